@@ -61,7 +61,9 @@ export const PAGE = 100;
 
 export function ofRequests(view) {
   const asked = Object.fromEntries(FILTERS.map((name) => [name, view[name]]));
-  if (view.dearer) asked.dearer = Math.round(Number(view.dearer) * NANO);
+  // What is no number is for the API to refuse.
+  const dollars = Number(view.dearer);
+  if (view.dearer && Number.isFinite(dollars)) asked.dearer = Math.round(dollars * NANO);
   return api("/api/requests", { ...spanQuery(spanOf(view)), ...asked, limit: PAGE, before: view.before });
 }
 

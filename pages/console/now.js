@@ -71,7 +71,7 @@ function Figures({ facts }) {
     <${Card} title="Errors, last hour" value=${percent(failed)} state=${failed > 0.05 ? "bad" : ""} under=${`${count(hour.ours)} ours, ${count(hour.upstream)} theirs; ${count(refused)} refused or left`} />
     <${Card} title="429, last hour" value=${count((hour.limited_here ?? 0) + (hour.limited_there ?? 0))} under=${`${count(hour.limited_here)} by our limits, ${count(hour.limited_there)} by providers`} />
     <${Card} title="First byte, p50 / p95" value=${spread(first)} under=${`of ${count(first?.count)} answers`} />
-    <${Card} title="Tokens a second, p50 / p95" value=${spread(tokens, (n) => String(Math.round(n)))} under=${`of ${count(tokens?.count)} streams`} />
+    <${Card} title="Tokens a second, p50 / p95" value=${spread(tokens, (n) => count(Math.round(n)))} under=${`of ${count(tokens?.count)} streams`} />
     <${Card} title="Spent today" value=${money(today)} under=${change} />
     <${Card} title="Up for" value=${duration(facts.time - facts.started)} under=${`version ${facts.version}, generation ${facts.generation}, store ${facts.parts?.store ?? "?"}`} />
   </div>`;
@@ -146,7 +146,7 @@ function Speed({ what, rows }) {
     {
       title: "Tokens/s p50 / p95",
       number: true,
-      of: ({ tokens_per_second: tokens }) => spread(tokens, (n) => String(Math.round(n))),
+      of: ({ tokens_per_second: tokens }) => spread(tokens, (n) => count(Math.round(n))),
     },
   ];
   return html`<${Table} caption=${`Speed by ${what}`} columns=${columns} rows=${rows} empty="No request in the last hour." />`;

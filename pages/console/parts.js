@@ -42,9 +42,10 @@ export const Typed = ({
   name,
   value,
   type = "text",
+  step,
   wide = false,
 }) => html`<label class=${`field ${wide ? "wide" : ""}`}>${label}
-  <input type=${type} value=${value ?? ""} onChange=${(event) => look({ [name]: event.currentTarget.value.trim(), before: "" })} />
+  <input type=${type} min=${type === "number" ? 0 : undefined} step=${step} value=${value ?? ""} onChange=${(event) => look({ [name]: event.currentTarget.value.trim(), before: "" })} />
 </label>`;
 
 /** Rows that fill a window: those behind them are drawn once all that this shows is there. */

@@ -49,7 +49,7 @@ export function Requests({ view }) {
       <${Typed} label="Model" name="model" value=${view.model} />
       <${Typed} label="Target" name="target" value=${view.target} />
       <${Typed} label="Slower than, ms" name="slower" value=${view.slower} type="number" />
-      <${Typed} label="Dearer than, $" name="dearer" value=${view.dearer} />
+      <${Typed} label="Dearer than, $" name="dearer" value=${view.dearer} type="number" step="any" />
     </div>
     <${Ready} found=${found}>
       ${({

@@ -14,7 +14,7 @@ export interface ResponseHead {
 /** Fields of a head, or of trailers, at most; vendors send below 50. */
 const FIELD_LIMIT = 1000;
 
-const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [^\r\n]*)?\r\n/;
+const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [^\r\n]*)?\r\n/;
 /** Control characters that may not stand in a head. One class alone, because the engine looks for that in many bytes at once. */
 const UNFIT = /[^\t\r\n\x20-\x7e\x80-\xff]/;
 

@@ -114,6 +114,9 @@ t.test("what could be read in two ways, or not at all, is refused", (t) => {
     ["SSH-2.0-OpenSSH\r\n\r\n", "NOT_HTTP"],
     ["HTTP/2.0 200 OK\r\n\r\n", "NOT_HTTP"],
     ["HTTP/1.1 20 OK\r\n\r\n", "NOT_HTTP"],
+    // No status of HTTP (RFC 9110 §15).
+    ["HTTP/1.1 600 OK\r\n\r\n", "NOT_HTTP"],
+    ["HTTP/1.1 999 OK\r\n\r\n", "NOT_HTTP"],
     ["HTTP/1.1  200 OK\r\n\r\n", "NOT_HTTP"],
     [`${OK}a: b\0c\r\n\r\n`, "NOT_HTTP"],
     [`${OK}a: b\rc: d\r\n\r\n`, "HEADER_INVALID"],
