@@ -55,6 +55,7 @@ t.test("what has the shape of a key goes, whoever's it is", async (t) => {
     `hf_${b62}`,
     `gw_0123456789_${b62}${b62}_abc123`,
     `eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.${b62}`,
+    `the-session-token_eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.${b62}`,
     `org-${b62}`,
     `org_01${b62.toLowerCase()}`,
     `proj_${b62}`,
