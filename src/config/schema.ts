@@ -332,7 +332,11 @@ const Model = z
       .describe("Other names that clients may use; in one, * stands for any text.")
       .default([]),
     created: date().describe("Date that lists of models show, like 2026-01-31.").optional(),
-    context: tokens().describe("Tokens that fit in, like 128k; when absent, what public tables say.").optional(),
+    context: tokens()
+      .describe(
+        "Tokens that fit in, like 128k; when absent, what public tables say. Told in lists and on pages: a prompt that is too long is the provider's to refuse.",
+      )
+      .optional(),
     output: tokens()
       .describe("Tokens that come out at most, like 64k; when absent, what public tables say.")
       .optional(),
