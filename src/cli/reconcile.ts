@@ -121,7 +121,10 @@ const agrees = ({ days, unmatched }: Comparison, { unread }: Invoice): boolean =
 
 function textOf(file: string): string {
   try {
-    return readFileSync(file, "utf8");
+    const bytes = readFileSync(file);
+    // "Unicode text", as spreadsheets save it.
+    const wide = bytes[0] === 0xff && bytes[1] === 0xfe;
+    return bytes.toString(wide ? "utf16le" : "utf8");
   } catch (thrown) {
     throw new Error(`${file} cannot be read: ${(thrown as Error).message}.`);
   }

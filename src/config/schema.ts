@@ -642,6 +642,9 @@ const Admin = z.strictObject({
   ).optional(),
 });
 
+/** No machine has as many cores for them: a larger number is a slip of the hand. */
+const MOST_WORKERS = 256;
+
 /** The whole file, without its `x-…` sections. */
 export const File = z.strictObject({
   listen: address("The public side.").prefault("127.0.0.1:8080"),
@@ -659,7 +662,18 @@ export const File = z.strictObject({
     .describe("The side of those who run the gateway, never public: console, metrics, /livez and /readyz.")
     .prefault("127.0.0.1:9090"),
   workers: z
-    .union([z.literal("auto"), z.int().min(1, { error: "at least one" })], { error: "expected a number, or auto" })
+    .union(
+      [
+        z.literal("auto"),
+        z
+          .int()
+          .min(1, { error: "at least one" })
+          .max(MOST_WORKERS, { error: `at most ${MOST_WORKERS}` }),
+      ],
+      {
+        error: "expected a number, or auto",
+      },
+    )
     .describe(
       "Processes that serve requests; auto: one for each core. From 2 on another process hands them connections.",
     )

@@ -38,9 +38,12 @@ export class AllowList {
   };
 }
 
-/** The provider's own id of a request, where the head of its response tells it. */
+/** Characters of such an id that are kept; those of vendors have up to 40. */
+const LONGEST_ID = 128;
+
+/** The provider's own id of a request, where the head of its response tells it; of a very long one its beginning. */
 export const requestIdIn = (headers: HeaderList): string | undefined =>
-  headers.get(REQUEST_IDS[0]) ?? headers.get(REQUEST_IDS[1]);
+  (headers.get(REQUEST_IDS[0]) ?? headers.get(REQUEST_IDS[1]))?.slice(0, LONGEST_ID);
 
 /** Says of a response that asking again changes nothing, unless the provider has said itself whether it does. */
 export function adviseRetry(status: number, headers: HeaderList): void {

@@ -16,7 +16,7 @@ function terminal(t: Test, invoice: string) {
     const code = await run(args, io, stores, ["p", "other"]);
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
-  return { reconcile, append, stores };
+  return { reconcile: Object.assign(reconcile, { folder }), append, stores };
 }
 
 const words = (text: string) => text.split("\n").map((line) => line.split(/ {2,}/));
@@ -39,6 +39,14 @@ t.test("an invoice that agrees with the ledger ends with 0, and shows the sums",
     [""],
     ["By day and model, 0 of 1 differ by more than 1 % from what p answered."],
   ]);
+});
+
+t.test('a file of a spreadsheet\'s "Unicode text" is read as well', async (t) => {
+  const { reconcile, append } = terminal(t, "");
+  append({});
+  const text = "\ufeffdate\tmodel\tinput_tokens\r\n2026-11-20\tm\t1000000\r\n";
+  writeFileSync(join(reconcile.folder, "invoice.csv"), text, "utf16le");
+  t.match(await reconcile("invoice.csv"), { code: 0, err: "" });
 });
 
 t.test("where they differ it ends with 1, and tells day, model and by how much", async (t) => {

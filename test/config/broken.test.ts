@@ -35,6 +35,7 @@ const BROKEN: readonly Broken[] = [
   ["a target without its provider", "[openai:gpt-5.4-mini]", "[gpt-5.4-mini]", "8:15", /provider:/],
   ["a fallback that is no model", "fallback: [echo]", "fallback: [ecoh]", "9:16", /did you mean "echo"/],
   ["a model in a key's list misspelt", "models: [fast]", "models: [fats]", "14:32", /did you mean "fast"/],
+  ["more workers than any machine has cores", "timeouts:", "workers: 5000\ntimeouts:", "12:10", /at most 256/],
   ["an alias that is a model", "[quick]", "[echo]", "7:15", /echo/],
   ["a wrong type: a text for a list", "targets: [openai:gpt-5.4-mini]", "targets: openai:gpt-5.4-mini", "8:14", /list/],
   [

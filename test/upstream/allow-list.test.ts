@@ -18,6 +18,11 @@ t.test("a provider's id of a request is found under either name", async (t) => {
   t.equal(requestIdIn(new HeaderList(["Request-Id", "a"])), "a");
   t.equal(requestIdIn(new HeaderList(["request-id", "a", "X-Request-Id", "b"])), "b");
   t.equal(requestIdIn(new HeaderList()), undefined);
+  t.equal(
+    requestIdIn(new HeaderList(["request-id", "a".repeat(60_000)])),
+    "a".repeat(128),
+    "no line of the log gets long",
+  );
 });
 
 t.test("clients are told not to ask again where that changes nothing, unless the provider has told them", async (t) => {
