@@ -127,7 +127,7 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
       ...reconcile,
       act: (args, io, place) =>
         withStores(place, io, (stores, config) => {
-          const { providers } = found(config) ?? {};
+          const { providers } = configIfRight(config) ?? {};
           return reconcile.run(
             args,
             io,
@@ -194,7 +194,7 @@ function placeOfClients({ listen, models, providers }: Config): ConnectPlace {
 }
 
 /** What gateway.yaml says; undefined where it is wrong. */
-function found(config: () => Config): Config | undefined {
+function configIfRight(config: () => Config): Config | undefined {
   try {
     return config();
   } catch {
