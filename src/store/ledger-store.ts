@@ -39,6 +39,7 @@ export interface LedgerStore extends AgingRows {
     reach(search: LedgerReach, rows: number): Promise<number>;
     speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
     failures(span: LedgerSpan): Promise<LedgerFailure[]>;
+    lastUsed(keys: readonly string[]): Promise<Map<string, number>>;
     page(span: LedgerRows, after?: RowPlace): LedgerEntry[] | Promise<LedgerEntry[]>;
     readonly state: "ok" | "waiting";
   };

@@ -183,6 +183,8 @@ export abstract class Ledger {
   /** @param by absent: all in one, with an empty name */
   abstract speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
   abstract failures(span: LedgerSpan): Promise<LedgerFailure[]>;
+  /** The first millisecond of the hour in which each of these keys was used last; those that never were are missing. */
+  abstract lastUsed(keys: readonly string[]): Promise<Map<string, number>>;
   /**
    * One entry for each exchange that has ended, oldest first, as many as there are: also those that a process of this machine
    * has written down and that are not in the store yet.

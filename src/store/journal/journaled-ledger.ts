@@ -142,6 +142,10 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     return (await this.asked({ type: "failures", span })) as LedgerFailure[];
   }
 
+  override async lastUsed(keys: readonly string[]): Promise<Map<string, number>> {
+    return (await this.asked({ type: "lastUsed", keys })) as Map<string, number>;
+  }
+
   override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
     await inTime(PATIENCE, this.flush()).catch(() => {});
     // The journals first: a row may get from there into the store meanwhile, but never back.

@@ -23,6 +23,7 @@ export type LedgerAsk =
   | { type: "reach"; search: LedgerReach; rows: number }
   | { type: "speeds"; span: LedgerSpan; by: SpeedGroup | undefined }
   | { type: "failures"; span: LedgerSpan }
+  | { type: "lastUsed"; keys: readonly string[] }
   | { type: "page"; span: LedgerRows; after: RowPlace | undefined }
   /** How far it is behind. */
   | { type: "backlog" }

@@ -80,6 +80,8 @@ class FedLedger {
         return this.store.ledger.speeds(ask.span, ask.by);
       case "failures":
         return this.store.ledger.failures(ask.span);
+      case "lastUsed":
+        return this.store.ledger.lastUsed(ask.keys);
       case "page":
         return this.store.ledger.page(ask.span, ask.after);
       case "backlog":

@@ -34,6 +34,7 @@ import {
   sumUp,
 } from "../ledger-sql.ts";
 import { DAY, HOUR, SUMMED } from "../ledger-sums.ts";
+import { lastUsedOf, lastUsedText } from "../ledger-used.ts";
 import type { RowPlace } from "../row-place.ts";
 import { type PostgresAsk, type PostgresDatabase, type PostgresRow, postgresCode, storable } from "./database.ts";
 import { PostgresKinds } from "./kinds.ts";
@@ -172,6 +173,10 @@ export class PostgresLedger extends Ledger {
     return (await this.asked(failureRows(span))).map(failureOf);
   }
 
+  override async lastUsed(keys: readonly string[]): Promise<Map<string, number>> {
+    return lastUsedOf(await this.asked({ text: LAST_USED, values: [JSON.stringify(keys)] }));
+  }
+
   /** A question that may take long, to a database that answers at all. */
   private async patiently<T>(work: (ask: PostgresAsk) => Promise<T>): Promise<T> {
     await this.database.ask("select 1");
@@ -306,6 +311,7 @@ const clean = (value: unknown): unknown => (typeof value === "string" ? storable
 const entries = (rows: readonly PostgresRow[]): LedgerEntry[] =>
   rows.map((row) => entryOf(row as Parameters<typeof entryOf>[0]));
 
+const LAST_USED = lastUsedText("select value as key from json_array_elements_text(?::text::json)");
 const NEWEST = newestText(DIALECT);
 const PAGE = pageText(DIALECT);
 const BILLED_APART_PAGE = pageText(DIALECT, true);

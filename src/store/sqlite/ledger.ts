@@ -27,6 +27,7 @@ import {
   sumUp,
 } from "../ledger-sql.ts";
 import { DAY, HourSums, SUMMED } from "../ledger-sums.ts";
+import { lastUsedOf, lastUsedText } from "../ledger-used.ts";
 import type { RowPlace } from "../row-place.ts";
 import { type Database, sqliteCode } from "./database.ts";
 
@@ -198,6 +199,11 @@ export class SqliteLedger extends Ledger {
       .map(failureOf);
   }
 
+  override async lastUsed(keys: readonly string[]): Promise<Map<string, number>> {
+    await this.flush().catch(() => {});
+    return lastUsedOf(this.database.prepare(LAST_USED).all(JSON.stringify(keys)));
+  }
+
   /** Writes what waits; the database stays open, for the keys share it. */
   override async close(): Promise<void> {
     await this.flush().catch((error: unknown) => {
@@ -291,6 +297,7 @@ export class SqliteLedger extends Ledger {
   }
 }
 
+const LAST_USED = lastUsedText("select value as key from json_each(?)");
 const NEWEST = newestText(DIALECT);
 const PAGE = pageText(DIALECT);
 const BILLED_APART_PAGE = pageText(DIALECT, true);

@@ -1,0 +1,38 @@
+import { DAY, HOUR, WEEK } from "./ledger-sums.ts";
+
+// When keys were used last, from the sums: SQLite and PostgreSQL both have these words.
+
+/**
+ * The newest hour in which each of some keys has a sum. From the newest week back to the first in which the key has one, then over
+ * the days of that week and the hours of that day: a look into an index for each step, however many rows there are. What is looked
+ * for stands in a subquery with a limit, which PostgreSQL does not make a join of all sums of.
+ * @param keys a query of the asked keys, as a column `key`, with one value to bind
+ */
+export const lastUsedText = (
+  keys: string,
+): string => `with recursive bounds(oldest, newest, newest_day, newest_hour) as (
+    select (select min(week) from usage_week), (select max(week) from usage_week),
+      (select max(day) from usage_day), (select max(hour) from usage_hour)
+  ), weeks(key, week) as (
+    select key, newest from (${keys}) as asked, bounds where newest is not null
+    union all
+    select key, week - ${WEEK} from weeks, bounds where week >= oldest and ${none("usage_week", "week", "weeks")}
+  ), days(key, day) as (
+    select key, ${earlier(`min(week) + ${WEEK - DAY}`, "newest_day")} from weeks, bounds
+    group by key, oldest, newest_day having min(week) >= oldest
+    union all
+    select key, day - ${DAY} from days where day % ${WEEK} > 0 and ${none("usage_day", "day", "days")}
+  ), hours(key, hour) as (
+    select key, ${earlier(`min(day) + ${DAY - HOUR}`, "newest_hour")} from days, bounds group by key, newest_hour
+    union all
+    select key, hour - ${HOUR} from hours where hour % ${DAY} > 0 and ${none("usage_hour", "hour", "hours")}
+  ) select key, min(hour) as hour from hours group by key`;
+
+const earlier = (one: string, other: string): string => `case when ${one} < ${other} then ${one} else ${other} end`;
+
+const none = (table: string, time: string, steps: string): string =>
+  `(select 1 from ${table} as kept where kept.${time} = ${steps}.${time} and kept.key = ${steps}.key limit 1) is null`;
+
+/** Keys with their hours, Unix milliseconds; those that were never used are missing. */
+export const lastUsedOf = (rows: Iterable<Record<string, unknown>>): Map<string, number> =>
+  new Map([...rows].map((row) => [String(row["key"]), Number(row["hour"])]));
