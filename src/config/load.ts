@@ -14,6 +14,7 @@ import { at, entries, isMap, type Tree } from "./tree.ts";
 import type { Config } from "./types.ts";
 import { checkUses } from "./uses.ts";
 import { ValueReader } from "./values.ts";
+import { writtenIn } from "./written.ts";
 
 export type { KnownPlugin, Vocabulary } from "./plugins.ts";
 export { ConfigError, type Problem } from "./problems.ts";
@@ -112,6 +113,7 @@ export async function loadConfig(
     linger: shape.data.linger,
     warm_up: shape.data.warm_up,
     log: shape.data.log,
+    written: writtenIn(values),
     notices: problems.map((problem) => problem.message),
     warnings: problems,
   };

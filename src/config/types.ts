@@ -4,6 +4,7 @@ import type { Price } from "../core/price.ts";
 import type { Share } from "../objects/share.ts";
 import type { StorePlace } from "../store/postgres/place.ts";
 import type { Problem } from "./problems.ts";
+import type { Written } from "./written.ts";
 
 /** An identity provider whose people may use the admin side (OpenID Connect). */
 export interface Oidc {
@@ -119,6 +120,8 @@ export interface Config {
   /** Milliseconds of rehearsal before the first request; 0: none. */
   readonly warm_up: number;
   readonly log: { readonly level: string };
+  /** What the file says of keys, groups and providers, in its own words. */
+  readonly written: Written;
   /** Worth saying once at start, one line each: what is off, and why. */
   readonly notices: readonly string[];
   /** The same with their places. */

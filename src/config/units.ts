@@ -25,6 +25,17 @@ export function duration(written: string | number): number {
   return milliseconds;
 }
 
+/** Milliseconds in the largest unit that they are whole in, as `duration` reads them. */
+export function durationWords(milliseconds: number): string {
+  if (milliseconds === 0) return "off";
+  const units = Object.entries(MILLISECONDS).reverse();
+  const [unit, size] = units.find(([, size]) => milliseconds % size === 0) ?? ["ms", 1];
+  return `${milliseconds / size}${unit}`;
+}
+
+/** A part of a whole, as `part` reads it. */
+export const partWords = (of: number): string => (of === 0 ? "off" : `${Number((of * 100).toFixed(6))}%`);
+
 /** Milliseconds that something is kept, in whole days: `400d`, `52w`; 0 for `off`. */
 export function age(written: string | number): number {
   if (written === "off") return 0;

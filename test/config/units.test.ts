@@ -1,5 +1,5 @@
 import t from "tap";
-import { age, count, duration, moment, money, size } from "../../src/config/units.ts";
+import { age, count, duration, durationWords, moment, money, part, partWords, size } from "../../src/config/units.ts";
 
 t.test("a duration becomes milliseconds", async (t) => {
   for (const [written, milliseconds] of Object.entries({
@@ -125,4 +125,9 @@ t.test("a day that does not exist is refused with the accepted forms", async (t)
     t.throws(() => moment(written), {
       message: `${JSON.stringify(written)} is not a date; write it like 2026-12-31 or 2026-12-31T18:00:00Z`,
     });
+});
+
+t.test("durations and parts are written as they are read", async (t) => {
+  for (const written of ["500ms", "90s", "5m", "1h", "off"]) t.equal(durationWords(duration(written)), written);
+  for (const written of ["50%", "7.5%", "off"]) t.equal(partWords(part(written)), written);
 });
