@@ -143,6 +143,8 @@ interface GenerationMembers {
   /** For browsers; undefined: off. */
   readonly pages: PublicPages | undefined;
   readonly log: Log;
+  /** All that there are. */
+  readonly protocols: readonly Protocol[];
   /** The dialect used where nothing tells the caller's. */
   readonly common: Protocol;
 }
@@ -167,6 +169,8 @@ export class Generation {
   /** For browsers; undefined: off. */
   readonly pages: GenerationMembers["pages"];
   readonly log: GenerationMembers["log"];
+  /** All that there are. */
+  readonly protocols: GenerationMembers["protocols"];
   /** The dialect used where nothing tells the caller's. */
   readonly common: GenerationMembers["common"];
   private running = 0;
@@ -203,6 +207,7 @@ export class Generation {
     this.health = parts.health;
     this.pages = parts.pages;
     this.log = parts.log;
+    this.protocols = parts.protocols;
     this.common = parts.common;
     const { limit: maxBytes, ...pace } = parts.config.body;
     this.limits = { maxBytes, ...pace };
@@ -242,7 +247,11 @@ export class Generation {
       });
       const pages = await openPages(config, protocols, marketplace, health);
       const lasting = { config, providers, paths, upstreams, proxy, redactor, objects, limiter, levels, marketplace };
-      return new Generation({ ...lasting, admission, budget, plugins: classes, health, pages, log, common }, closers);
+      const spoken = { protocols, common };
+      return new Generation(
+        { ...lasting, admission, budget, plugins: classes, health, pages, log, ...spoken },
+        closers,
+      );
     } catch (thrown) {
       await closeAll(closers, log);
       throw thrown;

@@ -2,12 +2,14 @@ import { reason } from "../cli/reason.ts";
 import { shownConfig } from "../config/changes.ts";
 import { hide, secretsByLook, secretsOf } from "../config/secrets.ts";
 import type { LedgerEntry, LedgerGroup, LedgerSearch, LedgerSum, SpeedGroup } from "../store/ledger.ts";
+import { budgets } from "./budgets.ts";
+import { clients } from "./clients.ts";
 import { AdminError } from "./errors.ts";
 import { explain } from "./explain.ts";
 import * as keys from "./keys.ts";
 import { now, speedOf } from "./now.ts";
 import { providers } from "./providers.ts";
-import { CANCEL, GENERATIONS, LIVE, MODELS, PLUGINS, RECORDED, STANDINGS } from "./questions.ts";
+import { CANCEL, GENERATIONS, LIVE, MODELS, PLUGINS, RECORDED } from "./questions.ts";
 import type { AdminAct, AdminAnswer, AdminRequest } from "./route.ts";
 import type { AdminSubject } from "./served.ts";
 import { spanOf } from "./span.ts";
@@ -47,9 +49,11 @@ const ROUTES: readonly AdminRoute[] = [
   route("POST", "keys/:name/rotate", keys.rotate),
   route("POST", "keys/:name/disable", keys.disable),
   route("POST", "keys/:name/enable", keys.enable),
+  route("GET", "used", keys.used),
   route("GET", "groups", keys.groups),
   route("GET", "providers", async (subject) => ({ body: { providers: await providers(subject) } })),
-  route("GET", "models", async (subject) => ({ body: { models: await first(subject, MODELS) } })),
+  route("GET", "models", models),
+  route("GET", "clients", clients),
   route("GET", "config", config),
   route("GET", "config/diff", async (subject) => ({ body: await refusing(() => subject.compare()) })),
   route("POST", "explain", explain),
@@ -188,13 +192,10 @@ async function errors({ stores, config }: AdminSubject, { query }: AdminRequest)
   return { body: { ...span, rows: await stores.ledger.failures(span) } };
 }
 
-async function budgets(subject: AdminSubject): Promise<AdminAnswer> {
-  const records = await subject.stores.keys.list();
-  const callers = records
-    .filter(({ revoked }) => revoked === undefined)
-    .map((key) => subject.stores.keys.callerOf(key));
-  const [standings = []] = await subject.askAll(STANDINGS, callers);
-  return { body: { standings } };
+async function models(subject: AdminSubject): Promise<AdminAnswer> {
+  const all = await first(subject, MODELS);
+  const { written } = subject.config;
+  return { body: { models: all.map((model) => ({ ...model, written: written.models.get(model.id) ?? {} })) } };
 }
 
 async function config(subject: AdminSubject): Promise<AdminAnswer> {

@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { AdminError } from "./errors.ts";
 import type { AdminAct } from "./route.ts";
+import type { AdminSubject } from "./served.ts";
 
 const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
 const LOADER = new URL("../loader/register.js", import.meta.url).href;
@@ -24,7 +25,7 @@ const Asked = z.strictObject({
  * What would become of a request, as the verb `explain` tells: it runs in a process of its own on the file as it is now, so
  * that what is asked here touches nothing that serves.
  */
-export const explain: AdminAct = async ({ config }, { body }) => {
+export const explain: AdminAct = async ({ config, stores }, { body }) => {
   const asked = Asked.safeParse(body);
   if (!asked.success) {
     const [issue] = asked.error.issues;
@@ -33,14 +34,25 @@ export const explain: AdminAct = async ({ config }, { body }) => {
   if (running >= MOST) throw new AdminError("too_many", `${MOST} explanations are being made: ask again in a second.`);
   running++;
   try {
-    return { body: await verb(config.file, asked.data) };
+    const [explained, key] = await Promise.all([verb(config.file, asked.data), nameOf(asked.data.key, stores)]);
+    return { body: { ...explained, ...(key !== undefined && { key }) } };
   } finally {
     running--;
   }
 };
 
+/** The name of a key, which the verb takes by its name, its id or itself. */
+async function nameOf(key: string | undefined, { keys }: AdminSubject["stores"]): Promise<string | undefined> {
+  if (key === undefined) return undefined;
+  const record = await keys
+    .show(key)
+    .then((found) => found ?? keys.find(key))
+    .catch(() => undefined);
+  return record?.name;
+}
+
 /** @throws AdminError with what the verb says of what was asked */
-function verb(file: string, { path, ...asked }: z.output<typeof Asked>): Promise<unknown> {
+function verb(file: string, { path, ...asked }: z.output<typeof Asked>): Promise<object> {
   const options = Object.entries(asked).map(([name, value]) => `--${name}=${value}`);
   const args = ["--import", LOADER, MAIN, "explain", "--config", file, "--json", ...options, "--", path];
   // What was set for this process, like a debugger's port, is not the other's.

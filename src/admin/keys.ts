@@ -5,6 +5,7 @@ import { spanOf as overlapOf } from "../cli/key-fields.ts";
 import { limitsOf, limitWords } from "../cli/key-limits.ts";
 import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema.ts";
 import { GatewayError } from "../core/errors.ts";
+import type { Limits } from "../core/limit-kinds.ts";
 import { Networks } from "../core/networks.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, NewKey } from "../store/keys.ts";
 import { AdminError } from "./errors.ts";
@@ -62,12 +63,28 @@ function fieldsOf(body: unknown, before?: KeyRecord["limits"]): KeyEdit {
   }
 }
 
-/** What is shown of a key: never its hash; its limits as they are written. */
-function shown({ hash: _, limits, ...record }: KeyRecord) {
-  return { ...record, ...(limits && limitWords(limits)) };
+/** What is shown of a key: never its hash; its own limits as they are written, and of a key of gateway.yaml what that says. */
+function shown({ hash: _, limits, ...record }: KeyRecord, { limits: table, written }: AdminSubject["config"]) {
+  if (record.source === "store") return { ...record, ...(limits && ownWords(limits)) };
+  const own = table.keys?.get(record.id) ?? {};
+  return { ...record, ...ownWords(own), written: written.keys.get(record.id) ?? {} };
 }
 
-const issued = ({ key: secret, record }: IssuedKey) => ({ key: shown(record), secret });
+/** Limits in the words that are taken for them; `off` is one too, where it lifts what holds for all keys. */
+function ownWords(limits: Limits) {
+  const { rpm, tpm, concurrency, budgets } = limits;
+  const lifted = Object.entries({ rpm, tpm, concurrency }).filter(([, most]) => most === 0);
+  return {
+    ...limitWords(limits),
+    ...Object.fromEntries(lifted.map(([name]) => [name, "off"])),
+    ...(budgets?.length === 0 && { budget: ["off"] }),
+  };
+}
+
+const issued = ({ key: secret, record }: IssuedKey, { config }: AdminSubject) => ({
+  key: shown(record, config),
+  secret,
+});
 
 /** What the store says. @throws AdminError where it refuses, which is the asker's to mend, or fails, which is not */
 async function asked<T>(answer: Promise<T>): Promise<T> {
@@ -84,9 +101,15 @@ async function asked<T>(answer: Promise<T>): Promise<T> {
   }
 }
 
-export const list: AdminAct = async ({ stores }) => {
+export const list: AdminAct = async ({ stores, config }) => {
   const all = await asked(stores.keys.list());
-  return { body: { keys: all.map(shown) } };
+  return { body: { keys: all.map((key) => shown(key, config)) } };
+};
+
+/** Apart from the keys, which are asked for where nobody wants to know this. */
+export const used: AdminAct = async ({ stores }) => {
+  const all = await asked(stores.keys.list());
+  return { body: { keys: Object.fromEntries(await stores.ledger.lastUsed(all.map(({ id }) => id))) } };
 };
 
 /** @throws AdminError where there is none */
@@ -97,7 +120,7 @@ async function known({ stores }: AdminSubject, name: string): Promise<KeyRecord>
 }
 
 export const show: AdminAct = async (subject, { names: [name = ""] }) => ({
-  body: { key: shown(await known(subject, name)) },
+  body: { key: shown(await known(subject, name), subject.config) },
 });
 
 /** @throws AdminError for limits that nothing would keep: they are told, and not taken in silence */
@@ -114,7 +137,11 @@ export const create: AdminAct = async (subject, { body }) => {
   await checkKept(subject, wanted);
   const made = await asked(stores.keys.create(wanted));
   const { name, ...detail } = wanted;
-  return { status: 201, body: issued(made), audit: { action: "keys.create", subject: name, detail: { ...detail } } };
+  return {
+    status: 201,
+    body: issued(made, subject),
+    audit: { action: "keys.create", subject: name, detail: { ...detail } },
+  };
 };
 
 /** A change of one key of the store. */
@@ -143,7 +170,7 @@ export const edit: AdminAct = async (subject, request) => {
   }
   const act = (id: string) => subject.stores.keys.edit(id, fields);
   const { result, audit } = await changed(subject, request, "keys.edit", act, { ...fields });
-  return { body: { key: shown(result) }, audit };
+  return { body: { key: shown(result, subject.config) }, audit };
 };
 
 export const rotate: AdminAct = async (subject, request) => {
@@ -151,7 +178,7 @@ export const rotate: AdminAct = async (subject, request) => {
   const milliseconds = spanned(String(overlap));
   const act = (id: string) => subject.stores.keys.rotate(id, milliseconds);
   const { result, audit } = await changed(subject, request, "keys.rotate", act, { overlap });
-  return { body: issued(result), audit };
+  return { body: issued(result, subject), audit };
 };
 
 function spanned(text: string): number {
@@ -165,13 +192,13 @@ function spanned(text: string): number {
 export const disable: AdminAct = async (subject, request) => {
   const act = (id: string) => subject.stores.keys.disable(id);
   const { result, audit } = await changed(subject, request, "keys.disable", act);
-  return { body: { key: shown(result) }, audit };
+  return { body: { key: shown(result, subject.config) }, audit };
 };
 
 export const enable: AdminAct = async (subject, request) => {
   const act = (id: string) => subject.stores.keys.enable(id);
   const { result, audit } = await changed(subject, request, "keys.enable", act);
-  return { body: { key: shown(result) }, audit };
+  return { body: { key: shown(result, subject.config) }, audit };
 };
 
 export const revoke: AdminAct = async (subject, request) => {
@@ -180,8 +207,14 @@ export const revoke: AdminAct = async (subject, request) => {
   return { status: 204, audit };
 };
 
-/** Groups with all below them, as the verb `groups` shows them. */
+/** Groups with all below them, as the verb `groups` shows them, and what gateway.yaml lets them use, whether or not anybody is in them. */
 export const groups: AdminAct = async ({ stores, config }, { query }) => {
   const span = spanOf(query, config.timezone);
-  return { body: { ...span, groups: await asked(groupLines(stores.keys, stores.ledger, { ...span, by: ["group"] })) } };
+  const limits = config.limits.groups ?? new Map<string, Limits>();
+  const lines = await asked(groupLines(stores.keys, stores.ledger, { ...span, by: ["group"] }, [...limits.keys()]));
+  const groups = lines.map((line) => ({
+    ...{ ...line, ...ownWords(limits.get(line.group) ?? {}) },
+    written: config.written.groups.get(line.group) ?? {},
+  }));
+  return { body: { ...span, groups } };
 };

@@ -1,4 +1,5 @@
-import type { ConfiguredProvider } from "../config/types.ts";
+import type { Config, ConfiguredProvider } from "../config/types.ts";
+import { durationWords, partWords } from "../config/units.ts";
 import { badness, type LiveCredential, type LiveProvider, type LiveTarget, PROVIDERS } from "./questions.ts";
 import type { AdminSubject } from "./served.ts";
 
@@ -10,6 +11,10 @@ export interface ShownProvider {
   /** Why it takes no requests. */
   readonly off?: string;
   readonly concurrency?: number;
+  /** When a target of it is left alone, in the words of gateway.yaml. */
+  readonly health: Readonly<Record<string, string | number>>;
+  /** What gateway.yaml says of its concurrency and health itself. */
+  readonly written: object;
   readonly credentials: readonly LiveCredential[];
   readonly targets: readonly LiveTarget[];
 }
@@ -17,15 +22,21 @@ export interface ShownProvider {
 /** All providers of gateway.yaml; what several processes find out of one is put together: the worst that any has found. */
 export async function providers(subject: AdminSubject): Promise<ShownProvider[]> {
   const all = (await subject.askAll(PROVIDERS, null)).flat();
-  return subject.config.providers.map((provider) =>
+  const { config } = subject;
+  return config.providers.map((provider) =>
     shown(
       provider,
+      config.written,
       all.filter(({ name }) => name === provider.name),
     ),
   );
 }
 
-function shown(configured: ConfiguredProvider, found: readonly LiveProvider[]): ShownProvider {
+function shown(
+  configured: ConfiguredProvider,
+  written: Config["written"],
+  found: readonly LiveProvider[],
+): ShownProvider {
   const { name, url, speaks, off, concurrency = 0 } = configured;
   const targets = Map.groupBy(
     found.flatMap((each) => each.targets),
@@ -35,8 +46,17 @@ function shown(configured: ConfiguredProvider, found: readonly LiveProvider[]): 
     ...{ name, url: url === "demo:" ? url : url.href, speaks: [...speaks] },
     ...(off !== undefined && { off }),
     ...(concurrency > 0 && { concurrency }),
+    health: healthWords(configured.health),
+    written: written.providers.get(name) ?? {},
     credentials: worst(found.map(({ credentials }) => credentials)),
     targets: [...targets.values()].map(together),
+  };
+}
+
+function healthWords({ failures, errors, requests, window, slow, open, longest }: ConfiguredProvider["health"]) {
+  return {
+    ...{ failures, errors: partWords(errors), requests, window: durationWords(window), slow: durationWords(slow) },
+    ...{ open: durationWords(open), longest: durationWords(longest) },
   };
 }
 

@@ -1,3 +1,4 @@
+import { type Reach, reachesOf } from "../console/model-card.ts";
 import { type Caller, type Credential, Marketplace } from "../core/marketplace.ts";
 import { PHASES } from "../core/plugin.ts";
 import type { Recorded } from "../core/recorded.ts";
@@ -86,6 +87,8 @@ export interface LiveModel {
   readonly can: readonly string[];
   readonly balance: string;
   readonly fallback: readonly string[];
+  /** How it is reached by each protocol. */
+  readonly protocols: Readonly<Record<string, Reach>>;
   readonly targets: readonly { provider: string; model: string; weight: number; price?: object; source?: string }[];
 }
 
@@ -212,17 +215,20 @@ const STATES: readonly LiveCredential["state"][] = ["ok", "waiting", "refused"];
 /** How badly a credential does: 0 for well. */
 export const badness = (state: LiveCredential["state"]): number => STATES.indexOf(state);
 
-function liveModels({ marketplace }: Generation): LiveModel[] {
+function liveModels({ marketplace, protocols, config }: Generation): LiveModel[] {
   const now = Date.now();
-  return marketplace.models.map(
-    ({ id, name, description, aliases, context, output, can, balance, fallback, targets }) => ({
+  const served = [...new Set(config.paths.flatMap(({ protocol }) => protocol ?? []))];
+  return marketplace.models.map((model) => {
+    const { id, name, description, aliases, context, output, can, balance, fallback, targets } = model;
+    return {
       ...{ id, name, description, aliases, context, output, can, balance, fallback },
+      protocols: reachesOf(model, served, protocols),
       targets: targets.map(({ provider, model, weight, prices }) => {
         const terms = prices?.at(now);
         return { provider: provider.name, model, weight, ...(terms && { price: terms.price, source: terms.source }) };
       }),
-    }),
-  );
+    };
+  });
 }
 
 /** Where all limits stand: those of some callers, their groups, the models and the providers. */

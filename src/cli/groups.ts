@@ -72,8 +72,16 @@ function read(args: readonly string[]): { query: LedgerQuery; json: boolean } {
   return { query: { by: ["group"], ...(since !== undefined && { since: when(since, -1, Date.now()) }) }, json };
 }
 
-/** Groups by their names, with what they have spent. */
-export async function groupLines(keys: Keys, ledger: Ledger, query: LedgerQuery): Promise<GroupLine[]> {
+/**
+ * Groups with what they have spent, each in front of those below it.
+ * @param more groups to show besides those that keys are in or were used in
+ */
+export async function groupLines(
+  keys: Keys,
+  ledger: Ledger,
+  query: LedgerQuery,
+  more: readonly string[] = [],
+): Promise<GroupLine[]> {
   const groups = new Map<string, GroupLine>();
   /** The group and those above it. */
   const lines = (path: string): GroupLine[] =>
@@ -83,6 +91,7 @@ export async function groupLines(keys: Keys, ledger: Ledger, query: LedgerQuery)
       groups.set(group, line);
       return line;
     });
+  for (const group of more) lines(group);
   for (const { group, name, revoked } of await keys.list())
     if (group !== undefined && revoked === undefined) for (const line of lines(group)) line.keys.push(name);
   for (const { group, requests, cost } of await ledger.sums(query))
@@ -91,5 +100,8 @@ export async function groupLines(keys: Keys, ledger: Ledger, query: LedgerQuery)
         line.requests += requests;
         line.cost += cost;
       }
-  return [...groups.values()].sort((a, b) => (a.group < b.group ? -1 : 1));
+  return [...groups.values()].sort((a, b) => (placeOf(a.group) < placeOf(b.group) ? -1 : 1));
 }
+
+/** Orders groups as a tree: acme/research comes before acme-2, though its / is behind the -. */
+const placeOf = (group: string): string => group.replaceAll("/", "\0");

@@ -82,12 +82,7 @@ export function modelCard(
     state: usable === targets.length ? "ok" : usable > 0 ? "degraded" : "down",
     ...(Number.isFinite(quickest) ? { firstByte: quickest } : {}),
     ...(first?.price && { price: first.price, priceSource: first.priceSource as string }),
-    protocols: Object.fromEntries(
-      protocols.flatMap((protocol) => {
-        const reach = served.includes(protocol.name) ? reachOf(protocol, model, protocols) : undefined;
-        return reach ? [[protocol.name, reach]] : [];
-      }),
-    ),
+    protocols: reachesOf(model, served, protocols),
     targets,
     fallback: model.fallback,
   };
@@ -117,6 +112,19 @@ function targetCard(target: Target, health: Health, now: number, all: number): T
 const ALONE = ["embeddings", "images"];
 
 const isFor = (protocol: string, ability: string): boolean => protocol.endsWith(`-${ability}`);
+
+/** How a model is reached by each protocol, by its name. @param served names of the protocols that have a path */
+export const reachesOf = (
+  model: Model,
+  served: readonly string[],
+  protocols: readonly Protocol[],
+): Readonly<Record<string, Reach>> =>
+  Object.fromEntries(
+    protocols.flatMap((protocol) => {
+      const reach = served.includes(protocol.name) ? reachOf(protocol, model, protocols) : undefined;
+      return reach ? [[protocol.name, reach]] : [];
+    }),
+  );
 
 function reachOf(protocol: Protocol, { targets, can }: Model, protocols: readonly Protocol[]): Reach | undefined {
   const { name } = protocol;

@@ -12,6 +12,7 @@ t.test("what would become of a request is told, and nothing is asked or written 
     model: { id: "echo" },
     caller: { name: "test" },
     targets: [{ target: "demo:echo" }],
+    key: "test",
   });
   t.same(await gateway.stores.ledger.recent(1), []);
 });

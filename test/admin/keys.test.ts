@@ -1,6 +1,7 @@
 import t from "tap";
 import { storeSilent } from "../../src/store/remembered-keys.ts";
-import { startAdmin } from "./support.ts";
+import { plainEntry } from "../support/plain-entry.ts";
+import { startAdmin, YAML } from "./support.ts";
 
 t.test(
   "a key is made, shown once, changed, rotated, switched and revoked, and each change is in the trail",
@@ -127,4 +128,52 @@ t.test("a store that fails is a 503 with its reason, and no conflict", async (t)
   const told = log.lines.filter(({ level }) => level === "error").map(({ fields }) => String(fields["cause"]));
   t.equal(told.length, 7, "each is in the log, with its stack");
   t.match(told[0], /database or disk is full.*\n +at /s);
+});
+
+t.test("keys of gateway.yaml have their own limits, and what the file says, without the key", async (t) => {
+  const limits = "rpm: 60, tpm: off, concurrency: 2, budget: [$5/day, { amount: $8.50/month, soft: true }]";
+  const { ask } = await startAdmin(
+    t,
+    `${YAML}keys: { ci: { key: secret-of-ci-0123456789, models: [echo], ${limits} }, bare: { key: secret-of-bare-0123456789 } }\n`,
+  );
+  const found = (await ask("GET", "/api/keys")).body;
+  t.match(found.keys, [
+    {
+      ...{ name: "ci", rpm: 60, tpm: "off", concurrency: 2, budget: ["$5/day", "$8.5/month soft"] },
+      written: { models: ["echo"], rpm: 60, tpm: "off", budget: ["$5/day", { amount: "$8.50/month", soft: true }] },
+    },
+    { name: "bare", rpm: undefined, budget: undefined, written: {} },
+  ]);
+  t.notMatch(JSON.stringify(found), /secret-of/);
+  t.match((await ask("GET", "/api/keys/ci")).body.key, { rpm: 60, tpm: "off" });
+  const { key } = (await ask("POST", "/api/keys", { body: { name: "free", rpm: "off", budget: "off" } })).body;
+  t.match(
+    key,
+    { rpm: "off", budget: ["off"], written: undefined },
+    "what lifts a limit is told of keys of the store too",
+  );
+});
+
+t.test("groups are a tree, with what gateway.yaml lets them use, also where nobody is in them", async (t) => {
+  const groups = "acme: { budget: $100/month }, acme-2: { rpm: 5 }, other/deep: { tpm: 1M }";
+  const { ask } = await startAdmin(t, `${YAML}limits: { groups: { ${groups} } }\n`);
+  await ask("POST", "/api/keys", { body: { name: "ci", group: "acme/research" } });
+  t.match((await ask("GET", "/api/groups")).body.groups, [
+    { group: "acme", keys: ["ci"], budget: ["$100/month"], written: { budget: "$100/month" } },
+    { group: "acme/research", keys: ["ci"], budget: undefined, written: {} },
+    { group: "acme-2", keys: [], rpm: 5, cost: 0 },
+    { group: "other", keys: [], written: {} },
+    { group: "other/deep", tpm: 1_000_000, written: { tpm: "1M" } },
+  ]);
+});
+
+t.test("when a key was used last is told by the hour", async (t) => {
+  const { ask, gateway } = await startAdmin(t);
+  t.same((await ask("GET", "/api/used")).body, { keys: {} });
+  const { id } = (await ask("POST", "/api/keys", { body: { name: "ci" } })).body.key;
+  const hour = Date.UTC(2026, 10, 3, 7);
+  gateway.stores.ledger.append(plainEntry(hour + 5, { key: id }));
+  gateway.stores.ledger.append(plainEntry(hour + 9, { key: "gone" }));
+  await gateway.stores.ledger.flush();
+  t.same((await ask("GET", "/api/used")).body, { keys: { [id]: hour } }, "of keys that are there");
 });

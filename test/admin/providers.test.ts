@@ -19,12 +19,21 @@ t.test("of what several processes find out the worst is shown, and what runs is 
     { ...providerOf(), websocket: false },
     { ...providerOf({ name: "q" }), websocket: false, off: "Q_KEY is not set" },
   ];
-  const subject = { config: { providers: configured }, askAll: async () => answers } as unknown as AdminSubject;
+  const written = { providers: new Map([["p", { health: { failures: 3 } }]]) };
+  const subject = {
+    config: { providers: configured, written },
+    askAll: async () => answers,
+  } as unknown as AdminSubject;
+  const health = {
+    ...{ failures: 5, errors: "50%", requests: 20, window: "30s", slow: "off", open: "30s", longest: "30s" },
+  };
   t.same(await providers(subject), [
     {
       name: "p",
       url: "http://up/v1",
       speaks: [],
+      health,
+      written: { health: { failures: 3 } },
       credentials: [{ label: "KEY", state: "refused" }],
       targets: [
         {
@@ -39,6 +48,15 @@ t.test("of what several processes find out the worst is shown, and what runs is 
         },
       ],
     },
-    { name: "q", url: "http://up/v1", speaks: [], off: "Q_KEY is not set", credentials: [], targets: [] },
+    {
+      name: "q",
+      url: "http://up/v1",
+      speaks: [],
+      off: "Q_KEY is not set",
+      health,
+      written: {},
+      credentials: [],
+      targets: [],
+    },
   ]);
 });

@@ -1,0 +1,13 @@
+import t from "tap";
+import { startAdmin, YAML } from "./support.ts";
+
+t.test("what clients are told is there for a key that was just made, with how each model is reached", async (t) => {
+  const { ask } = await startAdmin(t, YAML);
+  const { listen, clients } = (await ask("GET", "/api/clients")).body;
+  t.match(listen, { host: "127.0.0.1", port: 0 });
+  t.ok(
+    clients.some(({ id, protocol }: Record<string, string>) => id === "claude" && protocol === "anthropic-messages"),
+  );
+  const { models } = (await ask("GET", "/api/models")).body;
+  t.match(models[0], { id: "echo", protocols: { "openai-chat": "native" }, written: { targets: ["demo:echo"] } });
+});
