@@ -5,6 +5,7 @@ import { Dot, html, Ready, useState } from "../common/ui.js";
 import { MODELS, PROVIDERS } from "./asks.js";
 import { Table, useApi } from "./parts.js";
 import { Patch } from "./patch.js";
+import { saying } from "./yaml.js";
 
 const REFRESH = 3000;
 const STATES = { closed: "asked as usual", open: "left alone", "half-open": "being tried" };
@@ -24,19 +25,19 @@ export function Providers() {
 }
 
 const named = ({ provider, model }) => `${provider}:${model}`;
-/** A target as the file says it: with its weight only where that is not what it would be anyway. */
-const written = (target) => (target.weight === 1 ? named(target) : { to: named(target), weight: target.weight });
+/** The provider of a target as the file says it. */
+const providerOf = (target) => (target.to ?? target).split(":", 1)[0];
 
 /** Lines that take a provider out of all models it serves, as far as these have others. */
 export function without(name, models) {
   const served = models.filter(({ targets }) => targets.some(({ provider }) => provider === name));
-  const left = served.map((model) => ({
-    ...model,
-    targets: model.targets.filter(({ provider }) => provider !== name),
+  const left = served.map(({ id, written: { targets } }) => ({
+    id,
+    targets: targets.filter((target) => providerOf(target) !== name),
   }));
   const others = left.filter(({ targets }) => targets.length > 0);
   return {
-    tree: { models: Object.fromEntries(others.map(({ id, targets }) => [id, { targets: targets.map(written) }])) },
+    tree: { models: Object.fromEntries(others.map(({ id, targets }) => [id, { targets }])) },
     others: others.length,
     alone: left.filter(({ targets }) => targets.length === 0).map(({ id }) => id),
   };
@@ -66,14 +67,19 @@ function Models({ all }) {
     },
   ];
   return html`<${Table} caption="Models and who serves them" columns=${columns} rows=${all} keyOf=${({ id }) => id} empty="No model is on." />
-    ${chosen && html`<${Patch} what=${chosen.id} tree=${{ models: { [chosen.id]: patchOf(chosen) } }} />`}`;
+    ${chosen && html`<${Patch} what=${chosen.id} tree=${{ models: { [chosen.id]: patchOf(chosen) } }} now />`}`;
 }
 
-/** All that is usually turned at a model, as it is now. */
-const patchOf = ({ balance, targets, fallback }) => ({
+/** What the file says of a provider's health, and behind that what holds for it by the common settings. */
+export const patchOfProvider = ({ name, concurrency = 20, health, written }) => ({
+  providers: { [name]: saying({ ...written, health: saying(written.health ?? {}, health) }, { concurrency }) },
+});
+
+/** All that is usually turned at a model, as the file says it now; weights also where it leaves them out. */
+const patchOf = ({ balance, written: { targets, ...rest } }) => ({
   balance,
-  targets: targets.map((target) => ({ to: named(target), weight: target.weight })),
-  ...(fallback.length > 0 && { fallback }),
+  targets: targets.map((target) => (typeof target === "string" ? { to: target, weight: 1 } : { weight: 1, ...target })),
+  ...rest,
 });
 
 const SHARED = { weighted: "by weight", latency: "the fastest", cheapest: "the cheapest first" };
@@ -124,7 +130,7 @@ function Provider({ provider, models }) {
     </p>
     ${patch === "out" && out.others > 0 && html`<${Patch} what=${`without ${name}`} tree=${out.tree} />`}
     ${patch === "out" && out.alone.length > 0 && html`<p class="fair">Nobody else serves <span class="mono">${out.alone.join(", ")}</span>: give them another target, or take them out of the file.</p>`}
-    ${patch === "change" && html`<${Patch} what=${name} tree=${{ providers: { [name]: { concurrency: concurrency || 20, health: { failures: 5, open: "30s" } } } }} />`}
+    ${patch === "change" && html`<${Patch} what=${name} tree=${patchOfProvider(provider)} now />`}
   </section>`;
 }
 
