@@ -79,5 +79,8 @@ export function moment(ms) {
   return `${MONTHS[date.getMonth()]} ${two(date.getDate())}, ${time}`;
 }
 
-/** The same in UTC, to the millisecond. */
+/** The same without its seconds. */
+export const minute = (ms) => moment(ms).slice(0, -":00".length);
+
+/** A moment in UTC, to the millisecond. */
 export const utc = (ms) => new Date(ms).toISOString();

@@ -32,6 +32,10 @@ export const GENERATIONS = "/api/generations";
 /** Of keys, and of their groups. */
 export const SPENT = "/api/spend?by=key&since=30d";
 export const GROUPS = "/api/groups?since=30d";
+/** When keys were used last. */
+export const USED = "/api/used";
+/** How clients are told of the gateway. */
+export const CLIENTS = "/api/clients";
 
 /** What money goes by. */
 export const BY = ["model", "key", "group", "target", "tag"];
@@ -79,7 +83,7 @@ export function asked(path, view) {
     "/requests": [ofRequests(view), KEYS],
     "/money": [sums, before, NOW, days, budgets, KEYS],
     "/providers": [PROVIDERS, MODELS],
-    "/keys": [KEYS, SPENT, GROUPS],
+    "/keys": [KEYS, SPENT, USED, GROUPS],
     "/config": [CONFIG, GENERATIONS],
     "/audit": [ofAudit(view)],
   };

@@ -1,7 +1,8 @@
 /** One model: what it can do and costs, who serves it, what is lost on the way to it, and how clients reach it. */
 
 import { duration, percent, price, tokens } from "../common/format.js";
-import { Code, Copy, Dot, html, Link, look, useState } from "../common/ui.js";
+import { Snippets } from "../common/snippets.js";
+import { Copy, Dot, html, Link } from "../common/ui.js";
 import { Abilities, Health, Protocols } from "./catalogue.js";
 import { KeyField } from "./key.js";
 
@@ -43,7 +44,9 @@ export function ModelPage({ facts, id, view, apiKey, setKey }) {
       </section>
       <section aria-labelledby="clients">
         <h2 id="clients">Use it</h2>
-        <${Snippets} clients=${facts.clients} model=${model} view=${view} apiKey=${apiKey} setKey=${setKey} />
+        <${Snippets} clients=${facts.clients} model=${model} address=${location.origin} apiKey=${apiKey} chosen=${view.client}>
+          <${KeyField} apiKey=${apiKey} setKey=${setKey} />
+        <//>
       </section>
     </div>
     <${Served} targets=${model.targets} />
@@ -147,63 +150,4 @@ function Losses({ model, protocols }) {
       </details>`,
     )}
   </section>`;
-}
-
-const fill = (text, values) => text.replaceAll(/\{\{(address|key|model)\}\}/g, (_, name) => values[name]);
-
-/** A shell's own words: nothing in them is read as more than a text. */
-const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-
-/** Lines of a shell that start a program. */
-function started(client, values) {
-  const lines = [
-    ...client.unset.map((name) => `unset ${name}`),
-    ...Object.entries(client.env).map(([name, value]) => `export ${name}=${quoted(fill(value, values))}`),
-  ];
-  if (client.command)
-    lines.push([client.command, ...client.arguments.map((each) => quoted(fill(each, values)))].join(" "));
-  return lines.join("\n");
-}
-
-/** What each client is told, filled with this address, the model and, if it was typed, the key. */
-function Snippets({ clients, model, view, apiKey, setKey }) {
-  const fitting = clients.filter(({ protocol }) => model.protocols[protocol] !== undefined);
-  const names = [...new Set(fitting.map(({ name }) => name))];
-  const name = names.includes(view.client) ? view.client : names[0];
-  const variants = fitting.filter((each) => each.name === name);
-  const [chosen, choose] = useState("");
-  if (fitting.length === 0) return html`<p class="quiet">No client is known that speaks its protocols.</p>`;
-  const client =
-    variants.find(({ protocol }) => protocol === chosen) ??
-    variants.find(({ protocol }) => model.protocols[protocol] === "native") ??
-    variants[0];
-  const values = { address: location.origin, key: apiKey || "YOUR_KEY", model: model.id };
-  const shell = started(client, values);
-  return html`<div class="bar">
-      <label class="field">Client
-        <select value=${name} onChange=${(event) => look({ client: event.currentTarget.value })}>
-          ${names.map((each) => html`<option value=${each}>${each}</option>`)}
-        </select>
-      </label>
-      ${
-        variants.length > 1 &&
-        html`<label class="field">Protocol
-          <select value=${client.protocol} onChange=${(event) => choose(event.currentTarget.value)}>
-            ${variants.map(({ protocol }) => html`<option value=${protocol}>${protocol}${model.protocols[protocol] === "native" ? " (native)" : ""}</option>`)}
-          </select>
-        </label>`
-      }
-      <${KeyField} apiKey=${apiKey} setKey=${setKey} />
-    </div>
-    ${shell !== "" && html`<${Code} text=${shell} label=${`${client.name} in a shell`} />`}
-    ${client.snippets.map(
-      ({ language, install, text }) => html`${client.snippets.length > 1 && html`<h3>${language}</h3>`}
-        ${install && html`<${Code} text=${install} label=${`install for ${language}`} />`}
-        <${Code} text=${fill(text, values).trimEnd()} label=${`${client.name}, ${language}`} />`,
-    )}
-    ${client.files.map(
-      ({ path, text }) => html`<h3>${client.command ? "Or in" : "In"} <code>${path}</code></h3>
-        <${Code} text=${fill(text, values).trimEnd()} label=${path} />`,
-    )}
-    ${client.notes.map((note) => html`<p class="quiet small">${note}</p>`)}`;
 }

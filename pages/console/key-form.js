@@ -1,0 +1,81 @@
+/** The fields of a key of the store: for a new one, or one that is changed. */
+
+import { html, useEffect, useRef, useState } from "../common/ui.js";
+import { change } from "./api.js";
+import { LIMITS, wordsOf } from "./limits.js";
+
+const DAY = 86_400_000;
+
+const list = (text) => text.split(/[\s,]+/).filter(Boolean);
+
+/** Fields of a key; an empty one is taken away. */
+function fieldsOf(data, editing) {
+  const text = (name) => data.get(name).trim();
+  const none = editing ? null : undefined;
+  const or = (value, empty) => (empty ? none : value);
+  const lists = Object.fromEntries(
+    ["models", "paths", "addresses"].map((name) => [name, or(list(text(name)), list(text(name)).length === 0)]),
+  );
+  const limits = Object.fromEntries(
+    ["rpm", "tpm", "concurrency"].map((name) => [name, or(text(name), text(name) === "")]),
+  );
+  const budget = text("budget")
+    .split(",")
+    .map((each) => each.trim())
+    .filter(Boolean);
+  const pairs = list(text("tags")).map((pair) => pair.split("="));
+  return {
+    name: text("name"),
+    group: or(text("group"), text("group") === ""),
+    owner: or(text("owner"), text("owner") === ""),
+    tags: or(Object.fromEntries(pairs), pairs.length === 0),
+    expires: or(Date.parse(text("expires")), text("expires") === ""),
+    budget: or(budget, budget.length === 0),
+    ...limits,
+    ...lists,
+  };
+}
+
+export function KeyForm({ of, close, done }) {
+  const [error, setError] = useState();
+  const first = useRef();
+  useEffect(() => first.current?.focus(), []);
+  const send = async (event) => {
+    event.preventDefault();
+    const fields = fieldsOf(new FormData(event.currentTarget), of.id !== undefined);
+    try {
+      const answer =
+        of.id === undefined
+          ? await change("POST", "/api/keys", fields)
+          : await change("PATCH", `/api/keys/${of.id}`, fields);
+      close();
+      done(answer);
+    } catch (thrown) {
+      setError(thrown);
+    }
+  };
+  const date = of.expires ? new Date(of.expires).toISOString().slice(0, 10) : "";
+  const least = new Date(Date.now() + DAY).toISOString().slice(0, 10);
+  return html`<form class="card" onSubmit=${send} aria-label=${of.id ? `Change ${of.name}` : "Make a key"}>
+    <div class="bar">
+      <label class="field">Name<input name="name" ref=${first} required defaultValue=${of.name} /></label>
+      <label class="field">Group<input name="group" placeholder="acme/research" defaultValue=${of.group} /></label>
+      <label class="field">Owner<input name="owner" defaultValue=${of.owner} /></label>
+      <label class="field">Expires (UTC)<input name="expires" type="date" min=${least} defaultValue=${date} /></label>
+      ${LIMITS.map(
+        ([name, title, hint]) =>
+          html`<label class="field">${title}<input name=${name} placeholder=${hint} defaultValue=${wordsOf(of[name])} /></label>`,
+      )}
+      <label class="field wide">Models, by id; * is any text<input name="models" placeholder="all" defaultValue=${(of.models ?? []).join(", ")} /></label>
+      <label class="field wide">Paths<input name="paths" placeholder="all" defaultValue=${(of.paths ?? []).join(", ")} /></label>
+      <label class="field wide">Addresses<input name="addresses" placeholder="all" defaultValue=${(of.addresses ?? []).join(", ")} /></label>
+      <label class="field wide">Tags<input name="tags" placeholder="team=search" defaultValue=${Object.entries(
+        of.tags ?? {},
+      )
+        .map((tag) => tag.join("="))
+        .join(", ")} /></label>
+    </div>
+    ${error && html`<p class="bad" role="alert">${error.message}</p>`}
+    <p class="bar"><button class="main">${of.id ? "Save" : "Make it"}</button><button type="button" onClick=${close}>Not now</button></p>
+  </form>`;
+}
