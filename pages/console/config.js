@@ -19,7 +19,7 @@ export function Config({ view, may }) {
         ${config.restart?.length > 0 && html`<p class="banner">Waits for a restart: ${config.restart.join(", ")}</p>`}
         ${config.warnings?.length > 0 && html`<div class="banner"><ul>${config.warnings.map((line) => html`<li>${line}</li>`)}</ul></div>`}
         <${Difference} may=${may} again=${found.again} />
-        ${may && html`<h2>Explain</h2><${Explain} paths=${config.paths} />`}
+        ${may && html`<h2>Explain</h2><${Explain} paths=${config.paths} view=${view} />`}
         <h2>Paths and their chains</h2>
         <${Paths} config=${config} />
         <h2>The file</h2>

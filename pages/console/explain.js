@@ -1,37 +1,47 @@
 /** What would happen to a request, without asking a provider: as the verb `explain` tells. */
 
 import { count, dollars } from "../common/format.js";
-import { Dot, Failure, html, useState } from "../common/ui.js";
+import { Dot, Failure, html, look, useEffect, useState } from "../common/ui.js";
 import { change } from "./api.js";
 import { Table } from "./parts.js";
 
-export function Explain({ paths }) {
+export function Explain({ paths, view }) {
   const [state, set] = useState({});
   const asked = paths.filter(({ protocol }) => protocol).map(({ path }) => path);
+  const explain = async ({ path, model, key, body }) => {
+    set({ busy: true });
+    try {
+      const found = await change("POST", "/api/explain", {
+        path,
+        ...(model && { model }),
+        ...(key && { key }),
+        ...(body && { body }),
+      });
+      set({ found });
+      return found.key;
+    } catch (error) {
+      set({ error });
+      return undefined;
+    }
+  };
   const send = async (event) => {
     event.preventDefault();
     const { path, model, key, body } = Object.fromEntries(new FormData(event.currentTarget));
-    set({ busy: true });
-    try {
-      set({
-        found: await change("POST", "/api/explain", {
-          path,
-          ...(model && { model }),
-          ...(key && { key }),
-          ...(body && { body }),
-        }),
-      });
-    } catch (error) {
-      set({ error });
-    }
+    const name = await explain({ path, model, key, body });
+    // What was typed may be the key itself, and no key stands in an address; nor does a body, which may be anything.
+    look({ path, model, key: name });
   };
+  // A link to an explanation shows it.
+  useEffect(() => {
+    if (view.path) explain(view);
+  }, []);
   return html`<form onSubmit=${send} class="bar">
       <label class="field">Path
-        <input name="path" list="explained" required defaultValue=${asked[0]} class="mono" />
+        <input name="path" list="explained" required defaultValue=${view.path || asked[0]} class="mono" />
         <datalist id="explained">${asked.map((path) => html`<option value=${path}></option>`)}</datalist>
       </label>
-      <label class="field">Model<input name="model" placeholder="the first one" /></label>
-      <label class="field">Key, by name<input name="key" placeholder="one without limits" /></label>
+      <label class="field">Model<input name="model" placeholder="the first one" defaultValue=${view.model} /></label>
+      <label class="field">Key, by name<input name="key" placeholder="one without limits" defaultValue=${view.key} /></label>
       <label class="field wide">Body, JSON<textarea name="body" class="mono" spellcheck="false" placeholder="a short one of the protocol"></textarea></label>
       <button disabled=${state.busy}>${state.busy ? "Thinks…" : "Explain"}</button>
     </form>
