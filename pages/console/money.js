@@ -4,6 +4,7 @@ import { count, money, percent } from "../common/format.js";
 import { html, Link, Ready, useMemo, When } from "../common/ui.js";
 import { BY, DAYS, NOW, ofMoney } from "./asks.js";
 import { StackedBars } from "./chart.js";
+import { endOf } from "./pace.js";
 import { Card, Choice, SpanChoice, Table, useApi, useKeyNames } from "./parts.js";
 
 const REFRESH = 30_000;
@@ -33,6 +34,10 @@ export function Money({ view }) {
     <//>`,
     [sums.state, sums.value, before.value, span, nameOf],
   );
+  const limits = useMemo(
+    () => html`<${Ready} found=${budgets}>${({ standings }) => html`<${Budgets} standings=${standings} />`}<//>`,
+    [budgets.state, budgets.value],
+  );
   return html`<h1>Money</h1>
     <${Ready} found=${now}>
       ${({ spend }) => html`<div class="cards">
@@ -48,7 +53,7 @@ export function Money({ view }) {
     ${chart}
     ${table}
     <h2>Budgets</h2>
-    <${Ready} found=${budgets}>${({ standings }) => html`<${Budgets} standings=${standings} />`}<//>`;
+    ${limits}`;
 }
 
 function Sums({ rows, by, span, nameOf, before }) {
@@ -148,9 +153,18 @@ function Days({ rows, nameOf, by }) {
     <details><summary>As a table</summary><${Table} caption=${`Spend by ${by} and day`} columns=${columns} rows=${days.map((day, at) => ({ day, at })).reverse()} /></details>`;
 }
 
+function End({ budget, now }) {
+  const end = endOf(budget, now);
+  if (end === undefined) return "–";
+  if (end === now) return html`<span class="bad">it is spent</span>`;
+  if (Number.isFinite(end)) return html`<${When} ms=${Math.round(end)} />`;
+  return budget.resets ? "not before it begins anew" : "not, nothing is spent";
+}
+
 const HIGH = 0.8;
 
 export function Budgets({ standings }) {
+  const now = Date.now();
   const rows = standings.flatMap(({ kind, name, budgets = [] }) =>
     budgets.map((budget) => ({ kind, name, ...budget })),
   );
@@ -163,7 +177,8 @@ export function Budgets({ standings }) {
     {
       title: "Budget",
       number: true,
-      of: ({ limit, per, soft }) => `${money(limit)}${per ? ` a ${per}` : ""}${soft ? ", only told" : ""}`,
+      of: ({ limit, per, soft }) =>
+        `${money(limit)} ${per === "total" ? "in all" : `a ${per}`}${soft ? ", only told" : ""}`,
     },
     {
       title: "Spent",
@@ -177,6 +192,7 @@ export function Budgets({ standings }) {
       number: true,
       of: ({ left, spent, limit }) => html`<span class=${spent >= HIGH * limit ? "bad" : ""}>${money(left)}</span>`,
     },
+    { title: "Ends at this pace", of: (budget) => html`<${End} budget=${budget} now=${now} />` },
     { title: "Begins anew", of: ({ resets }) => (resets ? html`<${When} ms=${resets} />` : "never") },
   ];
   return html`<${Table} caption="Budgets" columns=${columns} rows=${rows} empty="No budget is set. A limit stands in gateway.yaml: limits: { default: { budget: $50/month } }" />`;

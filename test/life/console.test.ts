@@ -166,20 +166,6 @@ t.test("a key is made, shown once, changed, switched off and revoked", options, 
   t.ok((await shown())?.revoked);
 });
 
-t.test("what belongs into the file is shown as lines to paste, which the file takes", options, async (t) => {
-  const gateway = await startConsole(t);
-  const page = await consolePage(t, gateway, "/keys");
-  await page.getByRole("button", { name: "Limit acme/research" }).click();
-  const lines = await page.getByRole("region", { name: /^lines for gateway.yaml/ }).innerText();
-  const { File } = await import("../../src/config/schema.ts");
-  const { parse } = await import("yaml");
-  const read = File.safeParse({
-    ...(parse(CONSOLE_YAML.replace(/^keys:.*$/m, "")) as object),
-    ...(parse(lines) as object),
-  });
-  t.equal(read.success, true, lines);
-});
-
 t.test("the config is shown with its secrets starred, and what a reload would change", options, async (t) => {
   const gateway = await startConsole(t);
   const page = await consolePage(t, gateway, "/config");
@@ -288,6 +274,38 @@ t.test("a request is explained without a provider being asked", options, async (
     "demo:echo",
   ]);
   t.equal((await gateway.gateway.stores.ledger.recent(1)).length, 0);
+  const link = page.url();
+  t.same(Object.fromEntries(new URL(link).searchParams), {
+    path: "/v1/chat/completions",
+    model: "fragile",
+    key: "test",
+  });
+  const other = await consolePage(t, gateway, link.slice(gateway.base.length), true);
+  await other.getByRole("region", { name: "Explanation" }).waitFor();
+  t.equal(await other.getByLabel("Model", { exact: true }).inputValue(), "fragile");
+  t.match(await other.getByRole("region", { name: "Explanation" }).innerText(), /lets it in as test/);
+  await other.getByLabel("Key, by name").fill(KEY);
+  await other.getByLabel("Model", { exact: true }).fill("echo");
+  await other.getByRole("button", { name: "Explain" }).click();
+  await other.waitForURL((url) => url.searchParams.get("model") === "echo");
+  t.equal(new URL(other.url()).searchParams.get("key"), "test", "a key that was typed itself goes by its name");
+  await other.getByLabel("Key, by name").fill(`${KEY}-mistyped`);
+  await other.getByRole("button", { name: "Explain" }).click();
+  await other.getByRole("alert").waitFor();
+  await other.waitForURL((url) => !url.searchParams.has("key"));
+});
+
+t.test("a budget says when it ends at its pace", options, async (t) => {
+  const yaml = CONSOLE_YAML.replace(
+    /^limits:.*$/m,
+    "limits: { groups: { acme: { budget: [$100/month, { amount: $0.001/day, soft: true }] } } }",
+  );
+  const gateway = await startConsole(t, `${yaml}timezone: UTC\n`);
+  await gateway.askModel("echo");
+  const page = await consolePage(t, gateway, "/money");
+  const cells = page.getByRole("table", { name: "Budgets" }).locator('td[data-title="Ends at this pace"]');
+  await cells.first().waitFor();
+  t.same(await cells.allInnerTexts(), ["not before it begins anew", "it is spent"]);
 });
 
 t.test("a page asks for each thing once, and begins before its scripts have told it to", options, async (t) => {

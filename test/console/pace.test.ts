@@ -1,0 +1,21 @@
+import t from "tap";
+
+// Written for browsers, and without types.
+const { endOf }: { endOf: (budget: object, now: number) => number | undefined } = await import(
+  new URL("../../pages/console/pace.js", import.meta.url).href
+);
+
+t.test("a budget ends when what was spent since it began has come to all of it", async (t) => {
+  const day = { limit: 100, began: 1000, resets: 11_000 };
+  t.equal(endOf({ ...day, spent: 50 }, 5000), 9000, "half of it in four seconds");
+  t.equal(endOf({ ...day, spent: 20 }, 5000), Number.POSITIVE_INFINITY, "it begins anew before");
+  t.equal(endOf({ ...day, spent: 0 }, 5000), Number.POSITIVE_INFINITY);
+  t.equal(endOf({ limit: 100, began: 1000, spent: 20 }, 5000), 21_000, "in all: it never begins anew");
+});
+
+t.test("one that is spent has ended, and of one whose beginning nobody knows there is no pace", async (t) => {
+  t.equal(endOf({ limit: 100, spent: 100, began: 0 }, 5000), 5000);
+  t.equal(endOf({ limit: 100, spent: 120 }, 5000), 5000);
+  t.equal(endOf({ limit: 0, spent: 0, began: 0 }, 5000), 5000);
+  t.equal(endOf({ limit: 100, spent: 10 }, 5000), undefined);
+});
