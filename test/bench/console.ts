@@ -118,7 +118,19 @@ const ASKED = [
     "spend?by=tag&since=30d",
     "spend?by=group&since=today",
   ],
-  ...["budgets", "keys", "groups?since=30d", "providers", "models", "config", "config/diff", "generations", "audit"],
+  ...[
+    "budgets",
+    "keys",
+    "used",
+    "clients",
+    "groups?since=30d",
+    "providers",
+    "models",
+    "config",
+    "config/diff",
+    "generations",
+    "audit",
+  ],
 ];
 const PAGES = [
   ...[
