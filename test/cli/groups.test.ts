@@ -32,6 +32,7 @@ t.test("groups count their keys and what they spent, with all that is below them
   spend("acme/research", 1_000_000_000);
   spend("acme/ads/x", 500_000_000);
   spend("other", 250_000_000, Date.UTC(2026, 0, 1));
+  spend("acme-2", 0);
   spend(undefined, 9);
   const { out } = await groups();
   t.same(
@@ -42,6 +43,7 @@ t.test("groups count their keys and what they spent, with all that is below them
       ["acme/ads", "0", "1", "$0.5000"],
       ["acme/ads/x", "0", "1", "$0.5000"],
       ["acme/research", "1", "1", "$1.0000"],
+      ["acme-2", "0", "1", "$0.0000"],
       ["other", "0", "1", "$0.2500"],
     ],
   );
