@@ -19,6 +19,7 @@ import { Protocols } from "./core/protocols.ts";
 import { Redactor } from "./core/redactor.ts";
 import { shaped } from "./core/shape.ts";
 import type { BodyLimits } from "./downstream/body.ts";
+import { Cors } from "./downstream/cors.ts";
 import { type Mount, Paths } from "./downstream/paths.ts";
 import { finish } from "./downstream/reply.ts";
 import { loadClients } from "./loader/clients.ts";
@@ -175,6 +176,8 @@ export class Generation {
   private described: string | undefined;
   private closed: Promise<void> | undefined;
   readonly limits: BodyLimits;
+  /** Pages of other sites that may ask; undefined: none. */
+  readonly cors: Cors | undefined;
   /** Unix milliseconds. */
   readonly since = Date.now();
   /** Unix milliseconds at which what keeps it alive is broken off; undefined: it serves, or has no end. */
@@ -206,6 +209,7 @@ export class Generation {
     this.common = parts.common;
     const { limit: maxBytes, ...pace } = parts.config.body;
     this.limits = { maxBytes, ...pace };
+    this.cors = parts.config.cors && new Cors(parts.config.cors);
   }
 
   /**

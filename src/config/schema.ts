@@ -642,6 +642,24 @@ const Admin = z.strictObject({
   ).optional(),
 });
 
+/** As a browser writes it: no path, no slash behind it. */
+const ORIGIN = /^(?:\*|[a-z][a-z0-9+.-]*:\/\/(?:\*\.)?[a-z0-9.-]+(?::(?:\d{1,5}|\*))?)$/;
+
+const Cors = z.strictObject({
+  origins: z
+    .array(
+      z.string().regex(ORIGIN, {
+        error:
+          'an origin is written like https://app.example.com, https://*.example.com or http://localhost:*, in small letters and without a path; "*" is any',
+      }),
+    )
+    .min(1, { error: "at least one origin" })
+    .describe(
+      'Pages whose scripts may ask: https://app.example.com, https://*.example.com, http://localhost:*, or "*" for all.',
+    ),
+  max_age: period().describe("How long a browser remembers that, like 10m.").prefault("10m"),
+});
+
 /** No machine has as many cores for them: a larger number is a slip of the hand. */
 const MOST_WORKERS = 256;
 
@@ -654,6 +672,10 @@ export const File = z.strictObject({
       "The marketplace for browsers on the public side: at / and /models, with a playground; off: as for other clients.",
     )
     .default("on"),
+  cors: z
+    .union([z.literal("off"), Cors], { error: "expected off, or { origins: [https://app.example.com] }" })
+    .describe("Which pages of other sites may ask the public side from a browser, with a key that their scripts show.")
+    .default("off"),
   admin: z
     .union([address("Where it listens: an address, unix:FILE, or off."), Admin], {
       error:
