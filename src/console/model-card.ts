@@ -1,15 +1,13 @@
 import type { Model, Target } from "../core/marketplace.ts";
 import type { PriceVersion } from "../core/price-list.ts";
 import type { Protocol } from "../core/protocol.ts";
-import { clientSide, translates } from "../translation/codec.ts";
+import { translates } from "../translation/codec.ts";
 import { FEATURES, type Feature, type Support, supportOf } from "../translation/features.ts";
+import { type Reach, reachOf } from "../translation/reach.ts";
 import type { Health } from "../upstream/health.ts";
 
 /** How many of a model's targets may be asked. */
 export type ModelState = "ok" | "degraded" | "down";
-
-/** What a path does for a model: its provider's own protocol, a translation, or either, as the target is. */
-export type Reach = "native" | "translated" | "mixed";
 
 /** What a card shows of a model as it is. */
 type ToldAsIs = "id" | "name" | "description" | "aliases" | "created" | "context" | "output" | "can" | "fallback";
@@ -111,28 +109,6 @@ function targetCard(target: Target, health: Health, now: number, all: number): T
     speaks: target.provider.speaks,
     ...(known && { price: known.price, priceSource: known.source }),
   };
-}
-
-/** What a model does that has a protocol of its own for it: one that can, where its provider speaks that, does nothing else. */
-const ALONE = ["embeddings", "images"];
-
-const isFor = (protocol: string, ability: string): boolean => protocol.endsWith(`-${ability}`);
-
-function reachOf(protocol: Protocol, { targets, can }: Model, protocols: readonly Protocol[]): Reach | undefined {
-  const { name } = protocol;
-  const special = ALONE.find((ability) => isFor(name, ability));
-  // What is said over a WebSocket is not asked here.
-  if (protocol.socket || (special !== undefined && !can.includes(special))) return undefined;
-  const found = targets.map(({ provider: { speaks } }): Reach | undefined => {
-    const alone = ALONE.some((ability) => can.includes(ability) && speaks.some((each) => isFor(each, ability)));
-    if (special === undefined && alone) return undefined;
-    if (speaks.includes(name)) return "native";
-    if (!clientSide(protocol)) return undefined;
-    return protocols.some((each) => speaks.includes(each.name) && translates(each)) ? "translated" : undefined;
-  });
-  const ways = new Set(found.flatMap((reach) => reach ?? []));
-  const [only] = ways;
-  return ways.size > 1 ? "mixed" : only;
 }
 
 /** Protocols that have a path, with what a translation into each loses. */
