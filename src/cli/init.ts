@@ -14,6 +14,7 @@ import { type ModelOffer, offersOf, type VendorOffer } from "../setup/offers.ts"
 import { openStores } from "../store/open.ts";
 import { words } from "../vocabulary.ts";
 import { addressOf, clientsHere } from "./connect.ts";
+import { curlOf, toTry } from "./first-request.ts";
 import { table, thousands } from "./table.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
 
@@ -102,7 +103,7 @@ export async function run(args: readonly string[], io: Terminal, ask: Ask = aske
   io.out(`wrote ${relative(io.folder, place) || basename(place)}: ${text.split("\n").length - 1} lines`);
   for (const each of together(made.lost)) io.out(`  no counterpart  ${each}`);
   for (const problem of problems) io.err(problem);
-  if (config) for (const line of farewell(config, key, io)) io.out(line);
+  if (config) for (const line of await farewell(config, key, io)) io.out(line);
   return problems.length > 0 ? 1 : 0;
 }
 
@@ -250,9 +251,9 @@ async function firstKey({ store, keys }: Config, io: Terminal): Promise<string |
 }
 
 /** What to do next, to be pasted. */
-function farewell({ listen, models, providers }: Config, key: string | undefined, io: Terminal): string[] {
-  const off = new Set(providers.flatMap(({ name, off }) => (off === undefined ? [] : [name])));
-  const model = models.find(({ targets }) => targets.some(({ provider }) => !off.has(provider)))?.id;
+async function farewell(config: Config, key: string | undefined, io: Terminal): Promise<string[]> {
+  const { listen } = config;
+  const model = await toTry(config);
   const lines = ["", "start it:", "", `  ${COMMAND} run`];
   if (key !== undefined) lines.push("", `key, shown once: ${key}   (more with: ${COMMAND} keys create NAME)`);
   if (model !== undefined)
@@ -261,14 +262,4 @@ function farewell({ listen, models, providers }: Config, key: string | undefined
   if (here.length > 0) lines.push("", "clients on this machine:", "");
   for (const { id, name } of here) lines.push(`  ${`${COMMAND} connect ${id}`.padEnd(36)}  ${name}`);
   return lines;
-}
-
-/** A request that can be pasted into a shell. */
-export function curlOf(base: string, key: string, model: string): string[] {
-  const body = JSON.stringify({ model, stream: true, messages: [{ role: "user", content: "Hello" }] });
-  return [
-    `  curl -N ${base}/v1/chat/completions -H "authorization: Bearer ${key}" \\`,
-    "    -H 'content-type: application/json' \\",
-    `    -d '${body.replaceAll("'", "'\\''")}'`,
-  ];
 }

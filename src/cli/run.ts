@@ -24,7 +24,7 @@ import { WarmUp } from "../warm-up.ts";
 import { Primary } from "../workers/primary.ts";
 import { addressOf } from "./connect.ts";
 import { endAfterCrash } from "./crash.ts";
-import { curlOf } from "./init.ts";
+import { curlOf, toTry } from "./first-request.ts";
 import { mostOpenFiles, openFileDoubt } from "./open-files.ts";
 import { reason } from "./reason.ts";
 import { untilStopped } from "./signals.ts";
@@ -204,9 +204,10 @@ async function greet(config: Config, { at, admin, key }: Greeting, io: Terminal)
       io.out(`  note       ${notice}`);
   if (key) io.out(`  key        ${key}   (shown once; more with: ${COMMAND} keys create NAME)`);
   else io.out(`  key        one of yours (${COMMAND} keys list)`);
-  if (usable[0]) {
+  const model = await toTry(config);
+  if (model !== undefined) {
     io.out("\nTry it:\n");
-    for (const line of curlOf(addressOf({ host: at.address, port: at.port }), key ?? "$GATEWAY_KEY", usable[0]))
+    for (const line of curlOf(addressOf({ host: at.address, port: at.port }), key ?? "$GATEWAY_KEY", model))
       io.out(line);
     io.out("");
   }

@@ -642,6 +642,9 @@ const Admin = z.strictObject({
   ).optional(),
 });
 
+/** What a model may be called. */
+export const MODEL_ID = /^[A-Za-z0-9@][\w.\-/:@+]*$/;
+
 /** As a browser writes it: no path, no slash behind it. */
 const ORIGIN = /^(?:\*|[a-z][a-z0-9+.-]*:\/\/(?:\*\.)?[a-z0-9.-]+(?::(?:\d{1,5}|\*))?)$/;
 
@@ -704,9 +707,7 @@ export const File = z.strictObject({
   timeouts: Timeouts.prefault({}).describe("How long to wait for providers."),
   retry: Retry.prefault({}).describe("When a request is tried again, before its first byte."),
   health: Health.prefault({}).describe("When a target is left alone, and for how long."),
-  models: some(name("model", /^[A-Za-z0-9@][\w.\-/:@+]*$/), Model, "model").describe(
-    "The marketplace: what clients may name.",
-  ),
+  models: some(name("model", MODEL_ID), Model, "model").describe("The marketplace: what clients may name."),
   plugins: z.record(z.string(), Plugin).describe("Options of plugins; a name is a file in plugins/.").default({}),
   chains: z
     .record(name("chain", /^[A-Za-z0-9][\w.-]*$/), z.array(z.string()))
