@@ -3,6 +3,7 @@ import { request } from "node:http";
 import { reveal } from "../config/secrets.ts";
 import type { AdminAddress } from "../config/types.ts";
 import { adminAddress } from "../config/values.ts";
+import { Misuse } from "./verb.ts";
 
 /** Milliseconds that an answer may take; a reload builds all plugins. */
 const PATIENCE = 70_000;
@@ -47,11 +48,23 @@ export function askAdmin(
 
 const inWords = (error: NodeJS.ErrnoException, name: string): string =>
   error.code === "ECONNREFUSED" || error.code === "ENOENT"
-    ? `no gateway answers at ${name}: does it run?`
+    ? `no gateway answers at ${name}: does it run? One that was started with another admin: is asked with --admin ADDRESS`
     : `${name}: ${error.message}`;
 
 /** Who listens on all addresses is reached on this machine's own. */
 const hostOf = (host: string): string => (host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host);
+
+/** The lines of a verb's help on whom it asks. */
+export const ADMIN_HELP = `  --admin ADDRESS the admin side of the gateway that runs, like 127.0.0.1:9090 or unix:FILE, where gateway.yaml does not say it any more
+  --token TOKEN   `;
+
+/** The admin side that the command line names, or the one of gateway.yaml. @throws Misuse */
+export function adminOf(named: string | undefined, usual: AdminAddress | undefined, folder: string) {
+  if (named === undefined) return usual;
+  const address = adminAddress(named, folder);
+  if (typeof address === "string") throw new Misuse(`--admin: ${address}`);
+  return address;
+}
 
 /**
  * Where the admin side is, as far as a gateway.yaml tells that may be broken: the gateway that runs is asked about it.

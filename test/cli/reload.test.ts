@@ -39,7 +39,13 @@ t.test("reload and diff tell what is, and fail with what is wrong", async (t) =>
   writeFileSync(file, "models: [");
   for (const act of [diff.run, reload.run]) t.match(await verb(act, base), { code: 1, text: /gateway\.yaml:\d+:\d+/ });
   t.match(await verb(reload.run, base, [], {}), { code: 1, text: /wants a token/ });
-  t.match(await verb(reload.run, "http://127.0.0.1:9"), { code: 1, text: /no gateway answers/ });
+  t.match(await verb(reload.run, "http://127.0.0.1:9"), { code: 1, text: /no gateway answers.*--admin ADDRESS/ });
+  const elsewhere = ["--admin", new URL(base).host];
+  writeFileSync(file, "");
+  t.match(await verb(reload.run, "http://127.0.0.1:9", elsewhere), { code: 1, text: /"providers" is missing/ });
+  writeFileSync(file, written);
+  t.match(await verb(reload.run, undefined, elsewhere), { code: 0, text: /^Reloaded/ }, "the one that is named");
+  await t.rejects(verb(diff.run, base, ["--admin", "nowhere"]), { message: /^--admin: not an address/ });
   await t.rejects(verb(reload.run, undefined), { message: /SIGHUP/ });
   await t.rejects(verb(diff.run, base, ["--nope"]));
 });
