@@ -60,6 +60,7 @@ const ASIDE: readonly (readonly [RegExp, string])[] = [
     /^npm (?:ci(?: --omit=dev)?|test)$|^GATEWAY_TEST_AGENTS_BEHIND=all npm run full$|^rm -rf node_modules$|^npm run (?:full|unit|bench|fuzz|release:check|typecheck|format)\b/,
     "CI does, with this test in it, or it is long",
   ],
+  [/^npm run pretest$/, "npm test begins with it"],
   [/^npm start$|^npx model-gateway$/, "it serves: test/life/, test/packed.test.ts"],
   [
     /^npm run (?:docs|schema)$/,
