@@ -13,7 +13,7 @@ import { importNames, readImport } from "../setup/imports.ts";
 import { type ModelOffer, offersOf, type VendorOffer } from "../setup/offers.ts";
 import { openStores } from "../store/open.ts";
 import { words } from "../vocabulary.ts";
-import { addressOf, clientsHere } from "./connect.ts";
+import { addressOf, clientsHere, NO_KEY, told } from "./connect.ts";
 import { curlOf, toTry } from "./first-request.ts";
 import { table, thousands } from "./table.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
@@ -256,10 +256,11 @@ async function farewell(config: Config, key: string | undefined, io: Terminal): 
   const model = await toTry(config);
   const lines = ["", "start it:", "", `  ${COMMAND} run`];
   if (key !== undefined) lines.push("", `key, shown once: ${key}   (more with: ${COMMAND} keys create NAME)`);
-  if (model !== undefined)
-    lines.push("", "then try it:", "", ...curlOf(addressOf(listen), key ?? "$GATEWAY_KEY", model));
+  if (model !== undefined) lines.push("", "then try it:", "", ...curlOf(addressOf(listen), key ?? NO_KEY, model));
   const here = clientsHere(loadClients(), io, io.env["HOME"]);
-  if (here.length > 0) lines.push("", "clients on this machine:", "");
-  for (const { id, name } of here) lines.push(`  ${`${COMMAND} connect ${id}`.padEnd(36)}  ${name}`);
+  if (here.length > 0)
+    lines.push("", `clients on this machine, and what each is told (again with: ${COMMAND} connect ID):`);
+  const settings = { address: addressOf(listen), key: key ?? NO_KEY, model: model ?? "MODEL" };
+  for (const client of here) lines.push("", ...told(client, settings));
   return lines;
 }

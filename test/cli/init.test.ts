@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/init.ts";
@@ -38,6 +38,20 @@ t.test("asks the vendor whose key is there, writes a short file, prints a key an
   const key = /^key, shown once: (gw_\S+)/m.exec(out)?.[1] ?? "";
   t.match(out, `  curl -N http://127.0.0.1:8080/v1/chat/completions -H "authorization: Bearer ${key}" \\`);
   t.match(out, /-d '\{"model":"gpt-5\.6","stream":true,/);
+});
+
+t.test("clients found on this machine are told what they need, with the key put in", async (t) => {
+  const { init, folder } = await folderOf(t);
+  const programs = join(folder, "programs");
+  mkdirSync(programs);
+  writeFileSync(join(programs, "claude"), "");
+  const { out } = await init([], undefined, { PATH: programs, HOME: folder });
+  const key = /^key, shown once: (gw_\S+)/m.exec(out)?.[1] ?? "none";
+  t.match(out, /clients on this machine/);
+  t.match(
+    out,
+    new RegExp(`^export ANTHROPIC_BASE_URL=http://127\\.0\\.0\\.1:8080\nexport ANTHROPIC_AUTH_TOKEN=${key}$`, "m"),
+  );
 });
 
 t.test("who sits there chooses by number and name, and is asked again after a mistake", async (t) => {
