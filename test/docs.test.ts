@@ -24,7 +24,7 @@ t.test("the README is short, and llms.txt leads to every page", async (t) => {
   t.ok(text("README.md").split("\n").length < 200);
   t.match(
     text("README.md"),
-    /^# model-gateway[\s\S]{0,900}## Two commands\n\n```\nnpm ci && npm start\nnpm ci && npm test\n```/,
+    /^# model-gateway[\s\S]{0,900}## Two commands\n\n```\nnpm ci --omit=dev && npm start\nnpm ci && npm test\n```/,
   );
   for (const page of globSync("docs/*.md", { cwd: ROOT })) t.ok(text("llms.txt").includes(`(${page})`), page);
   t.ok(linksIn("README.md", text("README.md")).length > 10);
