@@ -5,6 +5,7 @@ import type { Readiness } from "./admin/readiness.ts";
 import { Carried } from "./carried.ts";
 import { type Change, changesOf, needRestart } from "./config/changes.ts";
 import { countedApart, openPaths } from "./config/limits.ts";
+import { secretsOf } from "./config/secrets.ts";
 import type { Config } from "./config/types.ts";
 import { processContainer } from "./container.ts";
 import { Calendar } from "./core/calendar.ts";
@@ -27,6 +28,7 @@ import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { connectStores, type Stores } from "./store/open.ts";
 import { openRedisLimiter } from "./store/redis/limiter.ts";
 import { spendSince } from "./store/spend.ts";
+import { type Initiator, Trail } from "./trail.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
 import { type ConfigPlace, type Loaded, load } from "./vocabulary.ts";
@@ -85,9 +87,11 @@ export class Gateway {
     this.started = config;
     this.downstream = new Downstream(() => this.serving, serverLimits(config, lasting.processes));
     this.keyWatch = new KeyWatch(lasting.stores.keys, this.downstream);
-    this.reloads = new Reloads(lasting.log, async () => this.adopt(await this.soon(this.prepare())));
+    const { log, metrics, stores } = lasting;
+    const secrets = () => secretsOf(this.config, this.loaded.env);
+    const act = async () => this.adopt(await this.soon(this.prepare()));
+    this.reloads = new Reloads(log, act, new Trail(log, () => stores.audit, secrets));
     answerAdmin(this.answers, this);
-    const { metrics, stores } = lasting;
     lasting.limiter.marked = this.marks.add;
     answerMetrics(this.answers, () => metrics.json(this, stores.ledger));
     this.downstream.ended = (exchange) => metrics.ended(exchange);
@@ -177,10 +181,11 @@ export class Gateway {
   /**
    * Serves what gateway.yaml says now, from the next request on: settings, plugins' code and secrets at once, or nothing of
    * it. What runs goes on as it began. One at a time.
+   * @param by who wants it
    * @throws ConfigError, PluginError, or what a plugin's start throws: nothing has changed then
    */
-  reload(): Promise<Reloaded> {
-    return this.reloads.run();
+  reload(by?: Initiator): Promise<Reloaded> {
+    return this.reloads.run(by);
   }
 
   /** What a reload would change. @throws ConfigError */

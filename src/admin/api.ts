@@ -228,11 +228,14 @@ async function refusing<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-async function reload(subject: AdminSubject): Promise<AdminAnswer> {
-  const reloaded = await refusing(() => subject.reload());
-  const { changes, generation } = reloaded;
-  const detail = { generation, changes: changes.slice(0, 100).map(({ path }) => path) };
-  return { body: reloaded, audit: { action: "reload", subject: "gateway.yaml", detail } };
+/** It tells the audit trail itself, as it does of all reloads. `user`: who runs the verb `reload`, as that says. */
+async function reload(subject: AdminSubject, { visitor, body }: AdminRequest): Promise<AdminAnswer> {
+  const { user } = body;
+  if (user !== undefined && !(typeof user === "string" && /^[^\p{C}]{1,100}$/u.test(user)))
+    throw new AdminError("bad_request", "user: a name of at most 100 characters");
+  const { who, address } = visitor;
+  const by = { who, address, ...(user !== undefined && { detail: { cli: user } }) };
+  return { body: await refusing(() => subject.reload(by)) };
 }
 
 async function generations(subject: AdminSubject): Promise<AdminAnswer> {

@@ -17,6 +17,7 @@ export interface AdminReply {
 /**
  * Asks the admin side of a gateway of this machine.
  * @param token admin or viewer token, where it has one
+ * @param sent what is sent along, as JSON
  * @throws Error in words, where it does not answer, or refuses
  */
 export function askAdmin(
@@ -24,10 +25,15 @@ export function askAdmin(
   token: string | undefined,
   path: string,
   method: "GET" | "POST" = "GET",
+  sent?: object,
 ): Promise<AdminReply> {
   const where = "path" in admin ? { socketPath: admin.path } : { host: hostOf(admin.host), port: admin.port };
   const name = "path" in admin ? admin.path : `${admin.host}:${admin.port}`;
-  const headers = { host: "localhost", ...(token !== undefined && { authorization: `Bearer ${token}` }) };
+  const headers = {
+    host: "localhost",
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    ...(sent && { "content-type": "application/json" }),
+  };
   return new Promise((done, failed) => {
     const asked = request({ ...where, path, method, headers, timeout: PATIENCE }, (answer) => {
       let text = "";
@@ -42,7 +48,7 @@ export function askAdmin(
     });
     asked.on("timeout", () => asked.destroy(new Error(`it did not answer within ${PATIENCE / 1000} s`)));
     asked.on("error", (error: NodeJS.ErrnoException) => failed(new Error(inWords(error, name))));
-    asked.end();
+    asked.end(sent && JSON.stringify(sent));
   });
 }
 

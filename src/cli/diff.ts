@@ -21,7 +21,7 @@ Exit codes: 0 nothing would change, 1 something would, is wrong, or nobody answe
 /** The verb `diff`. Answers the exit code. @throws Misuse */
 export async function run(args: readonly string[], io: Terminal, admin: AdminAddress | undefined): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);
-  const found = await answerOf(io, adminOf(values.admin, admin, io.folder), values.token, "/api/config/diff", "GET");
+  const found = await answerOf(io, adminOf(values.admin, admin, io.folder), values.token, "/api/config/diff");
   if (!found) return 1;
   const { changes, restart } = found as Pick<Reloaded, "changes" | "restart">;
   if (values.json) io.out(JSON.stringify(found, undefined, 2));

@@ -14,6 +14,7 @@ import { type ModelOffer, offersOf, type VendorOffer } from "../setup/offers.ts"
 import { openStores } from "../store/open.ts";
 import { words } from "../vocabulary.ts";
 import { addressOf, clientsHere, NO_KEY, told } from "./connect.ts";
+import { firstKeyOf } from "./first-key.ts";
 import { curlOf, toTry } from "./first-request.ts";
 import { table, thousands } from "./table.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
@@ -244,7 +245,7 @@ async function checked(file: string, io: Terminal): Promise<{ config?: Config; p
 async function firstKey({ store, keys }: Config, io: Terminal): Promise<string | undefined> {
   const stores = openStores(store.ledger, keys, io.err, store);
   try {
-    return await stores.keys.ensureFirstKey();
+    return await firstKeyOf(stores);
   } finally {
     await stores.close();
   }

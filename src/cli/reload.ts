@@ -1,6 +1,7 @@
 import type { AdminAddress } from "../config/types.ts";
 import type { Reloaded } from "../reloads.ts";
 import { ADMIN_HELP, adminOf, askAdmin } from "./admin-client.ts";
+import { systemUser } from "./author.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
@@ -22,7 +23,8 @@ export const OPTIONS = { admin: { type: "string" }, token: { type: "string" }, j
 /** The verb `reload`. Answers the exit code. @throws Misuse */
 export async function run(args: readonly string[], io: Terminal, admin: AdminAddress | undefined): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);
-  const found = await answerOf(io, adminOf(values.admin, admin, io.folder), values.token, "/api/reload", "POST");
+  const by = { user: systemUser().slice(0, 100) };
+  const found = await answerOf(io, adminOf(values.admin, admin, io.folder), values.token, "/api/reload", by);
   if (!found) return 1;
   const { changes, restart, generation } = found as Reloaded;
   if (values.json) io.out(JSON.stringify(found, undefined, 2));
@@ -39,17 +41,17 @@ export function sayRestart(restart: readonly string[], io: Terminal): void {
   if (restart.length > 0) io.out(`At the next start only: ${restart.join(", ")}.`);
 }
 
-/** What the admin side answers; undefined where that was said. @throws Misuse */
+/** What the admin side answers; undefined where that was said. @param sent a change @throws Misuse */
 export async function answerOf(
   io: Terminal,
   admin: AdminAddress | undefined,
   token: string | undefined,
   path: string,
-  method: "GET" | "POST",
+  sent?: object,
 ): Promise<unknown> {
   if (!admin) throw new Misuse("admin: is off in gateway.yaml: send the gateway a SIGHUP, and look at its log.");
   try {
-    const { status, body } = await askAdmin(admin, token ?? io.env["ADMIN_TOKEN"], path, method);
+    const { status, body } = await askAdmin(admin, token ?? io.env["ADMIN_TOKEN"], path, sent ? "POST" : "GET", sent);
     if (status === 200) return body;
     io.err((body as { error: { message: string } }).error.message);
   } catch (thrown) {

@@ -22,8 +22,10 @@ import { keptSecret } from "../store/secret.ts";
 import { type Loaded, load } from "../vocabulary.ts";
 import { WarmUp } from "../warm-up.ts";
 import { Primary } from "../workers/primary.ts";
+import { watcher } from "./author.ts";
 import { addressOf } from "./connect.ts";
 import { endAfterCrash } from "./crash.ts";
+import { firstKeyOf } from "./first-key.ts";
 import { curlOf, toTry } from "./first-request.ts";
 import { mostOpenFiles, openFileDoubt } from "./open-files.ts";
 import { reason } from "./reason.ts";
@@ -122,7 +124,7 @@ function alertsOf(gateway: Gateway | Primary, log: Log, env: NodeJS.ProcessEnv):
 function watch(gateway: Gateway | Primary): void {
   new FileWatch(
     () => sourcesOf(gateway.config, gateway.plugins),
-    () => void gateway.reload().catch(() => {}),
+    () => void gateway.reload(watcher()).catch(() => {}),
   );
 }
 
@@ -231,10 +233,10 @@ async function greet(config: Config, { at, admin, key }: Greeting, io: Terminal,
 
 /** A key for the first run; undefined where there are keys. */
 async function firstKey(gateway: Gateway | Primary, { store, keys }: Config): Promise<string | undefined> {
-  if (gateway instanceof Gateway) return gateway.stores.keys.ensureFirstKey();
+  if (gateway instanceof Gateway) return firstKeyOf(gateway.stores);
   const stores = await connectStores(store, keys, () => {});
   try {
-    return await stores.keys.ensureFirstKey();
+    return await firstKeyOf(stores);
   } finally {
     await stores.close();
   }
