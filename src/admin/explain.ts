@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { AdminError } from "./errors.ts";
-import type { AdminAct } from "./route.ts";
+import { type AdminAct, read } from "./route.ts";
 
 const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
 const LOADER = new URL("../loader/register.js", import.meta.url).href;
@@ -11,7 +11,8 @@ const PATIENCE = 30_000;
 const MOST = 2;
 let running = 0;
 
-const Asked = z.strictObject({
+/** What is asked about a request. */
+export const Asked = z.strictObject({
   path: z.string().regex(/^(?:[A-Z]+:)?\/\S*$/, "a path starts with /"),
   model: z.string().min(1).max(200).optional(),
   key: z.string().min(1).max(100).optional(),
@@ -25,15 +26,11 @@ const Asked = z.strictObject({
  * that what is asked here touches nothing that serves.
  */
 export const explain: AdminAct = async ({ config }, { body }) => {
-  const asked = Asked.safeParse(body);
-  if (!asked.success) {
-    const [issue] = asked.error.issues;
-    throw new AdminError("bad_request", `${issue?.path.join(".") || "the body"}: ${issue?.message}`);
-  }
+  const asked = read(Asked, body);
   if (running >= MOST) throw new AdminError("too_many", `${MOST} explanations are being made: ask again in a second.`);
   running++;
   try {
-    return { body: await verb(config.file, asked.data) };
+    return { body: await verb(config.file, asked) };
   } finally {
     running--;
   }
