@@ -16,7 +16,7 @@ import { Networks } from "./core/networks.ts";
 import { KeyWatch } from "./downstream/key-watch.ts";
 import type { ListenPlace } from "./downstream/listener.ts";
 import { Downstream, type Patience, type ServerLimits } from "./downstream/server.ts";
-import { Generation, HEALTH } from "./generation.ts";
+import { Generation, HEALTH, SWITCHES } from "./generation.ts";
 import { type LoadedPlugin, versionsOf } from "./loader/instances.ts";
 import { pluginError } from "./loader/problems.ts";
 import { answerMetrics, ProcessMetrics } from "./metrics/process-metrics.ts";
@@ -96,6 +96,7 @@ export class Gateway {
     answerMetrics(this.answers, () => metrics.json(this, stores.ledger));
     this.downstream.ended = (exchange) => metrics.ended(exchange);
     this.downstream.refused = (code) => metrics.refused(code);
+    lasting.peers?.hear(SWITCHES, (name, off) => this.switch(name, off));
     lasting.peers?.hear(HEALTH, (_key, news) => this.serving.upstreams.health.learn(news));
   }
 
@@ -166,6 +167,11 @@ export class Gateway {
   /** Breaks an exchange off. @returns whether it runs */
   cancel(id: string): boolean {
     return this.downstream.cancel(id);
+  }
+
+  /** Switches a provider or a target off, or on again, until it ends. @param name of either */
+  switch(name: string, off: boolean): void {
+    this.serving.upstreams.health.switch(name, off);
   }
 
   /** Shares of budgets that were reached here since they were taken last. */

@@ -82,6 +82,8 @@ type Former = Ingredients["former"];
 
 /** What workers tell each other of targets and credentials. */
 export const HEALTH = topic<HealthNews>("health");
+/** Whether a provider or a target of that name is switched off. */
+export const SWITCHES = topic<boolean>("switches");
 
 /** What one of several processes takes on. */
 const shareOf = ({ concurrency, perKey, queue, wait }: AdmissionLimits, processes = 1): AdmissionLimits => ({

@@ -7,7 +7,7 @@ import { AdminError } from "./errors.ts";
 import { Asked, explain } from "./explain.ts";
 import * as keys from "./keys.ts";
 import { now, speedOf } from "./now.ts";
-import { providers } from "./providers.ts";
+import { providers, switchOff, switchOn, tryNow, Which } from "./providers.ts";
 import { CANCEL, GENERATIONS, LIVE, MODELS, PLUGINS, RECORDED, STANDINGS } from "./questions.ts";
 import { type AdminAnswer, type AdminRequest, type AdminRoute, read, route } from "./route.ts";
 import type { AdminSubject } from "./served.ts";
@@ -86,6 +86,13 @@ export const ROUTES: readonly AdminRoute[] = [
   route("GET", "providers", "Providers, their targets and credentials, and how they do.", allProviders, {
     gives: ["providers"],
   }),
+  route("POST", "providers/{name}/try", "Ends that a provider, or one target, is left alone.", tryNow, {
+    ...{ body: Which, gives: ["provider"] },
+  }),
+  route("POST", "providers/{name}/off", "Switches a provider, or one target, off.", switchOff, {
+    ...{ body: Which, gives: ["provider"] },
+  }),
+  route("POST", "providers/{name}/on", "Switches it on again.", switchOn, { body: Which, gives: ["provider"] }),
   route("GET", "models", "Models, and who serves them.", models, { gives: ["models"] }),
   route("GET", "config", "gateway.yaml as it was loaded, secrets starred.", config, {
     gives: ["file", "loaded?", "generation?", "text", "settings", "chains", "paths", "plugins", "warnings", "restart"],

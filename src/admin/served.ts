@@ -13,6 +13,8 @@ export interface AdminSubject {
   readiness(): Readiness;
   reload(by: Initiator): Promise<Reloaded>;
   compare(): Promise<Pick<Reloaded, "changes" | "restart">>;
+  /** Switches a provider or a target off, or on again, until this ends. @param name of either */
+  switch(name: string, off: boolean): void;
   /** One answer of each process that serves; of one that has died meanwhile there is none. */
   askAll<Ask, Answer>(question: Question<Ask, Answer>, asked: Ask): Promise<Answer[]>;
 }

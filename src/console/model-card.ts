@@ -31,7 +31,7 @@ export interface TargetCard {
   model: string;
   /** The part of the model's requests that it gets, from 0 to 1; absent where that depends on the moment. */
   share?: number;
-  state: "closed" | "open" | "half-open" | "waiting" | "refused";
+  state: "closed" | "open" | "half-open" | "off" | "waiting" | "refused";
   firstByte?: number;
   speaks: readonly string[];
   price?: PriceVersion["price"];

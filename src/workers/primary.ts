@@ -10,6 +10,7 @@ import type { JsonLog } from "../core/log.ts";
 import { Listener, type ListenPlace } from "../downstream/listener.ts";
 import type { Patience } from "../downstream/server.ts";
 import { AFTER_FAILURE } from "../gateway.ts";
+import { SWITCHES } from "../generation.ts";
 import { type LoadedPlugin, versionsOf } from "../loader/instances.ts";
 import { type Reloaded, Reloads } from "../reloads.ts";
 import { type BudgetMark, BudgetMarks } from "../store/budget-marks.ts";
@@ -139,6 +140,11 @@ export class Primary {
     return this.marks.take();
   }
 
+  /** As `Gateway.switch`, in all workers. */
+  switch(name: string, off: boolean): void {
+    this.share({ topic: SWITCHES.name, key: name, fact: off });
+  }
+
   /** What a reload would change. @throws ConfigError */
   async compare(): Promise<Pick<Reloaded, "changes" | "restart">> {
     const { changes, restart } = this.comparison(await this.readAgain());
@@ -253,8 +259,8 @@ export class Primary {
       this.number++;
       this.log.level = next.config.log.level;
       this.opened?.keys.adopt(next.config.keys);
-      // Of a provider that was changed nothing is known; the others tell again.
-      this.facts.clear();
+      // Of a provider that was changed nothing is known; the others tell again. What an operator wants stays.
+      for (const [key, { topic }] of this.facts) if (topic !== SWITCHES.name) this.facts.delete(key);
       // Those that started meanwhile.
       for (const worker of this.workers) if (worker.serving && !worker.leaving) void this.catchUp(worker);
     }
@@ -293,8 +299,7 @@ export class Primary {
       void this.catchUp(from);
     } else if (message.type === "fact") {
       const { topic, key, fact } = message;
-      this.facts.set(`${topic} ${key}`, { topic, key, fact });
-      for (const worker of this.workers) if (worker !== from) worker.send({ type: "fact", topic, key, fact });
+      this.share({ topic, key, fact }, from);
     } else if (message.type === "question") {
       void this.answer(message, from);
     } else if (message.type === "failed") {
@@ -302,6 +307,12 @@ export class Primary {
       const slot = this.slots.find(({ worker }) => worker === from);
       if (slot) void this.again(slot);
     }
+  }
+
+  /** All workers hear of it, those too that start later. @param from who knows */
+  private share(shared: SharedFact, from?: WorkerProcess): void {
+    this.facts.set(`${shared.topic} ${shared.key}`, shared);
+    for (const worker of this.workers) if (worker !== from) worker.send({ type: "fact", ...shared });
   }
 
   private async answer({ id, name, question }: WorkerQuestion, from: WorkerProcess): Promise<void> {
