@@ -65,14 +65,32 @@ export default class Models implements Plugin {
     const { caller, path, protocol } = exchange;
     const id = /^\/[^/]+\/models\/(.+)$/.exec(path)?.[1];
     if (id === undefined) {
-      const models = this.marketplace.usable(caller).map(listed);
-      return { status: 200, body: JSON.stringify(protocol.listing ? protocol.listing.list(models) : list(models)) };
+      const models = this.marketplace.usable(caller);
+      return {
+        status: 200,
+        body: JSON.stringify(protocol.listing ? protocol.listing.list(models.map(listed)) : this.list(models)),
+      };
     }
     const asked = checkModel(decodeURIComponent(id));
     const model = this.marketplace.find(asked, caller);
     if (!model) throw this.unknown(asked, exchange);
-    const one = listed(model);
-    return { status: 200, body: JSON.stringify(protocol.listing ? protocol.listing.one(one) : entry(one)) };
+    const { listing } = protocol;
+    return { status: 200, body: JSON.stringify(listing ? listing.one(listed(model)) : this.entry(model)) };
+  }
+
+  /** One body that OpenAI, Anthropic and OpenRouter-style clients can all read. */
+  private list(models: readonly Model[]) {
+    return {
+      object: "list",
+      data: models.map((model) => this.entry(model)),
+      has_more: false,
+      first_id: models[0]?.id ?? null,
+      last_id: models.at(-1)?.id ?? null,
+    };
+  }
+
+  private entry(model: Model) {
+    return entry(listed(model), this.translations.reach(model));
   }
 
   /** A conversation that has moved stays where its newest state comes from. */
@@ -124,18 +142,22 @@ const listed = (model: Model): ListedModel => ({
   ...(model.output === undefined ? {} : { output: model.output }),
 });
 
-/** One body that OpenAI, Anthropic and OpenRouter-style clients can all read. */
-const list = (models: readonly ListedModel[]) => ({
-  object: "list",
-  data: models.map(entry),
-  has_more: false,
-  first_id: models[0]?.id ?? null,
-  last_id: models.at(-1)?.id ?? null,
-});
+/** What goes in besides text, by what `can` calls it. */
+const INPUTS: Readonly<Record<string, string>> = { vision: "image", audio: "audio", video: "video", files: "file" };
+/** Parameters by what a model must be able to do for them. */
+const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
+  tools: ["tools", "tool_choice"],
+  json_schema: ["response_format", "structured_outputs"],
+  reasoning: ["reasoning", "include_reasoning"],
+};
 
-function entry(model: ListedModel) {
+/** @param protocols in which it can be asked */
+function entry(model: ListedModel, protocols: Readonly<Record<string, string>>) {
   const { id, name, created, context = null, output = null, can, price } = model;
   const able = (what: string) => can.includes(what);
+  const talks = Object.keys(protocols).some((protocol) => !/-(?:images|embeddings)$/.test(protocol));
+  const of = (table: Readonly<Record<string, string | readonly string[]>>) =>
+    Object.entries(table).flatMap(([what, names]) => (able(what) ? names : []));
   return {
     id,
     object: "model",
@@ -152,15 +174,17 @@ function entry(model: ListedModel) {
     max_tokens: output,
     max_output_tokens: output,
     architecture: {
-      input_modalities: [
-        "text",
-        ...["vision", "audio", "file"].filter(able).map((what) => (what === "vision" ? "image" : what)),
+      input_modalities: ["text", ...of(INPUTS)],
+      output_modalities: [
+        ...(talks ? ["text"] : []),
+        ...(able("images") ? ["image"] : []),
+        ...(able("embeddings") ? ["embeddings"] : []),
       ],
-      output_modalities: able("image_output") ? ["image"] : ["text"],
     },
     top_provider: { context_length: context, max_completion_tokens: output, is_moderated: false },
-    supported_parameters: able("tools") ? ["tools", "tool_choice", "max_tokens"] : ["max_tokens"],
+    supported_parameters: [...(talks ? ["max_tokens"] : []), ...of(PARAMETERS)],
     capabilities: Object.fromEntries(can.map((what) => [what, true])),
+    protocols,
     pricing: {
       prompt: perToken(price.input),
       completion: perToken(price.output),

@@ -144,7 +144,6 @@ export function llms(): string {
 > plugins. Start with the README; what a running gateway serves is at /openapi.json, its models at /v1/models.
 
 - [README](README.md): two commands to the first answer, a tour of gateway.yaml, the life of a request, a plugin
-- [Changes](CHANGELOG.md)
 
 ## Documentation
 

@@ -5,6 +5,7 @@ import type { Readiness } from "./admin/readiness.ts";
 import { Carried } from "./carried.ts";
 import { type Change, changesOf, needRestart } from "./config/changes.ts";
 import { countedApart, openPaths } from "./config/limits.ts";
+import { secretsOf } from "./config/secrets.ts";
 import type { Config } from "./config/types.ts";
 import { processContainer } from "./container.ts";
 import { Calendar } from "./core/calendar.ts";
@@ -15,7 +16,7 @@ import { Networks } from "./core/networks.ts";
 import { KeyWatch } from "./downstream/key-watch.ts";
 import type { ListenPlace } from "./downstream/listener.ts";
 import { Downstream, type Patience, type ServerLimits } from "./downstream/server.ts";
-import { Generation, HEALTH } from "./generation.ts";
+import { Generation, HEALTH, SWITCHES } from "./generation.ts";
 import { type LoadedPlugin, versionsOf } from "./loader/instances.ts";
 import { pluginError } from "./loader/problems.ts";
 import { answerMetrics, ProcessMetrics } from "./metrics/process-metrics.ts";
@@ -27,6 +28,7 @@ import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { connectStores, type Stores } from "./store/open.ts";
 import { openRedisLimiter } from "./store/redis/limiter.ts";
 import { spendSince } from "./store/spend.ts";
+import { type Initiator, Trail } from "./trail.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
 import { type ConfigPlace, type Loaded, load } from "./vocabulary.ts";
@@ -85,13 +87,16 @@ export class Gateway {
     this.started = config;
     this.downstream = new Downstream(() => this.serving, serverLimits(config, lasting.processes));
     this.keyWatch = new KeyWatch(lasting.stores.keys, this.downstream);
-    this.reloads = new Reloads(lasting.log, async () => this.adopt(await this.soon(this.prepare())));
+    const { log, metrics, stores } = lasting;
+    const secrets = () => secretsOf(this.config, this.loaded.env);
+    const act = async () => this.adopt(await this.soon(this.prepare()));
+    this.reloads = new Reloads(log, act, new Trail(log, () => stores.audit, secrets));
     answerAdmin(this.answers, this);
-    const { metrics, stores } = lasting;
     lasting.limiter.marked = this.marks.add;
     answerMetrics(this.answers, () => metrics.json(this, stores.ledger));
     this.downstream.ended = (exchange) => metrics.ended(exchange);
     this.downstream.refused = (code) => metrics.refused(code);
+    lasting.peers?.hear(SWITCHES, (name, off) => this.switch(name, off));
     lasting.peers?.hear(HEALTH, (_key, news) => this.serving.upstreams.health.learn(news));
   }
 
@@ -164,6 +169,11 @@ export class Gateway {
     return this.downstream.cancel(id);
   }
 
+  /** Switches a provider or a target off, or on again, until it ends. @param name of either */
+  switch(name: string, off: boolean): void {
+    this.serving.upstreams.health.switch(name, off);
+  }
+
   /** Shares of budgets that were reached here since they were taken last. */
   takeMarks(): BudgetMark[] {
     return this.marks.take();
@@ -177,10 +187,11 @@ export class Gateway {
   /**
    * Serves what gateway.yaml says now, from the next request on: settings, plugins' code and secrets at once, or nothing of
    * it. What runs goes on as it began. One at a time.
+   * @param by who wants it
    * @throws ConfigError, PluginError, or what a plugin's start throws: nothing has changed then
    */
-  reload(): Promise<Reloaded> {
-    return this.reloads.run();
+  reload(by?: Initiator): Promise<Reloaded> {
+    return this.reloads.run(by);
   }
 
   /** What a reload would change. @throws ConfigError */

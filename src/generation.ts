@@ -19,6 +19,7 @@ import { Protocols } from "./core/protocols.ts";
 import { Redactor } from "./core/redactor.ts";
 import { shaped } from "./core/shape.ts";
 import type { BodyLimits } from "./downstream/body.ts";
+import { Cors } from "./downstream/cors.ts";
 import { type Mount, Paths } from "./downstream/paths.ts";
 import { finish } from "./downstream/reply.ts";
 import { loadClients } from "./loader/clients.ts";
@@ -81,6 +82,8 @@ type Former = Ingredients["former"];
 
 /** What workers tell each other of targets and credentials. */
 export const HEALTH = topic<HealthNews>("health");
+/** Whether a provider or a target of that name is switched off. */
+export const SWITCHES = topic<boolean>("switches");
 
 /** What one of several processes takes on. */
 const shareOf = ({ concurrency, perKey, queue, wait }: AdmissionLimits, processes = 1): AdmissionLimits => ({
@@ -179,6 +182,8 @@ export class Generation {
   private described: string | undefined;
   private closed: Promise<void> | undefined;
   readonly limits: BodyLimits;
+  /** Pages of other sites that may ask; undefined: none. */
+  readonly cors: Cors | undefined;
   /** Unix milliseconds. */
   readonly since = Date.now();
   /** Unix milliseconds at which what keeps it alive is broken off; undefined: it serves, or has no end. */
@@ -211,6 +216,7 @@ export class Generation {
     this.common = parts.common;
     const { limit: maxBytes, ...pace } = parts.config.body;
     this.limits = { maxBytes, ...pace };
+    this.cors = parts.config.cors && new Cors(parts.config.cors);
   }
 
   /**

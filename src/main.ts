@@ -3,6 +3,8 @@ import { dirname, join, resolve } from "node:path";
 import { COMMAND, Misuse, type Terminal, type VerbPlace } from "./cli/verb.ts";
 import { BUNDLED, VERBS } from "./cli/verbs.ts";
 
+const EXIT_CODES = "Exit codes: 0 done, 1 could not be done or something is wrong, 2 not understood.";
+
 const help = async () => `usage: ${COMMAND} VERB …
 
   ${(await Promise.all(Object.values(VERBS).map((load) => load()))).map((verb) => verb.help).join("\n  ")}
@@ -10,7 +12,7 @@ const help = async () => `usage: ${COMMAND} VERB …
   --version                    the version of this program
 
 Every verb takes --config FILE; without it, gateway.yaml of this folder or the one that came along.
-Exit codes: 0 done, 1 could not be done or something is wrong, 2 not understood.`;
+${EXIT_CODES}`;
 
 /**
  * The file named by --config, the folder's own, or the one that came along, whose paths then start in the working folder:
@@ -32,6 +34,10 @@ function placeOf(args: string[], folder: string): VerbPlace {
   const own = join(folder, "gateway.yaml");
   return { file: existsSync(own) ? own : BUNDLED, folder };
 }
+
+/** What a verb takes, and what it ends with: most with the usual codes. */
+const usageOf = ({ USAGE }: { USAGE: string }): string =>
+  USAGE.includes("Exit codes:") ? USAGE : `${USAGE}\n\n${EXIT_CODES}`;
 
 /** Who reads what is printed may leave before its end, as `head` does. */
 function endWithReader(): void {
@@ -78,10 +84,14 @@ async function main(argv: readonly string[]): Promise<number> {
   }
   const place = placeOf(args, io.folder);
   const word = args[0]?.startsWith("-") ? undefined : args.shift();
+  if (args[0] === "--version") {
+    io.out(version());
+    return 0;
+  }
   const ours = args.includes("--") ? args.slice(0, args.indexOf("--")) : args;
   if (word === "help" || ours.includes("--help") || ours.includes("-h")) {
     const named = word === "help" ? ours.find((arg) => !arg.startsWith("-")) : word;
-    io.out(named === undefined ? await help() : (await verbOf(named)).USAGE);
+    io.out(named === undefined ? await help() : usageOf(await verbOf(named)));
     return 0;
   }
   const name = word ?? "run";

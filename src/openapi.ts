@@ -44,15 +44,19 @@ export function openApi(mounts: readonly Mount[]): object {
     const [, kind = ""] = /\/(\w+)$/.exec(path) ?? [];
     const one = mount.serve && Object.hasOwn(ONE, kind) ? ONE[kind] : undefined;
     if (!one?.alone) paths[path] = { ...paths[path], ...operationOf(mount) };
-    if (one)
-      paths[`${path}/{id}`] = {
-        get: {
-          ...served(mount),
-          operationId: `get ${path}/{id}`,
-          summary: one.summary,
-          parameters: [parameter("id")],
-        },
-      };
+    if (!one) continue;
+    // Where a protocol has the paths below it, both are one path of OpenAPI.
+    const name = mounts.some(({ pattern }) => pattern === `${path}/*`) ? "rest" : "id";
+    const below = `${path}/{${name}}`;
+    paths[below] = {
+      ...paths[below],
+      get: {
+        ...served(mount),
+        operationId: `get ${below}`,
+        summary: one.summary,
+        parameters: [parameter(name)],
+      },
+    };
   }
   const codes = Object.entries(REFUSALS).map(([code, { status, message }]) => ({
     const: code,

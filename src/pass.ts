@@ -64,6 +64,7 @@ async function passOn(
   const owned = passing.admit(path.open);
   if (owned) await owned;
   exchange.attempts.push(attempt);
+  upstreams.health.admit(attempt.target);
   attempt.credential = upstreams.health.credential(attempt.target);
   const written = chain.send(exchange, attempt);
   if (written) await written;

@@ -6,6 +6,7 @@ import type { Config } from "./config/types.ts";
 import type { Log } from "./core/log.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
 import { filesOf } from "./loader/versions.ts";
+import { type Initiator, PROGRAM, type Trail } from "./trail.ts";
 
 /** What a reload changed. */
 export interface Reloaded {
@@ -24,10 +25,13 @@ export interface ReloadState {
   readonly problem?: string;
 }
 
-/** Names of what has changed, in a log line. */
+/** What is done, and to what. */
+const RELOAD = ["reload", "gateway.yaml"] as const;
+/** Names of what has changed, in a log line and in the audit trail. */
 const LOGGED = 30;
+const KEPT = 100;
 
-/** Reloads one at a time, tells of each in the log, and remembers how the last one ended. */
+/** Reloads one at a time, tells of each in the log and in the audit trail, and remembers how the last one ended. */
 export class Reloads {
   succeeded = 0;
   failed = 0;
@@ -39,11 +43,15 @@ export class Reloads {
   constructor(
     private readonly log: Log,
     private readonly act: () => Promise<Reloaded>,
+    private readonly trail: Trail,
   ) {}
 
-  /** @throws what is wrong with the new configuration: nothing has changed then */
-  run(): Promise<Reloaded> {
-    const done = this.queue.then(() => this.one());
+  /**
+   * @param by who wants it
+   * @throws what is wrong with the new configuration: nothing has changed then
+   */
+  run(by = PROGRAM): Promise<Reloaded> {
+    const done = this.queue.then(() => this.one(by));
     this.queue = done.catch(() => {});
     return done;
   }
@@ -53,23 +61,25 @@ export class Reloads {
     await this.queue;
   }
 
-  private async one(): Promise<Reloaded> {
+  private async one(by: Initiator): Promise<Reloaded> {
     try {
       const reloaded = await this.act();
       this.succeeded++;
       this.last = { time: Date.now() };
       const { changes, restart, generation } = reloaded;
-      const fields = { generation, changes: changes.slice(0, LOGGED).map(({ path }) => path) };
-      if (changes.length === 0) this.log.info({ generation }, "reload: nothing has changed");
-      else this.log.info(fields, "the configuration was reloaded");
+      const [{ who }, paths] = [by, changes.map(({ path }) => path)];
+      if (changes.length === 0) this.log.info({ generation, who }, "reload: nothing has changed");
+      else this.log.info({ generation, who, changes: paths.slice(0, LOGGED) }, "the configuration was reloaded");
       if (restart.length > 0) this.log.warn({ restart }, "reload: this takes effect at the next start");
+      await this.trail.done(by, ...RELOAD, { generation, changes: paths.slice(0, KEPT) });
       return reloaded;
     } catch (thrown) {
       const problem = reason(thrown);
       this.failed++;
       this.last = { time: Date.now(), problem };
-      this.log.error({ problem }, "the configuration was not reloaded, and nothing has changed");
+      this.log.error({ problem, who: by.who }, "the configuration was not reloaded, and nothing has changed");
       this.onFailure(problem);
+      await this.trail.failed(by, ...RELOAD, problem);
       throw thrown;
     }
   }

@@ -12,6 +12,7 @@ import { Reply } from "./downstream/reply.ts";
 import { SocketNames } from "./objects/socket-names.ts";
 import type { Parts } from "./pipeline.ts";
 import { addressed, authenticate, pathOf } from "./upstream/address.ts";
+import { switchedOff } from "./upstream/health.ts";
 import { headerObject } from "./upstream/pass-meter.ts";
 import type { PassMatch } from "./upstream/pass-path.ts";
 import type { Place } from "./upstream/places.ts";
@@ -91,6 +92,7 @@ async function passing(exchange: Exchange, { path, below }: PassMatch, parts: So
   const attempt = path.attempt(exchange, below);
   const owned = path.objects(exchange, below, parts.objects, 0).admit(path.open);
   if (owned) await owned;
+  parts.upstreams.health.admit(attempt.target);
   attempt.credential = parts.upstreams.health.credential(attempt.target);
   return attempt;
 }
@@ -111,8 +113,9 @@ async function aim(
   }
   if (exchange.answer) return undefined;
   const { protocol, query } = exchange;
-  const target = upstreams.first(exchange.targets.filter(({ provider }) => provider.speaks.includes(protocol.name)));
-  if (!target) throw withoutSocket(exchange);
+  const able = exchange.targets.filter(({ provider }) => provider.speaks.includes(protocol.name));
+  const target = upstreams.first(upstreams.health.on(able));
+  if (!target) throw able.length > 0 ? switchedOff() : withoutSocket(exchange);
   const named = query
     .entries()
     .filter(([name]) => protocol.socket?.objects.includes(wordOf(name)))

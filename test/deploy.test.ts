@@ -319,6 +319,10 @@ t.test("systemd finds nothing wrong with unit and socket, and little exposed, wh
   t.equal(exposed, 0, /Overall.*/.exec(open)?.[0] ?? open);
 });
 
+t.test("the block for nginx that a page shows is the file that is tried", async (t) => {
+  t.ok(text("docs/deploy.md").includes(`\`\`\`nginx\n${text("deploy/nginx/gateway.conf")}\`\`\``));
+});
+
 t.test("two gateways behind nginx lose no request when one of them stops and comes back", async (t) => {
   const vendor = await startVendor(
     t,

@@ -24,7 +24,7 @@ t.test("the README is short, and llms.txt leads to every page", async (t) => {
   t.ok(text("README.md").split("\n").length < 200);
   t.match(
     text("README.md"),
-    /^# model-gateway[\s\S]{0,900}## Two commands\n\n```\nnpm ci && npm start\nnpm ci && npm test\n```/,
+    /^# model-gateway[\s\S]{0,900}## Two commands\n\n```\nnpm ci --omit=dev && npm start\nnpm ci && npm test\n```/,
   );
   for (const page of globSync("docs/*.md", { cwd: ROOT })) t.ok(text("llms.txt").includes(`(${page})`), page);
   t.ok(linksIn("README.md", text("README.md")).length > 10);
@@ -60,6 +60,7 @@ const ASIDE: readonly (readonly [RegExp, string])[] = [
     /^npm (?:ci(?: --omit=dev)?|test)$|^GATEWAY_TEST_AGENTS_BEHIND=all npm run full$|^rm -rf node_modules$|^npm run (?:full|unit|bench|fuzz|release:check|typecheck|format)\b/,
     "CI does, with this test in it, or it is long",
   ],
+  [/^npm run pretest$/, "npm test begins with it"],
   [/^npm start$|^npx model-gateway$/, "it serves: test/life/, test/packed.test.ts"],
   [
     /^npm run (?:docs|schema)$/,

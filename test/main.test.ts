@@ -47,13 +47,21 @@ t.test("without a gateway.yaml of its own a folder gets the one that came along,
   t.ok(existsSync(join(empty, "data/gateway.db")));
 });
 
+t.test("the help of every verb ends with its exit codes, and every verb tells the version", async (t) => {
+  for (const verb of ["routes", "models", "keys", "usage", "tail", "schema", "plugin", "store", "groups", "reload"])
+    t.match(run([verb, "--help"]), { status: 0, out: /^usage: [\s\S]*Exit codes: 0 / }, verb);
+  for (const args of [["--version"], ["check", "--version"]])
+    t.match(run(args), { status: 0, out: /^\d+\.\d+\.\d+\n$/ }, args.join(" "));
+});
+
 t.test("an unknown verb is a usage error that lists the verbs", async (t) => {
   t.match(run(["serve"]), { status: 2, err: /unknown verb "serve"\nverbs: run .*check/ });
   t.match(run(["chekc"]), { status: 2, out: "", err: /unknown verb "chekc", did you mean "check"\?/ });
 });
 
 t.test("--config takes another file for every verb", async (t) => {
-  t.match(run(["keys", "list", "--config", "wrong.yaml"]), { status: 1, err: /provders.*did you mean "providers"/s });
+  t.match(run(["routes", "--config", "wrong.yaml"]), { status: 1, err: /provders.*did you mean "providers"/s });
+  t.match(run(["keys", "list", "--config", "wrong.yaml"]), { status: 0, err: /wrong\.yaml has .*mistakes?, see:/ });
   t.match(run(["keys", "list", "--config=gateway.yaml"]), { status: 0 });
 });
 

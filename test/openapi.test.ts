@@ -32,7 +32,9 @@ paths: { /v1/messages: { strict: true }, /acme/v1/*: { pass: own }, /v1beta/mode
     t.ok(described.paths[path.replace(/\*$/, "{rest}")] ?? described.paths[`${path}/{id}`], path);
   t.match(described.paths["/v1/messages"]?.["post"], { tags: ["anthropic-messages"], summary: /nothing is dropped/ });
   t.match(described.paths["/v1/models"]?.["get"], { summary: /models/ });
-  t.ok(described.paths["/v1/models/{id}"]?.["get"]);
+  const templates = Object.keys(described.paths).map((path) => path.replaceAll(/\{\w+\}/g, "{}"));
+  t.equal(new Set(templates).size, templates.length, "no path stands there twice under two names");
+  t.match(described.paths["/v1/models/{rest}"], { get: { summary: /One model/ }, post: { tags: ["gemini"] } });
   t.match(described.paths["/v1/requests/{id}"]?.["get"], { summary: /the key that made it/ });
   t.notOk(described.paths["/v1/requests"], "nothing is there without an id");
   t.match(described.paths["/acme/v1/{rest}"]?.["post"], { summary: /unread/ });

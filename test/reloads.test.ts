@@ -4,15 +4,21 @@ import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
 import type { Config } from "../src/config/types.ts";
 import { FileWatch, Reloads, sourcesOf } from "../src/reloads.ts";
+import type { Audit, AuditEntry } from "../src/store/audit.ts";
+import { Trail } from "../src/trail.ts";
 import { folder } from "./loader/folder.ts";
 import { MemoryLog } from "./support/gateway.ts";
 import { eventually } from "./support/process.ts";
+
+const SIGNAL = { who: "signal", address: "here", detail: { signal: "SIGHUP" } };
 
 t.test("reloads come one after the other, and each is told of", async (t) => {
   const log = new MemoryLog();
   let running = 0;
   let number = 0;
-  const reloads = new Reloads(log, async () => {
+  const entries: AuditEntry[] = [];
+  const audit = { add: async (entry: AuditEntry) => void entries.push(entry) } as Audit;
+  const act = async () => {
     t.equal(++running, 1);
     await after(5);
     running--;
@@ -20,10 +26,16 @@ t.test("reloads come one after the other, and each is told of", async (t) => {
     if (number === 2) throw new Error("it is broken");
     if (number === 3) return { changes: [], restart: [], generation: 2 };
     return { changes: [{ path: "models.m.context", before: "1", after: "2" }], restart: ["listen"], generation: 2 };
-  });
+  };
+  const trail = new Trail(
+    log,
+    () => audit,
+    () => [],
+  );
+  const reloads = new Reloads(log, act, trail);
   const problems: string[] = [];
   reloads.onFailure = (problem) => problems.push(problem);
-  const ends = await Promise.allSettled([reloads.run(), reloads.run(), reloads.run()]);
+  const ends = await Promise.allSettled([reloads.run(), reloads.run(SIGNAL), reloads.run(SIGNAL)]);
   await reloads.settled();
   t.same(
     ends.map(({ status }) => status),
@@ -41,6 +53,16 @@ t.test("reloads come one after the other, and each is told of", async (t) => {
       ["info", "reload: nothing has changed"],
     ],
   );
+  t.match(
+    entries.map(({ who, action, detail }) => [who, action, detail]),
+    [
+      ["program", "reload", { generation: 2, changes: ["models.m.context"] }],
+      ["signal", "reload", { signal: "SIGHUP", problem: /it is broken/ }],
+      ["signal", "reload", { signal: "SIGHUP", generation: 2, changes: [] }],
+    ],
+    "each is in the audit trail once",
+  );
+  t.equal(entries.length, 3);
 });
 
 t.test("files are watched by their names: written, replaced, or links that lead elsewhere", async (t) => {

@@ -58,6 +58,21 @@ t.test("a provider is asked for its models in its protocol's words, and each for
   t.match(own.requests[0]?.headers, { "api-key": "s", authorization: undefined });
 });
 
+t.test("a list of several pages is read to its end", async (t) => {
+  const pages: Record<string, object> = {
+    "/v1beta/models": { models: [{ name: "models/a" }], nextPageToken: "x y" },
+    "/v1beta/models?pageToken=x+y": { models: [{ name: "models/b" }], nextPageToken: "z" },
+    "/v1beta/models?pageToken=z": { models: [{ name: "models/c" }] },
+    "/v1/models": { data: [{ id: "a" }], has_more: true, last_id: "a" },
+    "/v1/models?after_id=a": { data: [{ id: "b" }], has_more: false, last_id: "b" },
+  };
+  const vendor = await startVendor(t, ({ url = "" }, response) => response.end(JSON.stringify(pages[url])));
+  const listed = async (url: string, protocol: typeof chat) =>
+    (await listModels({ url, protocol, secret: "s" })).models?.map(({ id }) => id);
+  t.same(await listed(`${vendor.url}/v1beta`, gemini), ["a", "b", "c"]);
+  t.same(await listed(`${vendor.url}/v1`, messages), ["a", "b"]);
+});
+
 t.test("what keeps a provider from listing is told in words, never with the secret", async (t) => {
   for (const [status, says] of [
     [401, /does not accept the credential/],

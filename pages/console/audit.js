@@ -17,7 +17,7 @@ export function Audit({ view }) {
     },
   ];
   return html`<h1>Audit</h1>
-    <p class="quiet">Every change that was made here or by the admin API.</p>
+    <p class="quiet">Every change: made here, by the admin API, the command line or a signal.</p>
     <${Ready} found=${found}>
       ${({
         entries,

@@ -3,22 +3,22 @@
 import { count, duration, percent } from "../common/format.js";
 import { Dot, html, Ready, useState } from "../common/ui.js";
 import { MODELS, PROVIDERS } from "./asks.js";
-import { Table, useApi } from "./parts.js";
+import { Act, Table, useApi } from "./parts.js";
 import { Patch } from "./patch.js";
 import { saying } from "./yaml.js";
 
 const REFRESH = 3000;
-const STATES = { closed: "asked as usual", open: "left alone", "half-open": "being tried" };
+const STATES = { closed: "asked as usual", open: "left alone", "half-open": "being tried", off: "switched off" };
 const CREDENTIALS = { ok: "ok", waiting: "rate limited", refused: "not accepted" };
 
 const until = (moment) => (moment && moment > Date.now() ? ` for ${duration(moment - Date.now())}` : "");
 
-export function Providers() {
+export function Providers({ may }) {
   const found = useApi(PROVIDERS, REFRESH);
   const models = useApi(MODELS);
   return html`<h1>Providers</h1>
     <${Ready} found=${found}>
-      ${({ providers }) => providers.map((provider) => html`<${Provider} key=${provider.name} provider=${provider} models=${models.value?.models ?? []} />`)}
+      ${({ providers }) => providers.map((provider) => html`<${Provider} key=${provider.name} provider=${provider} models=${models.value?.models ?? []} may=${may} again=${found.again} />`)}
     <//>
     <h2>Models and who serves them</h2>
     <${Ready} found=${models}>${({ models: all }) => html`<${Models} all=${all} />`}<//>`;
@@ -84,8 +84,8 @@ const patchOf = ({ balance, written: { targets, ...rest } }) => ({
 
 const SHARED = { weighted: "by weight", latency: "the fastest", cheapest: "the cheapest first" };
 
-function Provider({ provider, models }) {
-  const { name, url, speaks, off, credentials = [], targets = [], concurrency } = provider;
+function Provider({ provider, models, may, again }) {
+  const { name, url, speaks, off, switched_off: switched, credentials = [], targets = [], concurrency } = provider;
   const [patch, show] = useState();
   const choose = (what) => () => show(patch === what ? undefined : what);
   const out = without(name, models);
@@ -113,10 +113,20 @@ function Provider({ provider, models }) {
       of: (target) =>
         html`${(target.credentials ?? []).filter(({ state }) => state !== "ok").map((each) => html`<${Credential} credential=${each} />`)}`,
     },
+    ...(may && !off
+      ? [
+          {
+            title: "",
+            of: ({ model, switched_off: gone, ...how }) =>
+              html`<${Switches} name=${name} model=${model} switched=${gone} resting=${isResting(how)} again=${again} />`,
+          },
+        ]
+      : []),
   ];
   return html`<section class="card provider" aria-labelledby=${`provider-${name}`}>
     <h2 id=${`provider-${name}`}>${name}</h2>
     ${off && html`<p><${Dot} state="off">off: ${off}<//></p>`}
+    ${switched && html`<p><${Dot} state="off">switched off<//> Nothing is sent there until it is switched on, or the gateway starts anew.</p>`}
     <dl class="facts">
       <dt>Address</dt><dd class="mono">${url}</dd>
       <dt>Speaks</dt><dd>${speaks.join(", ")}</dd>
@@ -125,6 +135,7 @@ function Provider({ provider, models }) {
     </dl>
     ${targets.length > 0 && html`<${Table} caption=${`Targets of ${name}`} columns=${columns} rows=${targets} keyOf=${({ model }) => model} />`}
     <p class="bar">
+      ${may && !off && html`<${Switches} name=${name} switched=${switched} resting=${targets.some(isResting) || credentials.some(isNotOk)} again=${again} />`}
       <button type="button" class="small" aria-expanded=${String(patch === "change")} onClick=${choose("change")}>Change ${name} in gateway.yaml</button>
       ${out.others + out.alone.length > 0 && html`<button type="button" class="small" aria-expanded=${String(patch === "out")} onClick=${choose("out")}>Take ${name} out of its models</button>`}
     </p>
@@ -132,6 +143,21 @@ function Provider({ provider, models }) {
     ${patch === "out" && out.alone.length > 0 && html`<p class="fair">Nobody else serves <span class="mono">${out.alone.join(", ")}</span>: give them another target, or take them out of the file.</p>`}
     ${patch === "change" && html`<${Patch} what=${name} tree=${patchOfProvider(provider)} now />`}
   </section>`;
+}
+
+const isNotOk = ({ state }) => state !== "ok";
+const isResting = ({ state, credentials = [] }) => state === "open" || credentials.some(isNotOk);
+
+/** What is turned while the gateway runs, of a provider or of one of its targets. */
+function Switches({ name, model, switched, resting, again }) {
+  const what = model === undefined ? name : `${name}:${model}`;
+  const act = (word) => () => ["POST", `/api/providers/${encodeURIComponent(name)}/${word}`, { model }];
+  return html`${resting && html`<${Act} label="Try now" what=${what} act=${act("try")} done=${again} /> `}
+    ${
+      switched
+        ? html`<${Act} label="Switch on" what=${what} act=${act("on")} done=${again} />`
+        : html`<${Act} label="Switch off" what=${what} act=${act("off")} done=${again} sure=${`Switch ${what} off? Nothing new is sent there until it is switched on, or the gateway starts anew.`} />`
+    }`;
 }
 
 const Credential = ({ credential: { label, state, until: moment } }) =>

@@ -10,6 +10,7 @@ const TARGET_STATES = {
   closed: "well",
   open: "left alone",
   "half-open": "being tried",
+  off: "switched off",
   waiting: "rate limited",
   refused: "credential refused",
 };

@@ -23,7 +23,7 @@ export class RecordThread {
   ) {
     worker.unref();
     worker.on("message", (message: FromRecordThread) => this.hear(message));
-    worker.on("error", (error) => this.log.error({ cause: error.message }, "recording has ended"));
+    worker.on("error", (error: Error) => this.log.error({ cause: error.message }, "recording has ended"));
     worker.on("exit", () => {
       this.ended = true;
       this.waiting = 0;

@@ -8,6 +8,7 @@ import { routeOf } from "./api.ts";
 import { AdminError } from "./errors.ts";
 import { LiveStream } from "./live-stream.ts";
 import { bodyOf, send } from "./messages.ts";
+import { adminOpenApi } from "./openapi.ts";
 import type { AdminSubject } from "./served.ts";
 import { SessionRoutes } from "./session-routes.ts";
 import type { Visitor } from "./visitor.ts";
@@ -38,6 +39,8 @@ export interface AdminParts {
   readonly metrics?: (() => Promise<{ type: string; text: string }>) | undefined;
 }
 
+/** Where all of this is described. */
+const DESCRIPTION = "/openapi.json";
 /** Milliseconds for the head of a request, and for which an idle connection is kept. */
 const PATIENCE = 5000;
 
@@ -123,13 +126,17 @@ export class Admin {
     const reads = request.method === "GET" || request.method === "HEAD";
     if (!reads && isForeign(request)) throw new AdminError("not_allowed", "Another site cannot change anything here.");
     if (await this.sessions.serve(request, response, path, query)) return;
-    if (path !== "/metrics" && !path.startsWith("/api/")) {
+    if (path !== "/metrics" && path !== DESCRIPTION && !path.startsWith("/api/")) {
       if (reads && (await this.parts.pages?.serve(request, response, path, query, () => this.knows(request)))) return;
-      throw new AdminError("not_found", "There is nothing here. /livez, /readyz, /metrics and /api/… are answered.");
+      throw new AdminError(
+        "not_found",
+        "There is nothing here. /livez, /readyz, /metrics, /openapi.json and /api/… are answered.",
+      );
     }
     const visitor = await access.visitor(request);
     if (!visitor) throw this.unknown();
     if (path === "/metrics") await this.metrics(response);
+    else if (path === DESCRIPTION && reads) send(response, 200, adminOpenApi());
     else if (path === "/api/live/events" && request.method === "GET") this.live.serve(request, response, visitor);
     else await this.api(request, response, path, query, visitor);
   }
@@ -151,7 +158,9 @@ export class Admin {
   ): Promise<void> {
     const found = routeOf(request.method === "HEAD" ? "GET" : (request.method ?? ""), path);
     if (!found) throw new AdminError("not_found", "There is no such part of the API: see docs/admin-api.md.");
-    const { act, names, changes, admin } = found;
+    const { route, names } = found;
+    const { act, method, status, admin } = route;
+    const changes = method !== "GET";
     if (admin && visitor.role !== "admin")
       throw new AdminError(
         "not_allowed",
@@ -160,7 +169,7 @@ export class Admin {
           : "What requests hold is shown to admins: sign in with the other token.",
       );
     const body = changes ? await bodyOf(request) : {};
-    const { status = 200, body: answer, audit } = await act(this.subject, { visitor, query, names, body });
+    const { body: answer, audit } = await act(this.subject, { visitor, query, names, body });
     if (audit) {
       const { who, address } = visitor;
       await this.subject.stores.audit.add({ time: Date.now(), who, address, ...audit });

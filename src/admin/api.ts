@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { reason } from "../cli/reason.ts";
 import { shownConfig } from "../config/changes.ts";
 import { hide, secretsByLook, secretsOf } from "../config/secrets.ts";
@@ -5,69 +6,113 @@ import type { LedgerEntry, LedgerGroup, LedgerSearch, LedgerSum, SpeedGroup } fr
 import { budgets } from "./budgets.ts";
 import { clients } from "./clients.ts";
 import { AdminError } from "./errors.ts";
-import { explain } from "./explain.ts";
+import { Asked, explain } from "./explain.ts";
 import * as keys from "./keys.ts";
 import { now, speedOf } from "./now.ts";
-import { providers } from "./providers.ts";
+import { providers, switchOff, switchOn, tryNow, Which } from "./providers.ts";
 import { CANCEL, GENERATIONS, LIVE, MODELS, PLUGINS, RECORDED } from "./questions.ts";
-import type { AdminAct, AdminAnswer, AdminRequest } from "./route.ts";
+import { type AdminAnswer, type AdminRequest, type AdminRoute, read, route } from "./route.ts";
 import type { AdminSubject } from "./served.ts";
 import { spanOf } from "./span.ts";
 
-interface AdminRoute {
-  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
-  readonly path: RegExp;
-  readonly act: AdminAct;
-  /** Only admins may: it changes something, or shows what requests hold. */
-  readonly admin: boolean;
-}
+const FILTERS = ["key", "group", "model", "target", "outcome", "status", "slower", "dearer"] as const;
+const GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
+const SPEEDS: readonly SpeedGroup[] = ["model", "target", "key"];
 
-const route = (method: AdminRoute["method"], path: string, act: AdminAct, admin = method !== "GET"): AdminRoute => ({
-  admin,
-  method,
-  path: new RegExp(`^/api/${path.replaceAll(":name", "([^/]+)")}$`),
-  act,
+/** `user`: who runs the verb `reload`, as that says. */
+const Reload = z.strictObject({
+  user: z
+    .string()
+    .regex(/^[^\p{C}]{1,100}$/u)
+    .optional(),
 });
 
+const SPAN = {
+  since: "Unix milliseconds, or like 24h, 7d, today, yesterday; the last 24 hours where it is left out.",
+  until: "As since; now where it is left out.",
+};
+const PAGE = { limit: "How many: 100, at most 1000.", before: "The `next` of the answer before." };
+
 /** What the admin side answers below /api/, but for sessions. docs/admin-api.md tells what each takes and gives. */
-const ROUTES: readonly AdminRoute[] = [
-  route("GET", "now", async (subject) => ({ body: await now(subject) })),
-  route("GET", "live", async (subject) => ({ body: { requests: await live(subject) } })),
-  route("POST", "live/:name/cancel", cancel),
-  route("GET", "requests", requests),
-  route("GET", "requests/:name", request),
-  route("GET", "requests/:name/recorded", recorded, true),
-  route("GET", "spend", spend),
-  route("GET", "speed", speed),
-  route("GET", "errors", errors),
-  route("GET", "budgets", budgets),
-  route("GET", "keys", keys.list),
-  route("POST", "keys", keys.create),
-  route("GET", "keys/:name", keys.show),
-  route("PATCH", "keys/:name", keys.edit),
-  route("DELETE", "keys/:name", keys.revoke),
-  route("POST", "keys/:name/rotate", keys.rotate),
-  route("POST", "keys/:name/disable", keys.disable),
-  route("POST", "keys/:name/enable", keys.enable),
-  route("GET", "used", keys.used),
-  route("GET", "groups", keys.groups),
-  route("GET", "providers", async (subject) => ({ body: { providers: await providers(subject) } })),
-  route("GET", "models", models),
-  route("GET", "clients", clients),
-  route("GET", "config", config),
-  route("GET", "config/diff", async (subject) => ({ body: await refusing(() => subject.compare()) })),
-  route("POST", "explain", explain),
-  route("POST", "reload", reload),
-  route("GET", "generations", generations),
-  route("GET", "audit", audit),
+export const ROUTES: readonly AdminRoute[] = [
+  route("GET", "now", "What runs, and how it does.", async (subject) => ({ body: await now(subject) }), {
+    gives: ["time", "started", "version", "ready", "parts", "running", "streams", "sockets", "generation", "attention"],
+  }),
+  route("GET", "live", "Requests that run.", async (subject) => ({ body: { requests: await live(subject) } }), {
+    gives: ["requests"],
+  }),
+  route("POST", "live/{id}/cancel", "Breaks a request off.", cancel, { status: 204 }),
+  route("GET", "requests", "Requests that have ended, newest first.", requests, {
+    query: {
+      ...SPAN,
+      ...PAGE,
+      ...Object.fromEntries(FILTERS.map((name) => [name, `Only those of that ${name}.`])),
+      status: "Only those of that status: 429, or 4xx.",
+      slower: "Only those that took more milliseconds.",
+      dearer: "Only those that cost more nano-dollars.",
+    },
+    gives: ["requests", "next?"],
+  }),
+  route("GET", "requests/{id}", "One request.", request, { gives: ["request?", "live?"] }),
+  route("GET", "requests/{id}/recorded", "What was kept of its bodies.", recorded, {
+    admin: true,
+    gives: ["recorded"],
+  }),
+  route("GET", "spend", "What was spent.", spend, {
+    query: { ...SPAN, by: `Any of ${GROUPS.join(", ")}, with commas between; model where it is left out.` },
+    gives: ["since", "until", "by", "rows"],
+  }),
+  route("GET", "speed", "How fast answers came.", speed, {
+    query: { ...SPAN, by: `One of ${SPEEDS.join(", ")}; target where it is left out.` },
+    gives: ["since", "until", "by", "rows"],
+  }),
+  route("GET", "errors", "All that was not completed.", errors, { query: SPAN, gives: ["since", "until", "rows"] }),
+  route("GET", "budgets", "Where all limits stand.", budgets, { gives: ["standings"] }),
+  route("GET", "keys", "All keys.", keys.list, { gives: ["keys"] }),
+  route("POST", "keys", "Makes a key, which is shown once.", keys.create, {
+    ...{ status: 201, body: keys.Fields.required({ name: true }), gives: ["key", "secret"] },
+  }),
+  route("GET", "keys/{id}", "One key, by its id or name.", keys.show, { gives: ["key"] }),
+  route("PATCH", "keys/{id}", "Changes a key; null takes a field away.", keys.edit, {
+    ...{ body: keys.Fields, gives: ["key"] },
+  }),
+  route("DELETE", "keys/{id}", "Revokes a key for good.", keys.revoke, { status: 204 }),
+  route("POST", "keys/{id}/rotate", "Makes another key in its place, which is shown once.", keys.rotate, {
+    ...{ body: keys.Rotation, gives: ["key", "secret"] },
+  }),
+  route("POST", "keys/{id}/disable", "Switches a key off.", keys.disable, { gives: ["key"] }),
+  route("POST", "keys/{id}/enable", "Switches a key on again.", keys.enable, { gives: ["key"] }),
+  route("GET", "used", "When each key was used last.", keys.used, { gives: ["keys"] }),
+  route("GET", "groups", "Groups, each with what is below it.", keys.groups, {
+    ...{ query: SPAN, gives: ["since", "until", "groups"] },
+  }),
+  route("GET", "providers", "Providers, their targets and credentials, and how they do.", allProviders, {
+    gives: ["providers"],
+  }),
+  route("POST", "providers/{name}/try", "Ends that a provider, or one target, is left alone.", tryNow, {
+    ...{ body: Which, gives: ["provider"] },
+  }),
+  route("POST", "providers/{name}/off", "Switches a provider, or one target, off.", switchOff, {
+    ...{ body: Which, gives: ["provider"] },
+  }),
+  route("POST", "providers/{name}/on", "Switches it on again.", switchOn, { body: Which, gives: ["provider"] }),
+  route("GET", "models", "Models, and who serves them.", models, { gives: ["models"] }),
+  route("GET", "clients", "What each client is told.", clients, { gives: ["listen", "clients"] }),
+  route("GET", "config", "gateway.yaml as it was loaded, secrets starred.", config, {
+    gives: ["file", "loaded?", "generation?", "text", "settings", "chains", "paths", "plugins", "warnings", "restart"],
+  }),
+  route("GET", "config/diff", "What a reload would change.", diff, { gives: ["changes", "restart"] }),
+  route("POST", "explain", "What would become of a request; no provider is asked.", explain, { body: Asked }),
+  route("POST", "reload", "Serves what gateway.yaml says now.", reload, {
+    ...{ body: Reload, gives: ["changes", "restart", "generation"] },
+  }),
+  route("GET", "generations", "Generations that live.", generations, { gives: ["generations"] }),
+  route("GET", "audit", "Who changed what, newest first.", audit, { query: PAGE, gives: ["entries", "next?"] }),
 ];
 
 /** What answers; undefined: nothing does below that path. @throws AdminError where the path takes other methods */
-export function routeOf(
-  method: string,
-  path: string,
-): { act: AdminAct; names: string[]; changes: boolean; admin: boolean } | undefined {
-  const found = ROUTES.filter((each) => each.path.test(path));
+export function routeOf(method: string, path: string): { route: AdminRoute; names: string[] } | undefined {
+  const found = ROUTES.filter((each) => each.pattern.test(path));
   if (found.length === 0) return undefined;
   const chosen = found.find((each) => each.method === method);
   if (!chosen) {
@@ -75,8 +120,7 @@ export function routeOf(
     const allow = methods.flatMap((each) => (each === "GET" ? ["GET", "HEAD"] : [each]));
     throw new AdminError("method_not_allowed", `Only ${methods.join(", ")} is answered here.`, { allow });
   }
-  const names = [...(chosen.path.exec(path) ?? [])].slice(1).map(decoded);
-  return { act: chosen.act, names, changes: chosen.method !== "GET", admin: chosen.admin };
+  return { route: chosen, names: [...(chosen.pattern.exec(path) ?? [])].slice(1).map(decoded) };
 }
 
 function decoded(text: string): string {
@@ -96,6 +140,14 @@ async function first<Answer>(
   return answer as Answer;
 }
 
+async function allProviders(subject: AdminSubject): Promise<AdminAnswer> {
+  return { body: { providers: await providers(subject) } };
+}
+
+async function diff(subject: AdminSubject): Promise<AdminAnswer> {
+  return { body: await refusing(() => subject.compare()) };
+}
+
 async function live(subject: AdminSubject) {
   const all = await subject.askAll(LIVE, null);
   return all.flat().sort((a, b) => a.time - b.time);
@@ -104,13 +156,12 @@ async function live(subject: AdminSubject) {
 async function cancel(subject: AdminSubject, { names: [id = ""] }: AdminRequest): Promise<AdminAnswer> {
   const ended = await subject.askAll(CANCEL, id);
   if (!ended.includes(true)) throw new AdminError("not_found", "No such request runs: it may have ended.");
-  return { status: 204, audit: { action: "requests.cancel", subject: id, detail: {} } };
+  return { audit: { action: "requests.cancel", subject: id, detail: {} } };
 }
 
 const MOST = 1000;
 /** Rows that one search reads. */
 const READ = 200_000;
-const FILTERS = ["key", "group", "model", "target", "outcome", "status", "slower", "dearer"] as const;
 
 /** A whole number of a query. @throws AdminError */
 function number(query: URLSearchParams, name: string): number | undefined {
@@ -166,8 +217,6 @@ async function recorded(subject: AdminSubject, { names: [id = ""] }: AdminReques
 const find = async ({ stores }: AdminSubject, id: string): Promise<LedgerEntry | undefined> =>
   (await stores.ledger.search({ id, limit: 1 }))[0];
 
-const GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
-
 async function spend({ stores, config }: AdminSubject, { query }: AdminRequest): Promise<AdminAnswer> {
   const by = (query.get("by") ?? "model").split(",").filter((each) => each !== "");
   const wrong = by.find((each) => !GROUPS.includes(each as LedgerGroup));
@@ -181,7 +230,7 @@ const sumOf = ({ tokensIn, tokensOut, ...sum }: LedgerSum) => ({ ...sum, tokens_
 
 async function speed({ stores, config }: AdminSubject, { query }: AdminRequest): Promise<AdminAnswer> {
   const by = query.get("by") ?? "target";
-  if (!["model", "target", "key"].includes(by)) throw new AdminError("bad_request", "by takes model, target or key.");
+  if (!SPEEDS.includes(by as SpeedGroup)) throw new AdminError("bad_request", "by takes model, target or key.");
   const span = spanOf(query, config.timezone);
   const rows = await stores.ledger.speeds(span, by as SpeedGroup);
   return { body: { ...span, by, rows: rows.map(speedOf) } };
@@ -229,11 +278,12 @@ async function refusing<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-async function reload(subject: AdminSubject): Promise<AdminAnswer> {
-  const reloaded = await refusing(() => subject.reload());
-  const { changes, generation } = reloaded;
-  const detail = { generation, changes: changes.slice(0, 100).map(({ path }) => path) };
-  return { body: reloaded, audit: { action: "reload", subject: "gateway.yaml", detail } };
+/** It tells the audit trail itself, as it does of all reloads. */
+async function reload(subject: AdminSubject, { visitor, body }: AdminRequest): Promise<AdminAnswer> {
+  const { user } = read(Reload, body);
+  const { who, address } = visitor;
+  const by = { who, address, ...(user !== undefined && { detail: { cli: user } }) };
+  return { body: await refusing(() => subject.reload(by)) };
 }
 
 async function generations(subject: AdminSubject): Promise<AdminAnswer> {

@@ -13,6 +13,8 @@ const STATUS = {
   unavailable: 503,
 } as const;
 
+export const CODES = Object.keys(STATUS) as (keyof typeof STATUS)[];
+
 interface AdminErrorDetails {
   /** Methods that would be answered, which a 405 tells in `allow`. */
   allow?: readonly string[];

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { AdminError } from "./errors.ts";
-import type { AdminAct } from "./route.ts";
+import { type AdminAct, read } from "./route.ts";
 import type { AdminSubject } from "./served.ts";
 
 const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
@@ -12,7 +12,8 @@ const PATIENCE = 30_000;
 const MOST = 2;
 let running = 0;
 
-const Asked = z.strictObject({
+/** What is asked about a request. */
+export const Asked = z.strictObject({
   path: z.string().regex(/^(?:[A-Z]+:)?\/\S*$/, "a path starts with /"),
   model: z.string().min(1).max(200).optional(),
   key: z.string().min(1).max(100).optional(),
@@ -26,15 +27,11 @@ const Asked = z.strictObject({
  * that what is asked here touches nothing that serves.
  */
 export const explain: AdminAct = async ({ config, stores }, { body }) => {
-  const asked = Asked.safeParse(body);
-  if (!asked.success) {
-    const [issue] = asked.error.issues;
-    throw new AdminError("bad_request", `${issue?.path.join(".") || "the body"}: ${issue?.message}`);
-  }
+  const asked = read(Asked, body);
   if (running >= MOST) throw new AdminError("too_many", `${MOST} explanations are being made: ask again in a second.`);
   running++;
   try {
-    const [explained, key] = await Promise.all([verb(config.file, asked.data), nameOf(asked.data.key, stores)]);
+    const [explained, key] = await Promise.all([verb(config.file, asked), nameOf(asked.key, stores)]);
     return { body: { ...explained, ...(key !== undefined && { key }) } };
   } finally {
     running--;

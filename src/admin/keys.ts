@@ -9,7 +9,7 @@ import type { Limits } from "../core/limit-kinds.ts";
 import { Networks } from "../core/networks.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, NewKey } from "../store/keys.ts";
 import { AdminError } from "./errors.ts";
-import type { AdminAct, AdminAnswer, AdminRequest } from "./route.ts";
+import { type AdminAct, type AdminAnswer, type AdminRequest, read } from "./route.ts";
 import type { AdminSubject } from "./served.ts";
 import { spanOf } from "./span.ts";
 
@@ -22,7 +22,7 @@ const network = z.string().refine((text) => {
 }, "expected an address or a range like 10.0.0.0/8");
 
 /** What may be said of a key; null takes a field away. */
-const Fields = z.strictObject({
+export const Fields = z.strictObject({
   name: z.string().min(1).max(100).optional(),
   group: z.string().regex(GROUP).nullish(),
   owner: z.string().regex(LABEL).nullish(),
@@ -37,6 +37,9 @@ const Fields = z.strictObject({
   budget: z.union([z.string(), z.array(z.string())]).nullish(),
 });
 
+/** For how long the old key works too. */
+export const Rotation = z.strictObject({ overlap: z.string().default("24h") });
+
 /** As the command line writes a limit; null takes it away. */
 const written = (value: string | number | null | undefined): string | undefined =>
   value === undefined ? undefined : String(value ?? "");
@@ -46,12 +49,7 @@ const written = (value: string | number | null | undefined): string | undefined 
  * @throws AdminError that names the field
  */
 function fieldsOf(body: unknown, before?: KeyRecord["limits"]): KeyEdit {
-  const read = Fields.safeParse(body);
-  if (!read.success) {
-    const [issue] = read.error.issues;
-    throw new AdminError("bad_request", `${issue?.path.join(".") || "the body"}: ${issue?.message}`);
-  }
-  const { rpm, tpm, concurrency, budget, ...fields } = read.data;
+  const { rpm, tpm, concurrency, budget, ...fields } = read(Fields, body);
   const options = { rpm: written(rpm), tpm: written(tpm), concurrency: written(concurrency) };
   const sums = budget === undefined ? undefined : [budget ?? ""].flat();
   try {
@@ -137,11 +135,7 @@ export const create: AdminAct = async (subject, { body }) => {
   await checkKept(subject, wanted);
   const made = await asked(stores.keys.create(wanted));
   const { name, ...detail } = wanted;
-  return {
-    status: 201,
-    body: issued(made, subject),
-    audit: { action: "keys.create", subject: name, detail: { ...detail } },
-  };
+  return { body: issued(made, subject), audit: { action: "keys.create", subject: name, detail: { ...detail } } };
 };
 
 /** A change of one key of the store. */
@@ -174,8 +168,8 @@ export const edit: AdminAct = async (subject, request) => {
 };
 
 export const rotate: AdminAct = async (subject, request) => {
-  const { overlap = "24h" } = request.body;
-  const milliseconds = spanned(String(overlap));
+  const { overlap } = read(Rotation, request.body);
+  const milliseconds = spanned(overlap);
   const act = (id: string) => subject.stores.keys.rotate(id, milliseconds);
   const { result, audit } = await changed(subject, request, "keys.rotate", act, { overlap });
   return { body: issued(result, subject), audit };
@@ -204,7 +198,7 @@ export const enable: AdminAct = async (subject, request) => {
 export const revoke: AdminAct = async (subject, request) => {
   const act = async (id: string) => (await subject.stores.keys.revoke(id)) || undefined;
   const { audit } = await changed(subject, request, "keys.revoke", act);
-  return { status: 204, audit };
+  return { audit };
 };
 
 /** Groups with all below them, as the verb `groups` shows them, and what gateway.yaml lets them use, whether or not anybody is in them. */

@@ -115,11 +115,14 @@ export async function attentionOf(subject: AdminSubject): Promise<Attention[]> {
   for (const provider of await providers(subject)) {
     const { name, off, credentials, targets } = provider;
     if (off !== undefined) found.push({ kind: "provider", name, message: `It is off: ${off}.` });
+    if (provider.switched_off)
+      found.push({ kind: "provider", name, message: "It is switched off: somebody wanted that, and has to end it." });
     for (const { label, state } of credentials)
       if (state === "refused")
         found.push({ kind: "provider", name, message: `It does not accept the credential ${label}.` });
-    for (const { model, state } of targets)
-      if (state !== "closed")
+    for (const { model, state, switched_off: off } of targets)
+      if (off) found.push({ kind: "target", name: `${name}:${model}`, message: "It is switched off." });
+      else if (state === "open" || state === "half-open")
         found.push({ kind: "target", name: `${name}:${model}`, message: "It fails too often, and is left alone." });
   }
   found.push(

@@ -1,6 +1,9 @@
+import { z } from "zod";
 import type { Config, ConfiguredProvider } from "../config/types.ts";
 import { durationWords, partWords } from "../config/units.ts";
-import { badness, type LiveCredential, type LiveProvider, type LiveTarget, PROVIDERS } from "./questions.ts";
+import { AdminError } from "./errors.ts";
+import { badness, type LiveCredential, type LiveProvider, type LiveTarget, PROVIDERS, TRY_NOW } from "./questions.ts";
+import { type AdminAct, type AdminAnswer, type AdminRequest, read } from "./route.ts";
 import type { AdminSubject } from "./served.ts";
 
 /** A provider, as the console shows it. */
@@ -10,6 +13,8 @@ export interface ShownProvider {
   readonly speaks: readonly string[];
   /** Why it takes no requests. */
   readonly off?: string;
+  /** An operator has switched it off. */
+  readonly switched_off?: true;
   readonly concurrency?: number;
   /** When a target of it is left alone, in the words of gateway.yaml. */
   readonly health: Readonly<Record<string, string | number>>;
@@ -45,6 +50,7 @@ function shown(
   return {
     ...{ name, url: url === "demo:" ? url : url.href, speaks: [...speaks] },
     ...(off !== undefined && { off }),
+    ...(found.some((each) => each.switched_off) && { switched_off: true as const }),
     ...(concurrency > 0 && { concurrency }),
     health: healthWords(configured.health),
     written: written.providers.get(name) ?? {},
@@ -60,7 +66,7 @@ function healthWords({ failures, errors, requests, window, slow, open, longest }
   };
 }
 
-const TARGETS: readonly LiveTarget["state"][] = ["closed", "half-open", "open"];
+const TARGETS: readonly LiveTarget["state"][] = ["closed", "half-open", "open", "off"];
 
 function together(found: readonly LiveTarget[]): LiveTarget {
   const [bad] = found.toSorted((a, b) => TARGETS.indexOf(b.state) - TARGETS.indexOf(a.state));
@@ -81,4 +87,41 @@ function worst(found: readonly (readonly LiveCredential[])[]): LiveCredential[] 
   return [...byLabel.values()].map(
     (all) => all.toSorted((a, b) => badness(b.state) - badness(a.state))[0] as LiveCredential,
   );
+}
+
+/** One target of the provider that the path names; left out: all of it. */
+export const Which = z.strictObject({ model: z.string().min(1).max(200).optional() });
+
+/** Ends that a provider or a target is left alone. */
+export const tryNow: AdminAct = async (subject, request) =>
+  changed(subject, request, "try", (_, which) => subject.askAll(TRY_NOW, which));
+
+export const switchOff: AdminAct = async (subject, request) =>
+  changed(subject, request, "off", (name) => subject.switch(name, true));
+
+export const switchOn: AdminAct = async (subject, request) =>
+  changed(subject, request, "on", (name) => subject.switch(name, false));
+
+/** @throws AdminError where there is no such provider or target, or gateway.yaml has it off */
+async function changed(
+  subject: AdminSubject,
+  { names: [name = ""], body }: AdminRequest,
+  action: string,
+  act: (full: string, which: { provider: string; model: string | undefined }) => unknown,
+): Promise<AdminAnswer> {
+  const { model } = read(Which, body);
+  const before = await named(subject, name);
+  if (before.off !== undefined) throw new AdminError("conflict", `The provider ${name} is off: ${before.off}.`);
+  if (model !== undefined && !before.targets.some((target) => target.model === model))
+    throw new AdminError("not_found", `No model has a target ${name}:${model}.`);
+  const full = model === undefined ? name : `${name}:${model}`;
+  await act(full, { provider: name, model });
+  const audit = { action: `providers.${action}`, subject: full, detail: {} };
+  return { body: { provider: await named(subject, name) }, audit };
+}
+
+async function named(subject: AdminSubject, name: string): Promise<ShownProvider> {
+  const found = (await providers(subject)).find((each) => each.name === name);
+  if (!found) throw new AdminError("not_found", `There is no provider ${name}.`);
+  return found;
 }

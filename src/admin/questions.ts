@@ -1,4 +1,4 @@
-import { type Reach, reachesOf } from "../console/model-card.ts";
+import { reachesOf } from "../console/model-card.ts";
 import { type Caller, type Credential, Marketplace } from "../core/marketplace.ts";
 import { PHASES } from "../core/plugin.ts";
 import type { Recorded } from "../core/recorded.ts";
@@ -6,7 +6,8 @@ import type { RunningExchange } from "../downstream/server.ts";
 import type { Generation } from "../generation.ts";
 import type { BudgetMark } from "../store/budget-marks.ts";
 import type { Standing } from "../store/limiter.ts";
-import type { CredentialReport, TargetReport } from "../upstream/health.ts";
+import type { Reach } from "../translation/reach.ts";
+import type { CredentialReport, NamedTarget, TargetReport } from "../upstream/health.ts";
 import { type Answers, question } from "../workers/peers.ts";
 
 /** An exchange that has not ended, as the console shows it. Times in milliseconds. */
@@ -50,6 +51,8 @@ export interface LiveGeneration {
 /** A provider that is on, as one process sees it. */
 export interface LiveProvider {
   readonly name: string;
+  /** An operator has switched it off. */
+  readonly switched_off?: true;
   readonly credentials: readonly LiveCredential[];
   readonly targets: readonly LiveTarget[];
 }
@@ -60,6 +63,8 @@ export interface LiveTarget {
   /** Ids of the marketplace's models. */
   readonly serves: readonly string[];
   readonly state: TargetReport["state"];
+  /** An operator has switched it off, and not only its provider. */
+  readonly switched_off?: true;
   /** Until when it is left alone. */
   readonly until?: number;
   readonly in_flight: number;
@@ -104,6 +109,8 @@ export const LIVE = question<null, LiveRequest[]>("live");
 export const CANCEL = question<string, boolean>("cancel");
 export const GENERATIONS = question<null, LiveGeneration[]>("generations");
 export const PROVIDERS = question<null, LiveProvider[]>("providers");
+/** Ends that it is left alone. */
+export const TRY_NOW = question<NamedTarget, true>("try now");
 export const MODELS = question<null, LiveModel[]>("models");
 export const PLUGINS = question<null, LivePlugin[]>("plugins");
 /** Shares of budgets that were reached since it was asked last. */
@@ -127,6 +134,10 @@ export function answerAdmin(answers: Answers, gateway: AskedGateway): void {
   answers.set(CANCEL, (id) => gateway.cancel(id));
   answers.set(GENERATIONS, () => gateway.generations.map((each) => liveGeneration(each, gateway)));
   answers.set(PROVIDERS, () => liveProviders(gateway.generation));
+  answers.set(TRY_NOW, (which) => {
+    gateway.generation.upstreams.health.tryNow(which);
+    return true;
+  });
   answers.set(MODELS, () => liveModels(gateway.generation));
   answers.set(PLUGINS, () =>
     [...gateway.generation.plugins].map(([name, { file, Class }]) => {
@@ -182,6 +193,7 @@ function liveGeneration(generation: Generation, { generation: serving, exchanges
 function liveProviders({ providers, marketplace, upstreams: { health } }: Generation): LiveProvider[] {
   const now = Date.now();
   const targets = marketplace.models.flatMap((model) => model.targets.map((target) => ({ model, target })));
+  const off = (name: string) => (health.switchedOff(name) ? { switched_off: true as const } : {});
   const until = (left: number) => (left > 0 ? { until: Math.round(now + left) } : {});
   return [...providers.values()].map(({ name, credentials }) => {
     const own = Map.groupBy(
@@ -194,11 +206,12 @@ function liveProviders({ providers, marketplace, upstreams: { health } }: Genera
       );
       return {
         ...{ model, serves: all.map((each) => each.model.id), state, in_flight: inFlight, recent, ...until(left) },
+        ...off(`${name}:${model}`),
         ...(firstByte !== undefined && { first_byte: Math.round(firstByte) }),
         credentials: credentials.map(({ label, state, left }) => ({ label, state, ...until(left) })),
       };
     });
-    return { name, credentials: everywhere(credentials, shown), targets: shown };
+    return { name, ...off(name), credentials: everywhere(credentials, shown), targets: shown };
   });
 }
 

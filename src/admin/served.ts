@@ -1,6 +1,7 @@
 import type { Config } from "../config/types.ts";
 import type { Reloaded, Reloads } from "../reloads.ts";
 import type { Stores } from "../store/open.ts";
+import type { Initiator } from "../trail.ts";
 import type { Question } from "../workers/peers.ts";
 import type { Readiness } from "./readiness.ts";
 
@@ -10,8 +11,10 @@ export interface AdminSubject {
   readonly reloads: Reloads;
   readonly stores: Stores;
   readiness(): Readiness;
-  reload(): Promise<Reloaded>;
+  reload(by: Initiator): Promise<Reloaded>;
   compare(): Promise<Pick<Reloaded, "changes" | "restart">>;
+  /** Switches a provider or a target off, or on again, until this ends. @param name of either */
+  switch(name: string, off: boolean): void;
   /** One answer of each process that serves; of one that has died meanwhile there is none. */
   askAll<Ask, Answer>(question: Question<Ask, Answer>, asked: Ask): Promise<Answer[]>;
 }

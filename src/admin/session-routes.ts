@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { z } from "zod";
 import { reason } from "../cli/reason.ts";
 import type { Log } from "../core/log.ts";
 import type { Audit } from "../store/audit.ts";
@@ -10,6 +11,9 @@ import { CALLBACK } from "./oidc.ts";
 
 const SESSION = "/api/session";
 const GO_OUT = "/api/session/oidc";
+/** What is sent to sign in. */
+export const SignIn = z.object({ token: z.string() });
+
 const METHODS = ["GET", "HEAD", "POST", "DELETE"];
 const FOUND = 302;
 
@@ -49,8 +53,8 @@ export class SessionRoutes {
     }
     let visitor = await access.visitor(request);
     if (method === "POST") {
-      const { token } = await bodyOf(request);
-      const cookie = typeof token === "string" ? await access.signIn(token, request) : undefined;
+      const { token } = SignIn.safeParse(await bodyOf(request)).data ?? {};
+      const cookie = token === undefined ? undefined : await access.signIn(token, request);
       if (cookie === undefined)
         throw access.tired
           ? new AdminError("too_many", "Too many wrong tokens: wait a minute.")

@@ -3,6 +3,7 @@ import { request } from "node:http";
 import { reveal } from "../config/secrets.ts";
 import type { AdminAddress } from "../config/types.ts";
 import { adminAddress } from "../config/values.ts";
+import { Misuse } from "./verb.ts";
 
 /** Milliseconds that an answer may take; a reload builds all plugins. */
 const PATIENCE = 70_000;
@@ -16,6 +17,7 @@ export interface AdminReply {
 /**
  * Asks the admin side of a gateway of this machine.
  * @param token admin or viewer token, where it has one
+ * @param sent what is sent along, as JSON
  * @throws Error in words, where it does not answer, or refuses
  */
 export function askAdmin(
@@ -23,10 +25,15 @@ export function askAdmin(
   token: string | undefined,
   path: string,
   method: "GET" | "POST" = "GET",
+  sent?: object,
 ): Promise<AdminReply> {
   const where = "path" in admin ? { socketPath: admin.path } : { host: hostOf(admin.host), port: admin.port };
   const name = "path" in admin ? admin.path : `${admin.host}:${admin.port}`;
-  const headers = { host: "localhost", ...(token !== undefined && { authorization: `Bearer ${token}` }) };
+  const headers = {
+    host: "localhost",
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    ...(sent && { "content-type": "application/json" }),
+  };
   return new Promise((done, failed) => {
     const asked = request({ ...where, path, method, headers, timeout: PATIENCE }, (answer) => {
       let text = "";
@@ -41,17 +48,29 @@ export function askAdmin(
     });
     asked.on("timeout", () => asked.destroy(new Error(`it did not answer within ${PATIENCE / 1000} s`)));
     asked.on("error", (error: NodeJS.ErrnoException) => failed(new Error(inWords(error, name))));
-    asked.end();
+    asked.end(sent && JSON.stringify(sent));
   });
 }
 
 const inWords = (error: NodeJS.ErrnoException, name: string): string =>
   error.code === "ECONNREFUSED" || error.code === "ENOENT"
-    ? `no gateway answers at ${name}: does it run?`
+    ? `no gateway answers at ${name}: does it run? One that was started with another admin: is asked with --admin ADDRESS`
     : `${name}: ${error.message}`;
 
 /** Who listens on all addresses is reached on this machine's own. */
 const hostOf = (host: string): string => (host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host);
+
+/** The lines of a verb's help on whom it asks. */
+export const ADMIN_HELP = `  --admin ADDRESS the admin side of the gateway that runs, like 127.0.0.1:9090 or unix:FILE, where gateway.yaml does not say it any more
+  --token TOKEN   `;
+
+/** The admin side that the command line names, or the one of gateway.yaml. @throws Misuse */
+export function adminOf(named: string | undefined, usual: AdminAddress | undefined, folder: string) {
+  if (named === undefined) return usual;
+  const address = adminAddress(named, folder);
+  if (typeof address === "string") throw new Misuse(`--admin: ${address}`);
+  return address;
+}
 
 /**
  * Where the admin side is, as far as a gateway.yaml tells that may be broken: the gateway that runs is asked about it.

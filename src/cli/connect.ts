@@ -35,7 +35,7 @@ const OPTIONS = {
 } as const;
 
 /** Printed where no key is known. */
-const NO_KEY = "$GATEWAY_KEY";
+export const NO_KEY = "$GATEWAY_KEY";
 
 /** What the verb must know of gateway.yaml. */
 export interface ConnectPlace {
@@ -148,7 +148,7 @@ const environmentOf = ({ env }: Client, settings: ClientValues): Record<string, 
   Object.fromEntries(Object.entries(env).map(([name, text]) => [name, filled(text, settings)]));
 
 /** The settings for people: what can be pasted stands at the line's start. */
-function told(client: Client, settings: ClientValues): string[] {
+export function told(client: Client, settings: ClientValues): string[] {
   const { env, unset, files, snippets, notes } = settingsOf(client, settings);
   const lines = [`# ${client.name}, at ${settings.address}`];
   if (Object.keys(env).length > 0) {

@@ -1,5 +1,6 @@
 import type { AdminAddress } from "../config/types.ts";
 import type { Reloaded } from "../reloads.ts";
+import { ADMIN_HELP, adminOf } from "./admin-client.ts";
 import { answerOf, OPTIONS, sayRestart } from "./reload.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
@@ -7,12 +8,12 @@ import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 export const help = `diff [--json]                show what a reload would change`;
 
 /** What `--help` behind the verb prints. */
-export const USAGE = `usage: ${COMMAND} diff [--token TOKEN] [--json]
+export const USAGE = `usage: ${COMMAND} diff [--admin ADDRESS] [--token TOKEN] [--json]
 
 Shows what would change if the gateway that runs were reloaded: settings with what they are and would be, plugins whose code is
 another, secrets that are. No secret is printed.
 
-  --token TOKEN   admin or viewer token, where the admin side has one; absent: the variable ADMIN_TOKEN
+${ADMIN_HELP}admin or viewer token, where the admin side has one; absent: the variable ADMIN_TOKEN
   --json          prints JSON
 
 Exit codes: 0 nothing would change, 1 something would, is wrong, or nobody answers, 2 not understood.`;
@@ -20,7 +21,7 @@ Exit codes: 0 nothing would change, 1 something would, is wrong, or nobody answe
 /** The verb `diff`. Answers the exit code. @throws Misuse */
 export async function run(args: readonly string[], io: Terminal, admin: AdminAddress | undefined): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);
-  const found = await answerOf(io, admin, values.token, "/api/config/diff", "GET");
+  const found = await answerOf(io, adminOf(values.admin, admin, io.folder), values.token, "/api/config/diff");
   if (!found) return 1;
   const { changes, restart } = found as Pick<Reloaded, "changes" | "restart">;
   if (values.json) io.out(JSON.stringify(found, undefined, 2));

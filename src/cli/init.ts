@@ -13,7 +13,9 @@ import { importNames, readImport } from "../setup/imports.ts";
 import { type ModelOffer, offersOf, type VendorOffer } from "../setup/offers.ts";
 import { openStores } from "../store/open.ts";
 import { words } from "../vocabulary.ts";
-import { addressOf, clientsHere } from "./connect.ts";
+import { addressOf, clientsHere, NO_KEY, told } from "./connect.ts";
+import { firstKeyOf } from "./first-key.ts";
+import { curlOf, toTry } from "./first-request.ts";
 import { table, thousands } from "./table.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
 
@@ -102,7 +104,7 @@ export async function run(args: readonly string[], io: Terminal, ask: Ask = aske
   io.out(`wrote ${relative(io.folder, place) || basename(place)}: ${text.split("\n").length - 1} lines`);
   for (const each of together(made.lost)) io.out(`  no counterpart  ${each}`);
   for (const problem of problems) io.err(problem);
-  if (config) for (const line of farewell(config, key, io)) io.out(line);
+  if (config) for (const line of await farewell(config, key, io)) io.out(line);
   return problems.length > 0 ? 1 : 0;
 }
 
@@ -243,32 +245,23 @@ async function checked(file: string, io: Terminal): Promise<{ config?: Config; p
 async function firstKey({ store, keys }: Config, io: Terminal): Promise<string | undefined> {
   const stores = openStores(store.ledger, keys, io.err, store);
   try {
-    return await stores.keys.ensureFirstKey();
+    return await firstKeyOf(stores);
   } finally {
     await stores.close();
   }
 }
 
 /** What to do next, to be pasted. */
-function farewell({ listen, models, providers }: Config, key: string | undefined, io: Terminal): string[] {
-  const off = new Set(providers.flatMap(({ name, off }) => (off === undefined ? [] : [name])));
-  const model = models.find(({ targets }) => targets.some(({ provider }) => !off.has(provider)))?.id;
+async function farewell(config: Config, key: string | undefined, io: Terminal): Promise<string[]> {
+  const { listen } = config;
+  const model = await toTry(config);
   const lines = ["", "start it:", "", `  ${COMMAND} run`];
   if (key !== undefined) lines.push("", `key, shown once: ${key}   (more with: ${COMMAND} keys create NAME)`);
-  if (model !== undefined)
-    lines.push("", "then try it:", "", ...curlOf(addressOf(listen), key ?? "$GATEWAY_KEY", model));
+  if (model !== undefined) lines.push("", "then try it:", "", ...curlOf(addressOf(listen), key ?? NO_KEY, model));
   const here = clientsHere(loadClients(), io, io.env["HOME"]);
-  if (here.length > 0) lines.push("", "clients on this machine:", "");
-  for (const { id, name } of here) lines.push(`  ${`${COMMAND} connect ${id}`.padEnd(36)}  ${name}`);
+  if (here.length > 0)
+    lines.push("", `clients on this machine, and what each is told (again with: ${COMMAND} connect ID):`);
+  const settings = { address: addressOf(listen), key: key ?? NO_KEY, model: model ?? "MODEL" };
+  for (const client of here) lines.push("", ...told(client, settings));
   return lines;
-}
-
-/** A request that can be pasted into a shell. */
-export function curlOf(base: string, key: string, model: string): string[] {
-  const body = JSON.stringify({ model, stream: true, messages: [{ role: "user", content: "Hello" }] });
-  return [
-    `  curl -N ${base}/v1/chat/completions -H "authorization: Bearer ${key}" \\`,
-    "    -H 'content-type: application/json' \\",
-    `    -d '${body.replaceAll("'", "'\\''")}'`,
-  ];
 }

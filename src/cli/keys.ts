@@ -1,7 +1,9 @@
 import { parseArgs } from "node:util";
 import type { Limits } from "../core/limit-kinds.ts";
 import { keyLimits, type LimitTable } from "../core/limits.ts";
+import type { Audit, AuditEntry } from "../store/audit.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, Keys, NewKey } from "../store/keys.ts";
+import { commandLine } from "./author.ts";
 import {
   checkGiven,
   FIELD_OPTIONS,
@@ -68,10 +70,13 @@ interface KeyWord {
   world(): KeyWorld;
 }
 
+/** What a word has changed, for the audit trail: under the same names as by the admin API. */
+type AuditedChange = Pick<AuditEntry, "action" | "subject" | "detail">;
+
 /** How each word is done, what it takes, and whether the key is named. */
 const WORDS: Record<
   string,
-  { act(name: string, word: KeyWord): Promise<void>; takes: readonly string[]; named: boolean }
+  { act(name: string, word: KeyWord): Promise<AuditedChange | undefined>; takes: readonly string[]; named: boolean }
 > = {
   create: { act: create, takes: Object.keys(FIELD_OPTIONS).filter((field) => field !== "name"), named: true },
   list: { act: list, takes: [], named: false },
@@ -89,7 +94,7 @@ const WORDS: Record<
 export async function run(
   args: readonly string[],
   io: Terminal,
-  { keys }: { keys: Keys },
+  { keys, audit }: { keys: Keys; audit: Audit },
   world: () => KeyWorld,
 ): Promise<number> {
   try {
@@ -101,13 +106,23 @@ export async function run(
     for (const option of Object.keys(values))
       if (option !== "json" && !word.takes.includes(option))
         throw new KeysMisuse(`--${option} does not belong to keys ${verb}.`);
-    await word.act(name, { keys, io, options: values, world });
+    const changed = await word.act(name, { keys, io, options: values, world });
+    if (changed) await record(changed, audit);
     return 0;
   } catch (error) {
     io.err(error instanceof Error ? error.message : String(error));
     if (!(error instanceof KeysMisuse)) return 1;
     io.err(`\n${USAGE}`);
     return 2;
+  }
+}
+
+/** @throws Error where the trail cannot be written: what was done, and printed, stays */
+async function record(changed: AuditedChange, audit: Audit): Promise<void> {
+  try {
+    await audit.add({ time: Date.now(), ...commandLine(), ...changed });
+  } catch (thrown) {
+    throw new Error(`This is done, and the audit trail does not have it: ${(thrown as Error).message}`);
   }
 }
 
@@ -128,21 +143,23 @@ function wrongWords(verb: string, named: boolean): string {
   return `keys ${verb} takes one id or name; put a name in quotes when it has spaces.`;
 }
 
-async function create(name: string, { keys, io, options, world }: KeyWord): Promise<void> {
+async function create(name: string, { keys, io, options, world }: KeyWord): Promise<AuditedChange> {
   checkGiven(options);
   const edit = fieldsOf(options, world().models);
   await checkLimits(edit, world());
-  const fields = Object.entries(edit).filter(([, value]) => value !== null);
-  issued(await keys.create({ ...Object.fromEntries(fields), name } as NewKey), options, io);
+  const fields = Object.fromEntries(Object.entries(edit).filter(([, value]) => value !== null));
+  issued(await keys.create({ ...fields, name } as NewKey), options, io);
+  return { action: "keys.create", subject: name, detail: fields };
 }
 
-async function rotate(name: string, { keys, io, options }: KeyWord): Promise<void> {
-  const overlap = spanOf(options.overlap ?? OVERLAP, "--overlap");
-  const made = (await keys.rotate(name, overlap)) ?? (await missing(name, keys, "rotated"));
+async function rotate(name: string, { keys, io, options }: KeyWord): Promise<AuditedChange> {
+  const { overlap = OVERLAP } = options;
+  const made = (await keys.rotate(name, spanOf(overlap, "--overlap"))) ?? (await missing(name, keys, "rotated"));
   issued(made, options, io);
   const until = made.record.rotating;
   if (!options.json)
     io.err(until === undefined ? "The old one works no more." : `The old one works until ${utc(until)}.`);
+  return { action: "keys.rotate", subject: made.record.name, detail: { overlap } };
 }
 
 function issued({ key, record }: IssuedKey, { json }: KeyOptions, io: Terminal): void {
@@ -155,7 +172,7 @@ function issued({ key, record }: IssuedKey, { json }: KeyOptions, io: Terminal):
   io.err("Keep it now: only its hash is stored. Clients send it as their API key: Authorization: Bearer gw_…");
 }
 
-async function list(_name: string, { keys, io, options }: KeyWord): Promise<void> {
+async function list(_name: string, { keys, io, options }: KeyWord): Promise<undefined> {
   const records = await keys.list();
   if (options.json) io.out(JSON.stringify(records.map(shown), undefined, 2));
   else if (records.length === 0) io.out(`No keys yet. Make one with: ${COMMAND} keys create NAME`);
@@ -180,31 +197,39 @@ async function list(_name: string, { keys, io, options }: KeyWord): Promise<void
   }
 }
 
-async function show(name: string, { keys, io, options, world }: KeyWord): Promise<void> {
+async function show(name: string, { keys, io, options, world }: KeyWord): Promise<undefined> {
   const record = await keys.show(name);
   if (!record) throw none(name);
   told(record, options, io, world());
 }
 
-async function set(name: string, { keys, io, options, world }: KeyWord): Promise<void> {
+async function set(name: string, { keys, io, options, world }: KeyWord): Promise<AuditedChange> {
   const before = await keys.show(name);
   const edit = fieldsOf(options, world().models, before);
   if (Object.keys(edit).length === 0) throw new KeysMisuse("keys set needs an option that says what to change.");
   await checkLimits({ ...before, ...edit }, world());
-  told((await keys.edit(name, edit)) ?? (await missing(name, keys, "changed")), options, io, world());
+  const after = (await keys.edit(name, edit)) ?? (await missing(name, keys, "changed"));
+  told(after, options, io, world());
+  return { action: "keys.edit", subject: before?.name ?? after.name, detail: { ...edit } };
 }
 
-async function disable(name: string, { keys, io, options }: KeyWord): Promise<void> {
-  done((await keys.disable(name)) ?? (await missing(name, keys, "disabled")), "Disabled", name, options, io);
+async function disable(name: string, { keys, io, options }: KeyWord): Promise<AuditedChange> {
+  const record = (await keys.disable(name)) ?? (await missing(name, keys, "disabled"));
+  done(record, "Disabled", name, options, io);
+  return { action: "keys.disable", subject: record.name, detail: {} };
 }
 
-async function enable(name: string, { keys, io, options }: KeyWord): Promise<void> {
-  done((await keys.enable(name)) ?? (await missing(name, keys, "enabled")), "Enabled", name, options, io);
+async function enable(name: string, { keys, io, options }: KeyWord): Promise<AuditedChange> {
+  const record = (await keys.enable(name)) ?? (await missing(name, keys, "enabled"));
+  done(record, "Enabled", name, options, io);
+  return { action: "keys.enable", subject: record.name, detail: {} };
 }
 
-async function revoke(name: string, { keys, io, options }: KeyWord): Promise<void> {
+async function revoke(name: string, { keys, io, options }: KeyWord): Promise<AuditedChange> {
+  const before = await keys.show(name);
   if (!(await keys.revoke(name))) await missing(name, keys, "revoked");
   io.out(options.json ? JSON.stringify({ revoked: name }) : `Revoked ${name}.`);
+  return { action: "keys.revoke", subject: before?.name ?? name, detail: {} };
 }
 
 function done(record: KeyRecord, what: string, name: string, { json }: KeyOptions, io: Terminal): void {

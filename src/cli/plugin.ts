@@ -29,7 +29,7 @@ export async function run(args: readonly string[], io: Terminal, names: readonly
     else for (const each of names) io.out(each);
     return 0;
   }
-  if (word !== "new" || name === undefined || values.json) throw new Misuse("plugin needs: new NAME, test, or list.");
+  if (word !== "new" || name === undefined) throw new Misuse("plugin needs: new NAME, test, or list.");
   if (!/^[a-z][a-z0-9-]*$/.test(name))
     throw new Misuse(`"${name}" is no name for a plugin: small letters, digits and -.`);
   if (names.includes(name)) {
@@ -45,6 +45,10 @@ export async function run(args: readonly string[], io: Terminal, names: readonly
   for (const file of files) mkdirSync(dirname(file), { recursive: true });
   writeFileSync(files[0], pluginText(name));
   writeFileSync(files[1], testText(name));
+  if (values.json) {
+    io.out(JSON.stringify({ name, files }));
+    return 0;
+  }
   io.out(`wrote ${files.map((file) => relative(io.folder, file)).join(" and ")}
 
 test it:    ${COMMAND} plugin test

@@ -1,28 +1,30 @@
 import type { AdminAddress } from "../config/types.ts";
 import type { Reloaded } from "../reloads.ts";
-import { askAdmin } from "./admin-client.ts";
+import { ADMIN_HELP, adminOf, askAdmin } from "./admin-client.ts";
+import { systemUser } from "./author.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
 export const help = `reload [--json]              have the running gateway serve what gateway.yaml says now`;
 
 /** What `--help` behind the verb prints. */
-export const USAGE = `usage: ${COMMAND} reload [--token TOKEN] [--json]
+export const USAGE = `usage: ${COMMAND} reload [--admin ADDRESS] [--token TOKEN] [--json]
 
 Has the gateway that runs serve what gateway.yaml, its secrets' files and its plugins say now, from the next request on; asks its
 admin side. Where something is wrong nothing has changed, and this says what.
 
-  --token TOKEN   the admin token, where the admin side has one; absent: the variable ADMIN_TOKEN
+${ADMIN_HELP}the admin token, where the admin side has one; absent: the variable ADMIN_TOKEN
   --json          prints JSON
 
 Exit codes: 0 reloaded, 1 something is wrong or nobody answers, 2 not understood.`;
 
-export const OPTIONS = { token: { type: "string" }, json: { type: "boolean" } } as const;
+export const OPTIONS = { admin: { type: "string" }, token: { type: "string" }, json: { type: "boolean" } } as const;
 
 /** The verb `reload`. Answers the exit code. @throws Misuse */
 export async function run(args: readonly string[], io: Terminal, admin: AdminAddress | undefined): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);
-  const found = await answerOf(io, admin, values.token, "/api/reload", "POST");
+  const by = { user: systemUser().slice(0, 100) };
+  const found = await answerOf(io, adminOf(values.admin, admin, io.folder), values.token, "/api/reload", by);
   if (!found) return 1;
   const { changes, restart, generation } = found as Reloaded;
   if (values.json) io.out(JSON.stringify(found, undefined, 2));
@@ -39,17 +41,17 @@ export function sayRestart(restart: readonly string[], io: Terminal): void {
   if (restart.length > 0) io.out(`At the next start only: ${restart.join(", ")}.`);
 }
 
-/** What the admin side answers; undefined where that was said. @throws Misuse */
+/** What the admin side answers; undefined where that was said. @param sent a change @throws Misuse */
 export async function answerOf(
   io: Terminal,
   admin: AdminAddress | undefined,
   token: string | undefined,
   path: string,
-  method: "GET" | "POST",
+  sent?: object,
 ): Promise<unknown> {
   if (!admin) throw new Misuse("admin: is off in gateway.yaml: send the gateway a SIGHUP, and look at its log.");
   try {
-    const { status, body } = await askAdmin(admin, token ?? io.env["ADMIN_TOKEN"], path, method);
+    const { status, body } = await askAdmin(admin, token ?? io.env["ADMIN_TOKEN"], path, sent ? "POST" : "GET", sent);
     if (status === 200) return body;
     io.err((body as { error: { message: string } }).error.message);
   } catch (thrown) {

@@ -22,21 +22,24 @@ import { keptSecret } from "../store/secret.ts";
 import { type Loaded, load } from "../vocabulary.ts";
 import { WarmUp } from "../warm-up.ts";
 import { Primary } from "../workers/primary.ts";
+import { watcher } from "./author.ts";
 import { addressOf } from "./connect.ts";
 import { endAfterCrash } from "./crash.ts";
-import { curlOf } from "./init.ts";
+import { firstKeyOf } from "./first-key.ts";
+import { curlOf, toTry } from "./first-request.ts";
 import { mostOpenFiles, openFileDoubt } from "./open-files.ts";
 import { reason } from "./reason.ts";
 import { untilStopped } from "./signals.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
 /** What `--help` behind the verb prints. */
-export const USAGE = `usage: ${COMMAND} run [--config FILE] [--watch]
+export const USAGE = `usage: ${COMMAND} run [--config FILE] [--watch] [--json]
 
 Starts the gateway, prints what a newcomer needs, and serves until SIGTERM or SIGINT: then what runs is ended in peace, for as
 long as drain: in gateway.yaml says. SIGHUP reads gateway.yaml, secrets and plugins anew; a file with mistakes changes nothing.
 
   --watch   does that by itself when one of these files changes
+  --json    prints where it listens, what it serves and a key made for the first run as one line of JSON instead
 
 Exit codes: 0 stopped, 1 could not start or failed while it ran, 2 not understood.`;
 
@@ -53,9 +56,10 @@ export async function run(
   io: Terminal,
   place: { file: string; folder: string },
 ): Promise<number> {
-  let watched = false;
+  let options: { watch: boolean; json: boolean };
   try {
-    watched = parseArgs({ args: [...args], options: { watch: { type: "boolean", default: false } } }).values.watch;
+    const off = { type: "boolean", default: false } as const;
+    options = parseArgs({ args: [...args], options: { watch: off, json: off } }).values;
   } catch (thrown) {
     io.err(`${(thrown as Error).message}\nusage: ${help}`);
     return 2;
@@ -94,8 +98,8 @@ export async function run(
       io.env,
     );
     await sayDoubts(config, log);
-    await greet(config, { at: gateway.address, admin, key: await firstKey(gateway, config) }, io);
-    if (watched) watch(gateway);
+    await greet(config, { at: gateway.address, admin, key: await firstKey(gateway, config) }, io, options.json);
+    if (options.watch) watch(gateway);
     await untilStopped(gateway, config.linger, log, io.out, io.env);
     watching.close();
   } catch (thrown) {
@@ -120,7 +124,7 @@ function alertsOf(gateway: Gateway | Primary, log: Log, env: NodeJS.ProcessEnv):
 function watch(gateway: Gateway | Primary): void {
   new FileWatch(
     () => sourcesOf(gateway.config, gateway.plugins),
-    () => void gateway.reload().catch(() => {}),
+    () => void gateway.reload(watcher()).catch(() => {}),
   );
 }
 
@@ -186,12 +190,26 @@ interface Greeting {
   key: string | undefined;
 }
 
-async function greet(config: Config, { at, admin, key }: Greeting, io: Terminal): Promise<void> {
+async function greet(config: Config, { at, admin, key }: Greeting, io: Terminal, json: boolean): Promise<void> {
   const off = config.providers.filter((provider) => provider.off !== undefined);
   const on = config.providers.filter((provider) => provider.off === undefined).map(({ name }) => name);
   const served = (model: Config["models"][number]) => model.targets.some(({ provider }) => on.includes(provider));
   const usable = config.models.filter(served).map((model) => model.id);
   const idle = config.models.filter((model) => !served(model)).map((model) => model.id);
+  if (json) {
+    const { notices: notes } = config;
+    io.out(
+      JSON.stringify({
+        listen: urlOf(at),
+        admin: admin ?? null,
+        providers: on,
+        models: usable,
+        key: key ?? null,
+        notes,
+      }),
+    );
+    return;
+  }
   io.out(`model-gateway listens on ${urlOf(at)}`);
   if (admin) io.out(`  admin      ${admin}   (console, /livez, /readyz)`);
   if (config.workers > 1) io.out(`  workers    ${config.workers}   (SIGUSR2 replaces them one by one)`);
@@ -204,9 +222,10 @@ async function greet(config: Config, { at, admin, key }: Greeting, io: Terminal)
       io.out(`  note       ${notice}`);
   if (key) io.out(`  key        ${key}   (shown once; more with: ${COMMAND} keys create NAME)`);
   else io.out(`  key        one of yours (${COMMAND} keys list)`);
-  if (usable[0]) {
+  const model = await toTry(config);
+  if (model !== undefined) {
     io.out("\nTry it:\n");
-    for (const line of curlOf(addressOf({ host: at.address, port: at.port }), key ?? "$GATEWAY_KEY", usable[0]))
+    for (const line of curlOf(addressOf({ host: at.address, port: at.port }), key ?? "$GATEWAY_KEY", model))
       io.out(line);
     io.out("");
   }
@@ -214,10 +233,10 @@ async function greet(config: Config, { at, admin, key }: Greeting, io: Terminal)
 
 /** A key for the first run; undefined where there are keys. */
 async function firstKey(gateway: Gateway | Primary, { store, keys }: Config): Promise<string | undefined> {
-  if (gateway instanceof Gateway) return gateway.stores.keys.ensureFirstKey();
+  if (gateway instanceof Gateway) return firstKeyOf(gateway.stores);
   const stores = await connectStores(store, keys, () => {});
   try {
-    return await stores.keys.ensureFirstKey();
+    return await firstKeyOf(stores);
   } finally {
     await stores.close();
   }

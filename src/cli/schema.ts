@@ -7,10 +7,12 @@ import { File } from "../config/schema.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
 /** What `--help` behind the verb prints. */
-export const USAGE = `usage: ${COMMAND} schema [FILE]
+export const USAGE = `usage: ${COMMAND} schema [FILE] [--json]
 
 Prints the JSON Schema of gateway.yaml, with the options of all plugins that are there, or writes it to FILE. Editors that
-know YAML Language Server read it from the first line of gateway.yaml: # yaml-language-server: $schema=./gateway.schema.json`;
+know YAML Language Server read it from the first line of gateway.yaml: # yaml-language-server: $schema=./gateway.schema.json
+
+  --json    prints JSON, as it does anyway`;
 
 /** The line of the overall help. */
 export const help = "schema [FILE]                print gateway.yaml's JSON Schema for editors, or write it to FILE";
@@ -21,7 +23,11 @@ type Json = z.core.JSONSchema.BaseSchema;
 export async function run(args: readonly string[], io: Terminal, vocabulary: Vocabulary): Promise<number> {
   let file: string | undefined;
   try {
-    const { positionals } = parseArgs({ args: [...args], options: {}, allowPositionals: true });
+    const { positionals } = parseArgs({
+      args: [...args],
+      options: { json: { type: "boolean" } },
+      allowPositionals: true,
+    });
     if (positionals.length > 1) throw new Error("one file at a time");
     file = positionals[0];
   } catch (thrown) {

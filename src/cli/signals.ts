@@ -1,13 +1,15 @@
 import type { Log } from "../core/log.ts";
 import type { Patience } from "../downstream/server.ts";
+import type { Initiator } from "../trail.ts";
+import { signalled } from "./author.ts";
 
 /** What signals are about. */
 export interface Stoppable {
   stop(patience: Partial<Patience>): Promise<void>;
   /** Replaces the workers; absent where there are none. */
-  replace?(): Promise<void>;
+  replace?(by: Initiator): Promise<void>;
   /** Serves what gateway.yaml says now. Rejects with what is wrong with it, which is in the log then. */
-  reload(): Promise<unknown>;
+  reload(by: Initiator): Promise<unknown>;
 }
 
 /** Milliseconds in which what npm passes on has come, too few to press it again. */
@@ -43,9 +45,9 @@ export async function untilStopped(
         hurry.abort();
       }
     });
-  process.on("SIGHUP", () => void gateway.reload().catch(() => {}));
+  process.on("SIGHUP", () => void gateway.reload(signalled("SIGHUP")).catch(() => {}));
   process.on("SIGUSR2", () => {
-    if (gateway.replace) void gateway.replace();
+    if (gateway.replace) void gateway.replace(signalled("SIGUSR2"));
     else log.warn({}, "SIGUSR2 replaces workers, and there are none: set workers: 2 or more");
   });
   const signal = await first.promise;

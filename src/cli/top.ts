@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AdminAddress } from "../config/types.ts";
-import { askAdmin } from "./admin-client.ts";
+import { ADMIN_HELP, adminOf, askAdmin } from "./admin-client.ts";
 import { table, thousands } from "./table.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
 
@@ -8,17 +8,22 @@ import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
 export const help = "top [--once] [--json]        show live requests: age, key, model, tokens so far";
 
 /** What `--help` behind the verb prints. */
-export const USAGE = `usage: ${COMMAND} top [--token TOKEN] [--once] [--json]
+export const USAGE = `usage: ${COMMAND} top [--admin ADDRESS] [--token TOKEN] [--once] [--json]
 
 Shows what runs in the gateway of this gateway.yaml, twice a second, the oldest first; asks its admin side.
 
-  --token TOKEN   admin or viewer token, where the admin side has one; absent: the variable ADMIN_TOKEN
+${ADMIN_HELP}admin or viewer token, where the admin side has one; absent: the variable ADMIN_TOKEN
   --once          shows it once, and ends
   --json          prints JSON, once
 
 Exit codes: 0 shown, 1 the admin side does not answer, 2 not understood.`;
 
-const OPTIONS = { token: { type: "string" }, once: { type: "boolean" }, json: { type: "boolean" } } as const;
+const OPTIONS = {
+  admin: { type: "string" },
+  token: { type: "string" },
+  once: { type: "boolean" },
+  json: { type: "boolean" },
+} as const;
 
 /** What is shown of a live request, as docs/admin-api.md has it. */
 interface LiveLine {
@@ -41,10 +46,11 @@ const CLEAR = "\u001b[H\u001b[2J";
 export async function run(
   args: readonly string[],
   io: Terminal,
-  admin: AdminAddress | undefined,
+  usual: AdminAddress | undefined,
   signal = new AbortController().signal,
 ): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);
+  const admin = adminOf(values.admin, usual, io.folder);
   if (!admin) throw new Misuse("admin: is off in gateway.yaml: nobody can be asked what runs.");
   const token = values.token ?? io.env["ADMIN_TOKEN"];
   while (!signal.aborted) {

@@ -1,5 +1,5 @@
 // The verbs and what each is given. A verb is loaded when it is asked for: most need no gateway, and --version nothing at all.
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { StorePart } from "../config/store-part.ts";
@@ -240,13 +240,23 @@ async function withStores(
 ): Promise<number> {
   const { store, keys, config } = await storeOf(place, io);
   const { connectStores } = await import("../store/open.ts");
-  const none = !makes && !store.postgres && store.ledger !== IN_MEMORY && !existsSync(store.ledger);
+  const none = !makes && !store.postgres && store.ledger !== IN_MEMORY && isMissing(store.ledger);
   if (none) io.err(`${store.ledger} is not there yet: a gateway makes it with its first request, or keys create.`);
   const stores = await connectStores(none ? { ...store, ledger: IN_MEMORY } : store, keys, io.err);
   try {
     return await act(stores, config);
   } finally {
     await stores.close();
+  }
+}
+
+/** Whether nothing stands at a path; not where the path itself is wrong, which is for the store to say. */
+function isMissing(file: string): boolean {
+  try {
+    statSync(file);
+    return false;
+  } catch (thrown) {
+    return (thrown as NodeJS.ErrnoException).code === "ENOENT";
   }
 }
 

@@ -4,6 +4,7 @@ import type { Price } from "../core/price.ts";
 import type { Vocabulary } from "./plugins.ts";
 import { type File, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import type {
+  Config,
   ConfiguredKey,
   ConfiguredModel,
   ConfiguredPath,
@@ -167,6 +168,12 @@ export function keys(file: Pick<File, "keys">, values: ConfigValues): Configured
     },
   );
 }
+
+/** Pages of other sites whose scripts may ask. */
+export const cors = ({ origins, max_age: maxAge }: Exclude<File["cors"], "off">): NonNullable<Config["cors"]> => ({
+  origins,
+  maxAge,
+});
 
 /** What is taken on at a time. */
 export function overload({ overload: { per_key: perKey, ...rest } }: File): Load {

@@ -78,6 +78,7 @@ export async function loadConfig(
     listen: listen as Config["listen"],
     ...(admin && { admin }),
     pages: shape.data.pages === "on",
+    ...(shape.data.cors !== "off" && { cors: build.cors(shape.data.cors) }),
     adminAccess: { ...tokens, ...build.adminAccess(shape.data.admin) },
     workers: shape.data.workers === "auto" ? availableParallelism() : shape.data.workers,
     providers: build.providers(shape.data, reading.values, protocols),

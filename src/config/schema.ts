@@ -642,6 +642,27 @@ const Admin = z.strictObject({
   ).optional(),
 });
 
+/** What a model may be called. */
+export const MODEL_ID = /^[A-Za-z0-9@][\w.\-/:@+]*$/;
+
+/** As a browser writes it: no path, no slash behind it. */
+const ORIGIN = /^(?:\*|[a-z][a-z0-9+.-]*:\/\/(?:\*\.)?[a-z0-9.-]+(?::(?:\d{1,5}|\*))?)$/;
+
+const Cors = z.strictObject({
+  origins: z
+    .array(
+      z.string().regex(ORIGIN, {
+        error:
+          'an origin is written like https://app.example.com, https://*.example.com or http://localhost:*, in small letters and without a path; "*" is any',
+      }),
+    )
+    .min(1, { error: "at least one origin" })
+    .describe(
+      'Pages whose scripts may ask: https://app.example.com, https://*.example.com, http://localhost:*, or "*" for all.',
+    ),
+  max_age: period().describe("How long a browser remembers that, like 10m.").prefault("10m"),
+});
+
 /** No machine has as many cores for them: a larger number is a slip of the hand. */
 const MOST_WORKERS = 256;
 
@@ -654,6 +675,10 @@ export const File = z.strictObject({
       "The marketplace for browsers on the public side: at / and /models, with a playground; off: as for other clients.",
     )
     .default("on"),
+  cors: z
+    .union([z.literal("off"), Cors], { error: "expected off, or { origins: [https://app.example.com] }" })
+    .describe("Which pages of other sites may ask the public side from a browser, with a key that their scripts show.")
+    .default("off"),
   admin: z
     .union([address("Where it listens: an address, unix:FILE, or off."), Admin], {
       error:
@@ -682,9 +707,7 @@ export const File = z.strictObject({
   timeouts: Timeouts.prefault({}).describe("How long to wait for providers."),
   retry: Retry.prefault({}).describe("When a request is tried again, before its first byte."),
   health: Health.prefault({}).describe("When a target is left alone, and for how long."),
-  models: some(name("model", /^[A-Za-z0-9@][\w.\-/:@+]*$/), Model, "model").describe(
-    "The marketplace: what clients may name.",
-  ),
+  models: some(name("model", MODEL_ID), Model, "model").describe("The marketplace: what clients may name."),
   plugins: z.record(z.string(), Plugin).describe("Options of plugins; a name is a file in plugins/.").default({}),
   chains: z
     .record(name("chain", /^[A-Za-z0-9][\w.-]*$/), z.array(z.string()))

@@ -37,6 +37,8 @@ export interface Config {
   readonly listen: Address;
   /** Absent: off. */
   readonly admin?: AdminAddress;
+  /** Pages of other sites whose scripts may ask; absent: none. */
+  readonly cors?: { readonly origins: readonly string[] /** Milliseconds. */; readonly maxAge: number };
   /** Whether the public side has pages for browsers. */
   readonly pages: boolean;
   readonly adminAccess: {

@@ -1,15 +1,13 @@
 import type { Model, Target } from "../core/marketplace.ts";
 import type { PriceVersion } from "../core/price-list.ts";
 import type { Protocol } from "../core/protocol.ts";
-import { clientSide, translates } from "../translation/codec.ts";
+import { translates } from "../translation/codec.ts";
 import { FEATURES, type Feature, type Support, supportOf } from "../translation/features.ts";
+import { type Reach, reachOf } from "../translation/reach.ts";
 import type { Health } from "../upstream/health.ts";
 
 /** How many of a model's targets may be asked. */
 export type ModelState = "ok" | "degraded" | "down";
-
-/** What a path does for a model: its provider's own protocol, a translation, or either, as the target is. */
-export type Reach = "native" | "translated" | "mixed";
 
 /** What a card shows of a model as it is. */
 type ToldAsIs = "id" | "name" | "description" | "aliases" | "created" | "context" | "output" | "can" | "fallback";
@@ -33,7 +31,7 @@ export interface TargetCard {
   model: string;
   /** The part of the model's requests that it gets, from 0 to 1; absent where that depends on the moment. */
   share?: number;
-  state: "closed" | "open" | "half-open" | "waiting" | "refused";
+  state: "closed" | "open" | "half-open" | "off" | "waiting" | "refused";
   firstByte?: number;
   speaks: readonly string[];
   price?: PriceVersion["price"];
@@ -108,11 +106,6 @@ function targetCard(target: Target, health: Health, now: number, all: number): T
   };
 }
 
-/** What a model does that has a protocol of its own for it: one that can, where its provider speaks that, does nothing else. */
-const ALONE = ["embeddings", "images"];
-
-const isFor = (protocol: string, ability: string): boolean => protocol.endsWith(`-${ability}`);
-
 /** How a model is reached by each protocol, by its name. @param served names of the protocols that have a path */
 export const reachesOf = (
   model: Model,
@@ -125,23 +118,6 @@ export const reachesOf = (
       return reach ? [[protocol.name, reach]] : [];
     }),
   );
-
-function reachOf(protocol: Protocol, { targets, can }: Model, protocols: readonly Protocol[]): Reach | undefined {
-  const { name } = protocol;
-  const special = ALONE.find((ability) => isFor(name, ability));
-  // What is said over a WebSocket is not asked here.
-  if (protocol.socket || (special !== undefined && !can.includes(special))) return undefined;
-  const found = targets.map(({ provider: { speaks } }): Reach | undefined => {
-    const alone = ALONE.some((ability) => can.includes(ability) && speaks.some((each) => isFor(each, ability)));
-    if (special === undefined && alone) return undefined;
-    if (speaks.includes(name)) return "native";
-    if (!clientSide(protocol)) return undefined;
-    return protocols.some((each) => speaks.includes(each.name) && translates(each)) ? "translated" : undefined;
-  });
-  const ways = new Set(found.flatMap((reach) => reach ?? []));
-  const [only] = ways;
-  return ways.size > 1 ? "mixed" : only;
-}
 
 /** Protocols that have a path, with what a translation into each loses. */
 export function protocolCards(protocols: readonly Protocol[], paths: ReadonlyMap<string, string>): ProtocolCard[] {

@@ -90,6 +90,12 @@ export const REFUSALS = {
   ),
   rate_limit_exceeded: refuse(429, "rate_limit", "A limit is reached.", undefined, true),
   insufficient_quota: refuse(429, "billing", "A budget is spent."),
+  origin_not_allowed: refuse(
+    403,
+    "permission",
+    "Scripts of this page's origin may not ask here.",
+    "The operator lists it in gateway.yaml: cors: { origins: [https://app.example.com] }.",
+  ),
   conflicting_api_keys: refuse(400, "invalid", "Two different gateway keys were sent.", "Send one."),
   key_not_allowed: refuse(403, "permission", "This key may not do that."),
   body_too_large: refuse(413, "too_large", "The request body is too large."),

@@ -313,6 +313,8 @@ export class Downstream {
       this.refused(error.code);
     };
     try {
+      // First of all: a page may read why it is refused, too.
+      if (generation.cors?.answer(request, headers, response, id)) return;
       if (this.draining) throw new GatewayError("draining");
       guard(request, headers);
       if (isGet(request) && generation.pages?.answer(raw, request, response, id)) return;

@@ -39,7 +39,10 @@ export interface VendorListing {
 /** How long a provider may take, in milliseconds. */
 const PATIENCE = 10_000;
 
-/** Asks a provider for its models, which costs nothing and shows whether it takes the credential. Never throws. */
+/** Pages of a list that are read; vendors have one or two. */
+const PAGES = 50;
+
+/** Asks a provider for all its models, which costs nothing and shows whether it takes the credential. Never throws. */
 export async function listModels(
   { url, protocol, secret, header }: ListedAt,
   patience = PATIENCE,
@@ -51,16 +54,23 @@ export async function listModels(
   const began = performance.now();
   const took = () => Math.round(performance.now() - began);
   try {
-    const address = `${url.replace(/\/$/, "")}/models`;
-    const response = await fetch(address, { headers, redirect: "manual", signal: AbortSignal.timeout(patience) });
-    const told = Date.parse(response.headers.get("date") ?? "");
-    const date = Number.isNaN(told) ? {} : { date: told };
-    const text = await response.text();
-    const { status } = response;
-    if (status !== 200) return { status, problem: refusal(status), time: took(), ...date };
-    const models = read(text);
-    if (!models) return { status, problem: "it did not answer with a list of models", time: took(), ...date };
-    return { status, models, time: took(), ...date };
+    const all: VendorModel[] = [];
+    const signal = AbortSignal.timeout(patience);
+    let query = "";
+    for (let page = 1; ; page++) {
+      const address = `${url.replace(/\/$/, "")}/models${query}`;
+      const response = await fetch(address, { headers, redirect: "manual", signal });
+      const told = Date.parse(response.headers.get("date") ?? "");
+      const date = Number.isNaN(told) ? {} : { date: told };
+      const text = await response.text();
+      const { status } = response;
+      if (status !== 200) return { status, problem: refusal(status), time: took(), ...date };
+      const found = read(text);
+      if (!found) return { status, problem: "it did not answer with a list of models", time: took(), ...date };
+      all.push(...found.models);
+      if (found.more === undefined || page === PAGES) return { status, models: all, time: took(), ...date };
+      query = `?${new URLSearchParams(found.more)}`;
+    }
   } catch (thrown) {
     return { problem: unreachable(thrown, patience), time: took() };
   }
@@ -97,8 +107,14 @@ function unreachable(thrown: unknown, patience: number): string {
   return words[code ?? ""] ?? `it could not be reached: ${message}`;
 }
 
+/** A page of a list, and the query of the next one. */
+interface Page {
+  models: VendorModel[];
+  more?: Record<string, string>;
+}
+
 /** The forms in which vendors list models: `data` with ids, or `models` with names. */
-function read(text: string): VendorModel[] | undefined {
+function read(text: string): Page | undefined {
   let json: Record<string, unknown> | undefined;
   try {
     json = asObject(JSON.parse(text));
@@ -107,7 +123,7 @@ function read(text: string): VendorModel[] | undefined {
   }
   const list = Array.isArray(json?.["data"]) ? json["data"] : json?.["models"];
   if (!Array.isArray(list)) return undefined;
-  return list.flatMap((each): VendorModel[] => {
+  const models = list.flatMap((each): VendorModel[] => {
     const entry = asObject(each) ?? {};
     const id = entry["id"] ?? entry["name"];
     if (typeof id !== "string") return [];
@@ -123,6 +139,14 @@ function read(text: string): VendorModel[] | undefined {
       },
     ];
   });
+  const more = behind(json ?? {});
+  return { models, ...(more && { more }) };
+}
+
+/** How the next page is asked for, where there is one: by a token, or by the last id of this one. */
+function behind({ nextPageToken, has_more: hasMore, last_id: last }: Record<string, unknown>): Page["more"] {
+  if (typeof nextPageToken === "string" && nextPageToken !== "") return { pageToken: nextPageToken };
+  return hasMore === true && typeof last === "string" ? { after_id: last } : undefined;
 }
 
 const seconds = (text: unknown): number | undefined => {

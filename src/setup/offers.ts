@@ -1,3 +1,4 @@
+import { MODEL_ID } from "../config/schema.ts";
 import { globOf } from "../core/glob.ts";
 import type { Price } from "../core/price.ts";
 import type { Protocol } from "../core/protocol.ts";
@@ -71,7 +72,9 @@ function modelsOf(vendor: Vendor, url: string, { models: listed }: VendorListing
   const suggested = vendor.suggest.filter(({ id }) => !id.includes("*"));
   const available: readonly VendorModel[] = listed ?? suggested.map(({ id }) => ({ id }));
   const now = Date.now();
-  const known = available.map((model): ModelOffer => {
+  // One that could not stand in the file under its own name is no offer.
+  const named = available.filter(({ id }) => MODEL_ID.test(id));
+  const known = named.map((model): ModelOffer => {
     const facts = catalogue.find({ url: new URL(url) }, model.id);
     const price = facts.prices?.guessed ? undefined : facts.prices?.at(now)?.price;
     const context = facts.context?.value ?? model.context;

@@ -1,11 +1,15 @@
-/** One change that was made through the admin side. */
-export interface AuditEntry {
+/** Who made a change, and from where. */
+export interface Author {
+  /** Who signed in, `local` where nobody does; `cli:` and the system's user; `signal`, `watch`. */
+  readonly who: string;
+  /** Of the client; the name of the machine, where there is none. */
+  readonly address: string;
+}
+
+/** One change, whichever way it was made. */
+export interface AuditEntry extends Author {
   /** Unix milliseconds. */
   readonly time: number;
-  /** Who signed in; `local` where nobody does. */
-  readonly who: string;
-  /** Of the client. */
-  readonly address: string;
   /** Like `keys.create`. */
   readonly action: string;
   /** What was changed, by its name or id. */

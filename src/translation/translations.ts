@@ -1,7 +1,8 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/exchange.ts";
-import type { Marketplace, Target } from "../core/marketplace.ts";
+import type { Marketplace, Model, Target } from "../core/marketplace.ts";
 import type { AskedExchange, ResponseExchange, RouteExchange } from "../core/phases.ts";
+import type { Protocol } from "../core/protocol.ts";
 import type { Protocols } from "../core/protocols.ts";
 import { ownersOf, type Share } from "../objects/share.ts";
 import { choose } from "./choose.ts";
@@ -9,6 +10,7 @@ import { betterOf, clientSide, type TranslatedProtocol, translationOf } from "./
 import type { Envelopes } from "./envelope.ts";
 import { estimate } from "./estimate.ts";
 import { ExchangeTranslation } from "./exchange-translation.ts";
+import { type Reach, reachOf } from "./reach.ts";
 import { refused } from "./refused.ts";
 
 /** Decides for each exchange of a generation whether and how it is translated. A plugin's constructor may ask for it. */
@@ -56,6 +58,18 @@ export class Translations {
    */
   refused(exchange: ResponseExchange, head: Head): Promise<undefined> {
     return refused(exchange, head);
+  }
+
+  /** The protocols in which a model can be asked, also over a WebSocket, and how, by their names. */
+  reach(model: Model): Readonly<Record<string, Reach>> {
+    const { all } = this.protocols;
+    const spoken = ({ name }: Protocol) => model.targets.some(({ provider: { speaks } }) => speaks.includes(name));
+    return Object.fromEntries(
+      all.flatMap((protocol) => {
+        const reach = protocol.socket ? spoken(protocol) && "native" : reachOf(protocol, model, all);
+        return reach ? [[protocol.name, reach]] : [];
+      }),
+    );
   }
 
   /** Whether an exchange is about a count of tokens that could be estimated. */

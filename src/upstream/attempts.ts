@@ -16,7 +16,7 @@ import { BufferedResponse } from "./buffered-response.ts";
 import { ErrorBody } from "./error-body.ts";
 import { noAnswer } from "./first-bytes.ts";
 import { firstFrame, reportedIn } from "./first-frame.ts";
-import type { Health } from "./health.ts";
+import { type Health, switchedOff } from "./health.ts";
 import { scopeIdempotency } from "./idempotency.ts";
 import type { Place, Places } from "./places.ts";
 import type { ProviderRates } from "./provider-rates.ts";
@@ -93,7 +93,7 @@ export class Upstreams {
   async reach(exchange: Exchange, chain: Chain, client: ClientSide): Promise<UpstreamAnswer> {
     const targets = this.health.ordered(exchange.targets);
     let target = this.first(targets);
-    if (!target) throw new GatewayError("no_target");
+    if (!target) throw exchange.targets.length > 0 ? switchedOff() : new GatewayError("no_target");
     this.budget.arrived();
     // Asked before the first try: what streams through of a form goes to its provider.
     const once = exchange.form?.replayable === false;

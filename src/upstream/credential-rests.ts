@@ -49,6 +49,17 @@ export class CredentialRests {
     this.moved(credential);
   }
 
+  /** Somebody wants all of them tried at once. One that was not accepted counts as such until it is. */
+  hurry(now: number): void {
+    for (const [credential, rest] of this.rests) {
+      if (rest.next === 0) this.rests.delete(credential);
+      else rest.until = now;
+      // A wait that begins now is news, however long the one was that ends.
+      this.told.delete(credential);
+      this.moved(credential);
+    }
+  }
+
   /** The provider does not accept it. @returns true when that is news */
   refuse(credential: Credential, now: number): boolean {
     const { next = 0 } = this.rests.get(credential) ?? {};

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { GatewayError } from "../core/errors.ts";
 import type { Attempt } from "../core/exchange.ts";
 import type { Log } from "../core/log.ts";
 import { type Credential, Marketplace, type Target } from "../core/marketplace.ts";
@@ -22,8 +23,16 @@ export interface HealthNews {
   readonly time: number;
 }
 
+/** A target of a provider, or all of them. */
+export interface NamedTarget {
+  readonly provider: string;
+  readonly model?: string | undefined;
+}
+
 /** How a target and the credentials that may be shown there do, for people. */
-export interface TargetReport extends TargetCondition {
+export interface TargetReport extends Omit<TargetCondition, "state"> {
+  /** `off`: an operator has switched it off, or its provider. */
+  readonly state: TargetCondition["state"] | "off";
   readonly credentials: readonly CredentialReport[];
 }
 
@@ -62,6 +71,8 @@ export class Health {
   private readonly providers = new Map<string, ProviderState>();
   /** Shared with those before and behind it: their targets are. */
   private readonly others: { tell(news: HealthNews): void };
+  /** Names of providers and targets that an operator has switched off: shared likewise, whatever becomes of these. */
+  private readonly off: Set<string>;
 
   /**
    * @param keep the share of a request's targets that is never left alone
@@ -77,6 +88,7 @@ export class Health {
     same: (provider: string) => boolean = () => false,
   ) {
     this.others = former?.others ?? { tell: () => {} };
+    this.off = former?.off ?? new Set();
     for (const [name, state] of former?.providers ?? []) if (same(name)) this.providers.set(name, state);
     for (const [name, state] of former?.byName ?? [])
       if (this.providers.has(state.provider.name)) this.byName.set(name, state);
@@ -102,11 +114,44 @@ export class Health {
     rests?.learn(credential, until === 0 ? undefined : { until: this.clock() + left, next: time });
   }
 
-  /** Whether a target may be asked: it is not left alone, and a credential of its provider may be shown there. */
+  /** Ends that targets and credentials are left alone. @param model one of the provider's; left out: all */
+  tryNow({ provider, model }: NamedTarget): void {
+    const now = this.clock();
+    const only = model === undefined ? undefined : `${provider}:${model}`;
+    for (const [name, { health, rests, provider: of }] of this.byName) {
+      if (of.name !== provider || (only !== undefined && name !== only)) continue;
+      health.hurry();
+      rests.hurry(now);
+    }
+    this.providers.get(provider)?.rests.hurry(now);
+  }
+
+  /** An operator switches a provider or a target off, or on again: until then nothing is sent there. @param name of either */
+  switch(name: string, off: boolean): void {
+    if (off) this.off.add(name);
+    else this.off.delete(name);
+  }
+
+  /** Whether that very name is switched off. */
+  switchedOff(name: string): boolean {
+    return this.off.has(name);
+  }
+
+  /** Those that are not switched off. */
+  on(targets: readonly Target[]): readonly Target[] {
+    return this.off.size === 0 ? targets : targets.filter((target) => !this.isOff(target));
+  }
+
+  /** @throws GatewayError no_target where it is switched off */
+  admit(target: Target): void {
+    if (this.isOff(target)) throw switchedOff();
+  }
+
+  /** Whether a target may be asked: it is on and not left alone, and a credential of its provider may be shown there. */
   usable(target: Target): boolean {
     const { health, rests, provider } = this.of(target);
     const { credentials } = target.provider;
-    if (!health.usable) return false;
+    if (!health.usable || this.isOff(target)) return false;
     if (credentials.length === 0) return true;
     const now = this.clock();
     return credentials.some((each) => provider.rests.until(each) <= now && rests.until(each) <= now);
@@ -116,7 +161,8 @@ export class Health {
    * The targets that requests are shared among, in the given order: those that may be asked, and where these are too few of
    * all, the others that may be asked soonest.
    */
-  among(targets: readonly Target[]): readonly Target[] {
+  among(all: readonly Target[]): readonly Target[] {
+    const targets = this.on(all);
     const usable = targets.filter((target) => this.usable(target));
     const missing = Math.ceil(targets.length * this.keep) - usable.length;
     if (missing <= 0 || usable.length === targets.length) return usable;
@@ -125,8 +171,9 @@ export class Health {
     return targets.filter((target) => usable.includes(target) || kept.includes(target));
   }
 
-  /** All of them, best first as given, but those that are left alone behind the others. */
-  ordered(targets: readonly Target[]): readonly Target[] {
+  /** All that are on, best first as given, but those that are left alone behind the others. */
+  ordered(all: readonly Target[]): readonly Target[] {
+    const targets = this.on(all);
     if (targets.length < 2 || targets.every((target) => this.usable(target))) return targets;
     const among = this.among(targets);
     return [...among, ...targets.filter((target) => !among.includes(target))];
@@ -142,7 +189,8 @@ export class Health {
       const refused = found.some((rest) => rest !== undefined && rest.next > 0);
       return { label: credential.label, state: refused ? "refused" : left > 0 ? "waiting" : "ok", left };
     });
-    return { ...health.condition, credentials };
+    const { condition } = health;
+    return { ...condition, state: this.isOff(target) ? "off" : condition.state, credentials };
   }
 
   /** Milliseconds to a target's first byte as of late, times what runs there; 0 where nobody knows. */
@@ -225,6 +273,10 @@ export class Health {
     );
   }
 
+  private isOff(target: Target): boolean {
+    return this.off.size > 0 && (this.off.has(target.provider.name) || this.off.has(Marketplace.nameOf(target)));
+  }
+
   private usableAt(target: Target): number {
     const { health, rests, provider } = this.of(target);
     const { credentials } = target.provider;
@@ -264,6 +316,10 @@ export class Health {
     return rests;
   }
 }
+
+/** Whoever asks again gets the same answer until somebody switches it on. */
+export const switchedOff = (): GatewayError =>
+  new GatewayError("no_target", { message: "The operator has switched off who serves this.", retry: false });
 
 const changed =
   (target: string, log: Log) =>

@@ -111,6 +111,14 @@ export class TargetHealth {
     this.probing = false;
   }
 
+  /** Somebody wants it tried at once: the next request finds out whether it is well again. */
+  hurry(): void {
+    const now = this.clock();
+    if (this.closed || this.openUntil <= now) return;
+    this.openUntil = now;
+    this.moved();
+  }
+
   /** A request goes there. */
   begin(): void {
     this.inFlight++;

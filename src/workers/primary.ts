@@ -2,6 +2,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Readiness } from "../admin/readiness.ts";
 import { changesOf, needRestart } from "../config/changes.ts";
+import { secretsOf } from "../config/secrets.ts";
 import type { Config } from "../config/types.ts";
 import { Calendar } from "../core/calendar.ts";
 import { periodsOf } from "../core/limits.ts";
@@ -9,12 +10,14 @@ import type { JsonLog } from "../core/log.ts";
 import { Listener, type ListenPlace } from "../downstream/listener.ts";
 import type { Patience } from "../downstream/server.ts";
 import { AFTER_FAILURE } from "../gateway.ts";
+import { SWITCHES } from "../generation.ts";
 import { type LoadedPlugin, versionsOf } from "../loader/instances.ts";
 import { type Reloaded, Reloads } from "../reloads.ts";
 import { type BudgetMark, BudgetMarks } from "../store/budget-marks.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
 import { connectStores, type Stores } from "../store/open.ts";
 import { spendSince } from "../store/spend.ts";
+import { type Initiator, PROGRAM, Trail } from "../trail.ts";
 import { type Loaded, load } from "../vocabulary.ts";
 import type { PrimaryAnswer, SharedFact, ToPrimary, WorkerQuestion } from "./messages.ts";
 import { Answers, type Question } from "./peers.ts";
@@ -36,6 +39,9 @@ const STARTING = 60_000;
 /** Milliseconds beyond what they have for running exchanges after which workers that stop are killed. */
 const STOPPING = 20_000;
 
+/** What is done, and to what. */
+const REPLACE = ["workers.replace", "workers"] as const;
+
 /** A place among the workers. */
 interface WorkerSlot {
   worker: WorkerProcess;
@@ -52,6 +58,7 @@ export class Primary {
   readonly answers = new Answers();
   address!: AddressInfo;
   readonly reloads: Reloads;
+  private readonly trail: Trail;
   private readonly started: Config;
   private opened: Stores | undefined;
   private number = 1;
@@ -75,7 +82,9 @@ export class Primary {
   ) {
     const { config } = loaded;
     this.started = config;
-    this.reloads = new Reloads(log, () => this.reloadNow());
+    const secrets = () => secretsOf(this.config, this.loaded.env);
+    this.trail = new Trail(log, () => this.stores.audit, secrets);
+    this.reloads = new Reloads(log, () => this.reloadNow(), this.trail);
     const warn = (message: string) => log.warn({}, message);
     // What has been spent before is asked once for each kind of period: the store is open for that long.
     const spent = async (since: number) => {
@@ -122,13 +131,18 @@ export class Primary {
   }
 
   /** As `Gateway.reload`, in all workers together: all of them serve the new configuration, or none. */
-  reload(): Promise<Reloaded> {
-    return this.reloads.run();
+  reload(by?: Initiator): Promise<Reloaded> {
+    return this.reloads.run(by);
   }
 
   /** Shares of budgets that were reached in what is counted here for all, since they were taken last. */
   takeMarks(): BudgetMark[] {
     return this.marks.take();
+  }
+
+  /** As `Gateway.switch`, in all workers. */
+  switch(name: string, off: boolean): void {
+    this.share({ topic: SWITCHES.name, key: name, fact: off });
   }
 
   /** What a reload would change. @throws ConfigError */
@@ -166,17 +180,22 @@ export class Primary {
    * Replaces the workers one by one: each gets no more connections as soon as its successor is ready, and ends when what it
    * serves has ended. They serve what gateway.yaml says now. Where that is wrong, or a successor does not start, the rest
    * stay. Never throws.
+   * @param by who wants it
    */
-  async replace(): Promise<void> {
+  async replace(by = PROGRAM): Promise<void> {
     if (this.replacing || this.stopping) return;
     this.replacing = true;
-    this.log.info({ workers: this.slots.length }, "workers are being replaced");
+    const { length: workers } = this.slots;
+    this.log.info({ workers }, "workers are being replaced");
     try {
-      await this.reload();
+      await this.reload(by);
       for (const slot of this.slots) await this.succeed(slot);
-      this.log.info({ workers: this.slots.length }, "workers are replaced");
+      this.log.info({ workers }, "workers are replaced");
+      await this.trail.done(by, ...REPLACE, { workers });
     } catch (thrown) {
-      this.log.error({ cause: (thrown as Error).message }, "a new worker did not start: those that run stay");
+      const cause = (thrown as Error).message;
+      this.log.error({ cause }, "a new worker did not start: those that run stay");
+      await this.trail.failed(by, ...REPLACE, cause);
     }
     this.replacing = false;
   }
@@ -240,8 +259,8 @@ export class Primary {
       this.number++;
       this.log.level = next.config.log.level;
       this.opened?.keys.adopt(next.config.keys);
-      // Of a provider that was changed nothing is known; the others tell again.
-      this.facts.clear();
+      // Of a provider that was changed nothing is known; the others tell again. What an operator wants stays.
+      for (const [key, { topic }] of this.facts) if (topic !== SWITCHES.name) this.facts.delete(key);
       // Those that started meanwhile.
       for (const worker of this.workers) if (worker.serving && !worker.leaving) void this.catchUp(worker);
     }
@@ -280,8 +299,7 @@ export class Primary {
       void this.catchUp(from);
     } else if (message.type === "fact") {
       const { topic, key, fact } = message;
-      this.facts.set(`${topic} ${key}`, { topic, key, fact });
-      for (const worker of this.workers) if (worker !== from) worker.send({ type: "fact", topic, key, fact });
+      this.share({ topic, key, fact }, from);
     } else if (message.type === "question") {
       void this.answer(message, from);
     } else if (message.type === "failed") {
@@ -289,6 +307,12 @@ export class Primary {
       const slot = this.slots.find(({ worker }) => worker === from);
       if (slot) void this.again(slot);
     }
+  }
+
+  /** All workers hear of it, those too that start later. @param from who knows */
+  private share(shared: SharedFact, from?: WorkerProcess): void {
+    this.facts.set(`${shared.topic} ${shared.key}`, shared);
+    for (const worker of this.workers) if (worker !== from) worker.send({ type: "fact", ...shared });
   }
 
   private async answer({ id, name, question }: WorkerQuestion, from: WorkerProcess): Promise<void> {

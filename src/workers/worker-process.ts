@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Readiness } from "../admin/readiness.ts";
+import { KnownReason } from "../cli/reason.ts";
 import type { PrimaryAnswer, ToPrimary, ToWorker } from "./messages.ts";
 import type { Question } from "./peers.ts";
 
@@ -144,7 +145,7 @@ export class WorkerProcess {
 
   private told({ id, answer, failure }: PrimaryAnswer): void {
     if (failure === undefined) this.asking.get(id)?.resolve(answer);
-    else this.asking.get(id)?.reject(new Error(failure));
+    else this.asking.get(id)?.reject(new KnownReason(failure));
   }
 
   private taken(id: number): void {

@@ -1,3 +1,4 @@
+import { hostname, userInfo } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, type KeyWorld, run, USAGE } from "../../src/cli/keys.ts";
@@ -45,6 +46,41 @@ t.test("keys create prints the key, this once", async (t) => {
   t.ok(validKey(json.key));
   t.match(json, { name: "as json", models: null, source: "store", expires: null, revoked: null });
   t.notOk("hash" in json);
+});
+
+t.test("every change is in the audit trail once, with who made it, and never a key", async (t) => {
+  const { keys, stores } = terminal(t);
+  const { out: first } = await keys("create", "reports", "--group", "acme");
+  await keys("set", "reports", "--name", "figures", "--rpm", "5");
+  const { out: second } = await keys("rotate", "figures", "--overlap", "1h");
+  const { id = "" } = (await stores.keys.show("figures")) ?? {};
+  for (const word of ["disable", "enable", "revoke"]) t.equal((await keys(word, id)).code, 0);
+  for (const word of ["list", "show figures", "disable figures", "revoke nobody", "set ci --rpm 1"])
+    await keys(...word.split(" "));
+  const entries = (await stores.audit.list(100)).toReversed();
+  t.match(
+    entries.map(({ action, subject, detail }) => [action, subject, detail]),
+    [
+      ["keys.create", "reports", { group: "acme" }],
+      ["keys.edit", "reports", { name: "figures", limits: { rpm: 5 } }],
+      ["keys.rotate", "figures", { overlap: "1h" }],
+      ["keys.disable", "figures", {}],
+      ["keys.enable", "figures", {}],
+      ["keys.revoke", "figures", {}],
+    ],
+  );
+  t.equal(entries.length, 6, "what shows or fails changes nothing");
+  for (const { who, address } of entries) t.same([who, address], [`cli:${userInfo().username}`, hostname()]);
+  for (const key of [first, second]) t.notMatch(JSON.stringify(entries), key.slice(14));
+});
+
+t.test("a key is shown also where the audit trail cannot be written, and that is said", async (t) => {
+  const { keys, stores } = terminal(t);
+  stores.audit.add = () => Promise.reject(new Error("the disk is full"));
+  const made = await keys("create", "reports");
+  t.equal(made.code, 1);
+  t.ok(validKey(made.out));
+  t.match(made.err, /the audit trail does not have it: the disk is full/);
 });
 
 t.test("keys create makes no key of an empty option", async (t) => {

@@ -57,6 +57,8 @@ t.test("a test that is not there, and an option in the wrong place, are told", a
 t.test("a name that is taken or none is refused, and the plugins that there are can be listed", async (t) => {
   t.match(await plugin("new", "auth"), { code: 1, text: /there is a plugin "auth" already/ });
   t.notOk(existsSync(join(folder, "plugins/auth.ts")));
+  const { text: told } = await plugin("new", "told", "--json");
+  t.match(JSON.parse(told), { name: "told", files: [/plugins\/told\.ts$/, /test\/told\.test\.ts$/] });
   await t.rejects(plugin("new", "My Plugin"), { message: /no name for a plugin/ });
   await t.rejects(plugin("new"), { message: /new NAME/ });
   await t.rejects(plugin(), { message: /new NAME/ });

@@ -1,5 +1,5 @@
 import t from "tap";
-import { reason } from "../../src/cli/reason.ts";
+import { KnownReason, reason } from "../../src/cli/reason.ts";
 import { FileError } from "../../src/core/errors.ts";
 
 t.test("what can be foreseen is told in a line, without a stack", async (t) => {
@@ -13,6 +13,10 @@ t.test("what can be foreseen is told in a line, without a stack", async (t) => {
     port: 80,
   });
   t.equal(reason(refused), "not allowed to listen on :::80");
+});
+
+t.test("what another process has said of it stays as it is", async (t) => {
+  t.equal(reason(new KnownReason("plugin a: its start() failed")), "plugin a: its start() failed");
 });
 
 t.test("what nobody foresaw keeps its stack", async (t) => {

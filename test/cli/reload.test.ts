@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
+import { userInfo } from "node:os";
 import { join } from "node:path";
 import t from "tap";
 import { adminIn, askAdmin } from "../../src/cli/admin-client.ts";
@@ -38,8 +39,25 @@ t.test("reload and diff tell what is, and fail with what is wrong", async (t) =>
   t.match(JSON.parse((await verb(reload.run, base, ["--json"])).text), { changes: [], generation: 2 });
   writeFileSync(file, "models: [");
   for (const act of [diff.run, reload.run]) t.match(await verb(act, base), { code: 1, text: /gateway\.yaml:\d+:\d+/ });
+  const detail = { cli: userInfo().username };
+  t.match(
+    await gateway.stores.audit.list(10),
+    [
+      { who: "admin", address: /127/, action: "reload", detail: { ...detail, problem: /gateway\.yaml:\d+:\d+/ } },
+      { detail: { ...detail, generation: 2, changes: [] } },
+      { detail: { ...detail, generation: 2, changes: ["workers", "drain"] } },
+      { detail: { ...detail, generation: 1, changes: [] } },
+    ],
+    "the audit trail has each, with who ran the verb",
+  );
   t.match(await verb(reload.run, base, [], {}), { code: 1, text: /wants a token/ });
-  t.match(await verb(reload.run, "http://127.0.0.1:9"), { code: 1, text: /no gateway answers/ });
+  t.match(await verb(reload.run, "http://127.0.0.1:9"), { code: 1, text: /no gateway answers.*--admin ADDRESS/ });
+  const elsewhere = ["--admin", new URL(base).host];
+  writeFileSync(file, "");
+  t.match(await verb(reload.run, "http://127.0.0.1:9", elsewhere), { code: 1, text: /"providers" is missing/ });
+  writeFileSync(file, written);
+  t.match(await verb(reload.run, undefined, elsewhere), { code: 0, text: /^Reloaded/ }, "the one that is named");
+  await t.rejects(verb(diff.run, base, ["--admin", "nowhere"]), { message: /^--admin: not an address/ });
   await t.rejects(verb(reload.run, undefined), { message: /SIGHUP/ });
   await t.rejects(verb(diff.run, base, ["--nope"]));
 });

@@ -20,10 +20,10 @@ warm_up: off
 `;
 
 /** @param before a gateway that has run in the same folder */
-function start(t: Test, yaml: string, before?: { folder: string }) {
+function start(t: Test, yaml: string, before?: { folder: string }, args = before ? [] : ["run"]) {
   const folder = before?.folder ?? mkdtempSync(join(tmpdir(), "gateway-run-"));
   writeFileSync(join(folder, "gateway.yaml"), yaml);
-  const node = ["--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`, ...(before ? [] : ["run"])];
+  const node = ["--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`, ...args];
   const child = spawn(process.execPath, node, { cwd: folder, env: { PATH: process.env["PATH"] } });
   let text = "";
   for (const stream of [child.stdout, child.stderr])
@@ -100,6 +100,22 @@ t.test("a start prints what listens, what is on and off, the models, a key once,
     again.child.kill("SIGTERM");
     t.same(await once(again.child, "close"), [0, null], "a reader that has left does not make a stop a failure");
   });
+});
+
+t.test("--json tells the same in one line of JSON", async (t) => {
+  const { child, text } = start(t, YAML, undefined, ["run", "--json"]);
+  await until(() => text().includes("\n"));
+  const line =
+    text()
+      .split("\n")
+      .find((each) => each.startsWith('{"listen"')) ?? "{}";
+  t.match(JSON.parse(line), {
+    ...{ listen: /^http:\/\/127\.0\.0\.1:\d+$/, admin: null, providers: ["demo"], models: ["echo"] },
+    ...{ key: /^gw_/, notes: [/VENDOR_KEY is not set/] },
+  });
+  t.notMatch(text(), /Try it/);
+  child.kill("SIGTERM");
+  t.same(await once(child, "close"), [0, null]);
 });
 
 t.test("what cannot start says so in a line and exits 1", async (t) => {

@@ -17,8 +17,8 @@ const gateway = {
     if (process.argv[1] === "waits") await new Promise((go) => hurry.addEventListener("abort", go));
     say("stopped");
   },
-  reload: async () => say("reloaded"),
-  ...(process.argv[1] === "workers" ? { replace: async () => say("replaced") } : {}),
+  reload: async ({ who, detail }) => say("reloaded by " + who + " " + detail.signal),
+  ...(process.argv[1] === "workers" ? { replace: async ({ who, detail }) => say("replaced by " + who + " " + detail.signal) } : {}),
 };
 setInterval(() => {}, 1000);
 const stopped = untilStopped(gateway, 5000, log, say, process.argv[2] ? { npm_lifecycle_event: process.argv[2] } : {});
@@ -88,11 +88,11 @@ providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } 
 t.test("SIGHUP reloads, SIGUSR2 replaces workers where there are any, SIGTERM lingers, SIGINT does not", async (t) => {
   for (const [mode, replaced, signal, linger] of [
     ["", "SIGUSR2 replaces workers, and there are none", "SIGTERM", 5000],
-    ["workers", "replaced", "SIGINT", 0],
+    ["workers", "replaced by signal SIGUSR2", "SIGINT", 0],
   ] as const) {
     const { child, got, closed } = await program(t, mode);
     child.kill("SIGHUP");
-    await until(() => got.text.includes("reloaded"), "word of SIGHUP");
+    await until(() => got.text.includes("reloaded by signal SIGHUP"), "word of SIGHUP");
     child.kill("SIGUSR2");
     await until(() => got.text.includes(replaced), "word of SIGUSR2");
     child.kill(signal);

@@ -42,6 +42,7 @@ t.test("only providers and models are needed", async (t) => {
   t.same(file, {
     listen: "127.0.0.1:8080",
     admin: "127.0.0.1:9090",
+    cors: "off",
     pages: "on",
     workers: 1,
     providers: { demo: { url: "demo:", websocket: false, forward: [], shared: [], concurrency: 0, warm: 300_000 } },

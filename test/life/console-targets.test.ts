@@ -47,3 +47,32 @@ t.test(
     }
   },
 );
+
+t.test(
+  "a target that is left alone is tried at once, and a provider is switched off and on",
+  { skip: noBrowser },
+  async (t) => {
+    const yaml = CONSOLE_YAML.replace("down: { ", "down: { health: { failures: 1 }, ");
+    const gateway = await startConsole(t, yaml);
+    await gateway.askModel("fragile");
+    const page = await consolePage(t, gateway, "/providers");
+    const down = page.getByRole("region", { name: "down", exact: true });
+    await down.getByText(/left alone/).waitFor();
+    await down.getByRole("button", { name: "Try now down:x", exact: true }).click();
+    await down.getByText("being tried").waitFor();
+    page.on("dialog", (dialog) => void dialog.accept());
+    await down.getByRole("button", { name: "Switch off down", exact: true }).click();
+    await down.getByText(/Nothing is sent there until it is switched on/).waitFor();
+    for (const { where, faults, overflow } of await looksOf(page)) {
+      t.same(faults, [], `${where}: axe finds nothing serious`);
+      t.ok(overflow <= 0, `${where}: nothing is wider than the window`);
+    }
+    await down.getByRole("button", { name: "Switch on down", exact: true }).click();
+    await down.getByRole("button", { name: "Switch off down", exact: true }).waitFor();
+    const entries = await gateway.gateway.stores.audit.list(10);
+    t.same(
+      entries.map(({ action, subject }) => `${action} ${subject}`),
+      ["providers.on down", "providers.off down", "providers.try down:x"],
+    );
+  },
+);

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
@@ -240,6 +240,10 @@ gathered(t, "no secret stands in an answer, a log or a file, whatever is wrong",
   t.same(found(JSON.stringify(readiness)), [], "the admin side");
   t.equal(await gateway.end(), 0);
   if (nginx) {
+    // A body that it cannot lay down, as on a full disk, is critical to nginx.
+    rmSync(join(nginx.folder, "body"), { recursive: true });
+    const large = `POST /v1beta/models/m:generateContent?key=${OWN_KEY} HTTP/1.1\r\nHost: gw.test\r\ncontent-length: 100000\r\n\r\n${"x".repeat(100_000)}`;
+    t.same((await send(nginx.port, large)).statuses, [500]);
     // Nobody listens any more: nginx has something to say of that.
     const { statuses } = await send(nginx.port, `GET /v1beta/models?key=${OWN_KEY} HTTP/1.1\r\nHost: gw.test\r\n\r\n`);
     t.same(statuses, [502]);

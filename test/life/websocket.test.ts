@@ -240,6 +240,22 @@ t.test("a socket below a path that passes leads to its provider, whatever is sai
   t.match(await ledger(running), [{ target: "vendor:*", status: 101, source: "none" }]);
 });
 
+t.test("no socket is opened at a provider that is switched off; those that are open go on", async (t) => {
+  const { upstream, running } = await talking(t);
+  const paths = ["/v1/realtime?model=voice", "/vendors/one/any"];
+  const seen = await Promise.all(paths.map((path) => open(address(running, path), [], bearer)));
+  running.gateway.switch("vendor", true);
+  for (const path of paths) {
+    const error = await open(address(running, path), [], bearer).catch((error) => error);
+    t.match(error.message, /^503.*switched off/, path);
+  }
+  t.equal(upstream.handshakes.length, 2);
+  for (const each of seen) {
+    await echoed(each, "hello");
+    each.socket.close();
+  }
+});
+
 t.test("a provider that refuses the handshake is heard, one that cannot be reached is a 502", async (t) => {
   const refusing = await httpUpstream((_, reply) =>
     reply

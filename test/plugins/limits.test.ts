@@ -173,6 +173,10 @@ t.test("a spent budget is told in each dialect: whose, how much, what is left, a
   const openai = await ask(url, "/v1/chat/completions", chat);
   t.equal(openai.status, 429);
   t.equal(openai.headers.get("x-should-retry"), "false", "waiting by itself helps no client");
+  t.same(
+    ["gateway-model", "gateway-attempts"].map((name) => openai.headers.get(name)),
+    ["m", "0"],
+  );
   t.match(await openai.json(), {
     error: {
       type: "insufficient_quota",

@@ -31,6 +31,62 @@ t.test("one list is readable for OpenAI, OpenRouter-style and unnamed Anthropic 
   }
 });
 
+t.test(
+  "a model is told with what goes in and comes out of it, and the protocols in which it can be asked",
+  async (t) => {
+    const { url } = await startGateway(
+      t,
+      `providers:
+  chat: { url: "https://chat.test/v1", speaks: [anthropic-messages, openai-embeddings] }
+  paint: { url: "https://paint.test/v1", speaks: [openai-images] }
+  both: { url: "https://both.test", speaks: [gemini] }
+models:
+  talk: { can: [tools, vision, files, video, json_schema, reasoning], targets: [chat:t] }
+  vectors: { can: [embeddings], targets: [chat:v] }
+  pictures: { can: [images], targets: [paint:p] }
+  drawn: { can: [images, audio], targets: [both:d] }
+`,
+    );
+    const { data } = (await (await fetch(`${url}/v1/models`, { headers: asking() })).json()) as {
+      data: { id: string; protocols: object; supported_parameters: string[]; architecture: Record<string, string[]> }[];
+    };
+    const told = Object.fromEntries(
+      data.map(({ id, architecture: { input_modalities: goesIn, output_modalities: comesOut } }) => [
+        id,
+        [goesIn, comesOut],
+      ]),
+    );
+    t.same(told, {
+      talk: [["text", "image", "video", "file"], ["text"]],
+      vectors: [["text"], ["embeddings"]],
+      pictures: [["text"], ["image"]],
+      drawn: [
+        ["text", "audio"],
+        ["text", "image"],
+      ],
+    });
+    const of = (id: string) => data.find((model) => model.id === id);
+    t.match(of("talk")?.protocols, {
+      "anthropic-messages": "native",
+      "openai-chat": "translated",
+      gemini: "translated",
+    });
+    t.same(of("vectors")?.protocols, { "openai-embeddings": "native" });
+    t.same(of("talk")?.supported_parameters, [
+      ...[
+        "max_tokens",
+        "tools",
+        "tool_choice",
+        "response_format",
+        "structured_outputs",
+        "reasoning",
+        "include_reasoning",
+      ],
+    ]);
+    t.same(of("pictures")?.supported_parameters, []);
+  },
+);
+
 t.test("an Anthropic client gets Anthropic's shape whole", async (t) => {
   const { url } = await startGateway(t, YAML);
   const headers = { "x-api-key": KEY, "anthropic-version": "2023-06-01" };

@@ -22,6 +22,8 @@ export interface GatewayProcess {
   /** Without a trailing slash. */
   url: string;
   port: number;
+  /** The admin side's, without a trailing slash. */
+  admin: string;
   /** What the admin side answers; undefined where nobody listens. */
   ready(): Promise<{ status: number; body: Record<string, unknown> } | undefined>;
   /** Sends a signal and waits for the end: exit code, or the signal that killed it. */
@@ -46,6 +48,8 @@ export interface ProcessOptions {
   env?: Record<string, string>;
   /** A folder that is there already, of a gateway before it. */
   folder?: string;
+  /** Further arguments of the verb `run`. */
+  args?: readonly string[];
   /** Options of node. */
   node?: readonly string[];
   /** Limits of a shell, like `-n 256`. */
@@ -73,6 +77,7 @@ export async function startProcess(
     fd,
     folder = mkdtempSync(join(tmpdir(), "gateway-")),
     node = [],
+    args = [],
     ulimit,
     core,
   }: ProcessOptions = {},
@@ -91,7 +96,7 @@ export async function startProcess(
   const pinned = core === undefined ? [] : ["taskset", "-c", String(core)];
   const program = [
     ...[...pinned, process.execPath, ...node, "--import", `${ROOT}src/loader/register.js`],
-    ...[`${ROOT}src/main.ts`, "run"],
+    ...[`${ROOT}src/main.ts`, "run", ...args],
   ];
   const shell = `${ulimit === undefined ? "" : `ulimit ${ulimit}; `}${fd === undefined ? "" : "LISTEN_PID=$$ "}exec "$0" "$@"`;
   const child = spawn("/bin/bash", ["-c", shell, ...program], {
@@ -121,6 +126,7 @@ export async function startProcess(
     lines: () => text.split("\n").flatMap((line) => (line.startsWith("{") ? [JSON.parse(line)] : [])),
     url,
     port: Number(new URL(url).port),
+    admin,
     ready: () =>
       fetch(`${admin}/readyz`).then(
         async (response) => ({ status: response.status, body: (await response.json()) as Record<string, unknown> }),

@@ -50,3 +50,16 @@ t.test("others are told of what changes, but not of every few milliseconds", asy
   t.equal(rests.until(one), 0);
   t.equal(told.length, 6, "what was heard is not told on");
 });
+
+t.test("somebody may want all of them tried at once", async (t) => {
+  const told: (number | undefined)[] = [];
+  const rests: CredentialRests = new CredentialRests((credential) => told.push(rests.of(credential)?.until));
+  rests.cool(one, 60_000);
+  rests.refuse(other, 1000);
+  rests.hurry(2000);
+  t.same([rests.until(one), rests.until(other)], [0, 2000]);
+  t.equal(rests.of(other)?.next, 60_000, "it counts as refused until it is accepted");
+  t.ok(rests.accept(other, 2000));
+  rests.cool(one, 3000);
+  t.same(told, [60_000, 31_000, undefined, 2000, undefined, 3000], "a shorter wait that begins then is news");
+});

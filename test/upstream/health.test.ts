@@ -211,3 +211,40 @@ t.test("people are told how a target and its credentials do", async (t) => {
   watch.now += 30_000;
   t.equal(health.report(target).state, "half-open");
 });
+
+t.test("who is left alone may be tried at once: a target, or all of a provider with its credentials", async (t) => {
+  const { health, ask, fail } = watched(0);
+  const provider = providerOf({ name: "p", credentials: credentialsOf("one") });
+  const [a, b] = ["a", "b"].map((model): Target => ({ provider, model, weight: 1 })) as [Target, Target];
+  for (const target of [a, b]) fail(target);
+  health.tryNow({ provider: "p", model: "a" });
+  t.same([health.report(a).state, health.report(b).state], ["half-open", "open"]);
+  health.tryNow({ provider: "p" });
+  t.same(health.report(b).state, "half-open");
+  ask(a, 200);
+  ask(a, 401);
+  t.notOk(health.usable(a));
+  health.tryNow({ provider: "other" });
+  t.notOk(health.usable(a));
+  health.tryNow({ provider: "p" });
+  t.ok(health.usable(a));
+  t.match(health.report(a).credentials, [{ state: "refused", left: 0 }]);
+});
+
+t.test("nothing is sent where an operator has switched a target or a provider off", async (t) => {
+  const { health } = watched();
+  const [one, two] = [targetOf("one"), targetOf("two")];
+  health.switch("one:m", true);
+  t.same([health.among([one, two]), health.ordered([one, two])], [[two], [two]]);
+  t.notOk(health.usable(one));
+  t.equal(health.report(one).state, "off");
+  health.switch("two", true);
+  t.same([health.among([one, two]), health.ordered([one, two])], [[], []], "however few are left");
+  t.throws(() => health.admit(two), { code: "no_target", retry: false });
+  const next = new Health(0.5, new MemoryLog(), undefined, health);
+  t.same(next.on([one, two]), [], "a reload leaves it so");
+  for (const name of ["one:m", "two"]) next.switch(name, false);
+  t.same(health.ordered([one, two]), [one, two]);
+  t.equal(health.report(one).state, "closed");
+  health.admit(two);
+});

@@ -115,3 +115,27 @@ t.test("its load is its time to the first byte, times what runs there, and is fo
   ask(1, true, 50);
   t.ok(health.load > 50);
 });
+
+t.test(
+  "somebody may want it tried at once: the next request finds out, and one that fails opens it again",
+  async (t) => {
+    const { health, ask, told } = watched();
+    health.hurry();
+    t.equal(health.condition.state, "closed", "one that is asked as usual stays so");
+    ask(5, false);
+    t.notOk(health.usable);
+    health.hurry();
+    t.ok(health.usable);
+    t.match(health.condition, { state: "half-open", left: 0 });
+    health.begin();
+    t.notOk(health.usable, "by one request");
+    health.hurry();
+    t.notOk(health.usable, "which runs already");
+    health.fail();
+    t.equal(health.condition.state, "open");
+    health.hurry();
+    ask(1, true);
+    t.equal(health.condition.state, "closed");
+    t.same(told, [30_000, 30_000, 0]);
+  },
+);

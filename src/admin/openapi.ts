@@ -1,0 +1,81 @@
+import { z } from "zod";
+import { ROUTES } from "./api.ts";
+import { CODES } from "./errors.ts";
+import { versionOf } from "./now.ts";
+import { type RouteText, told } from "./route.ts";
+import { SignIn } from "./session-routes.ts";
+
+const SESSION = { gives: ["role", "who?", "sign_in", "version"] };
+
+/** What is answered outside of the table of the API. A session is for everybody to open. */
+const OTHERS: readonly RouteText[] = [
+  told({ method: "GET", path: "/livez", summary: "Whether the gateway runs.", gives: ["live"] }),
+  told({ method: "GET", path: "/readyz", summary: "Whether requests shall come; 503: no.", gives: ["ready"] }),
+  told({ method: "GET", path: "/metrics", summary: "All metrics, in Prometheus' text format." }),
+  told({ method: "GET", path: "/openapi.json", summary: "This description.", gives: ["openapi", "info", "paths"] }),
+  told({ method: "GET", path: "/api/live/events", summary: "Requests as they change: server-sent events." }),
+  told({ method: "GET", path: "/api/session", summary: "Who is signed in, and how to.", ...SESSION }),
+  told({ method: "POST", path: "/api/session", summary: "Signs in.", admin: false, body: SignIn, ...SESSION }),
+  told({ method: "DELETE", path: "/api/session", summary: "Signs out.", admin: false, status: 204 }),
+  told({
+    ...{ method: "GET", path: "/api/session/oidc", summary: "Leads to the identity provider.", status: 302 },
+    query: { to: "The page to come back to." },
+  }),
+];
+
+/** Answered whoever asks. */
+const OPEN = /^\/(?:livez|readyz|api\/session.*)$/;
+
+const json = (schema: object) => ({ content: { "application/json": { schema } } });
+
+/** An OpenAPI 3.1 description of the admin side, made of the table that answers. */
+export function adminOpenApi(): object {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const each of [...OTHERS, ...ROUTES])
+    paths[each.path] = { ...paths[each.path], [each.method.toLowerCase()]: operationOf(each) };
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "model-gateway, admin side",
+      version: versionOf(),
+      description:
+        "For those who run the gateway. Times are Unix milliseconds, durations milliseconds, money integer nano-dollars; what is not known is absent. Where nobody has to sign in, no security is needed.",
+    },
+    security: [{ token: [] }, { session: [] }],
+    paths,
+    components: {
+      securitySchemes: {
+        token: { type: "http", scheme: "bearer", description: "admin: { token } or { viewer } of gateway.yaml" },
+        session: { type: "apiKey", in: "cookie", name: "gateway_admin", description: "__Host-gateway_admin by https" },
+      },
+      schemas: { Error: z.toJSONSchema(AnsweredError) },
+    },
+  };
+}
+
+const AnsweredError = z.object({ error: z.object({ code: z.enum(CODES), message: z.string() }) });
+
+function operationOf({ method, path, summary, admin, query, status, gives, body }: RouteText): object {
+  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ name, in: "path", required: true, ...TEXT }));
+  const asked = Object.entries(query).map(([name, description]) => ({ name, in: "query", description, ...TEXT }));
+  return {
+    operationId: `${method.toLowerCase()} ${path}`,
+    summary,
+    "x-role": OPEN.test(path) ? "anybody" : admin ? "admin" : "viewer",
+    ...(OPEN.test(path) && { security: [] }),
+    ...(inPath.length + asked.length > 0 && { parameters: [...inPath, ...asked] }),
+    ...(body && { requestBody: json(z.toJSONSchema(body, { io: "input" })) }),
+    responses: {
+      [status]: { description: "As asked for.", ...(gives.length > 0 && json(membersOf(gives))) },
+      default: { description: "Refused, or failed.", ...json({ $ref: "#/components/schemas/Error" }) },
+    },
+  };
+}
+
+const TEXT = { schema: { type: "string" } };
+
+const membersOf = (gives: readonly string[]) => ({
+  type: "object",
+  properties: Object.fromEntries(gives.map((name) => [name.replace("?", ""), {}])),
+  required: gives.filter((name) => !name.endsWith("?")),
+});

@@ -1,0 +1,79 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { GatewayError, REFUSALS } from "../core/errors.ts";
+import type { HeaderList } from "../wire/headers.ts";
+
+/** Pages of other sites whose scripts may ask. */
+export interface CorsRules {
+  /** Like `https://app.example.com`, `https://*.example.com`, `http://localhost:*`; `*` alone is anybody's. */
+  readonly origins: readonly string[];
+  /** Milliseconds for which a browser remembers what it may. */
+  readonly maxAge: number;
+}
+
+/** Characters of an origin that are told again. */
+const LONGEST = 100;
+const HINT = REFUSALS.origin_not_allowed.hint ?? "";
+const METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE";
+/** Names of headers, with commas between them (RFC 9110 §5.6.2). */
+const NAMES = /^[\w!#$%&'*+.^`|~-]+(?:\s*,\s*[\w!#$%&'*+.^`|~-]+)*$/;
+
+/**
+ * Cross-origin requests of browsers (the Fetch standard, §3.2). Keys are headers that a page's script sets, so no page is trusted
+ * with cookies, and there are none.
+ */
+export class Cors {
+  private readonly any: boolean;
+  private readonly exact: ReadonlySet<string>;
+  private readonly patterns: readonly RegExp[];
+  private readonly maxAge: string;
+
+  constructor({ origins, maxAge }: CorsRules) {
+    this.any = origins.includes("*");
+    this.exact = new Set(origins);
+    this.patterns = origins.filter((origin) => origin.includes("*")).map(patternOf);
+    this.maxAge = String(Math.round(maxAge / 1000));
+  }
+
+  /**
+   * Lets the page of an allowed origin read what will be answered, an error too.
+   * @returns whether this was a browser's question what it may, which is answered now
+   * @throws GatewayError `origin_not_allowed` for such a question of another page's
+   */
+  answer({ method }: IncomingMessage, headers: HeaderList, response: ServerResponse, id: string): boolean {
+    const origin = headers.get("origin");
+    if (origin === undefined) return false;
+    const asks = method === "OPTIONS" && headers.has("access-control-request-method");
+    if (!this.allows(origin)) {
+      // A page of our own says where it is from, too: it is served as everybody is.
+      if (!asks) return false;
+      throw new GatewayError("origin_not_allowed", {
+        message: `Scripts of pages of ${JSON.stringify(origin.slice(0, LONGEST))} may not ask here.`,
+        hint: HINT,
+      });
+    }
+    response.setHeader("access-control-allow-origin", this.any ? "*" : origin);
+    if (!this.any) response.setHeader("vary", "origin");
+    if (!asks) {
+      response.setHeader("access-control-expose-headers", "*");
+      return false;
+    }
+    const named = headers.get("access-control-request-headers");
+    const lines = ["access-control-allow-methods", METHODS, "access-control-max-age", this.maxAge, "x-request-id", id];
+    if (named !== undefined && NAMES.test(named)) lines.push("access-control-allow-headers", named);
+    response.writeHead(204, lines).end();
+    return true;
+  }
+
+  private allows(origin: string): boolean {
+    return this.any || this.exact.has(origin) || this.patterns.some((pattern) => pattern.test(origin));
+  }
+}
+
+/** A `*` stands for labels of a host, or for a port. */
+const patternOf = (origin: string): RegExp =>
+  new RegExp(
+    `^${origin
+      .split("*")
+      .map((part) => part.replaceAll(/[^A-Za-z0-9]/g, "\\$&"))
+      .join("[A-Za-z0-9.-]+")}$`,
+  );

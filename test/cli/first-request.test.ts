@@ -1,0 +1,28 @@
+import t from "tap";
+import { curlOf, toTry } from "../../src/cli/first-request.ts";
+import type { Config } from "../../src/config/types.ts";
+
+t.test("a curl runs as it is pasted, whatever the model is called", async (t) => {
+  t.match(curlOf("http://h", "k", "it's").join("\n"), `'{"model":"it'\\''s",`);
+});
+
+t.test("the model to try is one that answers a greeting, and whose provider is on", async (t) => {
+  const model = (id: string, provider = "up", can?: string[]) => ({
+    ...{ id, targets: [{ provider, model: id, weight: 1 }] },
+    ...(can && { can }),
+  });
+  const of = (...models: ReturnType<typeof model>[]) =>
+    toTry({
+      models,
+      providers: [
+        { name: "up", url: new URL("https://api.openai.com/v1") },
+        { name: "off", url: new URL("https://a.example"), off: "NAME is not set" },
+        { name: "demo", url: "demo:" },
+      ],
+    } as unknown as Pick<Config, "models" | "providers">);
+  t.equal(await of(model("text-embedding-3-small"), model("gpt-5.4-mini")), "gpt-5.4-mini", "as public tables tell");
+  t.equal(await of(model("own-embedder"), model("own")), "own", "of what nobody knows by its name");
+  t.equal(await of(model("a", "up", ["images"]), model("b", "off"), model("c", "demo")), "c");
+  t.equal(await of(model("only-embeds")), "only-embeds", "rather than none");
+  t.equal(await of(model("b", "off")), undefined);
+});

@@ -1,0 +1,117 @@
+import t, { type Test } from "tap";
+import { asking, startGateway } from "../support/gateway.ts";
+import { httpUpstream } from "../support/upstream.ts";
+
+const YAML = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+const PAGE = "https://app.example.com";
+const BODY = JSON.stringify({ model: "echo", messages: [{ role: "user", content: "hi" }] });
+/** What a browser sends before a script's request with a key goes out. */
+const preflight = (origin: string) => ({
+  method: "OPTIONS",
+  headers: {
+    origin,
+    "access-control-request-method": "POST",
+    "access-control-request-headers": "authorization,content-type,x-stainless-lang",
+  },
+});
+
+async function started(t: Test, cors: string, more = YAML) {
+  const { url } = await startGateway(t, `${more}${cors}`);
+  const ask = (path: string, init: RequestInit) => fetch(url + path, init);
+  const chat = (origin: string, body = BODY, headers: object = asking()) =>
+    ask("/v1/chat/completions", { method: "POST", headers: { ...headers, origin }, body });
+  return { ask, chat };
+}
+
+t.test("no page of another site may ask unless gateway.yaml names it", async (t) => {
+  const { ask, chat } = await started(t, "");
+  const asked = await ask("/v1/chat/completions", preflight(PAGE));
+  t.equal(asked.status, 405);
+  t.equal(asked.headers.get("access-control-allow-origin"), null);
+  const answer = await chat(PAGE);
+  t.equal(answer.status, 200);
+  t.equal(answer.headers.get("access-control-allow-origin"), null);
+});
+
+t.test("a page that it names may ask with a key, and reads answers, their headers, and errors", async (t) => {
+  const { ask, chat } = await started(t, `cors: { origins: [${PAGE}], max_age: 2m }\n`);
+  for (const path of ["/v1/chat/completions", "/v1beta/models/echo:generateContent", "/v1/models"]) {
+    const { status, headers } = await ask(path, preflight(PAGE));
+    t.equal(status, 204, path);
+    t.equal(headers.get("access-control-allow-origin"), PAGE);
+    t.equal(headers.get("access-control-allow-headers"), "authorization,content-type,x-stainless-lang");
+    t.match(headers.get("access-control-allow-methods"), /POST/);
+    t.equal(headers.get("access-control-max-age"), "120");
+    t.equal(headers.get("access-control-allow-credentials"), null, "there are no cookies");
+    t.match(headers.get("vary"), /origin/);
+  }
+  const stream = JSON.stringify({ ...JSON.parse(BODY), stream: true });
+  for (const [answer, status] of [
+    [await chat(PAGE), 200],
+    [await chat(PAGE, stream), 200],
+    [await chat(PAGE, "{"), 400],
+    [await chat(PAGE, BODY, { authorization: "Bearer wrong" }), 401],
+    [await ask("/nowhere", { headers: { origin: PAGE } }), 404],
+    [await ask("/v1/models", { headers: { ...asking(), origin: PAGE } }), 200],
+  ] as const) {
+    t.equal(answer.status, status);
+    t.equal(answer.headers.get("access-control-allow-origin"), PAGE);
+    t.equal(answer.headers.get("access-control-expose-headers"), "*");
+    await answer.text();
+  }
+});
+
+t.test("another page is told why in its preflight, and is served as everybody is without one", async (t) => {
+  const { ask, chat } = await started(t, `cors: { origins: [${PAGE}] }\n`);
+  for (const origin of ["https://evil.example.com", `${PAGE}.evil.example`, "http://app.example.com", "null"]) {
+    const refused = await ask("/v1/chat/completions", preflight(origin));
+    t.equal(refused.status, 403, origin);
+    t.match(await refused.json(), { error: { code: "origin_not_allowed", message: /cors: \{ origins/ } });
+    t.equal(refused.headers.get("access-control-allow-origin"), null);
+    t.equal((await chat(origin)).headers.get("access-control-allow-origin"), null);
+  }
+});
+
+t.test("a star stands for a label, a port or, alone, for every page", async (t) => {
+  const some = await started(t, 'cors: { origins: ["https://*.example.com", "http://localhost:*"] }\n');
+  const status = async (origin: string) => (await some.ask("/v1/models", preflight(origin))).status;
+  for (const origin of ["https://a.example.com", "https://a.b.example.com", "http://localhost:5173"])
+    t.equal(await status(origin), 204, origin);
+  for (const origin of [
+    "https://example.com",
+    "https://a.example.com.evil.org",
+    "http://localhost",
+    "https://aXexample.com",
+  ])
+    t.equal(await status(origin), 403, origin);
+  const all = await started(t, 'cors: { origins: ["*"] }\n');
+  t.equal((await all.chat("null")).headers.get("access-control-allow-origin"), "*");
+});
+
+t.test("what a provider says of other pages does not reach them", async (t) => {
+  const upstream = await httpUpstream((_, reply) => {
+    reply.writeHead(200, { "content-type": "application/json", "access-control-allow-origin": "*" });
+    reply.end("{}");
+  });
+  t.teardown(() => upstream.close());
+  const passing = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], credential: the-providers-own } }
+models: { echo: { targets: [up:x] } }
+paths: { /v1/files/*: { pass: up } }
+`;
+  const closed = await started(t, "", passing);
+  const own = await started(t, `cors: { origins: [${PAGE}] }\n`, passing);
+  const init = { headers: { ...asking(), origin: PAGE } };
+  t.equal((await closed.ask("/v1/files/some", init)).headers.get("access-control-allow-origin"), null);
+  t.equal((await own.ask("/v1/files/some", init)).headers.get("access-control-allow-origin"), PAGE);
+  t.equal((await closed.chat(PAGE)).headers.get("access-control-allow-origin"), null);
+});
+
+t.test("an origin with a path, or none, is a mistake in the file", async (t) => {
+  for (const cors of [
+    "{ origins: [https://app.example.com/] }",
+    "{ origins: [] }",
+    "{ origin: [https://a.example] }",
+    "on",
+  ])
+    await t.rejects(startGateway(t, `${YAML}cors: ${cors}\n`), { message: /cors/ }, cors);
+});

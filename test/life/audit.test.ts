@@ -1,0 +1,80 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as after } from "node:timers/promises";
+import t from "tap";
+import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+
+const YAML = `linger: 50ms
+providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+`;
+
+interface Entry {
+  who: string;
+  action: string;
+  detail: Record<string, unknown>;
+}
+
+/** The audit trail, oldest first. */
+async function trailOf({ admin }: GatewayProcess): Promise<Entry[]> {
+  const { entries } = (await (await fetch(`${admin}/api/audit`)).json()) as { entries: Entry[] };
+  return entries.toReversed();
+}
+
+async function has(gateway: GatewayProcess, count: number): Promise<void> {
+  await eventually(async () => (await trailOf(gateway)).length >= count, `${count} entries`);
+}
+
+for (const workers of [1, 2])
+  t.test(`signals and who asked for a reload are in the audit trail once, with ${workers} at work`, async (t) => {
+    const gateway = await startProcess(t, `${YAML}workers: ${workers}\n`);
+    const file = join(gateway.folder, "gateway.yaml");
+    const write = (more: string) =>
+      writeFileSync(
+        file,
+        `listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nstore: { ledger: "sqlite:./gateway.db" }\nwarm_up: off\n${YAML}workers: ${workers}\n${more}`,
+      );
+    write("drain: 7s\n");
+    gateway.child.kill("SIGHUP");
+    await has(gateway, 1);
+    write("drain: { credential: a-secret-of-somebody }\n");
+    gateway.child.kill("SIGHUP");
+    await has(gateway, 2);
+    write("drain: 8s\n");
+    const headers = { "content-type": "application/json" };
+    const asked = { method: "POST", headers, body: '{"user":"alice"}' };
+    await fetch(`${gateway.admin}/api/reload`, asked);
+    if (workers > 1) {
+      gateway.child.kill("SIGUSR2");
+      await has(gateway, 5);
+    }
+    const trail = await trailOf(gateway);
+    const signal = { signal: "SIGHUP" };
+    t.match(trail.slice(0, 3), [
+      { who: "signal", action: "reload", detail: { ...signal, generation: 2, changes: /drain/ } },
+      { who: "signal", action: "reload", detail: { ...signal, problem: /gateway\.yaml:\d+:\d+/ } },
+      { who: "local", action: "reload", detail: { cli: "alice", generation: 3, changes: ["drain"] } },
+    ]);
+    t.match(
+      trail.slice(3),
+      workers === 1
+        ? []
+        : [
+            { who: "signal", action: "reload", detail: { signal: "SIGUSR2", changes: [] } },
+            { who: "signal", action: "workers.replace", detail: { signal: "SIGUSR2", workers: 2 } },
+          ],
+    );
+    t.equal(trail.length, workers === 1 ? 3 : 5, "each once");
+    t.notMatch(JSON.stringify(trail), "a-secret-of-somebody");
+    t.equal(await gateway.end(), 0);
+  });
+
+t.test("a reload by --watch is in the audit trail", async (t) => {
+  const gateway = await startProcess(t, YAML, { args: ["--watch"] });
+  // It watches once it has greeted, and sees changes from then on.
+  await after(500);
+  writeFileSync(join(gateway.folder, "gateway.yaml"), "models: {");
+  await has(gateway, 1);
+  t.match(await trailOf(gateway), [{ who: "watch", action: "reload", detail: { problem: /gateway\.yaml/ } }]);
+  t.equal(await gateway.end(), 0);
+});

@@ -1,0 +1,31 @@
+import t from "tap";
+import type { Model } from "../../src/core/marketplace.ts";
+import { loadProtocols } from "../../src/loader/discover.ts";
+import { reachOf } from "../../src/translation/reach.ts";
+import { providerOf } from "../support/provider.ts";
+
+const protocols = await loadProtocols();
+/** How a model whose targets speak these is reached, by protocol. */
+const reach = (targets: string[][], can: string[] = []) =>
+  Object.fromEntries(
+    protocols.flatMap((protocol) => {
+      const all = targets.map((speaks) => ({ provider: providerOf({ name: "p", speaks }), model: "m", weight: 1 }));
+      const found = reachOf(protocol, { targets: all, can } as unknown as Model, protocols);
+      return found ? [[protocol.name, found]] : [];
+    }),
+  );
+
+t.test(
+  "a model is reached in its provider's protocol natively, in others by translation, in some as the target is",
+  async (t) => {
+    t.match(reach([["gemini"]]), { gemini: "native", "openai-chat": "translated", "anthropic-messages": "translated" });
+    t.match(reach([["gemini"], ["openai-chat"]]), { gemini: "mixed", "openai-chat": "mixed" });
+    t.same(reach([]), {});
+  },
+);
+
+t.test("what has a protocol of its own for what it does is reached in that alone", async (t) => {
+  t.same(reach([["openai-chat", "openai-images"]], ["images"]), { "openai-images": "native" });
+  t.match(reach([["gemini"]], ["images"]), { gemini: "native" }, "where pictures come in a conversation");
+  t.notOk(Object.hasOwn(reach([["openai-realtime"]]), "openai-realtime"));
+});
