@@ -35,6 +35,7 @@ function Ended({ request, nameOf }) {
   const facts = [
     ["Time", html`<${When} ms=${request.time} />`],
     ["Outcome", html`<${Dot} state=${request.outcome}>${request.status} ${request.outcome.replaceAll("_", " ")}<//>`],
+    ["Why", request.error && html`<span class="mono">${request.error.code}</span>: ${request.error.message}`],
     [
       "Key",
       request.key
@@ -57,6 +58,8 @@ function Ended({ request, nameOf }) {
     ["Tokens in", tokensOf(usage.in)],
     ["Tokens out", tokensOf(usage.out)],
     ["Tokens are", request.source],
+    ["Dropped", request.dropped && html`<span class="mono">${request.dropped.join(", ")}</span>`],
+    ["Notices", request.notices?.join("; ")],
     ["Cost", `${money(request.cost)}${request.price ? ` at price ${request.price}` : ""}`],
   ];
   return html`<${TimeLine} request=${request} />
@@ -124,7 +127,7 @@ export function stretches({ attempts, duration: all, firstByte }) {
   const first = attempts[0]?.startedAt ?? all;
   const own = { who: "the gateway", what: "before the first attempt", from: 0, to: first, kind: "own" };
   const tries = attempts.flatMap((attempt, at) => {
-    const { target, credential, status, error, startedAt: from } = attempt;
+    const { target, credential, status, error, message: why, startedAt: from } = attempt;
     const to = attempts[at + 1]?.startedAt ?? all;
     const last = at === attempts.length - 1;
     const who = credential ? `${target} (${credential})` : target;
@@ -133,6 +136,7 @@ export function stretches({ attempts, duration: all, firstByte }) {
         {
           who,
           what: error ?? `${status ?? "no answer"}`,
+          why,
           from,
           to,
           kind: error || !last || (status ?? 500) >= 400 ? "failed" : "wait",
@@ -152,7 +156,11 @@ function TimeLine({ request }) {
   const share = (ms) => `${Math.min(100, (ms / all) * 100)}%`;
   const columns = [
     { title: "Who", head: true, of: ({ who }) => html`<span class="mono">${who}</span>` },
-    { title: "What", of: ({ what, kind }) => html`<span class=${kind === "failed" ? "bad" : ""}>${what}</span>` },
+    {
+      title: "What",
+      of: ({ what, why, kind }) =>
+        html`<span class=${kind === "failed" ? "bad" : ""}>${what}</span>${why && html`<span class="sub">${why}</span>`}`,
+    },
     { title: "From", number: true, of: ({ from }) => duration(from) },
     { title: "Took", number: true, of: ({ from, to }) => duration(to - from) },
     {

@@ -94,7 +94,7 @@ export const newestText = (dialect: LedgerDialect): string =>
 export const pageText = (dialect: LedgerDialect, billedApart = false): string =>
   `${wholeRow(dialect)} where time >= ? and (time, id) > (?, ?) and time < ? ${billedApart ? `and (${BILLED_APART_ROWS})` : ""} order by time, id limit ${PAGE_ROWS}`;
 
-/** Of rows that `isBilledApart` holds for. An address, which stands there too, has no quotes in it. */
+/** Of rows that `isBilledApart` holds for. In texts that stand there too a quote has a backslash before it. */
 const BILLED_APART_ROWS = BILLED_APART.map((name) => `detail like '%"${name}":%'`).join(" or ");
 
 /** In this order of tables: the small ones are looked up for each row. */

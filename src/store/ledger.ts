@@ -4,6 +4,25 @@ import type { Usage } from "../core/usage.ts";
 import type { PercentileFigures } from "./percentiles.ts";
 import type { RowPlace } from "./row-place.ts";
 
+/** What went wrong: the gateway's code of it and the beginning of what it says, without secrets. */
+export interface LedgerFault {
+  code: string;
+  message: string;
+}
+
+/** One try at one target. */
+export interface LedgerAttempt {
+  target: string;
+  /** The label of what was shown, where the provider has several. */
+  credential?: string;
+  status?: number;
+  /** Code and message of what went wrong, as in `LedgerFault`. */
+  error?: string;
+  message?: string;
+  /** Milliseconds since the exchange began. */
+  startedAt: number;
+}
+
 /** What is kept of one exchange. Prompts and answers are not. */
 export interface LedgerEntry {
   /** The exchange's id: makes the entry unique, however often it is written. */
@@ -27,9 +46,13 @@ export interface LedgerEntry {
   /** HTTP status sent to the client; 499 when it had left before. */
   status: number;
   outcome: Outcome;
+  /** Why it was refused or failed, as far as the gateway knows: what a provider says in an answer that passes is not read. */
+  error?: LedgerFault;
+  /** Names of what a translation left out, as `gateway-dropped` has them, and what `gateway-notice` told; of many the first. */
+  dropped?: readonly string[];
+  notices?: readonly string[];
   streaming: boolean;
-  /** `credential` is the label of the one that was shown, where the provider has several. */
-  attempts: { target: string; credential?: string; status?: number; error?: string; startedAt: number }[];
+  attempts: LedgerAttempt[];
   /** Milliseconds to the first byte of the answer. */
   firstByte?: number;
   /** Milliseconds in all. */

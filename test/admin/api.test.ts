@@ -76,6 +76,15 @@ t.test("the ledger is searched, page by page", async (t) => {
   t.equal((await ask("GET", "/api/requests/none")).status, 404);
 });
 
+t.test("a request that was refused tells why", async (t) => {
+  const gateway = await startAdmin(t, `${YAML}limits: { models: { echo: { rpm: 1 } } }\n`);
+  await (await call(gateway, "echo")).text();
+  const refused = await call(gateway, "echo");
+  const { error } = (await refused.json()) as { error: { message: string } };
+  const { request } = (await gateway.ask("GET", `/api/requests/${refused.headers.get("x-request-id")}`)).body;
+  t.match(request, { status: 429, error: { code: "rate_limit_exceeded", message: error.message } });
+});
+
 t.test("money, speed and failures are the ledger's", async (t) => {
   const gateway = await startAdmin(t);
   const { ask, gateway: inside } = gateway;
