@@ -185,7 +185,8 @@ async function speed({ stores, config }: AdminSubject, { query }: AdminRequest):
 
 async function errors({ stores, config }: AdminSubject, { query }: AdminRequest): Promise<AdminAnswer> {
   const span = spanOf(query, config.timezone);
-  return { body: { ...span, rows: await stores.ledger.failures(span) } };
+  const { exchanges, attempts } = await stores.ledger.failures(span);
+  return { body: { ...span, rows: exchanges, attempts } };
 }
 
 async function budgets(subject: AdminSubject): Promise<AdminAnswer> {

@@ -9,6 +9,10 @@ import { DAY, HOUR, SUMMED, WEEK } from "./ledger-sums.ts";
 export interface LedgerDialect {
   /** Joins tags of `h.tags`, a row for each, as `tag.key` and `tag.value`; rows without any stay. */
   readonly tags: string;
+  /** Whether a text is a JSON list, of those that are one or a number. */
+  readonly isList: (column: string) => string;
+  /** The items of a JSON list, a row for each as `value`, for a `from`. */
+  readonly items: (list: string) => string;
   /** How two tables are joined in the order in which they stand. */
   readonly join: string;
   /** That a row's column is one of a `select`, which is read once; rows are gone through in the order of their times all the same. */

@@ -161,6 +161,24 @@ export interface LedgerFailure {
   requests: number;
 }
 
+/** Attempts that failed, also those that another one made good: the provider answered 400 or more, or not as it should. */
+export interface LedgerFailedAttempts {
+  target: string;
+  /** What it answered; absent: nothing. */
+  status?: number;
+  /** The gateway's code of what went wrong; absent where the status tells all. */
+  error?: string;
+  attempts: number;
+  /** Those whose exchange completed all the same, by another attempt. */
+  answered: number;
+}
+
+/** What failed in a span, in whole and by attempts; of both the most frequent first. */
+export interface LedgerFailures {
+  exchanges: LedgerFailure[];
+  attempts: LedgerFailedAttempts[];
+}
+
 /** How far a ledger is behind what was written down for it. */
 export interface LedgerBacklog {
   /** Seconds for which it has been behind; 0: it is not. */
@@ -205,7 +223,7 @@ export abstract class Ledger {
   abstract reach(search: LedgerReach, rows: number): Promise<number>;
   /** @param by absent: all in one, with an empty name */
   abstract speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
-  abstract failures(span: LedgerSpan): Promise<LedgerFailure[]>;
+  abstract failures(span: LedgerSpan): Promise<LedgerFailures>;
   /**
    * One entry for each exchange that has ended, oldest first, as many as there are: also those that a process of this machine
    * has written down and that are not in the store yet.

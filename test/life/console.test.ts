@@ -117,6 +117,20 @@ t.test("a request that was refused says why, and an attempt that failed too", op
   t.match(await line.innerText(), /The provider could not be reached/);
 });
 
+t.test("a provider that failed behind another one is seen at once", options, async (t) => {
+  const gateway = await startConsole(t);
+  await traffic(gateway);
+  const page = await consolePage(t, gateway, "/");
+  t.match(await columnOf(page, "Failed attempts by target", "Answered"), { "down:x": "nothing" });
+  const [attempts, good] = [
+    await columnOf(page, "Failed attempts by target", "Attempts"),
+    await columnOf(page, "Failed attempts by target", "Made good"),
+  ];
+  t.ok(Number(attempts["down:x"]) > 0);
+  t.equal(good["down:x"], attempts["down:x"]);
+  t.equal(good["demo:error-429"], "0");
+});
+
 t.test("filters of requests stand in the address", options, async (t) => {
   const gateway = await startConsole(t);
   await traffic(gateway);
