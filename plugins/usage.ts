@@ -20,7 +20,8 @@ import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { Delivered } from "./usage/delivered.ts";
 import { counts, floorOf, priced, tokensOf } from "./usage/priced.ts";
-import { faultOf, messageOf, tellWhy } from "./usage/why.ts";
+import { tried } from "./usage/tried.ts";
+import { tellWhy } from "./usage/why.ts";
 
 /** What is known of an answer besides the usage that its provider tells. */
 interface Reading {
@@ -286,7 +287,7 @@ function entry(
     status: exchange.status,
     outcome,
     streaming: exchange.streaming,
-    attempts: attempts.map((attempt) => tried(attempt, faultOf(attempt, exchange), redactor)),
+    attempts: attempts.map((attempt) => tried(attempt, exchange, redactor)),
     duration: Math.round(exchange.elapsed),
     source: free ? "free" : source,
   };
@@ -314,16 +315,4 @@ function chargeOf(entry: LedgerEntry, { attempts, time }: DoneExchange): NonNull
   if (priced !== undefined) charge.priced = priced;
   if (once !== undefined) charge.once = once;
   return charge;
-}
-
-function tried(attempt: Attempt, fault: GatewayError | undefined, redactor: Redactor): LedgerEntry["attempts"][number] {
-  const one: LedgerEntry["attempts"][number] = {
-    target: Marketplace.nameOf(attempt.target),
-    startedAt: Math.round(attempt.startedAt),
-  };
-  if (attempt.status !== undefined) one.status = attempt.status;
-  if (fault) Object.assign(one, { error: fault.code, message: messageOf(fault, redactor) });
-  const { credential, target } = attempt;
-  if (credential && target.provider.credentials.length > 1) one.credential = credential.label;
-  return one;
 }

@@ -4,6 +4,7 @@ import { count, duration, money } from "../common/format.js";
 import { Code, Copy, Dot, html, Link, Ready, useState, When } from "../common/ui.js";
 import { ofRequest } from "./asks.js";
 import { Act, Table, useApi, useKeyNames } from "./parts.js";
+import { stretches } from "./stretches.js";
 
 const REFRESH = 2000;
 
@@ -121,34 +122,6 @@ const tokensOf = (side) =>
     .filter(([, value]) => typeof value === "number")
     .map(([name, value]) => (name === "total" ? count(value) : `${count(value)} ${name}`))
     .join(", ");
-
-/** What the time went to: our own part, then each attempt until the next one, the last one's first byte and its stream. */
-export function stretches({ attempts, duration: all, firstByte }) {
-  const first = attempts[0]?.startedAt ?? all;
-  const own = { who: "the gateway", what: "before the first attempt", from: 0, to: first, kind: "own" };
-  const tries = attempts.flatMap((attempt, at) => {
-    const { target, credential, status, error, message: why, startedAt: from } = attempt;
-    const to = attempts[at + 1]?.startedAt ?? all;
-    const last = at === attempts.length - 1;
-    const who = credential ? `${target} (${credential})` : target;
-    if (!last || error || firstByte === undefined)
-      return [
-        {
-          who,
-          what: error ?? `${status ?? "no answer"}`,
-          why,
-          from,
-          to,
-          kind: error || !last || (status ?? 500) >= 400 ? "failed" : "wait",
-        },
-      ];
-    return [
-      { who, what: `${status ?? ""} until the first byte`, from, to: Math.max(from, firstByte), kind: "wait" },
-      { who, what: "answer", from: Math.max(from, firstByte), to, kind: "stream" },
-    ];
-  });
-  return [own, ...tries];
-}
 
 function TimeLine({ request }) {
   const parts = stretches(request);

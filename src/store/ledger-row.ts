@@ -186,6 +186,8 @@ function onlyStart({ attempts, target, status }: LedgerEntry): number | undefine
     attempts.length > 1 ||
     only.error !== undefined ||
     only.credential !== undefined ||
+    only.queue !== undefined ||
+    only.connect !== undefined ||
     !Number.isFinite(only.startedAt)
   )
     return;

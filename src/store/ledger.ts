@@ -21,6 +21,12 @@ export interface LedgerAttempt {
   message?: string;
   /** Milliseconds since the exchange began. */
   startedAt: number;
+  /** Milliseconds before that for which it waited for a place at the provider, where there was none. */
+  queue?: number;
+  /** Milliseconds until the connection was there, TLS included, where one had to be made. */
+  connect?: number;
+  /** Milliseconds until it had failed, where another one followed. */
+  took?: number;
 }
 
 /** What is kept of one exchange. Prompts and answers are not. */

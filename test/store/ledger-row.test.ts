@@ -66,6 +66,8 @@ t.test("attempts come back as they were, however little is kept of them", async 
     ["another target", [{ target: "q:m", status, startedAt: 1 }]],
     ["another status", [{ target, status: 503, startedAt: 1 }]],
     ["no status", [{ target, startedAt: 1 }]],
+    ["a wait for a place", [{ target, status, startedAt: 40, queue: 39 }]],
+    ["a connection that was made", [{ target, status, startedAt: 1, connect: 12 }]],
     ["an error besides", [{ target, status, error: "upstream_failed", startedAt: 1 }]],
   ];
   for (const [why, attempts] of lists) t.same(back(rowOf({ ...entry, attempts })).attempts, attempts, why);

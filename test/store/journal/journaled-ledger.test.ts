@@ -147,7 +147,9 @@ t.test("why an exchange failed survives the process that wrote it down", async (
   };
   before.ledger.append(entry("1", why));
   before.ledger.persist();
-  const { file, ledger } = open(t, join(before.folder, "../after"));
+  const folder = join(before.folder, "after");
+  mkdirSync(folder);
+  const { file, ledger } = open(t, folder);
   const left = join(`${file}.journal`, `${spawnSync(process.execPath, ["-e", ""]).pid}-5-1-000001.jsonl`);
   mkdirSync(`${file}.journal`);
   copyFileSync(join(`${before.file}.journal`, readdirSync(`${before.file}.journal`)[0] as string), left);
