@@ -8,6 +8,7 @@ import {
   Marketplace,
   Options,
   type Plugin,
+  Redactor,
   type ResponseExchange,
   type SendExchange,
   type Stage,
@@ -19,6 +20,8 @@ import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { Delivered } from "./usage/delivered.ts";
 import { counts, floorOf, priced, tokensOf } from "./usage/priced.ts";
+import { tried } from "./usage/tried.ts";
+import { tellWhy } from "./usage/why.ts";
 
 /** What is known of an answer besides the usage that its provider tells. */
 interface Reading {
@@ -54,6 +57,7 @@ export default class UsageOf implements Plugin {
     private readonly ledger: Ledger,
     private readonly translations: Translations,
     private readonly marketplace: Marketplace,
+    private readonly redactor: Redactor,
     @inject(Options) private readonly options: z.infer<typeof UsageOf.options>,
   ) {}
 
@@ -96,7 +100,9 @@ export default class UsageOf implements Plugin {
     if (exchange.dryRun) return;
     const reading = this.reading(exchange);
     const settled = settlement(exchange, reading, this.options.cut, () => this.translations.tokensIn(exchange));
-    const written = entry(exchange, settled, reading.late, this.marketplace);
+    const { marketplace, redactor } = this;
+    const written = entry(exchange, settled, reading.late, { marketplace, redactor });
+    tellWhy(written, exchange, redactor);
     exchange.charge = chargeOf(written, exchange);
     this.ledger.append(written);
   }
@@ -265,7 +271,7 @@ function entry(
   exchange: DoneExchange,
   { usage, source }: Settlement,
   late: string | undefined,
-  prices: Marketplace,
+  { marketplace, redactor }: { marketplace: Marketplace; redactor: Redactor },
 ): LedgerEntry {
   const { attempts, model, firstByte, outcome, answerer } = exchange;
   const last = attempts.at(-1);
@@ -281,7 +287,7 @@ function entry(
     status: exchange.status,
     outcome,
     streaming: exchange.streaming,
-    attempts: attempts.map(tried),
+    attempts: attempts.map((attempt) => tried(attempt, exchange, redactor)),
     duration: Math.round(exchange.elapsed),
     source: free ? "free" : source,
   };
@@ -291,7 +297,7 @@ function entry(
   if (usage) entry.usage = usage;
   if (usage && late !== undefined) entry.once = `${last?.target.provider.name} ${late}`;
   if (free || source === "absorbed") entry.cost = 0;
-  else if (usage && last) Object.assign(entry, priced(last, exchange.time, usage, prices));
+  else if (usage && last) Object.assign(entry, priced(last, exchange.time, usage, marketplace));
   return entry;
 }
 
@@ -309,16 +315,4 @@ function chargeOf(entry: LedgerEntry, { attempts, time }: DoneExchange): NonNull
   if (priced !== undefined) charge.priced = priced;
   if (once !== undefined) charge.once = once;
   return charge;
-}
-
-function tried(attempt: Attempt): LedgerEntry["attempts"][number] {
-  const one: LedgerEntry["attempts"][number] = {
-    target: Marketplace.nameOf(attempt.target),
-    startedAt: Math.round(attempt.startedAt),
-  };
-  if (attempt.status !== undefined) one.status = attempt.status;
-  if (attempt.error) one.error = attempt.error.code;
-  const { credential, target } = attempt;
-  if (credential && target.provider.credentials.length > 1) one.credential = credential.label;
-  return one;
 }

@@ -4,6 +4,7 @@ import { Levels } from "./core/limits.ts";
 import { Log } from "./core/log.ts";
 import { Marketplace } from "./core/marketplace.ts";
 import { Options, type Plugin, type PluginClass } from "./core/plugin.ts";
+import { Redactor } from "./core/redactor.ts";
 import { Objects } from "./objects/objects.ts";
 import { KeptValues } from "./store/kept-values.ts";
 import { Keys } from "./store/keys.ts";
@@ -30,6 +31,7 @@ export interface GenerationParts {
   objects: Objects;
   health: Health;
   translations: Translations;
+  redactor: Redactor;
 }
 
 /** Abstract classes are tokens at run time, which tsyringe's types do not say. */
@@ -51,7 +53,8 @@ export function generationContainer(parent: DependencyContainer, parts: Generati
     .register(token(Marketplace), { useValue: parts.marketplace })
     .register(token(Objects), { useValue: parts.objects })
     .register(token(Health), { useValue: parts.health })
-    .register(token(Translations), { useValue: parts.translations });
+    .register(token(Translations), { useValue: parts.translations })
+    .register(Redactor, { useValue: parts.redactor });
 }
 
 /** Names of what a plugin's constructor may ask for by its type. */
@@ -65,6 +68,7 @@ export const INJECTABLE: readonly string[] = [
   Log,
   Marketplace,
   Objects,
+  Redactor,
   Translations,
 ].map(({ name }) => name);
 

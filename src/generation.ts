@@ -239,7 +239,7 @@ export class Generation {
       const levels = new Levels(config.limits);
       const translations = new Translations(new Protocols(protocols), envelopes, marketplace, config.share);
       const objects = new Objects(made.owners, config.share, providers.values(), envelopes.ids);
-      const parts = { keys, values, ledger, levels, limiter, marketplace, health, objects, translations };
+      const parts = { keys, values, ledger, levels, limiter, marketplace, health, objects, translations, redactor };
       const container = generationContainer(made.process, parts);
       const plugins = await startPlugins(made, container, closers);
       const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, made)]));

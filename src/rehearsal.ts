@@ -7,6 +7,7 @@ import { Log } from "./core/log.ts";
 import type { Plugin } from "./core/plugin.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { Protocols } from "./core/protocols.ts";
+import { Redactor } from "./core/redactor.ts";
 import { servingProblems } from "./generation.ts";
 import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { type PluginError, type PluginProblem, pluginError } from "./loader/problems.ts";
@@ -55,6 +56,7 @@ export async function rehearse(
     health: new Health(config.keep, new NoLog()),
     objects: new Objects(stores.owners, config.share, providers.values(), envelopes.ids),
     translations: new Translations(new Protocols(protocolList), envelopes, marketplace, config.share),
+    redactor: new Redactor([]),
   });
   const problems: PluginProblem[] = [];
   const plugins = new Map<string, Plugin>();

@@ -5,6 +5,7 @@ import type { Levels } from "../src/core/limits.ts";
 import { Log } from "../src/core/log.ts";
 import { Marketplace } from "../src/core/marketplace.ts";
 import { Options, type Plugin, type PluginClass } from "../src/core/plugin.ts";
+import { Redactor } from "../src/core/redactor.ts";
 import type { Objects } from "../src/objects/objects.ts";
 import type { KeptValues } from "../src/store/kept-values.ts";
 import type { Keys } from "../src/store/keys.ts";
@@ -37,6 +38,7 @@ const generation = (marketplace: Marketplace) =>
     health: {} as Health,
     marketplace,
     translations: {} as Translations,
+    redactor: new Redactor([]),
   });
 
 t.test("an abstract class is its own token, and options are each instance's own", async (t) => {

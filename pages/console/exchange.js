@@ -4,6 +4,7 @@ import { count, duration, money } from "../common/format.js";
 import { Code, Copy, Dot, html, Link, Ready, useState, When } from "../common/ui.js";
 import { ofRequest } from "./asks.js";
 import { Act, Table, useApi, useKeyNames } from "./parts.js";
+import { stretches } from "./stretches.js";
 
 const REFRESH = 2000;
 
@@ -35,6 +36,7 @@ function Ended({ request, nameOf }) {
   const facts = [
     ["Time", html`<${When} ms=${request.time} />`],
     ["Outcome", html`<${Dot} state=${request.outcome}>${request.status} ${request.outcome.replaceAll("_", " ")}<//>`],
+    ["Why", request.error && html`<span class="mono">${request.error.code}</span>: ${request.error.message}`],
     [
       "Key",
       request.key
@@ -57,6 +59,8 @@ function Ended({ request, nameOf }) {
     ["Tokens in", tokensOf(usage.in)],
     ["Tokens out", tokensOf(usage.out)],
     ["Tokens are", request.source],
+    ["Dropped", request.dropped && html`<span class="mono">${request.dropped.join(", ")}</span>`],
+    ["Notices", request.notices?.join("; ")],
     ["Cost", `${money(request.cost)}${request.price ? ` at price ${request.price}` : ""}`],
   ];
   return html`<${TimeLine} request=${request} />
@@ -119,40 +123,17 @@ const tokensOf = (side) =>
     .map(([name, value]) => (name === "total" ? count(value) : `${count(value)} ${name}`))
     .join(", ");
 
-/** What the time went to: our own part, then each attempt until the next one, the last one's first byte and its stream. */
-export function stretches({ attempts, duration: all, firstByte }) {
-  const first = attempts[0]?.startedAt ?? all;
-  const own = { who: "the gateway", what: "before the first attempt", from: 0, to: first, kind: "own" };
-  const tries = attempts.flatMap((attempt, at) => {
-    const { target, credential, status, error, startedAt: from } = attempt;
-    const to = attempts[at + 1]?.startedAt ?? all;
-    const last = at === attempts.length - 1;
-    const who = credential ? `${target} (${credential})` : target;
-    if (!last || error || firstByte === undefined)
-      return [
-        {
-          who,
-          what: error ?? `${status ?? "no answer"}`,
-          from,
-          to,
-          kind: error || !last || (status ?? 500) >= 400 ? "failed" : "wait",
-        },
-      ];
-    return [
-      { who, what: `${status ?? ""} until the first byte`, from, to: Math.max(from, firstByte), kind: "wait" },
-      { who, what: "answer", from: Math.max(from, firstByte), to, kind: "stream" },
-    ];
-  });
-  return [own, ...tries];
-}
-
 function TimeLine({ request }) {
   const parts = stretches(request);
   const all = Math.max(request.duration, 1);
   const share = (ms) => `${Math.min(100, (ms / all) * 100)}%`;
   const columns = [
     { title: "Who", head: true, of: ({ who }) => html`<span class="mono">${who}</span>` },
-    { title: "What", of: ({ what, kind }) => html`<span class=${kind === "failed" ? "bad" : ""}>${what}</span>` },
+    {
+      title: "What",
+      of: ({ what, why, kind }) =>
+        html`<span class=${kind === "failed" ? "bad" : ""}>${what}</span>${why && html`<span class="sub">${why}</span>`}`,
+    },
     { title: "From", number: true, of: ({ from }) => duration(from) },
     { title: "Took", number: true, of: ({ from, to }) => duration(to - from) },
     {

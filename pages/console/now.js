@@ -20,7 +20,9 @@ export function Now({ may }) {
     <div class="split">
       <section aria-labelledby="errors">
         <h2 id="errors">Errors of the last hour</h2>
-        <${Ready} found=${hour}>${({ errors, overhead }) => html`<${Errors} rows=${errors} /><${Overhead} of=${overhead} />`}<//>
+        <${Ready} found=${hour}>
+          ${({ errors, attempts, overhead }) => html`<${Errors} rows=${errors} /><${FailedAttempts} rows=${attempts} /><${Overhead} of=${overhead} />`}
+        <//>
       </section>
       <section aria-labelledby="speed">
         <h2 id="speed">Speed in the last hour</h2>
@@ -69,7 +71,7 @@ function Figures({ facts }) {
     <${Card} title="Running" value=${count(facts.running)} under=${`${count(facts.streams)} stream, ${count(facts.sockets)} WebSockets`} />
     <${Card} title="Requests a second" value=${facts.requests_per_second?.toFixed(1) ?? "–"} under=${`${count(hour.requests)} in the last hour`} />
     <${Card} title="Errors, last hour" value=${percent(failed)} state=${failed > 0.05 ? "bad" : ""} under=${`${count(hour.ours)} ours, ${count(hour.upstream)} theirs; ${count(refused)} refused or left`} />
-    <${Card} title="429, last hour" value=${count((hour.limited_here ?? 0) + (hour.limited_there ?? 0))} under=${`${count(hour.limited_here)} by our limits, ${count(hour.limited_there)} by providers`} />
+    <${Card} title="429, last hour" value=${count((hour.limited_here ?? 0) + (hour.limited_there ?? 0))} under=${`${count(hour.limited_here)} requests by our limits, ${count(hour.limited_there)} attempts by providers`} />
     <${Card} title="First byte, p50 / p95" value=${spread(first)} under=${`of ${count(first?.count)} answers`} />
     <${Card} title="Tokens a second, p50 / p95" value=${spread(tokens, (n) => count(Math.round(n)))} under=${`of ${count(tokens?.count)} streams`} />
     <${Card} title="Spent today" value=${money(today)} under=${change} />
@@ -130,6 +132,21 @@ function Errors({ rows }) {
     },
   ];
   return html`<${Table} caption="Errors by target" columns=${columns} rows=${rows} empty="No error in the last hour." />`;
+}
+
+/** A provider that fails behind a fallback or a retry: no request shows it. */
+function FailedAttempts({ rows }) {
+  const columns = [
+    { title: "Who", head: true, of: ({ target }) => html`<span class="mono">${target}</span>` },
+    {
+      title: "Answered",
+      of: ({ status, error }) => html`${status ?? "nothing"}${error && html`<span class="sub">${error}</span>`}`,
+    },
+    { title: "Attempts", number: true, of: ({ attempts }) => count(attempts) },
+    { title: "Made good", number: true, of: ({ answered }) => count(answered) },
+  ];
+  return html`<${Table} caption="Failed attempts by target" columns=${columns} rows=${rows} empty="No attempt failed in the last hour." />
+    <p class="quiet small">Of each request every attempt counts; made good are those behind which another one went well.</p>`;
 }
 
 /** What the gateway itself took: from the head of a request to its first attempt. */

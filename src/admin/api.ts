@@ -238,7 +238,8 @@ async function speed({ stores, config }: AdminSubject, { query }: AdminRequest):
 
 async function errors({ stores, config }: AdminSubject, { query }: AdminRequest): Promise<AdminAnswer> {
   const span = spanOf(query, config.timezone);
-  return { body: { ...span, rows: await stores.ledger.failures(span) } };
+  const { exchanges, attempts } = await stores.ledger.failures(span);
+  return { body: { ...span, rows: exchanges, attempts } };
 }
 
 async function models(subject: AdminSubject): Promise<AdminAnswer> {

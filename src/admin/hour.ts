@@ -9,14 +9,14 @@ const NEWEST = 200;
 export async function lastHour({ stores: { ledger } }: AdminSubject): Promise<object> {
   const time = Date.now();
   const span = { since: time - HOUR, until: time + 1 };
-  const [errors, models, targets, newest] = await Promise.all([
+  const [{ exchanges: errors, attempts }, models, targets, newest] = await Promise.all([
     ledger.failures(span),
     ledger.speeds(span, "model"),
     ledger.speeds(span, "target"),
     ledger.search({ ...span, limit: NEWEST }),
   ]);
-  const own = newest.flatMap(({ attempts }) => attempts[0]?.startedAt ?? []).sort((a, b) => a - b);
-  return { errors, models: models.map(speedOf), targets: targets.map(speedOf), overhead: overheadOf(own) };
+  const own = newest.flatMap(({ attempts: [first] }) => first?.startedAt ?? []).sort((a, b) => a - b);
+  return { errors, attempts, models: models.map(speedOf), targets: targets.map(speedOf), overhead: overheadOf(own) };
 }
 
 /** From the head of a request to its first attempt, exactly. @param sorted milliseconds */

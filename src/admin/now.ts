@@ -68,8 +68,9 @@ async function figures({ config, stores: { ledger } }: AdminSubject, time: numbe
     sum(yesterday, yesterday + (time - today)),
     sum(yesterday, today),
   ]);
-  const failed = (which: (each: (typeof failures)[number]) => boolean) =>
-    failures.filter(which).reduce((sum, { requests }) => sum + requests, 0);
+  const { exchanges, attempts } = failures;
+  const failed = (which: (each: (typeof exchanges)[number]) => boolean) =>
+    exchanges.filter(which).reduce((sum, { requests }) => sum + requests, 0);
   const { requests = 0, failed: all = 0 } = sums ?? {};
   return {
     requests_per_second: Math.round((minute?.requests ?? 0) / 6) / 10,
@@ -80,7 +81,8 @@ async function figures({ config, stores: { ledger } }: AdminSubject, time: numbe
       limited_here: failed(
         ({ status, target, outcome }) => status === 429 && (target === "" || outcome === "rejected"),
       ),
-      limited_there: failed(({ status, outcome }) => status === 429 && outcome === "upstream_error"),
+      // Also those behind which another attempt went well.
+      limited_there: attempts.reduce((sum, { status, attempts }) => sum + (status === 429 ? attempts : 0), 0),
     },
     first_byte: speeds[0]?.firstByte,
     tokens_per_second: speeds[0]?.tokensPerSecond,

@@ -52,6 +52,10 @@ export class Attempt {
   credential: Credential | undefined;
   /** Milliseconds since the exchange began. */
   readonly startedAt: number;
+  /** The same of when it began to wait for a place at the provider; undefined: there was one. */
+  queuedAt: number | undefined;
+  /** The same of when the connection was there that was made for it; undefined: none had to be, or it passes unread. */
+  connectedAt: number | undefined;
   /** Milliseconds since the exchange began when it was handed to the provider's connections; undefined: not yet, or it passes unread. */
   sentAt: number | undefined;
   /** The same of its answer, a stream's with the first frame, or of its failure. */

@@ -154,10 +154,13 @@ export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
   if (cost !== undefined) entry.cost = cost;
   if (row["price"]) entry.price = text("price");
   if (row["detail"] === null) return entry;
-  const { bytes, address, known, ...detail } = JSON.parse(text("detail")) as Partial<Usage> &
-    Pick<LedgerEntry, "bytes" | "address"> & { known?: false };
+  const { bytes, address, error, dropped, notices, known, ...detail } = JSON.parse(text("detail")) as Partial<Usage> &
+    Besides & { known?: false };
   if (bytes) entry.bytes = bytes;
   if (address !== undefined) entry.address = address;
+  if (error) entry.error = error;
+  if (dropped) entry.dropped = dropped;
+  if (notices) entry.notices = notices;
   if (known === false || entry.source === "none") return entry;
   entry.usage = {
     ...detail,
@@ -183,19 +186,30 @@ function onlyStart({ attempts, target, status }: LedgerEntry): number | undefine
     attempts.length > 1 ||
     only.error !== undefined ||
     only.credential !== undefined ||
+    only.queue !== undefined ||
+    only.connect !== undefined ||
     !Number.isFinite(only.startedAt)
   )
     return;
   return only.target === target && only.status === status ? only.startedAt : undefined;
 }
 
+/** What of an entry stands beside its usage in `detail`. */
+type Besides = Pick<LedgerEntry, "bytes" | "address" | "error" | "dropped" | "notices">;
+
 /** What has no column of its own, as JSON. */
-function detailOf({ usage, bytes, address }: LedgerEntry): string | null {
-  if (!usage) return bytes || address !== undefined ? JSON.stringify({ bytes, address, known: false }) : null;
+function detailOf({ usage, bytes, address, error, dropped, notices }: LedgerEntry): string | null {
+  if (!usage) {
+    const some = bytes || address !== undefined || error || dropped || notices;
+    return some ? JSON.stringify({ bytes, address, error, dropped, notices, known: false }) : null;
+  }
   const { in: input, out: output, serverTools, tier, images, drawn, model, besides, providerCost } = usage;
   const rest: Record<string, unknown> = {};
   if (bytes) rest["bytes"] = bytes;
   if (address !== undefined) rest["address"] = address;
+  if (error) rest["error"] = error;
+  if (dropped) rest["dropped"] = dropped;
+  if (notices) rest["notices"] = notices;
   const restIn = others(input, "total", "cached");
   if (restIn) rest["in"] = restIn;
   const restOut = others(output, "total", "reasoning");

@@ -1,4 +1,13 @@
-import type { LedgerFailure, LedgerReach, LedgerSearch, LedgerSpan, LedgerSpeed, SpeedGroup } from "./ledger.ts";
+import type {
+  LedgerFailedAttempts,
+  LedgerFailure,
+  LedgerFailures,
+  LedgerReach,
+  LedgerSearch,
+  LedgerSpan,
+  LedgerSpeed,
+  SpeedGroup,
+} from "./ledger.ts";
 import { type LedgerDialect, wholeRow } from "./ledger-sql.ts";
 import { Percentiles } from "./percentiles.ts";
 
@@ -107,19 +116,71 @@ const newSpeed = () => ({
   duration: new Percentiles(),
 });
 
-/** Rows of what did not complete in a span, for `failureOf`. */
-export function failureRows({ since = 0, until = FOREVER }: LedgerSpan): LedgerQuestion {
-  const text = `select target, model, outcome, status, sum(counted) as requests from (
-      select kind, count(*) as counted from usage
-      where time >= ? and time < ? and kind in (select number from usage_kind where outcome <> 'completed') group by kind
-    ) as found join usage_kind on number = kind group by 1, 2, 3, 4 order by requests desc limit 1000`;
+/** Rows a question about failures has at most, of exchanges and of attempts. */
+const MOST_FAILURES = 1000;
+
+/** Whether one of the attempts that a row lists failed, by its text: quotes within other texts have a backslash before them. */
+const FAILED = `(attempts like '%"error":"upstream!_%' escape '!' or attempts like '%"status":4%' or attempts like '%"status":5%')`;
+
+/**
+ * Rows of what did not complete in a span, and of attempts that failed, for `failuresOf`. Rows of the span are gone through
+ * once, and only of those that failed or hold such an attempt more is read.
+ */
+export function failureRows(
+  { since = 0, until = FOREVER }: LedgerSpan,
+  { items, isList }: LedgerDialect,
+): LedgerQuestion {
+  // Where a row lists none, it tells of its only attempt itself.
+  const listed = isList("attempts");
+  const text = `with found as materialized (
+      select target, model, outcome, status, tried, counted from (
+        select kind, case when ${listed} then attempts else '' end as tried, count(*) as counted from usage
+        where time >= ? and time < ?
+          and (kind in (select number from usage_kind where outcome <> 'completed') or (${listed} and ${FAILED}))
+        group by 1, 2
+      ) as rows_of_kind join usage_kind on number = kind
+    ), exchanges as (
+      select target, model, outcome, status, sum(counted) as requests from found
+      where outcome <> 'completed' group by 1, 2, 3, 4 order by requests desc limit ${MOST_FAILURES}
+    ), listed as (
+      select outcome, tried, counted from found where tried not in ('', '[]')
+    ), tries as (
+      select target, status, cast(null as text) as error, outcome, counted from found where tried = '' and status >= 400
+      union all
+      select one.value ->> 'target', cast(one.value ->> 'status' as integer), one.value ->> 'error', outcome, counted
+      from listed, ${items("tried")} as one
+    ), attempts as (
+      select target, status, error, sum(counted) as requests,
+        sum(case when outcome = 'completed' then counted else 0 end) as answered from tries
+      where status >= 400 or error like 'upstream!_%' escape '!'
+      group by 1, 2, 3 order by requests desc limit ${MOST_FAILURES}
+    )
+    select target, model, outcome, status, cast(null as text) as error, requests, cast(null as integer) as answered from exchanges
+    union all select target, null, null, status, error, requests, answered from attempts`;
   return { text, values: [since, until] };
 }
 
-export const failureOf = (row: Record<string, unknown>): LedgerFailure => ({
-  ...{ target: String(row["target"]), model: String(row["model"]), outcome: String(row["outcome"]) },
-  ...{ status: Number(row["status"]), requests: Number(row["requests"]) },
-});
+/** Those with most requests or attempts first. */
+export function failuresOf(rows: readonly Record<string, unknown>[]): LedgerFailures {
+  const exchanges: LedgerFailure[] = [];
+  const attempts: LedgerFailedAttempts[] = [];
+  for (const { target, model, outcome, status, error, requests, answered } of rows) {
+    const [who, count] = [String(target), Number(requests)];
+    if (answered === null) {
+      const of = { target: who, model: String(model), outcome: String(outcome) };
+      exchanges.push({ ...of, status: Number(status), requests: count });
+    } else
+      attempts.push({
+        target: who,
+        ...(status !== null && { status: Number(status) }),
+        ...(error !== null && { error: String(error) }),
+        ...{ attempts: count, answered: Number(answered) },
+      });
+  }
+  exchanges.sort((a, b) => b.requests - a.requests);
+  attempts.sort((a, b) => b.attempts - a.attempts);
+  return { exchanges, attempts };
+}
 
 /** When the exchange came that has this id: a UUIDv7 begins with it; -1 for what is none. */
 const timeOf = (id: string): number =>

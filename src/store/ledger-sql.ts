@@ -9,6 +9,10 @@ import { DAY, HOUR, SUMMED, WEEK } from "./ledger-sums.ts";
 export interface LedgerDialect {
   /** Joins tags of `h.tags`, a row for each, as `tag.key` and `tag.value`; rows without any stay. */
   readonly tags: string;
+  /** Whether a text is a JSON list, of those that are one or a number. */
+  readonly isList: (column: string) => string;
+  /** The items of a JSON list, a row for each as `value`, for a `from`. */
+  readonly items: (list: string) => string;
   /** How two tables are joined in the order in which they stand. */
   readonly join: string;
   /** That a row's column is one of a `select`, which is read once; rows are gone through in the order of their times all the same. */
@@ -94,7 +98,7 @@ export const newestText = (dialect: LedgerDialect): string =>
 export const pageText = (dialect: LedgerDialect, billedApart = false): string =>
   `${wholeRow(dialect)} where time >= ? and (time, id) > (?, ?) and time < ? ${billedApart ? `and (${BILLED_APART_ROWS})` : ""} order by time, id limit ${PAGE_ROWS}`;
 
-/** Of rows that `isBilledApart` holds for. An address, which stands there too, has no quotes in it. */
+/** Of rows that `isBilledApart` holds for. In texts that stand there too a quote has a backslash before it. */
 const BILLED_APART_ROWS = BILLED_APART.map((name) => `detail like '%"${name}":%'`).join(" or ");
 
 /** In this order of tables: the small ones are looked up for each row. */

@@ -1,7 +1,7 @@
 import type { LedgerPlace } from "./journal/ledger-messages.ts";
 import type {
   LedgerEntry,
-  LedgerFailure,
+  LedgerFailures,
   LedgerQuery,
   LedgerReach,
   LedgerRows,
@@ -38,7 +38,7 @@ export interface LedgerStore extends AgingRows {
     search(search: LedgerSearch): Promise<LedgerEntry[]>;
     reach(search: LedgerReach, rows: number): Promise<number>;
     speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
-    failures(span: LedgerSpan): Promise<LedgerFailure[]>;
+    failures(span: LedgerSpan): Promise<LedgerFailures>;
     lastUsed(keys: readonly string[]): Promise<Map<string, number>>;
     page(span: LedgerRows, after?: RowPlace): LedgerEntry[] | Promise<LedgerEntry[]>;
     readonly state: "ok" | "waiting";

@@ -4,6 +4,31 @@ import type { Usage } from "../core/usage.ts";
 import type { PercentileFigures } from "./percentiles.ts";
 import type { RowPlace } from "./row-place.ts";
 
+/** What went wrong: the gateway's code of it and the beginning of what it says, without secrets. */
+export interface LedgerFault {
+  code: string;
+  message: string;
+}
+
+/** One try at one target. */
+export interface LedgerAttempt {
+  target: string;
+  /** The label of what was shown, where the provider has several. */
+  credential?: string;
+  status?: number;
+  /** Code and message of what went wrong, as in `LedgerFault`. */
+  error?: string;
+  message?: string;
+  /** Milliseconds since the exchange began. */
+  startedAt: number;
+  /** Milliseconds before that for which it waited for a place at the provider, where there was none. */
+  queue?: number;
+  /** Milliseconds until the connection was there, TLS included, where one had to be made. */
+  connect?: number;
+  /** Milliseconds until it had failed, where another one followed. */
+  took?: number;
+}
+
 /** What is kept of one exchange. Prompts and answers are not. */
 export interface LedgerEntry {
   /** The exchange's id: makes the entry unique, however often it is written. */
@@ -27,9 +52,13 @@ export interface LedgerEntry {
   /** HTTP status sent to the client; 499 when it had left before. */
   status: number;
   outcome: Outcome;
+  /** Why it was refused or failed, as far as the gateway knows: what a provider says in an answer that passes is not read. */
+  error?: LedgerFault;
+  /** Names of what a translation left out, as `gateway-dropped` has them, and what `gateway-notice` told; of many the first. */
+  dropped?: readonly string[];
+  notices?: readonly string[];
   streaming: boolean;
-  /** `credential` is the label of the one that was shown, where the provider has several. */
-  attempts: { target: string; credential?: string; status?: number; error?: string; startedAt: number }[];
+  attempts: LedgerAttempt[];
   /** Milliseconds to the first byte of the answer. */
   firstByte?: number;
   /** Milliseconds in all. */
@@ -138,6 +167,24 @@ export interface LedgerFailure {
   requests: number;
 }
 
+/** Attempts that failed, also those that another one made good: the provider answered 400 or more, or not as it should. */
+export interface LedgerFailedAttempts {
+  target: string;
+  /** What it answered; absent: nothing. */
+  status?: number;
+  /** The gateway's code of what went wrong; absent where the status tells all. */
+  error?: string;
+  attempts: number;
+  /** Those whose exchange completed all the same, by another attempt. */
+  answered: number;
+}
+
+/** What failed in a span, in whole and by attempts; of both the most frequent first. */
+export interface LedgerFailures {
+  exchanges: LedgerFailure[];
+  attempts: LedgerFailedAttempts[];
+}
+
 /** How far a ledger is behind what was written down for it. */
 export interface LedgerBacklog {
   /** Seconds for which it has been behind; 0: it is not. */
@@ -182,7 +229,7 @@ export abstract class Ledger {
   abstract reach(search: LedgerReach, rows: number): Promise<number>;
   /** @param by absent: all in one, with an empty name */
   abstract speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
-  abstract failures(span: LedgerSpan): Promise<LedgerFailure[]>;
+  abstract failures(span: LedgerSpan): Promise<LedgerFailures>;
   /** The first millisecond of the hour in which each of these keys was used last; those that never were are missing. */
   abstract lastUsed(keys: readonly string[]): Promise<Map<string, number>>;
   /**

@@ -132,8 +132,10 @@ export class Upstreams {
   /** @throws GatewayError where its provider has no room, and has none in time */
   private async attempt(exchange: Exchange, target: Target, chain: Chain, client: ClientSide): Promise<AttemptResult> {
     const taken = this.places.take(target.provider, exchange);
+    const queuedAt = taken instanceof Promise ? exchange.elapsed : undefined;
     const place = taken instanceof Promise ? await taken : taken;
     const attempt = this.begin(exchange, target);
+    attempt.queuedAt = queuedAt;
     exchange.attempts.push(attempt);
     let begun = false;
     try {
@@ -141,8 +143,10 @@ export class Upstreams {
       authenticate(attempt);
       attempt.sent = true;
       attempt.sentAt = exchange.elapsed;
-      const sending = () => {
+      const sending = (made: boolean) => {
         begun = true;
+        // No clock is read for one that goes out on a connection that was there.
+        if (made) attempt.connectedAt = exchange.elapsed;
         this.persist();
       };
       const upstream = await this.proxy.send(

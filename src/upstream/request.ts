@@ -35,8 +35,8 @@ export interface OutgoingRequest {
   /** It does nothing that must not be done twice: it may be sent again although a provider may have worked on it. */
   repeatable?: boolean;
   timeouts: Timeouts;
-  /** Called when a connection takes it, before any of it is written. */
-  sending?: () => void;
+  /** Called when a connection takes it, before any of it is written. @param made one that was made for it */
+  sending?: (made: boolean) => void;
   /** Told once that the attempt is over, and whether its answer broke off, as the provider's fault. */
   over?: { end(broken: boolean): void };
 }
@@ -80,6 +80,8 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   private removeListener: (() => void) | undefined;
 
   private repeated = false;
+  /** A connection is, or was, made for it. */
+  private connects = false;
 
   private receiver: BodyReceiver | undefined;
   /** The receiver takes no more for now. */
@@ -143,11 +145,15 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     if (!this.over) this.finish(new GatewayError("client_gone"));
   }
 
-  // What the connection calls.
+  // What the connection calls, and before it the pool.
+
+  onConnecting(): void {
+    this.connects = true;
+  }
 
   onStart(controller: RequestController): boolean {
     if (this.over) return false;
-    this.outgoing.sending?.();
+    this.outgoing.sending?.(this.connects);
     this.controller = controller;
     this.progress = "waiting";
     this.watch("first_byte");

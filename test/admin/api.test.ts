@@ -76,6 +76,15 @@ t.test("the ledger is searched, page by page", async (t) => {
   t.equal((await ask("GET", "/api/requests/none")).status, 404);
 });
 
+t.test("a request that was refused tells why", async (t) => {
+  const gateway = await startAdmin(t, `${YAML}limits: { models: { echo: { rpm: 1 } } }\n`);
+  await (await call(gateway, "echo")).text();
+  const refused = await call(gateway, "echo");
+  const { error } = (await refused.json()) as { error: { message: string } };
+  const { request } = (await gateway.ask("GET", `/api/requests/${refused.headers.get("x-request-id")}`)).body;
+  t.match(request, { status: 429, error: { code: "rate_limit_exceeded", message: error.message } });
+});
+
 t.test("money, speed and failures are the ledger's", async (t) => {
   const gateway = await startAdmin(t);
   const { ask, gateway: inside } = gateway;
@@ -95,6 +104,29 @@ t.test("money, speed and failures are the ledger's", async (t) => {
   t.match((await ask("GET", "/api/now")).body, { last_hour: { requests: 4, failed: 1, ours: 0 }, spend: { today: 0 } });
   t.equal((await ask("GET", "/api/spend?by=mood")).status, 400);
   t.equal((await ask("GET", "/api/speed?by=mood")).status, 400);
+});
+
+t.test("a provider that fails behind a fallback is seen among the attempts", async (t) => {
+  const yaml = `providers:
+  demo: { url: "demo:" }
+  down: { url: "http://127.0.0.1:9/v1", protocol: openai-chat }
+models:
+  echo: { targets: [demo:echo] }
+  limited: { targets: [demo:error-429], fallback: [echo] }
+  fragile: { targets: [down:x], fallback: [echo] }
+retry: { attempts: 1 }
+`;
+  const gateway = await startAdmin(t, yaml);
+  for (const model of ["limited", "fragile"]) t.equal((await call(gateway, model)).status, 200, model);
+  await gateway.gateway.stores.ledger.flush();
+  const { rows, attempts } = (await gateway.ask("GET", "/api/errors?since=1h")).body;
+  t.same(rows, [], "no exchange failed as a whole");
+  const of = (target: string) => attempts.find((each: { target: string }) => each.target === target);
+  t.match(of("demo:error-429"), { status: 429, attempts: Number, answered: of("demo:error-429").attempts });
+  t.match(of("down:x"), { error: "upstream_unreachable", answered: of("down:x").attempts });
+  const { last_hour: hour } = (await gateway.ask("GET", "/api/now")).body;
+  t.equal(hour.limited_there, of("demo:error-429").attempts);
+  t.match(hour, { failed: 0, limited_here: 0 });
 });
 
 t.test("budgets stand where the limits count", async (t) => {

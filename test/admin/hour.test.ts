@@ -6,7 +6,10 @@ import type { AdminSubject } from "../../src/admin/served.ts";
 const subjectWith = (attempts: readonly { startedAt: number }[][]): AdminSubject => {
   const speed = { name: "p:m", requests: 2 };
   const ledger = {
-    failures: async () => [{ target: "p:m", model: "m", outcome: "upstream_error", status: 502, requests: 1 }],
+    failures: async () => ({
+      exchanges: [{ target: "p:m", model: "m", outcome: "upstream_error", status: 502, requests: 1 }],
+      attempts: [{ target: "q:m", status: 429, attempts: 7, answered: 6 }],
+    }),
     speeds: async (_: object, by: string) => [{ ...speed, name: by }],
     search: async ({ limit }: { limit: number }) => attempts.slice(0, limit).map((each) => ({ attempts: each })),
   };
@@ -18,7 +21,8 @@ t.test(
   async (t) => {
     const rows = [[{ startedAt: 3 }, { startedAt: 900 }], [], [{ startedAt: 1 }], [{ startedAt: 2 }]];
     t.match(await lastHour(subjectWith(rows)), {
-      ...{ errors: [{ target: "p:m", requests: 1 }], models: [{ name: "model" }], targets: [{ name: "target" }] },
+      ...{ errors: [{ target: "p:m", requests: 1 }], attempts: [{ target: "q:m", attempts: 7, answered: 6 }] },
+      ...{ models: [{ name: "model" }], targets: [{ name: "target" }] },
       overhead: { p50: 2, p95: 3, count: 3 },
     });
   },

@@ -111,10 +111,11 @@ t.test("it tells of the last hour what the API does, and what the gateway itself
   await body?.cancel();
   while ((await gateway.stores.ledger.recent(1)).length === 0) await new Promise((again) => setTimeout(again, 20));
   const { next } = await watch(t, base);
-  const { errors, models, targets, overhead } = (await next(({ event }) => event === "hour")).data;
+  const { errors, attempts, models, targets, overhead } = (await next(({ event }) => event === "hour")).data;
   const rows = async (path: string) => ((await admin("GET", `/api/${path}`)).body as { rows: unknown[] }).rows;
   t.same(errors, await rows("errors?since=1h"));
   t.equal(errors.length, 1);
+  t.same(attempts, [], "nobody was asked in vain");
   t.same(models, await rows("speed?since=1h&by=model"));
   t.same(targets, await rows("speed?since=1h&by=target"));
   t.equal(overhead.count, 1);

@@ -24,7 +24,7 @@ const PACE = 100;
 const pick = <T>(list: readonly T[]): T => list[Math.floor(Math.random() * list.length)] as T;
 const random = (below: number): number => Math.floor(Math.random() * below);
 
-/** Rows as a gateway writes them: most completed, some limited, refused or failed, in a day's rhythm. */
+/** Rows as a gateway writes them: most completed, some at a second try, some limited, refused or failed. */
 function entry(time: number): LedgerEntry {
   const key = random(KEYS);
   // Each key uses a few of the models, and is one team's.
@@ -40,7 +40,9 @@ function entry(time: number): LedgerEntry {
         : luck < 0.05
           ? ([499, "aborted"] as const)
           : ([200, "completed"] as const);
-  const attempts = target === "" ? [] : [{ target, status: status === 499 ? 200 : status, startedAt: 2 + random(5) }];
+  const only = { target, status: status === 499 ? 200 : status, startedAt: 2 + random(5) };
+  const before = { target: `four:${model}`, error: "upstream_timeout", message: "It was too slow.", startedAt: 2 };
+  const attempts = target === "" ? [] : luck > 0.98 ? [before, { ...only, startedAt: 900 }] : [only];
   return {
     ...{ id: newId(time), time, key: `key_${key}`, group: `team-${key % 12}/part-${key % 40}` },
     ...{ tags: { app: `app-${key % 15}` }, model, target, protocol: "openai-chat", operation: "chat", status, outcome },

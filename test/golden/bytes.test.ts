@@ -4,6 +4,7 @@ import UsageOf from "../../plugins/usage.ts";
 import { Exchange, type Head } from "../../src/core/exchange.ts";
 import type { Marketplace } from "../../src/core/marketplace.ts";
 import type { Operation, Protocol } from "../../src/core/protocol.ts";
+import { Redactor } from "../../src/core/redactor.ts";
 import type { Stage } from "../../src/core/stage.ts";
 import type { Usage } from "../../src/core/usage.ts";
 import { ResponseStream } from "../../src/downstream/response-stream.ts";
@@ -56,7 +57,10 @@ function through(recording: Recording, step: number): { body: Buffer; usage: Usa
   const head: Head = { status: 200, headers, framing };
   const sse = new Sse({ ping: 15 });
   const stages = [
-    new UsageOf({} as Ledger, {} as Translations, {} as Marketplace, { cut: "estimate" }).response(exchange, head),
+    new UsageOf({} as Ledger, {} as Translations, {} as Marketplace, new Redactor([]), { cut: "estimate" }).response(
+      exchange,
+      head,
+    ),
     sse.response(exchange, head),
   ].filter((stage): stage is Stage => stage !== undefined);
   const out: Buffer[] = [];

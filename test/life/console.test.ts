@@ -105,6 +105,32 @@ t.test("one exchange is shown by its id, with each attempt on a time line", opti
   t.equal(new URL(page.url()).pathname, `/requests/${id}`);
 });
 
+t.test("a request that was refused says why, and an attempt that failed too", options, async (t) => {
+  const gateway = await startConsole(t);
+  const id = await traffic(gateway);
+  const refused = (await gateway.gateway.stores.ledger.search({ limit: 1, outcome: "rejected" }))[0]?.id;
+  const page = await consolePage(t, gateway, `/requests/${refused}`);
+  t.match(await page.locator("dl.facts").innerText(), /Why\s+rate_limit_exceeded: .*2 requests/);
+  await page.goto(`${gateway.base}/requests/${id}`);
+  const line = page.getByRole("table", { name: "What the time went to" });
+  await line.waitFor();
+  t.match(await line.innerText(), /The provider could not be reached/);
+});
+
+t.test("a provider that failed behind another one is seen at once", options, async (t) => {
+  const gateway = await startConsole(t);
+  await traffic(gateway);
+  const page = await consolePage(t, gateway, "/");
+  t.match(await columnOf(page, "Failed attempts by target", "Answered"), { "down:x": "nothing" });
+  const [attempts, good] = [
+    await columnOf(page, "Failed attempts by target", "Attempts"),
+    await columnOf(page, "Failed attempts by target", "Made good"),
+  ];
+  t.ok(Number(attempts["down:x"]) > 0);
+  t.equal(good["down:x"], attempts["down:x"]);
+  t.equal(good["demo:error-429"], "0");
+});
+
 t.test("filters of requests stand in the address", options, async (t) => {
   const gateway = await startConsole(t);
   await traffic(gateway);

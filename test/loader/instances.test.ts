@@ -4,6 +4,7 @@ import { generationContainer, processContainer } from "../../src/container.ts";
 import type { Levels } from "../../src/core/limits.ts";
 import { Marketplace } from "../../src/core/marketplace.ts";
 import { Protocols } from "../../src/core/protocols.ts";
+import { Redactor } from "../../src/core/redactor.ts";
 import { loadPlugin } from "../../src/loader/discover.ts";
 import { closePlugin, makePlugin, startPlugin } from "../../src/loader/instances.ts";
 import type { PluginError, PluginProblem } from "../../src/loader/problems.ts";
@@ -29,6 +30,7 @@ const container = generationContainer(processContainer({ log: new MemoryLog() })
   health: {} as Health,
   marketplace,
   translations: new Translations(new Protocols([]), new Envelopes(), marketplace),
+  redactor: new Redactor([]),
 });
 
 const IMPORTS =
@@ -105,7 +107,7 @@ t.test("a class that the gateway does not have is named with those that it has",
         line: 4,
         column: 24,
         message:
-          /parameter 1 \(clock\).*there are Health, KeptValues, Keys, Ledger, Levels, Limiter, Log, Marketplace, Objects, Translations, and @inject/,
+          /parameter 1 \(clock\).*there are Health, KeptValues, Keys, Ledger, Levels, Limiter, Log, Marketplace, Objects, Redactor, Translations, and @inject/,
       },
     ],
   );

@@ -5,6 +5,7 @@ import { buildPlugin, generationContainer, processContainer } from "../../src/co
 import { GatewayError } from "../../src/core/errors.ts";
 import type { Levels } from "../../src/core/limits.ts";
 import { Marketplace } from "../../src/core/marketplace.ts";
+import { Redactor } from "../../src/core/redactor.ts";
 import type { Objects } from "../../src/objects/objects.ts";
 import type { KeptValues } from "../../src/store/kept-values.ts";
 import type { Keys } from "../../src/store/keys.ts";
@@ -319,6 +320,7 @@ t.test("the container builds it with its parts", async (t) => {
     health: {} as Health,
     marketplace: new Marketplace([model("fast")]),
     translations: {} as Translations,
+    redactor: new Redactor([]),
   });
   const plugin = buildPlugin(parent, Scrub, Scrub.options.parse({})) as Scrub;
   const passed = pass(plugin, exchange({ asked: "openrouter/fast", body: '{"route":"x"}' }));

@@ -112,6 +112,94 @@ t.test(
   },
 );
 
+t.test("which limit refused a request stands in its row", async (t) => {
+  const yaml = `providers: { demo: { url: "demo:" } }
+models:
+  often: { targets: [demo:echo], price: { input: 1, output: 1 }, output: 10 }
+  much: { targets: [demo:echo], price: { input: 1, output: 1 }, output: 10 }
+  dear: { targets: [demo:echo], price: { input: 1000, output: 1000 }, output: 10 }
+limits: { models: { often: { rpm: 1 }, much: { tpm: 1 }, dear: { budget: $0.001 } } }
+`;
+  const { url, gateway } = await startGateway(t, yaml);
+  const refused = async (model: string) => {
+    const body = JSON.stringify({ model, max_tokens: 10, messages: [{ role: "user", content: "hi ".repeat(50) }] });
+    const asked = { method: "POST", headers: asking(), body };
+    let answer = await fetch(`${url}/v1/chat/completions`, asked);
+    for (let n = 0; n < 3 && answer.status === 200; n++) {
+      await answer.text();
+      answer = await fetch(`${url}/v1/chat/completions`, asked);
+    }
+    const { error } = (await answer.json()) as { error: { message: string } };
+    await gateway.stores.ledger.flush();
+    const [row] = await gateway.stores.ledger.recent(1);
+    t.match(row, { outcome: "rejected", error: { message: error.message } }, model);
+    return row?.error;
+  };
+  t.match(await refused("often"), { code: "rate_limit_exceeded", message: /requests? / });
+  t.match(await refused("much"), { code: "rate_limit_exceeded", message: /tokens/ });
+  t.match(await refused("dear"), { code: "insufficient_quota", message: /may spend/ });
+});
+
+t.test("an attempt that another one made good tells why it failed, without what the provider was shown", async (t) => {
+  const secret = "sk-upstream-0123456789abcdefghij";
+  const answers = [
+    `event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"busy, ${secret}"}}\n\n`,
+    'event: message_start\ndata: {"type":"message_start","message":{}}\n\nevent: message_stop\ndata: {"type":"message_stop"}\n\n',
+  ];
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "text/event-stream" }).end(answers.shift()),
+  );
+  t.teardown(() => upstream.close());
+  const { origin } = upstream.origin;
+  const { url, gateway } = await startGateway(
+    t,
+    `providers: { up: { url: "${origin}/v1", protocol: anthropic-messages, credential: ${secret} } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const body = '{"model":"m","max_tokens":5,"stream":true,"messages":[{"role":"user","content":"hi"}]}';
+  await (await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body })).text();
+  await gateway.stores.ledger.flush();
+  const [row] = await gateway.stores.ledger.recent(1);
+  t.match(row?.attempts, [{ error: /^upstream_/, message: /busy, \*\*\*/ }, { status: 200 }]);
+  t.notOk(row?.error);
+  t.notOk(row?.attempts[1]?.message);
+});
+
+t.test("a stream that breaks off is told as its attempt's fault", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "text/event-stream" }).end('data: {"choices":[]}\n\n'),
+  );
+  t.teardown(() => upstream.close());
+  const { url, gateway } = await startGateway(t, YAML(upstream.origin.origin));
+  const asked = { method: "POST", headers: asking(), body: '{"model":"m","stream":true}' };
+  await (await fetch(`${url}/v1/chat/completions`, asked)).text().catch(() => {});
+  await gateway.stores.ledger.flush();
+  const fault = { code: "upstream_truncated", message: /broke off/ };
+  t.match(await gateway.stores.ledger.recent(1), [
+    { status: 200, error: fault, attempts: [{ status: 200, error: fault.code, message: fault.message }] },
+  ]);
+});
+
+t.test("what a translation dropped stands in the row, which its own key can ask for", async (t) => {
+  const answer = { type: "message", role: "assistant", content: [], stop_reason: "end_turn", usage: {} };
+  const upstream = await httpUpstream((_, reply) =>
+    reply.setHeader("content-type", "application/json").end(JSON.stringify({ id: "m", model: "x", ...answer })),
+  );
+  t.teardown(() => upstream.close());
+  const { origin } = upstream.origin;
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${origin}/v1", protocol: anthropic-messages } }\nmodels: { m: { targets: [up:x], output: 10 } }\n`,
+  );
+  const body = '{"model":"m","messages":[{"role":"user","content":"hi"}],"seed":5}';
+  const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+  await response.text();
+  const id = response.headers.get("x-request-id");
+  const dropped = response.headers.get("gateway-dropped");
+  t.ok(dropped);
+  const row = await (await fetch(`${url}/v1/requests/${id}`, { headers: asking() })).json();
+  t.match(row, { status: 200, outcome: "completed", dropped: dropped?.split(", ") });
+});
+
 const ANSWERING = `
 import { injectable } from "tsyringe";
 import { type RouteExchange } from "model-gateway";

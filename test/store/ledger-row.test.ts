@@ -66,6 +66,8 @@ t.test("attempts come back as they were, however little is kept of them", async 
     ["another target", [{ target: "q:m", status, startedAt: 1 }]],
     ["another status", [{ target, status: 503, startedAt: 1 }]],
     ["no status", [{ target, startedAt: 1 }]],
+    ["a wait for a place", [{ target, status, startedAt: 40, queue: 39 }]],
+    ["a connection that was made", [{ target, status, startedAt: 1, connect: 12 }]],
     ["an error besides", [{ target, status, error: "upstream_failed", startedAt: 1 }]],
   ];
   for (const [why, attempts] of lists) t.same(back(rowOf({ ...entry, attempts })).attempts, attempts, why);
@@ -141,4 +143,17 @@ t.test("what a provider says of cost, pictures and drawn tokens comes back", asy
     raw: undefined,
   };
   t.same(entryIn(rowOf({ ...entry, usage })).usage, usage);
+});
+
+t.test("why it failed, what was dropped and notices come back, with usage and without, and are no usage", async (t) => {
+  const why = {
+    error: { code: "rate_limit_exceeded", message: 'The key "ci" may use 10 tokens a minute.' },
+    dropped: ["top_k", "model"],
+    notices: ["temperature was 2, and is 1"],
+  };
+  t.same(back(rowOf({ ...entry, ...why, source: "free" })), { ...entry, ...why, source: "free" });
+  const usage = { in: { total: 3 }, out: { total: 4 }, raw: undefined };
+  t.same(entryIn(rowOf({ ...entry, ...why, usage })), { ...entry, ...why, usage });
+  const plain = { ...entry, usage, attempts: [{ target: "p:m", status: 200, startedAt: 1 }] };
+  t.equal(rowOf(plain).values.at(-1), "{}", "a plain row is as short as ever");
 });

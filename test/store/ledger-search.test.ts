@@ -105,12 +105,47 @@ function searches(where: string, ledger: Filled): void {
       entry(3, refused),
       entry(4, { outcome: "aborted", status: 499 }),
     ]);
-    t.same(await found.failures({}), [
+    const { exchanges, attempts } = await found.failures({});
+    t.same(exchanges, [
       { target: "", model: "m", outcome: "rejected", status: 429, requests: 2 },
       { target: "p:v", model: "m", outcome: "aborted", status: 499, requests: 1 },
     ]);
+    t.same(attempts, [], "what the gateway refused, or a client left, is no provider's failure");
+  });
+
+  t.test(`${where}: attempts that failed are counted by their target, also behind an answer`, async (t) => {
+    const went = { target: "p:v", status: 200, startedAt: 900 };
+    const busy = { target: "q:w", status: 429, startedAt: 1 };
+    const away = { target: "r:x", error: "upstream_timeout", message: 'It said "status":400.', startedAt: 2 };
+    const failed = { status: 502, outcome: "upstream_error" } as const;
+    const odd = { target: "p:v", status: 200, startedAt: 1, credential: "B", error: "client_gone" };
+    const own = { ...odd, message: '"error":"upstream_timeout","status":500' };
+    const found = await ledger(t, [
+      entry(1, { attempts: [busy, went] }),
+      entry(2, { attempts: [busy, away, went] }),
+      entry(3, { attempts: [busy], target: "q:w", status: 429, outcome: "upstream_error" }),
+      entry(4, { ...failed, attempts: [{ target: "p:v", status: 502, startedAt: 1 }] }),
+      entry(5, { ...failed, attempts: [away, { target: "p:v", status: 502, credential: "B", startedAt: 3 }] }),
+      entry(6, { attempts: [went] }),
+      entry(7, { outcome: "aborted", status: 499, attempts: [own] }),
+      entry(8, { attempts: [{ ...went, credential: "B" }] }),
+      entry(9, { outcome: "rejected", status: 403, target: "", attempts: [] }),
+    ]);
+    const told = { answered: 0 };
+    t.same((await found.failures({})).attempts.toSorted(byTarget), [
+      { ...told, target: "p:v", status: 502, attempts: 2 },
+      { ...told, target: "q:w", status: 429, attempts: 3, answered: 2 },
+      { ...told, target: "r:x", error: "upstream_timeout", attempts: 2, answered: 1 },
+    ]);
+    t.same((await found.failures({ since: TIME + 4, until: TIME + 5 })).attempts, [
+      { target: "p:v", status: 502, attempts: 1, answered: 0 },
+    ]);
+    const requests = (await found.failures({})).exchanges.reduce((sum, each) => sum + each.requests, 0);
+    t.equal(requests, 5, "exchanges count as before");
   });
 }
+
+const byTarget = (a: { target: string }, b: { target: string }) => a.target.localeCompare(b.target);
 
 searches("SQLite", sqlite);
 if (server) searches("PostgreSQL", postgres);

@@ -18,7 +18,9 @@ t.test("a span is whole weeks, whole days and hours at both ends, and what stand
 });
 
 t.test("a question has as many values as bounds, and tables of holders only where they are asked for", async (t) => {
-  const dialect = { tags: "TAGS", join: "join", later: "id", inOrder: false, among: (column: string) => column };
+  const column = (name: string) => name;
+  const own = { among: column, isList: column, items: column };
+  const dialect = { tags: "TAGS", join: "join", later: "id", inOrder: false, ...own };
   const plain = sumsText({ by: ["model", "day"] }, dialect);
   t.equal(plain.split("?").length - 1, ranges({ by: [] }).length);
   t.notMatch(plain, /usage_holder|TAGS/);

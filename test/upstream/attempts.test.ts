@@ -149,3 +149,22 @@ t.test("an answer that has no body does not say how long one is", async (t) => {
     t.equal(response.headers.get("content-length"), null);
   }
 });
+
+t.test("the ledger tells for how long an attempt waited for a place, and what one took that failed", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    setTimeout(() => reply.writeHead(200, { "content-type": "application/json" }).end("{}"), 60),
+  );
+  t.teardown(() => upstream.close());
+  const running = await gateway(t, [upstream], ", concurrency: 1");
+  for (const response of await Promise.all([chat(running), chat(running)])) await response.text();
+  await running.gateway.stores.ledger.flush();
+  const waits = (await running.gateway.stores.ledger.recent(2)).map(({ attempts }) => attempts[0]?.queue ?? 0);
+  t.equal(Math.min(...waits), 0, "there was one place");
+  t.ok(Math.max(...waits) >= 30, `${waits}`);
+  const failing = await gateway(t, [await answering(t, 503), await answering(t, 200)]);
+  await (await chat(failing)).text();
+  await failing.gateway.stores.ledger.flush();
+  const [entry] = await failing.gateway.stores.ledger.recent(1);
+  t.type(entry?.attempts[0]?.took, "number");
+  t.equal(entry?.attempts[1]?.took, undefined);
+});

@@ -12,6 +12,7 @@ import {
   client,
   failed,
   heldLookup,
+  httpUpstream,
   OK,
   outgoing,
   proxied,
@@ -279,4 +280,20 @@ t.test("nothing is repeated on a new connection, after a byte of an answer, or w
   await whole(await send("/warm"));
   t.match(await failed(send("/stream", Readable.from([Buffer.from("x")]))), { code: "upstream_failed" });
   t.equal(upstream.connections, 3);
+});
+
+t.test("who sends it hears whether its connection was made for it", async (t) => {
+  const upstream = await httpUpstream((_, reply) => reply.end("ok"));
+  const pools = new Pools({ environment: {} });
+  t.teardown(async () => {
+    await pools.destroy();
+    await upstream.close();
+  });
+  const proxy = new UpstreamProxy(pools);
+  const heard: boolean[] = [];
+  for (let n = 0; n < 2; n++) {
+    const sending = (made: boolean) => heard.push(made);
+    await whole(await proxy.send(outgoing(upstream.origin, { sending }), client()));
+  }
+  t.same(heard, [true, false]);
 });

@@ -4,7 +4,7 @@ import {
   Ledger,
   type LedgerBacklog,
   type LedgerEntry,
-  type LedgerFailure,
+  type LedgerFailures,
   type LedgerQuery,
   type LedgerReach,
   type LedgerRows,
@@ -138,8 +138,8 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     return (await this.asked({ type: "speeds", span, by })) as LedgerSpeed[];
   }
 
-  override async failures(span: LedgerSpan): Promise<LedgerFailure[]> {
-    return (await this.asked({ type: "failures", span })) as LedgerFailure[];
+  override async failures(span: LedgerSpan): Promise<LedgerFailures> {
+    return (await this.asked({ type: "failures", span })) as LedgerFailures;
   }
 
   override async lastUsed(keys: readonly string[]): Promise<Map<string, number>> {

@@ -1,7 +1,7 @@
 import {
   Ledger,
   type LedgerEntry,
-  type LedgerFailure,
+  type LedgerFailures,
   type LedgerQuery,
   type LedgerReach,
   type LedgerRows,
@@ -14,8 +14,8 @@ import {
 import { paged } from "../ledger-pages.ts";
 import { COLUMNS, entryOf, type Row, rowOf } from "../ledger-row.ts";
 import {
-  failureOf,
   failureRows,
+  failuresOf,
   type LedgerQuestion,
   reachOf,
   searchOf,
@@ -69,6 +69,8 @@ const TYPES: Partial<Record<(typeof COLUMNS)[number], "bigint" | "double precisi
 
 const DIALECT: LedgerDialect = {
   tags: "left join lateral json_each_text(nullif(h.tags, '')::json) as tag on true",
+  isList: (column) => `${column} like '[%'`,
+  items: (list) => `json_array_elements(${list}::json)`,
   join: "join",
   // Without coalesce it is a join, for which the planner may go through all rows again for each kind.
   among: (column, select) => `coalesce(${column} in (${select}), false)`,
@@ -169,8 +171,8 @@ export class PostgresLedger extends Ledger {
     return speedsOf(await this.asked(speedRows(span, by, DIALECT)));
   }
 
-  override async failures(span: LedgerSpan): Promise<LedgerFailure[]> {
-    return (await this.asked(failureRows(span))).map(failureOf);
+  override async failures(span: LedgerSpan): Promise<LedgerFailures> {
+    return failuresOf(await this.asked(failureRows(span, DIALECT)));
   }
 
   override async lastUsed(keys: readonly string[]): Promise<Map<string, number>> {

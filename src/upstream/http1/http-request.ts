@@ -13,6 +13,8 @@ export interface HttpRequest {
   /** Bytes of a streamed body, if known; undefined: chunked. */
   readonly length: number | undefined;
 
+  /** A connection is being made for it. */
+  onConnecting?(): void;
   /**
    * A connection takes it now.
    * @returns false when nobody wants it any more: nothing is sent then, and it hears no more.

@@ -175,6 +175,7 @@ export class Pool implements ConnectionOwner {
   }
 
   private open(request: HttpRequest): void {
+    request.onConnecting?.();
     const giveUp = this.connector.open((error, socket) => {
       this.connecting.delete(request);
       if (socket) this.join(socket, request);

@@ -138,6 +138,27 @@ t.test("what the dead have left is in the store when that was asked for, though 
   t.same([warnings, folder.endsWith("after")], [[], true]);
 });
 
+t.test("why an exchange failed survives the process that wrote it down", async (t) => {
+  const before = open(t);
+  const why: Partial<LedgerEntry> = {
+    ...{ status: 429, outcome: "rejected" as const, dropped: ["top_k"], notices: ["read otherwise"] },
+    error: { code: "rate_limit_exceeded", message: 'The key "ci" may make 1 request a minute.' },
+    attempts: [{ target: "q:m", status: 503, error: "upstream_refused", message: "It is busy.", startedAt: 2 }],
+  };
+  before.ledger.append(entry("1", why));
+  before.ledger.persist();
+  const folder = join(before.folder, "after");
+  mkdirSync(folder);
+  const { file, ledger } = open(t, folder);
+  const left = join(`${file}.journal`, `${spawnSync(process.execPath, ["-e", ""]).pid}-5-1-000001.jsonl`);
+  mkdirSync(`${file}.journal`);
+  copyFileSync(join(`${before.file}.journal`, readdirSync(`${before.file}.journal`)[0] as string), left);
+  await ledger.recovered();
+  t.match(await ledger.recent(1), [why]);
+  await ledger.close();
+  await before.ledger.close();
+});
+
 t.test("several ledgers in one process are kept apart", async (t) => {
   const one = open(t);
   const folder = join(one.folder, "other");

@@ -1,0 +1,21 @@
+import { type Attempt, type DoneExchange, Marketplace, type Redactor } from "model-gateway";
+import type { LedgerEntry } from "model-gateway/store";
+import { faultOf, messageOf } from "./why.ts";
+
+/** An attempt as the ledger has it. */
+export function tried(attempt: Attempt, exchange: DoneExchange, redactor: Redactor): LedgerEntry["attempts"][number] {
+  const one: LedgerEntry["attempts"][number] = {
+    target: Marketplace.nameOf(attempt.target),
+    startedAt: Math.round(attempt.startedAt),
+  };
+  if (attempt.status !== undefined) one.status = attempt.status;
+  const fault = faultOf(attempt, exchange);
+  if (fault) Object.assign(one, { error: fault.code, message: messageOf(fault, redactor) });
+  const { credential, target, startedAt, queuedAt, connectedAt, sentAt = 0, answeredAt } = attempt;
+  // Less than a millisecond is told by what is left out, and a usual attempt by the row itself.
+  if (queuedAt !== undefined && startedAt - queuedAt >= 1) one.queue = Math.round(startedAt - queuedAt);
+  if (connectedAt !== undefined && connectedAt - sentAt >= 1) one.connect = Math.round(connectedAt - sentAt);
+  if (attempt !== exchange.attempt && answeredAt !== undefined) one.took = Math.round(answeredAt - startedAt);
+  if (credential && target.provider.credentials.length > 1) one.credential = credential.label;
+  return one;
+}
