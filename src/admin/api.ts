@@ -66,7 +66,9 @@ export const ROUTES: readonly AdminRoute[] = [
     query: { ...SPAN, by: `One of ${SPEEDS.join(", ")}; target where it is left out.` },
     gives: ["since", "until", "by", "rows"],
   }),
-  route("GET", "errors", "All that was not completed.", errors, { query: SPAN, gives: ["since", "until", "rows"] }),
+  route("GET", "errors", "All that was not completed, and attempts that failed.", errors, {
+    ...{ query: SPAN, gives: ["since", "until", "rows", "attempts"] },
+  }),
   route("GET", "budgets", "Where all limits stand.", budgets, { gives: ["standings"] }),
   route("GET", "keys", "All keys.", keys.list, { gives: ["keys"] }),
   route("POST", "keys", "Makes a key, which is shown once.", keys.create, {
