@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
 import { PAGES } from "../scripts/reference.ts";
+import { REFUSALS } from "../src/core/errors.ts";
 import { linksIn } from "./support/links.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -149,4 +150,13 @@ t.test("every verb that a page names is understood as it is written there", asyn
     for (const [, option = ""] of dry ? command.matchAll(/(--[a-z-]+)/g) : [])
       t.ok(stdout.includes(option), `${verb} has ${option}`);
   }
+});
+
+t.test("the life of a request has each of the gateway's codes at the step where it leaves with it", async (t) => {
+  const page = text("docs/architecture.md");
+  const [table = ""] = /^\| step \| codes \|[\s\S]*?\n\n/m.exec(page) ?? [];
+  const codes = table
+    .split("\n")
+    .flatMap((line) => [...(line.split("|")[2] ?? "").matchAll(/`(\w+)`/g)].map(([, code]) => code));
+  t.same(codes.toSorted(), Object.keys(REFUSALS).sort(), "each once");
 });
