@@ -221,8 +221,8 @@ function listed(paths: readonly string[]): string {
 }
 
 /** Who has answered, or was asked last, and how many tries there were. */
-function attemptLines({ attempt, attempts, model }: Exchange): string[] {
-  if (!attempt) return model ? ["gateway-model", model.id, "gateway-attempts", "0"] : [];
+function attemptLines({ attempt, attempts, model, dryRun }: Exchange): string[] {
+  if (!attempt) return model && !dryRun ? ["gateway-model", model.id, "gateway-attempts", "0"] : [];
   const { serves } = attempt.target;
   const lines = [
     "gateway-target",

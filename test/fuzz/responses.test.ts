@@ -130,8 +130,8 @@ const KNOWN: readonly Known[] = [
   {
     kind: "only node takes it",
     section: "RFC 9110 §15",
-    why: "a status is a number from 100 to 999",
-    when: ({ text }, us) => us.error === "RESPONSE_NOT_HTTP" && /^HTTP\/1\.[01] 0\d\d/m.test(heads(text)),
+    why: "a status is a number from 100 to 599",
+    when: ({ text }, us) => us.error === "RESPONSE_NOT_HTTP" && /^HTTP\/1\.[01] [06-9]\d\d/m.test(heads(text)),
   },
   {
     kind: "only node takes it",
