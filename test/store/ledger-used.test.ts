@@ -7,6 +7,9 @@ import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 
+// Before any test: with none left to run the file is over, and its server is stopped.
+const server = await startPostgres(t);
+
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
@@ -48,7 +51,6 @@ lastUses("SQLite", async (t) => {
   return ledger;
 });
 
-const server = await startPostgres(t);
 if (server)
   lastUses("PostgreSQL", async (t) => {
     const { database } = await openPostgres(placeOf(await server.database()), 3);
