@@ -1,11 +1,21 @@
 import type { Stores } from "../store/open.ts";
 import { commandLine } from "./author.ts";
 
-/** A key for the first run; undefined where there are keys. */
-export async function firstKeyOf({ keys, audit }: Pick<Stores, "keys" | "audit">): Promise<string | undefined> {
+/**
+ * A key for the first run; undefined where there are keys.
+ * @param warn told where the audit trail cannot have it: there will be no other first key, so this one is shown all the same
+ */
+export async function firstKeyOf(
+  { keys, audit }: Pick<Stores, "keys" | "audit">,
+  warn: (message: string) => void,
+): Promise<string | undefined> {
   const key = await keys.ensureFirstKey();
   if (key === undefined) return undefined;
   const subject = (await keys.find(key))?.name ?? "";
-  await audit.add({ time: Date.now(), ...commandLine(), action: "keys.create", subject, detail: {} });
+  try {
+    await audit.add({ time: Date.now(), ...commandLine(), action: "keys.create", subject, detail: {} });
+  } catch (thrown) {
+    warn(`A first key was made, and the audit trail does not have it: ${(thrown as Error).message}`);
+  }
   return key;
 }

@@ -245,7 +245,7 @@ async function checked(file: string, io: Terminal): Promise<{ config?: Config; p
 async function firstKey({ store, keys }: Config, io: Terminal): Promise<string | undefined> {
   const stores = openStores(store.ledger, keys, io.err, store);
   try {
-    return await firstKeyOf(stores);
+    return await firstKeyOf(stores, io.err);
   } finally {
     await stores.close();
   }

@@ -98,7 +98,8 @@ export async function run(
       io.env,
     );
     await sayDoubts(config, log);
-    await greet(config, { at: gateway.address, admin, key: await firstKey(gateway, config) }, io, options.json);
+    const warn = (message: string) => log.warn({}, message);
+    await greet(config, { at: gateway.address, admin, key: await firstKey(gateway, config, warn) }, io, options.json);
     if (options.watch) watch(gateway);
     await untilStopped(gateway, config.linger, log, io.out, io.env);
     watching.close();
@@ -232,11 +233,15 @@ async function greet(config: Config, { at, admin, key }: Greeting, io: Terminal,
 }
 
 /** A key for the first run; undefined where there are keys. */
-async function firstKey(gateway: Gateway | Primary, { store, keys }: Config): Promise<string | undefined> {
-  if (gateway instanceof Gateway) return firstKeyOf(gateway.stores);
+async function firstKey(
+  gateway: Gateway | Primary,
+  { store, keys }: Config,
+  warn: (message: string) => void,
+): Promise<string | undefined> {
+  if (gateway instanceof Gateway) return firstKeyOf(gateway.stores, warn);
   const stores = await connectStores(store, keys, () => {});
   try {
-    return await firstKeyOf(stores);
+    return await firstKeyOf(stores, warn);
   } finally {
     await stores.close();
   }
