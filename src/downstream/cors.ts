@@ -36,16 +36,16 @@ export class Cors {
 
   /**
    * Lets the page of an allowed origin read what will be answered, an error too.
-   * @returns whether this was a browser's question what it may, which is answered now
-   * @throws GatewayError `origin_not_allowed` for such a question of another page's
+   * @returns whether this is a preflight: a browser's question what that page may
+   * @throws GatewayError `origin_not_allowed` for a preflight of another page's
    */
-  answer({ method }: IncomingMessage, headers: HeaderList, response: ServerResponse, id: string): boolean {
+  admit({ method }: IncomingMessage, headers: HeaderList, response: ServerResponse): boolean {
     const origin = headers.get("origin");
     if (origin === undefined) return false;
-    const asks = method === "OPTIONS" && headers.has("access-control-request-method");
+    const preflight = method === "OPTIONS" && headers.has("access-control-request-method");
     if (!this.allows(origin)) {
       // A page of our own says where it is from, too: it is served as everybody is.
-      if (!asks) return false;
+      if (!preflight) return false;
       throw new GatewayError("origin_not_allowed", {
         message: `Scripts of pages of ${JSON.stringify(origin.slice(0, LONGEST))} may not ask here.`,
         hint: HINT,
@@ -53,15 +53,16 @@ export class Cors {
     }
     response.setHeader("access-control-allow-origin", this.any ? "*" : origin);
     if (!this.any) response.setHeader("vary", "origin");
-    if (!asks) {
-      response.setHeader("access-control-expose-headers", "*");
-      return false;
-    }
+    if (!preflight) response.setHeader("access-control-expose-headers", "*");
+    return preflight;
+  }
+
+  /** Answers a preflight of an allowed origin. */
+  answer(headers: HeaderList, response: ServerResponse, id: string): void {
     const named = headers.get("access-control-request-headers");
     const lines = ["access-control-allow-methods", METHODS, "access-control-max-age", this.maxAge, "x-request-id", id];
     if (named !== undefined && NAMES.test(named)) lines.push("access-control-allow-headers", named);
     response.writeHead(204, lines).end();
-    return true;
   }
 
   private allows(origin: string): boolean {

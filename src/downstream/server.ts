@@ -314,9 +314,13 @@ export class Downstream {
     };
     try {
       // First of all: a page may read why it is refused, too.
-      if (generation.cors?.answer(request, headers, response, id)) return;
+      const preflight = generation.cors?.admit(request, headers, response);
       if (this.draining) throw new GatewayError("draining");
       guard(request, headers);
+      if (preflight) {
+        generation.cors?.answer(headers, response, id);
+        return;
+      }
       if (isGet(request) && generation.pages?.answer(raw, request, response, id)) return;
       if (PROBES.has(raw) && isGet(request) && !generation.paths.served().includes(raw)) {
         probe(response, id, raw === "/livez" || !this.leaving);

@@ -1,3 +1,4 @@
+import { connect } from "node:net";
 import t, { type Test } from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
 import { httpUpstream } from "../support/upstream.ts";
@@ -69,6 +70,24 @@ t.test("another page is told why in its preflight, and is served as everybody is
     t.match(await refused.json(), { error: { code: "origin_not_allowed", message: /cors: \{ origins/ } });
     t.equal(refused.headers.get("access-control-allow-origin"), null);
     t.equal((await chat(origin)).headers.get("access-control-allow-origin"), null);
+  }
+});
+
+t.test("a preflight is judged as every request is: where the next one begins must be beyond doubt", async (t) => {
+  const { url } = await startGateway(t, `${YAML}cors: { origins: [${PAGE}] }\n`);
+  const { hostname, port } = new URL(url);
+  const { headers } = preflight(PAGE);
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const raw = async (more: string) => {
+    const socket = connect(Number(port), hostname);
+    t.teardown(() => socket.destroy());
+    socket.end(`OPTIONS /v1/models HTTP/1.1\r\nhost: a\r\n${lines.join("")}${more}connection: close\r\n\r\n`);
+    return (await socket.setEncoding("utf8").toArray()).join("");
+  };
+  t.match(await raw(""), /^HTTP\/1\.1 204 /);
+  for (const more of ["host: b\r\n", "expect: 200-ok\r\n", "transfer-encoding: gzip, chunked\r\n"]) {
+    const answer = await raw(more);
+    t.match(answer, /^HTTP\/1\.1 4\d\d /, more);
   }
 });
 
