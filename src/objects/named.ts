@@ -46,6 +46,8 @@ export class NamedObjects {
   private readonly spelling: RegExp;
   /** Characters of the longest of them, with its quotes. */
   private readonly longest: number;
+  /** All of these as they are. */
+  private readonly exact: ReadonlySet<string>;
   /** As `foldCase` has them, like whatever is compared with them. */
   private readonly anywhere: ReadonlySet<string>;
   private readonly unread: ReadonlySet<string>;
@@ -65,6 +67,7 @@ export class NamedObjects {
     this.spelling = new RegExp(`"(?:${names.map(inAnyCase).join("|")})"${bare}`);
     // A letter that is taken for another one has up to three bytes.
     this.longest = 3 * Math.max("ID".length, ...names.map(({ length }) => length)) + 2;
+    this.exact = new Set(names);
     this.anywhere = new Set(anywhere.map(foldCase));
     this.unread = new Set(words.unread);
     this.references = new Set(references);
@@ -82,7 +85,7 @@ export class NamedObjects {
     if (!scan) return [];
     const { top } = this.words;
     const found: NamedObject[] = [];
-    let whole = this.mayName(body);
+    let whole = this.mayNameBelow(body);
     for (const name of top) {
       const member = body.member(name);
       if (!member || whole) continue;
@@ -99,12 +102,25 @@ export class NamedObjects {
 
   /** The same as far as its scan alone tells, which costs nothing. */
   maySee(scan: Scan): boolean {
-    return this.mayStandIn(scan) || this.spelled.maySee(scan);
+    return this.mayStandIn(scan) || this.spelled.maySee(scan) || this.isSpelledAtTop(scan);
   }
 
-  /** Whether a body may name one below its top level, or anywhere where no place at the top is one's own. */
-  mayName({ scan, pieces }: Body): boolean {
+  /** Whether a body may name one anywhere, where nobody takes other spellings out of its top level. */
+  mayName(body: Body): boolean {
+    return this.mayNameBelow(body) || (body.scan !== undefined && this.isSpelledAtTop(body.scan));
+  }
+
+  /** Whether a body may name one below its top level, or in a member there that names one wherever it stands. */
+  private mayNameBelow({ scan, pieces }: Body): boolean {
     return scan !== undefined && ((this.mayStandIn(scan) && this.mayHold(pieces)) || this.maySpell(scan, pieces));
+  }
+
+  private isSpelledAtTop({ members }: Scan): boolean {
+    return members.some(({ name }) => {
+      if (this.exact.has(name)) return false;
+      const word = foldCase(name);
+      return this.anywhere.has(word) || this.asObjects.has(word);
+    });
   }
 
   /** Whether a field of a form, or a parameter of a query, names one by its path: `file_id`, `images[0][file_id]`, `a.fileUri`. */

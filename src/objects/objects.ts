@@ -44,7 +44,7 @@ export class Objects {
     const named = all.filter(({ id }) => !this.issued.isOf(id, owners));
     if (named.length === 0) return;
     const absent = exchange.targets.some((target) => speaks(target, exchange.protocol.name)) ? notFound : notKept;
-    return this.places(named, exchange.caller, (keepers) => keep(exchange, named, keepers), absent);
+    return this.places(named, exchange.caller, (found) => keep(exchange, found), absent);
   }
 
   /**
@@ -52,9 +52,8 @@ export class Objects {
    * @throws GatewayError `object_not_found`
    */
   admitAt(provider: string, named: readonly NamedObject[], caller: Caller | undefined): void | Promise<void> {
-    return this.places(named, caller, (keepers) => {
-      for (const [i, places] of keepers.entries())
-        if (places && !places.has(provider)) throw notFound(named[i] as NamedObject);
+    return this.places(named, caller, (found) => {
+      for (const { object, places } of found) if (places && !places.has(provider)) throw notFound(object);
     });
   }
 
@@ -104,20 +103,40 @@ export class Objects {
     return found instanceof Promise ? found.then(allowed) : allowed(found);
   }
 
-  /** Hands on the providers of each named object; undefined for one of which only its provider knows. */
+  /**
+   * Hands on the providers of each named object; undefined for one of which only its provider knows.
+   * @throws GatewayError `invalid_field` for more objects than anybody names
+   */
   private places(
     named: readonly NamedObject[],
     caller: Caller | undefined,
-    then: (keepers: readonly (ReadonlySet<string> | undefined)[]) => void,
+    then: (found: readonly KeptObject[]) => void,
     absent = notFound,
   ): void | Promise<void> {
+    const objects = [...new Map(named.map((object) => [object.id, object] as const)).values()];
+    const beyond = objects[MOST];
+    if (beyond) throw tooMany(beyond);
     // Where an id of which nobody knows is refused it may be one that another gateway has just heard of.
     const refuses = (id: string) => this.share !== "all" && !this.shared.has(id);
-    const found = named.map(({ id }) => (refuses(id) ? this.owners.findSoon(id) : this.owners.find(id)));
-    const judge = (rows: readonly (readonly OwnedObject[])[]) =>
-      then(named.map((object, i) => this.keepers(object, rows[i] ?? [], caller, absent)));
-    if (found.some((each) => each instanceof Promise)) return Promise.all(found).then(judge);
-    judge(found as readonly (readonly OwnedObject[])[]);
+    const look = (id: string) => (refuses(id) ? this.owners.findSoon(id) : this.owners.find(id));
+    const judge = (object: NamedObject, rows: readonly OwnedObject[]): KeptObject => ({
+      object,
+      places: this.keepers(object, rows, caller, absent),
+    });
+    const found: KeptObject[] = [];
+    for (const [i, object] of objects.entries()) {
+      const rows = look(object.id);
+      if (rows instanceof Promise) {
+        // Asked together: each is a way to a server and back.
+        const later = [rows, ...objects.slice(i + 1).map(({ id }) => look(id))];
+        return Promise.all(later).then((all) => {
+          then([...found, ...all.map((rows, at) => judge(objects[i + at] as NamedObject, rows))]);
+        });
+      }
+      // The first that may not be named is the last that is looked for.
+      found.push(judge(object, rows));
+    }
+    then(found);
   }
 
   private keepers(
@@ -140,18 +159,30 @@ export class Objects {
   }
 }
 
+/** Different objects that a request may name; vendors take some hundreds of files at most. */
+const MOST = 1000;
+
+/** A named object, and the providers where it is kept; undefined: only its own knows. */
+interface KeptObject {
+  readonly object: NamedObject;
+  readonly places: ReadonlySet<string> | undefined;
+}
+
+const tooMany = ({ param }: NamedObject): GatewayError =>
+  new GatewayError("invalid_field", {
+    message: `The request names more than ${MOST} objects.`,
+    hint: "Ask with fewer at a time.",
+    ...(param === undefined ? {} : { param }),
+  });
+
 const ABSENT = "what it names is kept by a provider that cannot answer this now";
 
 /** An object is at its provider and nowhere else. */
-function keep(
-  exchange: Exchange,
-  named: readonly NamedObject[],
-  keepers: readonly (ReadonlySet<string> | undefined)[],
-): void {
-  for (const [i, places] of keepers.entries()) {
+function keep(exchange: Exchange, found: readonly KeptObject[]): void {
+  for (const { object, places } of found) {
     if (!places) continue;
     const targets = exchange.targets.filter(({ provider }) => places.has(provider.name));
-    const { id, param, unknown } = named[i] as NamedObject;
+    const { id, param, unknown } = object;
     if (unknown && targets.length < exchange.targets.length)
       exchange.unkept ??= new GatewayError("object_not_found", { ...unknown, message: `${param}: ${ABSENT}.` });
     if (targets.length === 0 && exchange.unkept) throw exchange.unkept;

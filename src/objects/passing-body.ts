@@ -1,6 +1,6 @@
 import { Body, notJson } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
-import { JsonError, Scanner, type ScannerOptions } from "../wire/json.ts";
+import { JsonError, type Scan, Scanner, type ScannerOptions } from "../wire/json.ts";
 import { boundaryOf, FormError, FormScanner } from "../wire/multipart.ts";
 import type { NamedObject, NamedObjects } from "./named.ts";
 
@@ -53,6 +53,8 @@ class PassingJson implements PassingBody {
   private length = 0;
   private state: "unknown" | "json" | "other" = "unknown";
   private told = false;
+  /** What the value names that a file begins with. */
+  private first = NONE;
 
   /**
    * @param file it may be a file that begins like JSON
@@ -78,6 +80,7 @@ class PassingJson implements PassingBody {
     }
     this.pieces.push(bytes);
     this.look(known ? [bytes] : this.pieces);
+    if (this.first.length > 0) return this.first;
     // Some readers act on a value as soon as it is whole, whatever may follow.
     return this.state === "json" && !this.file && this.scanner.done ? this.names() : NONE;
   }
@@ -90,11 +93,14 @@ class PassingJson implements PassingBody {
     if (this.told) return NONE;
     this.told = true;
     const scan = this.scan(() => this.scanner.end());
-    if (!scan) return NONE;
+    return scan ? this.namesIn(scan, this.pieces) : NONE;
+  }
+
+  private namesIn(scan: Scan, pieces: readonly Buffer[]): readonly NamedObject[] {
     const seeing = this.naming.filter((each) => each.maySee(scan));
     if (seeing.length === 0) return NONE;
-    this.bound();
-    const body = new Body(this.pieces, scan);
+    this.bound(pieces);
+    const body = new Body(pieces, scan);
     const naming = seeing.filter((each) => each.mayName(body));
     if (naming.length === 0) return NONE;
     const json = body.uniqueJson();
@@ -129,20 +135,37 @@ class PassingJson implements PassingBody {
     } catch (error) {
       if (!(error instanceof JsonError)) throw error;
       if (!this.file) throw notJson(error);
+      this.first = this.firstValue(error.offset);
       this.letPass();
       return undefined;
     }
   }
 
+  /** What a file names that begins with a whole value of JSON: readers that take one value never see what follows. */
+  private firstValue(end: number): readonly NamedObject[] {
+    const value = Buffer.concat(this.pieces).subarray(0, end);
+    const scanner = new Scanner({ maxKeys: ANY });
+    try {
+      scanner.push(value);
+      return this.namesIn(scanner.end(), [value]);
+    } catch (error) {
+      if (error instanceof JsonError) return NONE;
+      throw error;
+    }
+  }
+
   /** @throws GatewayError for more than is parsed */
-  private bound(): void {
+  private bound(pieces: readonly Buffer[]): void {
     const scanner = new Scanner(PARSED);
     this.scan(() => {
-      for (const piece of this.pieces) scanner.push(piece);
+      for (const piece of pieces) scanner.push(piece);
       scanner.end();
     });
   }
 }
+
+/** A field's name, of whose bytes the scanner makes a character each. */
+const utf8 = (name: string): string => Buffer.from(name, "latin1").toString();
 
 /** A form: its texts, by their names. */
 class PassingForm implements PassingBody {
@@ -152,8 +175,8 @@ class PassingForm implements PassingBody {
 
   constructor(boundary: string, naming: readonly NamedObjects[]) {
     this.scanner = new FormScanner(boundary, undefined, 0, {
-      wants: (name) => naming.some((each) => each.namedByField(name)),
-      read: (name, value) => this.found.push(...naming.flatMap((each) => each.ofField(name, value))),
+      wants: (name) => naming.some((each) => each.namedByField(utf8(name))),
+      read: (name, value) => this.found.push(...naming.flatMap((each) => each.ofField(utf8(name), value))),
     });
   }
 

@@ -3,6 +3,9 @@ import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
+import type { IssuedIds } from "../../src/objects/issued.ts";
+import { Objects } from "../../src/objects/objects.ts";
+import type { Owners } from "../../src/store/owners.ts";
 import { startGateway } from "../support/gateway.ts";
 import { httpUpstream, type SeenRequest } from "../support/upstream.ts";
 
@@ -250,6 +253,26 @@ t.test("what gateway.yaml names as shared is every key's, at its provider", asyn
     status: 404,
     text: /"param":"prompt.id"/,
   });
+});
+
+t.test("of many objects each is looked for once, and none behind the first that may not be named", async (t) => {
+  let looks = 0;
+  const look = (): never[] => {
+    looks++;
+    return [];
+  };
+  const owners = { find: look, findSoon: look, add() {} } as unknown as Owners;
+  const objects = new Objects(owners, "key", [], {} as IssuedIds);
+  const named = (count: number) =>
+    Array.from({ length: count }, (_, i) => ({ id: `file-${i % 500}`, param: `a.${i}` }));
+  t.throws(() => objects.admitAt("up", named(1000), undefined), { code: "object_not_found" });
+  t.equal(looks, 1);
+  const all = new Objects(owners, "all", [], {} as IssuedIds);
+  all.admitAt("up", named(5000), undefined);
+  t.equal(looks, 501, "the same ones again are no others");
+  const many = Array.from({ length: 1001 }, (_, i) => ({ id: `file-${i}`, param: `a.${i}` }));
+  t.throws(() => all.admitAt("up", many, undefined), { code: "invalid_field", param: "a.1000" });
+  t.equal(looks, 501);
 });
 
 t.test("a model that is not served where an object is kept is a fault of the request", async (t) => {

@@ -225,8 +225,15 @@ t.test("a body that one reader takes for another object than the other does is r
     t.equal((await ask("theirs", "POST", "/v1/batches", text)).status, status, text.toString("latin1").slice(0, 50));
   // A file, to most who read it: but to somebody who does not look at its type it is JSON.
   t.equal((await ask("theirs", "POST", "/v1/batches", body, "application/jsonl")).status, 404);
+  // So is the beginning of one, to who takes a value and does not look behind it.
+  for (const tail of ["\n{}\n", " x"])
+    t.equal((await ask("theirs", "POST", "/v1/batches", body + tail, "application/jsonl")).status, 404, tail);
+  for (const name of ["Input_File_Id", "INPUT_FILE_ID", "Vector_\u017ftore_Ids"])
+    t.equal((await ask("theirs", "POST", "/v1/batches", { [name]: file })).status, 404, name);
   t.equal(upstream.seen.length, seen);
-  t.equal((await ask("theirs", "POST", "/v1/batches", `${body}\n${body}\n`, "application/jsonl")).status, 200, "lines");
+  const lines = '{"a":1}\n{"b":2}\n';
+  t.equal((await ask("theirs", "POST", "/v1/batches", lines, "application/jsonl")).status, 200, "lines");
+  t.equal((await ask("mine", "POST", "/v1/batches", `${body}\n${body}\n`, "application/jsonl")).status, 200);
   t.equal((await ask("theirs", "POST", "/v1/files", Buffer.from([0xff, 0xfe, 0x00, 0x7b]), "image/x")).status, 200);
   t.equal((await ask("theirs", "POST", "/v1/files", "\ufeffno JSON", "text/plain")).status, 200);
 });
