@@ -1,9 +1,22 @@
 import { FOLDED, foldCase, inAnyCase } from "../wire/any-case.ts";
 import { changesAt, type JsonPath } from "../wire/paths.ts";
 import { type Edit, removeMembers } from "../wire/splice.ts";
-import { asObject } from "../wire/values.ts";
+import { asList, asObject } from "../wire/values.ts";
 import type { Body } from "./body.ts";
+import { GatewayError } from "./errors.ts";
 import type { Protocol } from "./protocol.ts";
+
+/** Look-alikes in one body: nobody means them, and a body of nothing else is work for nothing. */
+const MOST = 100;
+
+/** Members of a member that is an object, or of the entries of one that is a list. */
+interface InnerMembers {
+  readonly isList: boolean;
+  readonly exact: ReadonlySet<string>;
+  readonly folded: ReadonlySet<string>;
+  /** Whether a text may hold a look-alike of them. */
+  readonly pattern: RegExp;
+}
 
 /** Members by which a request is judged: its models, how much may come out, and whose objects it names. */
 class JudgedMembers {
@@ -12,8 +25,8 @@ class JudgedMembers {
   /** As a reader takes them that does not mind case, and those alone that this makes others. */
   private readonly folded: ReadonlySet<string>;
   private readonly changed: ReadonlySet<string>;
-  /** Those within a member: where the text of one may hold look-alikes is told without reading it. */
-  private readonly inner = new Map<string, { readonly exact: Set<string>; pattern: RegExp }>();
+  /** Those within a member, by its name. */
+  private readonly inner: Map<string, InnerMembers>;
 
   constructor({ output, otherModels, objects }: Protocol) {
     const paths = output ? [...output.tokens, ...output.times] : [];
@@ -25,13 +38,22 @@ class JudgedMembers {
     this.exact = new Set([...paths.map(([name]) => String(name)), ...all]);
     this.folded = new Set([...this.exact].map(foldCase));
     this.changed = new Set([...this.folded].filter((name) => !this.exact.has(name)));
-    for (const [outer, name] of paths) {
-      if (typeof name !== "string") continue;
-      const { exact } = this.inner.get(String(outer)) ?? { exact: new Set() };
-      exact.add(name);
-      const names = [...exact].map((each) => `(?!${each}")${inAnyCase(each)}`);
-      this.inner.set(String(outer), { exact, pattern: new RegExp(`"(?:${names.join("|")})"|\\\\u`) });
-    }
+    const inner = Map.groupBy(
+      paths.filter(([, name]) => typeof name === "string"),
+      ([outer]) => String(outer),
+    );
+    this.inner = new Map(
+      [...inner].map(([outer, all]) => [
+        outer,
+        innerMembers(
+          all.map(([, name]) => String(name)),
+          false,
+        ),
+      ]),
+    );
+    if (output?.further === undefined) return;
+    const each = ["model", ...(tier === undefined ? [] : [tier]), ...output.tokens.map(([name]) => String(name))];
+    this.inner.set(output.further, innerMembers(each, true));
   }
 
   /** Look-alikes at the top of a body. */
@@ -50,15 +72,26 @@ class JudgedMembers {
   /** Look-alikes within the members that have something by which it is judged. */
   within(body: Body): JsonPath[] {
     const found: JsonPath[] = [];
-    for (const [outer, { exact, pattern }] of this.inner) {
+    for (const [outer, { isList, exact, folded, pattern }] of this.inner) {
       const member = body.member(outer);
-      if (member?.kind !== "object" || !pattern.test(body.slice(member.start, member.end).toString("latin1"))) continue;
-      const like = new Set([...exact].map(foldCase));
-      for (const name in asObject(body.value(outer)))
-        if (like.has(foldCase(name)) && !exact.has(name)) found.push([outer, name]);
+      if (member?.kind !== (isList ? "array" : "object")) continue;
+      if (!pattern.test(body.slice(member.start, member.end).toString("latin1"))) continue;
+      const value = body.value(outer);
+      const objects = isList
+        ? asList(value).map((each, i) => [[outer, i], each] as const)
+        : [[[outer], value] as const];
+      for (const [path, object] of objects)
+        for (const name in asObject(object))
+          if (folded.has(foldCase(name)) && !exact.has(name)) found.push([...path, name]);
     }
     return found;
   }
+}
+
+function innerMembers(names: readonly string[], isList: boolean): InnerMembers {
+  const likes = names.map((each) => `(?!${each}")${inAnyCase(each)}`);
+  const pattern = new RegExp(`"(?:${likes.join("|")})"|\\\\u`);
+  return { isList, exact: new Set(names), folded: new Set(names.map(foldCase)), pattern };
 }
 
 const known = new WeakMap<Protocol, JudgedMembers>();
@@ -66,6 +99,7 @@ const known = new WeakMap<Protocol, JudgedMembers>();
 /**
  * Members that servers which read names in any case (written in Go, most of them) take for one by which a request was judged,
  * and the edits that take them out.
+ * @throws GatewayError `invalid_field` where there are more than somebody may have by mistake
  */
 export function lookAlikes(body: Body, protocol: Protocol): { names: readonly string[]; edits: Edit[] } {
   let judged = known.get(protocol);
@@ -75,8 +109,17 @@ export function lookAlikes(body: Body, protocol: Protocol): { names: readonly st
   }
   const top = judged.top(body);
   const inner = judged.within(body);
+  const names = [...top, ...inner.map((path) => path.join("."))];
+  if (names.length > MOST) {
+    const param = names[0] as string;
+    throw new GatewayError("invalid_field", {
+      message: `The request has ${names.length} members like ${param}, in other letters than the API has them.`,
+      hint: "Send each member by its name in the vendor's documentation.",
+      param,
+    });
+  }
   return {
-    names: [...top, ...inner.map((path) => path.join("."))],
+    names,
     edits: [
       ...(body.scan && top.length > 0 ? removeMembers(body.scan, top) : []),
       ...(inner.length > 0 ? changesAt(body.bytes(), { remove: inner }) : []),

@@ -3,6 +3,7 @@ import { changesAt, type JsonPath } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
 import { spellings, Watch } from "../wire/watch.ts";
 import type { Body } from "./body.ts";
+import { GatewayError } from "./errors.ts";
 import type { OtherModelWords, Protocol } from "./protocol.ts";
 
 /** A model that a request names besides the one that it asks for. */
@@ -16,6 +17,8 @@ export interface OtherModel {
   readonly unnamed?: true;
 }
 
+/** Models that one request may name; vendors take some hundreds of requests in one at most. */
+const MOST = 1000;
 const MEMBER = "model";
 const WATCH = new Watch(spellings(MEMBER));
 const NAME = Buffer.from(`"${MEMBER}"`);
@@ -29,7 +32,7 @@ const [COLON, QUOTE, SPACE] = [0x3a, 0x22, 0x20];
 /**
  * The models that a body names besides its own, where the protocol says that there may be any.
  * @param everywhere looks also where only somebody would put one who hides it, which takes as long as a body is large
- * @throws GatewayError `invalid_json` where two readers could read two names
+ * @throws GatewayError `invalid_json` where two readers could read two names; `invalid_field` for more than anybody names
  */
 export function otherModels(body: Body, { otherModels: words }: Protocol, everywhere: boolean): OtherModel[] {
   const found: OtherModel[] = [];
@@ -85,11 +88,19 @@ function walk(value: unknown, path: JsonPath, counts: boolean, words: OtherModel
   }
   for (const [name, inner] of Object.entries(value)) {
     if (counts && foldCase(name) === MEMBER && typeof inner === "string") {
+      if (found.length === MOST) throw tooMany(path);
       const prefix = words.prefix !== undefined && inner.startsWith(words.prefix) ? words.prefix : "";
       found.push({ name: inner.slice(prefix.length), prefix, path: [...path, name] });
     } else if (!words.unread.includes(name)) walk(inner, [...path, name], counts || isBelow(name, words), words, found);
   }
 }
+
+const tooMany = (path: JsonPath): GatewayError =>
+  new GatewayError("invalid_field", {
+    message: `The request names more than ${MOST} models.`,
+    hint: "Ask with fewer at a time.",
+    param: path.join("."),
+  });
 
 /** In any spelling, too. */
 const isBelow = (name: string, { below }: OtherModelWords): boolean =>

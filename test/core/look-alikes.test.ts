@@ -1,4 +1,5 @@
 import t from "tap";
+import anthropic from "../../plugins/protocols/anthropic-messages/index.ts";
 import gemini from "../../plugins/protocols/gemini/index.ts";
 import responses from "../../plugins/protocols/openai-responses/index.ts";
 import { Body } from "../../src/core/body.ts";
@@ -28,4 +29,21 @@ t.test("each goes with its comma, at the top and within what holds limits", asyn
     ["max_output_to\u212aens", "\u017fervice_tier"],
     '{"Input":1}',
   ]);
+});
+
+t.test("those in the entries of a list of further models go too", async (t) => {
+  const text =
+    '{"fallbacks":[{"model":"a","Max_Tokens":9,"max_tokens":1},{"model":"b","Model":"c","Speed":"fast","max_to\u212aens":2}]}';
+  t.same(without(anthropic, text), [
+    ["fallbacks.0.Max_Tokens", "fallbacks.1.Model", "fallbacks.1.Speed", "fallbacks.1.max_to\u212aens"],
+    '{"fallbacks":[{"model":"a","max_tokens":1},{"model":"b"}]}',
+  ]);
+  const clean = '{"fallbacks":[{"model":"a","max_tokens":1,"metadata":{"Model":1}},"Model"]}';
+  t.same(without(anthropic, clean), [[], clean]);
+});
+
+t.test("more than a hundred of them are refused", async (t) => {
+  const body = (count: number) => `{"fallbacks":[${Array(count).fill('{"Model":"m"}').join()}]}`;
+  t.equal(without(anthropic, body(100))[0]?.length, 100);
+  t.throws(() => without(anthropic, body(101)), { code: "invalid_field", param: "fallbacks.0.Model" });
 });

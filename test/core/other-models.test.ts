@@ -51,6 +51,12 @@ t.test("a tool that names a member twice is refused: readers differ in which one
   t.same(named('{"other":[{"a":1,"a":2}],"tools":[{"model":"a"}]}'), ["tools.0.model=a"]);
 });
 
+t.test("more than a thousand are refused", async (t) => {
+  const tools = (count: number) => `{"tools":[${Array(count).fill('{"model":"a"}').join()}]}`;
+  t.equal(named(tools(1000)).length, 1000);
+  t.throws(() => named(tools(1001)), { code: "invalid_field", param: "tools.1000" });
+});
+
 t.test("what stands in front of names stays there", async (t) => {
   const named = { otherModels: { below: ["requests"], unread: [], prefix: "models/" } } as unknown as Protocol;
   const asked = body('{"requests":[{"model":"models/a/b"},{"model":"c"}]}');

@@ -104,6 +104,16 @@ const CASES: readonly (readonly [Protocol, object, ...string[]])[] = [
   [gemini, { cached_content: "projects/p/locations/l/cachedContents/12" }, "cached_content=12"],
   [
     gemini,
+    { generateContentRequest: { model: "models/m", cachedContent: "cachedContents/abc" } },
+    "generateContentRequest.cachedContent=abc",
+  ],
+  [
+    gemini,
+    { generate_content_request: { Cached_Content: "cachedContents/abc" } },
+    "generate_content_request.Cached_Content=abc",
+  ],
+  [
+    gemini,
     {
       contents: [
         { parts: [{ fileData: { fileUri: "https://generativelanguage.googleapis.com/v1beta/files/abc-1" } }] },

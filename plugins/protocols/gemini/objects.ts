@@ -15,8 +15,12 @@ const lastPart = (path: string): string => path.slice(path.lastIndexOf("/") + 1)
 
 /** Cached contents, files and stores of files; the vendor takes both spellings. [S: GenerateContentRequest] */
 export const objects: ObjectWords = {
-  top: ["cachedContent", "cached_content"],
-  anywhere: ["fileUri", "file_uri", "fileSearchStoreNames", "file_search_store_names"],
+  top: [],
+  anywhere: [
+    // At the top, and in the request within one whose tokens are counted.
+    ...["cachedContent", "cached_content"],
+    ...["fileUri", "file_uri", "fileSearchStoreNames", "file_search_store_names"],
+  ],
   unread: [
     // Of a function's result only what it says: its `parts` may name files.
     ...["functionCall", "function_call", "response", "labels"],
@@ -53,9 +57,8 @@ export const vendor: VendorObjects = {
   anybodys: ["models"],
   words: {
     ...objects,
-    top: [],
     anywhere: [
-      ...[...objects.anywhere, ...objects.top, "fileName", "file_name", "previous_interaction_id", "interaction_id"],
+      ...[...objects.anywhere, "fileName", "file_name", "previous_interaction_id", "interaction_id"],
       ...["environment", "environment_id", "base_environment", "from_environment"],
     ],
     id: (text) => (SCREEN.test(text) ? undefined : id(text)),
