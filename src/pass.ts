@@ -42,7 +42,7 @@ export async function pass(
     }
   } catch (error) {
     answer?.destroy();
-    await reply.refuse(parts.redactor.error(error));
+    await reply.refuse(parts.redactor.error(error, exchange.credentials));
   } finally {
     parts.admission.leave(exchange);
     const recorded = chain.done(exchange);

@@ -64,7 +64,7 @@ export async function live(
     await reply.stream(answer, noting ? [noting, ...stages] : stages);
   } catch (error) {
     answer?.destroy();
-    await reply.refuse(parts.redactor.error(error));
+    await reply.refuse(parts.redactor.error(error, exchange.credentials));
   } finally {
     exchange.form?.close();
     parts.admission.leave(exchange);

@@ -38,7 +38,7 @@ export async function websocket(
 ): Promise<void> {
   const reply = new Reply(exchange, handshake.request, response, parts.upstreams.persist);
   const refuse = (error: unknown) => {
-    reply.refuse(parts.redactor.error(error));
+    reply.refuse(parts.redactor.error(error, exchange.credentials));
     response.send(handshake.socket);
   };
   const { health, places } = parts.upstreams;

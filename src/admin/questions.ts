@@ -160,9 +160,13 @@ async function recordedBy({ paths }: Generation, id: string): Promise<Recorded |
 }
 
 function liveRequest({ exchange, generation, reply }: RunningExchange): LiveRequest {
-  const { id, time, caller, address, method, path, protocol, attempts, attempt, model, firstByte } = exchange;
+  const { id, time, caller, address, method, protocol, attempts, attempt, model, firstByte } = exchange;
   const tokens = exchange.usage?.out.total ?? exchange.progress?.tokens;
-  const asked = attempt?.target.serves ?? model?.id ?? exchange.requestedModel;
+  const clean = (text: string) => generation.redactor.text(text, exchange.credentials);
+  const path = clean(exchange.path);
+  const { requestedModel } = exchange;
+  const asked =
+    attempt?.target.serves ?? model?.id ?? (requestedModel === undefined ? undefined : clean(requestedModel));
   return {
     ...{ id, time, age: Math.round(exchange.elapsed), generation: generation.number },
     ...(caller && { key: caller.id, name: caller.name, ...(caller.group !== undefined && { group: caller.group }) }),

@@ -21,14 +21,17 @@ export function logExchange(
 ): void {
   const { error, caller, model, attempts, usage, answerer } = exchange;
   const last = attempts.at(-1);
+  // In the place of a model, a path or a member people have sent their keys.
+  const clean = (text: string) => redactor.text(text, exchange.credentials);
+  const asked = exchange.requestedModel;
   const fields = {
     id: exchange.id,
     trace_id: exchange.traceId ?? exchange.trace?.traceId,
     address: exchange.address === "" ? undefined : exchange.address,
     key: caller?.id,
     method: exchange.method,
-    path: exchange.path,
-    model: last?.target.serves ?? model?.id ?? exchange.requestedModel,
+    path: model ? exchange.path : clean(exchange.path),
+    model: last?.target.serves ?? model?.id ?? (asked === undefined ? undefined : clean(asked)),
     asked: model && last?.target.serves !== undefined && last.target.serves !== model.id ? model.id : undefined,
     target: last && Marketplace.nameOf(last.target),
     credential: last && last.target.provider.credentials.length > 1 ? last.credential?.label : undefined,
@@ -46,7 +49,7 @@ export function logExchange(
     bytes: exchange.written,
     bytes_up: exchange.received,
     close: exchange.closeCode,
-    dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, LOGGED) : undefined,
+    dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, LOGGED).map(clean) : undefined,
     unsaid: exchange.droppedFromAnswer.length > 0 ? exchange.droppedFromAnswer : undefined,
     error: error && told(error, redactor),
   };

@@ -41,8 +41,16 @@ export class Redactor {
     this.spelled = long.length === 0 ? undefined : new RegExp(long.map(anySpelling).join("|"), "g");
   }
 
-  /** The text without secrets; the same one where there are none. */
-  text(text: string): string {
+  /**
+   * The text without secrets; the same one where there are none.
+   * @param shown what a client has shown as its keys, of any shape
+   */
+  text(text: string, shown: readonly string[] = []): string {
+    const clean = this.withoutOthers(text);
+    return shown.reduce((left, key) => (key.length < SHORTEST ? left : left.replaceAll(key, STARS)), clean);
+  }
+
+  private withoutOthers(text: string): string {
     if (text === this.last) return this.lastClean;
     let clean = text;
     for (const secret of this.texts) if (clean.includes(secret)) clean = clean.replaceAll(secret, STARS);
@@ -70,10 +78,10 @@ export class Redactor {
     return headers;
   }
 
-  /** What was thrown, its message without secrets. */
-  error(thrown: unknown): unknown {
+  /** What was thrown, its message without secrets. @param shown as for `text` */
+  error(thrown: unknown, shown?: readonly string[]): unknown {
     if (thrown instanceof Error) {
-      const clean = this.text(thrown.message);
+      const clean = this.text(thrown.message, shown);
       if (clean !== thrown.message) thrown.message = clean;
     }
     return thrown;

@@ -593,7 +593,7 @@ function begin(
 function refuseEarly(
   request: Incoming,
   response: ServerResponse,
-  { paths, log }: Generation,
+  { paths, log, redactor }: Generation,
   path: string,
   error: GatewayError,
   id: string,
@@ -604,7 +604,8 @@ function refuseEarly(
   const fields = { id, address, method: request.method, status: error.status, error: { code: error.code } };
   const secret = error.code === "misplaced_key" || holdsKey(path, credentials(request.lines, new Query()));
   // Whoever sheds load tells of it in sum: a line for each would be load again.
-  if (error.code !== "overloaded") log.info(secret ? fields : { ...fields, path: nameless(path) }, "refused");
+  if (error.code !== "overloaded")
+    log.info(secret ? fields : { ...fields, path: redactor.text(nameless(path)) }, "refused");
 }
 
 /** A request's address without a user's name and password. */

@@ -74,6 +74,21 @@ t.test("a plugin that failed to record is told beside it", async (t) => {
   t.match(second, { level: "info", message: "exchange" });
 });
 
+t.test("keys that stand where a model, a path or a member is named are not told", async (t) => {
+  const key = `sk-ant-api03-${"x".repeat(40)}`;
+  const one = exchange();
+  Object.assign(one, {
+    requestedModel: key,
+    path: `/v1beta/models/${key}:generateContent`,
+    credentials: ["my literal"],
+  });
+  one.dropped.push("provider", key, "my literal");
+  t.match(logged(one), [
+    { fields: { model: "***", path: "/v1beta/models/***:generateContent", dropped: ["provider", "***", "***"] } },
+  ]);
+  t.notMatch(JSON.stringify(logged(one)), /sk-ant|literal/);
+});
+
 t.test("one that a plugin answered names it", async (t) => {
   const one = exchange();
   one.answerer = { name: "cache", at: 3, origin: "cache.answer", deadline: 0 };

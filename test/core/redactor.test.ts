@@ -105,3 +105,10 @@ t.test("a text that is made to be slow takes no longer than it is long", async (
     t.ok(user < 5e6, `${piece}: ${user / 1000} ms`);
   }
 });
+
+t.test("keys that a client has shown go too, whatever they look like, and no shorter texts", async (t) => {
+  const redactor = new Redactor([]);
+  t.equal(redactor.text('no model "my own $& key", ask for a', ["my own $& key", "a"]), 'no model "***", ask for a');
+  t.equal(redactor.text('no model "my own $& key"'), 'no model "my own $& key"');
+  t.match(redactor.error(new Error("not my-literal-key"), ["my-literal-key"]), { message: "not ***" });
+});
