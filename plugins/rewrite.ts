@@ -3,7 +3,6 @@ import {
   type Body,
   type Edit,
   type Head,
-  lookAlikes,
   Marketplace,
   type Plugin,
   type ResponseExchange,
@@ -63,7 +62,7 @@ export default class Rewrite implements Plugin {
       edits.push(setMember(scan, "model", name));
     const usage = this.askForUsage(exchange, body);
     if (usage) edits.push(usage);
-    const others = lookAlikes(body, attempt.protocol);
+    const others = attempt.lookAlikes();
     edits.push(...others.edits);
     exchange.dropped.push(...others.names.filter((name) => !exchange.dropped.includes(name)));
     attempt.edit(edits);

@@ -5,7 +5,6 @@ export type { Body } from "./core/body.ts";
 export { GatewayError } from "./core/errors.ts";
 export type { Answer, Attempt, Head } from "./core/exchange.ts";
 export { Log } from "./core/log.ts";
-export { lookAlikes } from "./core/look-alikes.ts";
 export { type Caller, Marketplace, type Model, type Target } from "./core/marketplace.ts";
 export { checkModel } from "./core/model-name.ts";
 export type {
@@ -25,6 +24,7 @@ export type { Stage } from "./core/stage.ts";
 export { optionalPackage } from "./store/optional-package.ts";
 export { Translations } from "./translation/translations.ts";
 export { Health } from "./upstream/health.ts";
+export { foldCase } from "./wire/any-case.ts";
 export { Frame } from "./wire/frame.ts";
 export type { HeaderList } from "./wire/headers.ts";
 export { type Scan, scan } from "./wire/json.ts";

@@ -1,4 +1,4 @@
-import { type Edit, removeMembers, type Scan, scan, splice } from "model-gateway";
+import { type Edit, foldCase, removeMembers, type Scan, scan, splice } from "model-gateway";
 import { type Mark, type MarkPlace, marksIn } from "./catalogue.ts";
 
 /** A mark that stands in a request: its name, never its value. */
@@ -11,7 +11,7 @@ export interface FoundMark {
 const REMEMBERED = 500;
 const LONGEST = 64;
 
-/** Finds the mark of a name: exact names first, then the longest prefix. */
+/** Finds the mark of a name, in any case, as many servers read names: exact names first, then the longest prefix. */
 export class MarkNames {
   private readonly exact = new Map<string, Mark>();
   /** Prefixes by their first letters, so that a clean name costs two look-ups however long the catalogue is. */
@@ -25,10 +25,10 @@ export class MarkNames {
   ) {
     for (const [pattern, mark] of marks) {
       if (!pattern.endsWith("*")) {
-        this.exact.set(pattern, mark);
+        this.exact.set(foldCase(pattern), mark);
         continue;
       }
-      const prefix = pattern.slice(0, -1);
+      const prefix = foldCase(pattern.slice(0, -1));
       const bucket = this.prefixes.get(letters(prefix)) ?? [];
       bucket.push({ prefix, mark });
       this.prefixes.set(
@@ -41,7 +41,9 @@ export class MarkNames {
   find(name: string): Mark | undefined {
     const known = this.known.get(name);
     if (known !== undefined) return known ?? undefined;
-    const mark = this.allowed.has(name) ? undefined : (this.exact.get(name) ?? this.prefixed(name)?.mark);
+    const like = foldCase(name);
+    const allowed = this.allowed.has(name) || this.allowed.has(like);
+    const mark = allowed ? undefined : (this.exact.get(like) ?? this.prefixed(like)?.mark);
     if (this.known.size < REMEMBERED && name.length <= LONGEST) this.known.set(name, mark ?? null);
     return mark;
   }
@@ -76,7 +78,7 @@ export class Level {
         rest.map(([path, mark]) => [path.slice(step.length + 1), mark]),
         allowed,
       );
-      this.below.set(step.replace("[]", ""), { level, each: step.endsWith("[]") });
+      this.below.set(foldCase(step.replace("[]", "")), { level, each: step.endsWith("[]") });
     }
   }
 
@@ -102,7 +104,7 @@ export class Level {
         if (take(mark)) gone = (gone ?? new Set()).add(name);
         continue;
       }
-      const deeper = this.below.get(name);
+      const deeper = this.below.get(foldCase(name));
       if (!deeper) continue;
       const value = slice(start, end);
       const inner = deeper.each ? deeper.level.inList(value, take) : deeper.level.inObject(value, take);

@@ -9,6 +9,7 @@ import { Body } from "./body.ts";
 import type { DryRun } from "./dry-run.ts";
 import { GatewayError } from "./errors.ts";
 import { unnamedNotAllowed } from "./key-scope.ts";
+import { type LookAlikes, lookAlikes } from "./look-alikes.ts";
 import type { Caller, Credential, Model, Target } from "./marketplace.ts";
 import { checkModel, readModel, sameModel } from "./model-name.ts";
 import { limitedBy } from "./networks.ts";
@@ -79,6 +80,11 @@ export class Attempt {
   /** Changes the body of this attempt only. @param edits offsets in `body` as it is now */
   edit(edits: readonly Edit[]): void {
     this.body = this.body.edited(edits);
+  }
+
+  /** Members that servers which read names in any case take for one that was judged, and the edits that take them out. */
+  lookAlikes(): LookAlikes {
+    return lookAlikes(this.body, this.protocol);
   }
 
   /**

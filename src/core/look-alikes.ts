@@ -94,6 +94,11 @@ function innerMembers(names: readonly string[], isList: boolean): InnerMembers {
   return { isList, exact: new Set(names), folded: new Set(names.map(foldCase)), pattern };
 }
 
+export interface LookAlikes {
+  readonly names: readonly string[];
+  readonly edits: Edit[];
+}
+
 const known = new WeakMap<Protocol, JudgedMembers>();
 
 /**
@@ -101,7 +106,7 @@ const known = new WeakMap<Protocol, JudgedMembers>();
  * and the edits that take them out.
  * @throws GatewayError `invalid_field` where there are more than somebody may have by mistake
  */
-export function lookAlikes(body: Body, protocol: Protocol): { names: readonly string[]; edits: Edit[] } {
+export function lookAlikes(body: Body, protocol: Protocol): LookAlikes {
   let judged = known.get(protocol);
   if (!judged) {
     judged = new JudgedMembers(protocol);

@@ -9,7 +9,7 @@ const LIKE: Readonly<Record<string, string>> = { s: "\u017f", k: "\u212a" };
 export const FOLDED = /[A-Z\u017f\u212a]/;
 
 /** A name in the spelling that all have in common which are the same to such readers. */
-export const foldCase = (name: string): string => name.toUpperCase().toLowerCase();
+export const foldCase = (name: string): string => (FOLDED.test(name) ? name.toUpperCase().toLowerCase() : name);
 
 /** The part of a pattern that takes a name of ASCII in any such spelling, in UTF-8 that is read as Latin-1. */
 export const inAnyCase = (name: string): string =>

@@ -215,11 +215,16 @@ t.test("a chain that has it twice takes each mark out once", async (t) => {
   t.same(passing.headers.lines, []);
 });
 
-t.test("names match to the letter", async (t) => {
+t.test("names match whole, in any case", async (t) => {
   const headers = ["X-Portkey-", "x", "x-portkeys", "x", "xx-portkey-a", "x", "my-x-title", "x", "X-PORTKEY-A", "x"];
-  const passed = pass(scrub(), exchange({ headers, body: '{"Provider":1,"provider_":1,"my_litellm_x":1,"tags":"x"}' }));
+  const passed = pass(scrub(), exchange({ headers, body: '{"provider_":1,"my_litellm_x":1,"tags":"x"}' }));
   t.same(passed.headers.lines, headers.slice(0, 8), "a prefix needs something behind it");
-  t.equal(bodyOf(passed), '{"Provider":1,"provider_":1,"my_litellm_x":1}', "JSON names know upper and lower case");
+  t.equal(bodyOf(passed), '{"provider_":1,"my_litellm_x":1}');
+  const spelled =
+    '{"Provider":1,"MODEL\u017f":[],"LiteLLM_x":1,"Metadata":{"TAGS":["a"],"b":1},"PROVIDEROPTIONS":{},"c":1}';
+  t.equal(bodyOf(pass(scrub(), exchange({ body: spelled }))), '{"Metadata":{"b":1},"c":1}', "as servers read names");
+  const allows = scrub({ allow: ["provider"] });
+  t.equal(bodyOf(pass(allows, exchange({ body: '{"Provider":1,"Route":"x"}' }))), '{"Provider":1}');
 });
 
 t.test("headers and query parameters of honest clients stay", async (t) => {
