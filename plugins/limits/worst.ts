@@ -229,11 +229,22 @@ function below(value: unknown, path: MemberPath, from = 0): unknown {
   return value;
 }
 
-/** Bytes of a number that is written as a text. */
-const DIGITS = 24;
+/** Bytes of a number that is written as a text, however many zeros it has: servers read 4,300 digits, each may be an escape. */
+const DIGITS = 26_000;
+/** A number as some servers write one: `2_0`, digits of any script. */
+const FOREIGN = /^[\s\p{Nd}_.+-]+$/u;
 
-/** Some servers take a text for the number that stands in it. */
-const numberOf = (value: unknown): unknown => (typeof value === "string" && value !== "" ? Number(value) : value);
+/** Some servers take a text for the number that stands in it. A digit that is not known counts for nine. */
+function numberOf(value: unknown): unknown {
+  if (typeof value !== "string" || value === "") return value;
+  if (!FOREIGN.test(value)) return Number(value);
+  return Number(
+    value
+      .normalize("NFKC")
+      .replaceAll("_", "")
+      .replace(/(?!\d)\p{Nd}/gu, "9"),
+  );
+}
 
 const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;
 

@@ -1,10 +1,11 @@
 import type { Protocol } from "../core/protocol.ts";
+import { foldCase } from "../wire/any-case.ts";
 
 /** Parameters in which some servers look for a model, though path or body name one. */
-const MODEL = /^\W*(?:models?|deployments?|engines?)(?:[-_.]?(?:id|name))?(?:\W|$)/i;
+const MODEL = /^\W*(?:models?|deployments?|engines?)(?:[-_.]?(?:id|name))?(?:\W|$)/iu;
 /** A member that every protocol prices. */
 const TIER = "service_tier";
-const PARTS = /[^\w-]+/;
+const PARTS = /[^\p{L}\p{N}_-]+/u;
 
 const known = new WeakMap<Protocol, ReadonlySet<string>>();
 
@@ -29,5 +30,5 @@ function judgedMembers({ objects, otherModels, output }: Protocol): string[] {
   return [...named, ...(otherModels?.below ?? []), ...found].filter((each) => typeof each === "string");
 }
 
-/** In any spelling: `max_output_tokens` and `maxOutputTokens` are one. */
-const plain = (name: string): string => name.toLowerCase().replaceAll(/[-_]/g, "");
+/** In any spelling: `max_output_tokens`, `maxOutputTokens` and `max_output_to\u212aens` are one. */
+const plain = (name: string): string => foldCase(name).replaceAll(/[-_]/g, "");

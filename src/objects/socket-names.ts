@@ -41,6 +41,9 @@ export class SocketNames {
   }
 
   private check(message: Buffer): void {
+    // Never in JSON in UTF-8, always where it is written in 16 or 32 bits, as some readers take it.
+    if (message.includes(0))
+      throw new GatewayError("invalid_json", { message: "A message holds a zero byte: it is no JSON in UTF-8." });
     if (!this.marks.among([message])) return;
     const { exchange, provider, objects } = this;
     for (const { kind, name, param } of this.words.names(uniquely(message)))

@@ -9,8 +9,17 @@ t.test("names in a query that say what was judged elsewhere, in any spelling and
   for (const [protocol, ...names] of [
     [gemini, "model", "cachedContent", "cached-content", "a.b[0].FILE_URI", "generationConfig.x", "requests[0].model"],
     [chat, "deployment", "n", "N", "max_tokens", "service_tier", "messages[0].file_id", "moderation.model"],
-    [anthropic, "container[id]", "max_tokens", "fallbacks", "speed"],
-    [embeddings, "engine", "serviceTier"],
+    [
+      anthropic,
+      "container[id]",
+      "max_tokens",
+      "fallbacks",
+      "speed",
+      "max_to\u212aens",
+      "a.\u017fpeed",
+      "\u212a.fallback\u017f[0]",
+    ],
+    [embeddings, "engine", "serviceTier", "model\u017f", "\u017fervice_tier", "Engine\u017f"],
   ] as const)
     for (const name of names) t.ok(saysWhatIsJudged(name, protocol), `${protocol.name} ${name}`);
   for (const [protocol, ...names] of [

@@ -86,6 +86,15 @@ t.test("frames that nobody can read go no further", async (t) => {
   t.same(upstream.messages, []);
 });
 
+t.test("a message in UTF-16, which some readers take for JSON too, goes no further", async (t) => {
+  const { upstream, call } = await talking(t);
+  const { socket, messages, closed } = await call(KEY);
+  socket.send(Buffer.from(session({ prompt: { id: "pmpt_theirs" } }), "utf16le"));
+  t.equal(await closed, 1008);
+  t.match(JSON.parse(messages[0] ?? ""), { error: { code: "invalid_json", message: /zero byte/ } });
+  t.same(upstream.messages, []);
+});
+
 t.test("what may be named passes to the byte, and all else does", async (t) => {
   const { upstream, call } = await talking(t);
   const { socket, messages, closed } = await call(KEY);

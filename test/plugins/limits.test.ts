@@ -46,6 +46,10 @@ t.test("what an answer may come to is reserved as its protocol says it, and sett
     ["/v1/chat/completions", { ...chat, max_tokens: 7 }, 7],
     ["/v1/chat/completions", { ...chat, max_tokens: 3, max_completion_tokens: 9, n: 2 }, 18],
     ["/v1/chat/completions", { ...chat, max_tokens: "3", n: " 20 " }, 60],
+    ["/v1/chat/completions", { ...chat, max_tokens: 3, n: "2_0" }, 60],
+    ["/v1/chat/completions", { ...chat, max_tokens: 3, n: "\uff12\uff10" }, 60],
+    ["/v1/chat/completions", { ...chat, max_tokens: 3, n: "\u0662" }, 27],
+    ["/v1/chat/completions", { ...chat, max_tokens: 3, n: "20".padStart(4000, "0") }, 60],
     ["/v1/chat/completions", { ...chat, max_tokens: 7, n: -5 }, 7],
     ["/v1/chat/completions", { ...chat, max_tokens: -1, n: 1000 }, 100_000],
     ["/v1/chat/completions", { ...chat, max_tokens: "", n: "many" }, 100],
@@ -66,7 +70,7 @@ t.test("what an answer may come to is reserved as its protocol says it, and sett
   ] as const) {
     const answer = ask(url, path, body);
     await eventually(() => waiting.length > 0, "the provider");
-    const counted = path.endsWith("count_tokens") ? 0 : Math.ceil(JSON.stringify(body).length / 3) * 20e-6;
+    const counted = path.endsWith("count_tokens") ? 0 : Math.ceil(Buffer.byteLength(JSON.stringify(body)) / 3) * 20e-6;
     t.ok(Math.abs((await reserved()) - tokens * 1e-3 - counted) < 1e-9, `${path} ${JSON.stringify(body)}`);
     waiting.shift()?.();
     await (await answer).text();
