@@ -238,7 +238,7 @@ export class Generation {
       const health = healthOf(made, former, providers, marketplace);
       const levels = new Levels(config.limits);
       const translations = new Translations(new Protocols(protocols), envelopes, marketplace, config.share);
-      const objects = new Objects(made.owners, config.share, providers.values(), envelopes.ids);
+      const objects = new Objects(made.owners, config.share, providers.values(), envelopes.ids, protocols);
       const parts = { keys, values, ledger, levels, limiter, marketplace, health, objects, translations, redactor };
       const container = generationContainer(made.process, parts);
       const plugins = await startPlugins(made, container, closers);

@@ -54,7 +54,7 @@ export async function rehearse(
     limiter: new MemoryLimiter(spendSince(stores.ledger), new Calendar(config.timezone), () => {}),
     marketplace,
     health: new Health(config.keep, new NoLog()),
-    objects: new Objects(stores.owners, config.share, providers.values(), envelopes.ids),
+    objects: new Objects(stores.owners, config.share, providers.values(), envelopes.ids, protocolList),
     translations: new Translations(new Protocols(protocolList), envelopes, marketplace, config.share),
     redactor: new Redactor([]),
   });

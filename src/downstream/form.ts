@@ -15,6 +15,7 @@ const MEMORY = 256 * 1024;
  * Reads a form as far as its field `model`, which says where it goes. What stands in front of it waits, up to the limit, in a
  * file; what stands behind it streams through as it is judged.
  * @param beside names of other short fields that are read where they have come
+ * @param refused tells fields that may not stand in the form, by their names
  * @throws GatewayError `unsupported_media_type`, `unsupported_encoding`, `body_too_large`, `body_timeout`, `invalid_form`,
  * `invalid_field`, `client_gone`
  */
@@ -22,6 +23,7 @@ export async function readForm(
   request: IncomingMessage,
   limits: BodyLimits,
   beside: readonly string[] = [],
+  refused?: (name: string) => boolean,
 ): Promise<{ body: Body; form: Form }> {
   const boundary = boundaryOf(request.headers["content-type"] ?? "");
   if (boundary === undefined)
@@ -32,7 +34,7 @@ export async function readForm(
   if (request.headers["content-encoding"])
     throw new GatewayError("unsupported_encoding", { hint: "Send the form without content-encoding." });
   const declared = request.headers["content-length"];
-  const scanner = new FormScanner(boundary, "model", MAX_MODEL, beside);
+  const scanner = new FormScanner(boundary, "model", MAX_MODEL, beside, refused);
   const reader = new FormReader(new BodyPieces(request, limits), scanner, limits.maxBytes, declared);
   try {
     return { body: await reader.begin(), form: reader };

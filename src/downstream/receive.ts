@@ -3,6 +3,7 @@ import { Body } from "../core/body.ts";
 import type { Exchange } from "../core/exchange.ts";
 import { type BodyLimits, readBody } from "./body.ts";
 import { readForm } from "./form.ts";
+import { namesObject } from "./query-names.ts";
 
 /** Reads the body of an exchange, once its caller is known. */
 export type Receive = () => Body | Promise<Body>;
@@ -19,8 +20,9 @@ export function receiver(
     if (exchange.operation.body === "none") return Body.empty;
     if (waiting) response.writeContinue();
     if (exchange.operation.body === "json") return readBody(request, limits, { json: true, headers: exchange.headers });
-    const beside = exchange.protocol.output?.times.map(([name]) => String(name));
-    return readForm(request, limits, beside).then(({ body, form }) => {
+    const { protocol } = exchange;
+    const beside = protocol.output?.times.map(([name]) => String(name));
+    return readForm(request, limits, beside, (name) => namesObject(name, protocol)).then(({ body, form }) => {
       exchange.form = form;
       return body;
     });

@@ -1,7 +1,7 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange, Head } from "../core/exchange.ts";
 import type { Caller, Provider, Target } from "../core/marketplace.ts";
-import type { ObjectWords } from "../core/protocol.ts";
+import type { ObjectWords, Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
 import type { OwnedObject, Owners } from "../store/owners.ts";
 import { asObject } from "../wire/values.ts";
@@ -24,7 +24,11 @@ export class Objects {
     readonly share: Share,
     providers: Iterable<Provider>,
     private readonly issued: IssuedIds,
+    protocols: Iterable<Protocol>,
   ) {
+    // All at once: a body is looked through for what is known when it comes.
+    for (const { objects, vendor } of protocols)
+      for (const words of [objects, vendor?.words]) if (words) this.naming.set(words, new NamedObjects(words));
     for (const { name, shared = [] } of providers)
       for (const id of shared) this.shared.set(id, [...(this.shared.get(id) ?? []), name]);
   }
@@ -59,12 +63,7 @@ export class Objects {
 
   /** Where the objects stand in the words of a protocol. */
   namedIn(words: ObjectWords): NamedObjects {
-    let naming = this.naming.get(words);
-    if (!naming) {
-      naming = new NamedObjects(words);
-      this.naming.set(words, naming);
-    }
-    return naming;
+    return this.naming.get(words) as NamedObjects;
   }
 
   /** Notes what the answer of a provider says was made, from its own bytes; undefined: it can say nothing of that. */

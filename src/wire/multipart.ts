@@ -104,12 +104,14 @@ export class FormScanner {
    * @param field the name of the field that is sought; undefined: none is
    * @param longest bytes of its value, all of them printable ASCII
    * @param beside names of other short fields, lower-case, which are read too and occur once at most; or who reads them
+   * @param refused tells fields that may not stand in the form, by their names
    */
   constructor(
     boundary: string,
     private readonly field: string | undefined,
     private readonly longest: number,
     private readonly beside: readonly string[] | FieldReader = [],
+    private readonly refused: (name: string) => boolean = () => false,
   ) {
     this.short = "wants" in beside ? ID : SHORT;
     this.delimiter = Buffer.from(`--${boundary}`, "latin1");
@@ -273,6 +275,14 @@ export class FormScanner {
     const { field, at, beside } = this;
     // A reader that knows this name takes it for the character set of all others.
     if (name === "_charset_") this.fail("It has a field _charset_");
+    // A reader has the letters of a name from UTF-8.
+    const read = Buffer.from(name, "latin1").toString();
+    if (this.refused(read))
+      throw new FormError(
+        `The field ${JSON.stringify(read)} names what is kept elsewhere: send the file itself.`,
+        at,
+        read,
+      );
     const plain = name.trim().replace(/\[.*$/, "").toLowerCase();
     if ("wants" in beside) {
       if (!file && beside.wants(name)) this.named = name;

@@ -262,12 +262,12 @@ t.test("of many objects each is looked for once, and none behind the first that 
     return [];
   };
   const owners = { find: look, findSoon: look, add() {} } as unknown as Owners;
-  const objects = new Objects(owners, "key", [], {} as IssuedIds);
+  const objects = new Objects(owners, "key", [], {} as IssuedIds, []);
   const named = (count: number) =>
     Array.from({ length: count }, (_, i) => ({ id: `file-${i % 500}`, param: `a.${i}` }));
   t.throws(() => objects.admitAt("up", named(1000), undefined), { code: "object_not_found" });
   t.equal(looks, 1);
-  const all = new Objects(owners, "all", [], {} as IssuedIds);
+  const all = new Objects(owners, "all", [], {} as IssuedIds, []);
   all.admitAt("up", named(5000), undefined);
   t.equal(looks, 501, "the same ones again are no others");
   const many = Array.from({ length: 1001 }, (_, i) => ({ id: `file-${i}`, param: `a.${i}` }));

@@ -2,6 +2,7 @@ import { asObject, asText, type Ending, type Frame, fixedPaths, type Protocol, p
 import { family } from "../openai/family.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
+import { objects } from "./objects.ts";
 import { texts } from "./texts.ts";
 import { readUsage } from "./usage.ts";
 
@@ -31,6 +32,7 @@ const openaiImages: Protocol = {
   pictures: { marks: ["b64_json", "url"], size: "size", quality: "quality", edits: ["edit", "variation"] },
   output: { tokens: [], times: [["n"]] },
 
+  objects,
   recognises: (path) => /\/images\/(generations|edits|variations)(\/|$)/.test(path),
   streamError,
   ending,
