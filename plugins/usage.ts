@@ -93,7 +93,9 @@ export default class UsageOf implements Plugin {
         hint: "The id is the answer's x-request-id; what still runs is recorded when it has ended.",
       });
     const { key: _, group: __, tags: ___, once: ____, address: _____, ...entry } = found;
-    return { status: 200, body: JSON.stringify({ object: "request", ...entry }) };
+    // By which of its credentials a provider was asked is the operator's.
+    const attempts = entry.attempts.map(({ credential: _, ...attempt }) => attempt);
+    return { status: 200, body: JSON.stringify({ object: "request", ...entry, attempts }) };
   }
 
   done(exchange: DoneExchange): void {

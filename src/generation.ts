@@ -302,9 +302,10 @@ export class Generation {
       String(Buffer.byteLength(body)),
       "x-request-id",
       id,
-      // Browsers get a page at the same address: a cache in front may not give one the other's.
-      ...["vary", "accept", "cache-control", "no-store"],
+      ...["cache-control", "no-store"],
     ];
+    // Browsers get a page at the same address: a cache in front may not give one the other's.
+    response.appendHeader("vary", "accept");
     finish(response.writeHead(200, lines), body);
   }
 

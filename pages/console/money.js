@@ -4,6 +4,7 @@ import { count, money, percent } from "../common/format.js";
 import { html, Link, Ready, useMemo, When } from "../common/ui.js";
 import { BY, DAYS, NOW, ofMoney } from "./asks.js";
 import { StackedBars } from "./chart.js";
+import { csv } from "./csv.js";
 import { endOf } from "./pace.js";
 import { Card, Choice, SpanChoice, Table, useApi, useKeyNames } from "./parts.js";
 
@@ -95,7 +96,6 @@ function Sums({ rows, by, span, nameOf, before }) {
 /** The rows as a file, money in dollars to the nano. */
 function Csv({ rows, by, span, nameOf }) {
   const save = () => {
-    const cell = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
     const head = [by, "requests", "failed", "tokens_in", "cached", "tokens_out", "reasoning", "cost_usd", "unsettled"];
     const lines = rows.map((row) => [
       nameOf(row.group[0]),
@@ -108,9 +108,8 @@ function Csv({ rows, by, span, nameOf }) {
       (row.cost / NANO).toFixed(9),
       row.unsettled,
     ]);
-    const text = [head, ...lines].map((line) => line.map(cell).join(",")).join("\r\n");
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([`${text}\r\n`], { type: "text/csv" }));
+    link.href = URL.createObjectURL(new Blob([csv([head, ...lines])], { type: "text/csv" }));
     link.download = `spend-${by}-${span}.csv`;
     link.click();
     URL.revokeObjectURL(link.href);

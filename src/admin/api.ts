@@ -223,6 +223,8 @@ async function spend({ stores, config }: AdminSubject, { query }: AdminRequest):
   const by = (query.get("by") ?? "model").split(",").filter((each) => each !== "");
   const wrong = by.find((each) => !GROUPS.includes(each as LedgerGroup));
   if (wrong !== undefined) throw new AdminError("bad_request", `by takes any of ${GROUPS.join(", ")}, not ${wrong}.`);
+  const twice = by.find((each, at) => by.indexOf(each) !== at);
+  if (twice !== undefined) throw new AdminError("bad_request", `by names ${twice} twice.`);
   const span = spanOf(query, config.timezone);
   const rows = await stores.ledger.sums({ ...span, by: by as LedgerGroup[] });
   return { body: { ...span, by, rows: rows.map(sumOf) } };

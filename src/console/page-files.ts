@@ -82,7 +82,9 @@ export class PageFile {
   ): Promise<void> {
     const asked = (name: string) =>
       rawHeaders[rawHeaders.findIndex((each, n) => n % 2 === 0 && each.toLowerCase() === name) + 1];
-    const lines = [...PAGE_HEADERS, "etag", this.etag, "vary", "accept, accept-encoding", ...more];
+    // Beside what else it varies by.
+    response.appendHeader("vary", "accept, accept-encoding");
+    const lines = [...PAGE_HEADERS, "etag", this.etag, ...more];
     lines.push("cache-control", this.lasting ? `public, max-age=${YEAR}, immutable` : "no-cache");
     if (asked("if-none-match") === this.etag && status === 200) {
       response.writeHead(NOT_MODIFIED, lines).end();

@@ -70,11 +70,11 @@ export class Cors {
   }
 }
 
+const LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?";
+
 /** A `*` stands for labels of a host, or for a port. */
-const patternOf = (origin: string): RegExp =>
-  new RegExp(
-    `^${origin
-      .split("*")
-      .map((part) => part.replaceAll(/[^A-Za-z0-9]/g, "\\$&"))
-      .join("[A-Za-z0-9.-]+")}$`,
-  );
+function patternOf(origin: string): RegExp {
+  const plain = origin.replaceAll(/[^A-Za-z0-9*]/g, "\\$&");
+  const ported = plain.replace(/:\*$/, ":\\d{1,5}");
+  return new RegExp(`^${ported.replaceAll("*", `${LABEL}(?:\\.${LABEL})*`)}$`);
+}

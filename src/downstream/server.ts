@@ -317,6 +317,8 @@ export class Downstream {
       const preflight = generation.cors?.admit(request, headers, response);
       if (this.draining) throw new GatewayError("draining");
       guard(request, headers);
+      // What is answered here reads no body, and nobody shall go on sending one.
+      if ((preflight || isGet(request)) && hasBody(request)) response.shouldKeepAlive = false;
       if (preflight) {
         generation.cors?.answer(headers, response, id);
         return;
@@ -617,6 +619,9 @@ function probe(response: ServerResponse, id: string, well: boolean): void {
   const head = ["content-type", "text/plain", "content-length", String(body.length), "cache-control", "no-store"];
   finish(response.writeHead(well ? 200 : 503, [...head, "x-request-id", id]), body);
 }
+
+const hasBody = ({ lines }: Incoming): boolean =>
+  lines.has("transfer-encoding") || Number(lines.get("content-length") ?? 0) > 0;
 
 const isGet = ({ method }: Incoming): boolean => method === "GET" || method === "HEAD";
 

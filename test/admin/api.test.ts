@@ -102,7 +102,8 @@ t.test("money, speed and failures are the ledger's", async (t) => {
     { status: 404, outcome: "rejected", requests: 1, target: "" },
   ]);
   t.match((await ask("GET", "/api/now")).body, { last_hour: { requests: 4, failed: 1, ours: 0 }, spend: { today: 0 } });
-  t.equal((await ask("GET", "/api/spend?by=mood")).status, 400);
+  for (const by of ["mood", "day,day", "tag,day,model,day"])
+    t.equal((await ask("GET", `/api/spend?by=${by}`)).status, 400, by);
   t.equal((await ask("GET", "/api/speed?by=mood")).status, 400);
 });
 

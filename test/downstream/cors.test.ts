@@ -91,6 +91,32 @@ t.test("a preflight is judged as every request is: where the next one begins mus
   }
 });
 
+t.test("what is answered without its body takes no more of that, and no other request behind it", async (t) => {
+  const { url } = await startGateway(t, `${YAML}cors: { origins: [${PAGE}] }\n`);
+  const { hostname, port } = new URL(url);
+  const asked = Object.entries(preflight(PAGE).headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  for (const begin of ["OPTIONS /v1/models", "GET /livez", "GET /", "HEAD /openapi.json"]) {
+    const socket = connect(Number(port), hostname).setEncoding("utf8");
+    t.teardown(() => socket.destroy());
+    let text = "";
+    socket.on("data", (piece: string) => (text += piece));
+    const closed = new Promise((done) => socket.on("error", () => {}).once("close", done));
+    const head = `${begin} HTTP/1.1\r\nhost: a\r\n${asked.join("")}content-length: 1000000000\r\n\r\n`;
+    const flood = setInterval(() => socket.writable && socket.write("x".repeat(10_000)), 5);
+    socket.write(head);
+    await closed;
+    clearInterval(flood);
+    t.match(text, /^HTTP\/1\.1 20[04] .*\r\nconnection: close\r\n/is, begin);
+  }
+});
+
+t.test("an answer says all by which it differs, for the caches in front", async (t) => {
+  const { ask } = await started(t, `cors: { origins: [${PAGE}] }\n`);
+  const init = (accept: string) => ({ headers: { origin: PAGE, accept } });
+  for (const accept of ["text/html", "application/json"])
+    t.match((await ask("/", init(accept))).headers.get("vary"), /^origin, accept/, accept);
+});
+
 t.test("a star stands for a label, a port or, alone, for every page", async (t) => {
   const some = await started(t, 'cors: { origins: ["https://*.example.com", "http://localhost:*"] }\n');
   const status = async (origin: string) => (await some.ask("/v1/models", preflight(origin))).status;
@@ -101,6 +127,11 @@ t.test("a star stands for a label, a port or, alone, for every page", async (t) 
     "https://a.example.com.evil.org",
     "http://localhost",
     "https://aXexample.com",
+    "https://a..example.com",
+    "https://.example.com",
+    "https://-.example.com",
+    "http://localhost:evil",
+    "http://localhost:1.2",
   ])
     t.equal(await status(origin), 403, origin);
   const all = await started(t, 'cors: { origins: ["*"] }\n');

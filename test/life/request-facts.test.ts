@@ -41,6 +41,7 @@ keys: { test: { key: ${KEY} }, other: { key: ${OTHER} } }
     ...{ attempts: [{ status: 500 }, { status: 200 }], usage: { in: { total: 7 }, out: { total: 2 } } },
   });
   t.equal(own.body["key"], undefined);
+  t.notMatch(JSON.stringify(own.body), /"credential"/, "by which of its credentials is the operator's");
   t.equal((await row(id, OTHER)).status, 404, "nobody else's");
   t.equal((await row("none")).status, 404);
   t.equal((await fetch(`${url}/v1/requests/${id}`)).status, 401);
