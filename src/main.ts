@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { COMMAND, Misuse, type Terminal, type VerbPlace } from "./cli/verb.ts";
-import { BUNDLED, VERBS } from "./cli/verbs.ts";
+import { BUNDLED, COMMAND, Misuse, type Terminal, type VerbPlace } from "./cli/verb.ts";
+import { VERBS } from "./cli/verbs.ts";
 
 const EXIT_CODES = "Exit codes: 0 done, 1 could not be done or something is wrong, 2 not understood.";
 

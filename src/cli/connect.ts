@@ -166,6 +166,14 @@ export function told(client: Client, settings: ClientValues): string[] {
   return lines;
 }
 
+/** The clients that are found on this machine, each with what it is told; nothing where none is. */
+export function toldHere(settings: ClientValues, io: Terminal): string[] {
+  const here = clientsHere(loadClients(), io, io.env["HOME"]);
+  if (here.length === 0) return [];
+  const title = `clients on this machine, and what each is told (again with: ${COMMAND} connect ID):`;
+  return ["", title, ...here.flatMap((client) => ["", ...told(client, settings)])];
+}
+
 /** A text as one word of a POSIX shell; a variable stays one. */
 export const quoted = (text: string): string => (text === NO_KEY ? `"${text}"` : shellWord(text));
 

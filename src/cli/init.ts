@@ -5,7 +5,6 @@ import { loadConfig } from "../config/load.ts";
 import { ConfigError } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import { globOf } from "../core/glob.ts";
-import { loadClients } from "../loader/clients.ts";
 import { loadVendors } from "../loader/vendors.ts";
 import { Catalogue } from "../prices/catalogue.ts";
 import { fileOf, type NewFile, textOf } from "../setup/gateway-file.ts";
@@ -13,7 +12,7 @@ import { importNames, readImport } from "../setup/imports.ts";
 import { type ModelOffer, offersOf, type VendorOffer } from "../setup/offers.ts";
 import { openStores } from "../store/open.ts";
 import { words } from "../vocabulary.ts";
-import { addressOf, clientsHere, NO_KEY, told } from "./connect.ts";
+import { addressOf, NO_KEY, toldHere } from "./connect.ts";
 import { firstKeyOf } from "./first-key.ts";
 import { curlOf, toTry } from "./first-request.ts";
 import { table, thousands } from "./table.ts";
@@ -66,8 +65,16 @@ export function asker(): Ask {
   };
 }
 
-/** The verb `init`. Answers the exit code. @throws Misuse */
-export async function run(args: readonly string[], io: Terminal, ask: Ask = asker()): Promise<number> {
+/**
+ * The verb `init`. Answers the exit code.
+ * @param starting the gateway starts behind it, and prints itself what a newcomer needs
+ * @throws Misuse
+ */
+export async function run(
+  args: readonly string[],
+  io: Terminal,
+  { ask = asker(), starting = false }: { ask?: Ask; starting?: boolean } = {},
+): Promise<number> {
   const { values, positionals } = argumentsOf(args, OPTIONS, 1);
   const { from, out, json = false } = values;
   const [named] = positionals;
@@ -94,7 +101,7 @@ export async function run(args: readonly string[], io: Terminal, ask: Ask = aske
   }
   writeFileSync(place, text);
   const { config, problems } = await checked(place, io);
-  const key = config && (await firstKey(config, io));
+  const key = starting ? undefined : config && (await firstKey(config, io));
   if (json) {
     io.out(
       JSON.stringify({ file: place, found: made.found, lost: made.lost, problems, key: key ?? null }, undefined, 2),
@@ -104,7 +111,7 @@ export async function run(args: readonly string[], io: Terminal, ask: Ask = aske
   io.out(`wrote ${relative(io.folder, place) || basename(place)}: ${text.split("\n").length - 1} lines`);
   for (const each of together(made.lost)) io.out(`  no counterpart  ${each}`);
   for (const problem of problems) io.err(problem);
-  if (config) for (const line of await farewell(config, key, io)) io.out(line);
+  if (config && !starting) for (const line of await farewell(config, key, io)) io.out(line);
   return problems.length > 0 ? 1 : 0;
 }
 
@@ -258,10 +265,5 @@ async function farewell(config: Config, key: string | undefined, io: Terminal): 
   const lines = ["", "start it:", "", `  ${COMMAND} run`];
   if (key !== undefined) lines.push("", `key, shown once: ${key}   (more with: ${COMMAND} keys create NAME)`);
   if (model !== undefined) lines.push("", "then try it:", "", ...curlOf(addressOf(listen), key ?? NO_KEY, model));
-  const here = clientsHere(loadClients(), io, io.env["HOME"]);
-  if (here.length > 0)
-    lines.push("", `clients on this machine, and what each is told (again with: ${COMMAND} connect ID):`);
-  const settings = { address: addressOf(listen), key: key ?? NO_KEY, model: model ?? "MODEL" };
-  for (const client of here) lines.push("", ...told(client, settings));
-  return lines;
+  return [...lines, ...toldHere({ address: addressOf(listen), key: key ?? NO_KEY, model: model ?? "MODEL" }, io)];
 }

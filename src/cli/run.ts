@@ -23,7 +23,7 @@ import { type Loaded, load } from "../vocabulary.ts";
 import { WarmUp } from "../warm-up.ts";
 import { Primary } from "../workers/primary.ts";
 import { watcher } from "./author.ts";
-import { addressOf } from "./connect.ts";
+import { addressOf, NO_KEY, toldHere } from "./connect.ts";
 import { endAfterCrash } from "./crash.ts";
 import { firstKeyOf } from "./first-key.ts";
 import { curlOf, toTry } from "./first-request.ts";
@@ -225,9 +225,10 @@ async function greet(config: Config, { at, admin, key }: Greeting, io: Terminal,
   else io.out(`  key        one of yours (${COMMAND} keys list)`);
   const model = await toTry(config);
   if (model !== undefined) {
+    const address = addressOf({ host: at.address, port: at.port });
     io.out("\nTry it:\n");
-    for (const line of curlOf(addressOf({ host: at.address, port: at.port }), key ?? "$GATEWAY_KEY", model))
-      io.out(line);
+    for (const line of curlOf(address, key ?? NO_KEY, model)) io.out(line);
+    if (key !== undefined) for (const line of toldHere({ address, key, model }, io)) io.out(line);
     io.out("");
   }
 }

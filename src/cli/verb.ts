@@ -3,6 +3,9 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ParseArgsConfig, parseArgs } from "node:util";
 
+/** The gateway.yaml that came along. */
+export const BUNDLED = fileURLToPath(new URL("../../gateway.yaml", import.meta.url));
+
 /** Where a verb writes, and what it may know of the process. */
 export interface Terminal {
   out(line: string): void;

@@ -1,15 +1,11 @@
 // The verbs and what each is given. A verb is loaded when it is asked for: most need no gateway, and --version nothing at all.
 import { existsSync, readFileSync, statSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
+import { dirname, resolve } from "node:path";
 import type { StorePart } from "../config/store-part.ts";
 import type { Config } from "../config/types.ts";
 import type { Stores } from "../store/open.ts";
 import type { ConnectPlace } from "./connect.ts";
 import { COMMAND, type Terminal, type VerbPlace, type VerbText } from "./verb.ts";
-
-/** The gateway.yaml that came along. */
-export const BUNDLED = fileURLToPath(new URL("../../gateway.yaml", import.meta.url));
 
 /** A verb: what its help says, and what it does. */
 interface Verb extends VerbText {
@@ -22,7 +18,7 @@ interface Verb extends VerbText {
 /** In the order of the help. */
 export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
   async run() {
-    const run = await import("./run.ts");
+    const [run, { firstRun }] = await Promise.all([import("./run.ts"), import("./first-run.ts")]);
     return { ...run, ends: true, act: async (args, io, place) => run.run(args, io, await firstRun(place, io)) };
   },
   async init() {
@@ -170,20 +166,6 @@ const loaded = async (place: VerbPlace, io: Terminal) =>
   (await import("../vocabulary.ts")).load({ ...place, env: io.env });
 
 const configOf = async (place: VerbPlace, io: Terminal): Promise<Config> => (await loaded(place, io)).config;
-
-/** Who starts the gateway by hand where there is no gateway.yaml is asked for one; anybody else gets the one that came along. */
-async function firstRun(place: VerbPlace, io: Terminal): Promise<VerbPlace> {
-  if (place.file !== BUNDLED || dirname(BUNDLED) === io.folder) return place;
-  const init = await import("./init.ts");
-  const ask = init.asker();
-  if (!ask) return place;
-  const answer = await ask(
-    "There is no gateway.yaml in this folder. Write one of the vendors' keys in the environment? [Y/n] ",
-  );
-  if (/^n/i.test(answer.trim())) return place;
-  await init.run([], io, ask);
-  return { file: join(io.folder, "gateway.yaml"), folder: io.folder };
-}
 
 /** Where clients reach the gateway, and what they may ask for there. */
 function placeOfClients({ listen, models, providers }: Config): ConnectPlace {

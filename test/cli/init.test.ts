@@ -18,7 +18,7 @@ async function folderOf(t: Test) {
     const out: string[] = [];
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: own, folder };
-    const code = await run(args, io, ask);
+    const code = await run(args, io, ask ? { ask } : {});
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
   const text = () => readFileSync(join(folder, "gateway.yaml"), "utf8");
