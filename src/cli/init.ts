@@ -110,8 +110,9 @@ export async function run(
   }
   io.out(`wrote ${relative(io.folder, place) || basename(place)}: ${text.split("\n").length - 1} lines`);
   for (const each of together(made.lost)) io.out(`  no counterpart  ${each}`);
+  if (starting) return 0;
   for (const problem of problems) io.err(problem);
-  if (config && !starting) for (const line of await farewell(config, key, io)) io.out(line);
+  if (config) for (const line of await farewell(config, key, io)) io.out(line);
   return problems.length > 0 ? 1 : 0;
 }
 
