@@ -1,8 +1,9 @@
-// npm run docs: writes what docs/ has of the sources: configuration.md, errors.md, metrics.md and llms.txt.
+// npm run docs: writes what docs/ has of the sources: PAGES, at the end of this file.
 import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { REFUSALS } from "../src/core/errors.ts";
 import { LABELS, METRICS, type MetricDefinition } from "../src/metrics/definitions.ts";
+import { type Declaration, Declarations } from "./declarations.ts";
 
 const ROOT = new URL("..", import.meta.url);
 const text = (file: string): string => readFileSync(new URL(file, ROOT), "utf8");
@@ -157,11 +158,77 @@ ${lines.join("\n")}
 `;
 }
 
+const declared = ({ name, about, text }: Declaration): string =>
+  [`### ${name}`, ...(about === "" ? [] : [about]), ["```ts", text.trimEnd(), "```"].join("\n")].join("\n\n");
+
+/** A door's names, each as TypeScript declares it, and what these say besides. */
+function doorPage(
+  declarations: Declarations,
+  shown: Set<string>,
+  [file, specifier, about]: readonly [file: string, specifier: string, about: string],
+): string {
+  const door = declarations.door(file);
+  const isNew = ({ text }: Declaration) => !shown.has(text) && shown.add(text);
+  const exported = door.exported.filter(isNew);
+  const named = door.named.filter(isNew);
+  const sections = [`## ${specifier}`, about, ...exported.map(declared)];
+  if (named.length > 0)
+    sections.push(
+      `## Named in ${specifier}`,
+      "What the declarations above say, and plugins need not import.",
+      ...named.map(declared),
+    );
+  return sections.join("\n\n");
+}
+
+const DOORS = [
+  ["index", "model-gateway", "For policies: what a request passes on its way."],
+  ["store", "model-gateway/store", "For plugins that keep something, or count."],
+  ["testing", "model-gateway/testing", "For tests of plugins: one plugin, no sockets."],
+] as const;
+const PROTOCOL_DOOR = [
+  "protocol",
+  "model-gateway/protocol",
+  "For wire formats: what only a vendor's documents tell.",
+] as const;
+
+/** docs/plugin-api.md and docs/protocol-api.md: what stands in the first is not said again in the second. */
+const api = (): { plugin: string; protocol: string } =>
+  Declarations.of((declarations) => {
+    const shown = new Set<string>();
+    const page = (door: (typeof DOORS)[number] | typeof PROTOCOL_DOOR) => doorPage(declarations, shown, door);
+    return {
+      plugin: `# Plugin API
+
+What a plugin may import, as TypeScript declares it, made from the sources by \`npm run docs\`. [docs/plugins.md](plugins.md) tells how it is
+used.
+
+${DOORS.map(page).join("\n\n")}
+`,
+      protocol: `# Protocol API
+
+What a protocol in \`plugins/protocols/\` may import, as TypeScript declares it, made from the sources by \`npm run docs\`. Names of the
+[plugin API](plugin-api.md) are told there. [CONTRIBUTING.md](../CONTRIBUTING.md) tells how a protocol is added.
+
+${page(PROTOCOL_DOOR)}
+`,
+    };
+  });
+
+let declaredApi: ReturnType<typeof api> | undefined;
+/** Made once: it takes TypeScript some seconds. */
+const apiOnce = (): ReturnType<typeof api> => {
+  declaredApi ??= api();
+  return declaredApi;
+};
+
 /** Files by what they must hold. */
 export const PAGES: Readonly<Record<string, () => string>> = {
   "docs/configuration.md": configuration,
   "docs/errors.md": errors,
   "docs/metrics.md": metrics,
+  "docs/plugin-api.md": () => apiOnce().plugin,
+  "docs/protocol-api.md": () => apiOnce().protocol,
   "llms.txt": llms,
 };
 

@@ -19,6 +19,8 @@ t.test("pages that are made from sources are as these are now: npm run docs", as
   t.match(text("docs/configuration.md"), /^\| `retry\.attempts` \| `1` \|/m);
   t.match(text("docs/metrics.md"), /^\| `gateway_requests_total` \| counter \| `api` `model` /m);
   t.match(text("docs/errors.md"), /^\| `model_not_found` \| 404 \|/m);
+  t.match(text("docs/plugin-api.md"), /^### Redactor\n\n[^#]*```ts\nclass Redactor \{[^#]* text\(text: string/m);
+  t.notMatch(text("docs/plugin-api.md"), /^ +private /m);
 });
 
 t.test("the README is short, and llms.txt leads to every page", async (t) => {
