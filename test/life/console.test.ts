@@ -99,7 +99,13 @@ t.test("one exchange is shown by its id, with each attempt on a time line", opti
   await page.keyboard.press("Enter");
   const line = page.getByRole("table", { name: "What the time went to" });
   await line.waitFor();
-  t.same(await line.locator("tbody th").allInnerTexts(), ["the gateway", "down:x", "demo:echo", "demo:echo"]);
+  const [first, ...parts] = await line.locator("tbody th").allInnerTexts();
+  t.equal(first, "the gateway");
+  // A pause between the attempts is the gateway's too, on a machine that has much to do.
+  t.same(
+    parts.filter((part) => part !== first),
+    ["down:x", "demo:echo", "demo:echo"],
+  );
   t.match(await line.innerText(), /upstream_unreachable/);
   t.match(await page.locator("dl.facts").innerText(), /acme\/research/);
   t.equal(new URL(page.url()).pathname, `/requests/${id}`);

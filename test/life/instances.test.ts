@@ -45,10 +45,16 @@ test("a budget is one for three gateways behind nginx, and each tells what all h
   t.equal(statuses.filter((status) => status === 429).length, 130);
   t.equal(up.seen.length, 20);
   for (const gateway of gateways) {
-    const key = (await (
-      await fetch(`${gateway.url}/v1/key`, { headers: asking({ connection: "close" }) })
-    ).json()) as object;
-    t.match(key, { data: { limits: [{ budgets: [{ spent: 0.2, reserved: 0, remaining: 0 }] }] } });
+    const standing = async () => {
+      const answer = await fetch(`${gateway.url}/v1/key`, { headers: asking({ connection: "close" }) });
+      const { data } = (await answer.json()) as {
+        data: { limits: { budgets: { spent: number; reserved: number; remaining: number }[] }[] };
+      };
+      return data.limits[0]?.budgets[0];
+    };
+    // What an answer came to is settled behind its end.
+    await eventually(async () => (await standing())?.reserved === 0, "the settlement of all");
+    t.match(await standing(), { spent: 0.2, reserved: 0, remaining: 0 });
     t.ok(
       gateway.lines().some(({ msg }) => msg === "exchange"),
       "each has served",
