@@ -1,71 +1,13 @@
-import type { Page } from "playwright-core";
 import t from "tap";
-import type { LedgerSum } from "../../src/store/ledger.ts";
 import { TOKEN, VIEWER } from "../admin/support.ts";
 import { faultsOf, noBrowser } from "../support/browser.ts";
-import { CONSOLE_YAML, consolePage, startConsole, traffic } from "../support/console.ts";
+import { CONSOLE_YAML, columnOf, consolePage, startConsole, traffic } from "../support/console.ts";
 import { KEY } from "../support/gateway.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 
 const options = { skip: noBrowser };
 /** With a console that asks for a token. */
 const SIGN_IN = `${CONSOLE_YAML}admin: { listen: 127.0.0.1:0, token: $ADMIN_TOKEN, viewer: $VIEWER_TOKEN }\n`;
-
-/** What stands in a column of the first table with that caption, row by row, by the row's head. */
-async function columnOf(page: Page, caption: string, title: string): Promise<Record<string, string>> {
-  const table = page.getByRole("table", { name: caption, exact: true });
-  await table.waitFor();
-  const rows = await table.locator("tbody tr").all();
-  const cells = await Promise.all(
-    rows.map(async (row) => [
-      (await row.locator("th").innerText()).split("\n")[0] ?? "",
-      (await row.locator(`td[data-title="${title}"]`).innerText()).split("\n")[0] ?? "",
-    ]),
-  );
-  return Object.fromEntries(cells);
-}
-
-const NANO = 1e9;
-/** Dollars as a page writes them, as far as its digits go. */
-const dollarsIn = (text: string): number => Number(text.replaceAll(/[$,]/g, ""));
-const near = (shown: string | undefined, nano: number): boolean =>
-  Math.abs(dollarsIn(shown ?? "NaN") - nano / NANO) <= Math.max(nano / NANO, 1e-9) * 0.01;
-
-t.test("the console's figures are the ledger's for the same window", options, async (t) => {
-  const gateway = await startConsole(t);
-  await traffic(gateway);
-  const day = { since: Date.now() - 86_400_000, until: Date.now() + 1 };
-  const sums = async (by: "model" | "key" | "group") =>
-    new Map((await gateway.gateway.stores.ledger.sums({ ...day, by: [by] })).map((sum) => [sum.group[0] ?? "", sum]));
-  for (const by of ["model", "key", "group"] as const) {
-    const page = await consolePage(t, gateway, `/money?since=24h&by=${by}`);
-    const found = await sums(by);
-    const shown = async (title: string, of: (sum: LedgerSum) => number) => {
-      const column = await columnOf(page, `Spend by ${by}`, title);
-      t.equal(Object.keys(column).length, found.size, `${by}: a row for each`);
-      for (const [name, sum] of found)
-        t.equal(column[name === "" ? "–" : name], of(sum).toLocaleString("en-US"), `${title} of ${by} ${name}`);
-    };
-    await shown("Requests", ({ requests }) => requests);
-    await shown("Failed", ({ failed }) => failed);
-    await shown("Tokens in", ({ tokensIn }) => tokensIn);
-    await shown("Tokens out", ({ tokensOut }) => tokensOut);
-    const costs = await columnOf(page, `Spend by ${by}`, "Cost");
-    for (const [name, { cost }] of found)
-      t.ok(near(costs[name || "–"], cost), `${by} ${name}: ${costs[name || "–"]} is ${cost}`);
-    const [all] = await gateway.gateway.stores.ledger.sums({ ...day, by: [] });
-    const saved = page.waitForEvent("download");
-    await page.getByRole("button", { name: "CSV" }).click();
-    const { readFileSync } = await import("node:fs");
-    const lines = readFileSync(await (await saved).path(), "utf8")
-      .trim()
-      .split("\r\n")
-      .slice(1);
-    const total = lines.reduce((sum, line) => sum + Math.round(Number(line.split(",").at(-2)) * NANO), 0);
-    t.equal(total, all?.cost, `${by}: the file's money is exact`);
-    await page.context().close();
-  }
-});
 
 t.test("a page asks the API once for each of its figures, though its head names them too", options, async (t) => {
   const gateway = await startConsole(t);

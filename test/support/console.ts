@@ -67,3 +67,17 @@ export async function consolePage(t: Test, { base }: StartedConsole, path: strin
   await page.locator("h1").first().waitFor();
   return page;
 }
+
+/** What stands in a column of the first table with that caption, row by row, by the row's head. */
+export async function columnOf(page: Page, caption: string, title: string): Promise<Record<string, string>> {
+  const table = page.getByRole("table", { name: caption, exact: true });
+  await table.waitFor();
+  const rows = await table.locator("tbody tr").all();
+  const cells = await Promise.all(
+    rows.map(async (row) => [
+      (await row.locator("th").innerText()).split("\n")[0] ?? "",
+      (await row.locator(`td[data-title="${title}"]`).innerText()).split("\n")[0] ?? "",
+    ]),
+  );
+  return Object.fromEntries(cells);
+}
