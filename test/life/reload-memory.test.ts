@@ -10,6 +10,9 @@ const RELOADS = Number(process.env["GATEWAY_TEST_RELOADS"] ?? 60);
 /** Bytes that a reload may leave behind, in the median; a generation has some megabytes. */
 const LEFT = 40 * 1024;
 
+/** RSS behind the last reload to that behind the twentieth, when a second generation has stood beside the first: 1.09 with 300. */
+const FLAT = 1.15;
+
 /** Tells what the process holds once it has been collected. */
 const HELD = `
 import { setFlagsFromString } from "node:v8";
@@ -81,4 +84,7 @@ paths: { /held: { serve: held } }
   const growths = heaps.slice(2).map((heap, at) => (heap - (heaps[at + 1] as number)) / 10);
   const growth = growths.toSorted((a, b) => a - b)[growths.length >> 1] as number;
   t.ok(growth < LEFT, `${Math.round(growth / 1024)} KiB are left behind by each reload`);
+  const [, early, ...later] = found.map(({ rss }) => rss);
+  const last = later.at(-1) as number;
+  t.ok(last <= FLAT * (early as number), `${mib(last)} MiB of RSS behind the last, ${mib(early as number)} behind 20`);
 });
