@@ -37,7 +37,14 @@ export interface ExplainedTarget {
   why: string[];
   protocol: string;
   /** What would be asked of the provider, its credential hidden. */
-  request: { method: string; url: string; headers: [name: string, value: string][]; credential: string | null } | null;
+  request: {
+    method: string;
+    url: string;
+    headers: [name: string, value: string][];
+    credential: string | null;
+    /** As the provider would get it; of a form only what stands around its model. */
+    body: string;
+  } | null;
   /** What plugins do for this attempt alone. */
   steps: ExplainedStep[];
   /** Paths in the client's request that the provider's protocol cannot say. */
@@ -261,7 +268,13 @@ function requestOf(exchange: Exchange, attempt: Attempt): NonNullable<ExplainedT
     shown.push([name, secret ? value.replace(credential.secret, "…") : value]);
   }
   const url = `${target.provider.url.origin}${pathOf(exchange, attempt)}`;
-  return { method: attempt.method, url, headers: shown, credential: credential?.label ?? null };
+  return {
+    method: attempt.method,
+    url,
+    headers: shown,
+    credential: credential?.label ?? null,
+    body: attempt.body.bytes().toString(),
+  };
 }
 
 function whyThere(exchange: Exchange, target: Target, usable: boolean, free: boolean): string[] {

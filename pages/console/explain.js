@@ -1,7 +1,7 @@
 /** What would happen to a request, without asking a provider: as the verb `explain` tells. */
 
 import { count, dollars } from "../common/format.js";
-import { Dot, Failure, html, look, useEffect, useState } from "../common/ui.js";
+import { Code, Dot, Failure, html, look, useEffect, useState } from "../common/ui.js";
 import { change } from "./api.js";
 import { Table } from "./parts.js";
 
@@ -49,6 +49,15 @@ export function Explain({ paths, view }) {
     ${state.found && html`<${Explanation} found=${state.found} />`}`;
 }
 
+/** A body, to be read. */
+function indented(body) {
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2);
+  } catch {
+    return body;
+  }
+}
+
 function Explanation({ found }) {
   const { refused, steps = [], targets = [], off = [], most, answer = [] } = found;
   const columns = [
@@ -81,6 +90,11 @@ function Explanation({ found }) {
     ${found.chain && html`<p>Chain ${found.chain.name}: <span class="mono">${found.chain.plugins.join(" → ")}</span>; ${found.protocol}, ${found.operation}; model ${found.model?.id ?? "none"}${found.caller ? `; key ${found.caller.name}` : ""}.</p>`}
     ${steps.length > 0 && html`<${Table} caption="What each plugin does" columns=${columns} rows=${steps} />`}
     ${targets.length > 0 && html`<h3>Targets, in order</h3><${Table} caption="Targets, in order" columns=${asked} rows=${targets} />`}
+    ${targets.map(
+      ({ target, request }) =>
+        request?.body &&
+        html`<details class="small"><summary>What ${target} would get</summary><${Code} text=${indented(request.body)} label=${`body for ${target}`} /></details>`,
+    )}
     ${off.map(({ target, off: why }) => html`<p class="quiet"><span class="mono">${target}</span> is off: ${why}</p>`)}
     ${answer.length > 0 && html`<p class="small">The answer passes ${answer.join(" → ")}.</p>`}
     ${most && html`<p>At most ${count(most.tokens)} tokens${most.usd === null ? "" : `, ${dollars(most.usd)}`}.</p>`}

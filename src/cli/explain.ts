@@ -43,7 +43,8 @@ and what it would cost at most. Nothing is written to the ledger, and no provide
   --body JSON|@FILE  the request's body; absent: a short one of the path's protocol
   --header 'N: V'    a header of the request; may be said more than once
   --address IP       where the request comes from; absent: 127.0.0.1
-  --json             prints JSON
+  --sent             shows the body that each provider would get, translated where it speaks another protocol
+  --json             prints JSON, with these bodies
 
 How targets do at the moment only the running gateway knows: callers ask it with the header gateway-explain: dry-run.
 Exit codes: 0 a provider would be asked or a plugin answers, 1 it would be refused, 2 not understood.`;
@@ -54,6 +55,7 @@ const OPTIONS = {
   body: { type: "string" },
   header: { type: "string", multiple: true },
   address: { type: "string" },
+  sent: { type: "boolean" },
   json: { type: "boolean" },
 } as const;
 
@@ -95,7 +97,7 @@ export async function run(args: readonly string[], io: Terminal, loaded: Loaded)
   try {
     const explanation = await explainRequest(request, loaded, dry);
     if (values.json) io.out(JSON.stringify({ ...explanation, off: offOf(explanation, loaded.config) }, undefined, 2));
-    else for (const line of told(explanation, loaded.config)) io.out(line);
+    else for (const line of told(explanation, loaded.config, values.sent ?? false)) io.out(line);
     return explanation.refused ? 1 : 0;
   } catch (thrown) {
     if (!(thrown instanceof GatewayError)) throw thrown;
@@ -261,7 +263,7 @@ function offOf({ model }: Explanation, { models, providers }: Config): { target:
   });
 }
 
-function told(explanation: Explanation, config: Config): string[] {
+function told(explanation: Explanation, config: Config, sent: boolean): string[] {
   const { method, path, protocol, operation, chain, caller, model, refused, targets, most } = explanation;
   const lines = [
     `request   ${method} ${path}   ${protocol}, ${operation}`,
@@ -272,7 +274,7 @@ function told(explanation: Explanation, config: Config): string[] {
     ...stepLines(explanation.steps, ""),
   ];
   if (targets.length > 0) lines.push("", "targets, in the order in which they would be asked:");
-  for (const [at, target] of targets.entries()) lines.push(...targetLines(target, at + 1));
+  for (const [at, target] of targets.entries()) lines.push(...targetLines(target, at + 1, sent));
   for (const { target, off } of offOf(explanation, config)) lines.push(`  -  ${target}   off: ${off}`);
   lines.push("");
   if (!refused && explanation.answered_by === null)
@@ -299,11 +301,13 @@ const stepLines = (steps: readonly ExplainedStep[], indent: string): string[] =>
 function targetLines(
   { target, why, protocol, request, steps, notices, refused }: ExplainedTarget,
   at: number,
+  sent: boolean,
 ): string[] {
   const lines = [`  ${at}  ${target}   ${why.join("; ")}`];
   if (request) {
     lines.push(`     ${request.method} ${request.url}   ${protocol}, credential ${request.credential ?? "none"}`);
     for (const [name, value] of request.headers) lines.push(`       ${name}: ${value}`);
+    if (sent) lines.push("", `       ${request.body}`, "");
   }
   lines.push(...stepLines(steps, "     "));
   for (const notice of notices) lines.push(`     notice    ${notice}`);

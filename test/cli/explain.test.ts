@@ -52,6 +52,17 @@ t.test("says chain, order and reason, the request upstream without its secret, a
   t.equal(vendor.requests.length, 0);
 });
 
+t.test("what each provider would get is shown, translated where it speaks another protocol", async (t) => {
+  const { explained } = await folderOf(t);
+  const body = '{"model":"fast","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}';
+  const { text } = await explained("/v1/messages", "--sent", "--body", body);
+  t.match(text, /^ +\{"model":"small",.*"content":"hi".*$/m);
+  t.match(text, /^ +leaves out|translates anthropic-messages to openai-chat/m);
+  t.notMatch((await explained("/v1/messages", "--body", body)).text, '"model":"small"');
+  const [first] = (JSON.parse((await explained("/v1/messages", "--json", "--body", body)).text) as Explanation).targets;
+  t.match(JSON.parse(first?.request?.body ?? ""), { model: "small", messages: [{ role: "user" }] });
+});
+
 t.test("a key is named, and what it may not do is said with exit code 1", async (t) => {
   const { explained } = await folderOf(t);
   t.match(await explained("--key", "ci", "--model", "echo"), { code: 0, text: /^key +ci$/m });

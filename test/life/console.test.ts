@@ -247,6 +247,8 @@ t.test("a request is explained without a provider being asked", options, async (
     "down:x",
     "demo:echo",
   ]);
+  await found.getByText("What down:x would get").click();
+  t.match(await found.innerText(), /"model": "x"/);
   t.equal((await gateway.gateway.stores.ledger.recent(1)).length, 0);
   const link = page.url();
   t.same(Object.fromEntries(new URL(link).searchParams), {
