@@ -113,7 +113,8 @@ function declaredIn(text: string): Map<string, Declaration> {
     if (first === undefined || name === undefined) continue;
     const body = [first];
     // It ends with a line that is not indented, as parts of a union are by one space.
-    while (!/^(?:\}| ?\S.*;|.*\{\})$/.test(body.at(-1) as string)) body.push(lines[++at] as string);
+    const end = /^(?:abstract )?(?:class|interface)/.test(first) ? /^(?:\}|.*\{\})$/ : /^ ?\S.*;$/;
+    while (!end.test(body.at(-1) as string)) body.push(lines[++at] as string);
     found.set(name, { name, about: plain(comment), text: body.join("\n").replaceAll(PRIVATE, "") });
     comment = [];
   }
