@@ -15,6 +15,9 @@ import {
 } from "model-gateway";
 import { injectable } from "tsyringe";
 
+/** What `stream` is where nobody takes it for true: some servers take `1` and `"true"`, too. */
+const NOT_STREAMED = new Set<string | undefined>([undefined, "false", "null"]);
+
 /**
  * Writes an attempt in the target's words: the vendor's names of models, and a request for usage where the vendor sends none
  * unasked. Between equal protocols nothing else changes; between others request and answer are translated.
@@ -71,8 +74,8 @@ export default class Rewrite implements Plugin {
   private askForUsage(exchange: SendExchange, body: Body): Edit | undefined {
     const { protocol, operation } = exchange;
     const ask = protocol.includeUsage;
-    if (!ask || operation.streams !== "asked" || body.member("stream")?.kind !== "true" || !body.scan) return;
-    const request = { stream: true, stream_options: body.value("stream_options") };
+    if (!ask || operation.streams !== "asked" || NOT_STREAMED.has(body.member("stream")?.kind) || !body.scan) return;
+    const request = { stream: true, stream_options: body.uniqueValue("stream_options") };
     if (!ask.missing(request)) return;
     const added = ask.member(request);
     this.state(exchange).askedForUsage = true;

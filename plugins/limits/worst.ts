@@ -41,7 +41,9 @@ const NAME = 24;
 const IN_PICTURE = /"(?:image_)?url"\s*:\s*"data:image\\?\//;
 /** A member's name, then the members and places behind it that lead to a value. */
 type MemberPath = readonly (string | number)[];
-const TIER: MemberPath = ["service_tier"];
+const SERVICE = ["service_tier"];
+/** In the words of all vendors. */
+const PRIORITY = /priority/i;
 /** Tokens of a picture, at most in all but the largest: as many as an estimate of the whole says. */
 const PICTURE = 1600;
 /** Tokens of a form, which is pictures and a few words. */
@@ -158,7 +160,8 @@ function tokensIn(exchange: RouteExchange | SendExchange, translations: Translat
 /** The answers that a request asks for, the first one first; where no tokens come out one of none. */
 function askedFor({ body, form, protocol: { output } }: RouteExchange | SendExchange): AskedAnswer[] {
   const at = (path: MemberPath) => valueAt(body, path);
-  const service = at(TIER) === "priority" ? "priority" : undefined;
+  const named = (output?.service ?? SERVICE).map((name) => at([name]));
+  const service = named.some((tier) => typeof tier === "string" && PRIORITY.test(tier)) ? "priority" : undefined;
   if (!output) return [{ tokens: 0, times: 1, tier: service }];
   const [member, value, name] = output.tier ?? [];
   const tierOf = (asked: unknown) => (asked === value ? name : service);
@@ -188,7 +191,7 @@ function longestOf(paths: readonly MemberPath[], at: (path: MemberPath) => unkno
   let longest: number | undefined;
   for (const path of paths) {
     const limit = numberOf(at(path));
-    if (isCount(limit) && (longest === undefined || limit > longest)) longest = limit;
+    if (isCount(limit) && (longest === undefined || limit > longest)) longest = Math.ceil(limit);
   }
   return longest === undefined ? undefined : Math.min(LARGEST, longest);
 }
@@ -197,7 +200,7 @@ function timesOf(paths: readonly MemberPath[], at: (path: MemberPath) => unknown
   let [most, lists] = [1, 1];
   for (const path of paths) {
     const value = numberOf(at(path));
-    if (isCount(value)) most = Math.max(most, value);
+    if (isCount(value)) most = Math.max(most, Math.ceil(value));
     // A list of numbers is one text, as tokens.
     if (Array.isArray(value) && typeof value[0] !== "number") lists *= Math.max(1, value.length);
   }
@@ -220,7 +223,8 @@ function valueAt(body: Body, path: MemberPath): unknown {
   const member = body.member(name);
   // A long text limits nothing.
   if (!member || (member.kind === "string" && member.end - member.start > DIGITS)) return undefined;
-  return below(body.value(name), path, 1);
+  // Of a member that is named twice a reader takes one or the other.
+  return below(body.uniqueValue(name), path, 1);
 }
 
 function below(value: unknown, path: MemberPath, from = 0): unknown {

@@ -28,11 +28,19 @@ class JudgedMembers {
   /** Those within a member, by its name. */
   private readonly inner: Map<string, InnerMembers>;
 
-  constructor({ output, otherModels, objects }: Protocol) {
+  constructor({ output, otherModels, objects, includeUsage }: Protocol) {
     const paths = output ? [...output.tokens, ...output.times] : [];
     const [tier] = output?.tier ?? [];
     const all = [
-      ...["model", "service_tier", tier, output?.further, output?.later, ...(otherModels?.below ?? [])],
+      ...[
+        "model",
+        ...(output?.service ?? ["service_tier"]),
+        tier,
+        output?.further,
+        output?.later,
+        ...(otherModels?.below ?? []),
+      ],
+      includeUsage?.member({}).name,
       ...[...(objects?.top ?? []), ...(objects?.anywhere ?? [])],
     ].filter((name) => name !== undefined);
     this.exact = new Set([...paths.map(([name]) => String(name)), ...all]);

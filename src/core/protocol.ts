@@ -145,6 +145,8 @@ export interface OutputWords {
   readonly tokens: readonly JsonPath[];
   /** The ways to what that is multiplied by: a number, or a list whose elements are each answered. */
   readonly times: readonly JsonPath[];
+  /** Members that ask for a service tier; absent: `service_tier`. */
+  readonly service?: readonly string[];
   /** A member, the value with which it asks for a dearer service, and the tier whose rates hold then. */
   readonly tier?: readonly [member: string, value: string, tier: string];
   /**

@@ -21,6 +21,16 @@ export function asksToExplain(headers: HeaderList): boolean {
   });
 }
 
+/** Refuses to explain what nobody looks into: a provider would be asked in earnest. @throws GatewayError `invalid_field` */
+export function explainsNothing(headers: HeaderList): void {
+  if (!asksToExplain(headers)) return;
+  throw new GatewayError("invalid_field", {
+    message: "This path passes unread to its provider: there is nothing to explain.",
+    hint: `Leave the header ${HEADER} out.`,
+    param: HEADER,
+  });
+}
+
 /** Answers with what would become of a request; who may not come in is refused as ever. Never throws. */
 export async function explained(
   exchange: Exchange,

@@ -13,7 +13,7 @@ import { websocket } from "../websocket.ts";
 import { Query } from "../wire/query.ts";
 import { type ClientConnection, type ConnectionLimits, Connections, isForwarded } from "./connections.ts";
 import { credentials, presented } from "./credentials.ts";
-import { asksToExplain, explained } from "./explained.ts";
+import { asksToExplain, explained, explainsNothing } from "./explained.ts";
 import { guard, holdsKey } from "./guard.ts";
 import { HandshakeResponse, handshakeKey, readOffer } from "./handshake.ts";
 import { Incoming } from "./incoming.ts";
@@ -365,6 +365,7 @@ export class Downstream {
     if (wantsSocket(request)) throw new GatewayError("upgrade_required");
     const destination = generation.paths.find(request.method ?? "", raw, query, headers);
     const { pass: passes, chain } = destination;
+    if (passes) explainsNothing(headers);
     once(query, passes ? ["key"] : undefined);
     const keys = credentials(headers, query);
     const judged = (name: string) => saysWhatIsJudged(name, destination.protocol);
@@ -433,6 +434,7 @@ export class Downstream {
     const query = queryOf(text);
     const destination = generation.paths.socket(raw, query);
     if (!destination) throw new GatewayError("upgrade_required");
+    explainsNothing(headers);
     const { protocol, pass: passes } = destination;
     once(query, passes ? ["key"] : ["key", protocol.socket?.model ?? "model"]);
     const key = handshakeKey(headers);

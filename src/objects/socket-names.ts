@@ -1,10 +1,11 @@
-import { uniquely } from "../core/body.ts";
+import { notJson, uniquely } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import { otherNotAllowed } from "../core/key-scope.ts";
 import type { Marketplace, Provider } from "../core/marketplace.ts";
 import type { SocketWords } from "../core/protocol.ts";
 import { AnyOf } from "../wire/any-of.ts";
+import { JsonError, scan } from "../wire/json.ts";
 import type { Objects } from "./objects.ts";
 
 /**
@@ -45,8 +46,12 @@ export class SocketNames {
     if (message.includes(0))
       throw new GatewayError("invalid_json", { message: "A message holds a zero byte: it is no JSON in UTF-8." });
     if (!this.marks.among([message])) return;
+    bounded(message);
     const { exchange, provider, objects } = this;
-    for (const { kind, name, param } of this.words.names(uniquely(message)))
+    const names = [...this.words.names(uniquely(message))];
+    if (names.length > MOST)
+      throw new GatewayError("invalid_field", { message: `A message names more than ${MOST} models and objects.` });
+    for (const { kind, name, param } of names)
       if (kind === "model") this.checkModel(name, param);
       else if (objects.admitAt(provider.name, [{ id: name, param }], exchange.caller))
         // What cannot be judged at once cannot be kept back here.
@@ -58,6 +63,18 @@ export class SocketNames {
     const { caller } = this.exchange;
     if (!caller?.models || this.marketplace.at(this.provider, name, caller)) return;
     throw otherNotAllowed(caller, name, param);
+  }
+}
+
+/** Models and objects that a message may name. */
+const MOST = 100;
+
+/** @throws GatewayError `invalid_json` for what is nested deeper, or has more members, than a body may */
+function bounded(message: Buffer): void {
+  try {
+    scan(message, { duplicates: "allow" });
+  } catch (thrown) {
+    throw thrown instanceof JsonError ? notJson(thrown) : thrown;
   }
 }
 

@@ -19,7 +19,10 @@ const PIECE: Readonly<Record<Media["media"], number>> = {
 
 /** About how many tokens a request has; more rather than fewer. @param body it as JSON text, or the bytes of that */
 export function estimate(conversation: Conversation, body: string | number): number {
-  let text = typeof body === "string" ? body : "";
+  const text = typeof body === "string" ? body : "";
+  /** Up to here the text has been counted, but for what is no text; and how often that was not found in it. */
+  let at = 0;
+  let misses = 0;
   let bytes = typeof body === "number" ? body : Buffer.byteLength(body);
   let found = 0;
   let tokens = 0;
@@ -28,14 +31,32 @@ export function estimate(conversation: Conversation, body: string | number): num
     if (part.kind !== "media") return;
     const base64 = "base64" in part.source ? part.source.base64 : "";
     bytes -= base64.length;
-    if (text.includes(base64)) text = text.replace(base64, "");
-    // Some clients escape its slashes.
-    else if (text !== "") found -= pieces(base64);
+    const from = misses < MISSES ? placeOf(base64, text, at) : -1;
+    if (from >= 0) {
+      found += pieces(text.slice(at, from));
+      at = from + base64.length;
+    } else if (base64 !== "" && text !== "") {
+      // Some clients escape its slashes.
+      misses++;
+      found -= pieces(base64);
+    }
     tokens += MEDIA[part.media] * Math.max(1, Math.ceil(base64.length / PIECE[part.media]));
   };
   for (const { parts } of conversation.turns) parts.forEach(count);
-  found += pieces(text);
+  found += pieces(text.slice(at));
   return Math.ceil(Math.max(0, bytes / BYTES, found * MORE)) + tokens;
+}
+
+/** What is no text stands where it is met next, mostly: it is not sought in all of a text more often than that. */
+const MISSES = 3;
+/** Letters by which its beginning is found: of long ones a search may take as long as text and letters multiplied. */
+const BEGIN = 16;
+
+/** Where base64 stands in a text behind a place; -1: not where its beginning is met first. */
+function placeOf(base64: string, text: string, from: number): number {
+  if (base64 === "" || text === "") return -1;
+  const at = text.indexOf(base64.slice(0, BEGIN), from);
+  return at >= 0 && text.startsWith(base64, at) ? at : -1;
 }
 
 /** A piece where tokenizers find a little more than one: measured with numbers, base64, hex, tables and logs. */

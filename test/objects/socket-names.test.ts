@@ -95,6 +95,22 @@ t.test("a message in UTF-16, which some readers take for JSON too, goes no furth
   t.same(upstream.messages, []);
 });
 
+t.test("what is nested too deep, or names more than anybody does, goes no further", async (t) => {
+  const { upstream, call } = await talking(t);
+  const deep = `{"type":"session.update","session":${'{"a":'.repeat(500)}{"model":"m"}${"}".repeat(500)}}`;
+  const many = session({ a: Array(101).fill({ prompt: { id: "pmpt_shared" } }) });
+  for (const [said, code] of [
+    [deep, "invalid_json"],
+    [many, "invalid_field"],
+  ] as const) {
+    const { socket, messages, closed } = await call(KEY);
+    socket.send(said);
+    t.equal(await closed, 1008);
+    t.match(JSON.parse(messages[0] ?? ""), { error: { code } });
+  }
+  t.same(upstream.messages, []);
+});
+
 t.test("what may be named passes to the byte, and all else does", async (t) => {
   const { upstream, call } = await talking(t);
   const { socket, messages, closed } = await call(KEY);

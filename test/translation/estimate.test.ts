@@ -25,6 +25,30 @@ t.test("text counts a token for three bytes, rounded up", async (t) => {
   t.equal(estimate(talk(), 301), 101);
 });
 
+t.test("what is no text takes a time that grows as the request does, wherever it stands", async (t) => {
+  const work = (count: number, order: "as told" | "reversed" | "escaped") => {
+    const all = Array.from({ length: count }, (_, n) => `AA${String(n).padStart(6, "0")}/`);
+    const text = JSON.stringify({ all: order === "reversed" ? all.toReversed() : all, text: "b".repeat(20 * count) });
+    const parts = all.map((base64) => media("image", base64));
+    // Counted in letters that are gone through, not in seconds.
+    const { indexOf } = String.prototype;
+    let letters = 0;
+    String.prototype.indexOf = function (this: string, what, from = 0) {
+      const at = indexOf.call(this, what, from);
+      letters += (at < 0 ? this.length : at) - from;
+      return at;
+    };
+    try {
+      estimate(talk(...parts), order === "escaped" ? text.replaceAll("/", "\\/") : text);
+    } finally {
+      String.prototype.indexOf = indexOf;
+    }
+    return letters / text.length;
+  };
+  for (const order of ["as told", "reversed", "escaped"] as const)
+    t.ok(work(2000, order) < 5, `${order}: the text is gone through ${work(2000, order)} times`);
+});
+
 t.test("prose and code count by their bytes, in any script", async (t) => {
   const texts = [
     'The quick brown fox jumps over the lazy dog, and Dr. Who (born in 1963) says: "It\'s fine!" '.repeat(20),

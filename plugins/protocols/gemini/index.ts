@@ -42,6 +42,7 @@ const gemini: TranslatedProtocol = {
     times: ["generationConfig", "generation_config"].flatMap((config) =>
       ["candidateCount", "candidate_count"].map((name) => [config, name]),
     ),
+    service: ["serviceTier", "service_tier"],
   },
   // White space, not a comment: the Python and Go clients and the JavaScript client before 1.32 choke on comments. [S]
   ping: Buffer.from("\r\n\r\n"),

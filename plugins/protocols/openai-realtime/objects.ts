@@ -2,6 +2,8 @@ import { asList, asObject, foldCase, type SocketName } from "model-gateway/proto
 
 /** The parts of a message that name anything. */
 const PARTS = ["session", "response"];
+/** One that names objects only. */
+const ITEM = "item";
 /** Members that name an object by its id, and those that do where they are no plain text. */
 const [IDS, AS_OBJECTS] = [
   ["file_id", "tunnel_id"],
@@ -15,36 +17,34 @@ const UNREAD = ["tools", "metadata", "variables"];
  * that of the session itself and those that write down what is heard. Some servers read names in any case.
  * [S: RealtimeSessionCreateRequest, AudioTranscription, Prompt]
  */
-export function* names(message: unknown): Generator<SocketName> {
+export function names(message: unknown): SocketName[] {
+  const found: SocketName[] = [];
   for (const [part, value] of Object.entries(asObject(message) ?? {}))
-    if (PARTS.includes(foldCase(part))) {
-      yield* objects(value, part);
-      yield* models(value, part);
-    }
+    if (PARTS.includes(foldCase(part)) || foldCase(part) === ITEM) walk(value, [part], foldCase(part) !== ITEM, found);
+  return found;
 }
 
-function* models(value: unknown, param: string): Generator<SocketName> {
-  for (const [name, inner] of members(value)) {
-    const at = `${param}.${name}`;
-    if (foldCase(name) === "model" && typeof inner === "string") yield { kind: "model", name: inner, param: at };
-    else if (!UNREAD.includes(name)) yield* models(inner, at);
-  }
-}
-
-/** Prompts, of which only the session's own is no plain text, voices that a key made, files and tunnels. */
-function* objects(value: unknown, param: string): Generator<SocketName> {
-  for (const [name, inner] of members(value)) {
-    const at = `${param}.${name}`;
+/** @param models whether a model may be named here */
+function walk(value: unknown, path: string[], models: boolean, found: SocketName[]): void {
+  if (typeof value !== "object" || value === null) return;
+  for (const [name, inner] of Object.entries(value)) {
     const word = foldCase(name);
-    if (IDS.includes(word) && typeof inner === "string") yield { kind: "object", name: inner, param: at };
-    if (AS_OBJECTS.includes(word))
-      for (const object of [inner, ...asList(inner)])
-        for (const [member, id] of Object.entries(asObject(object) ?? {}))
-          if (foldCase(member) === "id" && typeof id === "string")
-            yield { kind: "object", name: id, param: `${at}.${member}` };
-    yield* objects(inner, at);
+    path.push(name);
+    if (typeof inner === "string") {
+      if (models && word === "model") found.push({ kind: "model", name: inner, param: path.join(".") });
+      if (IDS.includes(word)) found.push({ kind: "object", name: inner, param: path.join(".") });
+    }
+    if (AS_OBJECTS.includes(word)) for (const object of [inner, ...asList(inner)]) found.push(...idsOf(object, path));
+    walk(inner, path, models && !UNREAD.includes(name), found);
+    path.pop();
   }
 }
 
-const members = (value: unknown): [string, unknown][] =>
-  typeof value === "object" && value !== null ? Object.entries(value) : [];
+/** Ids of a prompt, of which only the session's own is no plain text, or of a voice that a key made. */
+function idsOf(value: unknown, path: readonly string[]): SocketName[] {
+  return Object.entries(asObject(value) ?? {}).flatMap(([name, id]): SocketName[] =>
+    foldCase(name) === "id" && typeof id === "string"
+      ? [{ kind: "object", name: id, param: [...path, name].join(".") }]
+      : [],
+  );
+}

@@ -1,17 +1,35 @@
-import { asObject, defined, type Frame, type IncludeUsage, type JsonObject, type Usage } from "model-gateway/protocol";
+import {
+  asObject,
+  defined,
+  type Frame,
+  foldCase,
+  type IncludeUsage,
+  type JsonObject,
+  type Usage,
+} from "model-gateway/protocol";
 
 /** Usage is a member `usage`, of the answer or of the event that carries it. */
 export const holdsUsage = (frame: Frame): boolean => frame.mayContain("usage");
 
+const INCLUDE = "include_usage";
+
 const optionsOf = (body: unknown) => asObject(asObject(body)?.["stream_options"]);
 
-/** Whether a request asks for usage in its stream. */
-export const asksUsage = (body: unknown): boolean => optionsOf(body)?.["include_usage"] === true;
+/** Whether a request asks for usage in its stream, for all readers: some read names in any case, and the last one counts. */
+export function asksUsage(body: unknown): boolean {
+  const options = optionsOf(body) ?? {};
+  return options[INCLUDE] === true && !Object.keys(options).some((name) => name !== INCLUDE && isInclude(name));
+}
+
+const isInclude = (name: string): boolean => foldCase(name) === INCLUDE;
 
 /** Usage comes in a stream only when asked for by `stream_options.include_usage`, in a last chunk with no choices. */
 export const includeUsage: IncludeUsage = {
   missing: (body) => asObject(body)?.["stream"] === true && !asksUsage(body),
-  member: (body) => ({ name: "stream_options", json: JSON.stringify({ ...optionsOf(body), include_usage: true }) }),
+  member(body) {
+    const others = Object.entries(optionsOf(body) ?? {}).filter(([name]) => !isInclude(name));
+    return { name: "stream_options", json: JSON.stringify({ ...Object.fromEntries(others), [INCLUDE]: true }) };
+  },
   extra(frame) {
     // Azure's first chunk has no choices either, but no usage: it is the client's.
     if (!holdsUsage(frame)) return false;

@@ -12,12 +12,19 @@ t.test("a prompt and models are named in the session and in a response", async (
   t.same(
     [...names({ type: "session.update", session, response: { prompt: { id: "pmpt_2" }, metadata: { model: "no" } } })],
     [
-      { kind: "object", name: "pmpt_1", param: "session.prompt.id" },
       { kind: "model", name: "a", param: "session.model" },
+      { kind: "object", name: "pmpt_1", param: "session.prompt.id" },
       { kind: "model", name: "b", param: "session.audio.input.transcription.model" },
       { kind: "object", name: "pmpt_2", param: "response.prompt.id" },
     ],
   );
+});
+
+t.test("a file is named in an item, too", async (t) => {
+  const item = { type: "message", content: [{ type: "input_file", file_id: "file-1" }] };
+  t.same(names({ type: "conversation.item.create", item }), [
+    { kind: "object", name: "file-1", param: "item.content.0.file_id" },
+  ]);
 });
 
 t.test("whatever else is said names nothing", async (t) => {
