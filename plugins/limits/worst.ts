@@ -39,6 +39,9 @@ const QUOTE = 0x22;
 /** Bytes around the beginning of a text in which it is seen to be a picture, as clients of Chat and Responses send one. */
 const NAME = 24;
 const IN_PICTURE = /"(?:image_)?url"\s*:\s*"data:image\\?\//;
+const NONE = { count: 0, bytes: 0 };
+const TOOLS = '"tools"';
+const ESCAPE = "\\u00";
 /** A member's name, then the members and places behind it that lead to a value. */
 type MemberPath = readonly (string | number)[];
 const SERVICE = ["service_tier"];
@@ -150,11 +153,43 @@ function dearestUsage(
 function tokensIn(exchange: RouteExchange | SendExchange, translations: Translations): number {
   const { body, form } = exchange;
   if (form) return FORM;
-  const found = body.length > SHORT ? picturesIn(body.pieces) : { count: 0, bytes: 0 };
+  const found = body.length > SHORT ? picturesOf(exchange) : NONE;
   // What else there may be is seen only by who reads the conversation.
   const read = found ? undefined : translations.tokensIn(exchange);
-  const { count, bytes } = found ?? { count: 0, bytes: 0 };
+  const { count, bytes } = found ?? NONE;
   return read ?? Math.ceil((body.length - bytes) / BYTES) + count * PICTURE;
+}
+
+/** The pictures of a conversation's turns: what looks like one elsewhere, in a tool's schema say, reaches the model as a text. */
+function picturesOf({ body, protocol }: RouteExchange | SendExchange): ReturnType<typeof picturesIn> {
+  const turns = body.member(protocol.conversation?.turns ?? "");
+  if (!turns) return NONE;
+  const pieces = between(body.pieces, turns.start, turns.end);
+  const found = picturesIn(pieces);
+  // Items may bring tools along, also under a name that is written with escapes.
+  return found && found.count > 0 && (holds(pieces, TOOLS) || holds(pieces, ESCAPE)) ? undefined : found;
+}
+
+/** Whether a text stands in pieces, which may cut it. */
+function holds(pieces: readonly Buffer[], text: string): boolean {
+  let before: Buffer = Buffer.alloc(0);
+  return pieces.some((piece) => {
+    if (piece.includes(text)) return true;
+    const seam = Buffer.concat([before, piece.subarray(0, text.length - 1)]);
+    if (seam.includes(text)) return true;
+    before = (piece.length < text.length ? Buffer.concat([before, piece]) : piece).subarray(1 - text.length);
+    return false;
+  });
+}
+
+/** What of pieces stands between two places. */
+function between(pieces: readonly Buffer[], start: number, end: number): Buffer[] {
+  let base = 0;
+  return pieces.flatMap((piece) => {
+    const part = piece.subarray(Math.max(0, start - base), Math.max(0, end - base));
+    base += piece.length;
+    return part.length > 0 ? [part] : [];
+  });
 }
 
 /** The answers that a request asks for, the first one first; where no tokens come out one of none. */

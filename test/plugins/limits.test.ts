@@ -104,6 +104,74 @@ limits: { default: { budget: $1000 } }\n`,
   }
 });
 
+t.test("what looks like a picture in a tool counts as the text that it is", async (t) => {
+  const { waiting, address } = await holding(t);
+  const { url } = await gateway(t, address, "limits: { default: { budget: $1000 } }\n");
+  const reserved = async () => (await page(url)).limits[0]?.budgets?.[0]?.reserved ?? -1;
+  const letters = Buffer.alloc(60_000, "tool").toString("base64");
+  const schema = { type: "object", properties: { a: { default: { url: `data:image/png;base64,${letters}` } } } };
+  const tool = { type: "function", function: { name: "f", parameters: schema } };
+  const chat = { model: "m", max_tokens: 1, messages: [{ role: "user", content: "hi" }], tools: [tool] };
+  const responses = {
+    model: "m",
+    max_output_tokens: 1,
+    input: [
+      { type: "additional_tools", role: "developer", tools: [{ type: "function", name: "f", parameters: schema }] },
+      { role: "user", content: "hi" },
+    ],
+  };
+  for (const [path, body] of [
+    ["/v1/chat/completions", chat],
+    ["/v1/responses", responses],
+  ] as const) {
+    const answer = ask(url, path, body);
+    await eventually(() => waiting.length > 0, "the provider");
+    t.ok((await reserved()) >= (letters.length / 3) * 20e-6, `${path}: ${await reserved()}`);
+    waiting.shift()?.();
+    await (await answer).text();
+    await eventually(async () => (await reserved()) === 0, "the settlement");
+  }
+});
+
+t.test("the tier that a Gemini client asks for is reserved for, in its own words", async (t) => {
+  const { waiting, address } = await holding(t);
+  const { url } = await startGateway(
+    t,
+    `providers: { p: { url: "${address}/v1", speaks: ${ALL} } }
+models: { m: { targets: [p:x], price: { input: 1, output: 1000, priority: { input: 1, output: 2000 } }, output: 100 } }
+limits: { default: { budget: $1000 } }\n`,
+  );
+  const reserved = async () => (await page(url)).limits[0]?.budgets?.[0]?.reserved ?? -1;
+  for (const [more, most] of [
+    [{}, 0.11],
+    [{ serviceTier: "PRIORITY" }, 0.21],
+    [{ service_tier: "priority" }, 0.21],
+  ] as const) {
+    const answer = ask(url, "/v1beta/models/m:generateContent", { contents: [], ...more });
+    await eventually(() => waiting.length > 0, "the provider");
+    const held = await reserved();
+    t.ok(held < most && held > most - 0.02, `${JSON.stringify(more)}: ${held}`);
+    waiting.shift()?.();
+    await (await answer).text();
+    await eventually(async () => (await reserved()) === 0, "the settlement");
+  }
+});
+
+t.test("what limits a request may be named once, however deep, and part of a token counts for one", async (t) => {
+  const { waiting, address } = await holding(t);
+  const { url } = await gateway(t, address, "limits: { default: { budget: $1000 } }\n");
+  const send = (path: string, body: string) => fetch(`${url}${path}`, { method: "POST", headers: asking(), body });
+  for (const config of ['{"maxOutputTokens":4096,"maxOutputTokens":1}', '{"candidateCount":2000,"candidateCount":1}']) {
+    const refused = await send("/v1beta/models/m:generateContent", `{"contents":[],"generationConfig":${config}}`);
+    t.equal(refused.status, 400, config);
+    t.match(await refused.text(), /twice/);
+  }
+  const answer = send("/v1/chat/completions", '{"model":"m","messages":[],"max_tokens":0.3333333}');
+  await eventually(() => waiting.length > 0, "the provider");
+  waiting.shift()?.();
+  t.equal((await answer).status, 200);
+});
+
 t.test("pictures in a request count as what they are, not as their letters", async (t) => {
   const { waiting, address } = await holding(t);
   const { url } = await gateway(t, address, "limits: { default: { budget: $1000 } }\n");
