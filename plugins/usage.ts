@@ -32,6 +32,10 @@ interface Reading {
   late?: string | undefined;
   /** All of it has come, though nobody took it. */
   ended?: true;
+  /** Of a whole answer, bytes that have come. */
+  bytes?: number;
+  /** Pictures that have begun to come. */
+  pictures?: number;
 }
 
 /** What counts of a stream that breaks off before its provider has told its usage. */
@@ -119,29 +123,66 @@ interface Settlement {
 /** @param tokensIn about how many tokens the request has */
 function settlement(
   exchange: DoneExchange,
-  { delivered, ended }: Reading,
+  reading: Reading,
   cut: Cut,
   tokensIn: () => number | undefined,
 ): Settlement {
-  const { usage: reported, operation, outcome } = exchange;
-  if (!delivered && !(reported && counts(reported)) && isLeft(exchange)) {
-    if (cut === "observed" || cut === "absorb")
-      return { usage: NOTHING, source: cut === "absorb" ? "absorbed" : "observed" };
-    const asked = tokensIn() ?? Math.ceil(exchange.body.length / BYTES_PER_TOKEN);
-    return { usage: { in: { total: asked }, out: { total: 0 }, raw: undefined }, source: "estimated" };
+  const { operation, outcome } = exchange;
+  const { delivered, ended } = reading;
+  const reported = exchange.usage && isCredible(exchange.usage) ? exchange.usage : undefined;
+  const isTold = reported !== undefined && counts(reported);
+  const isCut = outcome !== "completed" && (cut === "observed" || cut === "absorb");
+  const source = cut === "absorb" ? "absorbed" : "observed";
+  const isText = operation.task === "generate";
+  if (!(delivered && isText) && !isTold && isLeft(exchange)) {
+    if (isCut) return { usage: NOTHING, source };
+    return { usage: brought(exchange, reading, tokensIn), source: "estimated" };
   }
   const isWhole = (outcome === "completed" || ended === true) && reported?.out.total !== undefined;
-  if (isWhole || !delivered || operation.task !== "generate") {
+  if (isWhole || !delivered || !isText) {
     if (reported?.images) return { usage: pictured(exchange, reported, reported.images), source: "reported" };
-    if (!reported || !counts(reported)) return { usage: reported, source: "none" };
-    return { usage: reported, source: isWhole || outcome === "completed" ? "reported" : "partial" };
+    if (isTold) return { usage: reported, source: isWhole || outcome === "completed" ? "reported" : "partial" };
+    // A provider that tells nothing, or nothing that can be read, has worked all the same.
+    if (outcome === "completed" && operation.generates && isUntold(exchange, reading))
+      return { usage: { ...reported, ...brought(exchange, reading, tokensIn) }, source: "estimated" };
+    return { usage: reported, source: "none" };
   }
-  if (outcome !== "completed" && (cut === "observed" || cut === "absorb"))
-    return { usage: reported ?? NOTHING, source: cut === "absorb" ? "absorbed" : "observed" };
-  return {
-    usage: estimated(reported, delivered, tokensIn),
-    source: reported && counts(reported) ? "partial" : "estimated",
-  };
+  if (isCut) return { usage: reported ?? NOTHING, source };
+  return { usage: estimated(reported, delivered, tokensIn), source: isTold ? "partial" : "estimated" };
+}
+
+/** Whether an answer came, and nobody will tell what it has cost: one that is made later tells whoever fetches it. */
+function isUntold({ protocol, body, usage }: DoneExchange, { delivered, bytes }: Reading): boolean {
+  if ((!delivered && bytes === undefined) || usage?.providerCost !== undefined) return false;
+  const { later } = protocol.output ?? {};
+  const kind = later === undefined ? undefined : body.member(later)?.kind;
+  return kind === undefined || kind === "false" || kind === "null";
+}
+
+/** Tokens of which nobody has more in one exchange: a provider that tells more is not believed. */
+const MOST_TOKENS = 1e9;
+
+const isCredible = ({ in: input, out }: Usage): boolean =>
+  (input.total ?? 0) <= MOST_TOKENS && (out.total ?? 0) <= MOST_TOKENS;
+
+/** Bytes of a whole answer around its text, about. */
+const ENVELOPE = 300;
+
+/** What an answer whose provider tells nothing has cost, by what of it came: pictures, or bytes of text. */
+function brought(
+  exchange: DoneExchange,
+  { delivered, bytes = 0, pictures = 0 }: Reading,
+  tokensIn: () => number | undefined,
+): Usage {
+  const { body, operation, attempt, protocol } = exchange;
+  const input = { total: tokensIn() ?? Math.ceil(body.length / BYTES_PER_TOKEN) };
+  const words = (attempt?.protocol ?? protocol).pictures;
+  if (words && pictures > 0) {
+    const total = pictures * words.tokens;
+    return pictured(exchange, { in: input, out: { total, image: total }, raw: undefined }, { count: pictures });
+  }
+  const text = delivered?.tokens ?? Math.ceil(Math.max(0, bytes - ENVELOPE) / BYTES_PER_TOKEN);
+  return { in: input, out: { total: operation.task === "generate" ? text : 0 }, raw: undefined };
 }
 
 /** Ends that are no fault of the provider, which may have worked all the same. */
@@ -188,11 +229,14 @@ function estimated(reported: Usage | undefined, delivered: Delivered, tokensIn: 
 /** The protocol of the frames: that of the provider that answers. */
 const spoken = ({ attempt, protocol }: ResponseExchange) => attempt?.protocol ?? protocol;
 
+const QUOTE = 0x22;
+
 /** Parses only frames that hold usage. What cannot be read is told in the log, and the client's stream goes on. */
 function streamed(exchange: ResponseExchange, reading: Reading): Stage {
   const protocol = spoken(exchange);
   const { generates } = exchange.operation;
   const delivered = generates ? new Delivered(protocol, exchange.attempt?.target.model) : undefined;
+  const marks = protocol.pictures?.marks;
   if (delivered) {
     reading.delivered = delivered;
     exchange.progress = delivered;
@@ -201,6 +245,8 @@ function streamed(exchange: ResponseExchange, reading: Reading): Stage {
     try {
       if (exchange.aborted && protocol.ending(frame) === "complete") reading.ended = true;
       delivered?.see(frame);
+      // Partial ones are all of one picture.
+      if (marks?.some((mark) => frame.mayContain(mark, QUOTE))) reading.pictures = 1;
       if (!protocol.holdsUsage(frame)) return;
       const json = frame.json();
       const late = protocol.kept?.late.id(json);
@@ -217,9 +263,12 @@ function streamed(exchange: ResponseExchange, reading: Reading): Stage {
 
 function whole(exchange: ResponseExchange, reading: Reading): Stage {
   const usage = new JsonUsage([spoken(exchange)]);
+  reading.bytes = 0;
   return ({ kind, bytes }) => {
     if (kind !== "end") {
       usage.push(bytes);
+      reading.bytes = (reading.bytes ?? 0) + bytes.length;
+      reading.pictures = usage.pictures;
       return;
     }
     const found = usage.end();

@@ -53,6 +53,11 @@ export class JsonUsage {
     });
   }
 
+  /** Pictures that have begun by now. */
+  get pictures(): number {
+    return Math.max(0, ...(this.marks ?? []).map((mark) => mark.count));
+  }
+
   /** What may be told of a failure to read: others' messages may quote what they read. */
   static faultOf(thrown: unknown): string {
     return thrown instanceof JsonError ? thrown.message : thrown instanceof Error ? thrown.name : "unknown";
@@ -99,7 +104,7 @@ export class JsonUsage {
   /** With how many pictures there are, and what the answer says of them. */
   private counted({ size, quality }: PictureWords, json: unknown): Usage | undefined {
     const usage = this.read(json);
-    const count = Math.max(0, ...(this.marks ?? []).map((mark) => mark.count));
+    const count = this.pictures;
     if (count === 0) return usage;
     const images: NonNullable<Usage["images"]> = { count };
     const { [size]: large, [quality]: good } = json as Record<string, unknown>;

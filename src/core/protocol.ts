@@ -135,6 +135,8 @@ export interface PictureWords {
   /** Top-level members of requests, and of some answers, that say how large and how good a picture is. */
   readonly size: string;
   readonly quality: string;
+  /** Tokens of a picture at most, where nobody has told them. */
+  readonly tokens: number;
   /** Operations that make pictures from others. */
   readonly edits: readonly string[];
 }

@@ -58,8 +58,9 @@ t.test("usage is found wherever it stands in a large answer, and a nested one is
   for (const place of places)
     t.match(await row(t, JSON.stringify(place)), { usage: { in: { total: 1000 }, out: { total: 200 } } });
   const without = await row(t, JSON.stringify({ choices: [{ usage: USAGE }, filler] }));
-  t.match(without, { source: "none", outcome: "completed" });
-  t.notOk(without?.usage);
+  t.match(without, { source: "estimated", outcome: "completed" });
+  const text = without?.usage?.out.total ?? 0;
+  t.ok(text > filler.length / 4 - 100 && text < filler.length / 4 + 100, `${text} tokens, by its bytes`);
 });
 
 t.test("usage without tokens is unknown, and costs what each request costs where that has a price", async (t) => {
@@ -86,8 +87,8 @@ models: { tokens: { price: { input: 3 }, targets: [up:x] }, requests: { price: {
   }
 });
 
-t.test("an answer that is no JSON, or an error, has no usage and still a row", async (t) => {
-  t.match(await row(t, '{"usage":{"prompt_tokens":5', "text/plain"), { source: "none", status: 200 });
+t.test("an answer that is no JSON has an estimate, an error no usage, and each a row", async (t) => {
+  t.match(await row(t, '{"usage":{"prompt_tokens":5', "text/plain"), { source: "estimated", status: 200 });
   t.match(await row(t, '{"error":{"message":"no"},"usage":{"prompt_tokens":5}}', "application/json", 400), {
     source: "none",
     status: 400,
@@ -271,11 +272,70 @@ t.test("usage that cannot be read is told in the log and counted, and the answer
     reply.writeHead(200, { "content-type": "application/json" }).end(bodies[at++]),
   );
   for (const body of bodies) t.equal(await (await ask("/v1/chat/completions", { messages: [] })).text(), body);
-  t.match(await rows(2), [{ source: "none" }, { source: "none" }]);
+  t.match(await rows(2), [{ source: "estimated" }, { source: "estimated" }]);
   const told = running.log.lines.filter(({ message }) => message === "the usage of an answer could not be read");
   t.equal(told.length, 2);
   t.equal(Number(told[1]?.fields["count"]) - Number(told[0]?.fields["count"]), 1);
   t.notMatch(JSON.stringify(told), /prompt_tokens/, "without a word of it");
+});
+
+t.test(
+  "what a provider tells of no whole answer, or too much, is estimated, and so is what came of one that was left",
+  async (t) => {
+    const text = "word ".repeat(40_000);
+    const answer = (usage: unknown) => JSON.stringify({ id: "c", choices: [{ message: { content: text } }], usage });
+    const usages = [null, {}, [], "x", { prompt_tokens: -1, completion_tokens: "9" }, { prompt_tokens: 9e15 }];
+    let at = 0;
+    const { ask, rows } = await behind(t, "openai-chat", (_, reply) => {
+      reply.writeHead(200, { "content-type": "application/json" });
+      if (at < usages.length) reply.end(answer(usages[at++]));
+      else for (let i = 0; i < 20; i++) reply.write(i === 0 ? `{"choices":[{"message":{"content":"${text}` : text);
+    });
+    for (const usage of usages) {
+      await (await ask("/v1/chat/completions", { messages: [] })).text();
+      t.match((await rows(at)).at(-1), { source: "estimated", outcome: "completed" }, JSON.stringify(usage));
+    }
+    const left = await ask("/v1/chat/completions", { messages: [] });
+    const reader = left.body?.getReader();
+    for (let seen = 0; seen < text.length; ) seen += (await reader?.read())?.value?.length ?? text.length;
+    await reader?.cancel();
+    for (const { usage, outcome, source } of await rows(usages.length + 1)) {
+      const tokens = usage?.out.total ?? 0;
+      const near = outcome === "aborted" ? tokens > 40_000 : tokens > 49_000 && tokens < 51_000;
+      t.ok(near && source === "estimated", `${outcome}: ${tokens} tokens for ${text.length} letters`);
+    }
+  },
+);
+
+t.test("pictures that came before a client left are charged: whole, in part, and drawn by a tool", async (t) => {
+  const data = "iVBORw0KGgo".repeat(100_000);
+  const partial = `event: image_generation.partial_image\ndata: {"type":"image_generation.partial_image","b64_json":"${data}","partial_image_index":0}\n\n`;
+  const item = `event: response.output_item.done\ndata: {"type":"response.output_item.done","output_index":0,"item":{"type":"image_generation_call","id":"ig_1","status":"completed","result":"${data}"}}\n\n`;
+  for (const [protocol, path, more, head, body, drawn] of [
+    [
+      "openai-images",
+      "/v1/images/generations",
+      { prompt: "a cat" },
+      "application/json",
+      `{"created":1,"data":[{"b64_json":"${data}"`,
+      false,
+    ],
+    ["openai-images", "/v1/images/generations", { prompt: "a cat", stream: true }, "text/event-stream", partial, false],
+    ["openai-responses", "/v1/responses", { stream: true, input: "a cat" }, "text/event-stream", item, true],
+  ] as const) {
+    const { ask, rows } = await behind(t, protocol, (_, reply) => {
+      reply.writeHead(200, { "content-type": head });
+      reply.write(body);
+    });
+    const left = await ask(path, more);
+    const reader = left.body?.getReader();
+    for (let seen = 0; seen < data.length / 2; ) seen += (await reader?.read())?.value?.length ?? data.length;
+    await reader?.cancel();
+    const [row] = await rows(1);
+    const out = drawn ? row?.usage?.drawn?.out : row?.usage?.out;
+    t.match(out, { total: 4160, image: 4160 }, `${path} ${JSON.stringify(more)}`);
+    t.equal(row?.source, "estimated");
+  }
 });
 
 const PIECES = Array.from({ length: 200 }, (_, i) => ` word${i % 10}`);

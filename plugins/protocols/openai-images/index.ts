@@ -1,5 +1,6 @@
 import { asObject, asText, type Ending, type Frame, fixedPaths, type Protocol, post } from "model-gateway/protocol";
 import { family } from "../openai/family.ts";
+import { PICTURE_TOKENS } from "../openai/usage.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
 import { objects } from "./objects.ts";
@@ -29,7 +30,13 @@ const openaiImages: Protocol = {
     "/v1/images/variations": post("variation", "/images/variations", { body: "multipart", streams: false }),
   }),
   usageMembers: ["usage"],
-  pictures: { marks: ["b64_json", "url"], size: "size", quality: "quality", edits: ["edit", "variation"] },
+  pictures: {
+    marks: ["b64_json", "url"],
+    size: "size",
+    quality: "quality",
+    tokens: PICTURE_TOKENS,
+    edits: ["edit", "variation"],
+  },
   output: { tokens: [], times: [["n"]] },
 
   objects,

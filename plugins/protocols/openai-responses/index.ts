@@ -18,7 +18,7 @@ import { decode, decoder, ending } from "./response.decode.ts";
 import { encode, encoder } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { count, readUsage } from "./usage.ts";
+import { bringsPicture, count, readUsage } from "./usage.ts";
 import { COMPACT, INPUT_TOKENS, RESPONSE } from "./wire.ts";
 
 const translation: Translation = {
@@ -92,6 +92,7 @@ const openaiResponses: TranslatedProtocol = {
   streamError,
   ending,
   terminal: (frame) => ending(frame) === "complete",
+  holdsUsage: (frame) => family.holdsUsage(frame) || bringsPicture(frame),
   usage: readUsage,
   texts,
   kept,

@@ -6,15 +6,17 @@ import {
   atMost,
   counts,
   defined,
+  type Frame,
   GatewayError,
   type JsonObject,
   type Usage,
 } from "model-gateway/protocol";
-import { providerCost } from "../openai/usage.ts";
+import { PICTURE_TOKENS, providerCost } from "../openai/usage.ts";
 
 /** Usage of a whole response or compaction, or of the lifecycle event whose `response` carries it. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const top = asObject(json);
+  if (top?.["type"] === ITEM_DONE) return withPicture(asObject(top["item"]), before);
   const body = asObject(top?.["response"]) ?? top;
   const raw = asObject(body?.["usage"]);
   if (!raw) return before;
@@ -29,6 +31,26 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
     out: defined({ total: output, reasoning: atMost(asCount(outParts["reasoning_tokens"]), output) }),
     ...defined({ serverTools, tier, drawn: drawn(body), providerCost: providerCost(raw) }),
     raw,
+  };
+}
+
+/** The event that brings a picture whole, before the vendor tells what it has cost. */
+const ITEM_DONE = "response.output_item.done";
+const DRAWN = "image_generation_call";
+/** Bytes in which an event is named. */
+const HEAD = 64;
+
+/** Whether a frame may bring one. */
+export const bringsPicture = ({ bytes }: Frame): boolean =>
+  bytes.toString("latin1", 0, HEAD).includes(ITEM_DONE) && bytes.includes(DRAWN);
+
+/** Should the stream break off behind it: a picture of a usual size. What the last event tells takes its place. */
+function withPicture(item: JsonObject | undefined, before?: Usage): Usage | undefined {
+  if (item?.["type"] !== DRAWN || !asText(item["result"])) return before;
+  const tokens = (before?.drawn?.out.total ?? 0) + PICTURE_TOKENS;
+  return {
+    ...(before ?? { in: {}, out: {}, raw: undefined }),
+    drawn: { in: { total: 0 }, out: { total: tokens, image: tokens } },
   };
 }
 

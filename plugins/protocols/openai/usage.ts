@@ -11,6 +11,9 @@ import {
 /** Usage is a member `usage`, of the answer or of the event that carries it. */
 export const holdsUsage = (frame: Frame): boolean => frame.mayContain("usage");
 
+/** Tokens of a square picture of high quality, the dearest of usual ones. [S: the vendor's guide to image generation] */
+export const PICTURE_TOKENS = 4160;
+
 const INCLUDE = "include_usage";
 
 const optionsOf = (body: unknown) => asObject(asObject(body)?.["stream_options"]);
