@@ -12,6 +12,10 @@ const FIRST = 8;
 const EVERY = 16;
 /** Bytes by which a usual frame differs from the mean of those with text, at most. */
 const USUAL = 48;
+/** Letters of a call from which on its own text counts. */
+const LONG = 256;
+/** Letters by which a text is known again, at its beginning and its end. */
+const SHORT = 32;
 /** A shorter frame says nothing: a comment, a sign of life. */
 const SMALLEST = 48;
 
@@ -25,6 +29,10 @@ export class Delivered {
   private found = 0;
   /** Calls of tools that began there. */
   private calls = 0;
+  /** Whether calls come in pieces; else each comes whole in a frame, and these are their tokens, and their texts in short. */
+  private inPieces = false;
+  private whole = 0;
+  private readonly wholes = new Set<string>();
   /** Of the usual frames with text that were read: how many, and sums of lengths, tokens, squares and products. */
   private read = 0;
   private lengths = 0;
@@ -70,7 +78,8 @@ export class Delivered {
   /** Tokens that came out, about. */
   get tokens(): number {
     const { times, call } = this.weights;
-    const tokens = (this.found + this.unread()) * times + this.calls * call;
+    const whole = this.inPieces ? 0 : this.whole;
+    const tokens = (this.found + whole + this.unread()) * times + this.calls * call;
     return tokens > 0 ? Math.max(1, Math.round(tokens)) : 0;
   }
 
@@ -84,14 +93,27 @@ export class Delivered {
     return Math.max(0, tokens * this.measured + growth);
   }
 
+  /** A call that comes whole: some protocols say it again, and what short ones cost is in the weights. */
+  private seeWhole(text: string): void {
+    if (text.length < LONG) return;
+    const short = `${text.length} ${text.slice(0, SHORT)} ${text.slice(-SHORT)}`;
+    if (this.wholes.has(short)) return;
+    this.wholes.add(short);
+    this.whole += tokensOf(text);
+  }
+
   /** Only pieces of texts, each once: some protocols say a text once more when it is whole, and some vendors in two members. */
   private textIn(frame: Frame): { tokens: number; text: number } {
     let [tokens, bytes, calls] = [0, 0, false];
     const json = frame.json();
     const seen: string[] = [];
     for (const { path, piece, kind } of this.protocol.texts.response(json)) {
-      if (piece === undefined) continue;
       const text = String(at(json, path));
+      if (kind === "tool_call") this.inPieces ||= piece !== undefined;
+      if (piece === undefined) {
+        if (kind === "tool_call" && !this.inPieces) this.seeWhole(text);
+        continue;
+      }
       bytes += Buffer.byteLength(text);
       calls ||= kind === "tool_call" && /^\s*(?:\{|$)/.test(text);
       if (seen.includes(text)) continue;

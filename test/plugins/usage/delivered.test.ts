@@ -1,5 +1,6 @@
 import t from "tap";
 import anthropicMessages from "../../../plugins/protocols/anthropic-messages/index.ts";
+import gemini from "../../../plugins/protocols/gemini/index.ts";
 import openaiChat from "../../../plugins/protocols/openai-chat/index.ts";
 import openaiResponses from "../../../plugins/protocols/openai-responses/index.ts";
 import { Delivered } from "../../../plugins/usage/delivered.ts";
@@ -54,6 +55,35 @@ t.test("what says no new text adds nothing: comments, heads, and texts said once
   const expected = 1.08 * 100 * tokensOf(" word 0");
   t.ok(Math.abs(found - expected) <= expected / 5, `${found} for ${expected}`);
 });
+
+t.test(
+  "a call that comes whole in one frame counts as what it says, one that came in pieces is not counted again",
+  async (t) => {
+    const args = JSON.stringify({ a: "word ".repeat(4000) });
+    const expected = tokensOf(args);
+    const call = (delta: object) =>
+      event({ id: "c", choices: [{ index: 0, delta: { tool_calls: [{ index: 0, function: delta }] } }] });
+    const near = (found: number, name: string) =>
+      t.ok(found > expected * 0.9 && found < expected * 1.5, `${name}: ${found} for ${expected}`);
+    near(tokens(openaiChat, [chat("hello there"), call({ name: "f", arguments: args })]), "chat");
+    const block = { type: "tool_use", id: "toolu_1", name: "f", input: JSON.parse(args) };
+    near(
+      tokens(anthropicMessages, [event({ type: "content_block_start", index: 0, content_block: block })]) / 1.01,
+      "messages",
+    );
+    near(
+      tokens(gemini, [
+        event({ candidates: [{ content: { parts: [{ functionCall: { name: "f", args: JSON.parse(args) } }] } }] }),
+      ]),
+      "gemini",
+    );
+    const pieces = args.match(/[\s\S]{1,200}/g) ?? [];
+    const item = { output_index: 0, item_id: "fc_1" };
+    const deltas = pieces.map((delta) => event({ type: "response.function_call_arguments.delta", ...item, delta }));
+    const done = event({ type: "response.function_call_arguments.done", ...item, arguments: args });
+    near(tokens(openaiResponses, [...deltas, done, done]), "responses");
+  },
+);
 
 t.test("what frames say twice, and what fills them up, is not taken for text", async (t) => {
   const words = Array.from({ length: 600 }, (_, i) => " " + "abcdefghijklmno".slice(0, 1 + ((i * 5) % 13)));
