@@ -124,8 +124,10 @@ export async function attentionOf(subject: AdminSubject): Promise<Attention[]> {
         found.push({ kind: "provider", name, message: `It does not accept the credential ${label}.` });
     for (const { model, state, switched_off: off } of targets)
       if (off) found.push({ kind: "target", name: `${name}:${model}`, message: "It is switched off." });
-      else if (state === "open" || state === "half-open")
-        found.push({ kind: "target", name: `${name}:${model}`, message: "It fails too often, and is left alone." });
+      else if (state === "open" || state === "half-open") {
+        const next = state === "open" ? "and is left alone for a time" : "and is tried with the next request";
+        found.push({ kind: "target", name: `${name}:${model}`, message: `It fails too often, ${next}.` });
+      }
   }
   found.push(
     ...(await nearlySpent(subject).catch((): Attention[] => [

@@ -78,7 +78,7 @@ async function restored(
   io.out(
     json
       ? JSON.stringify({ file, rows, kept })
-      : `The store is ${file} now: ${thousands(rows)} rows, in order.${before}`,
+      : `The store holds what ${file} holds: ${thousands(rows)} rows, in order.${before}`,
   );
   return 0;
 }

@@ -32,6 +32,14 @@ export function adminAccess(admin: File["admin"]): { hosts: string[]; session: n
 /** Milliseconds that somebody stays signed in unless the file says otherwise. */
 const SESSION = 12 * 3_600_000;
 
+/** Milliseconds that a target is left alone at most, unless the file says otherwise. */
+const LONGEST = 30_000;
+
+const healthOf = <T extends { open: number; longest?: number | undefined }>(health: T): T & { longest: number } => ({
+  ...health,
+  longest: Math.max(health.open, health.longest ?? LONGEST),
+});
+
 /** Providers of a file that was found right. */
 export function providers(file: File, values: ConfigValues, protocols: readonly string[]): ConfiguredProvider[] {
   return Object.entries(file.providers).map(([name, entry]) => {
@@ -48,7 +56,7 @@ export function providers(file: File, values: ConfigValues, protocols: readonly 
       shared: entry.shared,
       credentials,
       timeouts: { ...file.timeouts, ...given(entry.timeouts ?? {}) },
-      health: { ...health, ...given(entry.health ?? {}) },
+      health: healthOf({ ...health, ...given(entry.health ?? {}) }),
       warm: entry.warm,
     };
     return {

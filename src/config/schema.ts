@@ -91,21 +91,28 @@ const HealthFields = {
   window: period().describe("The time that is looked at, like 30s."),
   slow: milliseconds().describe("A first byte that comes later counts as a failure in that share, like 20s or off."),
   open: period().describe("How long it is left alone at first, like 30s; twice as long each time its one probe fails."),
-  longest: period().describe("How long at most, like 5m; like `open`: it does not grow."),
+  longest: period().describe(
+    "How long at most, like 5m; absent: 30s, or `open` where that is longer, so that it does not grow.",
+  ),
 };
+const NOT_SHORTER = { path: ["longest"], error: "must not be shorter than open" };
+const isOrdered = ({ open, longest }: { open?: number | undefined; longest?: number | undefined }): boolean =>
+  open === undefined || longest === undefined || longest >= open;
 
-const Health = z.strictObject({
-  failures: HealthFields.failures.default(5),
-  errors: HealthFields.errors.prefault("50%"),
-  requests: HealthFields.requests.default(20),
-  window: HealthFields.window.prefault("30s"),
-  slow: HealthFields.slow.prefault("off"),
-  open: HealthFields.open.prefault("30s"),
-  longest: HealthFields.longest.prefault("30s"),
-  keep: percent()
-    .describe("The share of a request's targets that is never left alone, like 50%; with 100% none ever is.")
-    .prefault("50%"),
-});
+const Health = z
+  .strictObject({
+    failures: HealthFields.failures.default(5),
+    errors: HealthFields.errors.prefault("50%"),
+    requests: HealthFields.requests.default(20),
+    window: HealthFields.window.prefault("30s"),
+    slow: HealthFields.slow.prefault("off"),
+    open: HealthFields.open.prefault("30s"),
+    longest: HealthFields.longest.optional(),
+    keep: percent()
+      .describe("The share of a request's targets that is never left alone, like 50%; with 100% none ever is.")
+      .prefault("50%"),
+  })
+  .refine(isOrdered, NOT_SHORTER);
 
 const Retry = z.strictObject({
   attempts: z
@@ -184,7 +191,12 @@ const Provider = z
       .describe("Requests at a time; further ones go to another target of the model, or wait as `overload` says.")
       .prefault("off"),
     timeouts: z.strictObject(TimeoutFields).partial().describe("Where they differ from the common ones.").optional(),
-    health: z.strictObject(HealthFields).partial().describe("Where it differs from the common one.").optional(),
+    health: z
+      .strictObject(HealthFields)
+      .partial()
+      .refine(isOrdered, NOT_SHORTER)
+      .describe("Where it differs from the common one.")
+      .optional(),
     idempotency: header()
       .describe(
         "Header whose value makes the provider do once what it is sent twice, like idempotency-key; the gateway adds it where the client has not. Only for providers that promise that.",

@@ -112,7 +112,7 @@ export function weakness(secret: string, shortest: number): string | undefined {
 const SECRET_NAME = /^key$|^viewer$|^webhook$|credential|secret|passw|token$|api_?key/i;
 /** Sections that hold no secret in a field with an innocent name. */
 const OPEN = new Set(
-  "listen admin timeouts models plugins chains paths limits body overload drain linger warm_up pages workers log retry health timezone".split(
+  "listen admin timeouts models plugins chains paths limits body overload drain linger warm_up pages workers log retry health timezone trust cors".split(
     " ",
   ),
 );

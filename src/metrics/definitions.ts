@@ -77,7 +77,11 @@ export const METRICS = {
   ),
   gateway_inflight: gauge(["api"], "Exchanges that have not ended."),
   gateway_streams_open: gauge([], "Streams and WebSockets among them whose answer has begun."),
-  gateway_target_up: gauge(["target"], "0: it fails too often, and is left alone, or it is switched off.", "min"),
+  gateway_target_up: gauge(
+    ["target"],
+    "0: it fails too often, and is left alone until a request has gone well there again, or it is switched off.",
+    "min",
+  ),
   gateway_target_cooldown_seconds: gauge(["target"], "Seconds until it is asked again; 0: it is asked.", "max"),
   gateway_credential_up: gauge(
     ["provider", "credential"],

@@ -138,7 +138,7 @@ function health({ marketplace, upstreams }: Generation): MetricJson[] {
   return [
     current(
       "gateway_target_up",
-      reports.map(({ name, state }) => [state === "open" || state === "off" ? 0 : 1, name]),
+      reports.map(({ name, state }) => [state === "closed" ? 1 : 0, name]),
     ),
     current(
       "gateway_target_cooldown_seconds",

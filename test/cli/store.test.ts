@@ -50,7 +50,7 @@ t.test("store restore puts a backup in the store's place, and says where the old
   const { code, out } = await store("restore", "copy.db");
   t.match(
     { code, out },
-    { code: 0, out: /^The store is .*copy\.db now: 30 rows, in order\. What was there before is .*until-/ },
+    { code: 0, out: /^The store holds what .*copy\.db holds: 30 rows, in order\. What was there before is .*until-/ },
   );
   const [, kept = ""] = /before is (\S+)\.$/.exec(out) ?? [];
   t.ok(existsSync(kept));

@@ -1,4 +1,14 @@
-import { chmodSync, closeSync, copyFileSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { journalFolder, journals, remove } from "../journal/files.ts";
@@ -23,6 +33,8 @@ const BESIDE = ["-wal", "-shm", "-journal"];
 export async function restoreSqlite(path: string, file: string, { force, progress }: RestoreTerms): Promise<Restored> {
   if (resolve(file) === resolve(path)) throw new Error(`${file} is the store itself: name a backup.`);
   const part = `${path}.restoring`;
+  // On a machine of which nothing is left but the backup there is no folder yet.
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   clear(part);
   try {
     const backup = await checked(file, part, progress);

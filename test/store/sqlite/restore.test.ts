@@ -106,6 +106,14 @@ t.test(
   },
 );
 
+t.test("a machine of which nothing is left but the backup gets its store, folder and all", async (t) => {
+  const { folder, file, ids } = await open(t);
+  const path = join(folder, "fresh", "data", "gateway.db");
+  t.match(await restoreSqlite(path, file, terms), { rows: 1 });
+  t.same(ids(path), ["1"]);
+  if (process.platform !== "win32") t.equal(statSync(join(folder, "fresh", "data")).mode & 0o777, 0o700);
+});
+
 t.test("what is no backup, or not in order, changes nothing", async (t) => {
   const { folder, path, file, ids } = await open(t);
   const odd = join(folder, "odd.db");
