@@ -7,6 +7,7 @@ import {
   type Conversation,
   counts,
   defined,
+  entryOf,
   estimate,
   type Frame,
   GatewayError,
@@ -148,7 +149,7 @@ export function firstUsage(usage: Usage | undefined, { conversation }: ResponseC
     input_tokens: (usage && plainInput(usage)) ?? estimate(conversation, bytesOf(conversation)),
     cache_creation_input_tokens: (usage && written(usage)) ?? null,
     cache_read_input_tokens: usage?.in.cached ?? null,
-    ...defined({ cache_creation: usage && cacheCreation(usage), service_tier: usage?.tier }),
+    ...defined({ cache_creation: usage && cacheCreation(usage), service_tier: tierOf(usage) }),
     output_tokens: 0,
   };
 }
@@ -175,6 +176,16 @@ function bytesOf({ turns, tools, format }: Conversation): number {
   return bytes;
 }
 
+/** The vendor's words for service tiers; one that has none is left out. [S: Usage.service_tier] */
+const TIER_WORDS: Readonly<Record<string, string>> = {
+  default: "standard",
+  standard: "standard",
+  priority: "priority",
+  batch: "batch",
+};
+
+const tierOf = (usage: Usage | undefined): string | undefined => entryOf(TIER_WORDS, usage?.tier);
+
 /** Usage for `message_delta`: totals. Input that nobody told is 0 at last: an estimate is no count. */
 export function lastUsage(usage: Usage | undefined): JsonObject {
   const known = usage && {
@@ -184,7 +195,7 @@ export function lastUsage(usage: Usage | undefined): JsonObject {
     output_tokens_details: usage.out.reasoning === undefined ? undefined : { thinking_tokens: usage.out.reasoning },
     server_tool_use: serverTools(usage),
     cache_creation: cacheCreation(usage),
-    service_tier: usage.tier,
+    service_tier: tierOf(usage),
   };
   return { input_tokens: 0, ...(known && defined(known)), output_tokens: usage?.out.total ?? 0 };
 }

@@ -40,7 +40,7 @@ export function* decodingRequest(incoming: IncomingRequest): Steps<Conversation>
   const messages = body.list("messages");
   if (!messages) throw invalidField("messages", "messages must be a list.");
   body.text("model");
-  body.leave("stream");
+  body.flag("stream");
   body.leave("stream_options", "cosmetic");
   const conversation: Conversation = {
     protocol: "openai-chat",

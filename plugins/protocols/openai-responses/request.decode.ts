@@ -34,7 +34,7 @@ import { settings, UNTRANSLATED } from "./support.ts";
 import { asksCompaction, COMPACTION, NAME, REFERENCE, SUMMARY, SUMMARY_LEAD, TRIGGER } from "./wire.ts";
 
 /** Top-level members with the values that mean the same as none. */
-const USUAL_FIELDS = { background: [false], truncation: ["disabled"], top_logprobs: [0], stream: [true, false] };
+const USUAL_FIELDS = { background: [false], truncation: ["disabled"], top_logprobs: [0] };
 
 /** Thoughts of all turns are what is translated anyway. */
 const USUAL_REASONING = { context: ["auto", "all_turns"], mode: ["standard"] };
@@ -48,6 +48,7 @@ export function* decoding(request: IncomingRequest): Steps<Conversation> {
   const body = requestFields(request, uses);
   yield;
   body.any("model");
+  body.flag("stream");
   const tools: Tool[] = [];
   readTools(body, tools);
   const input = new InputReader(request, tools);

@@ -29,6 +29,15 @@ const result = (callId: string, ...parts: Part[]): Part => ({
 const messages = (asked: Conversation, facts = {}) => write(asked, facts).body["messages"] as JsonObject[];
 const f: Tool = { kind: "function", name: "f", at: "tools.0" };
 
+t.test(
+  "an answer of no tokens, which fills a cache here, is not what a client of another protocol asks for",
+  async (t) => {
+    for (const maxTokens of [0, -1])
+      t.throws(() => write(plain({ maxTokens })), { message: /an answer needs at least one token/ });
+    t.equal(write(plain({ maxTokens: 1 })).body["max_tokens"], 1);
+  },
+);
+
 t.test("the model, a longest answer and the version are always told", async (t) => {
   const { body, headers, operation } = write(plain());
   t.same(body, {

@@ -37,6 +37,12 @@ gathered(t, "every recorded request asks only for features that its fields name"
   t.same(unknown, []);
 });
 
+t.test("whether an answer is streamed is said by true or false, and by nothing else", async (t) => {
+  for (const stream of ["true", 1, {}])
+    t.throws(() => read({ stream }), { code: "invalid_field", param: "stream", message: /true or false/ });
+  t.same(uses({ stream: false }), []);
+});
+
 t.test("plain turns ask for nothing besides", async (t) => {
   const messages = [
     { role: "system", content: "Be brief." },

@@ -117,6 +117,8 @@ t.test("a field of a wrong kind is refused with its path", async (t) => {
   for (const [field, param] of wrong)
     t.throws(() => read({ ...INPUT, ...field }), { code: "invalid_field", status: 400, param }, param);
   t.throws(() => read({ model: "any" }), { code: "invalid_field", param: "input" });
+  for (const stream of ["yes", 1])
+    t.throws(() => read({ ...INPUT, stream }), { code: "invalid_field", param: "stream" });
 });
 
 t.test("JSON that is too deep to be read is the client's fault", async (t) => {
