@@ -1,6 +1,7 @@
 import { rmSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { connect } from "node:net";
+import { nearest } from "../config/suggest.ts";
 import type { Log } from "../core/log.ts";
 import type { ListenPlace } from "../downstream/listener.ts";
 import { Access, isForeign } from "./access.ts";
@@ -168,6 +169,8 @@ export class Admin {
           ? "Who looks changes nothing: sign in with the other token."
           : "What requests hold is shown to admins: sign in with the other token.",
       );
+    for (const name of query.keys())
+      if (!(name in route.query)) throw new AdminError("bad_request", unknownParameter(name, Object.keys(route.query)));
     const body = changes ? await bodyOf(request) : {};
     const { body: answer, audit } = await act(this.subject, { visitor, query, names, body });
     if (audit) {
@@ -210,4 +213,10 @@ async function freed(path: string): Promise<void> {
     socket.once("connect", () => socket.destroy());
   });
   if (!used) rmSync(path, { force: true });
+}
+
+function unknownParameter(name: string, known: readonly string[]): string {
+  const near = nearest(name, known);
+  const hint = near === undefined ? "." : `, did you mean ${near}?`;
+  return `There is no parameter ${JSON.stringify(name)} here${hint} It takes ${known.join(", ") || "none"}.`;
 }

@@ -76,7 +76,8 @@ async function figures({ config, stores: { ledger } }: AdminSubject, time: numbe
     requests_per_second: Math.round((minute?.requests ?? 0) / 6) / 10,
     last_hour: {
       ...{ requests, failed: all },
-      ours: failed(({ outcome }) => outcome === "failed"),
+      // What a stop broke off is no provider's fault, nor the client's.
+      ours: failed(({ outcome }) => outcome === "failed" || outcome === "interrupted"),
       upstream: failed(({ outcome }) => outcome === "upstream_error"),
       limited_here: failed(
         ({ status, target, outcome }) => status === 429 && (target === "" || outcome === "rejected"),

@@ -70,10 +70,18 @@ t.test("the ledger is searched, page by page", async (t) => {
   t.same(idsOf(await found("key=nobody")), []);
   t.same(idsOf(await found("slower=100000")), []);
   t.same(idsOf(await found("until=2000-01-01")), []);
-  for (const query of ["status=40", "limit=x", "since=soon", "slower=fast", "since=1h?x"])
+  for (const query of ["modle=echo", "foo=1", "status=40", "limit=x", "since=soon", "slower=fast", "since=1h?x"])
     t.equal((await ask("GET", `/api/requests?${query}`)).status, 400, query);
   t.equal((await ask("GET", "/api/requests/00000000-0000-7000-8000-000000000000")).status, 404);
   t.equal((await ask("GET", "/api/requests/none")).status, 404);
+});
+
+t.test("a parameter that a path does not take is refused, with the one that was meant", async (t) => {
+  const { ask } = await startAdmin(t);
+  const { status, body } = await ask("GET", "/api/requests?modle=echo");
+  t.equal(status, 400);
+  t.match(JSON.stringify(body), /no parameter .*modle.* here, did you mean model\? It takes since, until/);
+  t.match(JSON.stringify((await ask("GET", "/api/keys?limit=1")).body), /It takes none/);
 });
 
 t.test("a request that was refused tells why", async (t) => {
