@@ -162,6 +162,8 @@ export interface Format {
   name?: string;
   description?: string;
   strict?: boolean;
+  /** The client's vendor keeps to every schema to the letter, without being asked. */
+  holds?: true;
   /** The schema is of a string, and the answer its very text instead of JSON. */
   plain?: true;
 }

@@ -113,7 +113,7 @@ function readFormat(fields: Fields, name: string): Format {
   const schema = format?.any("schema");
   if (format?.text("type") !== "json_schema" || !(schema instanceof RawJson && schema.text.startsWith("{")))
     throw invalidField(fields.path(name), `${fields.path(name)} must be a json_schema with a schema.`);
-  return { kind: "schema", schema };
+  return { kind: "schema", schema, holds: true };
 }
 
 function writeFormat({ kind, schema, description }: Format, conversation: Conversation, context: EncodeContext) {

@@ -329,7 +329,7 @@ function readFormatSchema(config: ProtoFields): Format | undefined {
   const mime = config.text("responseMimeType");
   if (mime !== undefined && !MIME_TYPES.has(mime)) return undefined;
   const schema = readSchema(config, "responseSchema", "responseJsonSchema");
-  return schema && { kind: "schema", schema, ...(mime === ENUM ? { plain: true as const } : {}) };
+  return schema && { kind: "schema", schema, holds: true, ...(mime === ENUM ? { plain: true as const } : {}) };
 }
 
 function writeFormatSchema(
@@ -365,7 +365,8 @@ function readTextFormat(entry: ProtoFields): Format | undefined {
   if (schema) text.declare("schema", "json_schema");
   else if (json) text.declare("mimeType", "json_object");
   text.rest();
-  if (schema) return { kind: "schema", schema: plainSchema(schema), ...(mime === ENUM ? { plain: true } : {}) };
+  if (schema)
+    return { kind: "schema", schema: plainSchema(schema), holds: true, ...(mime === ENUM ? { plain: true } : {}) };
   return { kind: json ? "json" : "text" };
 }
 

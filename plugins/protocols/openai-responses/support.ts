@@ -16,6 +16,7 @@ import {
   settingFields,
 } from "model-gateway/protocol";
 import { effortFor, label, wholeCacheOf } from "../openai/request.encode.ts";
+import { canBeKept } from "../openai/schema.ts";
 import { EFFORTS, tierOf } from "../openai/wire.ts";
 import { ENCRYPTED, LOGPROBS } from "./wire.ts";
 
@@ -55,7 +56,7 @@ export const support: SupportTable = {
   citations: ["mapped", "those with a URL"],
   foreign_block: "dropped",
   json_object: "mapped",
-  json_schema: "mapped",
+  json_schema: ["mapped", "of a vendor that always keeps to it as `strict`, where it can be"],
   json_schema_strict: "mapped",
   stop: "refused",
   max_tokens: ["mapped", "16 at least"],
@@ -206,7 +207,9 @@ function writeFormat(format: Format): JsonObject {
     case "json":
       return { type: "json_object" };
     case "schema": {
-      const { schema, description, strict = false } = format;
+      const { schema, description, holds = false } = format;
+      // Chat has other vendors, of which some refuse what they cannot keep to.
+      const strict = format.strict ?? (holds && canBeKept(schema?.value));
       const name = (format.name ?? "answer").replace(/[^a-zA-Z0-9_-]/g, "_").slice(0, 64);
       return defined({ type: "json_schema", name, description, schema, strict });
     }

@@ -165,6 +165,13 @@ t.test("a schema has a name the vendor takes, and says whether it is strict", as
   const schema = new RawJson('{"type":"object","maximum":12345678901234567890}');
   const { text } = written(plain({ format: { kind: "schema", schema, name: "my schema!" } }));
   t.match(text, `"format":{"type":"json_schema","name":"my_schema_","schema":${schema.text},"strict":false}`);
+  const kept = '{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}';
+  const strictOf = (format: object) =>
+    /"strict":(\w+)/.exec(written(plain({ format: { kind: "schema", name: "n", ...format } })).text)?.[1];
+  t.equal(strictOf({ schema: new RawJson(kept), holds: true }), "true", "of a vendor that always keeps to it");
+  t.equal(strictOf({ schema, holds: true }), "false", "as far as it can be kept");
+  t.equal(strictOf({ schema: new RawJson(kept) }), "false");
+  t.equal(strictOf({ schema: new RawJson(kept), holds: true, strict: false }), "false");
   t.match(written(plain({ format: { kind: "schema", schema } })).text, '"name":"answer"');
   t.same(written(plain({ format: { kind: "json" }, verbosity: "low" })).body["text"], {
     format: { type: "json_object" },

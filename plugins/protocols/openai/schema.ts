@@ -1,0 +1,43 @@
+import { asList, asObject } from "model-gateway/protocol";
+
+/** Words that the vendor keeps to, besides those that say nothing. A schema with others it refuses, or does not keep. */
+const KNOWN = new Set([
+  ...["type", "properties", "required", "additionalProperties", "items", "anyOf", "enum", "const", "$ref", "$defs"],
+  ...["title", "description"],
+]);
+/** Members and levels of a schema that the vendor has always taken. */
+const [MEMBERS, LEVELS] = [100, 5];
+
+/**
+ * Whether the vendor can keep to a schema to the letter: an object at its root, and of every object all members required and no
+ * others allowed. [S: Structured Outputs, "Supported schemas"]
+ */
+export function canBeKept(schema: unknown): boolean {
+  const root = asObject(schema);
+  const members = { left: MEMBERS };
+  return root?.["type"] === "object" && root["anyOf"] === undefined && isKept(root, LEVELS, members);
+}
+
+function isKept(schema: unknown, levels: number, members: { left: number }): boolean {
+  const words = asObject(schema);
+  if (!words || levels < 0 || Object.keys(words).some((word) => !KNOWN.has(word))) return false;
+  const { properties, required, additionalProperties: others, items, anyOf, $defs } = words;
+  const inner = asObject(properties) ?? {};
+  const names = Object.keys(inner);
+  members.left -= names.length;
+  if (members.left < 0) return false;
+  if (isOfObjects(words)) {
+    const wanted = new Set(asList(required));
+    if (others !== false || names.some((name) => !wanted.has(name))) return false;
+  }
+  const below = [
+    ...Object.values(inner),
+    ...(items === undefined ? [] : [items]),
+    ...asList(anyOf),
+    ...Object.values(asObject($defs) ?? {}),
+  ];
+  return below.every((each) => isKept(each, levels - 1, members));
+}
+
+const isOfObjects = ({ type, properties }: Readonly<Record<string, unknown>>): boolean =>
+  properties !== undefined || type === "object" || asList(type).includes("object");
