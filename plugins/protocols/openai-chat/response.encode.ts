@@ -248,6 +248,11 @@ abstract class ChatDeltaWriter {
 
   private finish(event: EventOf<"finish">): void {
     const choice = this.choice(event.choice);
+    // Why, where the vendor tells it with the end and not as a text of its own.
+    if (event.reason === "refusal" && event.message && !choice.refused) {
+      choice.refused = true;
+      this.add(choice, `"refusal":${JSON.stringify(event.message)}`);
+    }
     const members: string[] = [];
     const details = choice.thoughts.flatMap((thought, index) => this.detailsOf(thought, index));
     if (details.length > 0) members.push(`"reasoning_details":${JSON.stringify(details)}`);

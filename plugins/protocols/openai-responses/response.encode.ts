@@ -134,10 +134,22 @@ class ResponsesEncoder implements ResponseEncoder {
       this.close(out);
       this.resume(out);
     }
+    this.refuse(out);
     const { status } = endOf(this.finish, this.refused);
     this.settle(status === "incomplete" ? status : "completed", out);
     this.declare();
     this.frames.write(`response.${status}`, `"response":${this.whole()}`, out);
+  }
+
+  /** Why, where the vendor tells it with the end and not as a text of its own. */
+  private refuse(out: EncodedFrame[]): void {
+    const { reason, message: text } = this.finish ?? {};
+    if (reason !== "refusal" || !text || this.refused) return;
+    this.refused = true;
+    const message = this.message(out);
+    message.open("refusal", out);
+    message.grow({ type: "text", block: -1, text }, out);
+    message.close(out);
   }
 
   /** What the end says that this protocol has no word for. */

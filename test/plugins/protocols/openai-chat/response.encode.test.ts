@@ -256,7 +256,10 @@ t.test("what the vendor adds about the end is declared to be lost, but for a ref
   t.same(why("other", { raw: "RECITATION", message: "It recites." }), ["finish_reason", "It recites."]);
   t.match(why("other", { raw: "RECITATION" }), ["finish_reason", /RECITATION/]);
   t.same(why("content_filter", { message: "It is not safe." }), ["finish_reason", "It is not safe."]);
-  t.same(why("refusal", { message: "No." }), ["finish_reason", "No."]);
+  const refusal: Event = { type: "finish", choice: 0, reason: "refusal", message: "No." };
+  const [choice] = whole([start, refusal, { type: "end" }]).choices;
+  t.match(choice, { finish_reason: "stop", message: { content: null, refusal: "No." } }, "told with the end alone");
+  t.same(why("refusal", { message: "No." }), []);
   t.same(why("refusal", { message: "No." }, [{ type: "open", block: 0, choice: 0, kind: "refusal" }]), []);
 });
 

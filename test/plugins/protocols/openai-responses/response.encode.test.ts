@@ -411,6 +411,12 @@ t.test("a refusal is an answer when it has a part of its own, and a cut otherwis
     encode(answer([[{ kind }, text("No.")]], "refusal"), withLosses().context);
   t.match(JSON.parse(refused("refusal")), { status: "completed", incomplete_details: null });
   t.match(JSON.parse(refused("text")), { status: "incomplete", incomplete_details: { reason: "content_filter" } });
+  const told = answer([]).map((event) =>
+    event.type === "finish" ? { ...event, reason: "refusal" as const, message: "No." } : event,
+  );
+  t.match(JSON.parse(encode(told, withLosses().context)), {
+    ...{ status: "completed", output: [{ type: "message", content: [{ type: "refusal", refusal: "No." }] }] },
+  });
 });
 
 const asking = () => withLosses({ input: [{ role: "user", content: "Hi" }, { type: "compaction_trigger" }] });
