@@ -62,13 +62,13 @@ export default class Models implements Plugin {
 
   /** `GET /v1/models`, `GET /v1/models/{id}` (an id may hold slashes) and the same in a protocol's own shape. */
   serve(exchange: AccessExchange): Answer {
-    const { caller, path, protocol } = exchange;
+    const { caller, path, protocol, query } = exchange;
     const id = /^\/[^/]+\/models\/(.+)$/.exec(path)?.[1];
     if (id === undefined) {
       const models = this.marketplace.usable(caller);
       return {
         status: 200,
-        body: JSON.stringify(protocol.listing ? protocol.listing.list(models.map(listed)) : this.list(models)),
+        body: JSON.stringify(protocol.listing ? protocol.listing.list(models.map(listed), query) : this.list(models)),
       };
     }
     const asked = checkModel(decodeURIComponent(id));

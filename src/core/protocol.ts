@@ -378,7 +378,11 @@ export interface ObjectWords {
 }
 
 export interface Listing {
-  list(models: readonly ListedModel[]): unknown;
+  /**
+   * A page of them, all where the query asks for none.
+   * @throws GatewayError `invalid_field` for a page that there is not
+   */
+  list(models: readonly ListedModel[], query: QueryView): unknown;
   one(model: ListedModel): unknown;
 }
 

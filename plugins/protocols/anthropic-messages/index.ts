@@ -1,5 +1,6 @@
 import {
   GatewayError,
+  invalidField,
   type ListedModel,
   type Listing,
   type Operation,
@@ -39,13 +40,38 @@ const listed = ({ id, name, created, context, output }: ListedModel) => ({
   retires_at: null,
 });
 
+/** Models of a page at most. [S: ModelListParams] */
+const MOST_LISTED = 1000;
+
+function limitOf(query: Parameters<Listing["list"]>[1]): number | undefined {
+  const text = query.get("limit");
+  if (text === null) return undefined;
+  const limit = Number(text);
+  if (/^\d{1,4}$/.test(text) && limit >= 1 && limit <= MOST_LISTED) return limit;
+  throw invalidField("limit", `limit must be a number from 1 to ${MOST_LISTED}.`);
+}
+
+function placeOf(name: string, models: readonly ListedModel[], query: Parameters<Listing["list"]>[1]): number | undefined {
+  const id = query.get(name);
+  if (id === null) return undefined;
+  const place = models.findIndex((model) => model.id === id);
+  if (place >= 0) return place;
+  throw invalidField(name, `${name} names no model of the list.`);
+}
+
 const listing: Listing = {
-  list: (models) => ({
-    data: models.map(listed),
-    has_more: false,
-    first_id: models[0]?.id ?? null,
-    last_id: models.at(-1)?.id ?? null,
-  }),
+  list(models, query) {
+    const limit = limitOf(query) ?? models.length;
+    const [after, before] = [placeOf("after_id", models, query), placeOf("before_id", models, query)];
+    const from = before === undefined ? (after ?? -1) + 1 : Math.max((after ?? -1) + 1, before - limit);
+    const page = models.slice(from, Math.min(before ?? models.length, from + limit));
+    return {
+      data: page.map(listed),
+      has_more: before === undefined ? from + limit < models.length : before - limit > 0,
+      first_id: page[0]?.id ?? null,
+      last_id: page.at(-1)?.id ?? null,
+    };
+  },
   one: listed,
 };
 

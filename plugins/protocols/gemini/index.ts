@@ -1,4 +1,10 @@
-import { defined, type ListedModel, type Listing, type TranslatedProtocol } from "model-gateway/protocol";
+import {
+  defined,
+  invalidField,
+  type ListedModel,
+  type Listing,
+  type TranslatedProtocol,
+} from "model-gateway/protocol";
 import { demo } from "./demo.ts";
 import { errorBody, failure, streamError } from "./errors.ts";
 import { objects, otherModels, vendor } from "./objects.ts";
@@ -17,11 +23,36 @@ const listed = ({ id, name, description, context, output, can }: ListedModel) =>
   version: "1",
   displayName: name,
   ...defined({ description, inputTokenLimit: context, outputTokenLimit: output }),
-  supportedGenerationMethods: ["generateContent", "streamGenerateContent", "countTokens"],
+  supportedGenerationMethods: can.includes("embeddings")
+    ? ["embedContent", "batchEmbedContents"]
+    : ["generateContent", "streamGenerateContent", "countTokens"],
   ...(can.includes("reasoning") ? { thinking: true } : {}),
 });
 
-const listing: Listing = { list: (models) => ({ models: models.map(listed) }), one: listed };
+/** Models of a page at most: of more the vendor gives so many. [S: models.list] */
+const MOST_LISTED = 1000;
+
+const listing: Listing = {
+  list(models, query) {
+    const [size, token] = [numberIn("pageSize", query), numberIn("pageToken", query)];
+    const [from, most] = [token ?? 0, Math.min(MOST_LISTED, size || models.length)];
+    if (token !== undefined && (token === 0 || token >= models.length))
+      throw invalidField("pageToken", "pageToken is none that a list has told.");
+    const next = from + most < models.length ? { nextPageToken: String(from + most) } : {};
+    return { models: models.slice(from, from + most).map(listed), ...next };
+  },
+  one: listed,
+};
+
+function numberIn(name: string, query: Parameters<Listing["list"]>[1]): number | undefined {
+  const text = query.get(name);
+  if (text === null || text === "") return undefined;
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw invalidField(
+    name,
+    name === "pageSize" ? "pageSize must be a number." : "pageToken is none that a list has told.",
+  );
+}
 
 /** The Gemini protocol, also in its Vertex form; README.md has its facts and their sources. */
 const gemini: TranslatedProtocol = {

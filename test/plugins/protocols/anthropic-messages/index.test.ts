@@ -265,3 +265,22 @@ const failed = (promise: Promise<unknown>): Promise<unknown> =>
     () => undefined,
     (error) => error,
   );
+
+t.test("a long list of models comes in pages, both ways", async (t) => {
+  const models = ["a", "b", "c", "d"].map((id) => ({ id, name: id, created: 1, can: [], price: {} }));
+  const page = (query: string) => {
+    const found = protocol.listing?.list(models, new URLSearchParams(query)) as {
+      data: { id: string }[];
+      has_more: boolean;
+    };
+    return [found.data.map(({ id }) => id).join(""), found.has_more];
+  };
+  t.same(page(""), ["abcd", false]);
+  t.same(page("limit=3"), ["abc", true]);
+  t.same(page("limit=3&after_id=c"), ["d", false]);
+  t.same(page("after_id=d"), ["", false]);
+  t.same(page("limit=2&before_id=d"), ["bc", true]);
+  t.same(page("limit=3&before_id=d"), ["abc", false]);
+  for (const query of ["limit=0", "limit=-1", "limit=1001", "limit=x", "after_id=nope", "before_id="])
+    t.throws(() => page(query), { code: "invalid_field", param: query.split("=")[0] }, query);
+});

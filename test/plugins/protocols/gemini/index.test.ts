@@ -71,8 +71,31 @@ t.test("models are listed in the vendor's shape", async (t) => {
     supportedGenerationMethods: methods,
     thinking: true,
   };
-  t.same(protocol.listing?.list([fast]), { models: [one] });
+  t.same(protocol.listing?.list([fast], new URLSearchParams()), { models: [one] });
   t.same(protocol.listing?.one(fast), one);
+});
+
+t.test("a long list comes in pages", async (t) => {
+  const models = ["a", "b", "c"].map((id) => ({ ...fast, id }));
+  const page = (query: string) => {
+    const { models: found, nextPageToken } = protocol.listing?.list(models, new URLSearchParams(query)) as {
+      models: { name: string }[];
+      nextPageToken?: string;
+    };
+    return [found.map(({ name }) => name.slice(-1)).join(""), nextPageToken];
+  };
+  t.same(page(""), ["abc", undefined]);
+  t.same(page("pageSize=2"), ["ab", "2"]);
+  t.same(page("pageSize=2&pageToken=2"), ["c", undefined]);
+  t.same(page("pageSize=5000"), ["abc", undefined]);
+  for (const query of ["pageToken=bogus", "pageToken=3", "pageSize=x"])
+    t.throws(() => page(query), { code: "invalid_field", param: query.split("=")[0] }, query);
+});
+
+t.test("a model of embeddings generates nothing", async (t) => {
+  t.match(protocol.listing?.one({ ...fast, can: ["embeddings"] }), {
+    supportedGenerationMethods: ["embedContent", "batchEmbedContents"],
+  });
 });
 
 t.test("what is not known of a model is left out", async (t) => {

@@ -1,0 +1,54 @@
+import { z } from "zod";
+import { Networks } from "../core/networks.ts";
+import { count, duration, limit, moment, money, part } from "./units.ts";
+
+// Quantities of gateway.yaml, each a field of its schema.
+
+/** A quantity with its unit, read by one of units.ts. */
+export const quantity = <T>(read: (written: string | number) => T, forms: string) =>
+  z
+    .union([z.string(), z.number()], { error: `expected a text like ${forms}` })
+    .transform((written, reading) => readOr(() => read(written), written, reading))
+    .describe(`Like ${forms}.`);
+
+export function readOr<T>(read: () => T, input: unknown, reading: z.core.ParsePayload): T {
+  try {
+    return read();
+  } catch (thrown) {
+    reading.issues.push({ code: "custom", message: (thrown as Error).message, input });
+    return z.NEVER;
+  }
+}
+
+export const milliseconds = () => quantity(duration, "90s, 500ms, 5m, 1h or off");
+export const period = () =>
+  milliseconds().refine((ms) => ms > 0, { error: "it has no end that way; write a time like 30s" });
+export const percent = () => quantity(part, "20% or off");
+export const number = () => z.number().int({ error: "expected a whole number" }).min(1, { error: "must be 1 or more" });
+export const tokens = () => quantity(count, "300, 400_000, 128k or 1M");
+const SUMS = "$50/month, $15/week, $10/day, $1/hour or $100 (in total)";
+const sum = () => quantity(money, SUMS);
+export const budget = () => {
+  const soft = z
+    .strictObject({
+      amount: sum(),
+      soft: z.boolean().default(false).describe("It refuses nothing, and is only told when it is nearly spent."),
+    })
+    .describe("A sum, and whether it is only told.");
+  const some = quantity((written) => (written === "off" ? [] : [money(written)]), `${SUMS}, or off`);
+  return z
+    .union([z.array(z.union([soft, sum()])), soft, some], { error: `expected a sum like $50/month, or a list of them` })
+    .describe("What may be spent: a sum, { amount: $50/month, soft: true } for one that is only told, a list, or off.");
+};
+export const most = () => quantity(limit, "300, 128k or off");
+export const date = () =>
+  z
+    .string()
+    .transform((written, reading) => readOr(() => moment(written), written, reading))
+    .describe("A date or a moment: 2026-12-31 or 2026-12-31T18:00:00Z.");
+
+export const network = () =>
+  z
+    .string()
+    .transform((written, reading) => readOr(() => new Networks([written]) && written, written, reading))
+    .describe("An address or a range: 127.0.0.1, 10.0.0.0/8 or fd00::/8.");
