@@ -58,6 +58,12 @@ const MADE: readonly Form[] = [
   { targets: OPENAI, sort: /filename$/, what: /^file\.\w+$/, why: "the vendor wants a name beside a file's bytes" },
   { targets: ["openai-responses"], sort: /mime$/, what: /^application\/octet-stream$/, why: "a type must be told" },
   { targets: ["gemini"], sort: /tools_strict$/, what: / false$/, body: MODE, why: "the mode holds all or none" },
+  {
+    targets: ["openai-responses"],
+    sort: /json_schema_strict$/,
+    what: /^true$/,
+    why: "the client's vendor always holds answers to their schema",
+  },
   { targets: ["gemini"], sort: /reasoning_summary$/, why: "who asks for thinking is shown the thoughts" },
   { targets: ["anthropic-messages"], sort: /reasoning_budget$/, what: /^-1$/, why: "only who thinks shows thoughts" },
 ];
