@@ -19,7 +19,9 @@ export function logExchange(
   { log, redactor }: { log: Log; redactor: Redactor },
   failed: GatewayError | undefined,
 ): void {
-  const { error, caller, model, attempts, usage, answerer } = exchange;
+  const { error, caller, model, attempts, answerer, charge } = exchange;
+  // As the ledger has them: estimated, where the provider has not told them.
+  const usage = charge?.usage ?? exchange.usage;
   const last = attempts.at(-1);
   // In the place of a model, a path or a member people have sent their keys.
   const clean = (text: string) => redactor.text(text, exchange.credentials);
@@ -44,6 +46,7 @@ export function logExchange(
     dry_run: exchange.dryRun ? true : undefined,
     tokens_in: usage?.in.total,
     tokens_out: usage?.out.total,
+    estimated: charge?.estimated ? true : undefined,
     first_byte_ms: exchange.firstByte === undefined ? undefined : Math.round(exchange.firstByte),
     ms: Math.round(exchange.elapsed),
     bytes: exchange.written,

@@ -215,8 +215,16 @@ export class Paths {
       });
     return new GatewayError("path_not_found", {
       message: `${method} ${raw} is not served here.`,
-      hint: `Set the client's base address to this host ${this.advice()}; GET / lists the paths.`,
+      hint: `${this.mend(raw)}; GET / lists the paths.`,
     });
+  }
+
+  /** How to get on: with another base address, or, where that is right, with what only whoever runs the gateway can do. */
+  private mend(raw: string): string {
+    const [, segment = "", first = ""] = /^\/([^/]+)\/([^/]+)/.exec(raw) ?? [];
+    if (!this.segments.includes(segment) || this.segments.includes(first))
+      return `Set the client's base address to this host ${this.advice()}`;
+    return `A vendor's call besides can be passed on by whoever runs this gateway, with paths: { /${segment}/${first}/*: { pass: PROVIDER } }`;
   }
 
   /** What an exactly mounted path answers. */

@@ -56,6 +56,16 @@ t.test("an exchange is one line, of its last attempt and what it came to", async
   t.equal((line?.fields["dropped"] as unknown[]).length, 20);
 });
 
+t.test("tokens are those of the ledger, and said to be estimated where they are", async (t) => {
+  const one = exchange();
+  one.usage = { in: { total: 3 }, out: {}, raw: undefined };
+  const usage = { in: { total: 30 }, out: { total: 16 }, raw: undefined };
+  one.charge = { tokens: 46, cost: 0, estimated: true, usage };
+  t.match(logged(one), [{ fields: { tokens_in: 30, tokens_out: 16, estimated: true } }]);
+  one.charge = { tokens: 46, cost: 0, estimated: false, usage };
+  t.equal(logged(one)[0]?.fields["estimated"], undefined);
+});
+
 t.test("a failure of ours is a warning with its cause, a refusal is not", async (t) => {
   const one = exchange();
   one.error = new GatewayError("invalid_api_key");

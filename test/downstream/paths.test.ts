@@ -78,7 +78,11 @@ t.test("a wrong base address is read as it was meant, with a notice", async (t) 
 });
 
 t.test("an unknown path says which address to configure, a wrong method which to use", async (t) => {
-  t.throws(() => find("POST", "/v1/nowhere"), { code: "path_not_found", message: /base address/ });
+  t.throws(() => find("POST", "/nowhere"), { code: "path_not_found", message: /base address/ });
+  t.throws(() => find("GET", "/v1/files/file-1"), {
+    code: "path_not_found",
+    message: /passed on by whoever runs this gateway, with paths: \{ \/v1\/files\/\*: \{ pass: PROVIDER \} \}/,
+  });
   t.throws(() => find("GET", "/v1/talk"), {
     code: "method_not_allowed",
     message: /Use POST/,

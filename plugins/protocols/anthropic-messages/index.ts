@@ -51,7 +51,11 @@ function limitOf(query: Parameters<Listing["list"]>[1]): number | undefined {
   throw invalidField("limit", `limit must be a number from 1 to ${MOST_LISTED}.`);
 }
 
-function placeOf(name: string, models: readonly ListedModel[], query: Parameters<Listing["list"]>[1]): number | undefined {
+function placeOf(
+  name: string,
+  models: readonly ListedModel[],
+  query: Parameters<Listing["list"]>[1],
+): number | undefined {
   const id = query.get(name);
   if (id === null) return undefined;
   const place = models.findIndex((model) => model.id === id);

@@ -1,10 +1,4 @@
-import {
-  defined,
-  invalidField,
-  type ListedModel,
-  type Listing,
-  type TranslatedProtocol,
-} from "model-gateway/protocol";
+import { defined, invalidField, type ListedModel, type Listing, type TranslatedProtocol } from "model-gateway/protocol";
 import { demo } from "./demo.ts";
 import { errorBody, failure, streamError } from "./errors.ts";
 import { objects, otherModels, vendor } from "./objects.ts";
