@@ -131,7 +131,7 @@ function Provider({ provider, models, may, again }) {
       <dt>Address</dt><dd class="mono">${url}</dd>
       <dt>Speaks</dt><dd>${speaks.join(", ")}</dd>
       ${concurrency > 0 && html`<dt>At a time</dt><dd>${count(concurrency)}</dd>`}
-      <dt>Credentials</dt><dd>${credentials.length === 0 ? "none is sent" : credentials.map((each) => html`<${Credential} credential=${each} />`)}</dd>
+      <dt>Credentials</dt><dd>${credentials.length === 0 ? (off ? "none: it is off" : "none is sent") : credentials.map((each) => html`<${Credential} credential=${each} />`)}</dd>
     </dl>
     ${targets.length > 0 && html`<${Table} caption=${`Targets of ${name}`} columns=${columns} rows=${targets} keyOf=${({ model }) => model} />`}
     <p class="bar">

@@ -127,7 +127,7 @@ const Row = ({ model }) => html`<tr>
   </th>
   <td><${Abilities} can=${model.can} /></td>
   <td class="number" data-title="Context">${tokens(model.context)}</td>
-  <td class="number" data-title="In / cached / out"><${Prices} price=${model.price} /></td>
+  <td class="number" data-title="In / cached / out, per million"><${Prices} price=${model.price} /></td>
   <td class="protocols"><${Protocols} protocols=${model.protocols} /></td>
   <td data-title="Health"><${Health} model=${model} /></td>
 </tr>`;
@@ -154,5 +154,5 @@ export const Protocols = ({ protocols }) => html`<ul class="chips" aria-label="P
   )}
 </ul>`;
 
-export const Health = ({ model }) => html`<${Dot} state=${model.state}>${STATES[model.state]}<//>
-  ${model.firstByte !== undefined && html`<span class="sub quiet small">first byte ${duration(model.firstByte)}</span>`}`;
+export const Health = ({ model }) =>
+  html`<${Dot} state=${model.state}>${STATES[model.state]}<//> ${model.firstByte !== undefined && html`<span class="sub quiet small">first byte ${duration(model.firstByte)}</span>`}`;

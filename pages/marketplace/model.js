@@ -136,8 +136,8 @@ function Losses({ model, protocols }) {
   return html`<section aria-labelledby="losses">
     <h2 id="losses">What translation leaves out</h2>
     <p class="quiet">
-      Requests in a protocol that the provider does not speak are translated. What it cannot say is named in the header
-      <code>gateway-dropped</code>, or refused with a 400 where leaving it out would change the answer.
+      Requests in a protocol that the provider does not speak are translated. What it cannot say is named in
+      the header <code>gateway-dropped</code>, or refused with a 400 where leaving it out would change the answer.
     </p>
     ${written.map(
       ({ name, losses }) => html`<details>

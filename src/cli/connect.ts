@@ -71,7 +71,7 @@ export async function run(args: readonly string[], io: Terminal, place: () => Pr
 function unknownClient(name: string, clients: readonly Client[]): string {
   const ids = clients.map(({ id }) => id);
   const near = nearest(name, ids);
-  return `unknown client "${name}"${near === undefined ? "" : `, did you mean "${near}"?`} Known: ${ids.join(" ")}`;
+  return `unknown client "${name}"${near === undefined ? "." : `, did you mean "${near}"?`} Known: ${ids.join(" ")}`;
 }
 
 /** @throws Misuse for a model that the gateway does not have: the client would fail with it in its own words */

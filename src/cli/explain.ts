@@ -205,7 +205,9 @@ function read(bytes: Buffer): Body {
   try {
     return new Body([bytes], scan(bytes));
   } catch (thrown) {
-    throw new GatewayError("invalid_json", { message: `The body is not valid JSON: ${(thrown as Error).message}.` });
+    throw new GatewayError("invalid_json", {
+      message: `The body is not valid JSON: ${(thrown as Error).message.replace(/\.$/, "")}.`,
+    });
   }
 }
 

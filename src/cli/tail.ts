@@ -1,4 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { nearest } from "../config/suggest.ts";
+import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry } from "../store/ledger.ts";
 import { dollars, utc } from "./table.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
@@ -9,11 +11,11 @@ export const help = `tail [--key …] [--model …] [--status …] [--once]
                                show requests as they end, from the ledger`;
 
 /** What `--help` behind the verb prints. */
-export const USAGE = `usage: ${COMMAND} tail [--key ID] [--model ID] [--status 429|4xx|5xx] [--since WHEN] [--once] [--json]
+export const USAGE = `usage: ${COMMAND} tail [--key NAME] [--model ID] [--status 429|4xx|5xx] [--since WHEN] [--once] [--json]
 
 Shows each request as it ends, a line each, as the ledger has it: also of a gateway that runs on this machine.
 
-  --key, --model   only those of this key or model
+  --key, --model   only those of this key, by name or id, or model
   --status CODE    only this status; 4xx and 5xx are all of their hundred
   --since WHEN     begins there instead of now: ${WHEN}
   --once           ends when all there is has been shown
@@ -37,14 +39,16 @@ const LONGEST = 3_600_000;
 export async function run(
   args: readonly string[],
   io: Terminal,
-  ledger: Ledger,
+  { keys, ledger }: { keys: Keys; ledger: Ledger },
   signal = new AbortController().signal,
 ): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);
-  const { status, key, model, json, once } = values;
+  const { status, model, json, once } = values;
   if (status !== undefined && !/^\d(?:\d\d|xx)$/.test(status))
     throw new Misuse(`--status ${status}: like 429, 4xx or 5xx.`);
   const pattern = status === undefined ? undefined : new RegExp(`^${status.replace("xx", "..")}$`);
+  const names = new Map((await keys.list()).map(({ id, name }) => [id, name]));
+  const key = values.key === undefined ? undefined : idOf(values.key, names);
   const since = values.since === undefined ? undefined : sinceOf(values.since);
   const began = Date.now();
   const seen = new Set<string>();
@@ -54,15 +58,24 @@ export async function run(
       seen.add(entry.id);
       // What had ended before is only of interest where somebody asked for it.
       if (first && since === undefined && !once) continue;
-      if (key !== undefined && entry.key !== key) continue;
+      if (key !== undefined && !key.has(entry.key)) continue;
       if (model !== undefined && entry.model !== model) continue;
       if (pattern && !pattern.test(String(entry.status))) continue;
-      io.out(json ? JSON.stringify(entry) : lineOf(entry));
+      io.out(json ? JSON.stringify(entry) : lineOf(entry, names.get(entry.key)));
     }
     if (once) break;
     await sleep(LOOK, undefined, { signal }).catch(() => {});
   }
   return 0;
+}
+
+/** Ids of the keys of that name, or with that id. @throws Misuse where there is none */
+function idOf(named: string, names: ReadonlyMap<string, string>): Set<string> {
+  const found = [...names].flatMap(([id, name]) => (id === named || name === named ? [id] : []));
+  if (found.length > 0) return new Set(found);
+  const near = nearest(named, names.values());
+  const hint = near === undefined ? `see ${COMMAND} keys list` : `did you mean "${near}"?`;
+  throw new Misuse(`--key: there is no key "${named}"; ${hint}`);
 }
 
 /** @throws Misuse */
@@ -74,14 +87,15 @@ function sinceOf(text: string): number {
   }
 }
 
-function lineOf({ time, status, outcome, key, model, target, duration, usage, cost, id }: LedgerEntry): string {
+function lineOf(entry: LedgerEntry, name: string | undefined): string {
+  const { time, status, outcome, key, model, target, duration, usage, cost, id } = entry;
   const tokens = usage ? `${usage.in.total ?? "-"} → ${usage.out.total ?? "-"} tokens` : "no tokens";
   const money = cost === undefined ? "unpriced" : dollars(cost);
   return [
     utc(time),
     status,
     outcome.padEnd(14),
-    key || "-",
+    name ?? (key || "-"),
     `${model || "-"} at ${target || "-"}`,
     `${duration} ms`,
     tokens,

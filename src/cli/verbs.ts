@@ -103,7 +103,7 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
   },
   async tail() {
     const tail = await import("./tail.ts");
-    return { ...tail, act: (args, io, place) => withStores(place, io, ({ ledger }) => tail.run(args, io, ledger)) };
+    return { ...tail, act: (args, io, place) => withStores(place, io, (stores) => tail.run(args, io, stores)) };
   },
   async reload() {
     const [reload, { adminIn }] = await Promise.all([import("./reload.ts"), import("./admin-client.ts")]);
