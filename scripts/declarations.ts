@@ -115,11 +115,14 @@ function declaredIn(text: string): Map<string, Declaration> {
     // It ends with a line that is not indented, as parts of a union are by one space.
     const end = /^(?:abstract )?(?:class|interface)/.test(first) ? /^(?:\}|.*\{\})$/ : /^ ?\S.*;$/;
     while (!end.test(body.at(-1) as string)) body.push(lines[++at] as string);
-    found.set(name, { name, about: plain(comment), text: body.join("\n").replaceAll(PRIVATE, "") });
+    found.set(name, { name, about: plain(comment), text: indented(body.join("\n").replaceAll(PRIVATE, "")) });
     comment = [];
   }
   return found;
 }
+
+/** By two spaces a level, as the sources are. */
+const indented = (text: string): string => text.replaceAll(/^(?: {4})+/gm, (spaces) => " ".repeat(spaces.length / 2));
 
 const plain = (comment: readonly string[]): string =>
   comment

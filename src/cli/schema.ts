@@ -34,7 +34,7 @@ export async function run(args: readonly string[], io: Terminal, vocabulary: Voc
     io.err(`${(thrown as Error).message}\nusage: ${help}`);
     return 2;
   }
-  const text = JSON.stringify(await editorSchema(vocabulary, io), null, 2);
+  const text = JSON.stringify(await editorSchema(vocabulary, io), null, 1);
   // npm prints lines of its own before ours; a file named here has none of them.
   if (file === undefined) io.out(text);
   else return written(resolve(io.folder, file), `${text}\n`, io);
