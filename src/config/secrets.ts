@@ -153,7 +153,8 @@ const LOOKS = [
   /(?<=:\/\/[^\s?#"']*[?#])[^\s"',}\]]+/g, // query of an address
   /(?<=\$\{\w+:-)(?!default\})[^}\s"']+/g, // default of a reference, but for the word in our own advice
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]*:[ \t]*["']?)[^\s"'$*&{}[\],][^\s"',}\]]*(?:\r?\n[ \t]*[\w.+/=-]{8,}(?![\w.+/=-]*["']?[ \t]*:))?/gi, // name and colon; perhaps wrapped
-  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]*:[ \t]*)(?:(?<=")[^"\r\n]+(?=")|(?<=')[^'\r\n]+(?='))/gi, // the same between quotes, with spaces
+  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]*:[ \t]*")[^"\r\n]+(?=")/gi, // the same between quotes, with spaces
+  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]*:[ \t]*')[^'\r\n]+(?=')/gi,
   // Any of a list. That a word begins here is asked first: what stands before it is a line at most.
   /(?<![\w$.+/=-])(?=[\w.+/=-]{8})(?<=credentials?["']?[ \t]*:[ \t]*\[[^\]\n]*?)[\w.+/=-]+/gi,
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)[^\w$]{0,3})(?!(?-i:(?<=[A-Z])_[A-Z0-9_]+(?![\w.+/=-])))[\w.+/=-]{12,}/gi, // the same with a slip before it, but no variable's name

@@ -100,6 +100,8 @@ t.test("secrets are seen by their look where a file's structure is broken", asyn
   t.same(secretsByLook("https://host/v1?key=abc"), ["key=abc"]);
   t.same(secretsByLook("credential: abc"), ["abc"]);
   t.same(secretsByLook("{ key:abc}"), ["abc"]);
+  t.same(secretsByLook("admin: { token: abcdefgh, viewer: ijklmnop }"), ["abcdefgh", "ijklmnop"]);
+  t.ok(secretsByLook('token: "a b c"').includes("a b c"), "all that stands between quotes");
   t.same(secretsByLook("credential abcdefghijklmnopqrst"), ["abcdefghijklmnopqrst"]);
   t.same(secretsByLook("credential: $NAME, key: $file:/x"), []);
   t.same(secretsByLook("credential: $AZURE_API_KEY_SWEDENCENTRAL, AZURE_API_KEY_SWEDENCENTRAL is not set"), []);

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import t from "tap";
 import { hashOf } from "../../src/metrics/process-metrics.ts";
 import { JournaledLedger } from "../../src/store/journal/journaled-ledger.ts";
-import { startGateway } from "../support/gateway.ts";
+import { asking, startGateway } from "../support/gateway.ts";
+import { eventually } from "../support/process.ts";
 
 t.test("a gateway.yaml is named by half of its digest, and nothing of it can be read there", async (t) => {
   t.match(hashOf("models: {}"), /^[0-9a-f]{32}$/);
@@ -19,6 +20,23 @@ t.test("the answer of a process names every target, and what was not asked yet i
   t.same(of("gateway_target_up"), [{ labels: { target: "demo:echo" }, value: 1 }]);
   t.same(of("gateway_limiter_degraded"), [{ labels: {}, value: 0 }]);
   t.ok(of("gateway_inflight")?.some((value) => JSON.stringify(value).includes("openai-chat")));
+});
+
+t.test("a target is up again when a request has gone well there, and not as soon as one may be tried", async (t) => {
+  const yaml = `providers: { down: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat] } }
+models: { m: { targets: [down:x] } }
+health: { failures: 1, open: 10ms }
+retry: { attempts: 0 }
+`;
+  const { gateway, url } = await startGateway(t, yaml);
+  const of = async (name: string) => {
+    const all = (await gateway.answers.answer("metrics", null)) as { name: string; values: { value: number }[] }[];
+    return all.find((metric) => metric.name === name)?.values[0]?.value;
+  };
+  t.equal(await of("gateway_target_up"), 1);
+  await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body: '{"model":"m","messages":[]}' });
+  await eventually(async () => (await of("gateway_target_cooldown_seconds")) === 0, "the time that it is left alone");
+  t.equal(await of("gateway_target_up"), 0);
 });
 
 t.test("how far a ledger is behind is told with the bytes of its journal", async (t) => {

@@ -1,5 +1,5 @@
 import t from "tap";
-import { writeUsage } from "../../../../plugins/protocols/openai/usage.ts";
+import { includeUsage, writeUsage } from "../../../../plugins/protocols/openai/usage.ts";
 import { readUsage } from "../../../../plugins/protocols/openai-chat/usage.ts";
 
 t.test("what is written is read as the same", async (t) => {
@@ -9,6 +9,14 @@ t.test("what is written is read as the same", async (t) => {
   };
   const raw = writeUsage({ ...usage, raw: {} });
   t.same(readUsage({ usage: raw }), { ...usage, raw });
+});
+
+t.test("a wish for usage that a reader could take in two ways is written anew", async (t) => {
+  const stream = (stream_options: object) => ({ stream: true, stream_options });
+  t.notOk(includeUsage.missing(stream({ include_usage: true })));
+  const spelled = stream({ include_usage: true, INCLUDE_USAGE: false, include_obfuscation: false });
+  t.ok(includeUsage.missing(spelled));
+  t.same(JSON.parse(includeUsage.member(spelled).json), { include_obfuscation: false, include_usage: true });
 });
 
 t.test("what is not known is left out; the SDKs need the totals", async (t) => {
