@@ -1,6 +1,7 @@
 import type { Limits } from "../core/limit-kinds.ts";
 import type { LimitTable } from "../core/limits.ts";
 import type { Price } from "../core/price.ts";
+import { healthOf } from "./health.ts";
 import type { Vocabulary } from "./plugins.ts";
 import { type File, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import type {
@@ -31,14 +32,6 @@ export function adminAccess(admin: File["admin"]): { hosts: string[]; session: n
 
 /** Milliseconds that somebody stays signed in unless the file says otherwise. */
 const SESSION = 12 * 3_600_000;
-
-/** Milliseconds that a target is left alone at most, unless the file says otherwise. */
-const LONGEST = 30_000;
-
-const healthOf = <T extends { open: number; longest?: number | undefined }>(health: T): T & { longest: number } => ({
-  ...health,
-  longest: Math.max(health.open, health.longest ?? LONGEST),
-});
 
 /** Providers of a file that was found right. */
 export function providers(file: File, values: ConfigValues, protocols: readonly string[]): ConfiguredProvider[] {

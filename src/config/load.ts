@@ -3,6 +3,7 @@ import { availableParallelism } from "node:os";
 import { dirname, relative, resolve } from "node:path";
 import type { StorePlace } from "../store/postgres/place.ts";
 import * as build from "./build.ts";
+import { checkHealth } from "./health.ts";
 import { explain } from "./issues.ts";
 import { budgetsOf, checkCounting, checkLimits } from "./limits.ts";
 import { checkNames } from "./names.ts";
@@ -62,6 +63,7 @@ export async function loadConfig(
   const paths = shape.success ? build.paths(shape.data, vocabulary.protocols) : [];
   if (shape.success && findings.every(({ severity }) => severity === "warning"))
     checkUses(paths, chains, loaded, report);
+  if (shape.success) checkHealth(shape.data, report);
   if (shape.success) checkLimits(shape.data, paths, chains, report);
   const { store: { ledger } = {}, limits: counting } = reading.values;
   if (shape.success) checkCounting(shape.data, { ledger, limits: counting }, report);

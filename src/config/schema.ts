@@ -59,24 +59,19 @@ const HealthFields = {
     "How long at most, like 5m; absent: 30s, or `open` where that is longer, so that it does not grow.",
   ),
 };
-const NOT_SHORTER = { path: ["longest"], error: "must not be shorter than open" };
-const isOrdered = ({ open, longest }: { open?: number | undefined; longest?: number | undefined }): boolean =>
-  open === undefined || longest === undefined || longest >= open;
 
-const Health = z
-  .strictObject({
-    failures: HealthFields.failures.default(5),
-    errors: HealthFields.errors.prefault("50%"),
-    requests: HealthFields.requests.default(20),
-    window: HealthFields.window.prefault("30s"),
-    slow: HealthFields.slow.prefault("off"),
-    open: HealthFields.open.prefault("30s"),
-    longest: HealthFields.longest.optional(),
-    keep: percent()
-      .describe("The share of a request's targets that is never left alone, like 50%; with 100% none ever is.")
-      .prefault("50%"),
-  })
-  .refine(isOrdered, NOT_SHORTER);
+const Health = z.strictObject({
+  failures: HealthFields.failures.default(5),
+  errors: HealthFields.errors.prefault("50%"),
+  requests: HealthFields.requests.default(20),
+  window: HealthFields.window.prefault("30s"),
+  slow: HealthFields.slow.prefault("off"),
+  open: HealthFields.open.prefault("30s"),
+  longest: HealthFields.longest.optional(),
+  keep: percent()
+    .describe("The share of a request's targets that is never left alone, like 50%; with 100% none ever is.")
+    .prefault("50%"),
+});
 
 const Retry = z.strictObject({
   attempts: z
@@ -155,12 +150,7 @@ const Provider = z
       .describe("Requests at a time; further ones go to another target of the model, or wait as `overload` says.")
       .prefault("off"),
     timeouts: z.strictObject(TimeoutFields).partial().describe("Where they differ from the common ones.").optional(),
-    health: z
-      .strictObject(HealthFields)
-      .partial()
-      .refine(isOrdered, NOT_SHORTER)
-      .describe("Where it differs from the common one.")
-      .optional(),
+    health: z.strictObject(HealthFields).partial().describe("Where it differs from the common one.").optional(),
     idempotency: header()
       .describe(
         "Header whose value makes the provider do once what it is sent twice, like idempotency-key; the gateway adds it where the client has not. Only for providers that promise that.",

@@ -177,16 +177,6 @@ t.test("wrong files and what is said of each", async (t) => {
     t.same(await complaints(t, yaml), said, yaml);
 });
 
-t.test("a target is left alone for as long as open says, and longest may not be shorter", async (t) => {
-  const yaml = (health: string) =>
-    `providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\nhealth: ${health}\n`;
-  const of = async (health: string) => (await load(t, yaml(health))).providers[0]?.health;
-  t.match(await of("{ open: 5m }"), { open: 300_000, longest: 300_000 });
-  t.match(await of("{ open: 5s }"), { open: 5000, longest: 30_000 });
-  t.match(await of("{ open: 5s, longest: 1m }"), { open: 5000, longest: 60_000 });
-  await t.rejects(of("{ open: 5m, longest: 30s }"), { message: /3:\d+ error: must not be shorter than open/ });
-});
-
 t.test("a mistake in an anchor is told once, at the anchor", async (t) => {
   const yaml = `x-common: &common { protocol: gemini, timeouts: { idel: 5s } }
 providers:
