@@ -170,7 +170,8 @@ export class Admin {
           : "What requests hold is shown to admins: sign in with the other token.",
       );
     for (const name of query.keys())
-      if (!(name in route.query)) throw new AdminError("bad_request", unknownParameter(name, Object.keys(route.query)));
+      if (!Object.hasOwn(route.query, name))
+        throw new AdminError("bad_request", unknownParameter(name, Object.keys(route.query)));
     const body = changes ? await bodyOf(request) : {};
     const { body: answer, audit } = await act(this.subject, { visitor, query, names, body });
     if (audit) {

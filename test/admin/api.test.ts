@@ -82,6 +82,7 @@ t.test("a parameter that a path does not take is refused, with the one that was 
   t.equal(status, 400);
   t.match(JSON.stringify(body), /no parameter .*modle.* here, did you mean model\? It takes since, until/);
   t.match(JSON.stringify((await ask("GET", "/api/keys?limit=1")).body), /It takes none/);
+  t.equal((await ask("GET", "/api/requests?constructor=1")).status, 400);
 });
 
 t.test("a request that was refused tells why", async (t) => {
