@@ -3,6 +3,8 @@ import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
+import { Body } from "../../src/core/body.ts";
+import type { Protocol } from "../../src/core/protocol.ts";
 import type { IssuedIds } from "../../src/objects/issued.ts";
 import { Objects } from "../../src/objects/objects.ts";
 import type { Owners } from "../../src/store/owners.ts";
@@ -254,6 +256,20 @@ t.test("what gateway.yaml names as shared is every key's, at its provider", asyn
     text: /"param":"prompt.id"/,
   });
 });
+
+t.test(
+  "a body is looked through for the words of all protocols, also that of the first request after a start",
+  async (t) => {
+    const words = {
+      ...{ top: [], anywhere: ["file_of_this_test_alone"], unread: [], members: [] },
+      ...{ made: () => [], tells: () => false },
+    };
+    const objects = new Objects({} as Owners, "key", [], {} as IssuedIds, [{ objects: words } as unknown as Protocol]);
+    const body = new Body([Buffer.from('{"messages":[{"file_of_this_test_alone":"file-1"}]}')], "json");
+    t.ok(body.scan, "it is scanned before anybody asks whose it names");
+    t.match(objects.namedIn(words).of(body), [{ id: "file-1" }]);
+  },
+);
 
 t.test("of many objects each is looked for once, and none behind the first that may not be named", async (t) => {
   let looks = 0;

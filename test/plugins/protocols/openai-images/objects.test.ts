@@ -16,7 +16,6 @@ t.test(
       return answer.ok ? undefined : json.error;
     };
     const asked = { model: "painter", prompt: "a cat" };
-    // The first request of all, which is judged as any other.
     t.match(await error("generations", JSON.stringify({ ...asked, images: [{ file_id: "file-theirs" }] })), {
       code: "object_not_found",
       param: "images.0.file_id",
