@@ -23,13 +23,6 @@ export function saysWhatIsJudged(name: string, protocol: Protocol): boolean {
   return name.split(PARTS).some((part) => judged.has(plain(part)));
 }
 
-/** Whether a field of a form names an object that keys own by its path: `file_id`, `images[0][file_id]`. */
-export function namesObject(field: string, { objects }: Protocol): boolean {
-  if (!objects) return false;
-  const words = [...objects.top, ...objects.anywhere].map(plain);
-  return field.split(PARTS).some((part) => words.includes(plain(part)));
-}
-
 function judgedMembers({ objects, otherModels, output }: Protocol): string[] {
   const paths = [...(output?.tokens ?? []), ...(output?.times ?? [])];
   const found = [TIER, output?.later, output?.tier?.[0], output?.further, ...paths.flat()];

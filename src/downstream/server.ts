@@ -377,7 +377,7 @@ export class Downstream {
     });
     if (response.destroyed) exchange.abort();
     const reply = new Reply(exchange, request, response, generation.upstreams.persist);
-    const receive = receiver(exchange, request, response, generation.limits, waiting);
+    const receive = receiver(exchange, request, response, generation, waiting);
     this.run(
       generation,
       exchange,
