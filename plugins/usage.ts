@@ -32,10 +32,10 @@ interface Reading {
   late?: string | undefined;
   /** All of it has come, though nobody took it. */
   ended?: true;
-  /** Of a whole answer, bytes that have come. */
-  bytes?: number;
-  /** Pictures that have begun to come. */
-  pictures?: number;
+  /** What has come of a whole answer. */
+  whole?: JsonUsage;
+  /** A streamed picture has begun to come. */
+  pictured?: true;
 }
 
 /** What counts of a stream that breaks off before its provider has told its usage. */
@@ -152,8 +152,8 @@ function settlement(
 }
 
 /** Whether an answer came, and nobody will tell what it has cost: one that is made later tells whoever fetches it. */
-function isUntold({ protocol, body, usage }: DoneExchange, { delivered, bytes }: Reading): boolean {
-  if ((!delivered && bytes === undefined) || usage?.providerCost !== undefined) return false;
+function isUntold({ protocol, body, usage }: DoneExchange, { delivered, whole }: Reading): boolean {
+  if ((!delivered && !whole) || usage?.providerCost !== undefined) return false;
   const { later } = protocol.output ?? {};
   const kind = later === undefined ? undefined : body.member(later)?.kind;
   return kind === undefined || kind === "false" || kind === "null";
@@ -171,17 +171,19 @@ const ENVELOPE = 300;
 /** What an answer whose provider tells nothing has cost, by what of it came: pictures, or bytes of text. */
 function brought(
   exchange: DoneExchange,
-  { delivered, bytes = 0, pictures = 0 }: Reading,
+  { delivered, whole, pictured: isPictured }: Reading,
   tokensIn: () => number | undefined,
 ): Usage {
   const { body, operation, attempt, protocol } = exchange;
   const input = { total: tokensIn() ?? Math.ceil(body.length / BYTES_PER_TOKEN) };
   const words = (attempt?.protocol ?? protocol).pictures;
+  // Partial ones of a stream are all of one picture.
+  const pictures = isPictured ? 1 : (whole?.pictures ?? 0);
   if (words && pictures > 0) {
     const total = pictures * words.tokens;
     return pictured(exchange, { in: input, out: { total, image: total }, raw: undefined }, { count: pictures });
   }
-  const text = delivered?.tokens ?? Math.ceil(Math.max(0, bytes - ENVELOPE) / BYTES_PER_TOKEN);
+  const text = delivered?.tokens ?? Math.ceil(Math.max(0, (whole?.bytes ?? 0) - ENVELOPE) / BYTES_PER_TOKEN);
   return { in: input, out: { total: operation.task === "generate" ? text : 0 }, raw: undefined };
 }
 
@@ -245,8 +247,7 @@ function streamed(exchange: ResponseExchange, reading: Reading): Stage {
     try {
       if (exchange.aborted && protocol.ending(frame) === "complete") reading.ended = true;
       delivered?.see(frame);
-      // Partial ones are all of one picture.
-      if (marks?.some((mark) => frame.mayContain(mark, QUOTE))) reading.pictures = 1;
+      if (marks?.some((mark) => frame.mayContain(mark, QUOTE))) reading.pictured = true;
       if (!protocol.holdsUsage(frame)) return;
       const json = frame.json();
       const late = protocol.kept?.late.id(json);
@@ -263,12 +264,10 @@ function streamed(exchange: ResponseExchange, reading: Reading): Stage {
 
 function whole(exchange: ResponseExchange, reading: Reading): Stage {
   const usage = new JsonUsage([spoken(exchange)]);
-  reading.bytes = 0;
+  reading.whole = usage;
   return ({ kind, bytes }) => {
     if (kind !== "end") {
       usage.push(bytes);
-      reading.bytes = (reading.bytes ?? 0) + bytes.length;
-      reading.pictures = usage.pictures;
       return;
     }
     const found = usage.end();

@@ -12,6 +12,8 @@ const LIMITS = { maxKeys: 2 ** 31 - 1, maxDepth: 10_000 } as const;
 export class JsonUsage {
   /** Why usage could not be read: the body is no JSON, or what a protocol makes of it fails. Holds nothing of the body. */
   fault: string | undefined;
+  /** Bytes that have come. */
+  bytes = 0;
   /** What the usage belongs to, where it may be told again; see `KeptAnswers.late`. */
   late: string | undefined;
 
@@ -29,6 +31,7 @@ export class JsonUsage {
 
   /** The next bytes, cut anywhere. Never throws. */
   push(bytes: Buffer): void {
+    this.bytes += bytes.length;
     if (this.fault !== undefined) return;
     if (this.marks) for (const mark of this.marks) mark.push(bytes);
     if (!this.first && bytes.length < SMALL) {
