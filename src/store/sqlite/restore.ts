@@ -33,8 +33,6 @@ const BESIDE = ["-wal", "-shm", "-journal"];
 export async function restoreSqlite(path: string, file: string, { force, progress }: RestoreTerms): Promise<Restored> {
   if (resolve(file) === resolve(path)) throw new Error(`${file} is the store itself: name a backup.`);
   const part = `${path}.restoring`;
-  // On a machine of which nothing is left but the backup there is no folder yet.
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   clear(part);
   try {
     const backup = await checked(file, part, progress);
@@ -69,6 +67,8 @@ async function checked(
   progress: ProgressListener,
 ): Promise<{ rows: number; last: number }> {
   if (!existsSync(file)) throw new Error(`There is no ${file}.`);
+  // On a machine of which nothing is left but the backup there is no folder yet.
+  mkdirSync(dirname(part), { recursive: true, mode: 0o700 });
   copyFileSync(file, part);
   // A store that was copied while it was in use has these.
   if (existsSync(`${file}-wal`)) copyFileSync(`${file}-wal`, `${part}-wal`);
