@@ -273,7 +273,10 @@ function requestOf(exchange: Exchange, attempt: Attempt): NonNullable<ExplainedT
     url,
     headers: shown,
     credential: credential?.label ?? null,
-    body: attempt.body.bytes().toString(),
+    // Made where somebody looks at it: callers are not shown it.
+    get body() {
+      return attempt.body.bytes().toString();
+    },
   };
 }
 
