@@ -48,7 +48,7 @@ export async function run(
     throw new Misuse(`--status ${status}: like 429, 4xx or 5xx.`);
   const pattern = status === undefined ? undefined : new RegExp(`^${status.replace("xx", "..")}$`);
   const names = new Map((await keys.list()).map(({ id, name }) => [id, name]));
-  const key = values.key === undefined ? undefined : idOf(values.key, names);
+  const key = values.key === undefined ? undefined : idsOf(values.key, names);
   const since = values.since === undefined ? undefined : sinceOf(values.since);
   const began = Date.now();
   const seen = new Set<string>();
@@ -70,7 +70,7 @@ export async function run(
 }
 
 /** Ids of the keys of that name, or with that id. @throws Misuse where there is none */
-function idOf(named: string, names: ReadonlyMap<string, string>): Set<string> {
+function idsOf(named: string, names: ReadonlyMap<string, string>): Set<string> {
   const found = [...names].flatMap(([id, name]) => (id === named || name === named ? [id] : []));
   if (found.length > 0) return new Set(found);
   const near = nearest(named, names.values());

@@ -11,6 +11,7 @@ export const quantity = <T>(read: (written: string | number) => T, forms: string
     .transform((written, reading) => readOr(() => read(written), written, reading))
     .describe(`Like ${forms}.`);
 
+/** What is read; an issue of the schema with what was thrown, where it cannot be. */
 export function readOr<T>(read: () => T, input: unknown, reading: z.core.ParsePayload): T {
   try {
     return read();
@@ -20,14 +21,20 @@ export function readOr<T>(read: () => T, input: unknown, reading: z.core.ParsePa
   }
 }
 
+/** A time, in milliseconds; off is 0. */
 export const milliseconds = () => quantity(duration, "90s, 500ms, 5m, 1h or off");
+/** The same, and never without an end. */
 export const period = () =>
   milliseconds().refine((ms) => ms > 0, { error: "it has no end that way; write a time like 30s" });
+/** A share from 0 to 1; off is 0. */
 export const percent = () => quantity(part, "20% or off");
+/** A whole number from 1 on. */
 export const number = () => z.number().int({ error: "expected a whole number" }).min(1, { error: "must be 1 or more" });
+/** A number of tokens. */
 export const tokens = () => quantity(count, "300, 400_000, 128k or 1M");
 const SUMS = "$50/month, $15/week, $10/day, $1/hour or $100 (in total)";
 const sum = () => quantity(money, SUMS);
+/** What may be spent, each sum in nano-dollars with its period; off is none. */
 export const budget = () => {
   const soft = z
     .strictObject({
@@ -40,13 +47,16 @@ export const budget = () => {
     .union([z.array(z.union([soft, sum()])), soft, some], { error: `expected a sum like $50/month, or a list of them` })
     .describe("What may be spent: a sum, { amount: $50/month, soft: true } for one that is only told, a list, or off.");
 };
+/** A limit; off is 0: there is none. */
 export const most = () => quantity(limit, "300, 128k or off");
+/** A moment, in Unix milliseconds. */
 export const date = () =>
   z
     .string()
     .transform((written, reading) => readOr(() => moment(written), written, reading))
     .describe("A date or a moment: 2026-12-31 or 2026-12-31T18:00:00Z.");
 
+/** An address or a range of them, as it is written. */
 export const network = () =>
   z
     .string()

@@ -102,6 +102,7 @@ function innerMembers(names: readonly string[], isList: boolean): InnerMembers {
   return { isList, exact: new Set(names), folded: new Set(names.map(foldCase)), pattern };
 }
 
+/** Look-alikes of a body: their names, with what they stand in, and the edits that take them out. */
 export interface LookAlikes {
   readonly names: readonly string[];
   readonly edits: Edit[];

@@ -45,9 +45,10 @@ export class Redactor {
    * The text without secrets; the same one where there are none.
    * @param shown what a client has shown as its keys, of any shape
    */
-  text(text: string, shown: readonly string[] = []): string {
-    const clean = this.withoutOthers(text);
-    return shown.reduce((left, key) => (key.length < SHORTEST ? left : left.replaceAll(key, STARS)), clean);
+  text(text: string, shown?: readonly string[]): string {
+    let clean = this.withoutOthers(text);
+    if (shown) for (const key of shown) if (key.length >= SHORTEST) clean = clean.replaceAll(key, STARS);
+    return clean;
   }
 
   private withoutOthers(text: string): string {

@@ -49,7 +49,7 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
   const tools = toolsOf(conversation, context, marks);
   const { system, messages } = yield* messagesOf(conversation, context, marks);
   // 0 asks this vendor for no answer, but to fill its cache.
-  if ((conversation.maxTokens ?? 1) < 1 && conversation.protocol !== "anthropic-messages")
+  if ((conversation.maxTokens ?? 1) < 1 && conversation.protocol !== NAME)
     context.refuse(pathOfUse(conversation, "max_tokens"), "an answer needs at least one token");
   const most = conversation.maxTokens ?? context.facts.output ?? MOST_TOKENS;
   const { thinking, effort, thinks } = thinkingOf(conversation, context, most, messages);

@@ -42,10 +42,7 @@ function numberIn(name: string, query: Parameters<Listing["list"]>[1]): number |
   const text = query.get(name);
   if (text === null || text === "") return undefined;
   if (/^\d{1,9}$/.test(text)) return Number(text);
-  throw invalidField(
-    name,
-    name === "pageSize" ? "pageSize must be a number." : "pageToken is none that a list has told.",
-  );
+  throw invalidField(name, `${name} must be a number.`);
 }
 
 /** The Gemini protocol, also in its Vertex form; README.md has its facts and their sources. */
