@@ -1,7 +1,10 @@
 // npm run docs: writes what docs/ has of the sources: PAGES, at the end of this file.
 import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { DEFAULT_CHAINS } from "../src/config/schema.ts";
 import { REFUSALS } from "../src/core/errors.ts";
+import { PHASES, type Phase, type PluginClass } from "../src/core/plugin.ts";
+import { STEPS } from "../src/core/steps.ts";
 import { LABELS, METRICS, type MetricDefinition } from "../src/metrics/definitions.ts";
 import { type Declaration, Declarations } from "./declarations.ts";
 
@@ -90,6 +93,51 @@ may have codes of its own.
 | code | status | message | asking again helps |
 |---|---|---|---|
 ${table.join("\n")}
+`;
+}
+
+/** What a phase's comment in the plugin's contract says. */
+function phaseWords(phase: string): string {
+  const [, words] =
+    new RegExp(`/\\*\\* ([^\n]*) \\*/\n(?:  //[^\n]*\n)?  ${phase}\\?:`).exec(text("src/core/plugin.ts")) ?? [];
+  if (words === undefined) throw new Error(`src/core/plugin.ts says nothing of the phase ${phase}`);
+  return words;
+}
+
+/** The chain of exchanges, each plugin with its class. */
+const CHAIN = await Promise.all(
+  (DEFAULT_CHAINS.llm ?? []).map(async (name) => {
+    const { default: made } = (await import(`../plugins/${name}.ts`)) as { default: PluginClass };
+    return { name, made };
+  }),
+);
+
+/** Which of them fill a phase, in the order in which they run. */
+function fillers(phase: Phase): string {
+  const names = CHAIN.filter(({ made }) => phase in made.prototype).map(({ name }) => `\`${name}\``);
+  return (phase === "response" ? names.reverse() : names).join(", ");
+}
+
+/** docs/life-of-a-request.md */
+export function life(): string {
+  const isPhase = (step: string): step is Phase => PHASES.some((phase) => phase === step);
+  const sections: string[] = [];
+  for (const [step, { does, ending }] of Object.entries(STEPS)) {
+    const codes = Object.entries(REFUSALS).filter(([, refusal]) => refusal.step === step);
+    const plugins = isPhase(step) ? [`**Plugins** (${fillers(step)}). ${phaseWords(step)}`] : [];
+    const rows = codes.map(([code, { status, message }]) => `| \`${code}\` | ${status} | ${cell(message)} |`);
+    const table = rows.length > 0 ? [["| it ends with | status | |", "|---|---|---|", ...rows].join("\n")] : [];
+    sections.push([`## ${step}`, does, ...plugins, ...(rows.length > 0 ? [ending] : []), ...table].join("\n\n"));
+  }
+  return `# The life of a request
+
+Its steps in their order, what plugins may do there, and with which of the gateway's [errors](errors.md) it can end: made from the sources
+by \`npm run docs\`. [src/pipeline.ts](../src/pipeline.ts) is this page as code, [architecture.md](architecture.md) has it as a picture.
+
+Whatever goes wrong becomes a \`GatewayError\` that names plugin and phase. It reaches the client in its own protocol, closes what was
+open at the provider, and passes \`done\` like every other end.
+
+${sections.join("\n\n")}
 `;
 }
 
@@ -226,6 +274,7 @@ const apiOnce = (): ReturnType<typeof api> => {
 export const PAGES: Readonly<Record<string, () => string>> = {
   "docs/configuration.md": configuration,
   "docs/errors.md": errors,
+  "docs/life-of-a-request.md": life,
   "docs/metrics.md": metrics,
   "docs/plugin-api.md": () => apiOnce().plugin,
   "docs/protocol-api.md": () => apiOnce().protocol,

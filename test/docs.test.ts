@@ -7,7 +7,6 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
 import { PAGES } from "../scripts/reference.ts";
-import { REFUSALS } from "../src/core/errors.ts";
 import { linksIn } from "./support/links.ts";
 import { eventually } from "./support/process.ts";
 
@@ -213,13 +212,4 @@ models: { fast: { targets: [demo:echo] }, echo: { targets: [demo:echo] }, smart-
   t.match(posted, [/test/i], "the alert was posted");
   t.ok(existsSync(join(folder, "a-file")), "the backup was written");
   t.equal(globSync("empty-*/gateway.yaml", { cwd: folder }).length, 2, "init has written its files");
-});
-
-t.test("the life of a request has each of the gateway's codes at the step where it leaves with it", async (t) => {
-  const page = text("docs/architecture.md");
-  const [table = ""] = /^\| step \| codes \|[\s\S]*?\n\n/m.exec(page) ?? [];
-  const codes = table
-    .split("\n")
-    .flatMap((line) => [...(line.split("|")[2] ?? "").matchAll(/`(\w+)`/g)].map(([, code]) => code));
-  t.same(codes.toSorted(), Object.keys(REFUSALS).sort(), "each once");
 });

@@ -1,9 +1,13 @@
+import type { LifeStep } from "./steps.ts";
+
 /**
  * Everything the gateway itself can refuse, in one table: the HTTP status, what went wrong, how to mend it, and whether
  * asking again can help. A protocol renders an entry in its own dialect; nothing else decides what a refusal says.
  */
 
 interface RefusalEntry {
+  /** Where it ends a request, or can first. */
+  step: LifeStep;
   status: number;
   /** The kind of fault, mapped by each protocol to its own error type. */
   kind: ErrorKind;
@@ -30,7 +34,15 @@ export type ErrorKind =
   | "upstream"
   | "timeout";
 
-const refuse = (status: number, kind: ErrorKind, message: string, hint?: string, retry = false): RefusalEntry => ({
+const refuse = (
+  step: LifeStep,
+  status: number,
+  kind: ErrorKind,
+  message: string,
+  hint?: string,
+  retry = false,
+): RefusalEntry => ({
+  step,
   status,
   kind,
   message,
@@ -39,120 +51,178 @@ const refuse = (status: number, kind: ErrorKind, message: string, hint?: string,
 });
 
 export const REFUSALS = {
-  bad_request: refuse(400, "invalid", "The request is not well-formed HTTP."),
+  bad_request: refuse("head", 400, "invalid", "The request is not well-formed HTTP."),
   bad_target: refuse(
+    "head",
     400,
     "invalid",
     "The request target is not acceptable.",
     "Use a plain path without dot segments, backslashes, control characters or encoded delimiters.",
   ),
   misplaced_key: refuse(
+    "head",
     400,
     "invalid",
     "A key of this gateway stands in the path.",
     "Send it as Authorization: Bearer gw_…, x-api-key, x-goog-api-key or ?key=, and nowhere else.",
   ),
-  headers_too_large: refuse(431, "too_large", "The request head is too large.", "At most 100 header lines and 16 KiB."),
-  target_too_long: refuse(414, "too_large", "The request target is too long.", "At most 8 KiB."),
-  method_not_allowed: refuse(405, "invalid", "This path does not answer that method."),
-  path_not_found: refuse(404, "not_found", "No such path."),
-  upgrade_required: refuse(426, "invalid", "WebSocket is not served here.", "Use a POST request with stream: true."),
-  websocket_only: refuse(426, "invalid", "This path takes WebSockets only."),
+  headers_too_large: refuse(
+    "head",
+    431,
+    "too_large",
+    "The request head is too large.",
+    "At most 100 header lines and 16 KiB.",
+  ),
+  target_too_long: refuse("head", 414, "too_large", "The request target is too long.", "At most 8 KiB."),
+  method_not_allowed: refuse("head", 405, "invalid", "This path does not answer that method."),
+  path_not_found: refuse("path", 404, "not_found", "No such path."),
+  upgrade_required: refuse(
+    "path",
+    426,
+    "invalid",
+    "WebSocket is not served here.",
+    "Use a POST request with stream: true.",
+  ),
+  websocket_only: refuse("path", 426, "invalid", "This path takes WebSockets only."),
   missing_api_key: refuse(
+    "access",
     401,
     "authentication",
     "No gateway key was sent.",
     "Send it as Authorization: Bearer gw_…, x-api-key, x-goog-api-key or ?key=.",
   ),
   invalid_api_key: refuse(
+    "access",
     401,
     "authentication",
     "This gateway key is not known.",
     "Keys look like gw_<10 characters>_<43 characters>_<6 characters>; ask the operator, who makes one with: keys create NAME.",
   ),
   revoked_api_key: refuse(
+    "access",
     401,
     "authentication",
     "This gateway key was revoked or has expired.",
     "Ask the operator for a new one.",
   ),
   disabled_api_key: refuse(
+    "access",
     401,
     "authentication",
     "This gateway key is switched off at the moment.",
     "Ask the operator, who can switch it on again.",
   ),
   too_many_wrong_keys: refuse(
+    "access",
     429,
     "rate_limit",
     "Too many wrong keys came from this address.",
     "Correct the key: with a right one no waiting is needed.",
   ),
-  rate_limit_exceeded: refuse(429, "rate_limit", "A limit is reached.", undefined, true),
-  insufficient_quota: refuse(429, "billing", "A budget is spent."),
+  rate_limit_exceeded: refuse("route", 429, "rate_limit", "A limit is reached.", undefined, true),
+  insufficient_quota: refuse("route", 429, "billing", "A budget is spent."),
   origin_not_allowed: refuse(
+    "head",
     403,
     "permission",
     "Scripts of this page's origin may not ask here.",
     "The operator lists it in gateway.yaml: cors: { origins: [https://app.example.com] }.",
   ),
-  conflicting_api_keys: refuse(400, "invalid", "Two different gateway keys were sent.", "Send one."),
-  key_not_allowed: refuse(403, "permission", "This key may not do that."),
-  body_too_large: refuse(413, "too_large", "The request body is too large."),
-  body_timeout: refuse(408, "timeout", "The request body did not arrive in time.", undefined, true),
+  conflicting_api_keys: refuse("access", 400, "invalid", "Two different gateway keys were sent.", "Send one."),
+  key_not_allowed: refuse("access", 403, "permission", "This key may not do that."),
+  body_too_large: refuse("request", 413, "too_large", "The request body is too large."),
+  body_timeout: refuse("request", 408, "timeout", "The request body did not arrive in time.", undefined, true),
   unsupported_encoding: refuse(
+    "request",
     415,
     "invalid",
     "This content-encoding is not accepted.",
     "Use identity, or one layer of gzip, deflate, br or zstd.",
   ),
   unsupported_media_type: refuse(
+    "request",
     415,
     "invalid",
     "This content-type is not accepted here.",
     "Use application/json in UTF-8.",
   ),
-  invalid_json: refuse(400, "invalid", "The request body is not valid JSON."),
-  invalid_form: refuse(400, "invalid", "The request body is not well-formed multipart/form-data."),
-  invalid_field: refuse(400, "invalid", "A field of the request has a wrong value."),
-  foreign_field: refuse(400, "invalid", "The request carries a field of another aggregation service.", "Remove it."),
-  model_not_found: refuse(404, "not_found", "No such model.", "GET /v1/models lists the models this key may use."),
+  invalid_json: refuse("request", 400, "invalid", "The request body is not valid JSON."),
+  invalid_form: refuse("request", 400, "invalid", "The request body is not well-formed multipart/form-data."),
+  invalid_field: refuse("request", 400, "invalid", "A field of the request has a wrong value."),
+  foreign_field: refuse(
+    "access",
+    400,
+    "invalid",
+    "The request carries a field of another aggregation service.",
+    "Remove it.",
+  ),
+  model_not_found: refuse(
+    "route",
+    404,
+    "not_found",
+    "No such model.",
+    "GET /v1/models lists the models this key may use.",
+  ),
   object_not_found: refuse(
+    "route",
     404,
     "not_found",
     "No object of this id is kept for this key.",
     "An id works with the key it was made with; the operator can share objects with `share` in gateway.yaml.",
   ),
-  not_served: refuse(400, "invalid", "No provider of this model speaks the protocol of this path."),
-  not_translatable: refuse(400, "invalid", "The provider's protocol cannot say what the request asks."),
-  context_length_exceeded: refuse(400, "invalid", "The prompt is too long."),
-  no_target: refuse(503, "overloaded", "No provider of this model is available at the moment.", undefined, true),
-  upstream_unreachable: refuse(502, "upstream", "The provider could not be reached.", undefined, true),
-  upstream_failed: refuse(502, "upstream", "The provider broke the connection before it answered.", undefined, true),
-  upstream_invalid: refuse(502, "upstream", "The provider's answer is not valid.", undefined, true),
+  not_served: refuse("route", 400, "invalid", "No provider of this model speaks the protocol of this path."),
+  not_translatable: refuse("route", 400, "invalid", "The provider's protocol cannot say what the request asks."),
+  context_length_exceeded: refuse("route", 400, "invalid", "The prompt is too long."),
+  no_target: refuse(
+    "route",
+    503,
+    "overloaded",
+    "No provider of this model is available at the moment.",
+    undefined,
+    true,
+  ),
+  upstream_unreachable: refuse("send", 502, "upstream", "The provider could not be reached.", undefined, true),
+  upstream_failed: refuse(
+    "send",
+    502,
+    "upstream",
+    "The provider broke the connection before it answered.",
+    undefined,
+    true,
+  ),
+  upstream_invalid: refuse("send", 502, "upstream", "The provider's answer is not valid.", undefined, true),
   upstream_redirect: refuse(
+    "send",
     502,
     "upstream",
     "The provider answered with a redirect, which the gateway never follows.",
     "Correct the provider's url in gateway.yaml.",
   ),
-  upstream_truncated: refuse(502, "upstream", "The provider broke off in the middle of its answer.", undefined, true),
-  upstream_timeout: refuse(504, "timeout", "The provider did not answer in time.", undefined, true),
-  upstream_refused: refuse(502, "upstream", "The provider refused the request."),
-  client_gone: refuse(499, "timeout", "The client closed the connection."),
-  plugin_failed: refuse(500, "internal", "A plugin of the gateway failed.", undefined, true),
-  plugin_timeout: refuse(504, "timeout", "A plugin of the gateway took too long.", undefined, true),
-  internal: refuse(500, "internal", "The gateway failed.", undefined, true),
+  upstream_truncated: refuse(
+    "response",
+    502,
+    "upstream",
+    "The provider broke off in the middle of its answer.",
+    undefined,
+    true,
+  ),
+  upstream_timeout: refuse("send", 504, "timeout", "The provider did not answer in time.", undefined, true),
+  upstream_refused: refuse("send", 502, "upstream", "The provider refused the request."),
+  client_gone: refuse("done", 499, "timeout", "The client closed the connection."),
+  plugin_failed: refuse("done", 500, "internal", "A plugin of the gateway failed.", undefined, true),
+  plugin_timeout: refuse("done", 504, "timeout", "A plugin of the gateway took too long.", undefined, true),
+  internal: refuse("done", 500, "internal", "The gateway failed.", undefined, true),
   interrupted: refuse(
+    "done",
     503,
     "overloaded",
     "The gateway is restarting and could not wait for the end of this answer.",
     "Send the request again.",
     true,
   ),
-  cancelled: refuse(503, "overloaded", "An operator of the gateway has ended this request."),
-  overloaded: refuse(503, "overloaded", "The gateway has more to do than it can.", undefined, true),
-  draining: refuse(503, "overloaded", "The gateway is shutting down.", undefined, true),
+  cancelled: refuse("done", 503, "overloaded", "An operator of the gateway has ended this request."),
+  overloaded: refuse("head", 503, "overloaded", "The gateway has more to do than it can.", undefined, true),
+  draining: refuse("head", 503, "overloaded", "The gateway is shutting down.", undefined, true),
 } satisfies Record<string, RefusalEntry>;
 
 export type ErrorCode = keyof typeof REFUSALS;
@@ -213,7 +283,7 @@ const KINDS: Readonly<Record<number, ErrorKind>> = {
 export const kindOf = (status: number): ErrorKind => KINDS[status] ?? (status < 500 ? "invalid" : "internal");
 
 /** A code that is not in the table; asking again helps when the fault is not the client's. */
-const ownEntry = ({ status = 500, message = "" }: ErrorDetails): RefusalEntry => ({
+const ownEntry = ({ status = 500, message = "" }: ErrorDetails): Omit<RefusalEntry, "step"> => ({
   status,
   kind: kindOf(status),
   message,
@@ -245,7 +315,9 @@ export class GatewayError extends Error {
     readonly code: string,
     details: ErrorDetails = {},
   ) {
-    const refusal: RefusalEntry = Object.hasOwn(REFUSALS, code) ? REFUSALS[code as ErrorCode] : ownEntry(details);
+    const refusal: Omit<RefusalEntry, "step"> = Object.hasOwn(REFUSALS, code)
+      ? REFUSALS[code as ErrorCode]
+      : ownEntry(details);
     const hint = details.hint ?? (details.message === undefined ? refusal.hint : undefined);
     const message = details.message ?? refusal.message;
     super(

@@ -1,0 +1,47 @@
+interface LifeStepEntry {
+  /** What the engine does there. */
+  does: string;
+  /** What happens besides telling the client, where a request ends there. */
+  ending: string;
+}
+
+/**
+ * The steps of a request's life at which it can end, in order: two of the engine's, then each phase of the plugins with what
+ * the engine does around it. The table of refusals says which of them ends it where.
+ */
+export const STEPS = {
+  head: {
+    does: "The head is checked, before anything of it is believed.",
+    ending:
+      "No exchange has begun: no row of the ledger; a line of the log and a count of `gateway_refused_total`. `overloaded` also comes after `access`, where a key has too many requests under way, and has its row there.",
+  },
+  path: { does: "The path names chain and protocol; the exchange begins.", ending: "As before." },
+  access: {
+    does: "Who asks, and what may not come in. Then it waits for its turn.",
+    ending: "No byte of the body was read. From here on each has its row.",
+  },
+  request: {
+    does: "The body is read under a cap and a minimum rate, and scanned once.",
+    ending: "What still comes of the body is read for a moment, so that the client hears why.",
+  },
+  route: {
+    does: "The model becomes targets, best first; what could be spent is reserved; names of objects are held against their owners.",
+    ending: "Nothing was sent; what was reserved is given back.",
+  },
+  send: {
+    does: "For each target, while no byte has reached the client: credential, address and translation, then it is forwarded.",
+    ending: "Comes after the last try and target. Health and credentials hear of each.",
+  },
+  response: {
+    does: "The answer's head, then its frames through the plugins' stages, to the client as they come.",
+    ending:
+      "A stream ends with its protocol's error event and is cut; a whole answer is cut. What was spent is estimated as `cut` says.",
+  },
+  done: {
+    does: "Exactly once, however it ended: what was reserved is settled, one row of the ledger, one line of the log.",
+    ending:
+      "At any time: the provider's connection is closed at once (but for `cut: drain`), what was reserved settled, the row written.",
+  },
+} as const satisfies Record<string, LifeStepEntry>;
+
+export type LifeStep = keyof typeof STEPS;
