@@ -1,6 +1,8 @@
 import { Calendar } from "../core/calendar.ts";
+import { scopeOf } from "../core/limits.ts";
 import type { KeyRecord } from "../store/keys.ts";
 import type { BudgetStanding, Standing } from "../store/limiter.ts";
+import { firstSpent } from "../store/spend.ts";
 import { STANDINGS } from "./questions.ts";
 import type { AdminAnswer } from "./route.ts";
 import type { AdminSubject } from "./served.ts";
@@ -12,7 +14,7 @@ export async function budgets(subject: AdminSubject): Promise<AdminAnswer> {
     .filter(({ revoked }) => revoked === undefined)
     .map((key) => subject.stores.keys.callerOf(key));
   const [found = []] = await subject.askAll(STANDINGS, callers);
-  const began = beginnings(subject, records);
+  const began = await beginnings(subject, records, found);
   const standings = found.map((standing) => {
     const budgets = standing.budgets.map((budget) => ({ ...budget, ...began(standing, budget) }));
     return { ...standing, budgets };
@@ -20,14 +22,31 @@ export async function budgets(subject: AdminSubject): Promise<AdminAnswer> {
   return { body: { standings } };
 }
 
-/** When what counts for a budget began; of a sum in total only for a key whose making is known. */
-function beginnings({ config: { timezone } }: AdminSubject, records: readonly KeyRecord[]) {
+/** By ledger, as the first day of a scope stays what it is. */
+const FIRST = new WeakMap<object, Map<string, number>>();
+
+/** When what counts for a budget began; of a sum in total the making of a key of the store, or the day of what was spent first. */
+async function beginnings(
+  { config: { timezone }, stores: { ledger } }: AdminSubject,
+  records: readonly KeyRecord[],
+  standings: readonly Standing[],
+) {
   const calendar = new Calendar(timezone);
   const now = Date.now();
   const made = new Map(records.flatMap(({ id, source, created }) => (source === "store" ? [[id, created]] : [])));
-  return ({ kind, name }: Pick<Standing, "kind" | "name">, { per }: BudgetStanding): { began?: number } => {
+  const madeAt = ({ kind, name }: Standing) => (kind === "key" ? made.get(name) : undefined);
+  let first = FIRST.get(ledger);
+  const isNew = (standing: Standing) =>
+    madeAt(standing) === undefined &&
+    !first?.has(scopeOf(standing.kind, standing.name)) &&
+    standing.budgets.some(({ per, spent }) => per === "total" && spent > 0);
+  if (standings.some(isNew)) {
+    first = await firstSpent(ledger);
+    FIRST.set(ledger, first);
+  }
+  return (standing: Standing, { per }: BudgetStanding): { began?: number } => {
     if (per !== "total") return { began: calendar.span(per, now).start };
-    const created = kind === "key" ? made.get(name) : undefined;
-    return created === undefined ? {} : { began: created };
+    const began = madeAt(standing) ?? first?.get(scopeOf(standing.kind, standing.name));
+    return began === undefined ? {} : { began };
   };
 }

@@ -24,17 +24,35 @@ export const spendSince = (ledger: Pick<Ledger, "recovered" | "flush" | "sums">,
       throw thrown;
     }
     const spent = new Map<string, number>();
-    for (const { group: by, cost } of await ledger.sums({ since, by: ["key", "group", "model", "target"] })) {
-      const [key = "", group = "", model = "", target = ""] = by;
-      const scopes = [
-        scopeOf("key", key),
-        ...(group === "" ? [] : groupsOf(group).map((name) => scopeOf("group", name))),
-        scopeOf("model", model),
-        scopeOf("provider", target.split(":", 1)[0] as string),
-        scopeOf("all", ""),
-      ];
-      for (const scope of scopes) spent.set(scope, (spent.get(scope) ?? 0) + cost);
-    }
+    for (const { group, cost } of await ledger.sums({ since, by: PAYERS }))
+      for (const scope of scopesOf(group)) spent.set(scope, (spent.get(scope) ?? 0) + cost);
     return spent;
   };
 };
+
+/** The day on which each scope of limits spent something first: its beginning in UTC, Unix milliseconds. Reads sums of all days. */
+export async function firstSpent(ledger: Pick<Ledger, "sums">): Promise<Map<string, number>> {
+  const first = new Map<string, number>();
+  for (const { group, cost } of await ledger.sums({ by: [...PAYERS, "day"] }))
+    if (cost > 0)
+      for (const scope of scopesOf(group))
+        first.set(
+          scope,
+          Math.min(first.get(scope) ?? Number.POSITIVE_INFINITY, Date.parse(group[PAYERS.length] as string)),
+        );
+  return first;
+}
+
+/** What a sum is grouped by to tell whose limits it counts for. */
+const PAYERS = ["key", "group", "model", "target"] as const;
+
+/** The scopes of limits for which a sum by `PAYERS` counts. */
+function scopesOf([key = "", group = "", model = "", target = ""]: readonly string[]): string[] {
+  return [
+    scopeOf("key", key),
+    ...(group === "" ? [] : groupsOf(group).map((name) => scopeOf("group", name))),
+    scopeOf("model", model),
+    scopeOf("provider", target.split(":", 1)[0] as string),
+    scopeOf("all", ""),
+  ];
+}

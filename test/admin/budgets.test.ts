@@ -1,5 +1,8 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import { Days } from "../../src/admin/span.ts";
+import { KEY } from "../support/gateway.ts";
+import { ask, provider } from "../support/limited.ts";
 import { startAdmin, YAML } from "./support.ts";
 
 t.test("a budget says since when it counts, in the zone of the file; in total that is a key's making", async (t) => {
@@ -19,4 +22,40 @@ t.test("a budget says since when it counts, in the zone of the file; in total th
     { per: "total", began: made.body.key.created },
     { per: "hour", began: before - (before % 3_600_000) },
   ]);
+});
+
+t.test("a budget in total of a group or model begins with the day on which something was spent first", async (t) => {
+  const { origin } = await provider(t);
+  const { ask: asked, url } = await startAdmin(
+    t,
+    `providers: { p: { url: "${origin.origin}/v1", speaks: [openai-chat] } }
+models:
+  m: { targets: [p:x], price: { input: 0, output: 1000 }, output: 100 }
+  idle: { targets: [p:x], price: { input: 0, output: 1000 }, output: 100 }
+limits: { groups: { acme: { budget: $9 } }, models: { m: { budget: [$9, $8/day] }, idle: { budget: $9 } } }
+keys: { test: { key: ${KEY}, group: acme/research, budget: $7 } }
+`,
+  );
+  const began = async () => {
+    const { standings } = (await asked("GET", "/api/budgets")).body;
+    return Object.fromEntries(
+      standings.map((each: { kind: string; name: string; budgets: { began?: number }[] }) => [
+        `${each.kind} ${each.name}`,
+        each.budgets.map(({ began }) => began),
+      ]),
+    );
+  };
+  const day = Date.now() - (Date.now() % 86_400_000);
+  const none = {
+    "group acme": [undefined],
+    "model m": [undefined, day],
+    "model idle": [undefined],
+    "key test": [undefined],
+  };
+  t.same(await began(), none, "nobody knows");
+  t.equal(await ask(url), 200);
+  const known = { "group acme": [day], "model m": [day, day], "model idle": [undefined], "key test": [day] };
+  // The row is on its way to the store.
+  for (let i = 0; i < 200 && (await began())["group acme"]?.[0] === undefined; i++) await sleep(20);
+  t.same(await began(), known);
 });

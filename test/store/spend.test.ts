@@ -1,6 +1,6 @@
 import t from "tap";
 import type { LedgerQuery, LedgerSum } from "../../src/store/ledger.ts";
-import { spendSince } from "../../src/store/spend.ts";
+import { firstSpent, spendSince } from "../../src/store/spend.ts";
 
 t.test("what the ledger has counts for keys, groups and those above them, models, providers and all", async (t) => {
   const order: unknown[] = [];
@@ -64,3 +64,33 @@ t.test("once a request has waited in vain the next ones wait for less long, unti
   t.equal((await back).size, 0);
   await t.rejects(ask(5), /not answered in 1000 ms/, "that was another time");
 });
+
+t.test(
+  "the first day on which something was spent is known for keys, groups and those above them, models, providers, all",
+  async (t) => {
+    const sum = (group: string[], cost: number): LedgerSum => ({
+      group,
+      ...{ requests: 1, failed: 0, tokensIn: 0, cached: 0, tokensOut: 0, reasoning: 0, cost, unsettled: 0 },
+    });
+    const sums = async ({ since, by }: LedgerQuery) => {
+      t.same([since, by], [undefined, ["key", "group", "model", "target", "day"]]);
+      return [
+        sum(["ci", "acme/research", "m", "p:x", "2026-11-03"], 1),
+        sum(["ci", "acme/research", "m", "p:x", "2026-11-02"], 1),
+        sum(["ci", "acme/research", "m", "p:x", "2026-11-01"], 0),
+        sum(["alice", "acme", "n", "p:y", "2026-10-31"], 5),
+      ];
+    };
+    const day = (text: string) => Date.parse(`${text}T00:00:00Z`);
+    t.same(Object.fromEntries(await firstSpent({ sums })), {
+      "key:ci": day("2026-11-02"),
+      "key:alice": day("2026-10-31"),
+      "group:acme/research": day("2026-11-02"),
+      "group:acme": day("2026-10-31"),
+      "model:m": day("2026-11-02"),
+      "model:n": day("2026-10-31"),
+      "provider:p": day("2026-10-31"),
+      all: day("2026-10-31"),
+    });
+  },
+);
