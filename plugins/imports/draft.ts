@@ -111,7 +111,9 @@ export class Draft {
     const { url: _, ...rest } = vendor?.provider ?? {};
     const speaks = vendor && address === vendor.provider.url ? rest : spoken(rest);
     this.accounts.set(account, id);
-    this.providers.set(id, { url: address, ...(secret !== undefined && { credential: secret }), ...speaks, ...more });
+    const { header, ...others } = more;
+    const shown = secret === undefined ? {} : { credential: secret, ...(header !== undefined && { header }) };
+    this.providers.set(id, { url: address, ...shown, ...speaks, ...others });
     return id;
   }
 
@@ -192,7 +194,7 @@ export class Draft {
       const entry = {
         ...more,
         ...(aliases.length > 0 && { aliases: [...new Set(aliases)] }),
-        targets: targets.map(({ to, ...rest }) => (Object.keys(rest).length === 0 ? to : { to, ...rest })),
+        targets: once(targets).map(({ to, ...rest }) => (Object.keys(rest).length === 0 ? to : { to, ...rest })),
         ...(known.length > 0 && { fallback: [...new Set(known)] }),
       };
       return [{ name, entry }];
@@ -204,6 +206,18 @@ export class Draft {
       .map(([name, entry]) => ({ name, entry: entry as ForeignFields }));
     return { providers, models, sections: this.sections, lost: this.lost };
   }
+}
+
+/** Each target once, with the weight of all that are the same: other files spread load over several entries of one account. */
+function once(targets: readonly ForeignFields[]): ForeignFields[] {
+  const kept = new Map<string, ForeignFields>();
+  for (const target of targets) {
+    const { weight = 1, ...rest } = target;
+    const key = JSON.stringify(rest);
+    const same = kept.get(key);
+    kept.set(key, same ? { ...same, weight: Number(same["weight"] ?? 1) + Number(weight) } : target);
+  }
+  return [...kept.values()];
 }
 
 const providerOf = (target: unknown): string => {

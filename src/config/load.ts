@@ -4,6 +4,7 @@ import { dirname, relative, resolve } from "node:path";
 import type { StorePlace } from "../store/postgres/place.ts";
 import * as build from "./build.ts";
 import { checkHealth } from "./health.ts";
+import { checkIdle, checkKeyPaths, checkOverload } from "./idle.ts";
 import { explain } from "./issues.ts";
 import { budgetsOf, checkCounting, checkLimits } from "./limits.ts";
 import { checkNames } from "./names.ts";
@@ -49,6 +50,7 @@ export async function loadConfig(
   const chains: Chains = new Map([...named, ...listsOf(values)]);
   const protocols = [...vocabulary.protocols.keys()];
   checkNames(values, vocabulary.protocols, [...named.keys()], report);
+  checkIdle(values, report);
   const reading = new ValueReader(values, env, folder, report);
   const served = Object.entries(SERVED_PATHS).flatMap(([path, plugin]) =>
     isUsual(at(values, "paths", path)) ? plugin : [],
@@ -63,7 +65,11 @@ export async function loadConfig(
   const paths = shape.success ? build.paths(shape.data, vocabulary.protocols) : [];
   if (shape.success && findings.every(({ severity }) => severity === "warning"))
     checkUses(paths, chains, loaded, report);
-  if (shape.success) checkHealth(shape.data, report);
+  if (shape.success) {
+    checkHealth(shape.data, report);
+    checkOverload(shape.data, values, report);
+    checkKeyPaths(shape.data, paths, (name) => vocabulary.protocols.get(name)?.kept !== undefined, report);
+  }
   if (shape.success) checkLimits(shape.data, paths, chains, report);
   const { store: { ledger } = {}, limits: counting } = reading.values;
   if (shape.success) checkCounting(shape.data, { ledger, limits: counting }, report);

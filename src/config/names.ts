@@ -78,12 +78,6 @@ function checkProviders(file: Tree, protocols: readonly string[], report: Report
     const reported = ["speaks", "protocol"].filter((key) => key in entry);
     if (reported.length === 2)
       report({ path: [...path, "protocol"], key: true, message: '"protocol" is short for "speaks"; keep one' });
-    if (entry["url"] === "demo:" && entry["websocket"] === true)
-      report({
-        path: [...path, "websocket"],
-        key: true,
-        message: 'the built-in provider takes no WebSockets; "websocket" goes with an http address',
-      });
     for (const [i, header] of items(entry["forward"]))
       if (typeof header === "string" && CREDENTIAL_HEADERS.has(header.toLowerCase()))
         report({

@@ -9,8 +9,8 @@ import { duration } from "./units.ts";
 
 /** What only the running gateway knows: the protocols and plugins that are there. */
 export interface Vocabulary {
-  /** Protocols by name, with the paths each is served on unless the file says otherwise. */
-  protocols: ReadonlyMap<string, { paths: readonly string[] }>;
+  /** Protocols by name, with the paths each is served on unless the file says otherwise, and whether it keeps answers below them. */
+  protocols: ReadonlyMap<string, { paths: readonly string[]; kept?: unknown }>;
   /**
    * A plugin by its name, or by its file where `from` is given; undefined when there is none of that name.
    * @param folder where a relative `from` starts.

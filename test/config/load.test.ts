@@ -137,10 +137,13 @@ t.test("wrong files and what is said of each", async (t) => {
       '2:50 "2026-02-30" is not a date; write it like 2026-12-31 or 2026-12-31T18:00:00Z',
     ],
     [
-      `providers: { demo: { url: "demo:", forward: ["*"] } }\n${models}`,
-      "1:46 * alone would forward everything; name headers, or a prefix like x-acme-*",
+      `providers: { demo: { url: "http://a/v1", protocol: gemini, forward: ["*"] } }\n${models}`,
+      "1:70 * alone would forward everything; name headers, or a prefix like x-acme-*",
     ],
-    [`providers: { demo: { url: "demo:", header: "a b" } }\n${models}`, "1:44 not a header name"],
+    [
+      `providers: { demo: { url: "http://a/v1", protocol: gemini, credential: $A, header: "a b" } }\n${models}`,
+      "1:84 not a header name",
+    ],
     [
       `providers: { demo: { url: "demo:", timeouts: { idle: 5 } } }\n${models}`,
       "1:54 5 is not a duration; write it like 90s, 500ms, 5m, 1h or off",

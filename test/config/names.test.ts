@@ -131,7 +131,7 @@ t.test("a path that passes names a provider, and can say what stands below it", 
   ]);
 });
 
-t.test("what is said of a path or a provider goes with what it is", async (t) => {
+t.test("what is said of a path goes with what it is", async (t) => {
   const demo = { url: "demo:" };
   const path = (entry: object) => said({ providers: { one: provider, demo }, paths: { "/x/*": entry } });
   t.same(path({ pass: "one", strict: true }), ['paths./x/*.strict! "strict" goes with a protocol, not with "pass"']);
@@ -139,9 +139,6 @@ t.test("what is said of a path or a provider goes with what it is", async (t) =>
   t.same(path({ protocol: "chat", strict: true }), []);
   t.same(path({ pass: "demo" }), [
     'paths./x/*.pass the built-in provider answers only protocols; "pass" needs a provider with an http address',
-  ]);
-  t.same(said({ providers: { demo: { ...demo, websocket: true } } }), [
-    'providers.demo.websocket! the built-in provider takes no WebSockets; "websocket" goes with an http address',
   ]);
 });
 

@@ -72,6 +72,8 @@ t.test(
   - { model_name: c, litellm_params: { model: azure/x } }
   - { model_name: d, litellm_params: { api_key: none } }
   - { model_name: own, litellm_params: { model: openai/y, api_base: "http://10.0.0.2:8000/v1", api_key: none } }
+  - { model_name: own, litellm_params: { model: openai/y, api_base: "http://10.0.0.2:8000/v1", api_key: none, weight: 2 } }
+  - { model_name: eu, litellm_params: { model: azure/z, api_base: "https://acme.openai.azure.com", api_key: none } }
 router_settings: { routing_strategy: usage-based-routing-v2, model_group_alias: { z: nobody } }
 surprise: true
 `,
@@ -83,6 +85,9 @@ surprise: true
     t.match(lostAt("model_list.2"), /api_base/);
     t.match(provider("10.0.0.2"), { credentials: [], off: undefined }, "none is no key of a server of one's own");
     t.equal(lostAt("model_list.4"), "");
+    t.match(model("own")?.targets, [{ provider: "10.0.0.2", model: "y", weight: 3 }], "two of one account are one");
+    t.equal(model("own")?.targets.length, 1);
+    t.match(provider("azure"), { credentials: [], header: undefined }, "a header goes with a credential");
     t.match(lostAt("router_settings.routing_strategy"), /usage-based/);
     t.match(lostAt("router_settings.model_group_alias.z"), /no such model/);
     t.match(lostAt("surprise"), /nothing like it/);

@@ -1,0 +1,119 @@
+import { matchesAny } from "../core/glob.ts";
+import type { ConfigPath, Report } from "./problems.ts";
+import type { File } from "./schema.ts";
+import { nearest, unknown } from "./suggest.ts";
+import { at, entries, isMap, items, type Tree } from "./tree.ts";
+import type { ConfiguredPath } from "./types.ts";
+
+/** Settings that mean nothing to the built-in provider, and why. */
+const NOT_OF_DEMO: readonly (readonly [path: readonly string[], why: string])[] = [
+  [["websocket"], "takes no WebSockets"],
+  [["forward"], "reads no headers"],
+  [["header"], "reads no headers"],
+  [["idempotency"], "does twice what it is sent twice"],
+  [["vendor"], "costs nothing"],
+  [["warm"], "has no TLS connections"],
+  [["timeouts", "connect"], "is in this process"],
+];
+
+/** Values with which a setting asks for nothing. */
+const isOff = (value: Tree): boolean =>
+  value === undefined || value === false || value === "off" || (Array.isArray(value) && value.length === 0);
+
+/**
+ * Finds settings that could do nothing where they stand: whoever wrote them trusts in them. Takes values of any shape, as what a
+ * schema refuses elsewhere must not hide these.
+ */
+export function checkIdle(file: Tree, report: Report): void {
+  for (const [name, entry] of entries(at(file, "providers"))) checkProvider(["providers", name], entry, report);
+  for (const [id, entry] of entries(at(file, "models"))) {
+    checkTargets(["models", id, "targets"], at(entry, "targets"), report);
+    const fallback = items(at(entry, "fallback"));
+    for (const [i, model] of fallback)
+      if (fallback.some(([j, other]) => j < i && other === model))
+        report({
+          path: ["models", id, "fallback", i],
+          message: `${JSON.stringify(model)} stands here twice; keep one`,
+        });
+  }
+}
+
+function checkProvider(path: ConfigPath, entry: Tree, report: Report): void {
+  if (!isMap(entry)) return;
+  if (at(entry, "url") === "demo:") {
+    for (const [setting, why] of NOT_OF_DEMO)
+      if (!isOff(at(entry, ...setting)))
+        report({
+          path: [...path, ...setting],
+          key: true,
+          message: `the built-in provider ${why}; "${setting.at(-1)}" goes with an http address`,
+        });
+  } else if ("header" in entry && !Object.keys(entry).some((name) => nearest(name, ["credential"])))
+    report({
+      path: [...path, "header"],
+      key: true,
+      message: '"header" goes with "credential"; leave it out, or add that',
+    });
+}
+
+/** The same target twice is twice its weight, and no second one to fall back to. */
+function checkTargets(path: ConfigPath, list: Tree, report: Report): void {
+  const seen = new Set<string>();
+  for (const [i, written] of items(list)) {
+    const { to, ...settings } = isMap(written) ? written : { to: written };
+    const own = Object.entries({ weight: 1, ...settings }).sort(([a], [b]) => (a < b ? -1 : 1));
+    const target = JSON.stringify([to, own]);
+    if (seen.has(target))
+      report({
+        path: [...path, i],
+        message: `${JSON.stringify(to)} stands here twice; keep one, with { to: ${String(to)}, weight: 2 } for twice the share`,
+      });
+    seen.add(target);
+  }
+}
+
+/** Finds a limit of one key above the one of all. @param written as the file says it, without defaults */
+export function checkOverload({ overload }: File, written: Tree, report: Report): void {
+  const { per_key: perKey, concurrency } = overload;
+  if (at(written, "overload", "per_key") === undefined || concurrency === 0 || perKey <= concurrency) return;
+  report({
+    path: ["overload", "per_key"],
+    message: `must not be more than concurrency (${concurrency}): so many of one key never run; write off, or less`,
+  });
+}
+
+/** Finds paths of keys that are served to nobody. @param keeps whether a protocol has answers below its paths */
+export function checkKeyPaths(
+  { keys }: File,
+  paths: readonly ConfiguredPath[],
+  keeps: (protocol: string) => boolean,
+  report: Report,
+): void {
+  for (const [name, key] of Object.entries(keys))
+    for (const [i, pattern] of (key.paths ?? []).entries()) {
+      if (paths.some((path) => isMeant(pattern, path, keeps))) continue;
+      const known = new Set(paths.map(({ path }) => path));
+      report({ path: ["keys", name, "paths", i], message: unknown("path", pattern, known) });
+    }
+}
+
+/** Whether a key's pattern may stand for a request to a path. */
+function isMeant(
+  pattern: string,
+  { path, protocol = "", serve, pass }: ConfiguredPath,
+  keeps: (name: string) => boolean,
+) {
+  const open = path.endsWith("/*");
+  const stem = open ? path.slice(0, -1) : `${path}/`;
+  const below = open || serve !== undefined || keeps(protocol);
+  const itself = open ? pass !== undefined && matchesAny([pattern], path.slice(0, -2)) : matchesAny([pattern], path);
+  return itself || (below && beginsWith(pattern, stem));
+}
+
+/** Whether a pattern stands for some text that begins with this, and goes on. */
+function beginsWith(pattern: string, start: string): boolean {
+  const star = pattern.indexOf("*");
+  if (star < 0) return pattern.startsWith(start) && pattern.length > start.length;
+  const head = pattern.slice(0, star);
+  return head.startsWith(start) || start.startsWith(head);
+}
