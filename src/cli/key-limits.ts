@@ -1,6 +1,5 @@
-import { limit, money } from "../config/units.ts";
+import { limit, money, moneyWords } from "../config/units.ts";
 import type { Budget, Limits } from "../core/limit-kinds.ts";
-import { exactDollars } from "./table.ts";
 
 /** Options of the command line that say what a key may use. */
 export const LIMIT_OPTIONS = {
@@ -75,5 +74,4 @@ export function limitWords({ rpm = 0, tpm = 0, concurrency = 0, budgets = [] }: 
   };
 }
 
-const budgetWords = ({ nano, per, soft }: Budget): string =>
-  `$${exactDollars(nano)}${per === "total" ? "" : `/${per}`}${soft ? " soft" : ""}`;
+const budgetWords = (budget: Budget): string => `${moneyWords(budget)}${budget.soft ? " soft" : ""}`;

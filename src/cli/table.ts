@@ -33,13 +33,6 @@ export function dollars(nano: number): string {
   return `${amount < 0 ? "-" : ""}$${text}`;
 }
 
-/** Nano-dollars as dollars, to the last digit and without a sign: `1204.500000001`. */
-export function exactDollars(nano: number): string {
-  const digits = Math.abs(nano).toString().padStart(10, "0");
-  const fraction = digits.slice(-9).replace(/0+$/, "");
-  return `${nano < 0 ? "-" : ""}${digits.slice(0, -9)}${fraction === "" ? "" : `.${fraction}`}`;
-}
-
 /** What a spreadsheet would run: a name may come from whoever has asked for it. One that only begins like that (`@cf/…`) is none. */
 const FORMULA = /^[=+\-@\t\r].*[(|!]/s;
 

@@ -1,7 +1,8 @@
 import { parseArgs } from "node:util";
+import { exactDollars } from "../config/units.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "../store/ledger.ts";
-import { csv, dollars, exactDollars, type TableColumn, table, thousands, utc } from "./table.ts";
+import { csv, dollars, type TableColumn, table, thousands, utc } from "./table.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 import { WHEN, when } from "./when.ts";
 

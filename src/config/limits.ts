@@ -4,6 +4,7 @@ import type { Chains } from "./plugins.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import type { File } from "./schema.ts";
 import type { ConfiguredBudget, ConfiguredPath, Store } from "./types.ts";
+import { moneyWords } from "./units.ts";
 
 /** Limits, and where in the file they stand. */
 interface LimitsPlace extends Pick<ConfiguredBudget, "models" | "provider"> {
@@ -22,6 +23,24 @@ export function checkLimits(file: File, paths: readonly ConfiguredPath[], chains
       key: chain?.path?.[0] === "chains",
       message: `limits are set, and ${message}`,
     });
+  }
+}
+
+/** Finds sums that another one of the same level and time makes count for nothing. */
+export function checkBudgets(file: File, report: Report): void {
+  for (const { path, limits } of placesIn(file)) {
+    const { budgets = [] } = limits;
+    for (const [i, { nano, per, soft }] of budgets.entries()) {
+      const others = budgets.filter((other, j) => j !== i && other.per === per && other.soft === soft);
+      // Of sums that are only told each larger one is told later; of those that refuse only the least ever does.
+      const [other] = others.filter((each) => each.nano === nano || (!soft && each.nano < nano));
+      if (!other || (other.nano === nano && budgets.indexOf(other) > i)) continue;
+      const message =
+        other.nano === nano
+          ? `${moneyWords(other)} stands here twice; keep one`
+          : `never counts beside ${moneyWords(other)}: keep one of them`;
+      report({ path: [...path, "budget", i], message });
+    }
   }
 }
 

@@ -6,7 +6,7 @@ import * as build from "./build.ts";
 import { checkHealth } from "./health.ts";
 import { checkIdle, checkKeyPaths, checkOverload } from "./idle.ts";
 import { explain } from "./issues.ts";
-import { budgetsOf, checkCounting, checkLimits } from "./limits.ts";
+import { budgetsOf, checkBudgets, checkCounting, checkLimits } from "./limits.ts";
 import { checkNames } from "./names.ts";
 import { type Chains, checkPlugins, type ListedPlugins, type Vocabulary } from "./plugins.ts";
 import { YamlSource } from "./positions.ts";
@@ -67,6 +67,7 @@ export async function loadConfig(
     checkUses(paths, chains, loaded, report);
   if (shape.success) {
     checkHealth(shape.data, report);
+    checkBudgets(shape.data, report);
     checkOverload(shape.data, values, report);
     checkKeyPaths(shape.data, paths, (name) => vocabulary.protocols.get(name)?.kept !== undefined, report);
   }

@@ -83,6 +83,16 @@ export function money(written: string | number): Money {
   return { nano, per: per as Period };
 }
 
+/** Nano-dollars as dollars, to the last digit and without a sign: `1204.500000001`. */
+export function exactDollars(nano: number): string {
+  const digits = Math.abs(nano).toString().padStart(10, "0");
+  const fraction = digits.slice(-9).replace(/0+$/, "");
+  return `${nano < 0 ? "-" : ""}${digits.slice(0, -9)}${fraction === "" ? "" : `.${fraction}`}`;
+}
+
+/** A sum and its time, as `money` reads them. */
+export const moneyWords = ({ nano, per }: Money): string => `$${exactDollars(nano)}${per === "total" ? "" : `/${per}`}`;
+
 /** Unix milliseconds of `2026-12-31` (its first moment in UTC) or `2026-12-31T18:00:00Z`. */
 export function moment(written: string): number {
   const found = /^(\d{4})-(\d\d)-(\d\d)(T\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d))?$/.exec(written);

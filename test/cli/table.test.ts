@@ -1,5 +1,5 @@
 import t from "tap";
-import { csv, dollars, exactDollars, table, thousands, utc } from "../../src/cli/table.ts";
+import { csv, dollars, table, thousands, utc } from "../../src/cli/table.ts";
 
 t.test("a table", async (t) => {
   const lines = table(
@@ -16,17 +16,6 @@ t.test("a table", async (t) => {
   );
   t.same(table([{ title: "NAME" }], [["a\u001b[2J\nb"]]), ["NAME", "a?[2J?b"], "lets no name move the cursor");
   t.same(table([{ title: "A" }, { title: "B" }], [["x"]]), ["A  B", "x"], "forgives a short row");
-});
-
-t.test("money to the last digit", async (t) => {
-  for (const [nano, text] of [
-    [0, "0"],
-    [1, "0.000000001"],
-    [1_500_000_000, "1.5"],
-    [-31_250, "-0.00003125"],
-    [12_345_000_000_001, "12345.000000001"],
-  ] as const)
-    t.equal(exactDollars(nano), text);
 });
 
 t.test("cells of CSV stand in quotes where they must", async (t) => {

@@ -17,6 +17,18 @@ t.test("limits of models and providers that are not there, and forms that are no
   ]);
 });
 
+t.test("of two sums for the same time and level one never counts", async (t) => {
+  const all = (budgets: string) => complaints(t, `${LEAST}limits: { all: { budget: [${budgets}] } }\n`);
+  t.same(await all("$5/day, $10/day"), ["3:35 never counts beside $5/day: keep one of them"]);
+  t.same(await all("$10.50/month, $10/day, $1/month"), ["3:27 never counts beside $1/month: keep one of them"]);
+  t.same(await all("$5/day, $5/day"), ["3:35 $5/day stands here twice; keep one"]);
+  const soft = (sum: string) => `{ amount: ${sum}, soft: true }`;
+  t.match(await all(`${soft("$5/day")}, ${soft("$5/day")}`), [/^3:\d+ \$5\/day stands here twice; keep one$/]);
+  t.same(await all(`$5/day, ${soft("$4/day")}, ${soft("$3/day")}, $10/week, $100`), [], "each says something");
+  const key = `keys: { ci: { hash: ${"ab".repeat(32)}, budget: [$1/hour, $2/hour] } }\n`;
+  t.match(await complaints(t, `${LEAST}${key}limits: { groups: { a: { budget: $3/hour } } }\n`), [/\$1\/hour/]);
+});
+
 t.test("limits that no plugin would keep on a path are wrong, wherever they are set", async (t) => {
   const chain = (names: string) => `chains: { llm: [${names}] }\n`;
   const limits = "limits: { all: { rpm: 5 } }\n";

@@ -1,5 +1,17 @@
 import t from "tap";
-import { age, count, duration, durationWords, moment, money, part, partWords, size } from "../../src/config/units.ts";
+import {
+  age,
+  count,
+  duration,
+  durationWords,
+  exactDollars,
+  moment,
+  money,
+  moneyWords,
+  part,
+  partWords,
+  size,
+} from "../../src/config/units.ts";
 
 t.test("a duration becomes milliseconds", async (t) => {
   for (const [written, milliseconds] of Object.entries({
@@ -127,7 +139,19 @@ t.test("a day that does not exist is refused with the accepted forms", async (t)
     });
 });
 
-t.test("durations and parts are written as they are read", async (t) => {
+t.test("durations, parts and sums are written as they are read", async (t) => {
   for (const written of ["500ms", "90s", "5m", "1h", "off"]) t.equal(durationWords(duration(written)), written);
   for (const written of ["50%", "7.5%", "off"]) t.equal(partWords(part(written)), written);
+  for (const written of ["$50/month", "$0.000000001/hour", "$1.5"]) t.equal(moneyWords(money(written)), written);
+});
+
+t.test("money to the last digit", async (t) => {
+  for (const [nano, text] of [
+    [0, "0"],
+    [1, "0.000000001"],
+    [1_500_000_000, "1.5"],
+    [-31_250, "-0.00003125"],
+    [12_345_000_000_001, "12345.000000001"],
+  ] as const)
+    t.equal(exactDollars(nano), text);
 });
