@@ -155,6 +155,14 @@ const RULES: readonly Rule[] = [
     find: ({ keys }) => keys.flatMap(({ name, expires }) => (expires === undefined ? [`keys ${name}`] : [])),
   },
   {
+    id: "expired-key",
+    level: "low",
+    says: "it opens nothing any more",
+    fix: "take it away, or let it expire later",
+    find: ({ keys }) =>
+      keys.flatMap(({ name, expires = Number.POSITIVE_INFINITY }) => (expires <= Date.now() ? [`keys ${name}`] : [])),
+  },
+  {
     id: "no-scrub",
     level: "low",
     says: "marks of other services go on to providers",

@@ -34,7 +34,7 @@ plugins: { auth: { anonymous: true } }
 paths:
   /open: { protocol: openai-chat, use: [sse, models, rewrite] }
   /far/v1/*: { pass: far, open: true }
-keys: { ci: { key: ci-key-0123456789abcdef } }
+keys: { ci: { key: ci-key-0123456789abcdef }, old: { key: $OLD, expires: 2020-01-31 }, new: { key: $NEW, expires: 2999-01-31 } }
 `;
   const { code, text } = await audit(t, yaml, "--json");
   t.equal(code, 1);
@@ -44,9 +44,16 @@ keys: { ci: { key: ci-key-0123456789abcdef } }
     ...["high written-secret line 7", "high written-secret line 13", "high open-pass paths /far/v1/*"],
     ...["medium no-limits limits", "medium no-limits-plugin paths /open", "medium no-usage paths /open"],
     ...["medium public-listener listen", "medium shared-objects share", "low no-fallback models a"],
-    ...["low lasting-key keys ci", "low no-scrub paths /open", "low no-probes admin", "low debug-log log"],
+    ...[
+      "low lasting-key keys ci",
+      "low expired-key keys old",
+      "low no-scrub paths /open",
+      "low no-probes admin",
+      "low debug-log log",
+    ],
   ])
     t.ok(found.includes(each), `${each} of ${found.join("; ")}`);
+  t.notMatch(found.join("; "), "expired-key keys new");
 });
 
 t.test("the level decides the exit code, and advice can be left out by its id", async (t) => {
