@@ -29,7 +29,7 @@ function placeOf(args: string[], folder: string): VerbPlace {
     args.splice(at, inline ? 1 : 2);
     if (!value || (!inline && value.startsWith("-")))
       throw new Misuse("--config needs a file, like --config gateway.yaml; an unset variable leaves it empty.");
-    return { file: resolve(folder, value), folder: dirname(resolve(folder, value)) };
+    return { file: resolve(folder, value), folder: dirname(resolve(folder, value)), named: true };
   }
   const own = join(folder, "gateway.yaml");
   return { file: existsSync(own) ? own : BUNDLED, folder };

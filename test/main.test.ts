@@ -65,6 +65,15 @@ t.test("--config takes another file for every verb", async (t) => {
   t.match(run(["keys", "list", "--config=gateway.yaml"]), { status: 0 });
 });
 
+t.test("check takes its file in one way", async (t) => {
+  t.match(run(["check", "--config", "wrong.yaml"]), { status: 1, err: /did you mean "providers"/ });
+  for (const args of [
+    ["check", "gateway.yaml", "--config", "wrong.yaml"],
+    ["check", "--config=wrong.yaml", "--json", "gateway.yaml"],
+  ])
+    t.match(run(args), { status: 2, out: "", err: /^gateway.yaml and --config name one file each; leave one out\./ });
+});
+
 t.test("--config that names no file is a usage error, for the default would be another file", async (t) => {
   for (const args of [
     ["run", "--config", ""],

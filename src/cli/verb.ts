@@ -29,6 +29,8 @@ export interface VerbPlace {
   file: string;
   /** Where relative paths in the file start. */
   folder: string;
+  /** By --config; absent: nobody has said which. */
+  named?: true;
 }
 
 /** What the command line says is wrong with it: told with the verb's usage, exit code 2. */

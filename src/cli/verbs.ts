@@ -5,7 +5,7 @@ import type { StorePart } from "../config/store-part.ts";
 import type { Config } from "../config/types.ts";
 import type { Stores } from "../store/open.ts";
 import type { ConnectPlace } from "./connect.ts";
-import { COMMAND, type Terminal, type VerbPlace, type VerbText } from "./verb.ts";
+import { COMMAND, Misuse, type Terminal, type VerbPlace, type VerbText } from "./verb.ts";
 
 /** A verb: what its help says, and what it does. */
 interface Verb extends VerbText {
@@ -255,6 +255,7 @@ async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<
     import("../prices/doubts.ts"),
   ]);
   const named = args.find((arg) => !arg.startsWith("-"));
+  if (named !== undefined && place.named) throw new Misuse(`${named} and --config name one file each; leave one out.`);
   const file = named === undefined ? place.file : resolve(io.folder, named);
   const vocabulary = await words(dirname(file));
   const all = named === undefined ? [...args, file] : args;
