@@ -1,9 +1,10 @@
 import type { Credential } from "../core/marketplace.ts";
 import type { Config } from "./types.ts";
+import { inFileWords, SettingText } from "./wording.ts";
 
 /** One thing that another gateway.yaml says, as people may see it: no secret stands in it. */
 export interface Change {
-  /** Like `models.fast.context`. */
+  /** Where gateway.yaml says it, like `models.fast.context`. */
   readonly path: string;
   /** Absent: it was not there. */
   readonly before?: string;
@@ -12,7 +13,7 @@ export interface Change {
 }
 
 /** What takes effect at the next start only. */
-const AT_START = ["listen", "admin", "workers", "instances", "store", "timezone", "warm_up"] as const;
+const AT_START = ["listen", "admin.listen", "workers", "instances", "store", "timezone", "warm_up"] as const;
 /** What tells of the file and not of the gateway, or is read from the rest. */
 const ASIDE = new Set(["file", "folder", "text", "written", "notices", "warnings", "budgets"]);
 const SECRET = new Set(["hash", "key", "password", "token", "viewer", "client_secret", "webhook"]);
@@ -46,7 +47,8 @@ const NO_CODE: CodeVersions = { before: new Map(), after: new Map() };
 
 /** The sections among some changes that need a restart. */
 export function needRestart(changes: readonly Change[]): string[] {
-  return AT_START.filter((name) => changes.some(({ path }) => path === name || path.startsWith(`${name}.`)));
+  const later = AT_START.filter((name) => changes.some(({ path }) => path === name || path.startsWith(`${name}.`)));
+  return later.map((name) => name.split(".", 1)[0] as string);
 }
 
 /** What a gateway.yaml comes to, without its secrets: a text by its path. */
@@ -56,22 +58,22 @@ export function shownConfig(config: Config): Record<string, string> {
 
 function leavesOf(config: Config, code: ReadonlyMap<string, string>): Map<string, Leaf> {
   const leaves = new Map<string, Leaf>();
-  for (const [name, value] of Object.entries(config)) if (!ASIDE.has(name)) add(leaves, name, value, name);
+  for (const [name, value] of Object.entries(inFileWords(config))) if (!ASIDE.has(name)) add(leaves, name, value, name);
   for (const [name, version] of code) leaves.set(`plugins.${name} (code)`, { value: version, shown: version });
   return leaves;
 }
 
 function add(leaves: Map<string, Leaf>, path: string, value: unknown, name: string): void {
   if (value === undefined || name === "place") return;
-  if (name === "credentials") {
+  if (value instanceof SettingText) leaves.set(path, { value: value.value, shown: value.text });
+  else if (name === "credentials") {
     const all = value as readonly Credential[];
     const shown = all.map(({ label }) => label).join(", ");
-    if (all.length > 0) leaves.set(path, { value: all.map(({ account }) => account).join(), shown });
-  } else if (SECRET.has(name) && typeof value === "string")
+    if (all.length > 0) leaves.set(path.replace(/s$/, ""), { value: all.map(({ account }) => account).join(), shown });
+  } else if (SECRET.has(name) && (typeof value === "string" || value instanceof URL))
     leaves.set(path, { value: String(value), shown: "a secret" });
   else if (value instanceof URL || typeof value !== "object" || value === null) {
-    // What an option of a plugin holds may be a secret.
-    const hidden = path.startsWith("plugins.") && path.includes(".options") && typeof value === "string";
+    const hidden = isOption(path) && (typeof value === "string" || value instanceof URL);
     const shown = path.startsWith("store.") ? String(value).replace(/:\/\/[^/?#]*@/, "://") : String(value);
     leaves.set(path, { value: String(value), shown: hidden ? "a text" : shown });
   } else if (value instanceof Map) for (const [key, each] of value) add(leaves, `${path}.${key}`, each, "");
@@ -79,14 +81,20 @@ function add(leaves: Map<string, Leaf>, path: string, value: unknown, name: stri
   else for (const [key, each] of Object.entries(value)) add(leaves, `${path}.${key}`, each, key);
 }
 
+/** What an option of a plugin holds may be a secret. */
+const isOption = (path: string): boolean => path.startsWith("plugins.");
+
 /** Lists whose order counts are one value; what has a name goes by that. */
 function addList(leaves: Map<string, Leaf>, path: string, list: readonly unknown[], name: string): void {
   if (list.every((each) => typeof each !== "object")) {
-    leaves.set(path, { value: JSON.stringify(list), shown: list.join(", ") || "nothing" });
+    const shown = isOption(path) && list.some((each) => typeof each === "string") ? "texts" : list.join(", ");
+    leaves.set(path, { value: JSON.stringify(list), shown: shown || "nothing" });
     return;
   }
   for (const [i, each] of list.entries()) {
     const own = each as { name?: string; id?: string; path?: string };
-    add(leaves, `${path}.${own.id ?? own.path ?? own.name ?? i}`, each, name);
+    const called = (["id", "path", "name"] as const).find((member) => own[member] !== undefined);
+    const step = called === undefined ? i : own[called];
+    add(leaves, `${path}.${step}`, called === undefined ? each : { ...own, [called]: undefined }, name);
   }
 }

@@ -59,10 +59,32 @@ export function part(written: string | number): number {
   return percent / 100;
 }
 
+/** Bytes in the largest unit that they are whole in, as `size` reads them. */
+export function sizeWords(bytes: number): string {
+  const units = Object.entries(BYTES).sort(([, a], [, b]) => b - a);
+  const [unit, size] = units.find(([, size]) => bytes > 0 && bytes % size === 0) ?? ["B", 1];
+  return `${bytes / size}${unit}`;
+}
+
+/** Milliseconds that something is kept, as `age` reads them. */
+export const ageWords = (milliseconds: number): string =>
+  milliseconds === 0 ? "off" : `${milliseconds / (24 * MILLISECONDS.h)}d`;
+
 /** A number of things: `128k` is 128000. */
 export function count(written: string | number): number {
   return whole(scaled(written, COUNTS, "count", "300, 400_000, 128k or 1M"), written, "count");
 }
+
+/** A number of things in the largest unit that it is whole in, as `count` reads it. */
+export function countWords(number: number): string {
+  const [unit, size] = (["G", "M", "k"] as const)
+    .map((unit) => [unit, COUNTS[unit]] as const)
+    .find(([, size]) => number > 0 && number % size === 0) ?? ["", 1];
+  return `${number / size}${unit}`;
+}
+
+/** The same of a limit, as `limit` reads it. */
+export const limitWords = (most: number): string => (most === 0 ? "off" : countWords(most));
 
 /** As `count`; 0 for `off`. */
 export function limit(written: string | number): number {

@@ -30,7 +30,7 @@ t.test("reload and diff tell what is, and fail with what is wrong", async (t) =>
   writeFileSync(file, `${written}drain: 7s\nworkers: 2\n`);
   const shown = await verb(diff.run, base);
   t.equal(shown.code, 1);
-  t.match(shown.text, /^workers: 1 -> 2\ndrain: 600000 -> 7000\nAt the next start only: workers\.$/);
+  t.match(shown.text, /^workers: 1 -> 2\ndrain: 10m -> 7s\nAt the next start only: workers\.$/);
   t.match(await verb(reload.run, base), {
     code: 0,
     text: /^Reloaded: 2 changes, generation 2\.\nAt the next start only/,

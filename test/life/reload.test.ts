@@ -123,7 +123,7 @@ t.test("a provider's secret and a plugin's code are taken over while a stream go
   t.same(changes.map(({ path }) => path).sort(), [
     "plugins.one (code)",
     "plugins.two (code)",
-    "providers.p.credentials",
+    "providers.p.credential",
   ]);
   t.notMatch(JSON.stringify(changes), /secret-of/);
   const behind = await ask(running);

@@ -1,0 +1,171 @@
+import type { Limits } from "../core/limit-kinds.ts";
+import type { Config, ConfiguredModel, ConfiguredPath, ConfiguredPlugin, ConfiguredProvider } from "./types.ts";
+import { ageWords, countWords, durationWords, limitWords, moneyWords, partWords, sizeWords } from "./units.ts";
+
+/** A value as gateway.yaml would say it. */
+export class SettingText {
+  constructor(
+    readonly text: string,
+    /** What is compared, where the text does not tell all of it. */
+    readonly value = text,
+  ) {}
+}
+
+type Settings = Readonly<Record<string, unknown>>;
+
+const worded =
+  <T>(write: (value: T) => string) =>
+  (value: T | undefined) =>
+    value === undefined ? undefined : new SettingText(write(value));
+const duration = worded(durationWords);
+const part = worded(partWords);
+const size = worded(sizeWords);
+const count = worded(countWords);
+const limit = worded(limitWords);
+const day = worded((time: number) => new Date(time).toISOString().replace(/T00:00:00\.000Z$|\.000(?=Z)/, ""));
+const onOff = worded((on: boolean) => (on ? "on" : "off"));
+const address = worded(({ host, port }: Config["listen"]) =>
+  host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`,
+);
+
+/** The same members, each number among them in words. */
+const each = (members: Settings, write: (value: number) => SettingText | undefined): Settings =>
+  Object.fromEntries(
+    Object.entries(members).map(([name, value]) => [name, typeof value === "number" ? write(value) : value]),
+  );
+
+/** What a gateway.yaml comes to, in the shape, the words and the units of the file: what people compare is what they wrote. */
+export function inFileWords(config: Config): Settings {
+  const {
+    admin,
+    adminAccess,
+    cors,
+    keep,
+    models,
+    plugins,
+    providers,
+    retry,
+    limits,
+    keys,
+    overload,
+    pathsOff,
+    ...rest
+  } = config;
+  const { session, ...access } = adminAccess;
+  const { body, sockets, connections, alerts, store } = config;
+  const { postgres: { journal, ...database } = {}, ...places } = store;
+  const { perKey, ...load } = overload;
+  return {
+    ...rest,
+    listen: address(config.listen),
+    admin: {
+      ...access,
+      listen: admin
+        ? "path" in admin
+          ? new SettingText(`unix:${admin.path}`)
+          : address(admin)
+        : new SettingText("off"),
+      session: duration(session),
+    },
+    cors: cors && { origins: cors.origins, max_age: duration(cors.maxAge) },
+    pages: onOff(config.pages),
+    trace: onOff(config.trace),
+    providers: providers.map(providerWords),
+    retry: {
+      ...retry,
+      budget: part(retry.budget),
+      wait: duration(retry.wait),
+      first_frame: duration(retry.first_frame),
+    },
+    health: { keep: part(keep) },
+    models: models.map(modelWords),
+    plugins: new Map([...plugins].map(([name, plugin]) => [name, pluginWords(plugin)])),
+    paths: config.paths.map(pathWords),
+    ...Object.fromEntries(pathsOff.map((path) => [`paths.${path}`, new SettingText("off")])),
+    limits: {
+      default: limits.default && limitsWords(limits.default),
+      all: limits.all && limitsWords(limits.all),
+      groups: eachLimits(limits.groups),
+      models: eachLimits(limits.models),
+      providers: eachLimits(limits.providers),
+    },
+    keys: keys.map(({ hash, expires, ...key }) => ({
+      ...key,
+      key: hash,
+      expires: day(expires),
+      ...limitsWords(limits.keys?.get(key.name) ?? {}),
+    })),
+    store: {
+      ...places,
+      ledger: new SettingText(places.ledger, JSON.stringify([places.ledger, database])),
+      journal,
+      keep: new SettingText(ageWords(places.keep)),
+    },
+    alerts: alerts && { ...alerts, repeat: duration(alerts.repeat) },
+    connections: { ...each(connections, duration), per_address: count(connections.per_address) },
+    body: { ...each(body, duration), limit: size(body.limit), slowest: size(body.slowest) },
+    sockets: { idle: duration(sockets.idle), message: size(sockets.message) },
+    overload: {
+      ...{ concurrency: limit(load.concurrency), per_key: limit(perKey), queue: count(load.queue) },
+      ...{ wait: duration(load.wait), delay: duration(load.delay), heap: part(load.heap) },
+    },
+    drain: duration(config.drain),
+    linger: duration(config.linger),
+    warm_up: duration(config.warm_up),
+  };
+}
+
+const providerWords = ({ timeouts, health, warm, concurrency, ...provider }: ConfiguredProvider): Settings => ({
+  ...provider,
+  concurrency: limit(concurrency),
+  timeouts: each({ ...timeouts }, duration),
+  health: {
+    ...each({ ...health }, duration),
+    ...{ failures: health.failures, errors: part(health.errors), requests: health.requests },
+  },
+  warm: duration(warm),
+});
+
+/** What all targets say alike is the model's. */
+function modelWords({ targets, created, context, output, name, ...model }: ConfiguredModel): Settings {
+  const own = targets.map(({ provider, model, facts, ...target }) => {
+    const { output: _, ...known } = facts ?? {};
+    return { ...target, to: `${provider}:${model}`, facts: known } as Settings;
+  });
+  const shared = ["price", "via", "facts"].filter((name) =>
+    own.every((target) => JSON.stringify(target[name]) === JSON.stringify(own[0]?.[name])),
+  );
+  const without = (target: Settings) =>
+    Object.fromEntries(Object.entries(target).filter(([name]) => !shared.includes(name)));
+  return {
+    ...model,
+    name: name === model.id ? undefined : name,
+    ...Object.fromEntries(shared.map((name) => [name, own[0]?.[name]])),
+    created: day(created * 1000),
+    context: count(context),
+    output: count(output),
+    targets: own.map(without),
+  };
+}
+
+const pluginWords = ({ options, deadline, from }: ConfiguredPlugin): Settings => ({
+  ...(options as Settings | undefined),
+  from: from === undefined ? undefined : new SettingText(from),
+  deadline: duration(deadline),
+});
+
+const pathWords = ({ pass, ...path }: ConfiguredPath): Settings => ({
+  ...path,
+  ...(pass && { pass: pass.provider, open: pass.open, mint: pass.mint }),
+});
+
+const eachLimits = (entries: ReadonlyMap<string, Limits> = new Map()): ReadonlyMap<string, Settings> =>
+  new Map([...entries].map(([name, limits]) => [name, limitsWords(limits)]));
+
+function limitsWords({ rpm, tpm, concurrency, budgets }: Limits): Settings {
+  const sums = budgets?.map((sum) => (sum.soft ? `${moneyWords(sum)} (soft)` : moneyWords(sum)));
+  return {
+    ...{ rpm: limit(rpm), tpm: limit(tpm), concurrency: limit(concurrency) },
+    budget: sums && new SettingText(sums.join(", ") || "off"),
+  };
+}
