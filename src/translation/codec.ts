@@ -45,6 +45,8 @@ export interface Translation {
     encoding?(conversation: Conversation, terms: EncodeContext): Steps<EncodedRequest>;
     /** True where a schema of answers must have an object at its root; the engine wraps others, and unwraps the answer. */
     readonly objectSchemas?: true;
+    /** True where turns of the assistant can hold media; the engine puts them into the user's next turn for others. */
+    readonly assistantMedia?: true;
     /** Where a request bears opaque state, and what goes with what cannot be read; for requests whose bytes pass. */
     readonly opaque: OpaquePlaces;
     /** What becomes of each feature when it is written. */

@@ -59,6 +59,9 @@ export interface Media extends Placed {
   detail?: string;
   /** The client's own path of it. */
   detailAt?: string;
+  /** Where a tool that the vendor runs made it: the names or paths that such a tool can have among the request's tools. */
+  tools?: readonly string[];
+  opaque?: Opaque;
 }
 
 export interface Reasoning extends Placed {

@@ -192,13 +192,16 @@ function unpacked(plain: Buffer): Opaque {
   const [protocol, account, model, kind, coding, on, extra] = JSON.parse(plain.toString("utf8", 4, end)) as unknown[];
   const data = typeof coding === "number" ? plain.subarray(end).toString(CODINGS[coding]) : asText(coding);
   const call = asText(asObject(on)?.["call"]);
+  const media = asText(asObject(on)?.["media"]);
   return {
     protocol: String(protocol),
     kind: String(kind),
     data: data ?? "",
     ...(typeof account === "string" ? { account } : {}),
     ...(typeof model === "string" ? { model } : {}),
-    ...(on === "text" ? { on } : call === undefined ? {} : { on: { call } }),
+    ...(on === "text" ? { on } : {}),
+    ...(call === undefined ? {} : { on: { call } }),
+    ...(media === undefined ? {} : { on: { media } }),
     ...(extra === undefined || extra === null ? {} : { extra }),
   };
 }

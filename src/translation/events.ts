@@ -23,10 +23,10 @@ export interface Opaque {
   /** The very string. */
   data: string;
   /**
-   * Where it sat, when the client's protocol could not put it there: on the call with this id, or on the text that
-   * follows it. Absent: on the reasoning it comes with.
+   * Where it sat, when the client's protocol could not put it there: on the call with this id, on the media with this
+   * `TextKey.ofMedia`, or on the text that follows it. Absent: on the reasoning it comes with.
    */
-  on?: { call: string } | "text";
+  on?: { call: string } | { media: string } | "text";
   /** It was kept here for the client's call, which came without it. */
   recalled?: true;
   /** More that must come back with it, like an item's summary parts; the protocol's own. */

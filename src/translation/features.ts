@@ -28,6 +28,7 @@ export const FEATURES = {
   tool_choice: "whether and which tool to call",
   tool_choice_allowed: "a choice among some of the tools",
   parallel_off: "at most one tool call",
+  assistant_media: "images or files that the assistant made",
   tool_result_media: "images or files in a tool's result",
   tool_result_error: "a tool's result that is an error",
   reasoning_effort: "how hard to think",

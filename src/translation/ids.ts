@@ -38,6 +38,11 @@ export class TextKey {
   /** @param signed the text bears state of its own: what is remembered of others with these words is not meant */
   constructor(private readonly signed = false) {}
 
+  /** What media are recognised by: their bytes, for clients put them into other places. */
+  static ofMedia(base64: string): string {
+    return `media:${hash("sha256", base64, "base64url")}`;
+  }
+
   add(text: string): this {
     this.length += text.length;
     this.tail = text.length >= TAIL ? text.slice(-TAIL) : (this.tail + text).slice(-TAIL);

@@ -1,5 +1,6 @@
-import type { Conversation, Part, Reasoning, ToolCall, Turn } from "./conversation.ts";
+import type { Conversation, Media, Part, Reasoning, ToolCall, Turn } from "./conversation.ts";
 import type { Opaque } from "./events.ts";
+import { TextKey } from "./ids.ts";
 import { withTools } from "./vendor-tools.ts";
 
 /** What an envelope holds for reasoning that came without opaque state: only whose it is. */
@@ -24,6 +25,7 @@ export function place(conversation: Conversation): void {
   const calls = new Map<string, ToolCall>();
   for (const turn of conversation.turns)
     for (const part of turn.parts) if (part.kind === "tool_call" && !calls.has(part.id)) calls.set(part.id, part);
+  const media = new MediaByKey(conversation.turns);
   const emptied = new Set<Turn>();
   for (const [i, turn] of conversation.turns.entries()) {
     if (!turn.parts.some(isPlaced)) continue;
@@ -31,7 +33,8 @@ export function place(conversation: Conversation): void {
     for (const [j, part] of turn.parts.entries()) {
       const opaque = part.kind === "reasoning" ? part.opaque : undefined;
       if (opaque?.on === undefined) parts.push(part);
-      else if (typeof opaque.on === "object") putOn(calls.get(opaque.on.call), opaque);
+      else if (opaque.on !== "text")
+        putOn("call" in opaque.on ? calls.get(opaque.on.call) : media.get(opaque.on.media), opaque);
       else onText(turn.parts.slice(j + 1), conversation.turns[i + 1], part as Reasoning, parts);
     }
     if (parts.length === 0 && turn.parts.length > 0) emptied.add(turn);
@@ -46,9 +49,29 @@ const isPlaced = (part: Part): boolean => part.kind === "reasoning" && part.opaq
 
 const settled = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
 
-/** A call that is not in the request any more takes its state with it. */
-function putOn(call: ToolCall | undefined, opaque: Opaque): void {
-  if (call) call.opaque ??= settled(opaque);
+/** What is not in the request any more takes its state with it. */
+function putOn(part: ToolCall | Media | undefined, opaque: Opaque): void {
+  if (part) part.opaque ??= settled(opaque);
+}
+
+/** The assistant's media, which are looked through once somebody asks. */
+class MediaByKey {
+  private found: Map<string, Media> | undefined;
+
+  constructor(private readonly turns: readonly Turn[]) {}
+
+  get(key: string): Media | undefined {
+    this.found ??= new Map(
+      this.turns
+        .flatMap(({ role, parts }) => (role === "assistant" ? parts : []))
+        .flatMap((part) =>
+          part.kind === "media" && "base64" in part.source
+            ? [[TextKey.ofMedia(part.source.base64), part] as const]
+            : [],
+        ),
+    );
+    return this.found.get(key);
+  }
 }
 
 /** On the next text of the answer; where there is none it sat on a text without a word. */

@@ -2,6 +2,7 @@ import { GatewayError } from "../core/errors.ts";
 import { type Facts } from "../core/marketplace.ts";
 import type { Operation, Protocol, QueryView } from "../core/protocol.ts";
 import type { HeaderList } from "../wire/headers.ts";
+import { declareMedia, mediaWithUser } from "./assistant-media.ts";
 import { checkPairs } from "./checks.ts";
 import {
   type ClientTranslation,
@@ -70,6 +71,7 @@ function checked(conversation: Conversation): Conversation {
     conversation.task === "generate" && !conversation.uses.some(({ feature }) => feature === "stored_state");
   if (whole) checkPairs(conversation);
   dropUnknownNamespaces(conversation);
+  declareMedia(conversation);
   declareNeeded(conversation);
   return conversation;
 }
@@ -209,7 +211,8 @@ function prunedFor(conversation: Conversation, to: RequestDestination, losses: L
   };
   const { request } = protocol.translation;
   const wrapping = wrap(readers.format, request.objectSchemas === true);
-  const asked = wrapping ? { ...readers, format: wrapping.format } : readers;
+  const placed = request.assistantMedia ? readers : mediaWithUser(readers, terms);
+  const asked = wrapping ? { ...placed, format: wrapping.format } : placed;
   return { asked, terms, written: { names, losses, ...(wrapping ? { wrapped: wrapping.wrapped } : {}) } };
 }
 

@@ -18,7 +18,7 @@ export function declareNeeded(conversation: Conversation): void {
   if (listed.size === 0) return;
   for (const { parts } of turns)
     for (const part of parts) {
-      const made = part.kind === "tool_call" ? [part.name] : part.kind === "foreign" ? (part.tools ?? []) : [];
+      const made = part.kind === "tool_call" ? [part.name] : "tools" in part ? (part.tools ?? []) : [];
       // A tool that the client runs although the vendor describes it is called like a function.
       if (made.some((name) => names.has(name) || listed.has(name)))
         uses.push({ feature: "tools_server_needed", path: part.at });

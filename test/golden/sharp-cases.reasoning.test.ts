@@ -225,6 +225,38 @@ t.test("what Gemini ran itself comes back to it with its signature", async (t) =
     for (const { body } of await seconds(client, gemini(parts))) t.same(at(body, "contents.1.parts"), parts, client);
 });
 
+t.test(
+  "images that Gemini signed come back to it with their signatures, also where the client keeps images only",
+  async (t) => {
+    const drawn = (data: string, thoughtSignature: string) => ({
+      inlineData: { mimeType: "image/png", data },
+      thoughtSignature,
+    });
+    const one = [{ text: "Here:" }, drawn("iVBORw0K", THOUGHT)];
+    for (const client of ["openai-chat", "openai-responses"] as const)
+      for (const { body, text: json, notices } of await seconds(client, gemini(one), { caller: client })) {
+        t.same(at(body, "contents.1.parts"), one, client);
+        t.same(faultsOf("gemini", json), []);
+        t.same(notices, []);
+      }
+    const parts = [...one, drawn("AAAA", "c2Vjb25k")];
+    const ask = { messages: [{ role: "user", content: "Draw" }] };
+    const answer = send("openai-chat", ask, "gemini", { caller: "strips" }).whole(gemini(parts).whole);
+    const { content, images } = at(answer, "choices.0.message") as JsonObject;
+    const next = { role: "user", content: "Bluer" };
+    const messages = [...ask.messages, { role: "assistant", content, images }, next];
+    t.same(at(send("openai-chat", { messages }, "gemini", { caller: "strips" }).body, "contents.1.parts"), parts);
+    const other = send("openai-chat", { messages }, "gemini", { caller: "another" });
+    t.match(other.notices, [/^messages\.1\.images\.0: .* bypass$/]);
+    const message = send("anthropic-messages", { max_tokens: 9, ...ask }, "gemini").whole(gemini(parts).whole);
+    t.same(
+      listAt(message, "content").map(({ type }) => type),
+      ["text"],
+      "no state of what the client never sees",
+    );
+  },
+);
+
 t.test("20: a signature on the first of parallel calls comes back on the first only, in order", async (t) => {
   const calls = ["Oslo", "Rome", "Bern"].map(
     (city, n): JsonObject => ({

@@ -13,6 +13,63 @@ const gemini = (generationConfig: JsonObject, more: JsonObject = {}): JsonObject
   ...more,
 });
 
+t.test("an image that the model made goes on with the conversation, in every protocol", async (t) => {
+  const url = "data:image/png;base64,iVBO";
+  const chat = { role: "assistant", content: "A cat:", images: [{ type: "image_url", image_url: { url } }] };
+  const histories: Partial<Record<(typeof PROTOCOLS)[number], JsonObject>> = {
+    "openai-chat": { messages: [asks, chat, { role: "user", content: "Bluer" }] },
+    "openai-responses": {
+      input: [
+        asks,
+        { role: "assistant", content: "A cat:" },
+        { type: "image_generation_call", id: "ig_1", status: "completed", result: "iVBO", revised_prompt: null },
+        { role: "user", content: "Bluer" },
+      ],
+    },
+    gemini: {
+      contents: [
+        { role: "user", parts: [{ text: "Hi" }] },
+        { role: "model", parts: [{ text: "A cat:" }, { inlineData: { mimeType: "image/png", data: "iVBO" } }] },
+        { role: "user", parts: [{ text: "Bluer" }] },
+      ],
+    },
+  };
+  const WORD = "[image made by the assistant]";
+  for (const [client, body] of Object.entries(histories))
+    for (const vendor of PROTOCOLS.filter((name) => name !== client)) {
+      const sent = send(client as (typeof PROTOCOLS)[number], body, vendor);
+      t.same(sent.dropped, [], `${client} to ${vendor}`);
+      t.equal(sent.notices.length, 1, `${client} to ${vendor}`);
+      t.same(faultsOf(vendor, sent.text), [], `${client} to ${vendor}`);
+      const next = {
+        "openai-chat": () => at(sent.body, "messages.2.content"),
+        "openai-responses": () => at(sent.body, "input.2.content"),
+        "anthropic-messages": () => at(sent.body, "messages.2.content"),
+        gemini: () => at(sent.body, "contents.1.parts"),
+      }[vendor]();
+      t.match(
+        next,
+        {
+          "openai-chat": [{ text: WORD }, { image_url: { url } }, { text: "Bluer" }],
+          "openai-responses": [{ text: WORD }, { type: "input_image", image_url: url }, { text: "Bluer" }],
+          "anthropic-messages": [{ text: WORD }, { type: "image", source: { data: "iVBO" } }, { text: "Bluer" }],
+          gemini: [{ text: "A cat:" }, { inlineData: { data: "iVBO" }, thoughtSignature: /^skip_/ }],
+        }[vendor],
+        `${client} to ${vendor}`,
+      );
+      t.match(refusalOf(client as (typeof PROTOCOLS)[number], body, vendor, { strict: true }), { status: 400 });
+    }
+  const budget = send("openai-chat", histories["openai-chat"] as JsonObject, "gemini", {
+    facts: { thinking: "budget" },
+  });
+  t.same(at(budget.body, "contents.1.parts.1"), { inlineData: { mimeType: "image/png", data: "iVBO" } });
+  const kept = { type: "image_generation_call", id: "ig_1", status: "completed", result: null };
+  const named = send("openai-responses", { input: [asks, kept, asks] }, "gemini");
+  t.same(named.dropped, ["input.1"], "one that the vendor keeps");
+  const odd = { messages: [asks, { role: "assistant", content: "A", images: ["iVBO"] }, asks] };
+  t.same(send("openai-chat", odd, "gemini").dropped, ["messages.1.images"]);
+});
+
 t.test("23: a Gemini request in snake_case means what it means in camelCase", async (t) => {
   const camel = {
     systemInstruction: { parts: [{ text: "Be brief." }] },

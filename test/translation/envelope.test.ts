@@ -15,6 +15,7 @@ const BASE64 = Buffer.from(Array.from({ length: 3000 }, (_, i) => (i * 7) % 256)
 t.test("what is sealed comes back as it was", async (t) => {
   const all = [
     opaque(BASE64, { account: "one", model: "m-1", on: { call: "call_1" } }),
+    opaque(BASE64, { account: "one", model: "m-1", on: { media: "media:1" } }),
     opaque(Buffer.from(BASE64, "base64").toString("base64url"), { account: "one", on: "text" }),
     opaque("EqQBCgIYAhIM/+==", { extra: { parts: [1, "two", null] } }),
     opaque(""),

@@ -69,3 +69,9 @@ t.test("a conversation is known by all that was said in it, whatever stands besi
   ];
   t.equal(new Set([...others, turns].map(key)).size, others.length + 1);
 });
+
+t.test("media are recognised by their bytes", async (t) => {
+  t.match(TextKey.ofMedia("aGk="), /^media:[\w-]{43}$/);
+  t.equal(TextKey.ofMedia("aGk="), TextKey.ofMedia("aGk="));
+  t.not(TextKey.ofMedia("aGk="), TextKey.ofMedia("aGo="));
+});

@@ -1,6 +1,7 @@
 import t from "tap";
 import type { Conversation, Part, Reasoning, Tool, Turn } from "../../src/translation/conversation.ts";
 import type { Opaque } from "../../src/translation/events.ts";
+import { TextKey } from "../../src/translation/ids.ts";
 import { place, readable } from "../../src/translation/placing.ts";
 
 const assistant = (...parts: Part[]): Turn => ({ role: "assistant", parts, at: "a" });
@@ -46,6 +47,21 @@ t.test("the first state for a call counts, and state for a call that is gone goe
     [{ ...call("b"), opaque: opaque("x") }],
   ]);
   t.same(placed(assistant(carrying("x", { call: "gone" }), text("hi"))), [[text("hi")]]);
+});
+
+t.test("state that sat on media goes back on it by its bytes, wherever the client put it", async (t) => {
+  const media = (base64: string, more: object = {}): Part => ({
+    kind: "media",
+    media: "image",
+    source: { base64 },
+    at: "m",
+    ...more,
+  });
+  const key = TextKey.ofMedia("aGk=");
+  const expected = media("aGk=", { opaque: opaque("x") });
+  t.same(placed(assistant(carrying("x", { media: key }), media("AAAA"), media("aGk="))), [[media("AAAA"), expected]]);
+  t.same(placed(assistant(media("aGk=")), assistant(carrying("x", { media: key }))), [[expected]]);
+  t.same(placed(assistant(carrying("x", { media: key })), user(media("aGk="))), [[media("aGk=")]]);
 });
 
 t.test("state that sat on a text goes to the text that follows it", async (t) => {

@@ -297,6 +297,8 @@ class BlockEncoder {
 
   private opaque(block: AnswerBlock, { opaque }: EventOf<"opaque">): void {
     const { opening } = block;
+    // It sits on what this protocol's answers cannot hold.
+    if (typeof opaque.on === "object" && "media" in opaque.on) return;
     const sealed = this.context.seal(opaque);
     // A later one replaces it, and this block cannot grow: it is written when it closes.
     if (opening.kind === "reasoning" && opening.redacted) block.redacted = sealed;

@@ -46,6 +46,10 @@ export const support: SupportTable = {
   tool_choice: ["mapped", "a forced call is refused beside thinking by tokens"],
   tool_choice_allowed: ["mapped", "only the allowed tools are sent"],
   parallel_off: "mapped",
+  assistant_media: [
+    "mapped",
+    "with the user's next turn and a word on whose they are, declared; without such a turn dropped",
+  ],
   tool_result_media: "mapped",
   tool_result_error: "mapped",
   reasoning_effort: ["mapped", "minimal is low; as tokens where the model takes tokens only"],

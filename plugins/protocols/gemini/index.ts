@@ -94,7 +94,7 @@ const gemini: TranslatedProtocol = {
   demo: (request) => demo(gemini, request),
   listing,
   translation: {
-    request: { decode, decoding, encode, encoding, opaque, support: SUPPORT, fields: FIELDS },
+    request: { decode, decoding, encode, encoding, opaque, assistantMedia: true, support: SUPPORT, fields: FIELDS },
     response: { decoder, decode: decodeResponse, encoder, encode: encodeResponse, failure },
     count,
   },

@@ -35,8 +35,8 @@ interface RequestScope {
   readonly context: EncodeContext;
   /** Calls by their id. */
   readonly calls: ReadonlyMap<string, { call: ToolCall; order: number }>;
-  /** Calls without a signature where the vendor insists on one. */
-  readonly unsigned: ReadonlySet<ToolCall>;
+  /** Calls and pictures without a signature where the vendor insists on one. */
+  readonly unsigned: ReadonlySet<ToolCall | Media>;
 }
 
 /**
@@ -49,7 +49,8 @@ export const encode = (conversation: Conversation, context: EncodeContext): Enco
 /** The same in steps. @throws GatewayError for what cannot be expressed, naming the client's field */
 export function* encoding(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   const calls = callsOf(conversation);
-  const scope: RequestScope = { conversation, context, calls, unsigned: unsignedCalls(conversation, context) };
+  const unsigned = new Set([...unsignedCalls(conversation, context), ...unsignedMedia(conversation, context)]);
+  const scope: RequestScope = { conversation, context, calls, unsigned };
   yield;
   const request = yield* requestOf(scope);
   yield;
@@ -194,9 +195,8 @@ function resultsApart(turn: Turn, { calls }: RequestScope): Turn[] {
  * The calls on which the vendor misses a signature: the first of each step since the user last spoke. Its models with
  * thinking levels refuse such a request. [D: thought signatures] A turn that only brings results is no turn of the user.
  */
-function unsignedCalls({ turns }: Conversation, context: EncodeContext): Set<ToolCall> {
-  const { facts } = context;
-  if (facts.thinking === "budget" || facts.thinking === "none") return new Set();
+function unsignedCalls({ turns }: Conversation, context: EncodeContext): ToolCall[] {
+  if (!insistsOnSignatures(context)) return [];
   const steps = joined(turns.filter((turn) => !isSystem(turn)));
   const asked = steps.findLastIndex(
     ({ role, parts }) => role === "user" && !parts.some((part) => part.kind === "tool_result"),
@@ -212,8 +212,24 @@ function unsignedCalls({ turns }: Conversation, context: EncodeContext): Set<Too
       unsigned[0].at,
       "the call bears no thought signature of the model; it is sent with the vendor's bypass",
     );
-  return new Set(unsigned);
+  return unsigned;
 }
+
+/** Those of the model's own pictures: "Image part is missing a thought_signature". [D: thought signatures] */
+function unsignedMedia({ turns }: Conversation, context: EncodeContext): Media[] {
+  if (!insistsOnSignatures(context)) return [];
+  const made = turns.filter(({ role }) => role === "assistant").flatMap(({ parts }) => parts);
+  const unsigned = made.filter((part) => part.kind === "media").filter(({ opaque }) => opaque?.protocol !== NAME);
+  if (unsigned[0])
+    context.change(
+      unsigned[0].at,
+      "what the assistant made bears no thought signature of the model; it is sent with the vendor's bypass",
+    );
+  return unsigned;
+}
+
+const insistsOnSignatures = ({ facts: { thinking } }: EncodeContext): boolean =>
+  thinking !== "budget" && thinking !== "none";
 
 /** False for a part that is left out: an empty text, or another vendor's block. */
 function isWritten(part: Part): boolean {
@@ -241,7 +257,7 @@ function partOf(part: Part, scope: RequestScope): unknown {
     case "tool_result":
       return resultPart(part, scope);
     case "media":
-      return mediaPart(part, scope);
+      return defined({ ...mediaPart(part, scope), thoughtSignature: signed(part, scope) });
     case "foreign":
       return part.json;
   }
@@ -250,13 +266,15 @@ function partOf(part: Part, scope: RequestScope): unknown {
 const signature = (opaque: Opaque | undefined): string | undefined =>
   opaque?.protocol === NAME ? opaque.data : undefined;
 
+const signed = (part: ToolCall | Media, { unsigned }: RequestScope): string | undefined =>
+  signature(part.opaque) ?? (unsigned.has(part) ? BYPASS : undefined);
+
 const thoughts = ({ text, summary }: Reasoning): string | undefined => text ?? summary?.join("\n\n");
 
 function callPart(call: ToolCall, scope: RequestScope): JsonObject {
   const args = argumentsOf(call, scope);
   const functionCall = { id: safeId(call.id), name: fittedName(scope, call), args };
-  const thoughtSignature = signature(call.opaque) ?? (scope.unsigned.has(call) ? BYPASS : undefined);
-  return defined({ functionCall, thoughtSignature });
+  return defined({ functionCall, thoughtSignature: signed(call, scope) });
 }
 
 /** Arguments as an object, whose text stays as it is. */

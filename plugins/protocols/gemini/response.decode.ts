@@ -19,6 +19,7 @@ import {
   RawJson,
   type ResponseDecoder,
   type ResponseSource,
+  TextKey,
   type Usage,
   writeJson,
 } from "model-gateway/protocol";
@@ -316,8 +317,7 @@ class CandidateReader {
         break;
       case "inlineData":
       case "fileData":
-        this.media(asObject(part[kind]) as JsonObject, kind, out);
-        if (opaque) this.unmapped.report("content.parts.thoughtSignature", out);
+        this.media(asObject(part[kind]) as JsonObject, kind, opaque, out);
         break;
       case "server":
         this.server(part, out);
@@ -432,12 +432,16 @@ class CandidateReader {
     this.state({ ...opaque, on: { call: id } }, out);
   }
 
-  private media(sent: JsonObject, name: string, out: Event[]): void {
+  private media(sent: JsonObject, name: string, opaque: Opaque | undefined, out: Event[]): void {
     this.answered = true;
+    const data = asText(sent["data"]);
+    // No other protocol has a place for it on a picture.
+    if (opaque && data !== undefined) this.state({ ...opaque, on: { media: TextKey.ofMedia(data) } }, out);
+    else if (opaque) this.unmapped.report("content.parts.thoughtSignature", out);
     this.unmapped.others(sent, MAPPED.media, `content.parts.${name}.`, out);
     const mime = asText(sent["mimeType"]);
     const block = this.whole({ kind: "media", media: mediaKind(mime), ...defined({ mime }) }, out);
-    const content = defined({ base64: asText(sent["data"]), url: asText(sent["fileUri"]) });
+    const content = defined({ base64: data, url: asText(sent["fileUri"]) });
     out.push({ type: "media", block, ...content }, { type: "close", block });
   }
 

@@ -20,6 +20,7 @@ import {
   readSettings,
   requestFields,
   Steps,
+  TextKey,
   type ToolCall,
   type Turn,
   writeJson,
@@ -186,6 +187,7 @@ class ChatMessageReader {
   private assistant(message: Fields): Part[] {
     const { before, behind } = this.reasonings(message);
     const parts: Part[] = [...before, ...wordsOf(message), ...behind];
+    parts.push(...this.images(message, [...before, ...behind]));
     const elsewhere = callsWithState([...before, ...behind]);
     const calls = message.list("tool_calls") ?? [];
     calls.forEach((value, n) => {
@@ -195,6 +197,22 @@ class ChatMessageReader {
     if (legacy) parts.push(this.calls.legacy(legacy));
     message.leave("audio", "foreign_block");
     return parts;
+  }
+
+  /** Images that the model made, as OpenRouter has them and answers are written here. @param states whatever came beside */
+  private images(message: Fields, states: readonly Reasoning[]): Media[] {
+    const list = message.of["images"];
+    if (!Array.isArray(list) || !list.every((each) => asObject(each)?.["image_url"])) return [];
+    const stated = states.some(({ opaque }) => typeof opaque?.on === "object" && "media" in opaque.on);
+    return (message.objects("images") ?? []).map((entry) => {
+      const image = imageOf(entry);
+      for (const name of ["type", "index"]) entry.leave(name);
+      entry.rest();
+      const { source } = image;
+      if (stated || !("base64" in source)) return image;
+      const opaque = this.incoming.recall({ toString: () => TextKey.ofMedia(source.base64) });
+      return opaque ? { ...image, opaque } : image;
+    });
   }
 
   /**
@@ -457,7 +475,9 @@ class ChatCallReader {
 
 /** The calls whose opaque state came beside a message's reasoning. */
 const callsWithState = (parts: readonly Reasoning[]): Set<string> =>
-  new Set(parts.flatMap(({ opaque }) => (typeof opaque?.on === "object" ? [opaque.on.call] : [])));
+  new Set(
+    parts.flatMap(({ opaque }) => (typeof opaque?.on === "object" && "call" in opaque.on ? [opaque.on.call] : [])),
+  );
 
 /** Opaque state on a message itself, as Google's compatible API has it. */
 function messageState(message: Fields): Opaque | undefined {

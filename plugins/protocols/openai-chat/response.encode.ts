@@ -103,7 +103,7 @@ abstract class ChatDeltaWriter {
         break;
       case "opaque": {
         const thought = this.blocks.get(event.block)?.thought;
-        if (thought) thought.opaque = event.opaque;
+        if (thought) this.keepState(thought, event.opaque);
         break;
       }
       case "citation":
@@ -120,6 +120,12 @@ abstract class ChatDeltaWriter {
         this.finish(event);
         break;
     }
+  }
+
+  private keepState(thought: WrittenThought, opaque: Opaque): void {
+    thought.opaque = opaque;
+    const { on, ...state } = opaque;
+    if (typeof on === "object" && "media" in on) this.context.remember(on.media, state);
   }
 
   private choice(index: number): WrittenChoice {

@@ -44,6 +44,10 @@ export const support: SupportTable = {
   tool_choice: ["mapped", "a tool of the vendor's cannot be named or forced: it is left to the model, declared"],
   tool_choice_allowed: ["mapped", "without the vendor's own tools, declared"],
   parallel_off: "mapped",
+  assistant_media: [
+    "mapped",
+    "with the user's next turn and a word on whose they are, declared; without such a turn dropped",
+  ],
   tool_result_media: ["mapped", "as a message of the user behind the results, declared"],
   tool_result_error: ["mapped", "as a text that speaks of an error"],
   reasoning_effort: ["mapped", "dropped where the model is known not to think"],
@@ -224,6 +228,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["messages.*.content.*.image_url with a data: URL", "image_base64"],
   ["messages.*.content.*.image_url.detail", "media_detail"],
   ["messages.*.content.*.input_audio", "audio"],
+  ["messages.*.images of the assistant's", "assistant_media"],
   ["messages.*.content.*, media in a tool's result", "tool_result_media"],
   ["messages.*.content.*.file.file_data", "file_base64"],
   ["messages.*.content.*.file.file_id", "file_id"],

@@ -155,6 +155,8 @@ class InputReader {
         return turnOf("user", readResult(item, type));
       case COMPACTION:
         return this.summary(item) ?? turnOf("assistant", readForeign(item, type));
+      case IMAGE_CALL:
+        return turnOf("assistant", readImageCall(item) ?? readForeign(item, type));
       default:
         return turnOf("assistant", readForeign(item, type));
     }
@@ -312,6 +314,19 @@ const RESEND = "Send the item itself instead of its id, as SDKs do when told `st
 
 /** Items that a tool of the vendor's made; they are called like the tool. */
 const ITEM_OF_TOOL = /^(.+)_(?:call|call_output|list_tools|approval_request|approval_response)$/;
+
+const IMAGE_CALL = "image_generation_call";
+
+/** An image that the model made; undefined where the vendor keeps it, and the item has no more than its id. */
+function readImageCall(item: Fields): Media | undefined {
+  const base64 = item.text("result");
+  if (!base64) return undefined;
+  const mime = `image/${item.text("output_format") ?? "png"}`;
+  item.declare("result", "image_base64");
+  leave(item, "type", "id", "status", "action", "background", "quality", "size");
+  item.rest();
+  return { kind: "media", media: "image", mime, source: { base64 }, at: item.at, tools: ["image_generation"] };
+}
 
 /** An item that only the vendor understands: it is declared, and lost, as a whole. */
 function readForeign(item: Fields, name: string): Foreign {

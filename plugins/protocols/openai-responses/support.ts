@@ -47,6 +47,10 @@ export const support: SupportTable = {
   tool_choice: "mapped",
   tool_choice_allowed: "mapped",
   parallel_off: "mapped",
+  assistant_media: [
+    "mapped",
+    "with the user's next turn and a word on whose they are, declared; without such a turn dropped",
+  ],
   tool_result_media: ["mapped", "images and files"],
   tool_result_error: ["mapped", 'as `{"error": …}`, unless the text speaks of an error'],
   reasoning_effort: "mapped",
@@ -319,6 +323,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["output_text.annotations", "citations"],
   ["prompt_cache_breakpoint, prompt_cache_options", "cache_mark"],
   ["reasoning items", "reasoning_text"],
+  ["image_generation_call.result", "assistant_media"],
   ["function_call_output.output with images or files", "tool_result_media"],
   ["items of the vendor's tools, like web_search_call; unknown items and parts", "foreign_block"],
   ["compaction that this vendor made", "stored_state"],

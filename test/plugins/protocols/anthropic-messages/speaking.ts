@@ -110,7 +110,7 @@ export function context(more: Partial<ResponseContext> = {}): ResponseContext & 
     request: question(),
     mark: (id) => id,
     seal: ({ kind, data, on }: Opaque) =>
-      `gw1.${kind}.${data}${on === undefined ? "" : `.on-${typeof on === "string" ? on : on.call}`}`,
+      `gw1.${kind}.${data}${on === undefined ? "" : `.on-${typeof on === "string" ? on : Object.values(on)}`}`,
     remember: () => {},
     drop: (path) => lost.push(path),
     lost,

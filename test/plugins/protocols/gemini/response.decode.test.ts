@@ -1,6 +1,7 @@
 import t from "tap";
 import { decode, decoder, PartialArguments } from "../../../../plugins/protocols/gemini/response.decode.ts";
 import type { Event, FinishReason } from "../../../../src/translation/events.ts";
+import { TextKey } from "../../../../src/translation/ids.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { gathered } from "../../../support/gathered.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
@@ -594,6 +595,23 @@ t.test("a part without anything says nothing; one that only bears a signature is
   t.strictSame(told([[{ thoughtSignature: "s" }]]), [
     { type: "open", block: 0, choice: 0, kind: "text", opaque: opaque("s") },
     { type: "close", block: 0 },
+  ]);
+});
+
+t.test("a signature on media is state of its own before them, and without bytes nothing that comes back", async (t) => {
+  t.match(told([[{ inlineData: { mimeType: "image/png", data: "iVBO" }, thoughtSignature: "c2ln" }]]), [
+    { type: "open", block: 0, kind: "reasoning", redacted: true },
+    {
+      type: "opaque",
+      block: 0,
+      opaque: { kind: "thoughtSignature", data: "c2ln", on: { media: TextKey.ofMedia("iVBO") } },
+    },
+    { type: "close", block: 0 },
+    { type: "open", block: 1, kind: "media" },
+  ]);
+  t.match(told([[{ fileData: { mimeType: "image/png", fileUri: "gs://a" }, thoughtSignature: "c2ln" }]]), [
+    { type: "unsaid", path: "content.parts.thoughtSignature" },
+    { type: "open", block: 0, kind: "media" },
   ]);
 });
 

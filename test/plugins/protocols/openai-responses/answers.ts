@@ -26,7 +26,7 @@ export function withLosses(request: JsonObject = {}): { context: ResponseContext
     },
     request,
     mark: (id) => id,
-    seal: ({ kind, data, on }) => `gw1.${kind}.${data}.${typeof on === "object" ? on.call : (on ?? "")}`,
+    seal: ({ kind, data, on }) => `gw1.${kind}.${data}.${typeof on === "object" ? Object.values(on) : (on ?? "")}`,
     remember: () => {},
     drop: (path) => lost.push(path),
   };

@@ -1,0 +1,95 @@
+import t from "tap";
+import { declareMedia, mediaWithUser } from "../../src/translation/assistant-media.ts";
+import type { Conversation, FeatureUse, Media, Part, Turn } from "../../src/translation/conversation.ts";
+
+const turn = (role: Turn["role"], ...parts: Part[]): Turn => ({ role, parts, at: role });
+const text = (text: string): Part => ({ kind: "text", text, at: text });
+const media = (at: string, media: Media["media"] = "image"): Media => ({
+  kind: "media",
+  media,
+  mime: "image/png",
+  source: { base64: "aGk=" },
+  at,
+});
+const result: Part = { kind: "tool_result", callId: "a", parts: [], at: "result" };
+const call: Part = { kind: "tool_call", id: "a", name: "f", arguments: "", at: "call" };
+const talk = (turns: Turn[], uses: FeatureUse[] = []): Conversation => ({
+  protocol: "c",
+  task: "generate",
+  stream: false,
+  turns,
+  tools: [],
+  uses,
+});
+
+function moved(...turns: Turn[]) {
+  const told: string[] = [];
+  const conversation = talk(turns);
+  const { turns: after } = mediaWithUser(conversation, {
+    change: (path) => told.push(path),
+    drop: (path) => told.push(`${path} dropped`),
+  });
+  const what = (part: Part) => ("text" in part ? part.text : part.at);
+  return { turns: after.map(({ role, parts }) => `${role}: ${parts.map(what).join(", ")}`), told };
+}
+
+t.test("what the assistant made stands in front of the user's next words, and says whose it is", async (t) => {
+  t.same(moved(turn("user", text("draw")), turn("assistant", text("here"), media("m")), turn("user", text("bluer"))), {
+    turns: ["user: draw", "assistant: here", "user: [image made by the assistant], m, bluer"],
+    told: ["m"],
+  });
+});
+
+t.test("an assistant that said nothing else has no turn left, and several things keep their order", async (t) => {
+  const parts = [media("m"), media("n", "audio")];
+  t.same(moved(turn("assistant", parts[0] as Part), turn("assistant", parts[1] as Part), turn("user", text("go"))), {
+    turns: ["user: [image made by the assistant], m, [audio made by the assistant], n, go"],
+    told: ["m", "n"],
+  });
+});
+
+t.test("results of tools stay at their calls", async (t) => {
+  const begin = turn("assistant", media("m"), call);
+  t.same(moved(begin, turn("user", result), turn("user", result), turn("user", text("go"))).turns, [
+    "assistant: call",
+    "user: result",
+    "user: result",
+    "user: [image made by the assistant], m, go",
+  ]);
+  t.same(moved(begin, turn("user", result), turn("user", result), turn("assistant", text("so"))).turns, [
+    "assistant: call",
+    "user: result",
+    "user: result, [image made by the assistant], m",
+    "assistant: so",
+  ]);
+  t.same(
+    moved(begin, turn("user", result, text("go"))).turns.at(-1),
+    "user: result, [image made by the assistant], m, go",
+  );
+});
+
+t.test("a system turn in between stays where it is, and without a turn of the user it is dropped", async (t) => {
+  t.same(moved(turn("assistant", media("m")), turn("system", text("s")), turn("user", text("go"))).turns, [
+    "system: s",
+    "user: [image made by the assistant], m, go",
+  ]);
+  t.same(moved(turn("user", text("draw")), turn("assistant", media("m"))), {
+    turns: ["user: draw"],
+    told: ["m dropped"],
+  });
+});
+
+t.test("a conversation without any is the very same, and what the user sent is no matter", async (t) => {
+  const conversation = talk([turn("user", media("m")), turn("assistant", text("a"))]);
+  const never = () => t.fail("nothing is changed");
+  t.equal(mediaWithUser(conversation, { change: never, drop: never }), conversation);
+});
+
+t.test("each thing that the assistant made is declared", async (t) => {
+  const uses: FeatureUse[] = [];
+  declareMedia(talk([turn("user", media("u")), turn("assistant", media("m"), text("a"), media("n"))], uses));
+  t.same(uses, [
+    { feature: "assistant_media", path: "m" },
+    { feature: "assistant_media", path: "n" },
+  ]);
+});
