@@ -19,6 +19,7 @@ import { Losses } from "./losses.ts";
 import { ToolNames } from "./names.ts";
 import { dropUnknownNamespaces } from "./namespaces.ts";
 import { place, readable, UNREADABLE } from "./placing.ts";
+import { pathOfUse } from "./settings.ts";
 import type { Steps } from "./steps.ts";
 import { declareNeeded } from "./vendor-tools.ts";
 import { type Wrapped, wrap } from "./wrap.ts";
@@ -211,9 +212,19 @@ function prunedFor(conversation: Conversation, to: RequestDestination, losses: L
   };
   const { request } = protocol.translation;
   const wrapping = wrap(readers.format, request.objectSchemas === true);
-  const placed = request.assistantMedia ? readers : mediaWithUser(readers, terms);
+  const within = withinOutput(readers, terms);
+  const placed = request.assistantMedia ? within : mediaWithUser(within, terms);
   const asked = wrapping ? { ...placed, format: wrapping.format } : placed;
   return { asked, terms, written: { names, losses, ...(wrapping ? { wrapped: wrapping.wrapped } : {}) } };
+}
+
+/** With an answer no longer than the model's answers are: vendors refuse more, and thinking has its place within it. */
+function withinOutput(conversation: Conversation, terms: EncodeContext): Conversation {
+  const { maxTokens, task } = conversation;
+  const { output } = terms.facts;
+  if (task === "count" || maxTokens === undefined || output === undefined || maxTokens <= output) return conversation;
+  terms.change(pathOfUse(conversation, "max_tokens"), `the model's answers are at most ${output} tokens long`);
+  return { ...conversation, maxTokens: output };
 }
 
 /** What the body's scan has not looked at, like the far end of a long string, may still be no JSON. */

@@ -233,6 +233,47 @@ t.test("47: without max_tokens Claude gets the model's most; max_tokens 0 cannot
     });
 });
 
+t.test(
+  "an answer is no longer than the model's answers are, whatever its vendor, and thinking stays below that",
+  async (t) => {
+    const facts = { output: 4000, thinking: "budget" } as const;
+    const asked = { max_tokens: 64_000, messages: [asks], thinking: { type: "enabled", budget_tokens: 32_000 } };
+    const chat = { max_tokens: 64_000, messages: [asks], reasoning_effort: "high" };
+    const told = [/^max_tokens: the model's answers are at most 4000 tokens long$/];
+    for (const vendor of ["openai-chat", "openai-responses", "gemini"] as const) {
+      const { body, notices } = send("anthropic-messages", asked, vendor, { facts });
+      const { generationConfig } = body as { generationConfig?: JsonObject };
+      t.equal(
+        generationConfig?.["maxOutputTokens"] ?? body["max_output_tokens"] ?? body["max_completion_tokens"],
+        4000,
+      );
+      t.match(notices, told);
+      t.match(refusalOf("anthropic-messages", asked, vendor, { facts, strict: true }), { param: "max_tokens" });
+      const fits = send("anthropic-messages", { ...asked, max_tokens: 4000, thinking: undefined }, vendor, { facts });
+      t.same(fits.notices, []);
+    }
+    const claude = send("openai-chat", chat, "anthropic-messages", { facts });
+    t.match(claude.body, { max_tokens: 4000, thinking: { budget_tokens: 3200 } });
+    t.match(claude.notices, told);
+    t.same(faultsOf("anthropic-messages", claude.text), []);
+    for (const [client, body] of [
+      ["anthropic-messages", asked],
+      ["openai-chat", chat],
+    ] as const) {
+      const google = send(client, body, "gemini", { facts });
+      t.equal(at(google.body, "generationConfig.thinkingConfig.thinkingBudget"), 3200);
+      t.match(
+        google.notices.at(-1),
+        /^(thinking.budget_tokens|reasoning_effort): 3200 tokens for thinking, of at most 4000/,
+      );
+    }
+    const few = send("anthropic-messages", { ...asked, max_tokens: 100 }, "gemini", { facts });
+    t.equal(at(few.body, "generationConfig.thinkingConfig.thinkingBudget"), 512, "fewer are refused by some models");
+    const count = { messages: chat.messages };
+    t.same(send("openai-chat", count, "gemini", { facts }).notices, [], "who asks for nothing is told nothing");
+  },
+);
+
 t.test("48: a temperature above 1 is a 400 for Claude, and none goes where the model takes no sampling", async (t) => {
   t.match(refusalOf("openai-chat", { messages: [asks], temperature: 1.5 }, "anthropic-messages"), {
     status: 400,

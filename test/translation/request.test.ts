@@ -111,6 +111,33 @@ t.test("what changes nothing of a prompt's tokens is no loss where they are only
   t.same(writeRequest(conversation, to, false).losses.dropped, []);
 });
 
+t.test("an answer is asked for no longer than the model's answers are, and that is declared", async (t) => {
+  const longest = (
+    maxTokens: number | undefined,
+    output: number | undefined,
+    task: "generate" | "count" = "generate",
+  ) => {
+    let asked: number | undefined;
+    const encode: TranslatedProtocol["translation"]["request"]["encode"] = (conversation) => {
+      asked = conversation.maxTokens;
+      return { operation: SAY, body: "{}" };
+    };
+    const request = { ...tiny.translation.request, encode };
+    const protocol = { ...tiny, translation: { ...tiny.translation, request } };
+    const conversation = { ...readRequest(received({ say: "hi" }), envelopes), task };
+    if (maxTokens !== undefined)
+      Object.assign(conversation, { maxTokens, uses: [{ feature: "max_tokens", path: "my.max" }] });
+    const facts = output === undefined ? {} : { output };
+    const { losses } = writeRequest(conversation, { ...to, protocol, facts }, false);
+    return { asked, notices: losses.notices };
+  };
+  t.same(longest(64_000, 8192), { asked: 8192, notices: ["my.max: the model's answers are at most 8192 tokens long"] });
+  t.same(longest(8192, 8192), { asked: 8192, notices: [] });
+  t.same(longest(undefined, 8192), { asked: undefined, notices: [] });
+  t.same(longest(64_000, undefined), { asked: 64_000, notices: [] });
+  t.same(longest(64_000, 8192, "count"), { asked: 64_000, notices: [] });
+});
+
 t.test("a body that turns out to be no JSON is the client's fault", async (t) => {
   const text = `{"say":"${"x".repeat(300)}\n"}`;
   t.throws(() => readRequest({ ...received({}), text }, envelopes), { code: "invalid_json", status: 400 });

@@ -136,7 +136,6 @@ export const SETTINGS: readonly Setting[] = [
     feature: "max_tokens",
     type: "number",
     range: [1, Number.POSITIVE_INFINITY],
-    write: writeMaxTokens,
   },
   { wire: "generationConfig.presencePenalty", field: "presencePenalty", feature: "penalties", type: "number" },
   { wire: "generationConfig.frequencyPenalty", field: "frequencyPenalty", feature: "penalties", type: "number" },
@@ -287,13 +286,6 @@ function isEmpty(list: unknown): boolean {
   return Array.isArray(list) && list.length === 0;
 }
 
-function writeMaxTokens(maxTokens: number, conversation: Conversation, context: EncodeContext): number {
-  const { output } = context.facts;
-  if (output === undefined || maxTokens <= output) return maxTokens;
-  context.change(pathOfUse(conversation, "max_tokens"), `the model's answers are at most ${output} tokens long`);
-  return output;
-}
-
 function writeSeed(seed: number | RawJson, conversation: Conversation, context: EncodeContext): number | undefined {
   if (!(seed instanceof RawJson) && seed >= -SEED && seed < SEED) return seed;
   context.drop(pathOfUse(conversation, "seed"), "a seed must fit into 32 bits there");
@@ -433,6 +425,8 @@ const BUDGETS: Readonly<Record<Effort, number>> = {
 
 /** More than the vendor's models take, but for the largest. [D] */
 const LARGEST = BUDGETS.high;
+/** Fewer are refused by some of them. [D] */
+const LEAST = 512;
 
 const CLAMPED: ReadonlySet<Effort> = new Set(["xhigh", "max"]);
 
@@ -494,7 +488,9 @@ function amount(config: ReasoningConfig, conversation: Conversation, context: En
     return { thinkingBudget: tokens(budget, conversation, context) };
   if (effort !== undefined) {
     if (CLAMPED.has(effort)) context.change(pathOfReasoning(conversation), `${effort} becomes high`);
-    return thinking === "budget" ? { thinkingBudget: BUDGETS[effort] } : { thinkingLevel: LEVELS[effort] };
+    return thinking === "budget"
+      ? { thinkingBudget: tokens(BUDGETS[effort], conversation, context, "reasoning_effort") }
+      : { thinkingLevel: LEVELS[effort] };
   }
   if (budget === undefined || budget < 0) return {};
   const near = effortOf(budget);
@@ -511,13 +507,22 @@ function least(conversation: Conversation, context: EncodeContext): JsonObject {
   return { thinkingLevel: LEVELS.none };
 }
 
-function tokens(budget: number, conversation: Conversation, context: EncodeContext): number {
-  if (budget <= LARGEST) return budget;
-  context.change(
-    pathOfReasoning(conversation, "reasoning_budget"),
-    `${budget} tokens for thinking become ${LARGEST}, the most that all models take`,
-  );
-  return LARGEST;
+function tokens(
+  budget: number,
+  conversation: Conversation,
+  context: EncodeContext,
+  feature: Feature = "reasoning_budget",
+): number {
+  const path = pathOfReasoning(conversation, feature);
+  const taken = Math.min(budget, LARGEST);
+  if (taken < budget)
+    context.change(path, `${budget} tokens for thinking become ${LARGEST}, the most that all models take`);
+  const { maxTokens = Number.POSITIVE_INFINITY } = conversation;
+  if (taken < maxTokens) return taken;
+  // Thoughts count as part of the answer, of which some has to be left for the answer itself.
+  const room = Math.min(taken, Math.max(LEAST, Math.floor(maxTokens * 0.8)));
+  if (room < taken) context.change(path, `${room} tokens for thinking, of at most ${maxTokens} for the answer`);
+  return room;
 }
 
 /** The effort that a number of tokens stands for. */

@@ -226,10 +226,9 @@ const LEAST_OUTPUT = 16;
 function writeLongest(tokens: number, conversation: Conversation, context: EncodeContext): number {
   const path = pathOfUse(conversation, "max_tokens");
   if (tokens < 1) context.refuse(path, "an answer needs at least one token");
-  const most = context.facts.output ?? tokens;
-  const sent = Math.max(LEAST_OUTPUT, Math.min(tokens, most));
-  if (sent !== tokens) context.change(path, `${sent} is sent, the ${sent > tokens ? "least" : "most"} that is taken`);
-  return sent;
+  if (tokens >= LEAST_OUTPUT) return tokens;
+  context.change(path, `${LEAST_OUTPUT} is sent, the least that is taken`);
+  return LEAST_OUTPUT;
 }
 
 function writeBudget(budget: number, conversation: Conversation, context: EncodeContext): Effort | undefined {
