@@ -95,26 +95,46 @@ t.test("22: Gemini results without ids are matched by name and order, and a 400 
   t.equal(refusalOf("gemini", early, "anthropic-messages").status, 400, "a result before its call");
 });
 
-t.test("35: a forced call beside Claude's thinking is a clear 400, never a silent change", async (t) => {
-  const ask = {
-    messages: [asks],
-    tools: [functionTool("get_weather")],
-    tool_choice: "required",
-    reasoning_effort: "high",
-    max_completion_tokens: 32_000,
-  };
-  const refused = refusalOf("openai-chat", ask, "anthropic-messages", { facts: { thinking: "budget" } });
-  t.match(refused, { status: 400, param: "tool_choice", message: /cannot be made to call a tool while it thinks/ });
-  const { body, notices, dropped } = send("openai-chat", ask, "anthropic-messages", {
-    facts: { thinking: "adaptive" },
-  });
-  t.match(
-    body,
-    { tool_choice: { type: "any" }, thinking: { type: "adaptive" }, output_config: { effort: "high" } },
-    "where the vendor may take it, it is the vendor who judges",
-  );
-  t.same([notices, dropped], [[], []]);
-});
+t.test(
+  "35: a forced call is called without thinking by tokens, and that is said; adaptive thinking takes it",
+  async (t) => {
+    const ask = {
+      messages: [asks],
+      tools: [functionTool("get_weather")],
+      tool_choice: "required",
+      reasoning_effort: "high",
+      temperature: 0.5,
+      max_completion_tokens: 32_000,
+    };
+    const budget = { facts: { thinking: "budget" } } as const;
+    const told = [/^reasoning_effort: no thinking: this model cannot be made to call a tool while it thinks$/];
+    for (const choice of ["required", { type: "function", function: { name: "get_weather" } }]) {
+      const forced = { ...ask, tool_choice: choice };
+      const { body, notices, dropped, text } = send("openai-chat", forced, "anthropic-messages", budget);
+      t.match(body["tool_choice"], { type: choice === "required" ? "any" : "tool" });
+      t.notOk("thinking" in body);
+      t.equal(body["temperature"], 0.5, "what it does not take beside thinking only");
+      t.match(notices, told);
+      t.same(dropped, []);
+      t.same(faultsOf("anthropic-messages", text), []);
+      t.match(refusalOf("openai-chat", forced, "anthropic-messages", { ...budget, strict: true }), {
+        status: 400,
+        param: "reasoning_effort",
+      });
+    }
+    const free = send("openai-chat", { ...ask, tool_choice: "auto" }, "anthropic-messages", budget);
+    t.match(free.body["thinking"], { type: "enabled" });
+    const adaptive = send("openai-chat", { ...ask, temperature: undefined }, "anthropic-messages", {
+      facts: { thinking: "adaptive" },
+    });
+    t.match(adaptive.body, {
+      tool_choice: { type: "any" },
+      thinking: { type: "adaptive" },
+      output_config: { effort: "high" },
+    });
+    t.same([adaptive.notices, adaptive.dropped], [[], []]);
+  },
+);
 
 t.test("36: parallel_tool_calls false without a tool_choice makes one for Claude", async (t) => {
   const ask = { messages: [asks], tools: [functionTool("get_weather")], parallel_tool_calls: false };

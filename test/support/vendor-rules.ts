@@ -145,6 +145,9 @@ const anthropic: Judge = (body, task) => {
   const budget = asObject(body["thinking"])?.["budget_tokens"];
   if (budget !== undefined)
     court.need(Number(budget) >= 1024 && Number(budget) < Number(body["max_tokens"]), "thinking", "1024 to max_tokens");
+  const forced = ["any", "tool"].includes(String(asObject(body["tool_choice"])?.["type"]));
+  const thinks = asObject(body["thinking"])?.["type"] === "enabled";
+  court.need(!(forced && thinks), "thinking", "may not be enabled when tool_choice forces tool use");
   return court.faults;
 };
 

@@ -596,11 +596,11 @@ const effortOf = (budget: number): Effort => LADDER.find((effort) => budget <= B
 
 function byTokens(conversation: Conversation, context: EncodeContext, most: number, path: string): ThinkingMembers {
   const { effort, budget: asked, show } = conversation.reasoning ?? {};
-  if (forces(conversation))
-    context.refuse(
-      choicePath(conversation),
-      "This model cannot be made to call a tool while it thinks; let it choose, or ask for no reasoning",
-    );
+  // Whoever forces a call waits for it. Only thinking by tokens is refused beside one. [D: thinking with tool use]
+  if (forces(conversation)) {
+    context.change(path, "no thinking: this model cannot be made to call a tool while it thinks");
+    return OFF;
+  }
   // Where the model shall decide, the middle.
   const level = effort === undefined || effort === "none" ? "medium" : effort;
   const wanted = asked !== undefined && asked > 0 ? asked : BUDGETS[level];

@@ -43,7 +43,7 @@ export const support: SupportTable = {
   web_search: ["mapped", "a context size is dropped"],
   tools_server: "dropped",
   tools_server_needed: "refused",
-  tool_choice: ["mapped", "a forced call is refused beside thinking by tokens"],
+  tool_choice: ["mapped", "beside a forced call there is no thinking by tokens, declared"],
   tool_choice_allowed: ["mapped", "only the allowed tools are sent"],
   parallel_off: "mapped",
   assistant_media: [
