@@ -102,9 +102,12 @@ async function main(argv: readonly string[]): Promise<number> {
     const code = await verb.act(args, io, place);
     return verb.ends ? process.exit(code) : code;
   } catch (thrown) {
-    if (!(thrown instanceof Misuse)) throw thrown;
-    io.err(`${thrown.message}\n\n${verb.USAGE}`);
-    return 2;
+    if (thrown instanceof Misuse) {
+      io.err(`${thrown.message}\n\n${verb.USAGE}`);
+      return 2;
+    }
+    (await import("./cli/reason.ts")).sayReason(thrown, io, ours.includes("--json"));
+    return 1;
   }
 }
 

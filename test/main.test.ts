@@ -65,6 +65,22 @@ t.test("--config takes another file for every verb", async (t) => {
   t.match(run(["keys", "list", "--config=gateway.yaml"]), { status: 0 });
 });
 
+t.test("with --json a wrong gateway.yaml is told as check tells it, by every verb that reads it", async (t) => {
+  const checked = run(["check", "wrong.yaml", "--json"]);
+  t.match(JSON.parse(checked.out), { ok: false, problems: [{ line: 1, column: 1, severity: "error" }] });
+  for (const verb of ["routes", "audit", "models", "doctor", "explain", "run", "alerts"]) {
+    const { out, err, status } = run([
+      verb,
+      "--json",
+      "--config",
+      "wrong.yaml",
+      ...(verb === "explain" ? ["/v1/messages"] : []),
+    ]);
+    t.same({ out, err, status }, { ...checked, err: "" }, verb);
+  }
+  t.match(run(["routes", "--config", "wrong.yaml"]), { status: 1, out: "", err: /^wrong.yaml:1:1 error: / });
+});
+
 t.test("check takes its file in one way", async (t) => {
   t.match(run(["check", "--config", "wrong.yaml"]), { status: 1, err: /did you mean "providers"/ });
   for (const args of [

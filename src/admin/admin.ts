@@ -100,7 +100,10 @@ export class Admin {
       const error = thrown instanceof AdminError ? thrown : this.failed(thrown);
       if (error.allow && !response.headersSent) response.setHeader("allow", error.allow.join(", "));
       if (response.headersSent) response.destroy();
-      else send(response, error.status, { error: { code: error.code, message: error.message } });
+      else {
+        const { code, message, problems } = error;
+        send(response, error.status, { error: { code, message, ...(problems && { problems }) } });
+      }
     }
   }
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { reason } from "../cli/reason.ts";
+import { problemsOf, reason } from "../cli/reason.ts";
 import { shownConfig } from "../config/changes.ts";
 import { hide, secretsByLook, secretsOf } from "../config/secrets.ts";
 import type { LedgerEntry, LedgerGroup, LedgerSearch, LedgerSum, SpeedGroup } from "../store/ledger.ts";
@@ -279,7 +279,7 @@ async function refusing<T>(act: () => Promise<T>): Promise<T> {
   try {
     return await act();
   } catch (thrown) {
-    throw new AdminError("refused", reason(thrown));
+    throw new AdminError("refused", reason(thrown), { problems: problemsOf(thrown) });
   }
 }
 

@@ -1,3 +1,5 @@
+import type { Problem } from "../config/problems.ts";
+
 const STATUS = {
   bad_request: 400,
   signed_out: 401,
@@ -20,19 +22,23 @@ interface AdminErrorDetails {
   allow?: readonly string[];
   /** What the log is to say besides. */
   cause?: unknown;
+  /** What is wrong with gateway.yaml. */
+  problems?: readonly Problem[] | undefined;
 }
 
 /** What the admin side answers instead of what was asked for. */
 export class AdminError extends Error {
   readonly allow: AdminErrorDetails["allow"];
+  readonly problems: AdminErrorDetails["problems"];
 
   constructor(
     readonly code: keyof typeof STATUS,
     message: string,
-    { allow, cause }: AdminErrorDetails = {},
+    { allow, cause, problems }: AdminErrorDetails = {},
   ) {
     super(message, { cause });
     this.allow = allow;
+    this.problems = problems;
   }
 
   get status(): number {

@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
+import { ConfigError, type Problem } from "../config/problems.ts";
 import { AdminError } from "./errors.ts";
 import { type AdminAct, read } from "./route.ts";
 import type { AdminSubject } from "./served.ts";
@@ -56,11 +57,16 @@ function verb(file: string, { path, ...asked }: z.output<typeof Asked>): Promise
   const env = { ...process.env, NODE_OPTIONS: "" };
   return new Promise((resolve, reject) => {
     execFile(process.execPath, args, { env, timeout: PATIENCE, maxBuffer: 2 ** 24 }, (_error, stdout, stderr) => {
+      let explained: { problems?: Problem[] };
       try {
-        resolve(JSON.parse(stdout));
+        explained = JSON.parse(stdout);
       } catch {
         reject(new AdminError("refused", stderr.split("\n\n")[0]?.trim() || "It could not be explained in time."));
+        return;
       }
+      const { problems } = explained;
+      if (problems) reject(new AdminError("refused", new ConfigError(problems).message, { problems }));
+      else resolve(explained);
     });
   });
 }

@@ -53,7 +53,17 @@ export function adminOpenApi(): object {
   };
 }
 
-const AnsweredError = z.object({ error: z.object({ code: z.enum(CODES), message: z.string() }) });
+const AnsweredProblem = z.object({
+  ...{ file: z.string(), line: z.int(), column: z.int(), message: z.string(), frame: z.string() },
+  severity: z.enum(["error", "warning"]),
+});
+const AnsweredError = z.object({
+  error: z.object({
+    code: z.enum(CODES),
+    message: z.string(),
+    problems: z.array(AnsweredProblem).describe("What is wrong with gateway.yaml.").optional(),
+  }),
+});
 
 function operationOf({ method, path, summary, admin, query, status, gives, body }: RouteText): object {
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ name, in: "path", required: true, ...TEXT }));

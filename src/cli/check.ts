@@ -5,6 +5,7 @@ import { ConfigError, loadConfig, type Problem, type Vocabulary } from "../confi
 import { format, offNotice } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import type { PluginProblem } from "../loader/problems.ts";
+import { problemOf, sayReason } from "./reason.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
 /** The line of the overall help. */
@@ -41,7 +42,7 @@ export async function run(
   try {
     const config = await loadConfig(file, vocabulary, io.env);
     const found = await rehearse(config);
-    if (found.length > 0) throw new ConfigError(found.map(problem));
+    if (found.length > 0) throw new ConfigError(found.map(problemOf));
     const warnings = [...config.warnings, ...(await doubts(config))];
     if (asked.json) io.out(JSON.stringify({ ok: true, problems: warnings }));
     else {
@@ -51,24 +52,14 @@ export async function run(
     return 0;
   } catch (thrown) {
     if (!(thrown instanceof ConfigError)) throw thrown;
-    const { problems, message } = thrown;
-    if (asked.json) io.out(JSON.stringify({ ok: false, problems }));
-    else {
-      io.err(message);
+    const { problems } = thrown;
+    sayReason(thrown, io, asked.json);
+    if (!asked.json) {
       io.err(`\n${name}: ${counted(problems.length, "problem")}`);
     }
     return 1;
   }
 }
-
-const problem = ({ file, line = 1, column = 1, message }: PluginProblem): Problem => ({
-  file: relative(process.cwd(), file).startsWith("..") ? file : relative(process.cwd(), file),
-  line,
-  column,
-  message,
-  frame: "",
-  severity: "error",
-});
 
 function parse(args: readonly string[]): { file: string; json: boolean } | string {
   try {

@@ -1,6 +1,8 @@
-import { ConfigError } from "../config/problems.ts";
+import { relative } from "node:path";
+import { ConfigError, type Problem } from "../config/problems.ts";
 import { FileError } from "../core/errors.ts";
-import { PluginError } from "../loader/problems.ts";
+import { PluginError, type PluginProblem } from "../loader/problems.ts";
+import type { Terminal } from "./verb.ts";
 
 /** What `reason` has said of it already, in another process: the message is all of it. */
 export class KnownReason extends Error {
@@ -16,4 +18,23 @@ export function reason(thrown: unknown): string {
     return `not allowed to listen on ${error.address}:${error.port}`;
   const foreseen = [ConfigError, PluginError, FileError, KnownReason].some((kind) => thrown instanceof kind);
   return foreseen ? error.message : (error.stack ?? String(thrown));
+}
+
+/** What is wrong with gateway.yaml or its plugins, each with its place; undefined: it is something else. */
+export function problemsOf(thrown: unknown): readonly Problem[] | undefined {
+  if (thrown instanceof ConfigError) return thrown.problems;
+  return thrown instanceof PluginError ? thrown.problems.map(problemOf) : undefined;
+}
+
+/** What is wrong with a plugin, like what is wrong with the file. */
+export function problemOf({ file, line = 1, column = 1, message }: PluginProblem): Problem {
+  const short = relative(process.cwd(), file);
+  return { file: short.startsWith("..") ? file : short, line, column, message, frame: "", severity: "error" };
+}
+
+/** Says why the program cannot go on. @param json what is wrong with gateway.yaml, as `check --json` says it */
+export function sayReason(thrown: unknown, io: Pick<Terminal, "out" | "err">, json: boolean): void {
+  const problems = json ? problemsOf(thrown) : undefined;
+  if (problems) io.out(JSON.stringify({ ok: false, problems }));
+  else io.err(reason(thrown));
 }

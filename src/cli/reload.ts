@@ -1,3 +1,4 @@
+import { ConfigError, type Problem } from "../config/problems.ts";
 import type { AdminAddress } from "../config/types.ts";
 import type { Reloaded } from "../reloads.ts";
 import { ADMIN_HELP, adminOf, askAdmin } from "./admin-client.ts";
@@ -41,7 +42,7 @@ export function sayRestart(restart: readonly string[], io: Terminal): void {
   if (restart.length > 0) io.out(`At the next start only: ${restart.join(", ")}.`);
 }
 
-/** What the admin side answers; undefined where that was said. @param sent a change @throws Misuse */
+/** What the admin side answers; undefined where that was said. @param sent a change @throws Misuse, ConfigError */
 export async function answerOf(
   io: Terminal,
   admin: AdminAddress | undefined,
@@ -53,8 +54,12 @@ export async function answerOf(
   try {
     const { status, body } = await askAdmin(admin, token ?? io.env["ADMIN_TOKEN"], path, sent ? "POST" : "GET", sent);
     if (status === 200) return body;
-    io.err((body as { error: { message: string } }).error.message);
+    const { message, problems } = (body as { error: { message: string; problems?: Problem[] } }).error;
+    // Told like what is wrong with a file that was read here.
+    if (problems) throw new ConfigError(problems);
+    io.err(message);
   } catch (thrown) {
+    if (thrown instanceof ConfigError) throw thrown;
     io.err((thrown as Error).message);
   }
   return undefined;

@@ -28,7 +28,7 @@ import { endAfterCrash } from "./crash.ts";
 import { firstKeyOf } from "./first-key.ts";
 import { curlOf, toTry } from "./first-request.ts";
 import { mostOpenFiles, openFileDoubt } from "./open-files.ts";
-import { reason } from "./reason.ts";
+import { sayReason } from "./reason.ts";
 import { untilStopped } from "./signals.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
@@ -104,7 +104,7 @@ export async function run(
     await untilStopped(gateway, config.linger, log, io.out, io.env);
     watching.close();
   } catch (thrown) {
-    io.err(reason(thrown));
+    sayReason(thrown, io, options.json);
     await log.flush();
     return 1;
   }

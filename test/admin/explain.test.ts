@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import t from "tap";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "./support.ts";
 
@@ -25,6 +27,14 @@ t.test("a request that would be refused is explained too; what cannot be explain
   const unknown = await ask("POST", "/api/explain", { body: { path: "/v1/messages", key: "nobody" } });
   t.equal(unknown.status, 422);
   t.match(unknown.body.error.message, /no key "nobody"/);
+});
+
+t.test("a gateway.yaml that is wrong by now is told with its places", async (t) => {
+  const { ask, folder } = await startAdmin(t);
+  writeFileSync(join(folder, "gateway.yaml"), "provders: {}\n");
+  const { status, body } = await ask("POST", "/api/explain", { body: { path: "/v1/messages" } });
+  t.equal(status, 422);
+  t.match(body.error, { code: "refused", message: /gateway\.yaml:1:1 error: /, problems: [{ line: 1, column: 1 }] });
 });
 
 t.test("nothing but what it takes gets to the verb", async (t) => {

@@ -1,6 +1,8 @@
 import t from "tap";
-import { KnownReason, reason } from "../../src/cli/reason.ts";
+import { KnownReason, reason, sayReason } from "../../src/cli/reason.ts";
+import { ConfigError } from "../../src/config/problems.ts";
 import { FileError } from "../../src/core/errors.ts";
+import { pluginError } from "../../src/loader/problems.ts";
 
 t.test("what can be foreseen is told in a line, without a stack", async (t) => {
   t.equal(reason(new FileError("The store x cannot be used.")), "The store x cannot be used.");
@@ -22,4 +24,20 @@ t.test("what another process has said of it stays as it is", async (t) => {
 t.test("what nobody foresaw keeps its stack", async (t) => {
   t.match(reason(new TypeError("x is not a function")), /^TypeError: x is not a function\n +at /);
   t.equal(reason("thrown"), "thrown");
+});
+
+t.test("with --json what is wrong with gateway.yaml is told as check tells it, and all else as ever", async (t) => {
+  const say = (thrown: unknown, json: boolean) => {
+    const said: Record<"out" | "err", string[]> = { out: [], err: [] };
+    sayReason(thrown, { out: (line) => said.out.push(line), err: (line) => said.err.push(line) }, json);
+    return said;
+  };
+  const problem = { file: "a.yaml", line: 2, column: 3, message: "no", frame: "", severity: "error" } as const;
+  const wrong = new ConfigError([problem]);
+  t.same(say(wrong, true), { out: [JSON.stringify({ ok: false, problems: [problem] })], err: [] });
+  t.same(say(wrong, false), { out: [], err: ["a.yaml:2:3 error: no"] });
+  t.same(JSON.parse(say(pluginError("/x/p.ts", "it has no phase"), true).out[0] ?? "").problems, [
+    { ...problem, file: "/x/p.ts", line: 1, column: 1, message: "it has no phase" },
+  ]);
+  t.same(say(new FileError("gone"), true), { out: [], err: ["gone"] });
 });

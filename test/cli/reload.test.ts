@@ -4,7 +4,9 @@ import { join } from "node:path";
 import t from "tap";
 import { adminIn, askAdmin } from "../../src/cli/admin-client.ts";
 import * as diff from "../../src/cli/diff.ts";
+import { sayReason } from "../../src/cli/reason.ts";
 import * as reload from "../../src/cli/reload.ts";
+import { ConfigError } from "../../src/config/problems.ts";
 import { startAdmin, TOKEN, WITH_TOKENS } from "../admin/support.ts";
 import { folder } from "../loader/folder.ts";
 
@@ -17,7 +19,12 @@ const verb = async (
   const said: string[] = [];
   const io = { out: (line: string) => said.push(line), err: (line: string) => said.push(line), env, folder: "/" };
   const { hostname: host, port } = new URL(base ?? "http://off");
-  const code = await act(args, io, base === undefined ? undefined : { host, port: Number(port) });
+  const admin = base === undefined ? undefined : { host, port: Number(port) };
+  const code = await act(args, io, admin).catch((thrown) => {
+    if (!(thrown instanceof ConfigError)) throw thrown;
+    sayReason(thrown, io, args.includes("--json"));
+    return 1;
+  });
   return { code, text: said.join("\n") };
 };
 
@@ -50,6 +57,14 @@ t.test("reload and diff tell what is, and fail with what is wrong", async (t) =>
     ],
     "the audit trail has each, with who ran the verb",
   );
+  for (const act of [diff.run, reload.run]) {
+    const { code, text } = await verb(act, base, ["--json"]);
+    t.equal(code, 1);
+    t.match(JSON.parse(text), {
+      ok: false,
+      problems: [{ file: /gateway\.yaml$/, line: 1, message: String, frame: String }],
+    });
+  }
   t.match(await verb(reload.run, base, [], {}), { code: 1, text: /wants a token/ });
   t.match(await verb(reload.run, "http://127.0.0.1:9"), { code: 1, text: /no gateway answers.*--admin ADDRESS/ });
   const elsewhere = ["--admin", new URL(base).host];
