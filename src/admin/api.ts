@@ -2,7 +2,8 @@ import { z } from "zod";
 import { problemsOf, reason } from "../cli/reason.ts";
 import { shownConfig } from "../config/changes.ts";
 import { hide, secretsByLook, secretsOf } from "../config/secrets.ts";
-import type { LedgerEntry, LedgerGroup, LedgerSearch, LedgerSum, SpeedGroup } from "../store/ledger.ts";
+import type { LedgerEntry, LedgerGroup, LedgerSearch, SpeedGroup } from "../store/ledger.ts";
+import { sumFields } from "../store/ledger-sums.ts";
 import { budgets } from "./budgets.ts";
 import { clients } from "./clients.ts";
 import { AdminError } from "./errors.ts";
@@ -227,10 +228,8 @@ async function spend({ stores, config }: AdminSubject, { query }: AdminRequest):
   if (twice !== undefined) throw new AdminError("bad_request", `by names ${twice} twice.`);
   const span = spanOf(query, config.timezone);
   const rows = await stores.ledger.sums({ ...span, by: by as LedgerGroup[] });
-  return { body: { ...span, by, rows: rows.map(sumOf) } };
+  return { body: { ...span, by, rows: rows.map(sumFields) } };
 }
-
-const sumOf = ({ tokensIn, tokensOut, ...sum }: LedgerSum) => ({ ...sum, tokens_in: tokensIn, tokens_out: tokensOut });
 
 async function speed({ stores, config }: AdminSubject, { query }: AdminRequest): Promise<AdminAnswer> {
   const by = query.get("by") ?? "target";

@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 import { exactDollars } from "../config/units.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "../store/ledger.ts";
+import { sumFields } from "../store/ledger-sums.ts";
 import { csv, dollars, type TableColumn, table, thousands, utc } from "./table.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 import { WHEN, when } from "./when.ts";
@@ -148,7 +149,7 @@ async function sums(query: LedgerQuery, form: UsageForm, names: UsageNames, ledg
   const found = await ledger.sums(query);
   if (form === "csv") return csv([csvTitles(query), ...found.map((sum) => csvCells(query, sum, names))]);
   if (form === "json") {
-    const groups = found.map(({ group, ...sum }) => ({
+    const groups = found.map(sumFields).map(({ group, ...sum }) => ({
       ...Object.fromEntries(query.by.map((name, at) => [name, group[at]])),
       ...sum,
     }));

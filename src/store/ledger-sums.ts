@@ -1,4 +1,5 @@
 import type { SQLInputValue } from "node:sqlite";
+import type { LedgerSum } from "./ledger.ts";
 import { COLUMNS, KIND, type Row } from "./ledger-row.ts";
 
 /** Milliseconds. */
@@ -11,6 +12,13 @@ export const SUMMED = [
   ...["requests", "failed", "unsettled"],
   ...["tokens_in", "cached", "tokens_out", "reasoning", "cost"],
 ] as const;
+
+/** A sum as others read it: the members of the admin API and of the verb `usage`. */
+export const sumFields = ({ tokensIn, tokensOut, ...sum }: LedgerSum) => ({
+  ...sum,
+  tokens_in: tokensIn,
+  tokens_out: tokensOut,
+});
 
 const COUNTS = 3;
 const UNSETTLED = SUMMED.indexOf("unsettled");

@@ -101,8 +101,8 @@ t.test("usage --json gives exact numbers", async (t) => {
   append({ id: "mine" });
   t.same(JSON.parse((await usage("--by", "target,model", "--json")).out), [
     {
-      ...{ target: "p:m", model: "fast", requests: 1, failed: 0, tokensIn: 1_000_000, cached: 250_000 },
-      ...{ tokensOut: 2_000, reasoning: 500, cost: 254_000_000, unsettled: 0 },
+      ...{ target: "p:m", model: "fast", requests: 1, failed: 0, tokens_in: 1_000_000, cached: 250_000 },
+      ...{ tokens_out: 2_000, reasoning: 500, cost: 254_000_000, unsettled: 0 },
     },
   ]);
   t.match(JSON.parse((await usage("--last", "1", "--json")).out), [
