@@ -40,6 +40,22 @@ const call = (index: number | undefined, id: string, name: string, args = ""): J
 const ROLE = chunk({ role: "assistant", content: "" });
 const partial = ({ values }: Told) => joinedAt(values, "delta.partial_json");
 
+t.test("a call whose arguments are no JSON is passed on and ends in an error, unless the length cut it", async (t) => {
+  const calls = [ROLE, chunk(call(0, "c1", "write", '{"path":"/tmp/a","content":"hal'))];
+  for (const [reason, stop] of [
+    ["tool_calls", undefined],
+    ["stop", undefined],
+    ["length", "max_tokens"],
+  ] as const) {
+    const told = plainly("anthropic-messages", "openai-chat").streamed(chatStream([...calls, chunk({}, reason)]));
+    t.equal(partial(told), '{"path":"/tmp/a","content":"hal', reason);
+    t.equal(told.error?.code, stop === undefined ? "upstream_invalid" : undefined, reason);
+    const ends = told.values.filter(({ type }) => type === "message_delta" || type === "message_stop");
+    t.match(ends, stop === undefined ? [] : [{ delta: { stop_reason: stop } }, {}], reason);
+    t.equal(ends.length, stop === undefined ? 0 : 2, reason);
+  }
+});
+
 t.test("2: a call without any arguments has an empty object of them for everybody", async (t) => {
   const claude = streamOf(
     "anthropic-messages",

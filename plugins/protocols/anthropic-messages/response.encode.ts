@@ -391,19 +391,64 @@ interface BlockWriter {
   frame(name: string, json: JsonObject): void;
 }
 
+/** Ends that may come in the middle of a call. */
+const CUT: ReadonlySet<string> = new Set(["max_tokens", "model_context_window_exceeded", "refusal"]);
+
+/** Arguments of an answer's calls, one call after the other. Clients take the arguments of an answer that ended well for whole. */
+class CallInputs {
+  /** Those of the open call so far; undefined: what is open is no call. */
+  private input: string[] | undefined;
+  /** Calls whose arguments are no object. */
+  private readonly unfit: number[] = [];
+
+  open({ type }: JsonObject): void {
+    this.input = type === "tool_use" ? [] : undefined;
+  }
+
+  add(text: string): void {
+    this.input?.push(text);
+  }
+
+  /** The arguments of the call that closes, where they are an object. */
+  close(index: number): RawJson | undefined {
+    if (!this.input) return undefined;
+    const input = new RawJson(this.input.join("") || "{}");
+    this.input = undefined;
+    if (holdsObject(input)) return input;
+    this.unfit.push(index);
+    return undefined;
+  }
+
+  /**
+   * The call that the answer was cut in, if any.
+   * @throws GatewayError `upstream_invalid` when a call's arguments are not an object, unless the answer was cut there
+   */
+  cut({ stop_reason }: JsonObject): number | undefined {
+    const [cut, ...more] = this.unfit;
+    if (cut !== undefined && (more.length > 0 || !CUT.has(String(stop_reason))))
+      throw new GatewayError("upstream_invalid", {
+        message: "The arguments of the model's tool call are not a JSON object.",
+      });
+    return cut;
+  }
+}
+
 class FrameWriter implements BlockWriter {
   out: EncodedFrame[] = [];
+  private readonly inputs = new CallInputs();
 
   start(message: JsonObject): void {
     this.frame("message_start", { type: "message_start", message });
   }
 
   open(index: number, block: JsonObject): void {
+    this.inputs.open(block);
     const data = `{"type":"content_block_start","index":${index},"content_block":${writeJson(block)}}`;
     this.out.push({ name: "content_block_start", data });
   }
 
   grow(index: number, type: DeltaType, text: string): void {
+    if (type === "input_json_delta") this.inputs.add(text);
     const delta = `{"type":"${type}","${DELTAS[type]}":${JSON.stringify(text)}}`;
     const data = `{"type":"content_block_delta","index":${index},"delta":${delta}}`;
     this.out.push({ name: "content_block_delta", data });
@@ -415,10 +460,13 @@ class FrameWriter implements BlockWriter {
   }
 
   close(index: number): void {
+    this.inputs.close(index);
     this.out.push({ name: "content_block_stop", data: `{"type":"content_block_stop","index":${index}}` });
   }
 
+  /** @throws GatewayError `upstream_invalid` as the whole message does */
   finish(delta: JsonObject, usage: JsonObject): void {
+    this.inputs.cut(delta);
     this.frame("message_delta", { type: "message_delta", delta, usage });
   }
 
@@ -439,19 +487,13 @@ const TOTALS = [
   "service_tier",
 ];
 
-/** Ends that may come in the middle of a call. */
-const CUT: ReadonlySet<string> = new Set(["max_tokens", "model_context_window_exceeded", "refusal"]);
-
 /** Adds an answer up to a message as the vendor's SDK adds a stream up. */
 export class MessageWriter implements BlockWriter {
   private message: JsonObject = {};
   private readonly content: JsonObject[] = [];
-  /** Arguments of the open call so far. */
-  private input = "";
+  private readonly inputs = new CallInputs();
   /** Citations of the open text so far. */
   private citations: JsonObject[] = [];
-  /** Calls whose arguments are no object. */
-  private readonly unfit: number[] = [];
 
   constructor(private readonly context: Pick<ResponseContext, "drop">) {}
 
@@ -466,13 +508,13 @@ export class MessageWriter implements BlockWriter {
 
   open(_index: number, block: JsonObject): void {
     this.content.push({ ...block });
-    this.input = "";
+    this.inputs.open(block);
     this.citations = [];
   }
 
   grow(index: number, type: DeltaType, text: string): void {
     const block = this.content[index] as JsonObject;
-    if (type === "input_json_delta") this.input += text;
+    if (type === "input_json_delta") this.inputs.add(text);
     else if (type === "signature_delta") block["signature"] = text;
     else block[DELTAS[type]] = String(block[DELTAS[type]] ?? "") + text;
   }
@@ -483,11 +525,8 @@ export class MessageWriter implements BlockWriter {
   }
 
   close(index: number): void {
-    const block = this.content[index] as JsonObject;
-    if (block["type"] !== "tool_use") return;
-    const input = new RawJson(this.input === "" ? "{}" : this.input);
-    if (holdsObject(input)) block["input"] = input;
-    else this.unfit.push(index);
+    const input = this.inputs.close(index);
+    if (input) (this.content[index] as JsonObject)["input"] = input;
   }
 
   /** @throws GatewayError `upstream_invalid` when a call's arguments are not an object, unless the answer was cut there */
@@ -495,12 +534,8 @@ export class MessageWriter implements BlockWriter {
     const totals = asObject(this.message["usage"]) ?? {};
     for (const name of TOTALS) if (usage[name] !== undefined && usage[name] !== null) totals[name] = usage[name];
     this.message = { ...this.message, ...delta, usage: totals };
-    const [cut, ...more] = this.unfit;
+    const cut = this.inputs.cut(delta);
     if (cut === undefined) return;
-    if (more.length > 0 || !CUT.has(String(delta["stop_reason"])))
-      throw new GatewayError("upstream_invalid", {
-        message: "The arguments of the model's tool call are not a JSON object.",
-      });
     this.content.splice(cut, 1);
     this.context.drop("content.tool_use", "The answer was cut within the call.");
   }
