@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { BUNDLED, COMMAND, Misuse, type Terminal, type VerbPlace } from "./cli/verb.ts";
+import { BUNDLED, COMMAND, Misuse, misuseText, type Terminal, type VerbPlace } from "./cli/verb.ts";
 import { VERBS } from "./cli/verbs.ts";
 
 const EXIT_CODES = "Exit codes: 0 done, 1 could not be done or something is wrong, 2 not understood.";
@@ -103,7 +103,7 @@ async function main(argv: readonly string[]): Promise<number> {
     return verb.ends ? process.exit(code) : code;
   } catch (thrown) {
     if (thrown instanceof Misuse) {
-      io.err(`${thrown.message}\n\n${verb.USAGE}`);
+      io.err(misuseText(thrown.message, verb.USAGE, args));
       return 2;
     }
     (await import("./cli/reason.ts")).sayReason(thrown, io, ours.includes("--json"));

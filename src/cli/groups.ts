@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerQuery } from "../store/ledger.ts";
 import { dollars, table, thousands } from "./table.ts";
-import { COMMAND, type Terminal } from "./verb.ts";
+import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 import { WHEN, when } from "./when.ts";
 
 /** The lines of the overall help. */
@@ -40,7 +40,7 @@ export async function run(
   try {
     asked = read(args);
   } catch (thrown) {
-    io.err(`${(thrown as Error).message}\n\n${USAGE}`);
+    io.err(misuseText((thrown as Error).message, USAGE));
     return 2;
   }
   const lines = await groupLines(keys, ledger, asked.query);

@@ -15,7 +15,7 @@ import {
 } from "./key-fields.ts";
 import { limitWords } from "./key-limits.ts";
 import { table, thousands, utc } from "./table.ts";
-import { COMMAND, type Terminal } from "./verb.ts";
+import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
 export const help = `keys create NAME [--group …] [--models …] [--expires 90d] …
@@ -110,10 +110,12 @@ export async function run(
     if (changed) await record(changed, audit);
     return 0;
   } catch (error) {
+    if (error instanceof KeysMisuse) {
+      io.err(misuseText(error.message, USAGE, args));
+      return 2;
+    }
     io.err(error instanceof Error ? error.message : String(error));
-    if (!(error instanceof KeysMisuse)) return 1;
-    io.err(`\n${USAGE}`);
-    return 2;
+    return 1;
   }
 }
 

@@ -4,7 +4,7 @@ import { SERVICE_TIERS, type TieredRates } from "../core/price.ts";
 import { OWN, PriceList, type PriceVersion } from "../core/price-list.ts";
 import { Catalogue, type ModelFacts, type SourcedFact } from "../prices/catalogue.ts";
 import { table, thousands } from "./table.ts";
-import { COMMAND, type Terminal } from "./verb.ts";
+import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
 /** The line of the overall help. */
 export const help = "models [--prices] [--json]   show models, what they take and cost, and who says so";
@@ -40,7 +40,7 @@ export async function run(args: readonly string[], io: Terminal, config: Config)
     const options = { prices: { type: "boolean", default: false }, json: { type: "boolean", default: false } } as const;
     asked = parseArgs({ args: [...args], options }).values;
   } catch (error) {
-    io.err(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`);
+    io.err(misuseText((error as Error).message, USAGE));
     return 2;
   }
   const models = await linesOf(config);

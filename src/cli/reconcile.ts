@@ -18,7 +18,7 @@ import { FIGURES, type Figures, type Invoice, invoiceIn } from "./invoice.ts";
 import { INVOICE_FIELDS, type InvoiceField, titleOf } from "./invoice-columns.ts";
 import { shellWord } from "./shell.ts";
 import { dollars, table, thousands } from "./table.ts";
-import { COMMAND, type Terminal } from "./verb.ts";
+import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
 export const help = `reconcile INVOICE.csv [--provider NAME] [--tolerance 1%]
@@ -98,8 +98,8 @@ export async function run(
       io.out(line);
     return agrees(comparison, invoice) ? 0 : 1;
   } catch (error) {
-    io.err(error instanceof Error ? error.message : String(error));
-    if (error instanceof ReconcileMisuse) io.err(`\n${USAGE}`);
+    if (error instanceof ReconcileMisuse) io.err(misuseText(error.message, USAGE));
+    else io.err(error instanceof Error ? error.message : String(error));
     return 2;
   }
 }

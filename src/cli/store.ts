@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import type { Maintenance, ProgressListener, Restored, RestoreTerms } from "../store/maintenance.ts";
 import { thousands } from "./table.ts";
-import { COMMAND, type Terminal } from "./verb.ts";
+import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 import { WHEN, when } from "./when.ts";
 
 /** The lines of the overall help. */
@@ -59,10 +59,12 @@ export async function run(args: readonly string[], io: Terminal, { open, restore
     care = await open();
     return await act(word, care, io);
   } catch (error) {
+    if (error instanceof StoreMisuse) {
+      io.err(misuseText(error.message, USAGE, args));
+      return 2;
+    }
     io.err(error instanceof Error ? error.message : String(error));
-    if (!(error instanceof StoreMisuse)) return 1;
-    io.err(`\n${USAGE}`);
-    return 2;
+    return 1;
   } finally {
     await care?.close();
   }

@@ -4,7 +4,7 @@ import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "../store/ledger.ts";
 import { sumFields } from "../store/ledger-sums.ts";
 import { csv, dollars, type TableColumn, table, thousands, utc } from "./table.ts";
-import { COMMAND, type Terminal } from "./verb.ts";
+import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 import { WHEN, when } from "./when.ts";
 
 const GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
@@ -56,10 +56,12 @@ export async function run(
     for (const line of lines) io.out(line);
     return 0;
   } catch (error) {
+    if (error instanceof UsageMisuse) {
+      io.err(misuseText(error.message, USAGE, args));
+      return 2;
+    }
     io.err(error instanceof Error ? error.message : String(error));
-    if (!(error instanceof UsageMisuse)) return 1;
-    io.err(`\n${USAGE}`);
-    return 2;
+    return 1;
   }
 }
 

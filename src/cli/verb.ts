@@ -33,8 +33,25 @@ export interface VerbPlace {
   named?: true;
 }
 
-/** What the command line says is wrong with it: told with the verb's usage, exit code 2. */
+/** What the command line says is wrong with it: told with the line of the verb's usage, exit code 2. */
 export class Misuse extends Error {}
+
+/**
+ * What is wrong with the command line, and the lines of the usage that it is about; all else `--help` tells.
+ * @param usage the verb's
+ * @param args what stood behind the verb: its first word may choose one of several forms
+ */
+export function misuseText(message: string, usage: string, args: readonly string[] = []): string {
+  const [head = ""] = usage.split("\n\n", 1);
+  // A form may go on in further lines.
+  const forms = head.replace(/^usage: /, "").split(/\n {7}(?! )/);
+  const wordsOf = (form: string) => form.slice(COMMAND.length + 1).split(/[ |]/);
+  const [verb] = wordsOf(forms[0] ?? "");
+  const word = args.find((arg) => !arg.startsWith("-"));
+  const own = forms.filter((form) => word !== undefined && wordsOf(form).includes(word, 1));
+  const shown = (own.length > 0 ? own : forms).join("\n       ");
+  return `${message}\n\nusage: ${shown}\nsee: ${COMMAND} ${verb} --help`;
+}
 
 /**
  * The options and other words behind a verb.

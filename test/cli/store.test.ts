@@ -108,7 +108,7 @@ t.test("a command line that is not understood exits with 2, and does nothing", a
     const { code, err } = await store(...args);
     t.equal(code, 2, args.join(" "));
     t.match(err, why);
-    t.match(err, /usage: npm start -- store backup/);
+    t.match(err, /\nusage: npm start -- store \S+ .*\nsee: npm start -- store --help$/s);
   }
   t.match(help, /^store backup/);
   t.match(USAGE, /^usage: npm start -- store/);

@@ -2,7 +2,7 @@ import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import t from "tap";
-import { argumentsOf, COMMAND, commandAt, Misuse } from "../../src/cli/verb.ts";
+import { argumentsOf, COMMAND, commandAt, Misuse, misuseText } from "../../src/cli/verb.ts";
 
 t.test("hints name the command that works where the gateway stands", async (t) => {
   t.equal(commandAt("file:///srv/app/node_modules/model-gateway/src/cli/verb.ts"), "npx model-gateway");
@@ -26,3 +26,19 @@ t.test("options and words behind a verb are read, and what is not understood is 
   ] as const)
     t.throws(() => argumentsOf(args, options, 1), { constructor: Misuse, message: says });
 });
+
+t.test(
+  "what is not understood is told with the lines of the usage that it is about, and where the rest stands",
+  async (t) => {
+    const one = `usage: ${COMMAND} a FILE [--json]\n                 [--more]\n\nPages of text.`;
+    t.equal(
+      misuseText("No.", one, ["x"]),
+      `No.\n\nusage: ${COMMAND} a FILE [--json]\n                 [--more]\nsee: ${COMMAND} a --help`,
+    );
+    const many = `usage: ${COMMAND} b make NAME\n       ${COMMAND} b on|off NAME\n\nPages of text.`;
+    const told = (...args: string[]) => misuseText("No.", many, args).split("\n").slice(2, -1);
+    t.same(told("--x", "off"), [`usage: ${COMMAND} b on|off NAME`]);
+    t.same(told("make", "on"), [`usage: ${COMMAND} b make NAME`]);
+    t.same(told("mkae"), [`usage: ${COMMAND} b make NAME`, `       ${COMMAND} b on|off NAME`]);
+  },
+);
