@@ -92,9 +92,29 @@ function one(issue: Issue, value: Tree, path: ConfigPath): Finding {
         path,
         message: `${issue.message === "Invalid input" ? "expected something else" : issue.message}, found ${shown(value, path)}`,
       };
+    case "too_small":
+    case "too_big":
+      return { path, message: bound(issue) };
     default:
       return { path, message: issue.message };
   }
+}
+
+/** What is counted of values that have a length. */
+const COUNTED: Record<string, string> = { string: " characters", array: " entries", set: " entries", map: " entries" };
+
+/** A bound in words, where whoever wrote the schema has none: the library's own are "Too small: expected number to be >=1". */
+function bound(issue: z.core.$ZodIssueTooSmall | z.core.$ZodIssueTooBig): string {
+  if (!/^Too (?:small|big): /.test(issue.message)) return issue.message;
+  const { inclusive = true } = issue;
+  const most =
+    issue.code === "too_small"
+      ? inclusive
+        ? `${issue.minimum} or more`
+        : `more than ${issue.minimum}`
+      : `${inclusive ? "at most" : "less than"} ${issue.maximum}`;
+  const counted = COUNTED[issue.origin];
+  return counted === undefined ? `must be ${most}` : `must have ${most}${counted}`;
 }
 
 const KINDS: Record<string, string> = {

@@ -50,7 +50,7 @@ function filesOf({ protocol, searchParams, hash }: URL, folder: string): Map<str
   const files = new Map<string, string>();
   for (const [name, file] of searchParams) {
     if (!FILES.includes(name as (typeof FILES)[number]))
-      throw new RedisMistake(`addresses of Redis take no options but ${FILES.join(", ")}: others would change nothing`);
+      throw new RedisMistake(`addresses of Redis take no options but ${FILES.join(", ")}; others would change nothing`);
     if (files.has(name)) throw new RedisMistake(`the address of Redis says ${name} twice`);
     files.set(name, resolve(folder, file));
   }

@@ -157,7 +157,8 @@ const LOOKS = [
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]*:[ \t]*')[^'\r\n]+(?=')/gi,
   // Any of a list. That a word begins here is asked first: what stands before it is a line at most.
   /(?<![\w$.+/=-])(?=[\w.+/=-]{8})(?<=credentials?["']?[ \t]*:[ \t]*\[[^\]\n]*?)[\w.+/=-]+/gi,
-  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)[^\w$]{0,3})(?!(?-i:(?<=[A-Z])_[A-Z0-9_]+(?![\w.+/=-])))[\w.+/=-]{12,}/gi, // the same with a slip before it, but no variable's name
+  // The same with a slip before it, but no variable's name, and not what stands behind PASSWORD@ in our own advice.
+  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)[^\w$]{0,3})(?!(?-i:(?<=[A-Z])_[A-Z0-9_]+(?![\w.+/=-])))(?!(?-i:(?<=:\/\/USER:PASSWORD@)HOST\/DATABASE(?![\w.+/=-])))[\w.+/=-]{12,}/gi,
 ];
 
 /** Every part of a text that may be a secret by the look of it. */

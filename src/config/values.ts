@@ -95,7 +95,7 @@ export class ValueReader {
     }
     const { token, viewer } = this.values.tokens;
     if (token !== undefined && token === viewer)
-      this.report({ path: ["admin", "viewer"], message: "the same as token: who looks could change things" });
+      this.report({ path: ["admin", "viewer"], message: 'the same as "token", so who looks could change things' });
     const oidc = oidcOf(this.file, {
       text: (...path) => this.text(...path),
       secret: (path) => this.needed(path, 0, "secret"),

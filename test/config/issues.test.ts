@@ -93,3 +93,30 @@ t.test("a secret is never repeated", async (t) => {
 t.test("places start where the values stand in the file", async (t) => {
   t.same(said({ on: 5 }, ["plugins", "mine"]), ["plugins.mine.on expected true or false, found the number 5"]);
 });
+
+t.test("a bound is told in words, and a schema's own words for it stay", async (t) => {
+  const schema = z.strictObject({
+    ping: z.number().min(1).max(9).optional(),
+    whole: z.int().max(9).optional(),
+    above: z.number().positive().optional(),
+    text: z.string().min(2).max(3).optional(),
+    list: z.array(z.string()).min(1).optional(),
+    own: z.number().min(1, { error: "one at least" }).optional(),
+  });
+  for (const [values, message] of [
+    [{ ping: 0 }, "must be 1 or more"],
+    [{ ping: 10 }, "must be at most 9"],
+    [{ whole: 10 }, "must be at most 9"],
+    [{ above: 0 }, "must be more than 0"],
+    [{ text: "a" }, "must have 2 or more characters"],
+    [{ text: "abcd" }, "must have at most 3 characters"],
+    [{ list: [] }, "must have 1 or more entries"],
+    [{ own: 0 }, "one at least"],
+  ] as const) {
+    const found = explain(schema.safeParse(values).error?.issues ?? [], schema, values);
+    t.same(
+      found.map(({ message }) => message),
+      [message],
+    );
+  }
+});

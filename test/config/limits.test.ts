@@ -87,7 +87,7 @@ t.test("limits that each of several gateways would count for itself are wrong", 
   const three = await load(t, `${store("limits: redis://h")}instances: 3\n`);
   t.equal(three.instances, 3);
   t.match(three.warnings, [{ message: /all 3 gateways must use one, which a file is on one machine only/ }]);
-  t.match(await complaints(t, `${LEAST}instances: 0\n`), [/3:12 Too small/]);
+  t.match(await complaints(t, `${LEAST}instances: 0\n`), [/3:12 must be 1 or more/]);
 });
 
 t.test("a ledger in PostgreSQL is for several gateways, unless the file says that there is one", async (t) => {

@@ -178,3 +178,21 @@ t.test("a secret that anybody could guess is told as what it is; one that nobody
   ])
     t.equal(weakness(secret, 20), undefined, secret);
 });
+
+t.test("our own advice is shown as it is, and what only looks like it is not", async (t) => {
+  for (const advice of [
+    "not a store for the ledger; write sqlite:FILE or postgres://USER:PASSWORD@HOST/DATABASE",
+    "write it like postgres://USER:PASSWORD@HOST:5432/DATABASE",
+    "addresses of Redis take no options but cacert, cert, key; others would change nothing",
+    'the same as "token", so who looks could change things',
+  ])
+    t.equal(hide(advice, []), advice);
+  for (const [text, secret] of [
+    ["postgres://USER:PASSWORD@HOST/DATABASE-of-mine", "HOST/DATABASE-of-mine"],
+    ["postgres://USER:PASSWORD@host/database", "host/database"],
+    ["PASSWORD@HOST/DATABASE", "HOST/DATABASE"],
+    ["mysql://u:secretpw@h/d", "secretpw"],
+    ["password: HOST/DATABASE", "HOST/DATABASE"],
+  ] as const)
+    t.notMatch(hide(text, []), secret, text);
+});

@@ -141,7 +141,7 @@ t.test("where limits are counted is memory, or an address that may be a secret",
   t.equal(read({}).values.limits, "memory");
   t.equal(read({ store: { limits: "rediss://u:pw@h/2" } }).values.limits, "rediss://u:pw@h/2");
   t.same(read({ store: { limits: "redis://u:pw@h?x=1" } }).said, [
-    "error store.limits addresses of Redis take no options but cacert, cert, key: others would change nothing",
+    "error store.limits addresses of Redis take no options but cacert, cert, key; others would change nothing",
   ]);
 });
 
