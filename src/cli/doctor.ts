@@ -95,7 +95,10 @@ async function providerFindings(
     listings.push(listing);
     const label = credential === undefined ? "" : `${credential.label}: `;
     const { models, problem, time, status } = listing;
-    if (models) findings.push(finding("ok", `${label}${models.length} models in ${time} ms`));
+    if (models)
+      findings.push(
+        finding("ok", `${label}${models.length === 1 ? "1 model" : `${models.length} models`} in ${time} ms`),
+      );
     // Some servers list nothing; that they answered shows that they are there.
     else if (status === 404) findings.push(finding("ok", `${label}there, but lists no models (404), in ${time} ms`));
     else findings.push(finding(status === 429 ? "ok" : "bad", `${label}${problem}`));

@@ -200,7 +200,7 @@ async function list(_name: string, { keys, io, options }: KeyWord): Promise<unde
 }
 
 async function show(name: string, { keys, io, options, world }: KeyWord): Promise<undefined> {
-  const record = await keys.show(name);
+  const record = await recordOf(name, keys);
   if (!record) throw none(name);
   told(record, options, io, world());
 }
@@ -291,11 +291,19 @@ function stateOf({ revoked, disabled, expires }: KeyRecord): string {
   return disabled === undefined ? "on" : `disabled ${utc(disabled)}`;
 }
 
+/** By id or name; where nobody has the name now, the key that was revoked last under it. */
+async function recordOf(idOrName: string, keys: Keys): Promise<KeyRecord | undefined> {
+  const found = await keys.show(idOrName);
+  if (found) return found;
+  const gone = (await keys.list()).filter(({ name, revoked }) => name === idOrName && revoked !== undefined);
+  return gone.sort((a, b) => (b.revoked ?? 0) - (a.revoked ?? 0))[0];
+}
+
 const none = (name: string): Error => new Error(`There is no key ${name}. See: ${COMMAND} keys list`);
 
 /** @throws Error why nothing was done */
 async function missing(name: string, keys: Keys, what: string): Promise<never> {
-  const found = await keys.show(name);
+  const found = await recordOf(name, keys);
   if (found?.source === "file")
     throw new Error(`The key ${name} stands in gateway.yaml: ${what === "revoked" ? "remove" : "change"} it there.`);
   throw new Error(

@@ -37,6 +37,9 @@ t.test("each provider is asked with each of its credentials, and what is wrong w
   t.match(text, /^off +provider +two +NONE is not set$/m);
   t.match(text, /^ok +provider +demo +built in$/m);
   t.notMatch(text, /secret-/);
+  const single = await startVendor(t, json({ data: [{ id: "a" }] }));
+  const alone = `  one: { url: "${single.url}/v1", protocol: openai-chat }\n`;
+  t.match((await doctor(t, alone)).text, /^ok +provider +one +1 model in \d+ ms$/m);
   const { code: well, text: told } = await doctor(
     t,
     `  one: { url: "${vendor.url}/v1", credential: $GOOD, protocol: openai-chat }\n`,

@@ -120,6 +120,15 @@ t.test("keys revoke ends a key, by id or name", async (t) => {
   t.equal((await keys("revoke", two.record.id, "--json")).out, JSON.stringify({ revoked: two.record.id }));
   t.ok(stores.keys.find(one.key)?.revoked);
   t.ok(stores.keys.find(two.key)?.revoked);
+  t.match((await keys("show", "one")).out, /^name +one\nstate +revoked 20\d\d-/m, "it is still known by its name");
+  t.match(await keys("set", "one", "--rpm", "5"), { code: 1, err: /one is revoked, so that it cannot be changed/ });
+  const again = await stores.keys.create({ name: "one" });
+  t.match(
+    (await keys("show", "one")).out,
+    new RegExp(`^id +${again.record.id}\n.*\nstate +on$`, "m"),
+    "until it has another",
+  );
+  t.match(await keys("show", "nobody"), { code: 1, err: /no key nobody/ });
   t.match(await keys("revoke", "nobody"), { code: 1, out: "", err: /no key nobody .*keys list/ });
   t.match(await keys("revoke", "ci"), { code: 1, err: "The key ci stands in gateway.yaml: remove it there." });
 });
