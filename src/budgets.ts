@@ -29,7 +29,7 @@ export async function unkeptLimits(
   if (budgets.length === 0) return undefined;
   const on = providersOn(providers);
   const marketplace = marketplaceOf(all, on, await Catalogue.for(on.values()));
-  const place = { file: "", line: 0, column: 0 };
+  const place = { file: "", line: 0, column: 0, frame: "" };
   const hard = budgets.some(({ soft }) => !soft);
   return budgetProblems({ budgets: [{ place, hard, ...(models && { models }) }], providers }, marketplace)[0]?.message;
 }

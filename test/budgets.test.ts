@@ -4,6 +4,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { unkeptLimits } from "../src/budgets.ts";
 import type { Limits } from "../src/core/limit-kinds.ts";
+import { PluginError } from "../src/loader/problems.ts";
 import { rehearse } from "../src/rehearsal.ts";
 import { load } from "../src/vocabulary.ts";
 import { startGateway } from "./support/gateway.ts";
@@ -38,6 +39,14 @@ t.test("a budget over a model without a price, or without an end, is wrong at it
   t.match(await problems(t, PARTS + key("endless")), [/^11 a budget needs to know how long answers are .*output: 64k/]);
   t.same(await problems(t, PARTS + key("echo, priced, vectors, free")), [], "what is priced, and what costs nothing");
   t.same(await problems(t, PARTS), [], "where nothing is limited, nothing need be known");
+});
+
+t.test("the place of such a budget is shown", async (t) => {
+  const file = join(t.testdir({ "gateway.yaml": `${PARTS}limits:\n  all:\n    budget: $1/day\n` }), "gateway.yaml");
+  const { config, vocabulary } = await load({ file, env: {} });
+  const found = await rehearse(config, vocabulary);
+  t.match(found, [{ line: 13, column: 5, frame: "> 13 |     budget: $1/day\n     |     ^^^^^^" }]);
+  t.match(new PluginError(found).message, /:13:5: a budget needs [^\n]+\n.*\n> 13 \| {5}budget: \$1\/day\n/);
 });
 
 t.test("only what a limit can reach need have a price, and a soft budget no end", async (t) => {

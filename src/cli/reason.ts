@@ -27,9 +27,9 @@ export function problemsOf(thrown: unknown): readonly Problem[] | undefined {
 }
 
 /** What is wrong with a plugin, like what is wrong with the file. */
-export function problemOf({ file, line = 1, column = 1, message }: PluginProblem): Problem {
+export function problemOf({ file, line = 1, column = 1, message, frame = "" }: PluginProblem): Problem {
   const short = relative(process.cwd(), file);
-  return { file: short.startsWith("..") ? file : short, line, column, message, frame: "", severity: "error" };
+  return { file: short.startsWith("..") ? file : short, line, column, message, frame, severity: "error" };
 }
 
 /** Says why the program cannot go on. @param json what is wrong with gateway.yaml, as `check --json` says it */

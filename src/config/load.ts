@@ -104,8 +104,8 @@ export async function loadConfig(
     limits: build.limits(shape.data),
     timezone: shape.data.timezone,
     budgets: budgetsOf(shape.data, (path) => {
-      const { file, line, column } = source.locate({ path, key: true, message: "" });
-      return { file, line, column };
+      const { file, line, column, frame } = source.locate({ path, key: true, message: "" });
+      return { file, line, column, frame };
     }),
     keys: build.keys(shape.data, reading.values),
     share: shape.data.share,

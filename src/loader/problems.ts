@@ -6,6 +6,8 @@ export interface PluginProblem {
   line?: number;
   column?: number;
   message: string;
+  /** The lines around it, where it is of gateway.yaml. */
+  frame?: string;
 }
 
 /** Plugins that cannot run, with file and reason each. */
@@ -25,5 +27,6 @@ export function pluginError(file: string, message: string, cause?: unknown): Plu
   return new PluginError([{ file, message }], cause);
 }
 
-const shown = ({ file, line, column, message }: PluginProblem): string =>
-  line === undefined ? `${file}: ${message}` : `${file}:${line}:${column ?? 1}: ${message}`;
+const shown = ({ file, line, column, message, frame }: PluginProblem): string =>
+  (line === undefined ? `${file}: ${message}` : `${file}:${line}:${column ?? 1}: ${message}`) +
+  (frame ? `\n${frame}` : "");

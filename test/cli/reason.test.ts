@@ -2,7 +2,7 @@ import t from "tap";
 import { KnownReason, reason, sayReason } from "../../src/cli/reason.ts";
 import { ConfigError } from "../../src/config/problems.ts";
 import { FileError } from "../../src/core/errors.ts";
-import { pluginError } from "../../src/loader/problems.ts";
+import { PluginError, pluginError } from "../../src/loader/problems.ts";
 
 t.test("what can be foreseen is told in a line, without a stack", async (t) => {
   t.equal(reason(new FileError("The store x cannot be used.")), "The store x cannot be used.");
@@ -39,5 +39,8 @@ t.test("with --json what is wrong with gateway.yaml is told as check tells it, a
   t.same(JSON.parse(say(pluginError("/x/p.ts", "it has no phase"), true).out[0] ?? "").problems, [
     { ...problem, file: "/x/p.ts", line: 1, column: 1, message: "it has no phase" },
   ]);
+  const framed = new PluginError([{ file: "/x/g.yaml", line: 5, column: 3, message: "no", frame: "> 5 | a" }]);
+  t.match(JSON.parse(say(framed, true).out[0] ?? "").problems, [{ line: 5, column: 3, frame: "> 5 | a" }]);
+  t.same(say(framed, false).err, ["/x/g.yaml:5:3: no\n> 5 | a"]);
   t.same(say(new FileError("gone"), true), { out: [], err: ["gone"] });
 });
