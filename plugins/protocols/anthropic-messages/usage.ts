@@ -142,15 +142,22 @@ function cacheCreation({ in: { write } }: Usage): JsonObject | undefined {
 
 /**
  * Usage for `message_start`: what is known by then. Input that nobody told yet is estimated, because clients take the
- * first number for the truth until the last event; output is 0, because some clients add the two. [S: LangChain]
+ * first number for the truth until the last event; output is 0, because some clients add the two. [S: LangChain] What is not
+ * known is null: types of the SDKs have every member. [S: Usage, MessageDeltaUsage]
  */
 export function firstUsage(usage: Usage | undefined, { conversation }: ResponseContext): JsonObject {
   return {
     input_tokens: (usage && plainInput(usage)) ?? estimate(conversation, bytesOf(conversation)),
     cache_creation_input_tokens: (usage && written(usage)) ?? null,
     cache_read_input_tokens: usage?.in.cached ?? null,
-    ...defined({ cache_creation: usage && cacheCreation(usage), service_tier: tierOf(usage) }),
+    cache_creation: (usage && cacheCreation(usage)) ?? null,
     output_tokens: 0,
+    output_tokens_details: null,
+    server_tool_use: null,
+    service_tier: tierOf(usage) ?? null,
+    // Where it ran, and in which mode, no other vendor tells in these words.
+    inference_geo: null,
+    speed: null,
   };
 }
 
@@ -188,16 +195,16 @@ const tierOf = (usage: Usage | undefined): string | undefined => entryOf(TIER_WO
 
 /** Usage for `message_delta`: totals. Input that nobody told is 0 at last: an estimate is no count. */
 export function lastUsage(usage: Usage | undefined): JsonObject {
-  const known = usage && {
-    input_tokens: plainInput(usage),
-    cache_creation_input_tokens: written(usage),
-    cache_read_input_tokens: usage.in.cached,
-    output_tokens_details: usage.out.reasoning === undefined ? undefined : { thinking_tokens: usage.out.reasoning },
-    server_tool_use: serverTools(usage),
-    cache_creation: cacheCreation(usage),
-    service_tier: tierOf(usage),
+  const thinking = usage?.out.reasoning;
+  return {
+    input_tokens: (usage && plainInput(usage)) ?? 0,
+    cache_creation_input_tokens: (usage && written(usage)) ?? null,
+    cache_read_input_tokens: usage?.in.cached ?? null,
+    output_tokens_details: thinking === undefined ? null : { thinking_tokens: thinking },
+    server_tool_use: (usage && serverTools(usage)) ?? null,
+    ...defined({ cache_creation: usage && cacheCreation(usage), service_tier: tierOf(usage) }),
+    output_tokens: usage?.out.total ?? 0,
   };
-  return { input_tokens: 0, ...(known && defined(known)), output_tokens: usage?.out.total ?? 0 };
 }
 
 /** Reads how many tokens a request has. @throws GatewayError `upstream_invalid` */

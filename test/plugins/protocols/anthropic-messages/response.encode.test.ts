@@ -55,6 +55,18 @@ const bare = ({ _request_id: _, parsed_output: __, ...message }: JsonObject): Js
   content: (message["content"] as JsonObject[]).map(({ parsed_output: _, ...block }) => block),
 });
 
+/** Every member of `Usage` that may be null. [S: 1.14] */
+const UNKNOWN = {
+  cache_creation: null,
+  cache_creation_input_tokens: null,
+  cache_read_input_tokens: null,
+  inference_geo: null,
+  output_tokens_details: null,
+  server_tool_use: null,
+  service_tier: null,
+  speed: null,
+};
+
 t.test("an answer in another vendor's words becomes a message with names of ours", async (t) => {
   const found = frames(answer(open(0, { kind: "text" }), say(0, "Hi"), close(0)));
   t.same(found, [
@@ -69,7 +81,7 @@ t.test("an answer in another vendor's words becomes a message with names of ours
         stop_reason: null,
         stop_sequence: null,
         stop_details: null,
-        usage: { input_tokens: 33, cache_creation_input_tokens: null, cache_read_input_tokens: null, output_tokens: 0 },
+        usage: { ...UNKNOWN, input_tokens: 33, output_tokens: 0 },
       },
     },
     { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
@@ -78,10 +90,18 @@ t.test("an answer in another vendor's words becomes a message with names of ours
     {
       type: "message_delta",
       delta: { stop_reason: "end_turn", stop_sequence: null, stop_details: null },
-      usage: { input_tokens: 10, output_tokens: 5 },
+      usage: {
+        input_tokens: 10,
+        cache_creation_input_tokens: null,
+        cache_read_input_tokens: null,
+        output_tokens_details: null,
+        server_tool_use: null,
+        output_tokens: 5,
+      },
     },
     { type: "message_stop" },
   ]);
+  t.same(whole(answer())["usage"], { ...UNKNOWN, input_tokens: 10, output_tokens: 5 });
   t.same(
     streamed(answer()).map(({ name }) => name),
     ["message_start", "message_delta", "message_stop"],
