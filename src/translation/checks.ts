@@ -1,5 +1,12 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Conversation } from "./conversation.ts";
+import { invalidField } from "./fields.ts";
+
+/** Something is asked. @throws GatewayError `invalid_field` with the client's own path */
+export function checkAsked({ turns, turnsAt }: Conversation): void {
+  if (turns.length === 0 && turnsAt !== undefined)
+    throw invalidField(turnsAt, `${turnsAt} is empty: there is nothing to answer.`);
+}
 
 /**
  * Each tool call has one result, and each result a call before it. No vendor takes anything else, and nothing is made up

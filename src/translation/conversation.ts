@@ -196,6 +196,8 @@ export interface Conversation {
   task: Task;
   stream: boolean;
   turns: Turn[];
+  /** The client's own path of them all, for where there is none. */
+  turnsAt?: string;
   tools: Tool[];
   toolChoice?: ToolChoice;
   /** False: at most one tool call an answer. */

@@ -3,7 +3,7 @@ import { type Facts } from "../core/marketplace.ts";
 import type { Operation, Protocol, QueryView } from "../core/protocol.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { declareMedia, mediaWithUser } from "./assistant-media.ts";
-import { checkPairs } from "./checks.ts";
+import { checkAsked, checkPairs } from "./checks.ts";
 import {
   type ClientTranslation,
   clientHalf,
@@ -70,7 +70,10 @@ function checked(conversation: Conversation): Conversation {
   // Clients also count pieces of a conversation, and go on from one that a vendor keeps, which no other can.
   const whole =
     conversation.task === "generate" && !conversation.uses.some(({ feature }) => feature === "stored_state");
-  if (whole) checkPairs(conversation);
+  if (whole) {
+    checkAsked(conversation);
+    checkPairs(conversation);
+  }
   dropUnknownNamespaces(conversation);
   declareMedia(conversation);
   declareNeeded(conversation);

@@ -6,7 +6,7 @@ import { type Fields, invalidField } from "./fields.ts";
 
 /** A field of a conversation that a setting says; `reasoning.…` are the members of its `reasoning`. */
 export type SettingField =
-  | Exclude<keyof Conversation, "protocol" | "task" | "stream" | "turns" | "uses" | "changed">
+  | Exclude<keyof Conversation, "protocol" | "task" | "stream" | "turns" | "turnsAt" | "uses" | "changed">
   | `reasoning.${keyof ReasoningConfig}`;
 
 /**

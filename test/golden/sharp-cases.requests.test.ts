@@ -70,6 +70,24 @@ t.test("an image that the model made goes on with the conversation, in every pro
   t.same(send("openai-chat", odd, "gemini").dropped, ["messages.1.images"]);
 });
 
+t.test("a request that asks nothing is a 400 at the client's own field, whatever its target", async (t) => {
+  const empty: Record<(typeof PROTOCOLS)[number], [JsonObject, string]> = {
+    "openai-chat": [{ messages: [] }, "messages"],
+    "openai-responses": [{ input: [] }, "input"],
+    "anthropic-messages": [{ max_tokens: 9, messages: [] }, "messages"],
+    gemini: [{ contents: [] }, "contents"],
+  };
+  // State of another provider's alone says nothing to the target.
+  const lost = { input: [{ type: "reasoning", summary: [], encrypted_content: "gAAAAA" }] };
+  for (const client of PROTOCOLS)
+    for (const vendor of PROTOCOLS.filter((name) => name !== client)) {
+      const [body, param] = empty[client];
+      t.match(refusalOf(client, body, vendor), { status: 400, code: "invalid_field", param }, `${client} to ${vendor}`);
+    }
+  for (const vendor of ["anthropic-messages", "gemini"] as const)
+    t.match(refusalOf("openai-responses", lost, vendor), { status: 400, param: "input" }, vendor);
+});
+
 t.test("23: a Gemini request in snake_case means what it means in camelCase", async (t) => {
   const camel = {
     systemInstruction: { parts: [{ text: "Be brief." }] },

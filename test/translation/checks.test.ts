@@ -1,5 +1,5 @@
 import t from "tap";
-import { checkPairs } from "../../src/translation/checks.ts";
+import { checkAsked, checkPairs } from "../../src/translation/checks.ts";
 import type { Part, Turn } from "../../src/translation/conversation.ts";
 
 const call = (id: string, at = `call ${id}`): Part => ({ kind: "tool_call", id, name: "f", arguments: "{}", at });
@@ -38,3 +38,16 @@ for (const [what, lists, param] of [
       message: new RegExp(`^${param}: `),
     });
   });
+
+t.test("a conversation without a turn is refused at the client's own field, where that is told", async (t) => {
+  const empty = { protocol: "p", task: "generate", stream: false, turns: [], tools: [], uses: [] } as const;
+  const asked = (more: object) => () => checkAsked({ ...empty, ...more } as never);
+  t.throws(asked({ turnsAt: "input" }), {
+    code: "invalid_field",
+    status: 400,
+    param: "input",
+    message: /^input is empty/,
+  });
+  t.doesNotThrow(asked({}));
+  t.doesNotThrow(asked({ turnsAt: "input", turns: [{ role: "user", parts: [], at: "input.0" }] }));
+});

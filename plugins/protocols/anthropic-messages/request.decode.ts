@@ -59,6 +59,7 @@ export function* decoding(request: IncomingRequest): Steps<Conversation> {
     task: request.task,
     stream: request.streaming,
     turns: yield* turnsOf(body, request),
+    turnsAt: "messages",
     tools: toolsOf(body),
     uses,
   };

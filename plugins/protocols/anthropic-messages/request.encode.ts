@@ -153,7 +153,8 @@ function* messagesOf(
   const turns = joined(placedTurns(sayable.slice(leading.length), context));
   const system = leading.flatMap((turn) => blocksOf(turn, context, marks));
   refusePrefill(turns, context);
-  if (turns.length === 0) context.refuse(conversation.turns[0]?.at ?? "messages", "There is no message to answer");
+  if (turns.length === 0)
+    context.refuse(conversation.turns[0]?.at ?? conversation.turnsAt ?? "messages", "There is no message to answer");
   const messages: WrittenMessage[] = [];
   for (const [n, turn] of turns.entries()) {
     if (Steps.endsStep(n)) yield;

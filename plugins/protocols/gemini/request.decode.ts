@@ -54,6 +54,7 @@ export function* decoding(asked: IncomingRequest): Steps<Conversation> {
     task: asked.task,
     stream: asked.streaming,
     turns: [...reader.instruction(request), ...(yield* reader.contents(request))],
+    turnsAt: request.path("contents"),
     ...readTools(request),
     uses,
   };

@@ -152,9 +152,9 @@ function* contentsOf(turns: readonly Turn[], scope: RequestScope): Steps<unknown
 }
 
 /** The vendor wants at least one content; an empty text of the user is enough. [F] */
-function silence({ conversation: { turns }, context }: RequestScope): JsonObject {
+function silence({ conversation: { turns, turnsAt = "messages" }, context }: RequestScope): JsonObject {
   if (!turns.some(({ role }) => role === "user"))
-    context.refuse(turns[0]?.at ?? "messages", "a turn of the user is needed besides the system's");
+    context.refuse(turns[0]?.at ?? turnsAt, "a turn of the user is needed besides the system's");
   return { role: "user", parts: [{ text: "" }] };
 }
 

@@ -48,6 +48,7 @@ export function* decodingRequest(incoming: IncomingRequest): Steps<Conversation>
     task: incoming.task,
     stream: incoming.streaming,
     turns: yield* turnsOf(messages, incoming, uses),
+    turnsAt: "messages",
     tools: [],
     uses,
   };

@@ -57,6 +57,7 @@ export function* decoding(request: IncomingRequest): Steps<Conversation> {
     task: request.task,
     stream: request.task === "generate" && request.streaming,
     turns: yield* input.turns(body),
+    turnsAt: "input",
     tools,
     uses,
   };

@@ -421,7 +421,7 @@ function snaked(value: unknown): unknown {
 /** A conversation with its paths in snake case. */
 const flat = (conversation: Conversation): unknown =>
   JSON.parse(JSON.stringify(conversation), (name, value) =>
-    (name === "at" || name === "path" || name === "name") && typeof value === "string" ? SNAKE(value) : value,
+    ["at", "turnsAt", "path", "name"].includes(name) && typeof value === "string" ? SNAKE(value) : value,
   );
 
 gathered(t, "every recorded request says the same in snake case", { skip }, async (t) => {
