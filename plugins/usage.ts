@@ -317,6 +317,13 @@ function tellHolder(entry: LedgerEntry, { caller, address }: Pick<DoneExchange, 
   if (address !== "") entry.address = address;
 }
 
+/** Statuses from 400 to 499 of a provider that gave up on a request, and may have worked on it by then. */
+const GIVEN_UP: readonly number[] = [408, 499];
+
+/** Whether an attempt is known to cost nothing: no provider heard of it, or one refused to do it. */
+const isFree = ({ sent, status = 0 }: Attempt): boolean =>
+  !sent || (status >= 400 && status < 500 && !GIVEN_UP.includes(status));
+
 function entry(
   exchange: DoneExchange,
   { usage, source }: Settlement,
@@ -325,7 +332,7 @@ function entry(
 ): LedgerEntry {
   const { attempts, model, firstByte, outcome, answerer } = exchange;
   const last = attempts.at(-1);
-  const free = !attempts.some(({ sent }) => sent);
+  const free = attempts.every(isFree) && !(usage && counts(usage));
   const entry: LedgerEntry = {
     id: exchange.id,
     time: exchange.time,

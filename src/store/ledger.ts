@@ -72,7 +72,8 @@ export interface LedgerEntry {
    * `reported`: the provider told all. `partial`: it told something before the exchange broke off; tokens of what came out
    * are an estimate where that is more. `estimated`: it told nothing, and the tokens are those of the request and of what came
    * of the answer, about. `observed`: it broke off, and only what the provider told by then counts. `absorbed`: it broke off,
-   * and costs nothing. `none`: unknown. `free`: no provider was asked.
+   * and costs nothing. `none`: unknown. `free`: no provider was asked, or those that were refused the request (a status from 400
+   * to 499, but for 408 and 499).
    */
   source: "reported" | "partial" | "estimated" | "observed" | "absorbed" | "none" | "free";
   /**
@@ -81,7 +82,7 @@ export interface LedgerEntry {
    */
   once?: string;
   /**
-   * Integer nano-dollars at the price of the target that served, 0 when no provider was asked; absent when usage or price is
+   * Integer nano-dollars at the price of the target that served, 0 when no provider was asked or all refused; absent when usage or price is
    * unknown.
    */
   cost?: number;

@@ -89,10 +89,42 @@ models: { tokens: { price: { input: 3 }, targets: [up:x] }, requests: { price: {
 
 t.test("an answer that is no JSON has an estimate, an error no usage, and each a row", async (t) => {
   t.match(await row(t, '{"usage":{"prompt_tokens":5', "text/plain"), { source: "estimated", status: 200 });
-  t.match(await row(t, '{"error":{"message":"no"},"usage":{"prompt_tokens":5}}', "application/json", 400), {
-    source: "none",
-    status: 400,
-  });
+  const refused = await row(t, '{"error":{"message":"no"},"usage":{"prompt_tokens":5}}', "application/json", 400);
+  t.match(refused, { source: "free", status: 400, cost: 0, usage: undefined });
+});
+
+t.test(
+  "a request that its provider refused is free and settled; one that it failed or gave up on is not",
+  async (t) => {
+    const statuses = [400, 404, 422, 429, 408, 499, 500, 529];
+    const told = [...statuses];
+    const upstream = await httpUpstream((_, reply) => reply.writeHead(told.shift() ?? 0).end('{"error":{}}'));
+    t.teardown(() => upstream.close());
+    const yaml = `${YAML(upstream.origin.origin)}retry: { attempts: 0 }\n`;
+    const { url, gateway } = await startGateway(t, yaml);
+    const { ledger } = gateway.stores;
+    for (const status of statuses) {
+      const asked = { method: "POST", headers: asking(), body: '{"model":"m"}' };
+      t.equal((await fetch(`${url}/v1/chat/completions`, asked)).status, status);
+    }
+    await ledger.flush();
+    const rows = await ledger.recent(statuses.length);
+    const free = rows.filter(({ source, cost }) => source === "free" && cost === 0).map(({ status }) => status);
+    t.same(free.sort(), [400, 404, 422, 429]);
+    t.match(await ledger.sums({ by: [] }), [{ requests: 8, failed: 8, unsettled: 4, cost: 0 }]);
+  },
+);
+
+t.test("what one provider failed is not free because another one refused it", async (t) => {
+  const statuses = [500, 400];
+  const upstream = await httpUpstream((_, reply) => reply.writeHead(statuses.shift() ?? 0).end('{"error":{}}'));
+  t.teardown(() => upstream.close());
+  const yaml = YAML(upstream.origin.origin).replace("[up:x]", "[up:x, up:y]");
+  const { url, gateway } = await startGateway(t, yaml);
+  const asked = { method: "POST", headers: asking(), body: '{"model":"m"}' };
+  t.equal((await fetch(`${url}/v1/chat/completions`, asked)).status, 400);
+  await gateway.stores.ledger.flush();
+  t.match(await gateway.stores.ledger.recent(1), [{ source: "none", attempts: [{ status: 500 }, { status: 400 }] }]);
 });
 
 t.test(
