@@ -2,6 +2,7 @@ import { statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import {
   type AccessExchange,
+  type Attempt,
   type DoneExchange,
   type Head,
   Log,
@@ -10,12 +11,14 @@ import {
   type Recorded,
   type RequestExchange,
   type ResponseExchange,
+  type SendExchange,
   type Stage,
   slot,
 } from "model-gateway";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
-import { Capture, messageOf, rawExchange, type Watched } from "./record/capture.ts";
+import { Capture, type LostAnswer, messageOf, rawExchange, type Watched } from "./record/capture.ts";
+import { MARGIN } from "./record/cleaner.ts";
 import { readRecorded } from "./record/file.ts";
 import type { FileTerms } from "./record/messages.ts";
 import { RecordThread } from "./record/thread.ts";
@@ -110,6 +113,13 @@ export default class Record implements Plugin {
     if (state.head) state.body ??= exchange.body;
   }
 
+  failed(exchange: SendExchange, attempt: Attempt, answer: LostAnswer): void {
+    const state = this.state(exchange);
+    if (!state.head || state.failed?.has(attempt)) return;
+    state.failed ??= new Map();
+    state.failed.set(attempt, { answer, read: answer.keep(this.options.body_kilobytes * 1024 + MARGIN) });
+  }
+
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
     const state = this.state(exchange);
     if (!state.head) return undefined;
@@ -122,17 +132,18 @@ export default class Record implements Plugin {
     return capture.stage;
   }
 
-  done(exchange: DoneExchange): void {
+  done(exchange: DoneExchange): void | Promise<void> {
     const state = this.state(exchange);
     const { head } = state;
     // The second place has nothing to add.
     delete state.head;
-    const failed = this.options.errors && !["completed", "aborted"].includes(exchange.outcome);
-    if (!head || !this.thread || (!state.sampled && !failed)) return;
-    this.thread.keep(
-      rawExchange(exchange, { ...state, head }, this.options.body_kilobytes * 1024),
-      secretsOf(exchange),
-    );
+    const { thread, options } = this;
+    const failed = options.errors && !["completed", "aborted"].includes(exchange.outcome);
+    if (!head || !thread || (!state.sampled && !failed)) return;
+    const keep = () =>
+      thread.keep(rawExchange(exchange, { ...state, head }, options.body_kilobytes * 1024), secretsOf(exchange));
+    if (!state.failed) return keep();
+    return Promise.all([...state.failed.values()].map(({ read }) => read)).then(keep);
   }
 
   async recorded(id: string): Promise<Recorded | undefined> {

@@ -93,8 +93,9 @@ const Sides = ({ recorded: { request, answer, attempts, answerer, error } }) => 
   ${attempts.map(
     (attempt, at) => html`<section aria-label=${`Attempt ${at + 1}, as the provider saw it`}>
       <h3>${attempts.length > 1 ? `Attempt ${at + 1}: ` : ""}<span class="mono">${attempt.target}</span> <span class="quiet small">${attempt.protocol}</span></h3>
+      ${attempt.error && html`<p class="bad mono small">${attempt.error}</p>`}
       <${Message} message=${attempt.request} what=${`Request of attempt ${at + 1}`} />
-      ${attempt.answer ? html`<${Message} message=${attempt.answer} what=${`Answer of attempt ${at + 1}`} />` : html`<p class="quiet">${attempt.error ?? attempt.status ?? "no answer"}: what it answered was not kept.</p>`}
+      ${attempt.answer ? html`<${Message} message=${attempt.answer} what=${`Answer of attempt ${at + 1}`} />` : html`<p class="quiet">${attempt.status === undefined ? "No answer came." : `${attempt.status}: what it answered was not kept.`}</p>`}
     </section>`,
   )}
   ${attempts.length === 0 && html`<section><h3>No provider was asked</h3>${answerer && html`<p>The plugin <span class="mono">${answerer}</span> answered.</p>`}</section>`}

@@ -1,14 +1,25 @@
 import {
+  type Attempt,
   type Body,
   type DoneExchange,
   Frame,
   type Head,
+  type Plugin,
   Redactor,
   type ResponseExchange,
   type Stage,
 } from "model-gateway";
 import { MARGIN } from "./cleaner.ts";
 import type { RawAttempt, RawExchange, RawMessage } from "./messages.ts";
+
+/** What a provider answered to an attempt that failed. */
+export type LostAnswer = Parameters<NonNullable<Plugin["failed"]>>[2];
+
+interface Failed {
+  readonly answer: LostAnswer;
+  /** Settles when no more of its body comes. */
+  readonly read: Promise<void>;
+}
 
 /** What is known of an exchange that may be kept. */
 export interface Watched {
@@ -20,6 +31,8 @@ export interface Watched {
   body?: Body;
   provider?: Capture;
   client?: Capture;
+  /** Answers of attempts behind which another one followed, or an error of the gateway's own. */
+  failed?: Map<Attempt, Failed>;
 }
 
 /** Characters of the longest key that is looked for across the frames of a stream. */
@@ -87,6 +100,11 @@ export function messageOf(first: string, lines: readonly string[]): RawMessage {
   return { first, headers, body: new Uint8Array(), bytes: 0 };
 }
 
+/** A failed attempt's answer, as far as it has come. */
+function failedMessage({ head, body, bytes, whole }: LostAnswer): RawMessage {
+  return { ...messageOf(String(head.status), head.headers.lines), body, bytes, ...(!whole && { part: true as const }) };
+}
+
 /** A body's beginning, and how long it is. */
 function withBody(message: RawMessage, body: Body | undefined, most: number): RawMessage {
   if (!body) return message;
@@ -103,7 +121,7 @@ function withBody(message: RawMessage, body: Body | undefined, most: number): Ra
 /** All of an exchange that is kept, secrets included. @param most bytes of each body */
 export function rawExchange(
   exchange: DoneExchange,
-  { head, body, provider, client }: Watched & { head: RawMessage },
+  { head, body, provider, client, failed }: Watched & { head: RawMessage },
   most: number,
 ): RawExchange {
   const { id, time, outcome, status, error, answerer, attempts } = exchange;
@@ -116,6 +134,7 @@ export function rawExchange(
     ...(client && { answer: client.message() }),
     attempts: attempts.map((attempt, at): RawAttempt => {
       const { target, protocol, method, headers, status, error } = attempt;
+      const unserved = failed?.get(attempt);
       const name = `${target.provider.name}:${target.model}`;
       return {
         ...{ target: name, protocol: protocol.name },
@@ -123,6 +142,7 @@ export function rawExchange(
         ...(error && { error: error.code }),
         request: withBody(messageOf(`${method} ${name}`, headers.lines), attempt.body, most),
         ...(at === last && provider && { answer: provider.message() }),
+        ...(unserved && { answer: failedMessage(unserved.answer) }),
       };
     }),
   };

@@ -35,7 +35,7 @@ export class Cleaner {
     };
   }
 
-  private message({ first, headers, body, bytes }: RawMessage): Recorded["request"] {
+  private message({ first, headers, body, bytes, part }: RawMessage): Recorded["request"] {
     const { body: most } = this.terms;
     const raw = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
     // A character at the edge may be cut.
@@ -48,7 +48,7 @@ export class Cleaner {
       body: kept.toString(isText ? "utf8" : "base64"),
       encoding: isText ? "text" : "base64",
       bytes,
-      cut: bytes > most,
+      cut: bytes > most || part === true,
     };
   }
 

@@ -19,6 +19,8 @@ export interface WorkerTerms extends FileTerms {
 /** A message as it was, secrets included. */
 export interface RawMessage extends Pick<Recorded["request"], "first" | "headers" | "bytes"> {
   readonly body: Uint8Array;
+  /** The body is not all of it, however short it is. */
+  readonly part?: true;
 }
 
 /** An exchange as it was; it never leaves the process. */

@@ -1,6 +1,6 @@
 import { Frame } from "../wire/frame.ts";
 import { GatewayError } from "./errors.ts";
-import { type Attempt, type Exchange, type Head, isFinal } from "./exchange.ts";
+import { type Attempt, type Exchange, type FailedAnswer, type Head, isFinal } from "./exchange.ts";
 import { PHASES, type Phase, type Plugin } from "./plugin.ts";
 import type { Stage } from "./stage.ts";
 import { wholeBehind } from "./whole-answer.ts";
@@ -46,7 +46,7 @@ interface Step<Run> extends Bound {
   readonly run: Run;
 }
 
-type Run = (exchange: Exchange, attempt?: Attempt) => Later<void>;
+type Run = (exchange: Exchange, attempt?: Attempt, answer?: FailedAnswer) => Later<void>;
 type Respond = (exchange: Exchange, head: Head) => Later<Stage | undefined>;
 
 /** The plugins of a path, phase by phase: down the list on the way in, up the list on the way out. */
@@ -91,6 +91,15 @@ export class Chain {
     return onward(this.of("send"), 0, exchange, attempt);
   }
 
+  /** Whether somebody wants to know of answers that clients get nothing of. */
+  get hasFailed(): boolean {
+    return this.steps.failed.length > 0;
+  }
+
+  failed(exchange: Exchange, attempt: Attempt, answer: FailedAnswer): Later<void> {
+    return onward(this.of("failed"), 0, exchange, attempt, answer);
+  }
+
   /** Stages in the order frames pass them. An answer that a plugin gave passes only those that stand above it. */
   response(exchange: Exchange, head: Head): Later<Stage[]> {
     const { answerer } = exchange;
@@ -127,12 +136,12 @@ function stepsOf(links: readonly Link[], serving: Link | undefined, observer?: P
 
 /** A phase that tells what it took, until it has ended. */
 function timedBy(observer: PhaseObserver, plugin: string, phase: string, run: Run): Run {
-  return (exchange, attempt) => {
+  return (exchange, attempt, answer) => {
     const began = performance.now();
     const took = () => observer.took(plugin, phase, performance.now() - began);
     let later: Later<void>;
     try {
-      later = run(exchange, attempt);
+      later = run(exchange, attempt, answer);
     } catch (thrown) {
       took();
       throw thrown;
@@ -160,18 +169,24 @@ function served(plugin: Plugin): Run {
 
 // Most plugins answer at once: as long as no plugin gives a promise, none is made, and no timer is set.
 
-function onward(steps: readonly Step<Run>[], from: number, exchange: Exchange, attempt?: Attempt): Later<void> {
+function onward(
+  steps: readonly Step<Run>[],
+  from: number,
+  exchange: Exchange,
+  attempt?: Attempt,
+  answer?: FailedAnswer,
+): Later<void> {
   for (let i = from; i < steps.length; i++) {
     const step = steps[i] as Step<Run>;
     let later: Later<void>;
     try {
-      later = step.run(exchange, attempt);
+      later = step.run(exchange, attempt, answer);
     } catch (thrown) {
       throw blame(thrown, step.origin);
     }
     if (later instanceof Promise)
       return settled(later, step, { exchange }).then(() =>
-        answered(exchange, step) ? undefined : onward(steps, i + 1, exchange, attempt),
+        answered(exchange, step) ? undefined : onward(steps, i + 1, exchange, attempt, answer),
       );
     if (exchange.answer !== undefined && answered(exchange, step)) return;
   }

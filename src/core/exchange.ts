@@ -157,6 +157,26 @@ export interface Head {
 }
 
 /**
+ * What a provider answered to an attempt of which the client gets nothing: another attempt follows, or the error is told in the
+ * gateway's words. Nothing of its body is read unless somebody keeps it.
+ */
+export interface FailedAnswer {
+  /** Its status and headers, without the gateway's own secrets. */
+  readonly head: Head;
+  /**
+   * Reads its body beside whatever follows, for a second at most and up to so many bytes; of several the most counts. Settles when
+   * nothing more of it is read: the phase should not wait for that, for the next attempt waits for the phase.
+   */
+  keep(limit: number): Promise<void>;
+  /** What has come of the body so far, without the gateway's own secrets; of a stream its first event. */
+  readonly body: Buffer;
+  /** Bytes that have come of it. */
+  readonly bytes: number;
+  /** Whether `body` is all of it. */
+  readonly whole: boolean;
+}
+
+/**
  * An answer that is on its way. No closure stands for it in an exchange: with one, whatever its reason, V8 keeps the exchanges of
  * a busy connection alive one by another until it marks all of the heap, which costs a third of the CPU.
  */

@@ -1,5 +1,5 @@
 import type { ZodType } from "zod";
-import type { Answer, Attempt, Head } from "./exchange.ts";
+import type { Answer, Attempt, FailedAnswer, Head } from "./exchange.ts";
 import type {
   AccessExchange,
   DoneExchange,
@@ -26,6 +26,11 @@ export interface Plugin {
   route?: (exchange: RouteExchange) => MaybePromise<void>;
   /** Once for each attempt: changes what will be written upstream. */
   send?: (exchange: SendExchange, attempt: Attempt) => MaybePromise<void>;
+  /**
+   * An attempt has failed, and the client gets nothing of what its provider answered. Only looks: what is tried next is settled,
+   * and waits for this. An attempt without an answer has none.
+   */
+  failed?: (exchange: SendExchange, attempt: Attempt, answer: FailedAnswer) => MaybePromise<void>;
   /** The answer's head is in. May change it; may return a stage. */
   // biome-ignore lint/suspicious/noConfusingVoidType: most plugins only look
   response?: (exchange: ResponseExchange, head: Head) => MaybePromise<Stage | void>;
@@ -65,7 +70,7 @@ export interface PluginClass {
 }
 
 /** The phases that an exchange passes, in order. */
-export const PHASES = ["access", "request", "route", "send", "response", "done"] as const;
+export const PHASES = ["access", "request", "route", "send", "failed", "response", "done"] as const;
 export type Phase = (typeof PHASES)[number];
 
 /** Token of a plugin's own options, checked against its schema: `@inject(Options) private readonly options`. */

@@ -20,7 +20,7 @@ export interface RecordedAttempt {
   /** The code of what went wrong. */
   readonly error?: string;
   readonly request: RecordedMessage;
-  /** As the provider gave it; of the last attempt only, for nobody reads the answers of the others. */
+  /** As the provider gave it; of an attempt that failed as much as came in a second, of a stream its first event. */
   readonly answer?: RecordedMessage;
 }
 

@@ -141,7 +141,7 @@ export const LABELS: Readonly<Record<string, string>> = {
   kind: "of limits `rpm`, `tpm`, `concurrency`, `budget` or `overload`; of a provider's own `requests` or `tokens`",
   phase: "`request`: before a provider was asked; `waiting`: before the first byte; `answer`: behind it",
   plugin: "the plugin's name in gateway.yaml",
-  hook: "`access`, `request`, `route`, `send`, `response`, `done` or `serve`",
+  hook: "`access`, `request`, `route`, `send`, `failed`, `response`, `done` or `serve`",
   provider: "the provider's name in gateway.yaml",
   credential: "the variable or file it comes from",
   of: "`key`, `group`, `model`, `provider` or `all`",

@@ -34,6 +34,7 @@ import {
   verdictOn,
 } from "./retry.ts";
 import type { TargetHealth } from "./target-health.ts";
+import { UnservedAnswer } from "./unserved-answer.ts";
 
 /** An upstream's answer whose head has been read. */
 export interface UpstreamAnswer {
@@ -104,20 +105,42 @@ export class Upstreams {
       if (verdict !== "final" && !once) tries ??= new Tries(exchange, targets, this.budget, this.health, this.places);
       const next = tries?.after(attempt, verdict, wait);
       if (next) {
-        upstream?.destroy();
+        if (upstream) await this.endUnserved(upstream, exchange, attempt, chain);
         if (next.wait > 0) await pause(next.wait, exchange);
         target = next.target;
         continue;
       }
       const spent = tries?.spent === true;
       if (exchange.unkept && verdict !== "final" && verdict !== "broken") {
-        upstream?.destroy();
+        if (upstream) await this.endUnserved(upstream, exchange, attempt, chain);
         throw exchange.unkept;
       }
       if (upstream && !error) return this.answered(upstream, exchange, attempt, spent);
-      upstream?.destroy();
+      if (upstream) await this.endUnserved(upstream, exchange, attempt, chain);
       const thrown = unserved(exchange) ?? (error as GatewayError);
       if (spent) thrown.retry = false;
+      throw thrown;
+    }
+  }
+
+  /** Ends an answer of which the client gets nothing; plugins that ask for it are shown it before. */
+  private endUnserved(
+    upstream: UpstreamResponse,
+    exchange: Exchange,
+    attempt: Attempt,
+    chain: Chain,
+  ): void | Promise<void> {
+    if (!chain.hasFailed) return upstream.destroy();
+    const received = new HeaderList(upstream.headers);
+    const headers = this.redactor.headers(received.filter(this.downward(attempt.protocol).passes));
+    const operation = attempt.operation ?? exchange.operation;
+    const framing = framingOf(upstream.status, received.get("content-type"), operation);
+    const answer = new UnservedAnswer(upstream, { status: upstream.status, headers, framing }, this.redactor);
+    try {
+      const told = chain.failed(exchange, attempt, answer);
+      return told instanceof Promise ? told.finally(() => answer.leave()) : answer.leave();
+    } catch (thrown) {
+      answer.leave();
       throw thrown;
     }
   }

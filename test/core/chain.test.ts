@@ -1,7 +1,7 @@
 import t from "tap";
 import { Chain } from "../../src/core/chain.ts";
 import { GatewayError } from "../../src/core/errors.ts";
-import { type Arrival, type Attempt, Exchange, type Head } from "../../src/core/exchange.ts";
+import { type Arrival, type Attempt, Exchange, type FailedAnswer, type Head } from "../../src/core/exchange.ts";
 import type { Plugin } from "../../src/core/plugin.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
@@ -28,6 +28,19 @@ t.test("plugins run down the list on the way in and up the list on the way out",
   await chain.access(exchange);
   for (const stage of await chain.response(exchange, head)) stage(new Frame("end", Buffer.alloc(0)));
   t.same(seen, ["first access", "second access", "second response", "first response", "second stage", "first stage"]);
+});
+
+t.test("an answer of which the client gets nothing is shown to those that ask for it", (t) => {
+  const attempt = {} as Attempt;
+  const answer = {} as FailedAnswer;
+  const seen: unknown[] = [];
+  const chain = chainOf({ looks: { failed: (_, ...more) => void seen.push(...more) }, other: { send() {} } });
+  t.equal(chain.hasFailed, true);
+  chain.failed(exchange, attempt, answer);
+  t.equal(seen[0], attempt);
+  t.equal(seen[1], answer);
+  t.equal(chainOf({ other: { send() {} } }).hasFailed, false);
+  t.end();
 });
 
 t.test("a phase in which no plugin waits gives no promise", async (t) => {
@@ -137,6 +150,7 @@ t.test("a phase that does not settle ends with plugin_timeout, which names it", 
     request: (chain: Chain) => chain.request(started()),
     route: (chain: Chain) => chain.route(started()),
     send: (chain: Chain) => chain.send(started(), {} as Attempt),
+    failed: (chain: Chain) => chain.failed(started(), {} as Attempt, {} as FailedAnswer),
     response: (chain: Chain) => chain.response(started(), head),
   };
   for (const [phase, run] of Object.entries(runs)) {

@@ -1,7 +1,7 @@
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { gunzipSync } from "node:zlib";
+import { gunzipSync, gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
 import Record from "../../plugins/record.ts";
 import type { Recorded } from "../../src/core/recorded.ts";
@@ -154,7 +154,11 @@ t.test("each attempt is kept, and what a plugin answers or refuses", async (t) =
     "Now.",
   ]);
   const kept = await found(driven, tried.headers["x-request-id"]);
-  t.match(kept.attempts, [{ status: 503 }, { status: 200, answer: { body: /Now\./ } }]);
+  t.match(kept.attempts, [
+    { status: 503, answer: { first: "503", body: '{"error":{"message":"busy"}}', bytes: 28, cut: false } },
+    { status: 200, answer: { first: "200", body: /Now\./ } },
+  ]);
+  t.match(kept.attempts[0]?.answer?.headers, [["content-type", "application/json"]]);
   const refused = await driven.ask({ protocol: "openai-chat", key: null });
   t.match(await found(driven, refused.headers["x-request-id"]), {
     status: 401,
@@ -163,6 +167,54 @@ t.test("each attempt is kept, and what a plugin answers or refuses", async (t) =
   });
   t.equal(await found(driven, "nobody's"), undefined);
   await driven.close();
+});
+
+t.test(
+  "what a provider says of a failed attempt is kept in its words, without secrets and no larger than others",
+  async (t) => {
+    const { driven, file } = await recording(t, { body_kilobytes: 1, patterns: ["[\\w.]+@[\\w.]+"] });
+    const key = "test-key-0123456789abcdef";
+    const told = `${SECRETS.vendor}, ${SECRETS.mail} and ${key}`;
+    const answer = await driven.ask({ protocol: "openai-chat", text: "Hello" }, [
+      { status: 529, body: `${told} ${"x".repeat(50_000)}` },
+      { status: 200, body: "<html>no model</html>", headers: { "content-type": "text/html" } },
+    ]);
+    t.match(answer, { status: 502 });
+    const kept = await found(driven, answer.headers["x-request-id"]);
+    t.match(kept.attempts, [
+      { status: 529, answer: { first: "529", body: /^\*{3}, \*{3} and \*{3} xxx/, cut: true } },
+      { status: 502, error: "upstream_invalid", answer: { first: "200", body: "<html>no model</html>", cut: false } },
+    ]);
+    t.equal(kept.attempts[0]?.answer?.body.length, 1024);
+    t.ok((kept.attempts[0]?.answer?.bytes ?? 0) > 1024);
+    const streamed = await driven.ask({ protocol: "openai-chat", stream: true, text: "Hello" }, [
+      {
+        status: 200,
+        headers: { "content-type": "text/event-stream" },
+        body: `data: {"error":{"message":"overloaded","type":"server_error"}}\n\n`,
+      },
+      "Now.",
+    ]);
+    t.match((await found(driven, streamed.headers["x-request-id"])).attempts, [
+      { error: "upstream_refused", answer: { first: "200", body: /^data: \{"error":.*\}\n\n$/ } },
+      { status: 200, answer: { first: "200" } },
+    ]);
+    await driven.close();
+    for (const secret of [SECRETS.vendor, SECRETS.mail, key]) t.notOk(JSON.stringify(rows(file)).includes(secret));
+  },
+);
+
+t.test("a file of an older gateway, which kept no answers of failed attempts, is read as it is", async (t) => {
+  const { driven, file } = await recording(t);
+  const asked = await driven.ask({ protocol: "openai-chat" }, [{ status: 503, body: {} }, "Now."]);
+  const kept = await found(driven, asked.headers["x-request-id"]);
+  const [{ answer: _, ...first }, last] = kept.attempts as [Recorded["attempts"][number], Recorded["attempts"][number]];
+  const older = { ...kept, id: "older", attempts: [first, last] };
+  const value = gzipSync(JSON.stringify(older));
+  const database = new DatabaseSync(file);
+  database.prepare("insert into recorded values (?, ?, ?, ?)").run("older", kept.time, value.length, value);
+  database.close();
+  t.same(await found(driven, "older"), older);
 });
 
 t.test("a sample is kept, and errors in any case where that is asked for", async (t) => {

@@ -1,0 +1,92 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import t from "tap";
+import { GatewayError } from "../../src/core/errors.ts";
+import type { Head } from "../../src/core/exchange.ts";
+import { Redactor } from "../../src/core/redactor.ts";
+import type { BodyReceiver } from "../../src/upstream/response.ts";
+import { UnservedAnswer } from "../../src/upstream/unserved-answer.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
+
+const SECRET = "a-credential-0123456789";
+
+/** A response that comes as the test says. */
+class Response {
+  receiver: BodyReceiver | undefined;
+  ended = 0;
+  read(receiver: BodyReceiver): void {
+    this.receiver = receiver;
+  }
+  destroy(): void {
+    this.ended++;
+  }
+  come(text: string): boolean {
+    return this.receiver?.chunk(Buffer.from(text)) === true;
+  }
+}
+
+function answered(framing?: Head["framing"]) {
+  const response = new Response();
+  const head = { status: 503, headers: new HeaderList([]), framing } as Head;
+  return { response, answer: new UnservedAnswer(response, head, new Redactor([SECRET])) };
+}
+
+t.test("a body that nobody wants is not read", (t) => {
+  const { response, answer } = answered();
+  answer.leave();
+  t.equal(response.receiver, undefined);
+  t.equal(response.ended, 1);
+  t.match(answer, { bytes: 0, whole: false });
+  t.equal(answer.body.length, 0);
+  t.end();
+});
+
+t.test("what has come is there at any time, without secrets, and all of it ends the reading", (t) => {
+  const { response, answer } = answered();
+  answer.keep(10);
+  answer.keep(100);
+  answer.leave();
+  t.equal(response.ended, 0);
+  t.ok(response.come(`no, ${SECRET.slice(0, 5)}`));
+  t.match(answer, { bytes: 9, whole: false });
+  t.ok(response.come(SECRET.slice(5)));
+  t.equal(answer.body.toString(), "no, ***");
+  response.receiver?.end();
+  t.match(answer, { bytes: 27, whole: true });
+  t.equal(response.ended, 1);
+  t.end();
+});
+
+t.test("no more is read than is wanted, and not for long", async (t) => {
+  const much = answered();
+  much.answer.keep(10);
+  t.notOk(much.response.come("0123456789abc"));
+  t.match(much, { response: { ended: 1 }, answer: { bytes: 13, whole: false } });
+  t.equal(much.answer.body.toString(), "0123456789");
+  const broken = answered();
+  broken.answer.keep(10);
+  broken.response.come("012");
+  broken.response.receiver?.fail(new GatewayError("upstream_truncated"));
+  t.match(broken, { response: { ended: 1 }, answer: { bytes: 3, whole: false } });
+  const slow = answered();
+  slow.answer.keep(10);
+  slow.response.come("012");
+  await sleep(1100);
+  t.match(slow, { response: { ended: 1 }, answer: { bytes: 3, whole: false } });
+});
+
+t.test("of a stream the first event is kept, which tells of the error", (t) => {
+  const { response, answer } = answered("sse");
+  answer.keep(1000);
+  response.come(': hello\n\ndata: {"error"');
+  response.come(":1}\n\n");
+  response.receiver?.end();
+  t.equal(answer.body.toString(), ': hello\n\ndata: {"error":1}\n\n');
+  t.equal(answer.whole, true);
+  const more = answered("sse");
+  more.answer.keep(1000);
+  more.response.come(`data: {}\n\ndata: a-cred\n\n`);
+  more.response.receiver?.end();
+  t.equal(more.answer.body.toString(), "data: {}\n\n");
+  t.equal(more.answer.whole, false);
+  t.end();
+});
