@@ -96,6 +96,7 @@ export class Gateway {
     answerMetrics(this.answers, () => metrics.json(this, stores.ledger));
     this.downstream.ended = (exchange) => metrics.ended(exchange);
     this.downstream.refused = (code) => metrics.refused(code);
+    this.downstream.preflight = () => metrics.preflight();
     lasting.peers?.hear(SWITCHES, (name, off) => this.switch(name, off));
     lasting.peers?.hear(HEALTH, (_key, news) => this.serving.upstreams.health.learn(news));
   }

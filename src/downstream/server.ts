@@ -6,6 +6,7 @@ import { GatewayError } from "../core/errors.ts";
 import { type Arrival, Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import { Networks } from "../core/networks.ts";
+import type { Redactor } from "../core/redactor.ts";
 import type { Generation } from "../generation.ts";
 import { pass } from "../pass.ts";
 import { live } from "../pipeline.ts";
@@ -77,6 +78,8 @@ export class Downstream {
   ended: (exchange: Exchange) => void = () => {};
   /** Told the code of each refusal of a request that never became an exchange. */
   refused: (code: string) => void = () => {};
+  /** Told of each preflight that was answered. */
+  preflight: () => void = () => {};
   private readonly running = new Bag<RunningExchange>();
   /** The gateway stops: connections end with their next answer. */
   private leaving = false;
@@ -321,6 +324,9 @@ export class Downstream {
       if ((preflight || isGet(request)) && hasBody(request)) response.shouldKeepAlive = false;
       if (preflight) {
         generation.cors?.answer(headers, response, id);
+        const { log, redactor } = generation;
+        log.info(earlyFields(request, raw, { id, address, status: response.statusCode }, redactor), "preflight");
+        this.preflight();
         return;
       }
       if (isGet(request) && generation.pages?.answer(raw, request, response, id)) return;
@@ -605,11 +611,21 @@ function refuseEarly(
 ): void {
   const extra = error.code === "websocket_only" ? ["upgrade", "websocket"] : [];
   refuse(request, response, paths.dialect(path, request.lines), error, id, extra);
-  const fields = { id, address, method: request.method, status: error.status, error: { code: error.code } };
-  const secret = error.code === "misplaced_key" || holdsKey(path, credentials(request.lines, new Query()));
+  const known = { id, address, status: error.status, error: { code: error.code } };
   // Whoever sheds load tells of it in sum: a line for each would be load again.
-  if (error.code !== "overloaded")
-    log.info(secret ? fields : { ...fields, path: redactor.text(nameless(path)) }, "refused");
+  if (error.code !== "overloaded") log.info(earlyFields(request, path, known, redactor), "refused");
+}
+
+/** What the log has of a request that never became an exchange: no path that has a key in it. */
+function earlyFields(
+  { method, lines }: Incoming,
+  path: string,
+  { id, address, ...more }: { id: string; address: string; status: number; error?: { code: string } },
+  redactor: Redactor,
+): object {
+  const fields = { id, address, method, ...more };
+  const secret = more.error?.code === "misplaced_key" || holdsKey(path, credentials(lines, new Query()));
+  return secret ? fields : { ...fields, path: redactor.text(nameless(path)) };
 }
 
 /** A request's address without a user's name and password. */

@@ -60,6 +60,10 @@ export const METRICS = {
     ["reason"],
     "Requests that were refused before they became exchanges: malformed heads, unknown paths and methods, too much at once.",
   ),
+  gateway_preflights_total: counter(
+    [],
+    "Preflights of browsers (`cors`) that were answered; those of other pages are refused, by `origin_not_allowed`.",
+  ),
   gateway_limited_total: counter(["kind"], "Exchanges that were refused because of a limit."),
   gateway_client_aborts_total: counter(["phase"], "Exchanges whose client left before their end."),
   gateway_estimated_usage_total: counter(

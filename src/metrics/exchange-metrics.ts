@@ -75,6 +75,7 @@ class Families {
   readonly attempts = new CounterFamily("gateway_attempts_total");
   readonly fallbacks = new CounterFamily("gateway_fallbacks_total");
   readonly refused = new CounterFamily("gateway_refused_total");
+  readonly preflights = new CounterFamily("gateway_preflights_total");
   readonly limited = new CounterFamily("gateway_limited_total");
   readonly aborts = new CounterFamily("gateway_client_aborts_total");
   readonly guesses = new CounterFamily("gateway_estimated_usage_total");
@@ -133,6 +134,11 @@ export class ExchangeMetrics {
   /** A request was refused before it became an exchange. */
   refused(code: string): void {
     under(this.refusals, code, () => this.families.refused.of(code)).value++;
+  }
+
+  /** A browser's preflight was answered. */
+  preflight(): void {
+    this.families.preflights.of().value++;
   }
 
   /** A plugin has not recorded an exchange, or what was counted has ended. */

@@ -39,6 +39,11 @@ export class ProcessMetrics {
     this.exchanges.refused(code);
   }
 
+  /** A browser's preflight was answered. */
+  preflight(): void {
+    this.exchanges.preflight();
+  }
+
   async json(gateway: AskedGateway, ledger: Ledger): Promise<MetricJson[]> {
     this.asked ??= observed();
     const { registry, lag } = this.asked;

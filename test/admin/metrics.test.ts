@@ -16,12 +16,15 @@ const valuesIn = (page: string): Map<string, number> =>
 t.test("each exchange counts once, by names of gateway.yaml only", async (t) => {
   const yaml = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo], price: { input: 1000, output: 1000 } } }
+cors: { origins: ["https://app.example.com"] }
 `;
   const { ask, url, gateway, folder } = await startAdmin(t, yaml, { metrics: () => metricsText(gateway) });
   for (const model of ["echo", "echo", "made-up-1", "made-up-2"]) {
     const body = JSON.stringify({ model, messages: [{ role: "user", content: "hi" }] });
     await (await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body })).text();
   }
+  for (const origin of ["https://app.example.com", "https://app.example.com", "https://other.example.com"])
+    await fetch(url, { method: "OPTIONS", headers: { origin, "access-control-request-method": "POST" } });
   writeFileSync(join(folder, "gateway.yaml"), "models: {");
   await gateway.reload().catch(() => {});
   const { status, headers, body } = await ask("GET", "/metrics");
@@ -33,6 +36,8 @@ models: { echo: { targets: [demo:echo], price: { input: 1000, output: 1000 } } }
   t.equal(of(`gateway_requests_total{${ok}}`), 2);
   t.equal(of('gateway_requests_total{api="openai-chat",model="",target="",outcome="rejected",code="404"}'), 2);
   t.notMatch(body, /made-up/);
+  t.equal(of("gateway_preflights_total"), 2);
+  t.equal(of('gateway_refused_total{reason="origin_not_allowed"}'), 1);
   t.equal(of('gateway_request_duration_seconds_count{api="openai-chat"}'), 4);
   t.equal(of('gateway_overhead_seconds_count{api="openai-chat"}'), 2);
   t.equal(of('gateway_ttft_seconds_count{model="echo",target="demo:echo"}'), 2);

@@ -17,11 +17,11 @@ const preflight = (origin: string) => ({
 });
 
 async function started(t: Test, cors: string, more = YAML) {
-  const { url } = await startGateway(t, `${more}${cors}`);
+  const { url, log } = await startGateway(t, `${more}${cors}`);
   const ask = (path: string, init: RequestInit) => fetch(url + path, init);
   const chat = (origin: string, body = BODY, headers: object = asking()) =>
     ask("/v1/chat/completions", { method: "POST", headers: { ...headers, origin }, body });
-  return { ask, chat };
+  return { ask, chat, log };
 }
 
 t.test("no page of another site may ask unless gateway.yaml names it", async (t) => {
@@ -60,6 +60,22 @@ t.test("a page that it names may ask with a key, and reads answers, their header
     t.equal(answer.headers.get("access-control-expose-headers"), "*");
     await answer.text();
   }
+});
+
+t.test("a preflight is a line of the log, as what is refused is: without a key that stands in its path", async (t) => {
+  const { ask, log } = await started(t, `cors: { origins: [${PAGE}] }\n`);
+  const answers = [
+    await ask("/v1/models", preflight(PAGE)),
+    await ask("/v1/gw_0123456789abcdef0123456789abcdef", preflight(PAGE)),
+    await ask("/v1/models", preflight("https://evil.example.com")),
+  ];
+  const lines = log.lines.filter(({ message }) => message === "preflight" || message === "refused");
+  const [asked, keyed, refused] = lines.map(({ fields }) => fields);
+  const { id: _, ...known } = asked as { id: string };
+  t.equal(asked?.["id"], answers[0]?.headers.get("x-request-id"));
+  t.same(known, { address: "127.0.0.1", method: "OPTIONS", status: 204, path: "/v1/models" });
+  t.notMatch(JSON.stringify(keyed), /gw_/);
+  t.match(refused, { method: "OPTIONS", status: 403, error: { code: "origin_not_allowed" }, path: "/v1/models" });
 });
 
 t.test("another page is told why in its preflight, and is served as everybody is without one", async (t) => {
