@@ -5,6 +5,8 @@ export interface MetricDefinition {
   readonly help: string;
   /** Upper ends of a histogram's buckets. */
   readonly buckets?: readonly number[];
+  /** Values of its only label that there are from the start on, at 0: `increase` sees the first event then. */
+  readonly known?: readonly string[];
   /** What those of several processes come to; absent: their sum. */
   readonly across?: "max" | "min" | "average" | "first";
 }
@@ -13,7 +15,10 @@ const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 const SHORT = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const RATES = [1, 2, 5, 10, 20, 30, 40, 60, 80, 100, 150, 200, 300, 500, 1000];
 
-const counter = (labels: readonly string[], help: string): MetricDefinition => ({ type: "counter", labels, help });
+const counter = (labels: readonly string[], help: string, known?: readonly string[]): MetricDefinition => ({
+  ...{ type: "counter", labels, help },
+  ...(known && { known }),
+});
 const gauge = (labels: readonly string[], help: string, across?: MetricDefinition["across"]): MetricDefinition => ({
   ...{ type: "gauge", labels, help },
   ...(across && { across }),
@@ -21,6 +26,13 @@ const gauge = (labels: readonly string[], help: string, across?: MetricDefinitio
 const histogram = (labels: readonly string[], help: string, buckets: readonly number[]): MetricDefinition => ({
   ...{ type: "histogram", labels, help, buckets },
 });
+
+/** Why a request may be refused before it becomes an exchange. */
+const EARLY = [
+  ...["bad_request", "bad_target", "misplaced_key", "headers_too_large", "target_too_long", "method_not_allowed"],
+  ...["origin_not_allowed", "draining", "overloaded", "path_not_found", "upgrade_required", "websocket_only"],
+  ...["conflicting_api_keys", "invalid_field", "too_many_pipelined"],
+];
 
 /** All metrics of the gateway's own. */
 export const METRICS = {
@@ -59,13 +71,18 @@ export const METRICS = {
   gateway_refused_total: counter(
     ["reason"],
     "Requests that were refused before they became exchanges: malformed heads, unknown paths and methods, too much at once.",
+    EARLY,
   ),
   gateway_preflights_total: counter(
     [],
     "Preflights of browsers (`cors`) that were answered; those of other pages are refused, by `origin_not_allowed`.",
   ),
-  gateway_limited_total: counter(["kind"], "Exchanges that were refused because of a limit."),
-  gateway_client_aborts_total: counter(["phase"], "Exchanges whose client left before their end."),
+  gateway_limited_total: counter(["kind"], "Exchanges that were refused because of a limit.", [
+    ...["rpm", "tpm", "concurrency", "budget", "overload"],
+  ]),
+  gateway_client_aborts_total: counter(["phase"], "Exchanges whose client left before their end.", [
+    ...["request", "waiting", "answer"],
+  ]),
   gateway_estimated_usage_total: counter(
     [],
     "Exchanges whose tokens are a guess in whole or in part, because the provider has not told all. It should be near 0.",
@@ -115,7 +132,9 @@ export const METRICS = {
     "max",
   ),
   gateway_ledger_lag_seconds: gauge([], "For how long the ledger has been behind the journal; 0: it is not.", "max"),
-  gateway_store_errors_total: counter(["store"], "Times that a store did not do what it was asked."),
+  gateway_store_errors_total: counter(["store"], "Times that a store did not do what it was asked.", [
+    ...["ledger", "keys", "objects", "limits"],
+  ]),
   gateway_store_waiting: gauge([], "1: the ledger cannot be written, and rows wait in the journal or in memory."),
   gateway_generations: gauge([], "Configurations that exchanges keep alive, the one that serves included."),
   gateway_config_info: gauge(["hash"], "1: the first half of the SHA-256 of the gateway.yaml that is served."),

@@ -146,7 +146,9 @@ export class ExchangeMetrics {
     this.families.pluginErrors.of(plugin).value++;
   }
 
-  json(): MetricJson[] {
+  /** @param plugins names of those that serve, which are told also where they have not failed */
+  json(plugins: Iterable<string> = []): MetricJson[] {
+    for (const plugin of plugins) this.families.pluginErrors.of(plugin);
     return Object.values(this.families).map((family: CounterFamily | HistogramFamily) => family.json());
   }
 

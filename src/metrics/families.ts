@@ -60,7 +60,9 @@ export class Count {
 export class CounterFamily extends Family<Count> {
   constructor(name: MetricName) {
     super(name, () => new Count());
-    if (definitionOf(name).labels.length === 0) this.of();
+    const { labels, known = [] } = definitionOf(name);
+    if (labels.length === 0) this.of();
+    for (const value of known) this.of(value);
   }
 
   json(): MetricJson {

@@ -52,7 +52,7 @@ export class ProcessMetrics {
     const { generation } = gateway;
     const { limiter } = generation;
     return [
-      ...this.exchanges.json(),
+      ...this.exchanges.json(generation.plugins.keys()),
       this.times.json(),
       ...running(gateway),
       ...health(generation),

@@ -67,6 +67,27 @@ const USAGE = {
 const RATES = { "x-ratelimit-remaining-requests": "41", "x-ratelimit-remaining-tokens": "1234" };
 const chunk = (json: object) => `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", ...json })}\n\n`;
 
+t.test("what may be counted is there before anything was", async (t) => {
+  const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+  const { ask, url, gateway } = await startAdmin(t, yaml, { metrics: () => metricsText(gateway) });
+  const read = async () => valuesIn((await ask("GET", "/metrics")).body);
+  const before = await read();
+  for (const series of [
+    'refused_total{reason="path_not_found"}',
+    'refused_total{reason="too_many_pipelined"}',
+    'limited_total{kind="budget"}',
+    'client_aborts_total{phase="waiting"}',
+    'store_errors_total{store="ledger"}',
+    'store_errors_total{store="keys"}',
+    'plugin_errors_total{plugin="auth"}',
+    'alerts_total{result="failed"}',
+    "config_reloads_failed_total",
+  ])
+    t.equal(before.get(`gateway_${series}`), 0, series);
+  await fetch(`${url}/nowhere`);
+  t.equal((await read()).get('gateway_refused_total{reason="path_not_found"}'), 1);
+});
+
 t.test("tokens, money and requests are those of the ledger, by model and target", async (t) => {
   const upstream = await httpUpstream(({ body }, reply) => {
     const { model, stream } = JSON.parse(body.toString()) as { model: string; stream?: boolean };
@@ -194,7 +215,7 @@ t.test("what is refused before it is an exchange counts by why, and by nothing t
   const socket = connect(port, "127.0.0.1").end("GARBAGE\r\n\r\n").resume();
   await once(socket, "close");
   const { body } = await ask("GET", "/metrics");
-  const told = [...valuesIn(body)].filter(([name]) => name.startsWith("gateway_refused_total"));
+  const told = [...valuesIn(body)].filter(([name, value]) => name.startsWith("gateway_refused_total") && value > 0);
   t.same(Object.fromEntries(told), {
     'gateway_refused_total{reason="path_not_found"}': 2,
     'gateway_refused_total{reason="method_not_allowed"}': 1,

@@ -1,4 +1,5 @@
 import t from "tap";
+import { REFUSALS } from "../../src/core/errors.ts";
 import { LABELS, METRICS, type MetricDefinition } from "../../src/metrics/definitions.ts";
 
 const ALL: [string, MetricDefinition][] = Object.entries(METRICS);
@@ -22,6 +23,16 @@ t.test("names follow Prometheus' conventions, and every label is told", async (t
     Object.keys(LABELS).filter((label) => !used.has(label)),
     [],
   );
+});
+
+t.test("values that are known at the start are few, each once, and of the only label", async (t) => {
+  for (const [name, { type, labels, known }] of ALL) {
+    if (!known) continue;
+    t.same([type, labels.length], ["counter", 1], name);
+    t.ok(known.length <= 20 && new Set(known).size === known.length, name);
+  }
+  const codes: readonly string[] = [...Object.keys(REFUSALS), "too_many_pipelined"];
+  for (const reason of METRICS.gateway_refused_total.known ?? []) t.ok(codes.includes(reason), reason);
 });
 
 t.test("no label holds what a client can make up", async (t) => {

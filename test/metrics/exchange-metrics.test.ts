@@ -89,10 +89,11 @@ t.test("refusals by limits, faults of plugins and stores that do not answer are 
     { code: "internal", store: "keys" },
   ])
     metrics.ended(exchange({ outcome: "rejected", status: 500, error }));
+  const counted = (name: string) => told(metrics, name).filter(({ value }) => value > 0);
   t.same(
-    told(metrics, "gateway_limited_total").map(({ labels }) => labels["kind"]),
+    counted("gateway_limited_total").map(({ labels }) => labels["kind"]),
     ["tpm", "overload"],
   );
   t.match(told(metrics, "gateway_plugin_errors_total"), [{ labels: { plugin: "odd" }, value: 1 }]);
-  t.match(told(metrics, "gateway_store_errors_total"), [{ labels: { store: "keys" }, value: 1 }]);
+  t.match(counted("gateway_store_errors_total"), [{ labels: { store: "keys" }, value: 1 }]);
 });

@@ -28,6 +28,24 @@ t.test("a counter without labels is there before anything was counted", async (t
   t.match(new CounterFamily("gateway_estimated_usage_total").json(), { values: [{ labels: {}, value: 0 }] });
 });
 
+t.test(
+  "a counter whose label has known values has each of them from the start, and others once they count",
+  async (t) => {
+    const family = new CounterFamily("gateway_client_aborts_total");
+    family.of("answer").value++;
+    family.of("behind it").value++;
+    t.same(
+      family.json().values.map(({ labels, value }) => [labels["phase"], value]),
+      [
+        ["request", 0],
+        ["waiting", 0],
+        ["answer", 1],
+        ["behind it", 1],
+      ],
+    );
+  },
+);
+
 t.test("what is looked up says how several processes come together", async (t) => {
   t.match(current("gateway_target_up", [[0, "up:fine"]]), {
     type: "gauge",
