@@ -2,7 +2,21 @@
 
 import { html, look, Ready, When } from "../common/ui.js";
 import { ofAudit } from "./asks.js";
+import { linesOf } from "./detail.js";
 import { Table, useApi } from "./parts.js";
+
+function Detail({ detail }) {
+  const lines = linesOf(detail);
+  if (lines.length === 0) return "–";
+  return html`<ul class="plain">${lines.map(
+    ({ what, from, to, changed }) =>
+      html`<li><span class="quiet">${what}:</span> ${
+        changed &&
+        html`${from ?? html`<i class="quiet">not set</i>`} <span aria-hidden="true">→</span><span class="hidden">now</span> `
+      }${to ?? html`<i class="quiet">not set</i>`}</li>`,
+  )}</ul>
+    <details class="small"><summary>JSON</summary><span class="mono">${JSON.stringify(detail)}</span></details>`;
+}
 
 export function Audit({ view }) {
   const found = useApi(ofAudit(view));
@@ -11,10 +25,7 @@ export function Audit({ view }) {
     { title: "Who", of: ({ who, address }) => html`${who}<span class="sub">${address}</span>` },
     { title: "Did", of: ({ action }) => html`<span class="mono">${action}</span>` },
     { title: "To", of: ({ subject }) => subject ?? "–" },
-    {
-      title: "Detail",
-      of: ({ detail }) => (detail ? html`<span class="mono small">${JSON.stringify(detail)}</span>` : "–"),
-    },
+    { title: "Detail", of: ({ detail }) => html`<${Detail} detail=${detail ?? {}} />` },
   ];
   return html`<h1>Audit</h1>
     <p class="quiet">Every change: made here, by the admin API, the command line or a signal.</p>

@@ -7,6 +7,7 @@ import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Limits } from "../core/limit-kinds.ts";
 import { Networks } from "../core/networks.ts";
+import { editDetail } from "../store/audit.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, NewKey } from "../store/keys.ts";
 import { AdminError } from "./errors.ts";
 import { type AdminAct, type AdminAnswer, type AdminRequest, read } from "./route.ts";
@@ -155,7 +156,8 @@ async function changed<T>(
 }
 
 export const edit: AdminAct = async (subject, request) => {
-  const { limits, models } = await known(subject, request.names[0] ?? "");
+  const before = await known(subject, request.names[0] ?? "");
+  const { limits, models } = before;
   const fields = fieldsOf(request.body, limits);
   if (fields.limits || fields.models !== undefined) {
     const now = fields.limits === undefined ? limits : fields.limits;
@@ -163,7 +165,7 @@ export const edit: AdminAct = async (subject, request) => {
     await checkKept(subject, { ...(now && { limits: now }), ...(may && { models: may }) });
   }
   const act = (id: string) => subject.stores.keys.edit(id, fields);
-  const { result, audit } = await changed(subject, request, "keys.edit", act, { ...fields });
+  const { result, audit } = await changed(subject, request, "keys.edit", act, editDetail(before, fields));
   return { body: { key: shown(result, subject.config) }, audit };
 };
 

@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import type { Limits } from "../core/limit-kinds.ts";
 import { keyLimits, type LimitTable } from "../core/limits.ts";
-import type { Audit, AuditEntry } from "../store/audit.ts";
+import { type Audit, type AuditEntry, editDetail } from "../store/audit.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, Keys, NewKey } from "../store/keys.ts";
 import { commandLine } from "./author.ts";
 import {
@@ -212,7 +212,7 @@ async function set(name: string, { keys, io, options, world }: KeyWord): Promise
   await checkLimits({ ...before, ...edit }, world());
   const after = (await keys.edit(name, edit)) ?? (await missing(name, keys, "changed"));
   told(after, options, io, world());
-  return { action: "keys.edit", subject: before?.name ?? after.name, detail: { ...edit } };
+  return { action: "keys.edit", subject: before?.name ?? after.name, detail: editDetail(before, edit) };
 }
 
 async function disable(name: string, { keys, io, options }: KeyWord): Promise<AuditedChange> {

@@ -23,6 +23,14 @@ export interface NumberedAuditEntry extends AuditEntry {
   readonly id: number;
 }
 
+/** What an edit has set, for the detail of its entry, and beside it what was there before; null: nothing. */
+export const editDetail = (before: object | undefined, edit: object): AuditEntry["detail"] => {
+  const was = Object.fromEntries(
+    Object.keys(edit).map((name) => [name, (before as Record<string, unknown>)?.[name] ?? null]),
+  );
+  return before ? { ...edit, was } : { ...edit };
+};
+
 /** The trail of changes: it only grows. */
 export abstract class Audit {
   /** @throws what the store says where it cannot be written */

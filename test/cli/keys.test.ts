@@ -62,7 +62,7 @@ t.test("every change is in the audit trail once, with who made it, and never a k
     entries.map(({ action, subject, detail }) => [action, subject, detail]),
     [
       ["keys.create", "reports", { group: "acme" }],
-      ["keys.edit", "reports", { name: "figures", limits: { rpm: 5 } }],
+      ["keys.edit", "reports", { name: "figures", limits: { rpm: 5 }, was: { name: "reports", limits: null } }],
       ["keys.rotate", "figures", { overlap: "1h" }],
       ["keys.disable", "figures", {}],
       ["keys.enable", "figures", {}],

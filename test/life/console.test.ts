@@ -138,6 +138,12 @@ t.test("a key is made, shown once, changed, switched off and revoked", options, 
   await page.getByRole("button", { name: "Revoke phone" }).click();
   await page.getByRole("button", { name: "Revoke phone" }).waitFor({ state: "detached" });
   t.ok((await shown())?.revoked);
+  await page.goto(`${gateway.base}/audit`);
+  const edited = page.getByRole("row", { name: /keys\.edit/ });
+  t.match(await edited.innerText(), /models: echo, thinker →\s*now\s*not set/);
+  t.notMatch(await edited.innerText(), /rpm/, "what stayed has no line");
+  await edited.getByText("JSON").click();
+  t.match(await edited.innerText(), /"was":\{/);
 });
 
 t.test("the config is shown with its secrets starred, and what a reload would change", options, async (t) => {
