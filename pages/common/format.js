@@ -82,5 +82,12 @@ export function moment(ms) {
 /** The same without its seconds. */
 export const minute = (ms) => moment(ms).slice(0, -":00".length);
 
+/** How far the reader's clock is from UTC at a moment: UTC+2, UTC+5:30. */
+export function offset(ms) {
+  const minutes = -new Date(ms).getTimezoneOffset();
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / MINUTE), Math.abs(minutes) % MINUTE];
+  return minutes === 0 ? "UTC" : `UTC${minutes < 0 ? "−" : "+"}${hours}${rest > 0 ? `:${two(rest)}` : ""}`;
+}
+
 /** A moment in UTC, to the millisecond. */
 export const utc = (ms) => new Date(ms).toISOString();

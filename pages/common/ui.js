@@ -2,7 +2,7 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/preact.js";
 import { fetched, taken } from "./first.js";
-import { moment, utc } from "./format.js";
+import { moment, offset, utc } from "./format.js";
 
 export { html, render, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/preact.js";
 
@@ -144,8 +144,9 @@ export const Code = ({ text, label }) => html`<div class="code">
 /** A coloured dot with its meaning in words. */
 export const Dot = ({ state, children }) => html`<span class=${`dot ${state}`}>${children}</span>`;
 
-/** A moment in the reader's zone, in UTC on hover. */
-export const When = ({ ms }) => html`<time datetime=${utc(ms)} title=${utc(ms)}>${moment(ms)}</time>`;
+/** A moment in the reader's zone, which is told on hover, with the same in UTC. */
+export const When = ({ ms }) =>
+  html`<time datetime=${utc(ms)} title=${`${offset(ms)} here, ${utc(ms)}`}>${moment(ms)}</time>`;
 
 /** What failed, and what to do. */
 export const Failure = ({ error, again }) => html`<div class="failure" role="alert">

@@ -1,6 +1,7 @@
 /** The console: for those who run the gateway. */
 
 import { forget } from "../common/first.js";
+import { offset } from "../common/format.js";
 import { lazily } from "../common/lazy.js";
 import {
   go,
@@ -65,7 +66,7 @@ function App() {
     document.title = `${name} · Console`;
   }, [name]);
   return html`<${Ready} found=${session}>
-      ${({ role, who, sign_in: ways }) =>
+      ${({ role, who, timezone, sign_in: ways }) =>
         role === null
           ? html`<${SignedOut} done=${session.again} ways=${ways} problem=${view.sign_in} />`
           : html`<${Head} title="Console" home="/" pages=${PAGES} path=${path}>
@@ -74,6 +75,7 @@ function App() {
                 ${ways.length > 0 && html`<button type="button" class="small" onClick=${() => change("DELETE", "/api/session").then(session.again)}>Sign out</button>`}
               <//>
               <main id="main" class="page" tabindex="-1"><${At} path=${path} view=${view} may=${role === "admin"} /></main>
+              <footer class="zones quiet small">Times are this browser's (${offset(Date.now())}). ${timezone && `Days, weeks and months of spend and budgets begin at midnight in ${timezone}, gateway.yaml's timezone.`}</footer>
               <${Keys} keys=${keys} open=${help} close=${() => setHelp(false)} />`}
     <//>`;
 }

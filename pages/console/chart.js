@@ -90,7 +90,7 @@ function optionsOf(days, series, write, width) {
     series: [
       {
         value: (_, seconds) => (seconds === null ? "–" : new Date(seconds * 1000).toISOString().slice(0, 10)),
-        label: "Day",
+        label: "Day (UTC)",
       },
       ...drawn.map(({ name, colour, at }) => ({
         label: name,

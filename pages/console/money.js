@@ -148,7 +148,7 @@ function Days({ rows, nameOf, by }) {
     { title: "Day (UTC)", head: true, of: ({ day }) => day },
     ...named.map(({ name, values }) => ({ title: name, number: true, of: ({ at }) => money(values[at]) })),
   ];
-  return html`<${StackedBars} days=${days.map((day) => Date.parse(day) / 1000)} series=${named} write=${money} label=${`Spend by ${by}, day by day; the table below has the figures`} />
+  return html`<${StackedBars} days=${days.map((day) => Date.parse(day) / 1000)} series=${named} write=${money} label=${`Spend by ${by}, day by day in UTC; the table below has the figures`} />
     <details><summary>As a table</summary><${Table} caption=${`Spend by ${by} and day`} columns=${columns} rows=${days.map((day, at) => ({ day, at })).reverse()} /></details>`;
 }
 

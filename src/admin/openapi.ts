@@ -5,7 +5,7 @@ import { versionOf } from "./now.ts";
 import { type RouteText, told } from "./route.ts";
 import { SignIn } from "./session-routes.ts";
 
-const SESSION = { gives: ["role", "who?", "sign_in", "version"] };
+const SESSION = { gives: ["role", "who?", "timezone?", "sign_in", "version"] };
 
 /** What is answered outside of the table of the API. A session is for everybody to open. */
 const OTHERS: readonly RouteText[] = [

@@ -11,7 +11,7 @@ const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}`
 
 t.test("without a token this machine may do everything, and says so", async (t) => {
   const { ask } = await startAdmin(t);
-  t.match((await ask("GET", "/api/session")).body, { role: "admin", sign_in: [] });
+  t.match((await ask("GET", "/api/session")).body, { role: "admin", sign_in: [], timezone: "UTC" });
   t.equal((await ask("GET", "/api/now")).status, 200);
 });
 

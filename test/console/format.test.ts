@@ -1,9 +1,8 @@
 import t from "tap";
 
 // Written for browsers, and without types.
-const format: Record<"count" | "money" | "price" | "moment", (value?: number | null) => string> = await import(
-  new URL("../../pages/common/format.js", import.meta.url).href
-);
+const format: Record<"count" | "money" | "price" | "moment" | "offset", (value?: number | null) => string> =
+  await import(new URL("../../pages/common/format.js", import.meta.url).href);
 
 t.test("numbers, prices and money are written as people read them", async (t) => {
   const { count, money, price } = format;
@@ -19,6 +18,24 @@ t.test("numbers, prices and money are written as people read them", async (t) =>
 t.test("a moment stands in the reader's zone, midnight at 00", async (t) => {
   const moment = new Date(2026, 10, 3, 0, 5, 9).getTime();
   t.equal(format.moment(moment), "Nov 03, 00:05:09");
+});
+
+t.test("how far the reader's clock is from UTC is told for each moment", async (t) => {
+  const zone = process.env["TZ"];
+  t.teardown(() => {
+    if (zone === undefined) delete process.env["TZ"];
+    else process.env["TZ"] = zone;
+  });
+  const [winter, summer] = [Date.UTC(2026, 0, 15), Date.UTC(2026, 6, 15)];
+  for (const [name, ...offsets] of [
+    ["UTC", "UTC", "UTC"],
+    ["Europe/Berlin", "UTC+1", "UTC+2"],
+    ["Asia/Kolkata", "UTC+5:30", "UTC+5:30"],
+    ["America/St_Johns", "UTC−3:30", "UTC−2:30"],
+  ] as const) {
+    process.env["TZ"] = name;
+    t.same([winter, summer].map(format.offset), offsets, name);
+  }
 });
 
 t.test("no page uses Intl, which takes longer than all else of it when it is first used", async (t) => {

@@ -303,6 +303,10 @@ t.test("a page asks for each thing once, and begins before its scripts have told
     page.off("request", note);
     const api = asked.filter((each) => each.startsWith("/api/"));
     t.same(api, [...new Set(api)], path);
+    t.match(
+      await page.getByRole("contentinfo").innerText(),
+      /Times are this browser's \(UTC.*\)\. .* midnight in UTC,/,
+    );
     t.ok(api.includes(path === "/" ? "/api/live/events" : "/api/session"), path);
   }
 });
