@@ -31,6 +31,17 @@ const Running = ({ live, may, again }) => html`<div class="banner">
   ${may && html` <${Act} label="Cancel" danger act=${() => ["POST", `/api/live/${live.id}/cancel`]} done=${again} />`}
 </div>`;
 
+/** How tokens are known; all but the first and the last are unsettled. */
+const SOURCES = {
+  reported: "the provider told all",
+  partial: "the provider told some, and the rest is estimated; unsettled",
+  estimated: "by the request and what came of the answer, as the provider told nothing; unsettled",
+  observed: "what the provider had told when it broke off; unsettled",
+  absorbed: "it broke off, and costs nothing; unsettled",
+  none: "nobody knows them; unsettled",
+  free: "no provider was asked, or those that were refused it",
+};
+
 function Ended({ request, nameOf }) {
   const { usage = { in: {}, out: {} } } = request;
   const facts = [
@@ -58,7 +69,7 @@ function Ended({ request, nameOf }) {
     ["Time taken", duration(request.duration)],
     ["Tokens in", tokensOf(usage.in)],
     ["Tokens out", tokensOf(usage.out)],
-    ["Tokens are", request.source],
+    ["Tokens are", html`${request.source}<span class="quiet">: ${SOURCES[request.source]}</span>`],
     ["Dropped", request.dropped && html`<span class="mono">${request.dropped.join(", ")}</span>`],
     ["Notices", request.notices?.join("; ")],
     ["Cost", `${money(request.cost)}${request.price ? ` at price ${request.price}` : ""}`],

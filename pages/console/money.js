@@ -90,7 +90,8 @@ function Sums({ rows, by, span, nameOf, before }) {
     { title: "Tokens out", number: true, of: (row) => count(row.tokens_out) },
     { title: "Unsettled", number: true, of: ({ unsettled }) => count(unsettled) },
   ];
-  return html`<${Table} caption=${`Spend by ${by}`} columns=${columns} rows=${rows} keyOf=${({ group }) => group.join()} />`;
+  return html`<${Table} caption=${`Spend by ${by}`} columns=${columns} rows=${rows} keyOf=${({ group }) => group.join()} />
+    <p class="quiet small">Unsettled are requests whose provider told no or not all of its tokens, or that have no price: they may have cost more. What a provider refused cost nothing, and is settled.</p>`;
 }
 
 /** The rows as a file, money in dollars to the nano. */

@@ -285,6 +285,7 @@ t.test("a budget says when it ends at its pace", options, async (t) => {
   const gateway = await startConsole(t, `${yaml}timezone: UTC\n`);
   await gateway.askModel("echo");
   const page = await consolePage(t, gateway, "/money");
+  await page.getByText(/^Unsettled are requests whose provider told no or not all of its tokens/).waitFor();
   const cells = page.getByRole("table", { name: "Budgets" }).locator('td[data-title="Ends at this pace"]');
   await cells.first().waitFor();
   t.same(await cells.allInnerTexts(), ["not before it begins anew", "it is spent"]);
