@@ -98,10 +98,10 @@ ${table.join("\n")}
 
 /** What a phase's comment in the plugin's contract says. */
 function phaseWords(phase: string): string {
-  const [, words] =
-    new RegExp(`/\\*\\* ([^\n]*) \\*/\n(?:  //[^\n]*\n)?  ${phase}\\?:`).exec(text("src/core/plugin.ts")) ?? [];
+  const comment = new RegExp(`/\\*\\*((?:(?!\\*/)[^])*)\\*/\\n(?:  //.*\\n)?  ${phase}\\?:`);
+  const [, words] = comment.exec(text("src/core/plugin.ts")) ?? [];
   if (words === undefined) throw new Error(`src/core/plugin.ts says nothing of the phase ${phase}`);
-  return words;
+  return words.replaceAll(/\s+(?:\* )?/g, " ").trim();
 }
 
 /** The chain of exchanges, each plugin with its class. */
@@ -115,19 +115,20 @@ const CHAIN = await Promise.all(
 /** Which of them fill a phase, in the order in which they run. */
 function fillers(phase: Phase): string {
   const names = CHAIN.filter(({ made }) => phase in made.prototype).map(({ name }) => `\`${name}\``);
-  return (phase === "response" ? names.reverse() : names).join(", ");
+  return names.length > 0 ? ` (${(phase === "response" ? names.reverse() : names).join(", ")})` : "";
 }
 
 /** docs/life-of-a-request.md */
 export function life(): string {
   const isPhase = (step: string): step is Phase => PHASES.some((phase) => phase === step);
   const sections: string[] = [];
-  for (const [step, { does, ending }] of Object.entries(STEPS)) {
+  for (const [step, entry] of Object.entries(STEPS)) {
     const codes = Object.entries(REFUSALS).filter(([, refusal]) => refusal.step === step);
-    const plugins = isPhase(step) ? [`**Plugins** (${fillers(step)}). ${phaseWords(step)}`] : [];
+    const plugins = isPhase(step) ? [`**Plugins**${fillers(step)}. ${phaseWords(step)}`] : [];
     const rows = codes.map(([code, { status, message }]) => `| \`${code}\` | ${status} | ${cell(message)} |`);
     const table = rows.length > 0 ? [["| it ends with | status | |", "|---|---|---|", ...rows].join("\n")] : [];
-    sections.push([`## ${step}`, does, ...plugins, ...(rows.length > 0 ? [ending] : []), ...table].join("\n\n"));
+    const ending = "ending" in entry ? [entry.ending] : [];
+    sections.push([`## ${step}`, entry.does, ...plugins, ...ending, ...table].join("\n\n"));
   }
   return `# The life of a request
 

@@ -1,8 +1,8 @@
 interface LifeStepEntry {
   /** What the engine does there. */
   does: string;
-  /** What happens besides telling the client, where a request ends there. */
-  ending: string;
+  /** What happens besides telling the client, where a request ends there; absent: none does. */
+  ending?: string;
 }
 
 /**
@@ -31,6 +31,9 @@ export const STEPS = {
   send: {
     does: "For each target, while no byte has reached the client: credential, address and translation, then it is forwarded.",
     ending: "Comes after the last try and target. Health and credentials hear of each.",
+  },
+  failed: {
+    does: "The answer of an attempt of which the client gets nothing is given up; the next attempt, or the gateway's own words, follow.",
   },
   response: {
     does: "The answer's head, then its frames through the plugins' stages, to the client as they come.",

@@ -1,3 +1,5 @@
+import { REFUSALS } from "../core/errors.ts";
+
 /** What is known of a metric before anything was counted: docs/metrics.md is made of it. */
 export interface MetricDefinition {
   readonly type: "counter" | "gauge" | "histogram";
@@ -29,8 +31,7 @@ const histogram = (labels: readonly string[], help: string, buckets: readonly nu
 
 /** Why a request may be refused before it becomes an exchange. */
 const EARLY = [
-  ...["bad_request", "bad_target", "misplaced_key", "headers_too_large", "target_too_long", "method_not_allowed"],
-  ...["origin_not_allowed", "draining", "overloaded", "path_not_found", "upgrade_required", "websocket_only"],
+  ...Object.entries(REFUSALS).flatMap(([code, { step }]) => (step === "head" || step === "path" ? [code] : [])),
   ...["conflicting_api_keys", "invalid_field", "too_many_pipelined"],
 ];
 
