@@ -63,7 +63,7 @@ export class Admin {
   ) {
     const secret = async () => subject.config.envelopes.key ?? subject.stores.secret();
     this.access = new Access(() => subject.config.adminAccess, { secret, signedOut: subject.stores.signedOut });
-    this.sessions = new SessionRoutes(this.access, subject.stores.audit, parts.log, subject.config.timezone);
+    this.sessions = new SessionRoutes(this.access, subject.stores.audit, parts.log, () => subject.config.timezone);
     this.live = new LiveStream(subject, this.access, parts.log);
   }
 

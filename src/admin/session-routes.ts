@@ -24,7 +24,7 @@ export class SessionRoutes {
     private readonly audit: Audit,
     private readonly log: Log,
     /** Where the days of budgets and of sums begin. */
-    private readonly timezone: string,
+    private readonly timezone: () => string,
   ) {}
 
   /** @returns whether it has answered @throws AdminError */
@@ -67,7 +67,7 @@ export class SessionRoutes {
     } else if (method !== "GET" && method !== "HEAD")
       throw new AdminError("method_not_allowed", "Only GET, POST, DELETE is answered here.", { allow: METHODS });
     const { role = null, who } = visitor ?? {};
-    const more = { ...(who !== undefined && { who }), ...(role !== null && { timezone: this.timezone }) };
+    const more = { ...(who !== undefined && { who }), ...(role !== null && { timezone: this.timezone() }) };
     send(response, 200, { role, ...more, sign_in: access.ways, version: versionOf() });
   }
 
