@@ -69,7 +69,7 @@ t.test("lines to paste begin from what the file says: as they are, they change n
     providers: { down: { concurrency: 7, health: { failures: 3, open: "1m" } } },
   });
   t.match(shown.get("down"), /# window: 30s/, "what holds by the common settings is a comment");
-  t.same(await paste(gateway, (shown.get("narrow") ?? "").replace("rpm: 60", "rpm: 50")), ["limits.keys.narrow.rpm"]);
+  t.same(await paste(gateway, (shown.get("narrow") ?? "").replace("rpm: 60", "rpm: 50")), ["keys.narrow.rpm"]);
 });
 
 t.test(
