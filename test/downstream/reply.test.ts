@@ -176,7 +176,7 @@ chains: { llm: [sse, auth, own, models, rewrite, usage], read: [auth] }
       "own.ts": `import { type Frame, type ResponseExchange } from "model-gateway";\nexport default class Own { ${plugin} }`,
     },
   );
-  const text = '{"model":"any","max_tokens":9,"messages":[]}';
+  const text = '{"model":"any","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}';
   const client = talk(
     t,
     running,
