@@ -72,7 +72,10 @@ export interface Protocol {
   readonly answerHeaders?: readonly string[];
   /** An error as the JSON body that this protocol's clients understand. */
   error(error: GatewayError, id: string): string;
-  /** The same in the middle of a stream, as bytes that follow a complete frame; the connection is cut after them. */
+  /**
+   * The same in the middle of a stream, as bytes that follow a complete frame: the connection is cut after them; an array
+   * is closed by them, and the answer ends.
+   */
   streamError(error: GatewayError, id: string, stream: StreamState): Buffer;
   /** What a frame says of the end of the stream. Called for each frame: look at bytes before parsing. */
   ending(frame: Frame): Ending | undefined;

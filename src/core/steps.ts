@@ -38,7 +38,7 @@ export const STEPS = {
   response: {
     does: "The answer's head, then its frames through the plugins' stages, to the client as they come.",
     ending:
-      "A stream ends with its protocol's error event and is cut; a whole answer is cut. What was spent is estimated as `cut` says.",
+      "A stream ends with its protocol's error event and is cut (one that is a JSON array ends); a whole answer is cut. What was spent is estimated as `cut` says.",
   },
   done: {
     does: "Exactly once, however it ended: what was reserved is settled, one row of the ledger, one line of the log.",

@@ -83,10 +83,17 @@ export class Reply {
       ]);
       return;
     }
-    if (this.running?.state && exchange.streaming) {
+    if (this.running && exchange.streaming) {
+      const { state } = this.running;
+      const told = exchange.protocol.streamError(error, exchange.id, state);
       // A chunk of its own: One vendor's SDK looks for an error in what one read brings, and only if that is all of it.
       writer.flush();
-      writer.write([exchange.protocol.streamError(error, exchange.id, this.running.state)]);
+      writer.write([told]);
+      // An array is whole with its error and its bracket: who reads it as one text would lose both with the connection.
+      if (state.operation.framing === "array" && told.length > 0 && response.chunkedEncoding) {
+        writer.end();
+        return;
+      }
     }
     writer.cut();
   }

@@ -60,7 +60,7 @@ function errorObject(fault: Fault, id: string) {
 export const errorBody = (error: Fault, id: string): string => JSON.stringify(errorObject(error, id));
 
 /**
- * An error after a complete frame; the connection is cut behind it.
+ * An error after a complete frame; of a stream of events the connection is cut behind it.
  *
  * Among events it is bare JSON, not `data:`. That is the form all of the vendor's clients raise as an API error; in a
  * `data:` event the Go client and the JavaScript client before 1.32 take it for an empty answer. One line feed follows,
