@@ -61,12 +61,13 @@ interface WrittenChoice {
   refused: boolean;
   thoughts: WrittenThought[];
   annotations: JsonObject[];
+  images: JsonObject[];
 }
 
 /**
  * Writes events as additions to the messages of a completion: each is the inside of a JSON object, and what a reader that
  * adds them up holds at the end is the whole message. Where a reader may keep only the last value of a member that it
- * does not know (openai-node does), that member is written once, at the end: `reasoning_details` and `annotations`.
+ * does not know (openai-node does), that member is written once, at the end: `reasoning_details`, `annotations`, `images`.
  */
 abstract class ChatDeltaWriter {
   /** Those that are open. */
@@ -131,7 +132,7 @@ abstract class ChatDeltaWriter {
   private choice(index: number): WrittenChoice {
     let choice = this.choices.get(index);
     if (!choice) {
-      choice = { index, begun: false, calls: 0, content: 0, refused: false, thoughts: [], annotations: [] };
+      choice = { index, begun: false, calls: 0, content: 0, refused: false, thoughts: [], annotations: [], images: [] };
       this.choices.set(index, choice);
     }
     return choice;
@@ -226,7 +227,7 @@ abstract class ChatDeltaWriter {
     this.add(choice, `"${member}":${JSON.stringify(event.text)}`, "null", "null", logprobs);
   }
 
-  /** Pictures as OpenRouter has them; sound as OpenAI has it. */
+  /** Images as OpenRouter has them, which wait for the end; sound as OpenAI has it. */
   private media(block: WrittenBlock | undefined, event: EventOf<"media">): void {
     if (!block) return;
     const { media, mime, choice } = block;
@@ -234,7 +235,7 @@ abstract class ChatDeltaWriter {
       this.add(choice, `"audio":{"id":"audio_${this.context.id}","data":${JSON.stringify(event.base64)}}`);
     else if (media === "image") {
       const url = event.url ?? dataUrl(mime ?? "image/png", event.base64 ?? "");
-      this.add(choice, `"images":[{"type":"image_url","image_url":{"url":${JSON.stringify(url)}}}]`);
+      choice.images.push({ index: choice.images.length, type: "image_url", image_url: { url } });
     } else this.context.drop(media ?? "media", "Chat Completions has no place for it");
   }
 
@@ -260,6 +261,7 @@ abstract class ChatDeltaWriter {
       this.add(choice, `"refusal":${JSON.stringify(event.message)}`);
     }
     const members: string[] = [];
+    if (choice.images.length > 0) members.push(`"images":${JSON.stringify(choice.images)}`);
     const details = choice.thoughts.flatMap((thought, index) => this.detailsOf(thought, index));
     if (details.length > 0) members.push(`"reasoning_details":${JSON.stringify(details)}`);
     if (choice.annotations.length > 0) members.push(`"annotations":${JSON.stringify(choice.annotations)}`);

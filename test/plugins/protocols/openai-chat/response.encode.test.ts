@@ -401,6 +401,23 @@ t.test("likelihoods, pictures and sound have their places", async (t) => {
   ]);
 });
 
+t.test(
+  "several images of a stream all reach who keeps only the last value of a member, numbered for who adds lists up",
+  async (t) => {
+    const image = (block: number, base64: string): Event[] => [
+      { type: "open", block, choice: 0, kind: "media", media: "image", mime: "image/png" },
+      { type: "media", block, base64 },
+      { type: "close", block },
+    ];
+    const events = [start, ...image(0, "AAAA"), ...image(1, "BBBB"), ...end()];
+    const images = ["AAAA", "BBBB"].map((base64, index) => ({
+      ...{ index, type: "image_url", image_url: { url: `data:image/png;base64,${base64}` } },
+    }));
+    t.same((await accumulated(events)).choices[0]?.message["images"], images);
+    t.same(whole(events).choices[0]?.message["images"], images);
+  },
+);
+
 t.test("what has no place is declared to be lost", async (t) => {
   const to = context();
   const events: Event[] = [
