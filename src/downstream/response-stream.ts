@@ -14,6 +14,12 @@ const END = new Frame("end", Buffer.alloc(0));
 /** Stands in every frame that tells of an error, in any protocol. */
 const ERROR = Buffer.from("error");
 
+/** Whether bytes are a part of a chunk. Short buffers are parts of one memory, whatever they hold: only the place tells. */
+const isWithin = (bytes: Buffer, chunk: Buffer): boolean =>
+  bytes.buffer === chunk.buffer &&
+  bytes.byteOffset >= chunk.byteOffset &&
+  bytes.byteOffset + bytes.length <= chunk.byteOffset + chunk.length;
+
 /** What of some frames goes to the client. */
 function bytesOf(frames: readonly Frame[]): Buffer[] {
   const bytes: Buffer[] = [];
@@ -131,8 +137,7 @@ export class ResponseStream implements BodyReceiver, Delivery {
     const { upstream } = this;
     const [first] = frames;
     if (!upstream.clean || !first) return frames;
-    const begunBefore = first.bytes.buffer !== chunk.buffer;
-    if (!chunk.includes(ERROR) && !(begunBefore && first.bytes.includes(ERROR))) return frames;
+    if (!chunk.includes(ERROR) && (isWithin(first.bytes, chunk) || !first.bytes.includes(ERROR))) return frames;
     return frames.map((frame) => upstream.clean?.(frame) ?? frame);
   }
 

@@ -38,7 +38,12 @@ class Recorder extends ResponseWriter {
 }
 
 /** A flow between a hand-made upstream and a recorder. */
-function flowing(stages: readonly Stage[] = [], framing: Framing = "sse", exchange = newExchange()) {
+function flowing(
+  stages: readonly Stage[] = [],
+  framing: Framing = "sse",
+  exchange = newExchange(),
+  more: Pick<UpstreamAnswer, "clean"> = {},
+) {
   const outlet = new Recorder(undefined as never);
   const seen = { destroyed: 0, resumed: 0, settled: [] as unknown[] };
   const head: Head = { status: 200, headers: new HeaderList(), framing: framing === "none" ? undefined : framing };
@@ -48,6 +53,7 @@ function flowing(stages: readonly Stage[] = [], framing: Framing = "sse", exchan
     resume: () => void seen.resumed++,
     destroy: () => void seen.destroyed++,
     terminal: ({ text }) => text === "[DONE]",
+    ...more,
   };
   const flow = new ResponseStream(exchange, upstream, stages, outlet, {
     done: () => void seen.settled.push("done"),
@@ -408,3 +414,22 @@ t.test(
     t.match(other.seen.settled[0], { code: "upstream_truncated" });
   },
 );
+
+for (const [framing, before, told, behind] of [
+  ["sse", "data: {}\n\n", 'data: {"error":"SECRET is wrong"}\n\n', "data: 2\n\n"],
+  ["array", "[{}", ',{"error":"SECRET is wrong"}', ",{}]"],
+] as const)
+  t.test(`${framing}: an error is cleaned however it is cut, also where its pieces share their memory`, async (t) => {
+    const stream = before + told + behind;
+    const clean = ({ kind, bytes }: Frame) => new Frame(kind, Buffer.from(bytes.toString().replace("SECRET", "***")));
+    for (let first = 0; first < stream.length; first++)
+      for (const length of [1, 7, 20, stream.length]) {
+        const { flow, outlet } = flowing([], framing, newExchange(), { clean });
+        const second = first + length;
+        // Short texts come from one memory of Node's.
+        for (const text of [stream.slice(0, first), stream.slice(first, second), stream.slice(second)])
+          if (text !== "") flow.chunk(Buffer.from(text));
+        flow.end();
+        if (outlet.text !== stream.replace("SECRET", "***")) t.fail(`cut at ${first} and ${second}: ${outlet.text}`);
+      }
+  });
