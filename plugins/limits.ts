@@ -16,7 +16,7 @@ import { Ledger, Levels, Limiter, type LimitLevel, type Reserved, whose } from "
 import { injectable } from "tsyringe";
 import { KeyPage } from "./limits/key-page.ts";
 import { refusal, tooLarge } from "./limits/refusal.ts";
-import { NOTHING, type PricesOf, type Worst, worstOf } from "./limits/worst.ts";
+import { type LongerAnswer, NOTHING, type PricesOf, type Worst, withinOutput, worstOf } from "./limits/worst.ts";
 
 const NO_LEVELS: readonly LimitLevel[] = [];
 
@@ -56,6 +56,8 @@ export default class LimitsOf implements Plugin {
 
   route(exchange: RouteExchange): void | Promise<void> {
     const { caller, model, protocol, dryRun } = exchange;
+    const longer = withinOutput(exchange);
+    if (longer && this.counted(exchange)) shorten(exchange, longer);
     if (dryRun) dryRun.most = worstOf(exchange, this.translations, this.pricesOf).most;
     if (protocol.socket) this.measured(exchange, ON_SOCKET);
     else if (isLater(exchange)) this.measured(exchange, LATER);
@@ -156,19 +158,34 @@ export default class LimitsOf implements Plugin {
       replyHeaders.push(...rateHeaders(grant, Date.now()));
   }
 
-  /** @throws GatewayError key_not_allowed where nobody knows in time what is used, and some level counts it */
-  private measured({ caller, model, targets }: RouteExchange, { why, hint }: Unmeasured): void {
+  /** A level that counts what is used. */
+  private counted({ caller, model, targets }: RouteExchange): LimitLevel | undefined {
     const limits = (level: LimitLevel | undefined) =>
       level && (level.limits.tpm || level.limits.budgets?.some(({ soft }) => !soft)) ? level : undefined;
-    const found =
+    return (
       limits(model && this.levels.model(model.id)) ??
-      targets.map(({ provider }) => this.levels.unmeasured(caller, provider.name)).find((level) => level);
+      targets.map(({ provider }) => this.levels.unmeasured(caller, provider.name)).find((level) => level)
+    );
+  }
+
+  /** @throws GatewayError key_not_allowed where nobody knows in time what is used, and some level counts it */
+  private measured(exchange: RouteExchange, { why, hint }: Unmeasured): void {
+    const found = this.counted(exchange);
     if (found)
       throw new GatewayError("key_not_allowed", {
         message: `${whose(found)} may use so many tokens or so much money only, and ${why}.`,
         hint,
       });
   }
+}
+
+/** @throws GatewayError invalid_field where nothing may be changed */
+function shorten(exchange: RouteExchange, { edits, path, most }: LongerAnswer): void {
+  const why = `the model's answers are at most ${most} tokens long`;
+  if (exchange.strict)
+    throw new GatewayError("invalid_field", { message: `${path}: ${why}, and nothing may be changed.`, param: path });
+  exchange.edit(edits);
+  exchange.notices.push(`${path}: ${why}`);
 }
 
 /** Why it is not known in time what is used, and what to do then. */

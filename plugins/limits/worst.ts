@@ -1,9 +1,11 @@
 import {
   type Body,
+  type Edit,
   GatewayError,
   type Protocol,
   type RouteExchange,
   type SendExchange,
+  scan,
   type Target,
   type Translations,
 } from "model-gateway";
@@ -89,20 +91,21 @@ export function worstOf(
   const answers = askedFor(exchange);
   let [tokens, dearest, cheapest, out] = [input, 0, 0, 0];
   let unpriced: string | undefined;
-  for (const { facts, prices, provider, via } of targets) {
+  for (const target of targets) {
+    const { prices, provider, via } = target;
+    const native = isSpoken(protocol, provider, via);
     const price = prices?.at(time)?.price;
     let [all, money] = [0, 0];
     for (const { model, tier, times, tokens: most } of answers) {
       // Where it is translated nobody is asked but the target.
-      if (model !== undefined && !isSpoken(protocol, provider, via)) continue;
-      const longest = Math.min(most ?? Number.POSITIVE_INFINITY, facts?.output ?? Number.POSITIVE_INFINITY);
-      const output = (Number.isFinite(longest) ? longest : UNKNOWN) * times;
+      if (model !== undefined && !native) continue;
+      const output = longestAt(target, most, native) * times;
       all += input + output;
       if (most !== undefined) out = Math.max(out, output);
       const known = model === undefined ? price : pricesOf(model, provider)?.at(time)?.price;
       if (!known && model !== undefined)
         unpriced = model === "" ? "a model of the vendor's choice" : `the model ${model}`;
-      if (tier === "fast" && known && !known.fast && isSpoken(protocol, provider, via)) unpriced = "the fast mode";
+      if (tier === "fast" && known && !known.fast && native) unpriced = "the fast mode";
       const usual = known ?? price;
       if (!usual) continue;
       const pictures = protocol.output ? times * Math.max(dearestOf(usual.image), dearestOf(usual.image_edit)) : 0;
@@ -118,6 +121,12 @@ export function worstOf(
     told: told(input, exchange.body) + out,
     ...(unpriced === undefined ? {} : { unpriced }),
   };
+}
+
+/** Tokens of one answer at most. A request that is not translated goes out as it is: a provider may give all that it asks for. */
+function longestAt({ facts, longest = UNKNOWN }: Target, most: number | undefined, native: boolean): number {
+  if (most === undefined) return longest;
+  return native ? most : Math.min(most, facts?.output ?? most);
 }
 
 const isSpoken = (protocol: Protocol, { speaks }: Target["provider"], via: string | undefined): boolean =>
@@ -284,6 +293,47 @@ function numberOf(value: unknown): unknown {
       .replace(/(?!\d)\p{Nd}/gu, "9"),
   );
 }
+
+/** A request for a longer answer than its models are said to give. */
+export interface LongerAnswer {
+  /** What makes it ask for no more than that. */
+  readonly edits: readonly Edit[];
+  /** The member that says it. */
+  readonly path: string;
+  /** Tokens of the longest answer. */
+  readonly most: number;
+}
+
+/**
+ * Where a request asks for longer answers than its models are said to give: what is reserved is to be what is sent. Undefined
+ * also where nobody knows how long answers are; translations see to it themselves.
+ */
+export function withinOutput({ body, protocol, targets }: RouteExchange): LongerAnswer | undefined {
+  let most = 0;
+  for (const { provider, via, facts } of targets)
+    if (isSpoken(protocol, provider, via)) most = Math.max(most, facts?.output ?? Number.POSITIVE_INFINITY);
+  if (most === 0 || most === Number.POSITIVE_INFINITY) return undefined;
+  const longer = (protocol.output?.tokens ?? []).filter((names) => {
+    const asked = numberOf(valueAt(body, names));
+    return isCount(asked) && asked > most;
+  });
+  const [first] = longer;
+  if (!first) return undefined;
+  const bytes = Buffer.from(String(most));
+  return { edits: longer.map((names) => ({ ...placeOf(body, names), bytes })), path: first.join("."), most };
+}
+
+/** Where the value of a member stands that is there. */
+function placeOf(body: Body, [name, ...further]: MemberPath): { start: number; end: number } {
+  let { start, end } = body.member(String(name)) as Member;
+  for (const each of further) {
+    const inner = scan(body.slice(start, end)).find(String(each)) as Member;
+    [start, end] = [start + inner.start, start + inner.end];
+  }
+  return { start, end };
+}
+
+type Member = NonNullable<ReturnType<Body["member"]>>;
 
 const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;
 

@@ -262,7 +262,7 @@ export class Exchange {
   readonly protocol: Protocol;
   readonly operation: Operation;
   readonly pathModel: string | undefined;
-  readonly strict: boolean;
+  private readonly strictPath: boolean;
 
   /** The request's bytes as the plugins so far have left them; empty until they are in. */
   body: Body = Body.empty;
@@ -369,7 +369,12 @@ export class Exchange {
     this.protocol = arrival.protocol;
     this.operation = arrival.operation;
     this.pathModel = arrival.pathModel;
-    this.strict = arrival.strict ?? false;
+    this.strictPath = arrival.strict ?? false;
+  }
+
+  /** Whether what would be dropped or changed of a request is refused: its path says so, or the client. */
+  get strict(): boolean {
+    return this.strictPath || /^(?:1|true)$/i.test(this.headers.get("gateway-strict") ?? "");
   }
 
   /** The client's request has come. @throws GatewayError `invalid_field` for a model's name that is none, `invalid_json` */

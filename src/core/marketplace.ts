@@ -134,10 +134,12 @@ export interface Target {
   via?: string;
   /** What a translation must know of the model there. */
   facts?: Facts;
+  /** Tokens of its longest answer, as far as anybody knows: nothing keeps a provider to less than it gives. */
+  longest?: number;
 }
 
 export const TARGET: Shape<Target> = {
-  ...{ provider: true, model: true, weight: true, serves: true, prices: true, via: true, facts: true },
+  ...{ provider: true, model: true, weight: true, serves: true, prices: true, via: true, facts: true, longest: true },
 };
 
 const names = new WeakMap<Target, string>();

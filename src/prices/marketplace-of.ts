@@ -47,6 +47,7 @@ function target(configured: ConfiguredTarget, provider: Provider, facts: ModelFa
   return shaped(TARGET, {
     ...rest,
     ...(output === undefined ? {} : { facts: { ...rest.facts, output } }),
+    ...(output === undefined ? {} : { longest: Math.max(output, facts.output?.value ?? 0) }),
     provider,
     serves,
     ...(prices && { prices }),

@@ -98,7 +98,9 @@ export class ExchangeTranslation {
     const conversation = this.decoded ?? (this.unread ? undefined : await this.readInTurns());
     if (!conversation) return;
     try {
-      const written = await inTurns(writingRequest(conversation, destination(attempt.target, to), this.strict));
+      const written = await inTurns(
+        writingRequest(conversation, destination(attempt.target, to), this.exchange.strict),
+      );
       this.ahead = { attempt, take: () => written };
     } catch (thrown) {
       this.ahead = {
@@ -165,16 +167,11 @@ export class ExchangeTranslation {
       source.json() as JsonObject,
       this.envelopes,
       to,
-      this.strict,
+      this.exchange.strict,
       this.owners,
     );
     this.losses = attempt.losses = losses;
     attempt.edit(edits);
-  }
-
-  private get strict(): boolean {
-    const { strict, headers } = this.exchange;
-    return strict || /^(?:1|true)$/i.test(headers.get("gateway-strict") ?? "");
   }
 
   private get received(): ClientRequest {
@@ -187,7 +184,9 @@ export class ExchangeTranslation {
     const { exchange } = this;
     const ahead = this.ahead?.attempt === attempt ? this.ahead : undefined;
     this.ahead = undefined;
-    this.written = ahead ? ahead.take() : writeRequest(this.conversation, destination(attempt.target, to), this.strict);
+    this.written = ahead
+      ? ahead.take()
+      : writeRequest(this.conversation, destination(attempt.target, to), this.exchange.strict);
     const { encoded, losses } = this.written;
     this.losses = attempt.losses = losses;
     attempt.protocol = to;
@@ -266,7 +265,7 @@ export class ExchangeTranslation {
   estimate(): { body: string; headers: Record<string, string> } {
     for (const { feature, path, hint, details } of this.conversation.uses)
       if (KEPT.has(feature))
-        new Losses("", this.strict).refuse(
+        new Losses("", this.exchange.strict).refuse(
           path,
           `${FEATURES[feature]} can be counted by that vendor only`,
           hint,

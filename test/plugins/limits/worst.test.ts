@@ -1,6 +1,8 @@
 import { randomBytes } from "node:crypto";
 import t from "tap";
 import { picturesIn } from "../../../plugins/limits/worst.ts";
+import { asking, startGateway } from "../../support/gateway.ts";
+import { httpUpstream } from "../../support/upstream.ts";
 
 const base64 = (bytes: number) => randomBytes(bytes).toString("base64");
 const body = (...parts: unknown[]) =>
@@ -40,4 +42,79 @@ t.test("base64 that is not for sure a picture's is left to who reads the convers
     "a picture beside a sound": body(picture(data), { type: "input_audio", input_audio: { data, format: "wav" } }),
   };
   for (const [name, whole] of Object.entries(others)) t.equal(picturesIn([whole]), undefined, name);
+});
+
+const ALL = "[openai-chat, openai-completions, openai-responses, anthropic-messages, gemini]";
+/** Bodies that ask for 5,000 tokens in all ways, as they are spelled here; the model gives 100. */
+const LONGER: readonly (readonly [path: string, body: string])[] = [
+  ["/v1/chat/completions", '{"model":"m", "max_tokens":5000,"messages":[],"max_completion_tokens": "5_000" }'],
+  ["/v1/completions", '{"max_tokens" : 5000, "model":"m","prompt":"a"}'],
+  ["/v1/responses", '{"model":"m","input":"a","max_output_tokens":5000}'],
+  ["/v1/messages", '{"model":"m","messages":[],"max_tokens":5e3}'],
+  ["/v1beta/models/m:generateContent", '{"contents":[],"generationConfig":{"a":[1], "maxOutputTokens":5000}}'],
+  ["/v1beta/models/m:generateContent", '{"generation_config":{"max_output_tokens":5000},"contents":[]}'],
+];
+const ASKED = /"5_000"|5000|5e3/g;
+
+t.test(
+  "under a budget or a limit of tokens a request asks for no more than is reserved, else it leaves as it came",
+  async (t) => {
+    const got: string[] = [];
+    const upstream = await httpUpstream(({ body }, reply) => {
+      got.push(body.toString());
+      reply.setHeader("content-type", "application/json").end("{}");
+    });
+    t.teardown(() => upstream.close());
+    const { url } = await startGateway(
+      t,
+      `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: ${ALL} } }
+models: { m: { targets: [p:m], price: { input: 1, output: 1000 }, output: 100 } }
+keys:
+  budget: { key: budget-key-0123456789ab, budget: $1000 }
+  tokens: { key: tokens-key-0123456789ab, tpm: 1M }
+  soft: { key: soft-key-0123456789ab, budget: { amount: $1000, soft: true } }
+  rate: { key: rate-key-0123456789ab, rpm: 1M }
+`,
+    );
+    const ask = (key: string, path: string, body: string, headers: Record<string, string> = {}) =>
+      fetch(url + path, {
+        method: "POST",
+        headers: { "content-type": "application/json", authorization: `Bearer ${key}-key-0123456789ab`, ...headers },
+        body,
+      });
+    for (const [path, body] of LONGER)
+      for (const key of ["budget", "tokens", "soft", "rate"]) {
+        const answer = await ask(key, path, body);
+        await answer.text();
+        const counted = key === "budget" || key === "tokens";
+        t.equal(got.pop(), counted ? body.replaceAll(ASKED, "100") : body, `${key}: ${body}`);
+        t.equal(/at most 100 tokens/.test(answer.headers.get("gateway-notice") ?? ""), counted, `${key}: told`);
+        const strict = await ask(key, path, body, { "gateway-strict": "1" });
+        await strict.text();
+        t.equal(strict.status, counted ? 400 : 200, `${key}: where nothing may be changed`);
+        got.length = 0;
+      }
+  },
+);
+
+t.test("of an answer whose length the request leaves open the longest counts that anybody knows", async (t) => {
+  const upstream = await httpUpstream((_, reply) => {
+    reply.setHeader("content-type", "application/json").end("{}");
+  });
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { openai: { url: "${upstream.origin.origin}/v1", vendor: openai, speaks: [openai-chat] } }
+models: { gpt-4o: { targets: [openai:gpt-4o], output: 100 } }
+limits: { default: { budget: $0.02 } }
+`,
+  );
+  const ask = (more: object) =>
+    fetch(`${url}/v1/chat/completions`, {
+      method: "POST",
+      headers: asking(),
+      body: JSON.stringify({ model: "gpt-4o", messages: [], ...more }),
+    });
+  t.equal((await ask({ max_tokens: 100 })).status, 200);
+  t.equal((await ask({})).status, 429, "16,384 tokens that the vendor may give");
 });
