@@ -325,15 +325,15 @@ export function withinOutput({ body, protocol, targets }: RouteExchange): Longer
 
 /** Where the value of a member stands that is there. */
 function placeOf(body: Body, [name, ...further]: MemberPath): { start: number; end: number } {
-  let { start, end } = body.member(String(name)) as Member;
+  let { start, end } = body.member(String(name)) as NamedMember;
   for (const each of further) {
-    const inner = scan(body.slice(start, end)).find(String(each)) as Member;
+    const inner = scan(body.slice(start, end)).find(String(each)) as NamedMember;
     [start, end] = [start + inner.start, start + inner.end];
   }
   return { start, end };
 }
 
-type Member = NonNullable<ReturnType<Body["member"]>>;
+type NamedMember = NonNullable<ReturnType<Body["member"]>>;
 
 const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;
 

@@ -70,6 +70,9 @@ export class Journal {
     private readonly durable = false,
   ) {}
 
+  /** Told when what could not be written has been, whoever has asked for it. */
+  recovered: () => void = () => {};
+
   /** Whether what is told gets to the disk. */
   get writable(): boolean {
     return this.failed === undefined;
@@ -237,6 +240,7 @@ export class Journal {
   private recover({ lost }: { lost: number }): void {
     this.failed = undefined;
     this.warn(`The ledger's journal is being written again; ${lost} lines were lost.`);
+    this.recovered();
   }
 
   private dropOldest(): void {

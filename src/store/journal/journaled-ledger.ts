@@ -70,6 +70,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   ) {
     super();
     this.journal = new Journal(folder, warn, undefined, this.durable);
+    this.journal.recovered = () => this.feedSoon();
     if (journals(this.journal.folder).length > 0) this.opened();
   }
 
@@ -102,7 +103,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   override persist(): void {
     if (!this.journal.waiting) return;
     this.journal.write();
-    this.timer ??= setTimeout(this.feed, DELAY).unref();
+    this.feedSoon();
   }
 
   /** @throws Error when the thread has died */
@@ -194,6 +195,10 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     this.soon = undefined;
     this.persist();
   };
+
+  private feedSoon(): void {
+    this.timer ??= setTimeout(this.feed, DELAY).unref();
+  }
 
   private readonly feed = (): void => {
     this.timer = undefined;

@@ -2,6 +2,8 @@ import { spawnSync } from "node:child_process";
 import fs, { copyFileSync, existsSync, mkdirSync, readdirSync, utimesSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Worker } from "node:worker_threads";
 import t, { type Test } from "tap";
 import { journalFolder } from "../../../src/store/journal/files.ts";
@@ -247,4 +249,35 @@ t.test("what the disk did not take is written again", async (t) => {
   const next = new JournaledLedger(file, journalFolder(file));
   t.match(await next.sums({ by: [] }), [{ requests: 1 }]);
   await next.close();
+});
+
+t.test("what waited for a full disk gets into the store by itself, though no further request comes", async (t) => {
+  const { file, ledger: other } = open(t);
+  other.append(entry("0"));
+  await other.flush();
+  await other.close();
+  const real = fs.writeSync;
+  const restore = () => {
+    fs.writeSync = real;
+    syncBuiltinESMExports();
+  };
+  t.teardown(restore);
+  fs.writeSync = () => {
+    throw new Error("ENOSPC: no space left on device, write");
+  };
+  syncBuiltinESMExports();
+  const warnings: string[] = [];
+  const ledger = new JournaledLedger(file, journalFolder(file), (text) => warnings.push(text));
+  t.teardown(() => ledger.close());
+  ledger.append(entry("1"));
+  ledger.persist();
+  t.match(warnings, [/journal cannot be written: ENOSPC/]);
+  // Whatever the first try has armed is over.
+  await sleep(300);
+  restore();
+  const store = new DatabaseSync(file, { readOnly: true });
+  t.teardown(() => store.close());
+  const rows = () => store.prepare("select count(*) as rows from usage").get()?.["rows"];
+  for (let i = 0; i < 500 && rows() !== 2; i++) await sleep(20);
+  t.equal(rows(), 2);
 });
