@@ -49,7 +49,9 @@ export class UnservedAnswer implements FailedAnswer {
   }
 
   get body(): Buffer {
-    return this.redactor.bytes(this.kept);
+    const clean = this.redactor.bytes(this.kept);
+    // What is cut off at the limit is whole up to there, and whoever keeps it has asked for more than that.
+    return this.complete || this.head.framing || this.bytes > this.limit ? clean : withoutLastWord(clean);
   }
 
   get whole(): boolean {
@@ -79,3 +81,13 @@ export class UnservedAnswer implements FailedAnswer {
     this.read.resolve();
   }
 }
+
+/** What did not come whole may end with the beginning of a secret, which nobody knows for one. */
+function withoutLastWord(bytes: Buffer): Buffer {
+  let end = bytes.length;
+  while (end > 0 && !WORD_ENDS.has(bytes[end - 1] as number)) end--;
+  return bytes.subarray(0, end);
+}
+
+/** What stands around keys in JSON, HTML and plain words, and what has taken the place of a whole one. */
+const WORD_ENDS: ReadonlySet<number> = new Set(Buffer.from(" \t\r\n\"'`<>()[]{},;*"));

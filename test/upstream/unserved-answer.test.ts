@@ -74,6 +74,18 @@ t.test("no more is read than is wanted, and not for long", async (t) => {
   t.match(slow, { response: { ended: 1 }, answer: { bytes: 3, whole: false } });
 });
 
+t.test("of a body that did not come whole no beginning of a secret is kept", (t) => {
+  for (const end of ["fail", "nothing"] as const)
+    for (let length = 1; length < SECRET.length; length++) {
+      const { response, answer } = answered();
+      answer.keep(1000);
+      response.come(`{"error":"the key ${SECRET.slice(0, length)}`);
+      if (end === "fail") response.receiver?.fail(new GatewayError("upstream_truncated"));
+      t.equal(answer.body.toString(), '{"error":"the key ', `${length} characters`);
+    }
+  t.end();
+});
+
 t.test("of a stream the first event is kept, which tells of the error", (t) => {
   const { response, answer } = answered("sse");
   answer.keep(1000);
