@@ -19,12 +19,13 @@ export function mediaWithUser(
 ): Conversation {
   const made = conversation.turns.some(({ role, parts }) => role === "assistant" && parts.some(isMedia));
   if (!made) return conversation;
+  const last = conversation.turns.findLastIndex(({ role }) => role === "user");
   const turns: Turn[] = [];
   let waiting: Media[] = [];
   for (const [n, turn] of conversation.turns.entries()) {
     if (turn.role === "assistant") {
       waiting.push(...turn.parts.filter(isMedia));
-      const parts = turn.parts.filter((part) => !isMedia(part));
+      const parts = n < last ? saying(turn.parts) : turn.parts.filter((part) => !isMedia(part));
       if (parts.length > 0 || turn.parts.length === 0) turns.push({ ...turn, parts });
     } else if (turn.role === "user" && waiting.length > 0 && takesMedia(turn, conversation.turns[n + 1])) {
       for (const { at } of waiting)
@@ -38,6 +39,18 @@ export function mediaWithUser(
   }
   for (const { at } of waiting) context.drop(at, "the assistant says text only, and no turn of the user follows");
   return { ...conversation, turns };
+}
+
+/**
+ * What an assistant says without its media: a word in their place where it would say nothing, for turns alternate, and reasoning
+ * comes back in front of what it has led to.
+ */
+function saying(parts: readonly Part[]): Part[] {
+  const said = parts.filter((part) => !isMedia(part));
+  const [media] = parts.filter(isMedia);
+  if (media && said.every(({ kind }) => kind === "reasoning"))
+    said.push({ kind: "text", at: media.at, text: `[${media.media}]` });
+  return said;
 }
 
 const isMedia = (part: Part): part is Media => part.kind === "media";

@@ -328,7 +328,7 @@ function asked(conversation: Conversation, unsaid: ReadonlySet<string>, dropped?
     if (last?.role === role) last.parts.push(...said);
     else if (said.length > 0) turns.push({ role, parts: said });
   }
-  const { turns: _, tools, choices, toolChoice, format, reasoning, ...rest } = conversation;
+  const { turns: _, turnsAt: __, tools, choices, toolChoice, format, reasoning, ...rest } = conversation;
   const effort = asObject(meaning(reasoning, unsaid)) ?? {};
   const settings = {
     ...rest,

@@ -40,13 +40,25 @@ t.test("what the assistant made stands in front of the user's next words, and sa
   });
 });
 
-t.test("an assistant that said nothing else has no turn left, and several things keep their order", async (t) => {
-  const parts = [media("m"), media("n", "audio")];
-  t.same(moved(turn("assistant", parts[0] as Part), turn("assistant", parts[1] as Part), turn("user", text("go"))), {
-    turns: ["user: [image made by the assistant], m, [audio made by the assistant], n, go"],
-    told: ["m", "n"],
-  });
-});
+t.test(
+  "an assistant that said nothing else has a word in their place, and several things keep their order",
+  async (t) => {
+    const parts = [media("m"), media("n", "audio")];
+    t.same(moved(turn("assistant", parts[0] as Part), turn("assistant", parts[1] as Part), turn("user", text("go"))), {
+      turns: [
+        "assistant: [image]",
+        "assistant: [audio]",
+        "user: [image made by the assistant], m, [audio made by the assistant], n, go",
+      ],
+      told: ["m", "n"],
+    });
+    const thought: Part = { kind: "reasoning", at: "r", text: "hm" };
+    t.same(moved(turn("assistant", thought, media("m")), turn("user", text("go"))).turns, [
+      "assistant: hm, [image]",
+      "user: [image made by the assistant], m, go",
+    ]);
+  },
+);
 
 t.test("results of tools stay at their calls", async (t) => {
   const begin = turn("assistant", media("m"), call);
@@ -70,6 +82,7 @@ t.test("results of tools stay at their calls", async (t) => {
 
 t.test("a system turn in between stays where it is, and without a turn of the user it is dropped", async (t) => {
   t.same(moved(turn("assistant", media("m")), turn("system", text("s")), turn("user", text("go"))).turns, [
+    "assistant: [image]",
     "system: s",
     "user: [image made by the assistant], m, go",
   ]);
