@@ -46,7 +46,9 @@ function checkProvider(path: ConfigPath, entry: Tree, report: Report): void {
         report({
           path: [...path, ...setting],
           key: true,
-          message: `the built-in provider ${why}; "${setting.at(-1)}" goes with an http address`,
+          // Settings that several providers share may be its own, too; a path that it was to serve would not be.
+          ...(setting[0] !== "websocket" && { severity: "warning" }),
+          message: `${JSON.stringify(path.at(-1))} is the built-in provider, which ${why}: "${setting.at(-1)}" goes with an http address`,
         });
   } else if ("header" in entry && !Object.keys(entry).some((name) => nearest(name, ["credential"])))
     report({

@@ -6,7 +6,10 @@ import { complaints, LEAST, load } from "./fixture.ts";
 function said(file: unknown): string[] {
   const findings: Finding[] = [];
   checkIdle(file, (finding) => findings.push(finding));
-  return findings.map(({ path, key, message }) => `${path.join(".")}${key ? "!" : ""} ${message}`);
+  return findings.map(
+    ({ path, key, message, severity = "error" }) =>
+      `${severity === "error" ? "" : `${severity} `}${path.join(".")}${key ? "!" : ""} ${message}`,
+  );
 }
 
 t.test("a setting of a connection is none of the built-in provider's, which has none", async (t) => {
@@ -21,7 +24,7 @@ t.test("a setting of a connection is none of the built-in provider's, which has 
     [{ timeouts: { connect: "5s" } }, "timeouts.connect", "is in this process"],
   ] as const)
     t.same(demo(settings), [
-      `providers.demo.${at}! the built-in provider ${why}; "${at.split(".").at(-1)}" goes with an http address`,
+      `${at === "websocket" ? "" : "warning "}providers.demo.${at}! "demo" is the built-in provider, which ${why}: "${at.split(".").at(-1)}" goes with an http address`,
     ]);
   const off = { websocket: false, forward: [], warm: "off", timeouts: { connect: "off" } };
   t.same(demo({ ...off, shared: ["vs_1"], concurrency: 2, threads: true, speaks: ["gemini"] }), [], "what it keeps");
