@@ -249,6 +249,7 @@ export class Generation {
       const upstreams = new Upstreams(proxy, redactor, health, budget, places, {
         persist: () => ledger.persist(),
         trace: config.trace,
+        objects,
         ...(made.rates && { rates: made.rates }),
       });
       const pages = await openPages(config, protocols, marketplace, health);

@@ -1,10 +1,11 @@
+import type { Body } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Exchange, Head } from "../core/exchange.ts";
+import type { Attempt, Exchange, Head } from "../core/exchange.ts";
 import type { Caller, Provider, Target } from "../core/marketplace.ts";
 import type { ObjectWords, Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
 import type { OwnedObject, Owners } from "../store/owners.ts";
-import { asObject } from "../wire/values.ts";
+import { asObject, type JsonObject } from "../wire/values.ts";
 import type { IssuedIds } from "./issued.ts";
 import { PassingMembers } from "./made.ts";
 import { type NamedObject, NamedObjects } from "./named.ts";
@@ -49,6 +50,33 @@ export class Objects {
     if (named.length === 0) return;
     const absent = exchange.targets.some((target) => speaks(target, exchange.protocol.name)) ? notFound : notKept;
     return this.places(named, exchange.caller, (found) => keep(exchange, found), absent);
+  }
+
+  /**
+   * Lets an attempt through whose request, translated, names only what its caller may use there: what is an address like any
+   * other in the client's protocol may be an object's in the provider's.
+   * @throws GatewayError `object_not_found` at the client's own field
+   */
+  admitTranslated(exchange: Pick<Exchange, "caller" | "body">, attempt: Attempt): void | Promise<void> {
+    const { caller } = exchange;
+    const { operation, protocol, target, body } = attempt;
+    const { objects } = protocol;
+    // What was not translated is judged already.
+    if (!operation || !objects || this.share === "all") return;
+    const told = (thrown: unknown) => inClientsWords(thrown, body, exchange.body);
+    try {
+      const owners = ownersOf(this.share, caller);
+      const named = this.namedIn(objects)
+        .of(body)
+        .filter(({ id }) => !this.issued.isOf(id, owners));
+      const judged = named.length === 0 ? undefined : this.admitAt(target.provider.name, named, caller);
+      if (!(judged instanceof Promise)) return;
+      return judged.catch((thrown) => {
+        throw told(thrown);
+      });
+    } catch (thrown) {
+      throw told(thrown);
+    }
   }
 
   /**
@@ -197,6 +225,31 @@ function keep(exchange: Exchange, found: readonly KeptObject[]): void {
 
 const notFound = ({ param, unknown }: NamedObject): GatewayError =>
   new GatewayError("object_not_found", { ...(param === undefined ? {} : { param }), ...unknown });
+
+/** A refusal of what a translated body names, at the field of the client's from which that came. */
+function inClientsWords(thrown: unknown, sent: Body, asked: Body): unknown {
+  if (!(thrown instanceof GatewayError) || thrown.param === undefined) return thrown;
+  const text = thrown.param.split(".").reduce<unknown>((value, name) => (value as JsonObject)?.[name], sent.json());
+  const path = typeof text === "string" ? pathOf(text, asked.json()) : undefined;
+  const param = path?.join(".");
+  return new GatewayError("object_not_found", {
+    message: `${param === undefined ? "" : `${param}: `}The model's provider keeps what stands at this address, and not for this key.`,
+    hint: "Send the bytes themselves, or an address that anybody can read.",
+    cause: thrown,
+    ...(param === undefined ? {} : { param }),
+  });
+}
+
+/** Where a text stands in a value. */
+function pathOf(text: string, value: unknown): string[] | undefined {
+  if (value === text) return [];
+  if (typeof value !== "object" || value === null) return undefined;
+  for (const [name, inner] of Object.entries(value)) {
+    const below = pathOf(text, inner);
+    if (below) return [name, ...below];
+  }
+  return undefined;
+}
 
 /** Whether requests of a protocol go to a target as they are. */
 const speaks = ({ provider, via }: Target, name: string): boolean =>

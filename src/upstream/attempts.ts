@@ -5,6 +5,7 @@ import { faultOf } from "../core/fault.ts";
 import type { Provider, Target, Timeouts } from "../core/marketplace.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
 import type { Redactor } from "../core/redactor.ts";
+import type { Objects } from "../objects/objects.ts";
 import { Frame } from "../wire/frame.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { retryAfter } from "../wire/retry-after.ts";
@@ -65,6 +66,8 @@ export interface UpstreamsBeside {
   /** Writes down what must outlive this process, before bytes leave that follow from it. */
   persist?(): void;
   readonly rates?: ProviderRates;
+  /** Judges what requests name once they are translated. */
+  readonly objects?: Pick<Objects, "admitTranslated">;
   /** Whether the caller's trace goes on to providers. */
   readonly trace?: boolean;
 }
@@ -163,6 +166,8 @@ export class Upstreams {
     let begun = false;
     try {
       await chain.send(exchange, attempt);
+      const judged = this.beside.objects?.admitTranslated(exchange, attempt);
+      if (judged) await judged;
       authenticate(attempt);
       attempt.sent = true;
       attempt.sentAt = exchange.elapsed;
@@ -369,6 +374,9 @@ function redacted(frame: Frame, protocol: Protocol, redactor: Redactor): Frame {
   return bytes === frame.bytes ? frame : new Frame(frame.kind, bytes);
 }
 
+/** Refusals of a target that another one need not share. */
+const UNTAKEN: ReadonlySet<string> = new Set(["not_translatable", "object_not_found"]);
+
 /**
  * A refusal of the last target tells nothing of the first one, whose failure is why it was asked; but one with details
  * tells the client how to ask so that both can answer.
@@ -376,7 +384,7 @@ function redacted(frame: Frame, protocol: Protocol, redactor: Redactor): Frame {
 function unserved({ attempts }: Exchange): GatewayError | undefined {
   const last = attempts.at(-1)?.error;
   const { status } = attempts.findLast((attempt) => attempt.status !== undefined) ?? {};
-  if (last?.code !== "not_translatable" || last.details || status === undefined) return undefined;
+  if (!last || !UNTAKEN.has(last.code) || last.details || status === undefined) return undefined;
   const { kind } = faultOf(status, "");
   const message = `The provider answered ${status}, and another one cannot take the request: ${last.message}`;
   return new GatewayError("upstream_failed", { status, kind, message });

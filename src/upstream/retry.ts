@@ -20,6 +20,8 @@ export type Verdict = "final" | "unsent" | "refused" | "failed" | "late" | "brok
 const BY_CODE: Readonly<Partial<Record<ErrorCode, Verdict>>> = {
   upstream_unreachable: "unsent",
   not_translatable: "unsent",
+  // In the words of its provider a request names what is not its key's; others read the same address as anybody's.
+  object_not_found: "unsent",
   // A model that the request names besides its own: others may have it.
   not_served: "unsent",
   // A limit of the provider or of the model: others have their own.

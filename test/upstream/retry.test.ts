@@ -238,8 +238,11 @@ t.test("what statuses and errors come to", async (t) => {
   t.same(of(500, 502, 503, 529), Array(4).fill("failed"));
   t.equal(verdictOf(504), "late");
   t.same(
-    ["upstream_unreachable", "not_translatable", "upstream_failed", "upstream_timeout", "client_gone"].map(verdictOn),
-    ["unsent", "unsent", "broken", "late", "final"],
+    [
+      ...["upstream_unreachable", "not_translatable", "object_not_found"],
+      ...["upstream_failed", "upstream_timeout", "client_gone"],
+    ].map(verdictOn),
+    ["unsent", "unsent", "unsent", "broken", "late", "final"],
   );
 });
 
