@@ -143,7 +143,7 @@ const Provider = z
     shared: z
       .array(z.string())
       .describe(
-        "Ids of objects there that every key may name, like prompts and vector stores of the vendor's dashboard.",
+        "Ids of objects there that every key may name, like prompts and vector stores of the vendor's dashboard, and buckets (`gs://NAME`).",
       )
       .default([]),
     concurrency: quantity(limit, "300, 128k or off")

@@ -368,6 +368,8 @@ export interface ObjectWords {
   readonly unread: readonly string[];
   /** The id in a text that stands in such a member; undefined: it names nothing that the vendor keeps. */
   readonly id?: (text: string) => string | undefined;
+  /** What may stand in front of such an id: the rest is the name of a place whose objects are nobody's own, like a bucket. */
+  readonly places?: string;
   /** What is told where an object named there is not known, if clients need other words to go on. */
   readonly unknown?: (param: string) => ErrorDetails | undefined;
   /** False where the answer to a request makes nothing that can be named. Called for each answer: looks at bytes. */

@@ -221,7 +221,8 @@ export class NamedObjects {
     const id = text === undefined || text === "" ? undefined : this.words.id ? this.words.id(text) : text;
     if (id === undefined) return;
     const param = path.join(".");
-    if (!ID.test(id))
+    const { places } = this.words;
+    if (!ID.test(places !== undefined && id.startsWith(places) ? id.slice(places.length) : id))
       throw new GatewayError("invalid_field", {
         message: `${param} is no id: 1 to 128 letters, digits, dots, dashes and underscores.`,
         param,

@@ -242,8 +242,24 @@ t.test("a file's address at the vendor is that however it is written", async (t)
     ` https://${host}/v1beta/files/x/../abc`,
   ])
     t.same(files(address), ["contents.0.parts.0.fileData.fileUri=abc"], address);
-  for (const address of [`https://example.com/${host}/v1beta/files/abc`, `https://x${host}.example.com/a`, "gs://a/b"])
+  for (const address of [`https://example.com/${host}/v1beta/files/abc`, `https://x${host}.example.com/a`])
     t.same(files(address), [], address);
+});
+
+t.test("what lies in a bucket goes by the bucket", async (t) => {
+  const stored = (fileUri: string) => named(gemini, { contents: [{ parts: [{ fileData: { fileUri } }] }] });
+  for (const address of ["gs://my-bucket/a b/c.pdf", " GS://my-bucket/x", "gs://my-bucket"])
+    t.same(stored(address), ["contents.0.parts.0.fileData.fileUri=gs://my-bucket"], address);
+  for (const address of [
+    "gs:",
+    "gs://",
+    "gs:my-bucket/x",
+    "gs:///my-bucket/x",
+    "gs://a@my-bucket/x",
+    "gs:\\\\my-bucket/x",
+  ])
+    t.throws(() => stored(address), { code: "invalid_field" }, address);
+  t.throws(() => named(responses, { conversation: "gs://my-bucket" }), { code: "invalid_field" });
 });
 
 t.test("an object that names two ids is refused, for readers differ in which they take", async (t) => {

@@ -119,7 +119,7 @@ async function gateway(t: Test, more = "", chatStatus = 200) {
   const { url } = await startGateway(
     t,
     `providers:
-  gemini: { url: "${gemini.origin.origin}/v1beta", speaks: [gemini], shared: [everybodys.png] }
+  gemini: { url: "${gemini.origin.origin}/v1beta", speaks: [gemini], shared: [everybodys.png, 'gs://ours'] }
   chat: { url: "${chat.origin.origin}/v1", speaks: [openai-chat] }
 models:
   m: { targets: [gemini:g] }
@@ -187,4 +187,21 @@ t.test("addresses that are shared, and all with share: all, are everybody's", as
   t.equal((await ask("theirs", PATHS.chat, { model: "m", ...imageAt(url) })).status, 200);
   const all = await gateway(t, "share: all\n");
   t.equal((await all.ask("theirs", PATHS.chat, { model: "m", ...imageAt(OWN) })).status, 200);
+});
+
+t.test("what lies in a bucket is nobody's own: it is for keys where the bucket is shared, or all is", async (t) => {
+  const parts = (fileUri: string) => [{ fileData: { mimeType: "image/png", fileUri } }];
+  const native = (url: string) => ({ contents: [{ role: "user", parts: parts(url) }] });
+  const one = await gateway(t);
+  const all = await gateway(t, "share: all\n");
+  for (const [path, body] of [
+    [PATHS.chat, (url: string) => ({ model: "m", ...imageAt(url.slice(0, -".png".length)) })],
+    ["/v1beta/models/m:generateContent", native],
+  ] as const) {
+    t.equal((await one.ask("mine", path, body("gs://results/x.png"))).status, 404, path);
+    t.equal(one.gemini.seen.length, 0, "the provider is not asked");
+    t.equal((await one.ask("mine", path, body("gs://ours/a b/x.png"))).status, 200, path);
+    t.match(String(one.gemini.seen.splice(0)[0]?.body), /"fileUri":"gs:\/\/ours\/a b\/x\.png"/);
+    t.equal((await all.ask("mine", path, body("gs://results/x.png"))).status, 200, path);
+  }
 });

@@ -3,8 +3,17 @@ import type { ObjectWords, OtherModelWords, VendorObjects } from "model-gateway/
 /** Hosts of the vendor, whose addresses of files lead to its own; others lead to files that are anybody's. */
 const OWN_HOST = /\.googleapis\.com\.?$/;
 
-/** The last part of a name (`cachedContents/abc`, `projects/p/locations/l/cachedContents/abc`) or of a file's address. */
+/** How addresses begin of what lies in a bucket, where the operator's account may read anything. */
+const BUCKETS = "gs://";
+const STORED = /^\s*gs:(?:\/\/([^/]*))?/i;
+
+/**
+ * The last part of a name (`cachedContents/abc`, `projects/p/locations/l/cachedContents/abc`) or of a file's address; of
+ * what lies in a bucket the bucket's address, by which no answer calls what a key has made.
+ */
 function id(text: string): string | undefined {
+  const stored = STORED.exec(text);
+  if (stored) return BUCKETS + (stored[1] ?? "");
   if (!/^\s*[a-z][a-z0-9+.-]*:/i.test(text)) return lastPart(text);
   // Read as servers do: with a port, a user or other slashes it is the same address.
   const address = URL.canParse(text) ? new URL(text) : undefined;
@@ -28,6 +37,7 @@ export const objects: ObjectWords = {
     ...["responseJsonSchema", "response_json_schema"],
   ],
   id,
+  places: BUCKETS,
   members: [],
   made: () => [],
   tells: () => false,
