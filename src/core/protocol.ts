@@ -358,8 +358,8 @@ export interface ObjectWords {
   readonly asObjects?: readonly string[];
   /** The `type` of objects whose own `id` names another one. */
   readonly references?: readonly string[];
-  /** The same where a member is absent or empty that would say it all: by types, the names of these members. */
-  readonly unsaid?: Readonly<Record<string, string>>;
+  /** The same, with a member that may say all of it: by types, the names of these members. Other protocols read no id there. */
+  readonly whole?: Readonly<Record<string, string>>;
   /** The `type` of objects in a member `source` that stand for what any key made; such a request names the type. */
   readonly sources?: readonly string[];
   /** Whether an element of a list that says nothing but its `id` names another one too, without a `type`. */

@@ -13,6 +13,8 @@ export interface NamedObject {
   readonly id: string;
   /** Where it is named, in the client's own words: `input.0.content.1.file_id`; undefined: in the path. */
   readonly param: string | undefined;
+  /** All that it stands for stands beside it: only who gets the client's own bytes looks for the id. */
+  readonly whole?: true;
   /** What is told where it is not known, besides the usual words or instead of them. */
   readonly unknown?: ErrorDetails | undefined;
 }
@@ -53,12 +55,12 @@ export class NamedObjects {
   private readonly unread: ReadonlySet<string>;
   private readonly references: ReadonlySet<unknown>;
   private readonly asObjects: ReadonlySet<string>;
-  private readonly unsaid: ReadonlyMap<unknown, string>;
+  private readonly whole: ReadonlyMap<unknown, string>;
   private readonly sources: ReadonlySet<unknown>;
 
   constructor(private readonly words: ObjectWords) {
-    const { anywhere, asObjects = [], references = [], unsaid = {}, sources = [] } = words;
-    const types = [...references, ...Object.keys(unsaid), ...sources];
+    const { anywhere, asObjects = [], references = [], whole = {}, sources = [] } = words;
+    const types = [...references, ...Object.keys(whole), ...sources];
     this.marks = new AnyOf([...anywhere, ...asObjects, ...types].map((word) => `"${word}"`));
     this.watch = new Watch([...anywhere, ...asObjects, ...(words.untyped ? ["id"] : [])], types);
     const names = [...anywhere, ...asObjects];
@@ -70,9 +72,9 @@ export class NamedObjects {
     this.exact = new Set(names);
     this.anywhere = new Set(anywhere.map(foldCase));
     this.unread = new Set(words.unread);
-    this.references = new Set(references);
+    this.references = new Set([...references, ...Object.keys(whole)]);
     this.asObjects = new Set(asObjects.map(foldCase));
-    this.unsaid = new Map(Object.entries(unsaid));
+    this.whole = new Map(Object.entries(whole));
     this.sources = new Set(sources);
   }
 
@@ -176,8 +178,11 @@ export class NamedObjects {
       return;
     }
     const object = value as JsonObject;
-    if (valuesOf(object, "type").some((type) => this.isReference(type, object)))
+    if (valuesOf(object, "type").some((type) => this.references.has(type))) {
+      const from = found.length;
       for (const id of valuesOf(object, "id")) this.take(id, [...path, "id"], found);
+      if (this.saysAll(object)) found.push(...found.splice(from).map((each) => ({ ...each, whole: true as const })));
+    }
     for (const name in object) {
       if (this.unread.has(name)) continue;
       const inner = object[name];
@@ -192,11 +197,10 @@ export class NamedObjects {
     }
   }
 
-  /** Whether an object of a type stands for another one by its id alone. */
-  private isReference(type: unknown, object: JsonObject): boolean {
-    if (this.references.has(type)) return true;
-    const content = this.unsaid.get(type);
-    return content !== undefined && !valuesOf(object, content).some((value) => value !== null && value !== "");
+  /** Whether an object holds what its id stands for. What excuses it is read to the letter, as all readers do. */
+  private saysAll({ type, ...members }: JsonObject): boolean {
+    const content = this.whole.get(type);
+    return content !== undefined && Boolean(asText(members[content]));
   }
 
   private takeSource(value: unknown, path: JsonPath, found: NamedObject[]): void {

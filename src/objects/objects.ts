@@ -46,9 +46,10 @@ export class Objects {
     if (!all || all.length === 0) return;
     // What the gateway has made up is kept nowhere: who reads the request says what becomes of that.
     const owners = ownersOf(this.share, exchange.caller);
-    const named = all.filter(({ id }) => !this.issued.isOf(id, owners));
+    const native = exchange.targets.some((target) => speaks(target, exchange.protocol.name));
+    const named = all.filter(({ id, whole }) => (native || !whole) && !this.issued.isOf(id, owners));
     if (named.length === 0) return;
-    const absent = exchange.targets.some((target) => speaks(target, exchange.protocol.name)) ? notFound : notKept;
+    const absent = native ? notFound : notKept;
     return this.places(named, exchange.caller, (found) => keep(exchange, found), absent);
   }
 
@@ -208,8 +209,9 @@ const ABSENT = "what it names is kept by a provider that cannot answer this now"
 function keep(exchange: Exchange, found: readonly KeptObject[]): void {
   for (const { object, places } of found) {
     if (!places) continue;
-    const targets = exchange.targets.filter(({ provider }) => places.has(provider.name));
-    const { id, param, unknown } = object;
+    const { id, param, unknown, whole } = object;
+    const reads = (target: Target) => !whole || speaks(target, exchange.protocol.name);
+    const targets = exchange.targets.filter((target) => places.has(target.provider.name) || !reads(target));
     if (unknown && targets.length < exchange.targets.length)
       exchange.unkept ??= new GatewayError("object_not_found", { ...unknown, message: `${param}: ${ABSENT}.` });
     if (targets.length === 0 && exchange.unkept) throw exchange.unkept;

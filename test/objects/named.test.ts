@@ -53,7 +53,7 @@ const CASES: readonly (readonly [Protocol, object, ...string[]])[] = [
     { input: [{ id: "ig_1", status: "completed", type: "image_generation_call", result: null }] },
     "input.0.id=ig_1",
   ],
-  [responses, { input: [{ type: "image_generation_call", id: "ig_1", result: "aGk=" }] }],
+  [responses, { input: [{ type: "image_generation_call", id: "ig_1", result: "aGk=" }] }, "input.0.id=ig_1"],
   [
     responses,
     { tools: [{ type: "code_interpreter", container: { type: "auto", file_ids: ["file-1"] } }] },
@@ -221,6 +221,19 @@ t.test("lists that some servers take for one are read as one", async (t) => {
   t.same(search([{ id: "vs_1", more: 1 }]), [`${at}.0.id=vs_1`]);
   // A schema that describes such a list.
   t.same(search({ type: "array", items: { type: "string" } }), []);
+});
+
+t.test("only a picture that stands beside its id to the letter says all of it", async (t) => {
+  const naming = new NamedObjects(responses.objects as NonNullable<Protocol["objects"]>);
+  const item = { type: "image_generation_call", id: "ig_1" };
+  for (const [more, whole] of [
+    [{ result: "aGk=" }, true],
+    [{ Result: "aGk=" }, undefined],
+    [{ result: "" }, undefined],
+    [{ result: ["aGk="] }, undefined],
+    [{ result: "aGk=", type: "item_reference" }, undefined],
+  ] as const)
+    t.match(naming.of(bodyOf(JSON.stringify({ input: [{ ...item, ...more }] }))), [{ id: "ig_1", whole }]);
 });
 
 t.test("a reference without a type is one in any spelling", async (t) => {

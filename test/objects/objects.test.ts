@@ -63,7 +63,7 @@ async function provider(t: Test, name: string) {
 }
 
 const items = (nth: string) =>
-  `[{"id":"rs_${nth}","type":"reasoning","summary":[]},{"id":"ci_${nth}","type":"code_interpreter_call","status":"completed","code":"1","container_id":"cntr_${nth}","outputs":null}]`;
+  `[{"id":"rs_${nth}","type":"reasoning","summary":[]},{"id":"ci_${nth}","type":"code_interpreter_call","status":"completed","code":"1","container_id":"cntr_${nth}","outputs":null},{"id":"ig_${nth}","type":"image_generation_call","status":"completed","result":"aGk="}]`;
 const responseOf = (nth: string, status: string) =>
   `{"id":"resp_${nth}","object":"response","status":"${status}","conversation":{"id":"conv_${nth}"},"output":${status === "completed" ? items(nth) : "[]"}}`;
 const responseEvents = (nth: string) => [
@@ -243,6 +243,57 @@ t.test("an answer that shall not be kept is not found", async (t) => {
   const kind = KINDS["a response"] as ObjectKind;
   const id = await make(two, { ...kind, make: { ...kind.make, store: false } });
   t.equal((await use(two, "mine", kind, id)).status, 404);
+});
+
+t.test("a picture that was drawn is its key's own, also where it stands beside its id", async (t) => {
+  const two = await pair(t);
+  const kind = KINDS["a response"] as ObjectKind;
+  for (const store of [true, false]) {
+    const id = await make(two, { ...kind, make: { ...kind.make, store }, id: /ig_\w+/ });
+    const naming = (more: object) => ({
+      input: [
+        { type: "image_generation_call", id, ...more },
+        { role: "user", content: "y" },
+      ],
+    });
+    for (const more of [{ result: "aGk=" }, { result: " " }, { Result: "x" }, { result: { a: 1 } }, {}]) {
+      const asked = { ...kind, use: () => naming(more) };
+      const seen = two.b.seen.length;
+      t.match(await use(two, "theirs", asked, id), { status: 404, text: /input\.0\.id/ }, JSON.stringify(more));
+      t.same([two.a.seen.length, two.b.seen.length], [0, seen], "no provider is asked");
+      t.equal((await use(two, "mine", asked, id)).status, 200);
+      t.same([two.a.seen.length, two.b.seen.length], [0, seen + 1], "it goes where the picture is");
+    }
+  }
+});
+
+t.test("a picture goes on to providers of other protocols, which read no id of it", async (t) => {
+  const { url } = await startGateway(
+    t,
+    `providers: { demo: { url: "demo:", speaks: [gemini] }, up: { url: "http://127.0.0.1:9/v1", speaks: [openai-responses] } }
+models: { draws: { targets: [demo:image] }, says: { targets: [demo:echo] }, both: { targets: [up:m], fallback: [says] } }
+${FILE_KEYS}`,
+  );
+  const ask = async (model: string, input: unknown) => {
+    const headers = { authorization: `Bearer ${KEYS.mine}`, "content-type": "application/json" };
+    const answer = await fetch(`${url}/v1/responses`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify({ model, input }),
+    });
+    const json = (await answer.json()) as { output?: { type: string; id: string; result?: string }[]; error?: unknown };
+    return { ...json, status: answer.status };
+  };
+  const again = (item: object) => [{ role: "user", content: "Draw" }, item, { role: "user", content: "Bluer" }];
+  const { output = [] } = await ask("draws", "Draw");
+  const drawn = output.find(({ type }) => type === "image_generation_call");
+  t.match(drawn, { id: /^ig_.*_[0-9a-f]{16}$/, result: /./ });
+  t.match(await ask("says", again(drawn ?? {})), { status: 200 }, "the gateway's own");
+  t.match(await ask("both", again(drawn ?? {})), { status: 200 }, "wherever it is sent first");
+  const elsewhere = { type: "image_generation_call", id: "ig_0123", result: "aGk=" };
+  t.match(await ask("says", again(elsewhere)), { status: 200 }, "one that was drawn elsewhere");
+  t.match(await ask("says", again({ ...elsewhere, result: null })), { status: 404 }, "no more than an id");
+  t.match(await ask("both", again(elsewhere)), { status: 404 }, "where a provider would look for it");
 });
 
 t.test("what gateway.yaml names as shared is every key's, at its provider", async (t) => {

@@ -24,8 +24,9 @@ function* made(json: JsonObject, request: AskedBody): Generator<string> {
   const id = kept ? asText(answer["id"]) : undefined;
   if (id !== undefined) yield id;
   for (const each of [item, ...asList(output)]) {
-    const { id, container_id: container } = asObject(each) ?? {};
-    if (kept && typeof id === "string") yield id;
+    const { id, type, container_id: container } = asObject(each) ?? {};
+    // Clients send a picture with its id again, whatever was kept.
+    if ((kept || type === "image_generation_call") && typeof id === "string") yield id;
     if (typeof container === "string") yield container;
   }
 }
@@ -39,8 +40,8 @@ export const objects: ObjectWords = {
   anywhere: ["file_id", "file_ids", "vector_store_ids", "container", "container_id", "skill_id", "tunnel_id"],
   asObjects: ["voice"],
   references: [REFERENCE],
-  // A picture that was drawn before, by its id alone.
-  unsaid: { image_generation_call: "result" },
+  // A picture that was drawn before: the vendor looks for its id with the picture beside it, too.
+  whole: { image_generation_call: "result" },
   untyped: true,
   unread: UNREAD,
   makes: () => true,

@@ -42,7 +42,7 @@ export const vendor: VendorObjects = {
     // A prompt is a text in some calls, a voice a word, a video a file.
     asObjects: ["prompt", "voice", "video"],
     references: ["item_reference", "file_id"],
-    unsaid: { image_generation_call: "result" },
+    whole: { image_generation_call: "result" },
     // Evaluations read what was answered to anybody.
     sources: ["stored_completions", "responses"],
     untyped: true,
