@@ -318,11 +318,24 @@ const ITEM_OF_TOOL = /^(.+)_(?:call|call_output|list_tools|approval_request|appr
 
 const IMAGE_CALL = "image_generation_call";
 
-/** An image that the model made; undefined where the vendor keeps it, and the item has no more than its id. */
+const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
+/** What may stand behind the slash of a media type. */
+const FORMAT = /^[a-z0-9][a-z0-9.+-]{0,63}$/i;
+
+/**
+ * An image that the model made; undefined where the vendor keeps it, and the item has no more than its id.
+ * @throws GatewayError `invalid_field` for what is no base64, nor a `data:` URL with some, and for no format
+ */
 function readImageCall(item: Fields): Media | undefined {
-  const base64 = item.text("result");
-  if (!base64) return undefined;
-  const mime = `image/${item.text("output_format") ?? "png"}`;
+  const result = item.text("result");
+  if (!result) return undefined;
+  const [at, formatAt] = [item.path("result"), item.path("output_format")];
+  const inline = readInline(result, at);
+  const base64 = inline?.base64 ?? result;
+  if (!BASE64.test(base64)) throw invalidField(at, `${at} must be the image in base64.`);
+  const format = item.text("output_format") ?? "png";
+  if (!FORMAT.test(format)) throw invalidField(formatAt, `${formatAt} must be a format of images, like png.`);
+  const mime = inline?.mime || `image/${format}`;
   item.declare("result", "image_base64");
   leave(item, "type", "id", "status", "action", "background", "quality", "size");
   item.rest();

@@ -203,6 +203,24 @@ t.test("arguments and free text are kept as they are written", async (t) => {
   ]);
 });
 
+t.test("a picture that was drawn is base64 of a format, or a refusal at its field", async (t) => {
+  const call = (more: object) => ({ type: "image_generation_call", id: "ig_1", ...more });
+  const drawn = (more: object) => items(call(more)).turns[0]?.parts[0];
+  const source = { base64: "iVBO" };
+  t.match(drawn({ result: "iVBO" }), { kind: "media", mime: "image/png", source });
+  t.match(drawn({ result: "iVBO", output_format: "svg+xml" }), { mime: "image/svg+xml", source });
+  t.match(drawn({ result: "data:image/webp;charset=x;base64,iVBO" }), { mime: "image/webp", source });
+  t.match(drawn({ result: "" }), { kind: "foreign" });
+  for (const result of ["not base64 <<>>", " ", "iV=BO", "data:image/png,x", "data:image/png;base64,<>"])
+    t.throws(() => drawn({ result }), { code: "invalid_field", status: 400, param: "input.0.result" }, result);
+  for (const output_format of ["svg+xml;charset=x", "a/b", "", "png,gif", "p ng"])
+    t.throws(
+      () => drawn({ result: "iVBO", output_format }),
+      { code: "invalid_field", param: "input.0.output_format" },
+      output_format,
+    );
+});
+
 t.test("a result may be text or parts, with pictures and files", async (t) => {
   const call = { type: "function_call", call_id: "c1", name: "f", arguments: "" };
   const output = [
