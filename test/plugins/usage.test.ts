@@ -241,6 +241,55 @@ export default class Answering {
   route(exchange: RouteExchange) { exchange.answer = { body: '{"usage":{"prompt_tokens":9}}' }; }
 }`;
 
+/** What comes of an answer until it ends or its connection is cut, as it is behind an error. */
+async function textOf({ body }: Response): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  try {
+    for await (const piece of body ?? []) pieces.push(piece);
+  } catch {}
+  return Buffer.concat(pieces).toString();
+}
+
+t.test(
+  "a translated answer that its provider breaks off behind a text is an error, and costs what was told",
+  async (t) => {
+    const usageMetadata = { promptTokenCount: 11, candidatesTokenCount: 7, totalTokenCount: 18 };
+    const content = { role: "model", parts: [{ text: "Let me call the tool." }] };
+    const last = { candidates: [{ content, finishReason: "MALFORMED_FUNCTION_CALL", index: 0 }], usageMetadata };
+    const upstream = await httpUpstream(({ url }, reply) =>
+      url.includes(":stream")
+        ? reply.writeHead(200, { "content-type": "text/event-stream" }).end(`data: ${JSON.stringify(last)}\r\n\r\n`)
+        : reply.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(last)),
+    );
+    t.teardown(() => upstream.close());
+    const up = `{ url: "${upstream.origin.origin}/v1beta", speaks: [gemini] }`;
+    const { url, gateway } = await startGateway(
+      t,
+      `providers: { up: ${up} }\nmodels: { m: { price: { input: 1, output: 10 }, targets: [up:x] } }\nretry: { attempts: 0 }\n`,
+    );
+    const messages = [{ role: "user", content: "Hi" }];
+    for (const [path, said, error] of [
+      ["chat/completions", /let me call/i, /"error":\{"message":"The model failed in the middle/],
+      ["responses", /let me call/i, /"type":"response.failed"|"type":"error"/],
+      ["messages", /let me call/i, /event: error/],
+    ] as const)
+      for (const stream of [false, true]) {
+        const asked = path === "responses" ? { input: "Hi" } : { messages, max_tokens: 99 };
+        const body = JSON.stringify({ model: "m", stream, ...asked });
+        const response = await fetch(`${url}/v1/${path}`, { method: "POST", headers: asking(), body });
+        const text = await textOf(response);
+        t.equal(response.status, stream ? 200 : 502, path);
+        t.match(text, stream ? error : /"message":"The model failed in the middle/, path);
+        if (stream) t.match(text, said);
+        t.notMatch(text, /"finish_reason":"stop"|response\.completed|end_turn/, path);
+        await gateway.stores.ledger.flush();
+        const [row] = await gateway.stores.ledger.recent(1);
+        t.match(row, { usage: { in: { total: 11 }, out: { total: 7 } }, source: "partial" }, path);
+        t.equal(row?.cost, 81_000, path);
+      }
+  },
+);
+
 t.test("an answer of a plugin is in the ledger under its name, at no cost", async (t) => {
   const yaml = `${YAML("http://127.0.0.1:9")}plugins: { hello: { from: ./hello.ts } }
 chains: { llm: [auth, models, hello, rewrite, usage], read: [auth] }\n`;

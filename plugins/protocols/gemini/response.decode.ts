@@ -114,12 +114,14 @@ class GenerateContentReader implements ResponseDecoder {
   private finish(candidates: readonly CandidateReader[], out: Event[]): void {
     for (const candidate of candidates) candidate.end(out);
     const finishes = candidates.map((candidate) => candidate.finish(this.block));
-    const failed = candidates.some(({ answered }) => answered)
+    const failed = candidates.some(({ answered }, n) => answered && !isBroken(finishes[n]))
       ? undefined
-      : finishes.find(({ reason }) => isFailure(reason));
+      : finishes.find((finish) => isFailure(finish.reason) || isBroken(finish));
     if (failed) {
-      const message =
-        failed.message ?? `The model failed before it said anything: ${failed.raw ?? "no reason is told"}.`;
+      const when = candidates.some(({ answered }) => answered)
+        ? "in the middle of its answer"
+        : "before it said anything";
+      const message = failed.message ?? `The model failed ${when}: ${failed.raw ?? "no reason is told"}.`;
       this.fail(out, new GatewayError("upstream_invalid", { message }));
       return;
     }
@@ -606,6 +608,13 @@ function reasonOf(raw: string, called: boolean): FinishReason {
  * it such an answer would look like one that is done.
  */
 const isFailure = (reason: FinishReason): boolean => reason === "malformed_call" || reason === "other";
+
+/** Words for turns that broke although nothing is wrong with the text before: what was to follow it is missing. */
+const BROKEN = new Set(["TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"]);
+
+/** True for ends that are failures behind a text or a call too: agents would take that for all there is. */
+const isBroken = (finish: EventOf<"finish"> | undefined): boolean =>
+  finish !== undefined && (finish.reason === "malformed_call" || BROKEN.has(finish.raw ?? ""));
 
 /** One token of an answer as the vocabulary's text events carry it: the shape that most clients know. */
 interface TokenLikelihood {

@@ -102,8 +102,8 @@ gathered(t, "an answer that failed before it said anything is an error, which ma
     ...about,
   });
   const thought = { text: "Hm.", thought: true, thoughtSignature: "s" };
-  const words = ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"];
-  for (const word of [...words, "OTHER", "NO_IMAGE", "BRAND_NEW"]) {
+  const words = ["MALFORMED_FUNCTION_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"];
+  for (const word of [...words, "UNEXPECTED_TOOL_CALL", "OTHER", "NO_IMAGE", "BRAND_NEW"]) {
     for (const parts of [[], [{ text: "" }], [thought], [{ executableCode: { code: "1" } }]]) {
       const events = read([event(failed(parts, word))]);
       t.match(faultOf(events), { code: "upstream_invalid", status: 502, retry: true, message: new RegExp(word) });
@@ -113,8 +113,18 @@ gathered(t, "an answer that failed before it said anything is an error, which ma
         events.map(({ type }) => type),
       );
     }
-    for (const part of [{ text: "A" }, { functionCall: { name: "f" } }, { inlineData: { data: "aGk=" } }])
-      t.match(read([event(failed([part], word))]).at(-2), { type: "finish", raw: word }, word);
+    for (const part of [{ text: "A" }, { functionCall: { name: "f" } }, { inlineData: { data: "aGk=" } }]) {
+      const events = read([event(failed([part], word))]);
+      const broken = words.includes(word) || (word === "UNEXPECTED_TOOL_CALL" && !("functionCall" in part));
+      if (!broken) t.match(events.at(-2), { type: "finish", raw: word }, word);
+      else {
+        t.match(faultOf(events), { code: "upstream_invalid", status: 502, message: new RegExp(`middle.*${word}`) });
+        t.notOk(
+          events.some(({ type }) => type === "finish" || type === "end"),
+          `${word} behind something`,
+        );
+      }
+    }
   }
   const told = failed([], "MALFORMED_FUNCTION_CALL", { finishMessage: "Malformed function call: f(" });
   t.equal(faultOf(read([event(told)]))?.message, "Malformed function call: f(");
@@ -137,6 +147,12 @@ t.test("where one of several answers failed, the others are told", async (t) => 
   const other = { content: { parts: [{ text: "A" }] }, finishReason: "STOP" };
   t.match(
     read([event({ candidates: [candidates[0], other] })]).filter(({ type }) => type === "finish"),
+    [{ reason: "malformed_call" }, { reason: "stop" }],
+  );
+  const broken = { content: { parts: [{ text: "B" }] }, finishReason: "UNEXPECTED_TOOL_CALL" };
+  t.match(faultOf(read([event({ candidates: [broken, candidates[0]] })])), { code: "upstream_invalid" });
+  t.match(
+    read([event({ candidates: [broken, other] })]).filter(({ type }) => type === "finish"),
     [{ reason: "malformed_call" }, { reason: "stop" }],
   );
 });
@@ -661,8 +677,6 @@ t.test("the vendor's words mean what they say, also as numbers and when they are
     ["RECITATION", "content_filter"],
     ["MODEL_ARMOR", "content_filter"],
     ["IMAGE_PROHIBITED_CONTENT", "content_filter"],
-    ["MALFORMED_FUNCTION_CALL", "malformed_call"],
-    ["UNEXPECTED_TOOL_CALL", "malformed_call"],
     ["OTHER", "other"],
     ["5", "other"],
     ["99", "other"],
