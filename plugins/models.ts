@@ -1,6 +1,7 @@
 import {
   type AccessExchange,
   type Answer,
+  type Caller,
   checkModel,
   GatewayError,
   Health,
@@ -64,33 +65,36 @@ export default class Models implements Plugin {
   serve(exchange: AccessExchange): Answer {
     const { caller, path, protocol, query } = exchange;
     const id = /^\/[^/]+\/models\/(.+)$/.exec(path)?.[1];
+    const { listing } = protocol;
     if (id === undefined) {
-      const models = this.marketplace.usable(caller);
-      return {
-        status: 200,
-        body: JSON.stringify(protocol.listing ? protocol.listing.list(models.map(listed), query) : this.list(models)),
-      };
+      const models = this.marketplace.usable(caller).map((model) => this.listed(model, caller));
+      // A list in a protocol's own shape has no word for models that cannot be asked in it.
+      const list = listing
+        ? listing.list(
+            models.filter(({ protocols }) => protocols[protocol.name]),
+            query,
+          )
+        : listOf(models);
+      return { status: 200, body: JSON.stringify(list) };
     }
     const asked = checkModel(decodeURIComponent(id));
     const model = this.marketplace.find(asked, caller);
     if (!model) throw this.unknown(asked, exchange);
-    const { listing } = protocol;
-    return { status: 200, body: JSON.stringify(listing ? listing.one(listed(model)) : this.entry(model)) };
+    const found = this.listed(model, caller);
+    return { status: 200, body: JSON.stringify(listing ? listing.one(found) : entry(found)) };
   }
 
-  /** One body that OpenAI, Anthropic and OpenRouter-style clients can all read. */
-  private list(models: readonly Model[]) {
+  private listed(model: Model, caller: Caller | undefined): ListedModel {
+    const { id, name, created, can, description, context, output, fallback } = model;
+    const others = fallback.flatMap((other) => this.marketplace.find(other, caller) ?? []);
+    const protocols = Object.assign({}, ...[...others, model].map((each) => this.translations.reach(each)));
+    const price = model.targets[0]?.prices?.at(Date.now())?.price ?? {};
     return {
-      object: "list",
-      data: models.map((model) => this.entry(model)),
-      has_more: false,
-      first_id: models[0]?.id ?? null,
-      last_id: models.at(-1)?.id ?? null,
+      ...{ id, name, created, can, protocols, price },
+      ...(description === undefined ? {} : { description }),
+      ...(context === undefined ? {} : { context }),
+      ...(output === undefined ? {} : { output }),
     };
-  }
-
-  private entry(model: Model) {
-    return entry(listed(model), this.translations.reach(model));
   }
 
   /** A conversation that has moved stays where its newest state comes from. */
@@ -131,15 +135,13 @@ export default class Models implements Plugin {
 const hasChoice = ({ targets }: Model): boolean =>
   targets.length > 1 || targets.some(({ provider }) => provider.credentials.length > 1);
 
-const listed = (model: Model): ListedModel => ({
-  id: model.id,
-  name: model.name,
-  created: model.created,
-  can: model.can,
-  price: model.targets[0]?.prices?.at(Date.now())?.price ?? {},
-  ...(model.description === undefined ? {} : { description: model.description }),
-  ...(model.context === undefined ? {} : { context: model.context }),
-  ...(model.output === undefined ? {} : { output: model.output }),
+/** One body that OpenAI, Anthropic and OpenRouter-style clients can all read. */
+const listOf = (models: readonly ListedModel[]) => ({
+  object: "list",
+  data: models.map(entry),
+  has_more: false,
+  first_id: models[0]?.id ?? null,
+  last_id: models.at(-1)?.id ?? null,
 });
 
 /** What goes in besides text, by what `can` calls it. */
@@ -151,9 +153,8 @@ const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   reasoning: ["reasoning", "include_reasoning"],
 };
 
-/** @param protocols in which it can be asked */
-function entry(model: ListedModel, protocols: Readonly<Record<string, string>>) {
-  const { id, name, created, context = null, output = null, can, price } = model;
+function entry(model: ListedModel) {
+  const { id, name, created, context = null, output = null, can, protocols, price } = model;
   const able = (what: string) => can.includes(what);
   const talks = Object.keys(protocols).some((protocol) => !/-(?:images|embeddings)$/.test(protocol));
   const of = (table: Readonly<Record<string, string | readonly string[]>>) =>

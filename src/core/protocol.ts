@@ -291,6 +291,8 @@ export interface ListedModel {
   context?: number;
   output?: number;
   can: readonly string[];
+  /** The protocols in which it can be asked, by their names: `native`, `translated` or `mixed`. */
+  protocols: Readonly<Record<string, string>>;
   price: Price;
 }
 
@@ -384,7 +386,7 @@ export interface ObjectWords {
 
 export interface Listing {
   /**
-   * A page of them, all where the query asks for none.
+   * A page of them, all where the query asks for none. They are those that can be asked in this protocol.
    * @throws GatewayError `invalid_field` for a page that there is not
    */
   list(models: readonly ListedModel[], query: QueryView): unknown;

@@ -116,6 +116,41 @@ t.test("a Gemini client gets Gemini's shape, on its own path and on the shared o
   }
 });
 
+t.test(
+  "lists in a vendor's own shape have the models that can be asked in its protocol, by a fallback too",
+  async (t) => {
+    const { url } = await startGateway(
+      t,
+      `providers:
+  chat: { url: "https://chat.test/v1", speaks: [openai-chat] }
+  rest: { url: "https://rest.test/v1", speaks: [openai-embeddings, openai-images] }
+  later: { url: "https://later.test/v1", speaks: [openai-chat], credential: $UNSET_KEY }
+models:
+  talk: { targets: [chat:t] }
+  paint: { targets: [rest:p] }
+  vectors: { can: [embeddings], targets: [rest:v] }
+  off: { targets: [later:t], fallback: [talk] }
+`,
+    );
+    const list = async (path: string, headers: Record<string, string>) => (await fetch(url + path, { headers })).json();
+    const google = { "x-goog-api-key": KEY };
+    const { models } = (await list("/v1beta/models", google)) as { models: { name: string }[] };
+    t.same(
+      models.map(({ name }) => name),
+      ["models/talk", "models/off"],
+    );
+    t.match(await list("/v1beta/models/paint", google), { name: "models/paint", supportedGenerationMethods: [] });
+    const anthropic = await list("/v1/models", { "x-api-key": KEY, "anthropic-version": "2023-06-01" });
+    t.match(anthropic, { data: { length: 2 }, first_id: "talk", last_id: "off" });
+    const { data } = (await list("/v1/models", asking())) as { data: { id: string; protocols: object }[] };
+    t.same(
+      data.map(({ id }) => id),
+      ["talk", "paint", "vectors", "off"],
+    );
+    t.match(data[3]?.protocols, { "openai-chat": "native", gemini: "translated" });
+  },
+);
+
 t.test("one model is found by an id with slashes, raw or escaped", async (t) => {
   const { url } = await startGateway(t, YAML);
   for (const path of ["/v1/models/acme/sage", "/v1/models/acme%2Fsage", "/v1/models/sage"])

@@ -12,16 +12,21 @@ import { count, holdsUsage, usage } from "./usage.ts";
 import { ACTION_PATH, ending, locate, NAME } from "./wire.ts";
 
 /** A model in the vendor's shape; the limits are only there when they are known. */
-const listed = ({ id, name, description, context, output, can }: ListedModel) => ({
+const listed = ({ id, name, description, context, output, can, protocols }: ListedModel) => ({
   name: `models/${id}`,
   version: "1",
   displayName: name,
   ...defined({ description, inputTokenLimit: context, outputTokenLimit: output }),
-  supportedGenerationMethods: can.includes("embeddings")
-    ? ["embedContent", "batchEmbedContents"]
-    : ["generateContent", "streamGenerateContent", "countTokens"],
+  supportedGenerationMethods: methodsOf(can, protocols[NAME]),
   ...(can.includes("reasoning") ? { thinking: true } : {}),
 });
+
+/** What can be called. Embeddings are not translated. @param reach how the model can be asked in this protocol, if at all */
+function methodsOf(can: readonly string[], reach: string | undefined): string[] {
+  if (reach === undefined) return [];
+  if (!can.includes("embeddings")) return ["generateContent", "streamGenerateContent", "countTokens"];
+  return reach === "translated" ? [] : ["embedContent", "batchEmbedContents"];
+}
 
 /** Models of a page at most: of more the vendor gives so many. [S: models.list] */
 const MOST_LISTED = 1000;

@@ -56,6 +56,7 @@ const fast = {
   context: 400_000,
   output: 8000,
   can: ["reasoning"],
+  protocols: { gemini: "native", "openai-chat": "translated" },
   price: {},
 };
 const methods = ["generateContent", "streamGenerateContent", "countTokens"];
@@ -98,11 +99,28 @@ t.test("a model of embeddings generates nothing", async (t) => {
   });
 });
 
+t.test("of a model only those methods are told that can be called", async (t) => {
+  const told = (can: readonly string[], protocols: Record<string, string>) => {
+    const one = protocol.listing?.one({ ...fast, can, protocols }) as { supportedGenerationMethods: string[] };
+    return one.supportedGenerationMethods;
+  };
+  t.same(told([], { gemini: "translated" }), methods);
+  t.same(told([], { "openai-images": "native" }), []);
+  t.same(told(["embeddings"], { "openai-embeddings": "native" }), []);
+  t.same(told(["embeddings"], { gemini: "translated" }), [], "embeddings are not translated");
+});
+
 t.test("what is not known of a model is left out", async (t) => {
-  t.same(protocol.listing?.one({ id: "echo", name: "Echo", created: 1, can: [], price: {} }), {
-    name: "models/echo",
-    version: "1",
-    displayName: "Echo",
-    supportedGenerationMethods: methods,
-  });
+  t.same(
+    protocol.listing?.one({
+      ...{ id: "echo", name: "Echo", created: 1, can: [], price: {} },
+      protocols: { gemini: "native" },
+    }),
+    {
+      name: "models/echo",
+      version: "1",
+      displayName: "Echo",
+      supportedGenerationMethods: methods,
+    },
+  );
 });
