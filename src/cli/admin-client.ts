@@ -1,9 +1,12 @@
 import { readFileSync } from "node:fs";
 import { request } from "node:http";
+import { join } from "node:path";
+import { unreadable } from "../config/load.ts";
+import { ConfigError } from "../config/problems.ts";
 import { reveal } from "../config/secrets.ts";
 import type { AdminAddress } from "../config/types.ts";
 import { adminAddress } from "../config/values.ts";
-import { Misuse } from "./verb.ts";
+import { BUNDLED, Misuse, type VerbPlace } from "./verb.ts";
 
 /** Milliseconds that an answer may take; a reload builds all plugins. */
 const PATIENCE = 70_000;
@@ -14,14 +17,20 @@ export interface AdminReply {
   readonly body: unknown;
 }
 
+/** Where the admin side is. */
+export type AskedAdmin = AdminAddress & {
+  /** Why gateway.yaml could not say so: the usual place is a guess. */
+  readonly unknown?: ConfigError;
+};
+
 /**
  * Asks the admin side of a gateway of this machine.
  * @param token admin or viewer token, where it has one
  * @param sent what is sent along, as JSON
- * @throws Error in words, where it does not answer, or refuses
+ * @throws Error in words, where it does not answer, or refuses; ConfigError where the file that should say who is asked is to blame
  */
 export function askAdmin(
-  admin: AdminAddress,
+  admin: AskedAdmin,
   token: string | undefined,
   path: string,
   method: "GET" | "POST" = "GET",
@@ -47,15 +56,22 @@ export function askAdmin(
       });
     });
     asked.on("timeout", () => asked.destroy(new Error(`it did not answer within ${PATIENCE / 1000} s`)));
-    asked.on("error", (error: NodeJS.ErrnoException) => failed(new Error(inWords(error, name))));
+    asked.on("error", (error: NodeJS.ErrnoException) => failed(why(error, name, admin.unknown)));
     asked.end(sent && JSON.stringify(sent));
   });
 }
 
-const inWords = (error: NodeJS.ErrnoException, name: string): string =>
-  error.code === "ECONNREFUSED" || error.code === "ENOENT"
-    ? `no gateway answers at ${name}: does it run? One that was started with another admin: is asked with --admin ADDRESS`
-    : `${name}: ${error.message}`;
+function why(error: NodeJS.ErrnoException, name: string, unknown: ConfigError | undefined): Error {
+  if (error.code !== "ECONNREFUSED" && error.code !== "ENOENT") return new Error(`${name}: ${error.message}`);
+  if (!unknown)
+    return new Error(
+      `no gateway answers at ${name}: does it run? One that was started with another admin: is asked with --admin ADDRESS`,
+    );
+  return new ConfigError(
+    unknown.problems,
+    `So the gateway's admin side is not known: the default ${name} was asked, where none answers. Say which with --admin ADDRESS.`,
+  );
+}
 
 /** Who listens on all addresses is reached on this machine's own. */
 const hostOf = (host: string): string => (host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host);
@@ -65,7 +81,11 @@ export const ADMIN_HELP = `  --admin ADDRESS the admin side of the gateway that 
   --token TOKEN   `;
 
 /** The admin side that the command line names, or the one of gateway.yaml. @throws Misuse */
-export function adminOf(named: string | undefined, usual: AdminAddress | undefined, folder: string) {
+export function adminOf(
+  named: string | undefined,
+  usual: AskedAdmin | undefined,
+  folder: string,
+): AskedAdmin | undefined {
   if (named === undefined) return usual;
   const address = adminAddress(named, folder);
   if (typeof address === "string") throw new Misuse(`--admin: ${address}`);
@@ -76,7 +96,10 @@ export function adminOf(named: string | undefined, usual: AdminAddress | undefin
  * Where the admin side is, as far as a gateway.yaml tells that may be broken: the gateway that runs is asked about it.
  * Undefined: it is off.
  */
-export function adminIn(file: string, folder: string, env: NodeJS.ProcessEnv): AdminAddress | undefined {
+export function adminIn(place: VerbPlace, env: NodeJS.ProcessEnv): AskedAdmin | undefined {
+  const { folder } = place;
+  // What came along is nobody's own: the folder's file is gone.
+  const file = place.file === BUNDLED && !place.named ? join(folder, "gateway.yaml") : place.file;
   let text = "";
   try {
     text = readFileSync(file, "utf8");
@@ -87,7 +110,11 @@ export function adminIn(file: string, folder: string, env: NodeJS.ProcessEnv): A
     /^admin:[ \t]*(?:["']?([^\s{#"'][^\s#"']*)|\{[^}\n]*?\blisten:[ \t]*["']?([^\s,}"']+)|(?:#[^\n]*)?\n(?:[ \t]+[^\n]*\n)*?[ \t]+listen:[ \t]*["']?([^\s#"']+))/m.exec(
       `${text}\n`,
     ) ?? [];
-  const written = short ?? inBraces ?? below ?? "127.0.0.1:9090";
+  const written = short ?? inBraces ?? below;
+  if (written === undefined) {
+    const unknown = unreadable(file);
+    return { host: "127.0.0.1", port: 9090, ...(unknown && { unknown }) };
+  }
   const found = reveal(written, env, folder);
   if (!("value" in found) || found.value === "off") return undefined;
   const address = adminAddress(found.value, folder);

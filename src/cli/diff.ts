@@ -1,6 +1,5 @@
-import type { AdminAddress } from "../config/types.ts";
 import type { Reloaded } from "../reloads.ts";
-import { ADMIN_HELP, adminOf } from "./admin-client.ts";
+import { ADMIN_HELP, type AskedAdmin, adminOf } from "./admin-client.ts";
 import { answerOf, OPTIONS, sayRestart } from "./reload.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
@@ -19,7 +18,7 @@ ${ADMIN_HELP}admin or viewer token, where the admin side has one; absent: the va
 Exit codes: 0 nothing would change, 1 something would, is wrong, or nobody answers, 2 not understood.`;
 
 /** The verb `diff`. Answers the exit code. @throws Misuse */
-export async function run(args: readonly string[], io: Terminal, admin: AdminAddress | undefined): Promise<number> {
+export async function run(args: readonly string[], io: Terminal, admin: AskedAdmin | undefined): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);
   const found = await answerOf(io, adminOf(values.admin, admin, io.folder), values.token, "/api/config/diff");
   if (!found) return 1;

@@ -37,4 +37,5 @@ export function sayReason(thrown: unknown, io: Pick<Terminal, "out" | "err">, js
   const problems = json ? problemsOf(thrown) : undefined;
   if (problems) io.out(JSON.stringify({ ok: false, problems }));
   else io.err(reason(thrown));
+  if (problems && thrown instanceof ConfigError && thrown.therefore !== undefined) io.err(thrown.therefore);
 }

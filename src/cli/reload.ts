@@ -1,7 +1,6 @@
 import { ConfigError, type Problem } from "../config/problems.ts";
-import type { AdminAddress } from "../config/types.ts";
 import type { Reloaded } from "../reloads.ts";
-import { ADMIN_HELP, adminOf, askAdmin } from "./admin-client.ts";
+import { ADMIN_HELP, type AskedAdmin, adminOf, askAdmin } from "./admin-client.ts";
 import { systemUser } from "./author.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
 
@@ -22,7 +21,7 @@ Exit codes: 0 reloaded, 1 something is wrong or nobody answers, 2 not understood
 export const OPTIONS = { admin: { type: "string" }, token: { type: "string" }, json: { type: "boolean" } } as const;
 
 /** The verb `reload`. Answers the exit code. @throws Misuse */
-export async function run(args: readonly string[], io: Terminal, admin: AdminAddress | undefined): Promise<number> {
+export async function run(args: readonly string[], io: Terminal, admin: AskedAdmin | undefined): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);
   const by = { user: systemUser().slice(0, 100) };
   const found = await answerOf(io, adminOf(values.admin, admin, io.folder), values.token, "/api/reload", by);
@@ -45,7 +44,7 @@ export function sayRestart(restart: readonly string[], io: Terminal): void {
 /** What the admin side answers; undefined where that was said. @param sent a change @throws Misuse, ConfigError */
 export async function answerOf(
   io: Terminal,
-  admin: AdminAddress | undefined,
+  admin: AskedAdmin | undefined,
   token: string | undefined,
   path: string,
   sent?: object,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { AdminAddress } from "../config/types.ts";
-import { ADMIN_HELP, adminOf, askAdmin } from "./admin-client.ts";
+import { ConfigError } from "../config/problems.ts";
+import { ADMIN_HELP, type AskedAdmin, adminOf, askAdmin } from "./admin-client.ts";
 import { table, thousands } from "./table.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
 
@@ -46,7 +46,7 @@ const CLEAR = "\u001b[H\u001b[2J";
 export async function run(
   args: readonly string[],
   io: Terminal,
-  usual: AdminAddress | undefined,
+  usual: AskedAdmin | undefined,
   signal = new AbortController().signal,
 ): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);
@@ -58,6 +58,7 @@ export async function run(
     try {
       live = await liveAt(admin, token);
     } catch (thrown) {
+      if (thrown instanceof ConfigError) throw thrown;
       io.err((thrown as Error).message);
       return 1;
     }
@@ -88,7 +89,7 @@ function shown(live: readonly LiveLine[]): string[] {
 }
 
 /** @throws Error in words */
-async function liveAt(admin: AdminAddress, token: string | undefined): Promise<LiveLine[]> {
+async function liveAt(admin: AskedAdmin, token: string | undefined): Promise<LiveLine[]> {
   const { body } = await askAdmin(admin, token, "/api/live");
   return (body as { requests: LiveLine[] }).requests;
 }

@@ -107,15 +107,15 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
   },
   async reload() {
     const [reload, { adminIn }] = await Promise.all([import("./reload.ts"), import("./admin-client.ts")]);
-    return { ...reload, act: (args, io, { file, folder }) => reload.run(args, io, adminIn(file, folder, io.env)) };
+    return { ...reload, act: (args, io, place) => reload.run(args, io, adminIn(place, io.env)) };
   },
   async diff() {
     const [diff, { adminIn }] = await Promise.all([import("./diff.ts"), import("./admin-client.ts")]);
-    return { ...diff, act: (args, io, { file, folder }) => diff.run(args, io, adminIn(file, folder, io.env)) };
+    return { ...diff, act: (args, io, place) => diff.run(args, io, adminIn(place, io.env)) };
   },
   async top() {
     const [top, { adminIn }] = await Promise.all([import("./top.ts"), import("./admin-client.ts")]);
-    return { ...top, act: (args, io, { file, folder }) => top.run(args, io, adminIn(file, folder, io.env)) };
+    return { ...top, act: (args, io, place) => top.run(args, io, adminIn(place, io.env)) };
   },
   async reconcile() {
     const reconcile = await import("./reconcile.ts");

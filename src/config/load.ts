@@ -129,6 +129,17 @@ export async function loadConfig(
   };
 }
 
+/** Why nothing of a file can be known: it is gone, or broken YAML. */
+export function unreadable(file: string): ConfigError | undefined {
+  try {
+    const { values, problems } = new YamlSource(shownName(file), read(file));
+    return values === undefined && problems.length > 0 ? new ConfigError(problems) : undefined;
+  } catch (thrown) {
+    if (thrown instanceof ConfigError) return thrown;
+    throw thrown;
+  }
+}
+
 const placed = ({ file, line, column }: Problem): string => `${file}:${line}:${column}`;
 
 function read(file: string): string {

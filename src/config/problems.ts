@@ -35,8 +35,12 @@ export type Report = (finding: Finding) => void;
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 
-  constructor(readonly problems: readonly Problem[]) {
-    super(problems.map(format).join("\n\n"));
+  /** @param therefore what follows from it, said behind it */
+  constructor(
+    readonly problems: readonly Problem[],
+    readonly therefore?: string,
+  ) {
+    super([...problems.map(format), ...(therefore === undefined ? [] : [therefore])].join("\n\n"));
   }
 }
 

@@ -6,6 +6,8 @@ import { adminIn, askAdmin } from "../../src/cli/admin-client.ts";
 import * as diff from "../../src/cli/diff.ts";
 import { sayReason } from "../../src/cli/reason.ts";
 import * as reload from "../../src/cli/reload.ts";
+import * as top from "../../src/cli/top.ts";
+import { BUNDLED } from "../../src/cli/verb.ts";
 import { ConfigError } from "../../src/config/problems.ts";
 import { startAdmin, TOKEN, WITH_TOKENS } from "../admin/support.ts";
 import { folder } from "../loader/folder.ts";
@@ -80,10 +82,11 @@ t.test("reload and diff tell what is, and fail with what is wrong", async (t) =>
 t.test("where the admin side is can be told of a file that is broken, too", async (t) => {
   const at = (yaml: string) => {
     const own = folder(t, { "gateway.yaml": yaml });
-    return adminIn(join(own, "gateway.yaml"), "/etc", { ADMIN: "9097" });
+    return adminIn({ file: join(own, "gateway.yaml"), folder: "/etc" }, { ADMIN: "9097" });
   };
   const port = (n: number) => ({ host: "127.0.0.1", port: n });
-  t.same(at("models: {"), port(9090));
+  t.match(at("models: {"), { ...port(9090), unknown: { problems: [{ file: /gateway\.yaml$/, line: 1 }] } });
+  t.same(at("models: {}"), port(9090), "right, and so not a guess");
   t.same(at("models: {\nadmin: 127.0.0.1:7 # here\n"), port(7));
   t.same(at("admin: 7"), port(7));
   t.same(at('admin: { token: $A, listen: "127.0.0.1:8" }\nlisten: 1'), port(8));
@@ -94,7 +97,48 @@ t.test("where the admin side is can be told of a file that is broken, too", asyn
   t.equal(at("admin: off"), undefined);
   t.same(at("admin: $ADMIN"), port(9097));
   t.equal(at("admin: $NOT_SET"), undefined);
-  t.same(adminIn("/nowhere/gateway.yaml", "/", {}), port(9090));
+  const gone = [{ file: "/nowhere/gateway.yaml", message: "cannot be read: there is no such file" }];
+  t.match(adminIn({ file: "/nowhere/gateway.yaml", folder: "/" }, {}), { ...port(9090), unknown: { problems: gone } });
+  t.match(
+    adminIn({ file: BUNDLED, folder: "/nowhere" }, {}),
+    { ...port(9090), unknown: { problems: gone } },
+    "the one that came along is no gateway's here",
+  );
+  t.same(adminIn({ file: BUNDLED, folder: "/nowhere", named: true }, {}), port(9090));
+});
+
+t.test("where nobody answers and the file cannot say who is to be asked, the file's mistake comes first", async (t) => {
+  const file = join(folder(t, { "gateway.yaml": "models: {\n" }), "gateway.yaml");
+  const found = adminIn({ file, folder: "/" }, {});
+  if (!found) return t.fail("there is a default");
+  const usual = { host: "127.0.0.1", port: 9, ...(found.unknown && { unknown: found.unknown }) };
+  for (const act of [reload.run, diff.run, top.run]) {
+    for (const args of [[], ["--json"]]) {
+      const said: string[] = [];
+      const io = {
+        out: (line: string) => said.push(line),
+        err: (line: string) => said.push(line),
+        env: {},
+        folder: "/",
+      };
+      const thrown = await act(args, io, usual).then(
+        () => t.fail("nobody answers"),
+        (error) => error,
+      );
+      sayReason(thrown, io, args.length > 0);
+      const last = /So the gateway's admin side is not known: the default 127\.0\.0\.1:9 was asked.*--admin ADDRESS\.$/;
+      if (args.length === 0)
+        t.match(said.join("\n"), new RegExp(`^\\S*gateway\\.yaml:\\d+:\\d+ error: [^]*${last.source}`));
+      else t.match([JSON.parse(said[0] ?? ""), said[1]], [{ ok: false, problems: [{ line: Number }] }, last]);
+    }
+    const named = {
+      out() {},
+      err: (line: string) => t.match(line, /^no gateway answers at 127\.0\.0\.1:9: does/),
+      env: {},
+      folder: "/",
+    };
+    t.equal(await act(["--admin", "127.0.0.1:9"], named, usual), 1, "who is named is not a guess");
+  }
 });
 
 t.test("what the admin side refuses is said in words", async (t) => {
