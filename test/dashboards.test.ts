@@ -157,8 +157,15 @@ t.test("Prometheus takes the rules and every query of the dashboard, and the rul
         series('gateway_budget_limit_usd{of="key",name="ci",per="day",instance="a"}', "10x30"),
         series('gateway_config_info{hash="1",instance="a"}', "1x30"),
         series('gateway_config_info{hash="1",instance="b"}', "1x30"),
-        series('gateway_requests_total{target="",outcome="failed"}', "0+30x30"),
-        series('gateway_requests_total{target="up:fine",outcome="failed"}', "0+30x30"),
+        series('gateway_requests_total{target="",outcome="failed",code="500"}', "0+30x30"),
+        series('gateway_requests_total{target="up:fine",outcome="upstream_error",code="502"}', "0+20x30"),
+        series('gateway_requests_total{target="up:fine",outcome="upstream_error",code="429"}', "0+10x30"),
+        ...[400, 404, 413, 422, 451].map((code) =>
+          series(`gateway_requests_total{target="up:asked",outcome="upstream_error",code="${code}"}`, "0+30x30"),
+        ),
+        ...[401, 402, 403, 408, 503].map((code) =>
+          series(`gateway_requests_total{target="up:ours",outcome="upstream_error",code="${code}"}`, "0+30x30"),
+        ),
         series('gateway_requests_total{target="up:fine",outcome="completed"}', "0+30x30"),
       ],
       alert_rule_test: [
@@ -179,6 +186,10 @@ t.test("Prometheus takes the rules and every query of the dashboard, and the rul
             {
               exp_labels: { severity: "warning", target: "up:fine" },
               exp_annotations: { summary: "50% of the requests to up:fine fail" },
+            },
+            {
+              exp_labels: { severity: "warning", target: "up:ours" },
+              exp_annotations: { summary: "100% of the requests to up:ours fail" },
             },
           ],
         },

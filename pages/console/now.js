@@ -66,11 +66,12 @@ function Figures({ facts }) {
         : "nothing by this time yesterday";
   const wrong = (hour.ours ?? 0) + (hour.upstream ?? 0);
   const failed = hour.requests > 0 ? wrong / hour.requests : hour.requests;
-  const refused = Math.max(0, (hour.failed ?? 0) - wrong);
+  const there = hour.refused_there ?? 0;
+  const refused = Math.max(0, (hour.failed ?? 0) - wrong - there);
   return html`<div class="cards">
     <${Card} title="Running" value=${count(facts.running)} under=${`${count(facts.streams)} stream, ${count(facts.sockets)} WebSockets`} />
     <${Card} title="Requests a second" value=${facts.requests_per_second?.toFixed(1) ?? "–"} under=${`${count(hour.requests)} in the last hour`} />
-    <${Card} title="Errors, last hour" value=${percent(failed)} state=${failed > 0.05 ? "bad" : ""} under=${`${count(hour.ours)} ours, ${count(hour.upstream)} theirs; ${count(refused)} refused or left`} />
+    <${Card} title="Errors, last hour" value=${percent(failed)} state=${failed > 0.05 ? "bad" : ""} under=${`${count(hour.ours)} ours, ${count(hour.upstream)} theirs; refused: ${count(there)} by providers, ${count(refused)} here or left`} />
     <${Card} title="429, last hour" value=${count((hour.limited_here ?? 0) + (hour.limited_there ?? 0))} under=${`${count(hour.limited_here)} requests by our limits, ${count(hour.limited_there)} attempts by providers`} />
     <${Card} title="First byte, p50 / p95" value=${spread(first)} under=${`of ${count(first?.count)} answers`} />
     <${Card} title="Tokens a second, p50 / p95" value=${spread(tokens, (n) => count(Math.round(n)))} under=${`of ${count(tokens?.count)} streams`} />

@@ -78,7 +78,8 @@ async function figures({ config, stores: { ledger } }: AdminSubject, time: numbe
       ...{ requests, failed: all },
       // What a stop broke off is no provider's fault, nor the client's.
       ours: failed(({ outcome }) => outcome === "failed" || outcome === "interrupted"),
-      upstream: failed(({ outcome }) => outcome === "upstream_error"),
+      upstream: failed(({ outcome, status }) => outcome === "upstream_error" && !isAsked(status)),
+      refused_there: failed(({ outcome, status }) => outcome === "upstream_error" && isAsked(status)),
       limited_here: failed(
         ({ status, target, outcome }) => status === 429 && (target === "" || outcome === "rejected"),
       ),
@@ -94,6 +95,10 @@ async function figures({ config, stores: { ledger } }: AdminSubject, time: numbe
     },
   };
 }
+
+/** Whether a provider's status is about what was asked: not about our account there, nor that it came too late. */
+const isAsked = (status: number): boolean =>
+  status >= 400 && status < 500 && ![401, 402, 403, 408, 429].includes(status);
 
 /** As the API tells it. */
 export const speedOf = ({ name, requests, firstByte, tokensPerSecond, duration }: LedgerSpeed) => ({

@@ -123,6 +123,8 @@ t.test("a provider that fails behind a fallback is seen among the attempts", asy
 models:
   echo: { targets: [demo:echo] }
   limited: { targets: [demo:error-429], fallback: [echo] }
+  wrong: { targets: [demo:error-400] }
+  unpaid: { targets: [demo:error-402] }
   fragile: { targets: [down:x], fallback: [echo] }
 retry: { attempts: 1 }
 `;
@@ -137,6 +139,13 @@ retry: { attempts: 1 }
   const { last_hour: hour } = (await gateway.ask("GET", "/api/now")).body;
   t.equal(hour.limited_there, of("demo:error-429").attempts);
   t.match(hour, { failed: 0, limited_here: 0 });
+  for (const model of ["wrong", "unpaid"]) await (await call(gateway, model)).text();
+  await gateway.gateway.stores.ledger.flush();
+  t.match(
+    (await gateway.ask("GET", "/api/now")).body.last_hour,
+    { failed: 2, upstream: 1, refused_there: 1 },
+    "what a provider refuses of a request is no failure of it",
+  );
 });
 
 t.test("budgets stand where the limits count", async (t) => {
