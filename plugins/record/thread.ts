@@ -13,6 +13,8 @@ export class RecordThread {
   /** Bytes on their way. */
   private waiting = 0;
   private dropped = 0;
+  /** Why the file could not be written, of the last that was dropped for that. */
+  private cause: string | undefined;
   private toldAt = 0;
   private ended = false;
 
@@ -59,13 +61,15 @@ export class RecordThread {
 
   /** Writes what waits. */
   async close(): Promise<void> {
+    if (!this.ended) {
+      const exit = once(this.worker, "exit");
+      // A process that only waits for this must not end before.
+      this.worker.ref();
+      this.post({ type: "close" });
+      await exit;
+    }
+    // Also what was on its way until now.
     if (this.dropped > 0) this.tell();
-    if (this.ended) return;
-    const exit = once(this.worker, "exit");
-    // A process that only waits for this must not end before.
-    this.worker.ref();
-    this.post({ type: "close" });
-    await exit;
   }
 
   private post(message: ToRecordThread): void {
@@ -77,23 +81,30 @@ export class RecordThread {
       this.log.warn({ cause: message.problem }, "recordings whose time is over could not be taken away");
     if (message.type !== "done") return;
     this.waiting -= message.size;
-    if (message.problem === undefined) return;
-    this.log.warn({ cause: message.problem }, "an exchange could not be recorded");
-    this.drop();
+    if (message.problem !== undefined) this.drop(message.problem);
+    else if (this.dropped > 0) this.tellInTime();
   }
 
-  private drop(): void {
+  private drop(cause?: string): void {
     this.dropped++;
+    this.cause = cause ?? this.cause;
+    this.tellInTime();
+  }
+
+  /** The first at once, then how many there were since. */
+  private tellInTime(): void {
     if (performance.now() - this.toldAt > TELL || this.toldAt === 0) this.tell();
   }
 
   private tell(): void {
+    const { dropped, cause } = this;
     this.toldAt = performance.now();
     this.log.warn(
-      { dropped: this.dropped },
-      "exchanges were not recorded: too many wait, or the file cannot be written",
+      { dropped, ...(cause !== undefined && { cause }) },
+      `exchanges were not recorded: ${cause === undefined ? "too many wait" : "the file cannot be written"}`,
     );
     this.dropped = 0;
+    this.cause = undefined;
   }
 }
 

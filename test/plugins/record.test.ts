@@ -271,6 +271,24 @@ t.test(
   },
 );
 
+t.test("a file that cannot be written is a line of the log, and then a line that counts", async (t) => {
+  const { driven, file } = await recording(t);
+  const other = new DatabaseSync(file);
+  other.exec("drop table recorded");
+  other.close();
+  for (let i = 0; i < 5; i++) t.equal((await driven.ask({ protocol: "openai-chat" })).status, 200);
+  await driven.close();
+  const message = "exchanges were not recorded: the file cannot be written";
+  t.match(
+    driven.log.filter(({ level }) => level === "warn"),
+    [
+      { message, fields: { dropped: 1, cause: /recorded/ } },
+      { message, fields: { dropped: 4, cause: /recorded/ } },
+    ],
+  );
+  t.equal(driven.log.filter(({ level }) => level === "warn").length, 2);
+});
+
 t.test("the oldest go beyond the size, and what is over its time is gone", async (t) => {
   const { driven, file } = await recording(t, { megabytes: 1, body_kilobytes: 512 });
   const noise = () => Array.from({ length: 12_000 }, () => Math.random().toString(36)).join("");
