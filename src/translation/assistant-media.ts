@@ -46,11 +46,11 @@ export function mediaWithUser(
  * comes back in front of what it has led to.
  */
 function saying(parts: readonly Part[]): Part[] {
-  const said = parts.filter((part) => !isMedia(part));
+  const words = parts.filter((part) => !isMedia(part));
   const [media] = parts.filter(isMedia);
-  if (media && said.every(({ kind }) => kind === "reasoning"))
-    said.push({ kind: "text", at: media.at, text: `[${media.media}]` });
-  return said;
+  if (media && words.every(({ kind }) => kind === "reasoning"))
+    words.push({ kind: "text", at: media.at, text: `[${media.media}]` });
+  return words;
 }
 
 const isMedia = (part: Part): part is Media => part.kind === "media";
