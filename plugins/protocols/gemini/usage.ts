@@ -120,21 +120,26 @@ export function usageMetadata({ in: input, out, tier }: Usage): JsonObject {
     toolUsePromptTokenCount: input.toolUse,
     thoughtsTokenCount: out.reasoning,
     totalTokenCount: known ? (input.total ?? 0) + (out.total ?? 0) : undefined,
-    promptTokensDetails: details({
+    promptTokensDetails: details(prompt, {
       IMAGE: input.image,
       VIDEO: input.video,
       AUDIO: input.audio,
       DOCUMENT: input.document,
     }),
-    cacheTokensDetails: details({ IMAGE: input.cachedImage, AUDIO: input.cachedAudio }),
-    candidatesTokensDetails: details({ IMAGE: out.image, AUDIO: out.audio }),
+    cacheTokensDetails: details(input.cached, { IMAGE: input.cachedImage, AUDIO: input.cachedAudio }),
+    candidatesTokensDetails: details(candidates, { IMAGE: out.image, AUDIO: out.audio }),
     serviceTier: TIER_WORDS.get(tier ?? ""),
   });
 }
 
-function details(tokens: Readonly<Record<string, number | undefined>>): JsonObject[] | undefined {
-  const known = Object.entries(tokens).filter(([, tokenCount]) => tokenCount !== undefined);
-  return known.length === 0 ? undefined : known.map(([modality, tokenCount]) => ({ modality, tokenCount }));
+/** A total by modality, text first: clients add them up. None where nothing but text is told of. */
+function details(total: number | undefined, others: Readonly<Record<string, number | undefined>>) {
+  const known = Object.entries(others).flatMap(([modality, tokenCount]) =>
+    tokenCount ? { modality, tokenCount } : [],
+  );
+  if (known.length === 0) return undefined;
+  const text = known.reduce((rest, { tokenCount }) => rest - tokenCount, total ?? 0);
+  return text > 0 ? [{ modality: "TEXT", tokenCount: text }, ...known] : known;
 }
 
 /** Answers of `countTokens`: `{"totalTokens": n, …}`. */

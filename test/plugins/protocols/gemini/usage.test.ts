@@ -132,9 +132,19 @@ t.test("sums become the vendor's parts", async (t) => {
     toolUsePromptTokenCount: 7,
     thoughtsTokenCount: 30,
     totalTokenCount: 157,
-    promptTokensDetails: [{ modality: "AUDIO", tokenCount: 5 }],
+    promptTokensDetails: [
+      { modality: "TEXT", tokenCount: 95 },
+      { modality: "AUDIO", tokenCount: 5 },
+    ],
     serviceTier: "standard",
   });
+});
+
+t.test("details by modality add up to their total, and are not told of text alone", async (t) => {
+  const none = usageMetadata({ in: { total: 11, audio: 0, cachedAudio: 0 }, out: { total: 3, audio: 0 }, raw: 0 });
+  t.strictSame(none, { promptTokenCount: 11, candidatesTokenCount: 3, totalTokenCount: 14 });
+  const out = usageMetadata({ in: {}, out: { total: 9, reasoning: 2, audio: 0, image: 7 }, raw: 0 });
+  t.strictSame(out["candidatesTokensDetails"], [{ modality: "IMAGE", tokenCount: 7 }]);
 });
 
 t.test("what is not known is left out, and nothing is negative", async (t) => {
