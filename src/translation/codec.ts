@@ -151,8 +151,8 @@ export interface EncodeContext {
   drop(path: string, why: string): void;
   /** Changes something within its meaning and says so, like an effort that is clamped. */
   change(path: string, why: string): void;
-  /** Refuses the request with a 400 that names the client's field and says what to do. */
-  refuse(path: string, why: string): never;
+  /** Refuses the request with a 400 that names the client's field. @param hint what to do, where removing it is not the way */
+  refuse(path: string, why: string, hint?: string): never;
 }
 
 /** Names of tools that fit the target, and the way back. */

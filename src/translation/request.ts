@@ -211,7 +211,7 @@ function prunedFor(conversation: Conversation, to: RequestDestination, losses: L
     pruned,
     drop: (path, why) => losses.drop(path, why),
     change: (path, why) => losses.change(path, why),
-    refuse: (path, why) => losses.refuse(path, why),
+    refuse: (path, why, hint) => losses.refuse(path, why, hint),
   };
   const { request } = protocol.translation;
   const wrapping = wrap(readers.format, request.objectSchemas === true);

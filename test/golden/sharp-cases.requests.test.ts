@@ -88,6 +88,11 @@ t.test("a request that asks nothing is a 400 at the client's own field, whatever
     t.match(refusalOf("openai-responses", lost, vendor), { status: 400, param: "input" }, vendor);
 });
 
+t.test("a question without a word is refused for Claude with advice on its text, not on its field", async (t) => {
+  const refused = refusalOf("openai-chat", { messages: [{ role: "user", content: "" }] }, "anthropic-messages");
+  t.match(refused, { status: 400, param: "messages.0", message: /Its text is empty: say/ });
+});
+
 t.test("23: a Gemini request in snake_case means what it means in camelCase", async (t) => {
   const camel = {
     systemInstruction: { parts: [{ text: "Be brief." }] },

@@ -153,14 +153,19 @@ function* messagesOf(
   const turns = joined(placedTurns(sayable.slice(leading.length), context));
   const system = leading.flatMap((turn) => blocksOf(turn, context, marks));
   refusePrefill(turns, context);
-  if (turns.length === 0)
-    context.refuse(conversation.turns[0]?.at ?? conversation.turnsAt ?? "messages", "There is no message to answer");
+  if (turns.length === 0) refuseNothing(conversation, context);
   const messages: WrittenMessage[] = [];
   for (const [n, turn] of turns.entries()) {
     if (Steps.endsStep(n)) yield;
     messages.push(messageOf(turn, context, marks));
   }
   return { system: system.length > 0 ? system : undefined, messages };
+}
+
+function refuseNothing({ turns: [turn], turnsAt }: Conversation, context: EncodeContext): never {
+  const empty = turn?.parts.every(({ kind }) => kind === "text");
+  const hint = empty ? "Its text is empty: say what the model shall answer." : "Say what the model shall answer.";
+  return context.refuse(turn?.at ?? turnsAt ?? "messages", "There is no message to answer", hint);
 }
 
 const isSystem = ({ role }: Turn): boolean => role === "system" || role === "developer";
