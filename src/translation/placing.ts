@@ -95,12 +95,12 @@ export const isReadable = ({ protocol, account }: Opaque, reader: EnvelopeReader
  * The conversation as far as its reader can read it. Opaque state of another account or protocol goes, and reasoning goes
  * with its state: its text is never sent as if the assistant had said it. Blocks and tools that only their own protocol
  * understands go too; what the client said of them has been judged before.
- * @param left told of each piece of state that goes, with the client's own path of what bore it
+ * @param left told of each piece of state that goes, with the client's own path of what bore it, and of what kind that was
  */
 export function readable(
   conversation: Conversation,
   reader: EnvelopeReader,
-  left: (opaque: Opaque, path: string) => void,
+  left: (opaque: Opaque, path: string, on: Part["kind"]) => void,
 ): Conversation {
   const turns = conversation.turns.flatMap((turn): Turn | Turn[] => {
     // Nearly all turns are as they were.
@@ -110,7 +110,7 @@ export function readable(
       if (!("opaque" in part) || part.opaque === undefined) return [part];
       const { opaque, ...rest } = part;
       if (isReadable(opaque, reader)) return [opaque.kind === UNSIGNED ? (rest as Part) : part];
-      left(opaque, part.at);
+      left(opaque, part.at, part.kind);
       return part.kind === "reasoning" || (part.kind === "text" && part.text === "") ? [] : [rest as Part];
     });
     return parts.length === 0 && turn.parts.length > 0 ? [] : [{ ...turn, parts }];

@@ -195,11 +195,16 @@ export const lossesAt = ({ protocol }: RequestDestination, strict: boolean): Los
 function prunedFor(conversation: Conversation, to: RequestDestination, losses: Losses): BegunRequest {
   const { protocol, account, model, facts } = to;
   let pruned = false;
-  const readers = readable(conversation, { protocol: protocol.name, account }, ({ recalled }, path) => {
+  const readers = readable(conversation, { protocol: protocol.name, account }, ({ recalled }, path, on) => {
+    // A picture's signature holds no reasoning, and says nothing to others; the picture stays.
+    if (on === "media" && (recalled || !losses.strict)) return;
     pruned = true;
     // What the client did not send it cannot leave out.
     if (losses.strict && !recalled)
-      losses.drop(path, "Reasoning that another provider made can be read only by that one");
+      losses.drop(
+        path,
+        `${on === "media" ? "The signature" : "Reasoning"} that another provider made can be read only by that one`,
+      );
     else losses.note(UNREADABLE);
   });
   const names = new ToolNames();

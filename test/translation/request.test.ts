@@ -1,7 +1,9 @@
 import t from "tap";
 import type { ClientTranslation } from "../../src/translation/codec.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
+import type { Turn } from "../../src/translation/conversation.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
+import type { Opaque } from "../../src/translation/events.ts";
 import { type ClientRequest, readRequest, writeRequest } from "../../src/translation/request.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { COUNT, SAY, tiny } from "../support/tiny.ts";
@@ -82,6 +84,44 @@ t.test("what was kept here for a call is no loss of the client's, also with stri
   t.equal((JSON.parse(encoded.body) as { turns: unknown[] }).turns.length, 1);
   t.match(losses.notices, [/Reasoning that another provider made/]);
 });
+
+t.test(
+  "of a picture without the signature that another provider gave it nothing is said, but with strict",
+  async (t) => {
+    const { decode } = quiet.translation.request;
+    const drawn = (recalled?: true) => {
+      const opaque: Opaque = {
+        protocol: "tiny",
+        account: "one",
+        kind: "own",
+        data: "x",
+        ...(recalled && { recalled }),
+      };
+      const media = { kind: "media", media: "image", source: { base64: "iVBO" }, mime: "image/png" } as const;
+      const turn: Turn = { role: "assistant", at: "drawn", parts: [{ ...media, at: "drawn.0", opaque }] };
+      const request: TranslatedProtocol["translation"]["request"] = {
+        ...quiet.translation.request,
+        assistantMedia: true,
+        decode: (asked) => ({ ...decode(asked), turns: [turn, ...decode(asked).turns] }),
+      };
+      const side = { ...quiet.translation, request };
+      const protocol: TranslatedProtocol = { ...quiet, translation: side };
+      const conversation = readRequest({ ...received({ say: "hi" }), side }, envelopes);
+      return (strict: boolean) => {
+        const { encoded, losses } = writeRequest(conversation, { ...to, protocol, account: "two" }, strict);
+        const { turns, pruned } = JSON.parse(encoded.body) as {
+          turns: { kind: string; opaque?: object }[][];
+          pruned: boolean;
+        };
+        t.match(turns[0], [{ kind: "media", opaque: undefined }]);
+        return [losses.notices, pruned];
+      };
+    };
+    t.same(drawn()(false), [[], false]);
+    t.same(drawn(true)(true), [[], false], "what was kept here is no loss");
+    t.throws(() => drawn()(true), { code: "not_translatable", param: "drawn.0", message: /: The signature that/ });
+  },
+);
 
 t.test("an opaque string that is no envelope is the client's own protocol's", async (t) => {
   const { turns } = readRequest(received({ say: "hi", state: "native" }), envelopes);
