@@ -16,6 +16,7 @@ import { refusal } from "./faults.ts";
 import { FEATURES, type Feature } from "./features.ts";
 import { Framing } from "./framing.ts";
 import { Losses } from "./losses.ts";
+import { isJson } from "./refused.ts";
 import {
   type ClientRequest,
   type RequestDestination,
@@ -306,7 +307,9 @@ export class ExchangeTranslation {
       headers,
       text,
     );
-    return refusal(fault, headers, this.exchange.protocol.overloaded);
+    // What no client could read has one code, translated or not.
+    const told = isJson(text) ? fault : { ...fault, code: "upstream_failed" };
+    return refusal(told, headers, this.exchange.protocol.overloaded);
   }
 
   private get streaming(): boolean {

@@ -24,8 +24,8 @@ export async function refused({ protocol }: ResponseExchange, head: Head): Promi
   if (spent) headers.set("x-should-retry", "false");
 }
 
-/** Not every provider names the type of its errors, and some name a wrong one. */
-function isJson(text: string): boolean {
+/** Whether an error can be read. Not every provider names the type of its errors, and some name a wrong one. */
+export function isJson(text: string): boolean {
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null;

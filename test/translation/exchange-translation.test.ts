@@ -40,6 +40,30 @@ t.test("an error of the provider's becomes one of the client's protocol, and its
   t.match(await response.json(), { type: "error", error: { type: "rate_limit_error", message: "Slow down." } });
 });
 
+t.test("an error that nobody can read has one code, translated or not", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(502, { "content-type": "text/html" }).end("<html>Bad gateway</html>"),
+  );
+  t.teardown(() => upstream.close());
+  const speaks = ["openai-chat", "openai-responses", "anthropic-messages", "gemini"];
+  const up = speaks.map((name) => `  ${name}: { url: "${upstream.origin.origin}/v1", speaks: [${name}] }\n`);
+  const models = speaks.map((name) => `  of-${name}: { targets: ["${name}:x"] }\n`);
+  const { url } = await startGateway(
+    t,
+    `providers:\n${up.join("")}models:\n${models.join("")}retry: { attempts: 0 }\n`,
+  );
+  for (const name of speaks)
+    for (const [path, asked] of [
+      ["chat/completions", { messages: [{ role: "user", content: "Hi" }] }],
+      ["responses", { input: "Hi" }],
+    ] as const) {
+      const body = JSON.stringify({ model: `of-${name}`, ...asked });
+      const response = await fetch(`${url}/v1/${path}`, { method: "POST", headers: asking(), body });
+      t.equal(response.status, 502);
+      t.match(await response.json(), { error: { code: "upstream_failed" } }, `${path} to ${name}`);
+    }
+});
+
 t.test("a stream is told as a stream, and a whole answer as a whole one, whatever the provider sends", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(200, { "content-type": "application/json" }).end(WHOLE),
