@@ -553,8 +553,10 @@ function thinkingOf(
     return OFF;
   }
   if (off) return style === "budget" ? OFF : { thinking: { type: "disabled" }, thinks: false };
-  const members = style === "budget" ? byTokens(conversation, context, most, path) : adaptive(asked, context, path);
-  if (!members.thinks || !lostThinking(messages)) return members;
+  const lost = lostThinking(messages);
+  if (style === "budget") return byTokens(conversation, context, { most, lost, path });
+  const members = adaptive(asked, context, path);
+  if (!lost) return members;
   context.change(path, LOST);
   return { thinks: false, ...(members.effort === undefined ? {} : { effort: members.effort }) };
 }
@@ -600,7 +602,12 @@ const LADDER = ["minimal", "low", "medium", "high"] as const;
 /** The effort that stands for a number of tokens, where a model takes efforts only. */
 const effortOf = (budget: number): Effort => LADDER.find((effort) => budget <= BUDGETS[effort]) ?? "xhigh";
 
-function byTokens(conversation: Conversation, context: EncodeContext, most: number, path: string): ThinkingMembers {
+/** @param within the longest answer, whether thoughts that it would need are missing, and the client's path for notices */
+function byTokens(
+  conversation: Conversation,
+  context: EncodeContext,
+  { most, lost, path }: { most: number; lost: boolean; path: string },
+): ThinkingMembers {
   const { effort, budget: asked, show } = conversation.reasoning ?? {};
   // Whoever forces a call waits for it. Only thinking by tokens is refused beside one. [D: thinking with tool use]
   if (forces(conversation)) {
@@ -614,6 +621,10 @@ function byTokens(conversation: Conversation, context: EncodeContext, most: numb
   const room = Math.floor(most * 0.8);
   if (room < LEAST_BUDGET) {
     context.change(path, `no thinking: it takes ${LEAST_BUDGET} tokens at least, of at most ${most} for the answer`);
+    return OFF;
+  }
+  if (lost) {
+    context.change(path, LOST);
     return OFF;
   }
   const budget = Math.min(Math.max(wanted, LEAST_BUDGET), room);

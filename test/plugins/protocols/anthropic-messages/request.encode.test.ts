@@ -475,9 +475,9 @@ t.test("in a loop of calls whose thoughts are lost the model goes on without thi
   const result: Part = { kind: "tool_result", callId: "a", parts: [text("ok")], at: "x" };
   const loop = (facts: Facts, ...before: Part[]) => written(facts, before, []);
   const loopThen = (facts: Facts, ...after: unknown[]) => written(facts, [], after);
-  const written = (facts: Facts, before: Part[], after: unknown[]) => {
+  const written = (facts: Facts, before: Part[], after: unknown[], more: Partial<Conversation> = {}) => {
     const turns = [["user", text("Hi")], ["assistant", ...before, call], ["user", result], ...after];
-    return write(conversation(turns as never, { reasoning: { effort: "high" }, tools: [f] }), facts);
+    return write(conversation(turns as never, { reasoning: { effort: "high" }, tools: [f], ...more }), facts);
   };
   for (const thinking of ["budget", "adaptive"] as const) {
     const lost = loop({ thinking });
@@ -487,6 +487,10 @@ t.test("in a loop of calls whose thoughts are lost the model goes on without thi
     const note = ["system", text("A note.")];
     t.notOk("thinking" in loopThen({ thinking, system_in_place: true }, note).body, "a system message hides no loop");
   }
+  const short = (...before: Part[]) => written({ thinking: "budget" }, before, [], { maxTokens: 4096 }).changed;
+  t.same(short(signed), ["reasoning_effort: 3276 tokens for thinking"]);
+  t.match(short(), [/^reasoning_effort: no thinking/]);
+  t.equal(short().length, 1, "how long it does not think is not told");
 });
 
 t.test("sampling is dropped beside thinking", async (t) => {
