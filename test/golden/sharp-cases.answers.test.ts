@@ -250,6 +250,7 @@ t.test("53: Claude's cached and written tokens are part of OpenAI's prompt, and 
     completion_tokens: 7,
     total_tokens: 167,
     prompt_tokens_details: { cached_tokens: 100, cache_write_tokens: 50 },
+    completion_tokens_details: {},
   });
   t.match(plainly("openai-responses", "anthropic-messages").whole(answer)["usage"], {
     input_tokens: 160,

@@ -83,6 +83,7 @@ export function writeUsage(usage: Usage): JsonObject {
     completion_tokens: output.total ?? 0,
     total_tokens: (input.total ?? 0) + (output.total ?? 0),
     ...(Object.keys(inParts).length > 0 ? { prompt_tokens_details: inParts } : {}),
-    ...(Object.keys(outParts).length > 0 ? { completion_tokens_details: outParts } : {}),
+    // The vendor's is always there, and clients read the tokens of reasoning in it without a look.
+    completion_tokens_details: outParts,
   };
 }

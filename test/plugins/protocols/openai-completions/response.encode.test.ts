@@ -61,7 +61,7 @@ t.test("an answer is a text that goes on, and thoughts are declared to be lost",
     created: 5,
     model: "asked-model",
     choices: [{ text: " upon a time", index: 0, logprobs: null, finish_reason: "length" }],
-    usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 },
+    usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3, completion_tokens_details: {} },
   });
   t.same(to.lost, ["reasoning"]);
 });
