@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
+import { Days } from "../core/calendar.ts";
 import type { LedgerSpeed } from "../store/ledger.ts";
 import { providers } from "./providers.ts";
 import { GENERATIONS, LIVE, STANDINGS } from "./questions.ts";
 import type { AdminSubject } from "./served.ts";
-import { Days } from "./span.ts";
 
 const HOUR = 3_600_000;
 const STARTED = Date.now();

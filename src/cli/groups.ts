@@ -3,7 +3,7 @@ import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerQuery } from "../store/ledger.ts";
 import { dollars, table, thousands } from "./table.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
-import { WHEN, when } from "./when.ts";
+import { PAST, past } from "./when.ts";
 
 /** The lines of the overall help. */
 export const help = `groups [--since 24h] [--json]
@@ -18,7 +18,7 @@ below it too: acme counts what acme/research does.
   --since WHEN    from when on; without it: from the first request
   --json          prints JSON; money in nano-dollars
 
-WHEN is ${WHEN}.`;
+WHEN is ${PAST}.`;
 
 /** A group with all below it. */
 interface GroupLine {
@@ -30,15 +30,16 @@ interface GroupLine {
   cost: number;
 }
 
-/** The verb `groups`. Answers the exit code: 0 done, 1 could not be done, 2 not understood. */
+/** The verb `groups`. Answers the exit code: 0 done, 1 could not be done, 2 not understood. @param zone whose days are meant */
 export async function run(
   args: readonly string[],
   io: Terminal,
   { keys, ledger }: { keys: Keys; ledger: Ledger },
+  zone = () => "UTC",
 ): Promise<number> {
   let asked: { query: LedgerQuery; json: boolean };
   try {
-    asked = read(args);
+    asked = read(args, zone);
   } catch (thrown) {
     io.err(misuseText((thrown as Error).message, USAGE));
     return 2;
@@ -63,13 +64,13 @@ export async function run(
 }
 
 /** @throws Error what is wrong with the command line */
-function read(args: readonly string[]): { query: LedgerQuery; json: boolean } {
+function read(args: readonly string[], zone: () => string): { query: LedgerQuery; json: boolean } {
   const { values } = parseArgs({
     args: [...args],
     options: { since: { type: "string" }, json: { type: "boolean", default: false } },
   });
   const { since, json } = values;
-  return { query: { by: ["group"], ...(since !== undefined && { since: when(since, -1, Date.now()) }) }, json };
+  return { query: { by: ["group"], ...(since !== undefined && { since: past(since, Date.now(), zone) }) }, json };
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry } from "../store/ledger.ts";
 import { dollars, utc } from "./table.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
-import { WHEN, when } from "./when.ts";
+import { PAST, past } from "./when.ts";
 
 /** The lines of the overall help. */
 export const help = `tail [--key …] [--model …] [--status …] [--once]
@@ -17,7 +17,7 @@ Shows each request as it ends, a line each, as the ledger has it: also of a gate
 
   --key, --model   only those of this key, by name or id, or model
   --status CODE    only this status; 4xx and 5xx are all of their hundred
-  --since WHEN     begins there instead of now: ${WHEN}
+  --since WHEN     begins there instead of now: ${PAST}
   --once           ends when all there is has been shown
   --json           prints a JSON object a line`;
 
@@ -35,11 +35,12 @@ const LOOK = 500;
 /** Milliseconds for which a request may have run that began before another one ended: older ones are looked for in vain. */
 const LONGEST = 3_600_000;
 
-/** The verb `tail`. Answers the exit code. @param signal ends it @throws Misuse */
+/** The verb `tail`. Answers the exit code. @param zone whose days are meant @param signal ends it @throws Misuse */
 export async function run(
   args: readonly string[],
   io: Terminal,
   { keys, ledger }: { keys: Keys; ledger: Ledger },
+  zone = () => "UTC",
   signal = new AbortController().signal,
 ): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);
@@ -49,7 +50,7 @@ export async function run(
   const pattern = status === undefined ? undefined : new RegExp(`^${status.replace("xx", "..")}$`);
   const names = new Map((await keys.list()).map(({ id, name }) => [id, name]));
   const key = values.key === undefined ? undefined : idsOf(values.key, names);
-  const since = values.since === undefined ? undefined : sinceOf(values.since);
+  const since = values.since === undefined ? undefined : sinceOf(values.since, zone);
   const began = Date.now();
   const seen = new Set<string>();
   for (let first = true; !signal.aborted; first = false) {
@@ -79,9 +80,9 @@ function idsOf(named: string, names: ReadonlyMap<string, string>): Set<string> {
 }
 
 /** @throws Misuse */
-function sinceOf(text: string): number {
+function sinceOf(text: string, zone: () => string): number {
   try {
-    return when(text, -1, Date.now());
+    return past(text, Date.now(), zone);
   } catch (thrown) {
     throw new Misuse(`--since: ${(thrown as Error).message}`);
   }

@@ -5,10 +5,11 @@ import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSpan, LedgerS
 import { sumFields } from "../store/ledger-sums.ts";
 import { csv, dollars, type TableColumn, table, thousands, utc } from "./table.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
-import { WHEN, when } from "./when.ts";
+import { PAST, past } from "./when.ts";
 
 const GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
 const MOST = 1_000;
+const UTC = () => "UTC";
 
 /** The lines of the overall help. */
 export const help = `usage [--by key,group,model,target,tag,day] [--since 24h] [--until 2026-11-01]
@@ -31,27 +32,28 @@ Shows requests, tokens and money.
   --json          prints JSON; money in nano-dollars, times in Unix milliseconds
   --csv           prints CSV; money in dollars
 
-WHEN is ${WHEN}.`;
+WHEN is ${PAST}.`;
 
 /** What the command line says is wrong with it, as opposed to what went wrong. */
 class UsageMisuse extends Error {}
 
-/** The verb `usage`. Answers the exit code: 0 done, 1 could not be done, 2 not understood. */
+/** The verb `usage`. Answers the exit code: 0 done, 1 could not be done, 2 not understood. @param zone whose days are meant */
 export async function run(
   args: readonly string[],
   io: Terminal,
   stores: { keys: Keys; ledger: Ledger },
+  zone = UTC,
 ): Promise<number> {
   try {
     const values = read(args);
     if (values.rows) {
-      for await (const entry of stores.ledger.entries(allRows(values))) io.out(JSON.stringify(entry));
+      for await (const entry of stores.ledger.entries(allRows(values, zone))) io.out(JSON.stringify(entry));
       return 0;
     }
     const names = new Map((await stores.keys.list()).map(({ id, name }) => [id, name]));
     const lines =
       values.last === undefined
-        ? await sums(query(values), formOf(values), names, stores.ledger)
+        ? await sums(query(values, zone), formOf(values), names, stores.ledger)
         : await newest(count(values), values.json, names, stores.ledger);
     for (const line of lines) io.out(line);
     return 0;
@@ -97,14 +99,14 @@ function read(args: readonly string[]) {
   }
 }
 
-function query(values: UsageOptions): LedgerQuery {
+function query(values: UsageOptions, zone: () => string): LedgerQuery {
   const by = (values.by ?? "model").split(",").map((word) => {
     const group = GROUPS.find((name) => name === word.trim());
     if (!group) throw new UsageMisuse(`--by ${JSON.stringify(word)}: choose from ${GROUPS.join(", ")}.`);
     return group;
   });
   if (new Set(by).size < by.length) throw new UsageMisuse("--by names a group twice.");
-  return { by, ...span(values) };
+  return { by, ...span(values, zone) };
 }
 
 function formOf({ json, csv }: UsageOptions): UsageForm {
@@ -113,20 +115,20 @@ function formOf({ json, csv }: UsageOptions): UsageForm {
 }
 
 /** The span of `--rows`. */
-function allRows(values: UsageOptions): LedgerSpan {
+function allRows(values: UsageOptions, zone: () => string): LedgerSpan {
   if (!values.json || values.csv || values.by !== undefined || values.last !== undefined)
     throw new UsageMisuse("--rows goes with --json, --since and --until: it prints a JSON object a line.");
-  return span(values);
+  return span(values, zone);
 }
 
-function span(values: UsageOptions): LedgerSpan {
+function span(values: UsageOptions, zone: () => string): LedgerSpan {
   const now = Date.now();
   const query: LedgerSpan = {};
   for (const bound of ["since", "until"] as const) {
     const text = values[bound];
     if (text === undefined) continue;
     try {
-      query[bound] = when(text, -1, now);
+      query[bound] = past(text, now, zone);
     } catch (error) {
       throw new UsageMisuse(`--${bound}: ${(error as Error).message}`);
     }

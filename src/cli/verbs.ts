@@ -95,15 +95,24 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
   },
   async groups() {
     const groups = await import("./groups.ts");
-    return { ...groups, act: (args, io, place) => withStores(place, io, (stores) => groups.run(args, io, stores)) };
+    return {
+      ...groups,
+      act: (args, io, place) => withStores(place, io, (stores, _, zone) => groups.run(args, io, stores, zone)),
+    };
   },
   async usage() {
     const usage = await import("./usage.ts");
-    return { ...usage, act: (args, io, place) => withStores(place, io, (stores) => usage.run(args, io, stores)) };
+    return {
+      ...usage,
+      act: (args, io, place) => withStores(place, io, (stores, _, zone) => usage.run(args, io, stores, zone)),
+    };
   },
   async tail() {
     const tail = await import("./tail.ts");
-    return { ...tail, act: (args, io, place) => withStores(place, io, (stores) => tail.run(args, io, stores)) };
+    return {
+      ...tail,
+      act: (args, io, place) => withStores(place, io, (stores, _, zone) => tail.run(args, io, stores, zone)),
+    };
   },
   async reload() {
     const [reload, { adminIn }] = await Promise.all([import("./reload.ts"), import("./admin-client.ts")]);
@@ -185,10 +194,13 @@ function configIfRight(config: () => Config): Config | undefined {
 }
 
 /** What gateway.yaml says of its store and keys, whatever else is wrong in it; the rest, where it is asked for. */
-async function storeOf(place: VerbPlace, io: Terminal): Promise<StorePart & { config: () => Config }> {
+async function storeOf(
+  place: VerbPlace,
+  io: Terminal,
+): Promise<StorePart & { config: () => Config; zone: () => string }> {
   try {
     const config = await configOf(place, io);
-    return { store: config.store, keys: config.keys, config: () => config };
+    return { store: config.store, keys: config.keys, config: () => config, zone: () => config.timezone };
   } catch (thrown) {
     const [{ ConfigError }, { storePart }] = await Promise.all([
       import("../config/problems.ts"),
@@ -201,32 +213,31 @@ async function storeOf(place: VerbPlace, io: Terminal): Promise<StorePart & { co
     io.err(
       `${place.file} has ${length === 1 ? "a mistake" : `${length} mistakes`}, see: ${COMMAND} check. This goes on with what it says of ${read}.`,
     );
-    return {
-      ...part,
-      config() {
-        throw thrown;
-      },
+    const config = () => {
+      throw thrown;
     };
+    return { ...part, config, zone: () => part.timezone ?? config() };
   }
 }
 
 /**
  * Opens the file's store for a verb.
+ * @param act gets what the file says in all, and where days of its `timezone` begin, where it is asked for
  * @param makes whether the verb puts something into it: where there is none, others find nothing and leave it so
  */
 async function withStores(
   place: VerbPlace,
   io: Terminal,
-  act: (stores: Stores, config: () => Config) => Promise<number>,
+  act: (stores: Stores, config: () => Config, zone: () => string) => Promise<number>,
   makes = false,
 ): Promise<number> {
-  const { store, keys, config } = await storeOf(place, io);
+  const { store, keys, config, zone } = await storeOf(place, io);
   const { connectStores } = await import("../store/open.ts");
   const none = !makes && !store.postgres && store.ledger !== IN_MEMORY && isMissing(store.ledger);
   if (none) io.err(`${store.ledger} is not there yet: a gateway makes it with its first request, or keys create.`);
   const stores = await connectStores(none ? { ...store, ledger: IN_MEMORY } : store, keys, io.err);
   try {
-    return await act(stores, config);
+    return await act(stores, config, zone);
   } finally {
     await stores.close();
   }

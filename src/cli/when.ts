@@ -1,3 +1,5 @@
+import { Days } from "../core/calendar.ts";
+
 const UNITS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
 /** How a moment may be written, for help texts and refusals. */
@@ -6,14 +8,30 @@ export const WHEN = "90s, 30m, 24h, 90d, 2w, or a date like 2026-11-01 or 2026-1
 /**
  * A moment as people write it, in Unix milliseconds: a date (its first moment in UTC), a time, or a span counted from now.
  * @param direction where spans go: 1 ahead, -1 back
+ * @param accepted what the refusal says
  * @throws Error that says what is accepted.
  */
-export function when(text: string, direction: 1 | -1, now: number): number {
+export function when(text: string, direction: 1 | -1, now: number, accepted = WHEN): number {
   const span = /^(\d{1,6})([smhdw])$/.exec(text);
   if (span) return now + direction * Number(span[1]) * UNITS[span[2] as keyof typeof UNITS];
   const date = /^(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d(?::\d\d)?)Z?)?$/.exec(text);
   const time = date ? Date.parse(`${date[1]}T${date[2] ?? "00:00"}Z`) : Number.NaN;
   // The 30th of February would silently be a day of March.
   if (!Number.isNaN(time) && new Date(time).toISOString().startsWith(date?.[1] ?? "")) return time;
-  throw new Error(`${JSON.stringify(text)} is no moment. Write ${WHEN}.`);
+  throw new Error(`${JSON.stringify(text)} is no moment. Write ${accepted}.`);
+}
+
+/** How a moment that has passed may be written besides. */
+export const PAST = `today, yesterday (days of gateway.yaml's timezone), ${WHEN}`;
+
+/**
+ * A moment that has passed, in Unix milliseconds: these too, the first moment of today or yesterday, or as `when` has it.
+ * @param zone asked for where it matters: whose days they are
+ * @throws Error that says what is accepted.
+ */
+export function past(text: string, now: number, zone: () => string): number {
+  if (/^\d{10,15}$/.test(text)) return Number(text);
+  if (text === "today") return new Days(zone()).today(now);
+  if (text === "yesterday") return new Days(zone()).yesterday(now);
+  return when(text, -1, now, PAST);
 }

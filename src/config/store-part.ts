@@ -10,6 +10,8 @@ import { ValueReader } from "./values.ts";
 export interface StorePart extends Pick<Config, "store" | "keys"> {
   /** The keys in it are wrong themselves: there are more than these. */
   readonly withoutKeys?: true;
+  /** Undefined: it is wrong. */
+  readonly timezone?: string;
 }
 
 /**
@@ -21,13 +23,15 @@ export interface StorePart extends Pick<Config, "store" | "keys"> {
 export function storePart(text: string, env: NodeJS.ProcessEnv, folder: string): StorePart | undefined {
   const { values, problems } = new YamlSource("gateway.yaml", text);
   if (problems.some(({ severity }) => severity === "error")) return undefined;
-  const { store, keys } = isMap(values) ? values : {};
+  const { store, keys, timezone } = isMap(values) ? values : {};
+  const zone = File.shape.timezone.safeParse(timezone ?? undefined);
+  const days = zone.success ? { timezone: zone.data } : {};
   // A section with nothing in it is as good as left out.
   const stored = store === undefined || store === null ? {} : { store };
   const whole = read(keys === undefined || keys === null ? stored : { ...stored, keys }, env, folder);
-  if (whole) return whole;
+  if (whole) return { ...whole, ...days };
   const part = read(stored, env, folder);
-  return part && { ...part, withoutKeys: true };
+  return part && { ...part, ...days, withoutKeys: true };
 }
 
 const Part = File.pick({ store: true, keys: true });

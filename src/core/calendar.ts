@@ -47,3 +47,21 @@ export class Calendar {
     return { start: moment(first), end: moment(next) };
   }
 }
+
+/** Days as people count them, where the clocks of a zone hang. */
+export class Days {
+  private readonly calendar: Calendar;
+
+  constructor(zone: string) {
+    this.calendar = new Calendar(zone);
+  }
+
+  /** The first moment of the day. @param now Unix milliseconds */
+  today(now: number): number {
+    return this.calendar.span("day", now).start;
+  }
+
+  yesterday(now: number): number {
+    return new Calendar(this.calendar.zone).span("day", this.today(now) - 1).start;
+  }
+}

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
-import { Days } from "../../src/admin/span.ts";
+import { Days } from "../../src/core/calendar.ts";
 import { KEY } from "../support/gateway.ts";
 import { ask, provider } from "../support/limited.ts";
 import { startAdmin, YAML } from "./support.ts";

@@ -23,7 +23,7 @@ t.test("requests are shown as they end, those that are asked for, and each once"
   const tail = (args: string[], signal?: AbortSignal) => {
     const out: string[] = [];
     const io = { out: (line: string) => out.push(line), err: t.fail, env: {}, folder };
-    return { out, ended: run(args, io, { keys: gateway.stores.keys, ledger }, signal) };
+    return { out, ended: run(args, io, { keys: gateway.stores.keys, ledger }, () => "UTC", signal) };
   };
   await ask("echo");
   await gateway.stores.ledger.flush();
@@ -46,6 +46,9 @@ t.test("requests are shown as they end, those that are asked for, and each once"
   const all = tail(["--once", "--json"]);
   t.equal(await all.ended, 0);
   t.same(all.out.map((line) => (JSON.parse(line) as { status: number }).status).sort(), [200, 200, 404]);
+  const day = tail(["--once", "--json", "--since", "yesterday"]);
+  t.equal(await day.ended, 0);
+  t.equal(day.out.length, 3);
   const own = tail(["--once", "--key", "test"]);
   t.equal(await own.ended, 0);
   t.equal(own.out.length, 3, "by its name");

@@ -1,5 +1,6 @@
 import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/usage.ts";
+import { Days } from "../../src/core/calendar.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { keptLedger } from "../support/kept-ledger.ts";
 
@@ -10,7 +11,7 @@ function terminal(t: Test) {
     const out: string[] = [];
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder: "." };
-    const code = await run(args, io, stores);
+    const code = await run(args, io, stores, () => "Asia/Tokyo");
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
   return { usage, append, stores };
@@ -65,6 +66,13 @@ t.test("usage of a span of time", async (t) => {
   t.same(await models("--since", "2026-11-01", "--until", "2026-11-02"), ["new"], "from, and up to but without");
   t.same(await models("--until", "2026-11-01"), ["old"]);
   t.same(await models("--since", "24h"), ["now"]);
+  const today = new Days("Asia/Tokyo").today(Date.now());
+  append({ model: "yesterday", time: today - 1 });
+  append({ model: "today", time: today });
+  t.ok((await models("--since", "today")).includes("today"));
+  t.notOk((await models("--since", "today")).includes("yesterday"), "a day of the zone's");
+  t.same(await models("--since", "yesterday", "--until", "today"), ["yesterday"]);
+  t.match(await usage("--since", "tomorrow"), { code: 2, err: /is no moment\. Write today, yesterday/ });
 });
 
 t.test("usage --last shows the newest requests one by one", async (t) => {
@@ -177,7 +185,7 @@ t.test("a command line that is not understood exits with 2 and tells what is acc
     [["--group", "key"], /Unknown option '--group'/],
     [["--by", "colour"], /"colour": choose from key, group, model, target, tag, day/],
     [["--by", "key,key"], /twice/],
-    [["--since", "yesterday"], /--since: "yesterday" is no moment/],
+    [["--since", "tomorrow"], /--since: "tomorrow" is no moment/],
     [["--since", "2026-11-02", "--until", "2026-11-01"], /not before/],
     [["--last", "0"], /from 1 to 1,000/],
     [["--last", "many"], /from 1 to 1,000/],

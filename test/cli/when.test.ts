@@ -1,5 +1,5 @@
 import t from "tap";
-import { when } from "../../src/cli/when.ts";
+import { past, when } from "../../src/cli/when.ts";
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 
@@ -33,4 +33,14 @@ t.test("what is no moment is refused with what is one", async (t) => {
   ]) {
     t.throws(() => when(text, 1, NOW), /is no moment\. Write 90s, 30m, 24h, .*2026-11-01/, JSON.stringify(text));
   }
+});
+
+t.test("a moment that has passed may be a day as people count them, or milliseconds", async (t) => {
+  const zone = () => "Asia/Tokyo";
+  t.equal(past("today", NOW, zone), Date.UTC(2026, 10, 20, 15));
+  t.equal(past("yesterday", NOW, zone), Date.UTC(2026, 10, 19, 15));
+  t.equal(past("1790000000000", NOW, zone), 1_790_000_000_000);
+  t.equal(past("24h", NOW, t.fail as never), NOW - 86_400_000, "no zone is asked for");
+  t.throws(() => past("tomorrow", NOW, zone), /is no moment\. Write today, yesterday/);
+  t.throws(() => when("today", 1, NOW), /is no moment\. Write 90s/, "what is to come has no yesterday");
 });

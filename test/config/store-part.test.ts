@@ -12,6 +12,12 @@ t.test("the store and the keys are read whatever else is wrong", async (t) => {
   t.match(found?.keys, [{ name: "ci", group: "acme", hash: /^[0-9a-f]{64}$/ }]);
 });
 
+t.test("the zone of days is read too, and is not known where it is wrong", async (t) => {
+  t.equal(part("timezone: Asia/Tokyo\nplugins: 7\n")?.timezone, "Asia/Tokyo");
+  t.equal(part("plugins: 7\n")?.timezone, "UTC");
+  t.match(part("timezone: Asia/Tokio\n"), { timezone: undefined, keys: [] });
+});
+
 t.test("what is left out has its usual place", async (t) => {
   for (const yaml of ["models: 1", "store:\nkeys:\n", "", "- 1"])
     t.match(part(yaml), { store: { ledger: "/srv/data/gateway.db" }, keys: [] }, yaml);

@@ -1,5 +1,5 @@
 import t from "tap";
-import { Calendar, type Period } from "../../src/core/calendar.ts";
+import { Calendar, Days, type Period } from "../../src/core/calendar.ts";
 
 const at = (text: string): number => Date.parse(text);
 const iso = (time: number): string => new Date(time).toISOString();
@@ -38,4 +38,11 @@ t.test("in total is for ever", async (t) => {
 
 t.test("a zone that is none is refused", async (t) => {
   t.throws(() => new Calendar("Europe/Bonn"), RangeError);
+});
+
+t.test("yesterday is a day of its own length, also where one has 23 hours", async (t) => {
+  const days = new Days("Europe/Berlin");
+  const changed = Date.UTC(2026, 2, 30, 12);
+  t.equal(days.today(changed), Date.UTC(2026, 2, 29, 22));
+  t.equal(days.yesterday(changed), Date.UTC(2026, 2, 28, 23));
 });
