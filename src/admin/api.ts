@@ -253,7 +253,7 @@ async function models(subject: AdminSubject): Promise<AdminAnswer> {
 
 async function config(subject: AdminSubject): Promise<AdminAnswer> {
   const { config, reloads } = subject;
-  const { text } = config;
+  const { text, masked } = config;
   const [[serving], plugins] = await Promise.all([first(subject, GENERATIONS), first(subject, PLUGINS)]);
   const { restart } = await subject.compare().catch(() => ({ restart: [] }));
   return {
@@ -261,7 +261,7 @@ async function config(subject: AdminSubject): Promise<AdminAnswer> {
       file: config.file,
       loaded: serving?.since,
       generation: serving?.number,
-      text: hide(text, [...secretsOf(config, process.env), ...secretsByLook(text)]),
+      text: hide(masked, [...secretsOf(config, process.env), ...secretsByLook(text)]),
       settings: shownConfig(config),
       chains: Object.fromEntries(config.chains),
       paths: config.paths,

@@ -15,7 +15,7 @@ export interface Change {
 /** What takes effect at the next start only. */
 const AT_START = ["listen", "admin.listen", "workers", "instances", "store", "timezone", "warm_up"] as const;
 /** What tells of the file and not of the gateway, or is read from the rest. */
-const ASIDE = new Set(["file", "folder", "text", "written", "notices", "warnings", "budgets"]);
+const ASIDE = new Set(["file", "folder", "text", "masked", "written", "notices", "warnings", "budgets"]);
 const SECRET = new Set(["hash", "key", "password", "token", "viewer", "client_secret", "webhook"]);
 
 /** What is compared, and what is shown of it. */

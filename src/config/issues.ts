@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ConfigPath, Finding } from "./problems.ts";
-import { isSecret } from "./secrets.ts";
+import { isOptionText, isSecret } from "./secrets.ts";
 import { misspelt, nearest, unknown, unlike } from "./suggest.ts";
 import { at, isMap, type Tree } from "./tree.ts";
 
@@ -77,7 +77,7 @@ function one(issue: Issue, value: Tree, path: ConfigPath): Finding {
       };
     case "invalid_value": {
       const words = issue.values.map(String);
-      const named = typeof value === "string" && !isSecret(path, value);
+      const named = typeof value === "string" && !isSecret(path, value) && !isOptionText(path, value, words);
       return {
         path,
         message: named
@@ -127,19 +127,22 @@ const KINDS: Record<string, string> = {
   record: "a map",
 };
 
+const isHidden = (path: ConfigPath, value: Tree): boolean =>
+  isSecret(path, String(value)) || isOptionText(path, String(value));
+
 /** A value in a message; never one that may be a secret. */
 function shown(value: Tree, path: ConfigPath): string {
   if (value === null || value === undefined) return "nothing";
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object") return "a map";
-  if (isSecret(path, String(value))) return typeof value === "string" ? "text" : `a ${typeof value}`;
+  if (isHidden(path, value)) return typeof value === "string" ? "text" : `a ${typeof value}`;
   return typeof value === "string" ? `the text ${JSON.stringify(value)}` : `the ${typeof value} ${value}`;
 }
 
 function remedy(expected: string, value: Tree, path: ConfigPath): string {
   const plain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
   if (!plain) return "";
-  const text = isSecret(path, String(value)) ? "…" : value;
+  const text = isHidden(path, value) ? "…" : value;
   if (expected === "boolean" && /^(yes|no|on|off)$/i.test(String(value)))
     return `; write ${/^(yes|on)$/i.test(String(value))}`;
   if (expected === "array") return `; write [${text}]`;
@@ -151,11 +154,22 @@ function remedy(expected: string, value: Tree, path: ConfigPath): string {
 
 /** The names a schema allows at a path, in any of its branches. */
 export function namesAt(schema: z.ZodType, path: ConfigPath = []): string[] {
+  const types = typesAt(schema, path);
+  return [...new Set(types.flatMap((type) => (type instanceof z.ZodObject ? Object.keys(type.shape) : [])))];
+}
+
+/** The texts a schema enumerates at a path, in any of its branches. */
+export function wordsAt(schema: z.ZodType, path: ConfigPath): string[] {
+  const words = typesAt(schema, path).flatMap((type): unknown[] =>
+    type instanceof z.ZodEnum ? type.options : type instanceof z.ZodLiteral ? [...type.values] : [],
+  );
+  return words.filter((word) => typeof word === "string");
+}
+
+function typesAt(schema: z.ZodType, path: ConfigPath): z.core.$ZodType[] {
   let here: z.core.$ZodType[] = [schema];
   for (const step of path) here = here.flatMap(open).flatMap((type) => below(type, step));
-  return [
-    ...new Set(here.flatMap(open).flatMap((type) => (type instanceof z.ZodObject ? Object.keys(type.shape) : []))),
-  ];
+  return here.flatMap(open);
 }
 
 /** A type without its wrappings; all branches of a union. */

@@ -5,7 +5,7 @@ import type { StorePlace } from "../store/postgres/place.ts";
 import * as build from "./build.ts";
 import { checkHealth } from "./health.ts";
 import { checkIdle, checkKeyPaths, checkOverload } from "./idle.ts";
-import { explain } from "./issues.ts";
+import { explain, wordsAt } from "./issues.ts";
 import { budgetsOf, checkBudgets, checkCounting, checkLimits } from "./limits.ts";
 import { checkNames } from "./names.ts";
 import { type Chains, checkPlugins, type ListedPlugins, type Vocabulary } from "./plugins.ts";
@@ -59,7 +59,11 @@ export async function loadConfig(
     env,
     folder,
     report,
-    place: (path) => placed(source.locate({ path, key: true, message: "" })),
+    place: (path) => placed(source.position({ path, key: true })),
+  });
+  source.show(([section, name, ...path]) => {
+    const schema = section === "plugins" ? loaded.get(String(name))?.options : undefined;
+    return schema ? wordsAt(schema, path) : [];
   });
 
   const paths = shape.success ? build.paths(shape.data, vocabulary.protocols) : [];
@@ -83,6 +87,7 @@ export async function loadConfig(
     file: full,
     folder,
     text,
+    masked: source.masked,
     // Each is there, or the reading would have reported why not.
     listen: listen as Config["listen"],
     ...(admin && { admin }),
@@ -93,10 +98,7 @@ export async function loadConfig(
     providers: build.providers(shape.data, reading.values, protocols),
     retry: shape.data.retry,
     keep: shape.data.health.keep,
-    models: build.models(shape.data, (id) => {
-      const { file, line, column } = source.locate({ path: ["models", id], key: true, message: "" });
-      return { file, line, column };
-    }),
+    models: build.models(shape.data, (id) => source.position({ path: ["models", id], key: true })),
     plugins,
     chains: new Map([...chains].map(([name, chain]) => [name, chain.plugins])),
     paths,
@@ -140,7 +142,8 @@ export function unreadable(file: string): ConfigError | undefined {
   }
 }
 
-const placed = ({ file, line, column }: Problem): string => `${file}:${line}:${column}`;
+const placed = ({ file, line, column }: Pick<Problem, "file" | "line" | "column">): string =>
+  `${file}:${line}:${column}`;
 
 function read(file: string): string {
   try {

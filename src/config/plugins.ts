@@ -2,6 +2,7 @@ import type { ZodType } from "zod";
 import { explain } from "./issues.ts";
 import { parseOptions, revealOptions } from "./options.ts";
 import type { ConfigPath, Report } from "./problems.ts";
+import { COMMON } from "./secrets.ts";
 import { unknown } from "./suggest.ts";
 import { at, entries, items, type Tree } from "./tree.ts";
 import type { ConfiguredPlugin } from "./types.ts";
@@ -37,9 +38,6 @@ export interface KnownPlugin {
   /** It comes with the gateway. */
   builtIn?: boolean;
 }
-
-/** What every plugin's entry may say; the rest are its own options. */
-export const COMMON: ReadonlySet<string> = new Set(["from", "deadline"]);
 
 /** Plugins in order, and where they stand in the file; no place for a default chain. */
 export interface ListedPlugins {

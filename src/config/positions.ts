@@ -4,24 +4,19 @@ import {
   isAlias,
   isCollection,
   isMap,
-  isNode,
-  isPair,
   isScalar,
   isSeq,
   LineCounter,
-  type Node,
   type Pair,
   parseDocument,
   visit,
   type YAMLError,
   type YAMLMap,
 } from "yaml";
-import type { ConfigPath, Finding, Problem } from "./problems.ts";
-import { hide, isSecret, secretIn, secretsByLook, stars } from "./secrets.ts";
+import { type Masked, mask, nameOf, rangeOf, type Span } from "./masking.ts";
+import type { Finding, Problem } from "./problems.ts";
+import { hide, type OptionWords } from "./secrets.ts";
 import { unknown } from "./suggest.ts";
-
-/** Offsets into the text: first, and behind the last. */
-type Span = readonly [from: number, to: number];
 
 /** What broke the syntax, in words for somebody who does not know YAML's grammar. */
 const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
@@ -50,9 +45,9 @@ export class YamlSource {
   private readonly document: Document;
   private readonly counter = new LineCounter();
   private readonly text: string;
-  private readonly lines: readonly string[];
-  /** Texts that no message may repeat. */
-  private readonly secrets = new Set<string>();
+  /** Made when it is needed, and with what is known of options then. */
+  private shown: (Masked & { lines: readonly string[] }) | undefined;
+  private words: OptionWords = () => [];
 
   /**
    * @param file the name to show.
@@ -69,7 +64,6 @@ export class YamlSource {
       prettyErrors: false,
       logLevel: "error",
     });
-    this.lines = this.withoutSecrets().split(/\r?\n/);
     const { problems, broken } = this.syntax();
     if (broken) this.problems = problems;
     else
@@ -84,6 +78,31 @@ export class YamlSource {
   /** A finding with its place. Where nothing stands at its path, the nearest place above it is shown. */
   locate(finding: Finding): Problem {
     return this.problemAt(this.span(finding), finding.message, finding.severity);
+  }
+
+  /** Where a finding is. */
+  position(finding: Pick<Finding, "path" | "key">): { file: string; line: number; column: number } {
+    const { line, col } = this.counter.linePos(this.span({ ...finding, message: "" })[0]);
+    return { file: this.file, line: Math.max(1, line), column: Math.max(1, col) };
+  }
+
+  /** The text with stars for all secrets that stand in it, every character at its place. */
+  get masked(): string {
+    return this.mask().text;
+  }
+
+  /** From now on what the schemas of plugins enumerate is shown in frames. */
+  show(words: OptionWords): void {
+    this.words = words;
+    this.shown = undefined;
+  }
+
+  private mask(): Masked & { lines: readonly string[] } {
+    if (!this.shown) {
+      const masked = mask(this.document, this.text, this.words);
+      this.shown = { ...masked, lines: masked.text.split(/\r?\n/) };
+    }
+    return this.shown;
   }
 
   private syntax(): { problems: Problem[]; broken: boolean } {
@@ -194,7 +213,7 @@ export class YamlSource {
       file: this.file,
       line: first,
       column,
-      message: hide(message, this.secrets),
+      message: hide(message, this.mask().secrets),
       frame: this.frame(first, column, to - from),
       severity,
     };
@@ -202,42 +221,21 @@ export class YamlSource {
 
   /** The line before, the line itself, and carets; tabs are kept so that the carets stand below. Of long lines what is near. */
   private frame(line: number, column: number, length: number): string {
+    const { lines } = this.mask();
     const width = String(line).length;
     const from = column <= LINE - NEAR ? 0 : column - 1 - NEAR;
     const shown = (line: string) => {
       const part = line.slice(from, from + LINE);
       return (from > 0 && part !== "" ? ELLIPSIS : "") + part + (line.length > from + LINE ? ELLIPSIS : "");
     };
-    const text = shown(this.lines[line - 1] ?? "");
+    const text = shown(lines[line - 1] ?? "");
     const before = column - 1 - from + (from > 0 ? ELLIPSIS.length : 0);
     const row = (mark: string, number: string | number, shown: string) =>
       `${mark} ${String(number).padStart(width)} | ${shown}`.trimEnd();
     const carets = "^".repeat(Math.max(1, Math.min(length, text.length - before)));
-    const rows = line > 1 ? [row(" ", line - 1, shown(this.lines[line - 2] ?? ""))] : [];
+    const rows = line > 1 ? [row(" ", line - 1, shown(lines[line - 2] ?? ""))] : [];
     rows.push(row(">", line, text), row(" ", "", text.slice(0, before).replaceAll(/[^\t]/g, " ") + carets));
     return rows.join("\n");
-  }
-
-  /** The text with stars for the values of secrets, every character at its place; collects them on the way. */
-  private withoutSecrets(): string {
-    for (const secret of secretsByLook(this.text)) this.secrets.add(secret);
-    let text = hide(this.text, this.secrets);
-    const cover = (node: unknown) => {
-      const range = rangeOf(node);
-      if (!isScalar(node) || !range) return;
-      const source = this.text.slice(...range);
-      const secret = secretIn(source);
-      if (secret === "") return;
-      const from = range[0] + source.indexOf(secret);
-      text = text.slice(0, from) + stars(secret) + text.slice(from + secret.length);
-      this.secrets.add(secret).add(String(node.value));
-    };
-    const visited = (key: unknown, node: Node, above: readonly unknown[]) => {
-      const meant = this.resolved(node);
-      if (key !== "key" && isScalar(meant) && isSecret(pathOf(above), String(meant.value))) cover(meant);
-    };
-    visit(this.document, { Scalar: visited, Alias: visited });
-    return hide(text, this.secrets);
   }
 }
 
@@ -245,19 +243,4 @@ export class YamlSource {
 function told(mistake: YAMLError): string {
   const message = mistake.message.replace(/:.*$/s, "").replace(/(["'])quote$/, "$1");
   return SYNTAX[mistake.code] ?? message.charAt(0).toLowerCase() + message.slice(1);
-}
-
-/** The name of a pair; the library reads a merging `<<` as a symbol. */
-function nameOf(pair: Pair): string {
-  const name = isScalar(pair.key) ? pair.key.value : pair.key;
-  return typeof name === "symbol" ? (name.description ?? "") : String(name);
-}
-
-/** Names on the way from the top to a node, without numbers of lists. */
-const pathOf = (above: readonly unknown[]): ConfigPath =>
-  above.filter((node) => isPair(node)).map((pair) => nameOf(pair));
-
-function rangeOf(node: unknown): Span | undefined {
-  const range = isNode(node) ? (node as Node).range : undefined;
-  return range ? [range[0], range[1]] : undefined;
 }

@@ -109,7 +109,7 @@ export function weakness(secret: string, shortest: number): string | undefined {
   return new Set(secret).size < VARIETY ? `made of fewer than ${VARIETY} different characters` : undefined;
 }
 
-const SECRET_NAME = /^key$|^viewer$|^webhook$|credential|secret|passw|token$|api_?key/i;
+const SECRET_NAME = /^key$|^viewer$|^webhook$|authorization$|credential|secret|passw|token$|api_?key/i;
 /** Sections that hold no secret in a field with an innocent name. */
 const OPEN = new Set(
   "listen admin timeouts models plugins chains paths limits body overload drain linger warm_up pages workers log retry health timezone trust cors".split(
@@ -118,7 +118,7 @@ const OPEN = new Set(
 );
 /** Fields of the other sections that hold none either. Everything else there is masked: it may be a misspelt credential. */
 const HARMLESS = new Set(
-  "url header speaks protocol forward idempotency health warm concurrency timeouts connect first_byte idle total hash models paths addresses group owner rpm tpm budget amount soft expires ledger journal limits".split(
+  "url header speaks protocol forward idempotency health warm concurrency timeouts connect first_byte idle total hash models paths addresses group owner rpm tpm budget amount soft expires ledger journal limits shared vendor".split(
     " ",
   ),
 );
@@ -127,19 +127,52 @@ const HARMLESS = new Set(
 const SHORTEST = 12;
 const ADDRESS = /^https?:\/\/[^@?#]*$/;
 
+/** Names of groups, one list under the name of a secret; and what people call their keys by. */
+const isRole = ([section, , name]: ConfigPath): boolean => section === "admin" && name === "roles";
+const isTag = ([section, , name]: ConfigPath): boolean => section === "keys" && name === "tags";
+
 /** Whether a value at this place must never be shown. */
 export function isSecret(path: ConfigPath, value: string): boolean {
-  const name = path.findLast((step) => typeof step === "string");
-  if (typeof name !== "string") return false;
+  const name = isRole(path) ? "roles" : path.findLast((step) => typeof step === "string");
+  if (typeof name !== "string") return value.length >= SHORTEST;
   // Whatever stands before the last @ of an address may be a password, also where it is written in a wrong way.
   if (SECRET_NAME.test(name) || /:\/\/.*@/.test(value)) return true;
-  if (value.length < SHORTEST || ADDRESS.test(value) || OPEN.has(path[0] as string)) return false;
+  if (value.length < SHORTEST || ADDRESS.test(value) || OPEN.has(path[0] as string) || isTag(path)) return false;
   const meant = nearest(name, [...HARMLESS, "credential", "key"]);
   return meant === undefined || !HARMLESS.has(meant);
 }
 
+/** What every plugin's entry may say; the rest are its own options. No secret stands in these. */
+export const COMMON: ReadonlySet<string> = new Set(["from", "deadline"]);
+
+/** Texts that tell nothing, whose they are: switches, and numbers with or without a unit, or as money. */
+const SWITCH = /^(?:on|off|yes|no|true|false|null|~)?$/i;
+const NUMBER =
+  /^[-+]?\$?\d[\d_]{0,14}(?:\.\d{1,9})?(?:e[-+]?\d{1,2}|ms|[smhdw%kKMG]|[KMG]i?B|B)?(?:\/(?:hour|day|week|month))?$/;
+
+/** The words that the schema of a plugin's option at a place has for it. */
+export type OptionWords = (path: ConfigPath) => readonly string[];
+
+/**
+ * Whether a value is a text among a plugin's options, of which nobody but the plugin knows whether it is a secret.
+ * @param words the option's own, which may be shown, misspelt too
+ */
+export function isOptionText(path: ConfigPath, value: string, words: readonly string[] = []): boolean {
+  const [section, , name] = path;
+  if (path.length < 2 || !isPlugins(String(section))) return false;
+  if (path.length === 3 && COMMON.has(String(name))) return false;
+  return !isPlain(value) && nearest(value, words) === undefined;
+}
+
+/** Whether that section is `plugins`, also where it is misspelt, or made for aliases (`x-plugins`). */
+export const isPlugins = (section: string): boolean =>
+  section === "plugins" || (!OPEN.has(section) && nearest(section, ["plugins"]) !== undefined);
+
+/** Whether a text is a reference, a number or a switch. */
+export const isPlain = (text: string): boolean => isReference(text) || SWITCH.test(text) || NUMBER.test(text);
+
 /** Whether a text only names where a secret is kept. */
-const isReference = (text: string): boolean => /^\$\w+$|^\$\{\w+\}$|^\$file:/.test(text);
+const isReference = (text: string): boolean => /^\$\w+$|^\$\{\w+(?::-)?\}$|^\$file:/.test(text);
 
 /** The secret in a scalar's source text, without its quotes; empty for a mere reference to one. */
 export function secretIn(source: string): string {
@@ -155,6 +188,7 @@ const LOOKS = [
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]*:[ \t]*["']?)[^\s"'$*&{}[\],][^\s"',}\]]*(?:\r?\n[ \t]*[\w.+/=-]{8,}(?![\w.+/=-]*["']?[ \t]*:))?/gi, // name and colon; perhaps wrapped
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]*:[ \t]*")[^"\r\n]+(?=")/gi, // the same between quotes, with spaces
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]*:[ \t]*')[^'\r\n]+(?=')/gi,
+  /(?<=authorization["']?[ \t]*:[ \t]*["']?)(?:(?:basic|bearer)[ \t]+)?[^\s"'$*&{}[\],][^\s"',}\]]*/gi, // with its scheme
   // Any of a list. That a word begins here is asked first: what stands before it is a line at most.
   /(?<![\w$.+/=-])(?=[\w.+/=-]{8})(?<=credentials?["']?[ \t]*:[ \t]*\[[^\]\n]*?)[\w.+/=-]+/gi,
   // The same with a slip before it, but no variable's name, and not what stands behind PASSWORD@ in our own advice.

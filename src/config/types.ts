@@ -34,6 +34,8 @@ export interface Config {
   readonly folder: string;
   /** The file as it was read, whatever secrets stand in it. */
   readonly text: string;
+  /** The same with stars for all secrets that stand in it. */
+  readonly masked: string;
   readonly listen: Address;
   /** Absent: off. */
   readonly admin?: AdminAddress;

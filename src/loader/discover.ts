@@ -4,7 +4,7 @@ import { join, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import type { ZodType } from "zod";
 import { namesAt } from "../config/issues.ts";
-import { COMMON } from "../config/plugins.ts";
+import { COMMON } from "../config/secrets.ts";
 import type { PluginClass } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { pluginError } from "./problems.ts";

@@ -47,6 +47,20 @@ t.test("wrong options are told at their place", async (t) => {
   );
 });
 
+t.test("what is wrong with an option does not repeat its text, which may be a secret", async (t) => {
+  t.same(
+    await complaints(
+      t,
+      `${LEAST}plugins:\n  sse: { ping: sesame }\n  scrub: { mode: sesame }\n  auth: { anonymous: [] }\n`,
+    ),
+    [
+      "4:16 expected a number, found text",
+      "5:18 expected one of strip, reject, report, found text",
+      "6:11 expected true or false, found a list",
+    ],
+  );
+});
+
 t.test("options that a plugin needs are told where they are given, else where it is named", async (t) => {
   t.same(await complaints(t, `${LEAST}plugins:\n  region: {}\n`), ['4:3 "region" is missing']);
   t.same(await complaints(t, `${LEAST}chains:\n  llm: [auth, region]\n`), [

@@ -185,3 +185,13 @@ t.test("references to secrets are shown", async (t) => {
   t.match(told("credential: $NAME\n", { path: ["credential"], message: "no" }), "| credential: $NAME\n");
   t.match(told('credential: "${NAME}"\n', { path: ["credential"], message: "no" }), '| credential: "${NAME}"\n');
 });
+
+t.test("texts of a plugin's options are masked until it is known which of them its schema has", async (t) => {
+  const source = new YamlSource("g.yaml", "plugins: { p: { mode: report, dsn: short } }\n");
+  const mode = { path: ["plugins", "p", "mode"], message: "no" };
+  t.match(source.locate(mode).frame, "mode: ******, dsn: *****");
+  source.show((path) => (path.at(-1) === "mode" ? ["report"] : []));
+  t.match(source.locate(mode).frame, "mode: report, dsn: *****");
+  t.equal(source.masked, "plugins: { p: { mode: report, dsn: ***** } }\n");
+  t.same(source.position({ path: mode.path }), { file: "g.yaml", line: 1, column: 23 });
+});

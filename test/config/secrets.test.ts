@@ -2,7 +2,16 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { hide, isSecret, reveal, secretIn, secretsByLook, secretsOf, weakness } from "../../src/config/secrets.ts";
+import {
+  hide,
+  isOptionText,
+  isSecret,
+  reveal,
+  secretIn,
+  secretsByLook,
+  secretsOf,
+  weakness,
+} from "../../src/config/secrets.ts";
 import type { Config } from "../../src/config/types.ts";
 
 const env = { NAME: "value", EMPTY: "", HOST: "example.org" };
@@ -195,4 +204,47 @@ t.test("our own advice is shown as it is, and what only looks like it is not", a
     ["password: HOST/DATABASE", "HOST/DATABASE"],
   ] as const)
     t.notMatch(hide(text, []), secret, text);
+});
+
+t.test(
+  "of a plugin's options every text may be a secret, but for references, quantities, switches and its schema's words",
+  async (t) => {
+    for (const text of [
+      "x",
+      "a long text",
+      "https://host.test/v1",
+      "${NAME:-default}",
+      "12 parrots",
+      "1234567890123456789",
+    ])
+      for (const section of ["plugins", "plugin", "x-plugins"])
+        t.ok(isOptionText([section, "p", "deep", 0, "option"], text), `${section}: ${text}`);
+    for (const text of [
+      "$NAME",
+      "${NAME}",
+      "$file:/x",
+      "15s",
+      "64KiB",
+      "10%",
+      "0.5",
+      "400_000",
+      "$5/day",
+      "off",
+      "True",
+      "",
+    ])
+      t.notOk(isOptionText(["plugins", "p", "option"], text), text);
+    t.notOk(isOptionText(["plugins", "p", "from"], "./p.ts"));
+    t.ok(isOptionText(["plugins", "p", "deep", "from"], "./p.ts"));
+    t.notOk(isOptionText(["plugins"], "text"));
+    t.notOk(isOptionText(["models", "m", "description"], "text"));
+    t.notOk(isOptionText(["plugins", "p", "mode"], "stirp", ["strip"]), "a slip");
+    t.ok(isOptionText(["plugins", "p", "mode"], "other", ["strip"]));
+  },
+);
+
+t.test("what an authorization header holds is secret with its scheme", async (t) => {
+  t.ok(isSecret(["x-headers", "authorization"], "short"));
+  t.equal(hide("authorization: Basic c2hvcnQ=, x: 1", []), "authorization: ***** ********, x: 1");
+  t.equal(hide("{ authorization: $OTLP_AUTHORIZATION }", []), "{ authorization: $OTLP_AUTHORIZATION }");
 });

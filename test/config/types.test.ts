@@ -6,12 +6,13 @@ import { LEAST, vocabulary, write } from "./fixture.ts";
 
 t.test("a file with only providers and models becomes a whole configuration", async (t) => {
   const file = write(t, LEAST);
-  const { providers, models, plugins, paths, text, written, ...rest } = await loadConfig(file, vocabulary, {});
+  const { providers, models, plugins, paths, text, masked, written, ...rest } = await loadConfig(file, vocabulary, {});
   t.equal(providers.length, 1);
   t.equal(models.length, 1);
   t.equal(plugins.size, 7);
   t.equal(paths.length, 9);
   t.equal(text, readFileSync(file, "utf8"));
+  t.equal(masked, text);
   t.equal(written.models.size, 1);
   t.same(rest, {
     file,

@@ -84,7 +84,7 @@ export async function startProcess(
 ): Promise<GatewayProcess> {
   const own = [
     /^listen:/m.test(yaml) ? "" : "listen: 127.0.0.1:0\n",
-    "admin: 127.0.0.1:0\n",
+    /^admin:/m.test(yaml) ? "" : "admin: 127.0.0.1:0\n",
     /^store:/m.test(yaml) ? "" : "store: { ledger: 'sqlite:./gateway.db' }\n",
     // Tests share a busy machine with it.
     /^overload:/m.test(yaml) ? "" : "overload: { delay: off }\n",

@@ -1,0 +1,115 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: ${NAME} is the notation of gateway.yaml
+import t from "tap";
+import { type Document, parseDocument } from "yaml";
+import { mask } from "../../src/config/masking.ts";
+import type { OptionWords } from "../../src/config/secrets.ts";
+
+const parsed = (yaml: string): Document => parseDocument(yaml, { merge: true, logLevel: "error" });
+const masked = (yaml: string, words: OptionWords = () => []): string => mask(parsed(yaml), yaml, words).text;
+
+t.test("a secret is starred as it stands in the file, however YAML spells it", async (t) => {
+  for (const [yaml, shown] of [
+    ["providers: { p: { credential: ['first''second', $NAME] } }", "['*************', $NAME]"],
+    ['x-c: &c "fi\\u002dst"\nproviders: { p: { credential: *c } }', '"**********"\n'],
+    ['x-c: &c ["first", second]\nproviders: { p: { credential: *c } }', '["*****", ******]\n'],
+    ["x-p: &p { credential: first }\nproviders: { p: { <<: *p } }", "credential: *****"],
+    ['admin: { token: "fir\\\n    st" }', 'token: "****\n    **" }'],
+    ["admin:\n  token: fir\n    st\n", "token: ***\n    **\n"],
+    ["admin:\n  token: |-\n    fir\n    st\n", "    ***\n    **\n"],
+    ["admin: { token: !t &a 'fi' }", "&a '**'"],
+    ["admin: { ? { first: second } : third, token: { fourth } }", "token: { ****** }"],
+    ["plugins: { p: { a: '${GONE:-first}' } }", "'${GONE:-******'"],
+  ] as const)
+    t.match(masked(yaml), shown, yaml);
+});
+
+t.test("every text among the options of plugins is starred, at any depth", async (t) => {
+  const yaml = `plugins:
+  otel: { headers: { authorization: "Basic first", x-team: second }, endpoint: "https://third.test/v1" }
+  own:
+    nested: { pepper: "pw", list: [fourth, "fif,th", { deep: sixth }] }
+    dsn: "seventh***"
+  bare: eighth
+`;
+  const stars = (text: string) => "*".repeat(text.length);
+  t.equal(
+    masked(yaml),
+    `plugins:
+  otel: { headers: { authorization: "***** *****", x-team: ****** }, endpoint: "${stars("https://third.test/v1")}" }
+  own:
+    nested: { pepper: "**", list: [******, "******", { deep: ***** }] }
+    dsn: "**********"
+  bare: ******
+`,
+  );
+  t.match(masked("plugin: { p: { a: first } }"), "a: *****", "misspelt");
+  t.match(masked("x-o: &o { a: first }\nplugins: { p: *o }"), "a: *****", "by an alias");
+  t.match(masked("plugins: { p: { <<: { from: ./p.ts, a: first } } }"), "from: ./p.ts, a: *****");
+});
+
+t.test(
+  "references, numbers with their units, switches and words of the schema stay, and so do from and deadline",
+  async (t) => {
+    const yaml = `plugins:
+  # what is told, and to whom
+  p: { from: ./p.ts, deadline: five, a: $NAME, b: "\${NAME}", c: $file:/run/x, d: 15s, e: 64KiB, f: 10%, g: on, h: "off" }
+  q: { a: true, b: 0.5, c: 400_000, d: $5/day, e: 1e-6, f: -3, g: , h: null }
+  r: { mode: report }
+  s: { mode: reprot }
+`;
+    t.equal(
+      masked(yaml, ([, , name]) => (name === "mode" ? ["strip", "report"] : [])),
+      yaml,
+    );
+    t.match(masked(yaml), "mode: ******");
+  },
+);
+
+t.test("what is no secret stays readable, also where an option says the same", async (t) => {
+  const yaml = `providers:
+  one: { url: https://api.one.test/v1, credential: $ONE, speaks: [openai-chat], vendor: some-long-vendor, shared: [pmpt_greeting] }
+models: # what may be named
+  a-long-model: { targets: [one:its-own-long-name], price: { input: 1, output: 2 } }
+limits: { default: { budget: $10/month } }
+keys: { ci: { key: $CI, tags: { team: platform-engineering } } }
+admin: { oidc: { roles: { viewer: [engineering] } } }
+plugins: { p: { model: a-long-model, to: https://api.one.test/v1 } }
+`;
+  t.equal(
+    masked(yaml),
+    yaml.replace("model: a-long-model, to: https://api.one.test/v1", `model: ${"*".repeat(12)}, to: ${"*".repeat(23)}`),
+  );
+});
+
+t.test("an option's text is starred in comments and messages too", async (t) => {
+  const yaml = "# was: first-second\nplugins: { p: { a: 'first-second' } }\n";
+  const { text, secrets } = mask(parsed(yaml), yaml, () => []);
+  t.notMatch(text, "first");
+  t.same([...secrets], ["first-second"]);
+});
+
+t.test("where the syntax is broken, lines tell what is an option", async (t) => {
+  for (const options of [
+    "dsn: first: second",
+    'headers: { authorization: "Basic first } }',
+    "\tdsn: first",
+    "- first",
+    "dsn: @first",
+    "list: [first, 'sec",
+    "{ from: ./p.ts, pepper: @first }",
+    "dsn: |\n      first\n  @: first",
+  ]) {
+    const yaml = `models: { m: { targets: [p:first-model] } }\nplugins:\n  # of options\n  p:\n    from: ./p.ts\n    wait: 15s\n    ${options}\nlimits: {\n`;
+    const shown = masked(yaml);
+    t.notMatch(shown.replace("first-model", ""), /first|sec/, options);
+    t.equal(shown.length, yaml.length);
+    for (const part of ["[p:first-model]", "# of options", "from: ./p.ts", "wait: 15s"]) t.match(shown, part, options);
+  }
+});
+
+t.test("of a file whose aliases have no end nothing is shown but names", async (t) => {
+  const many = Array.from({ length: 30 }, (_, i) => `a${i}: &a${i} { x: *a${i - 1}, y: *a${i - 1} }`).slice(1);
+  const shown = masked(`a0: &a0 [first, 2]\n${many.join("\n")}\n`);
+  t.match(shown, "a0: &a0 [*****, *]");
+  t.match(masked("a: &a { b: *a, c: first }"), "c: *****");
+});
