@@ -131,12 +131,20 @@ const ADDRESS = /^https?:\/\/[^@?#]*$/;
 const isRole = ([section, , name]: ConfigPath): boolean => section === "admin" && name === "roles";
 const isTag = ([section, , name]: ConfigPath): boolean => section === "keys" && name === "tags";
 
+/** Where a gateway or its admin side listens. */
+const LISTENS = /^(?:unix:|[\w.*[\]:-]*:\d+$)/;
+
+/** What is put one level too high: the address of `alerts: { webhook }`, a token of `admin`; the former also under another name. */
+const isMisplaced = (path: ConfigPath, value: string): boolean =>
+  value.length >= SHORTEST &&
+  (path[0] === "alerts" || (path[0] === "admin" && path.length === 1 && !LISTENS.test(value)));
+
 /** Whether a value at this place must never be shown. */
 export function isSecret(path: ConfigPath, value: string): boolean {
   const name = isRole(path) ? "roles" : path.findLast((step) => typeof step === "string");
   if (typeof name !== "string") return value.length >= SHORTEST;
   // Whatever stands before the last @ of an address may be a password, also where it is written in a wrong way.
-  if (SECRET_NAME.test(name) || /:\/\/.*@/.test(value)) return true;
+  if (SECRET_NAME.test(name) || /:\/\/.*@/.test(value) || isMisplaced(path, value)) return true;
   if (value.length < SHORTEST || ADDRESS.test(value) || OPEN.has(path[0] as string) || isTag(path)) return false;
   const meant = nearest(name, [...HARMLESS, "credential", "key"]);
   return meant === undefined || !HARMLESS.has(meant);

@@ -82,6 +82,22 @@ t.test("fields that hold secrets are known, misspelt ones too", async (t) => {
     t.ok(isSecret(path, long), path.join("."));
 });
 
+t.test("what stands one level too high, or under another name, is secret as in its place", async (t) => {
+  const hook = "https://hooks.example.com/services/T02/B03/abc";
+  t.ok(isSecret(["alerts"], hook));
+  t.ok(isSecret(["alerts", "webook"], hook));
+  t.ok(isSecret(["alerts", "url"], hook));
+  t.notOk(isSecret(["alerts", "repeat"], "12h"));
+  t.ok(isSecret(["admin"], "admin-token-abcdefghijkl"));
+  for (const place of [
+    "127.0.0.1:9090",
+    "[2001:db8::1]:9090",
+    "unix:/run/gateway/admin.sock",
+    "gateway.example.com:9090",
+  ])
+    t.notOk(isSecret(["admin"], place), place);
+});
+
 t.test("fields that hold none are known, misspelt ones too", async (t) => {
   const long = "abcdefghijklmnop";
   for (const path of [
