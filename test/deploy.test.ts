@@ -371,3 +371,28 @@ t.test("two gateways behind nginx lose no request when one of them stops and com
   );
   t.equal(vendor.requests.length, statuses.length, "and asks the provider once for each");
 });
+
+t.test("a release is packed and signed by steps that are pinned, with no right that they do not need", async (t) => {
+  interface Step {
+    readonly uses?: string;
+    readonly run?: string;
+  }
+  const { on, permissions, jobs } = parse(text(".github/workflows/release.yml")) as {
+    on: unknown;
+    permissions: unknown;
+    jobs: Record<string, { permissions: unknown; steps: readonly Step[] }>;
+  };
+  t.same(on, { push: { tags: ["v*"] } });
+  t.same(permissions, {});
+  const { release } = jobs;
+  t.same(release?.permissions, { contents: "write", "id-token": "write", attestations: "write" });
+  const steps = release?.steps ?? [];
+  const used = steps.flatMap(({ uses = [] }) => uses);
+  for (const action of used) t.match(action, /^actions\/[\w-]+@[0-9a-f]{40}$/, "of the forge's own, at one commit");
+  t.ok(used.some((action) => action.startsWith("actions/attest@")));
+  const runs = steps.flatMap(({ run = [] }) => run);
+  t.ok(runs.indexOf(".ci/run") >= 0 && runs.indexOf(".ci/run") < runs.indexOf("npm pack"), "nothing is packed untried");
+  const named = runs.find((run) => run.startsWith("test "))?.replace("$GITHUB_REF_NAME", `v${version}`) ?? "false";
+  t.equal(spawnSync("sh", ["-c", named], { cwd: ROOT }).status, 0, "the tag of this version is taken");
+  t.not(spawnSync("sh", ["-c", named.replace(`v${version}`, "v9.9.9")], { cwd: ROOT }).status, 0, "another's is not");
+});

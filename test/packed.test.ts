@@ -101,6 +101,18 @@ t.test("every link of a packed page leads to a packed file", async (t) => {
   t.same(dead, []);
 });
 
+t.test("the package has declarations that a door asks for, and no others", async (t) => {
+  const types = join(folder, "node_modules/model-gateway/types");
+  const packed = globSync("**/*.d.ts", { cwd: types });
+  const asked = packed.flatMap((file) =>
+    [...readFileSync(join(types, file), "utf8").matchAll(/"(\.[^"]+)\.ts"/g)].map(([, to]) =>
+      join(dirname(file), `${to}.d.ts`),
+    ),
+  );
+  const doors = ["index", "protocol", "store", "testing"].map((door) => `${door}.d.ts`);
+  t.same(packed.toSorted(), [...new Set([...doors, ...asked])].toSorted());
+});
+
 t.test("plugins outside the checkout compile against the packed gateway, and run in it", async (t) => {
   for (const name of ["examples", "plugins"]) cpSync(join(ROOT, name), join(folder, name), { recursive: true });
   const bin = join(folder, "node_modules/model-gateway/bin/model-gateway");

@@ -1,0 +1,29 @@
+// Makes types/, the declarations that go along in the package. TypeScript writes one for every file that the doors lead to;
+// those that no declaration of a door asks for are left out.
+import { spawnSync } from "node:child_process";
+import { globSync, readFileSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const TYPES = join(ROOT, "types");
+const DOORS = ["index", "protocol", "store", "testing"].map((door) => join(TYPES, `${door}.d.ts`));
+
+/** What the declarations of the doors import, and what these do. */
+function asked(): ReadonlySet<string> {
+  const found = new Set(DOORS);
+  for (const file of found)
+    for (const [, specifier = ""] of readFileSync(file, "utf8").matchAll(
+      /\b(?:from|import\(|import) ?"(\.[^"]+)\.ts"/g,
+    ))
+      found.add(join(dirname(file), `${specifier}.d.ts`));
+  return found;
+}
+
+rmSync(TYPES, { recursive: true, force: true });
+const { status } = spawnSync("tsc", ["-p", "tsconfig.types.json"], { cwd: ROOT, stdio: "inherit" });
+if (status === 0) {
+  const kept = asked();
+  for (const file of globSync("**/*.d.ts", { cwd: TYPES })) if (!kept.has(join(TYPES, file))) rmSync(join(TYPES, file));
+}
+process.exitCode = status ?? 1;
