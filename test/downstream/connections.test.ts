@@ -54,7 +54,7 @@ t.test("the address is in the log and for plugins, and nothing of what was said 
   });
   t.teardown(() => upstream.close());
   const plugin =
-    "export default class Where { access(exchange) { exchange.notices.push(`address ${exchange.address}`); } }";
+    "export default class Where { access(exchange) { exchange.notices.push('address ' + exchange.address); } }";
   const yaml = (trust: string) =>
     `${trust}providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], forward: ["x-*", forwarded] } }
 models: { any: { targets: [up:vendor] } }

@@ -353,7 +353,10 @@ limits: { ${limits} }
   await eventually(
     () =>
       ask(rates).then(
-        (again) => (again.socket.close(), true),
+        (again) => {
+          again.socket.close();
+          return true;
+        },
         () => false,
       ),
     "room",

@@ -24,7 +24,10 @@ t.test("what a process had reserved that died ends with the least that it came t
 
 t.test("what was spent before is asked ahead, and no request waits for it then", async (t) => {
   let asked = 0;
-  const spent = async () => (asked++, new Map([["key:ci", 70]]));
+  const spent = async () => {
+    asked++;
+    return new Map([["key:ci", 70]]);
+  };
   const key = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
   const reserve = (limiter: MemoryLimiter) =>
     limiter.reserve({ id: "a", levels: key, most: { tokens: 0, cost: 100 }, least: { tokens: 0, cost: 0 } });

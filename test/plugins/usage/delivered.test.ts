@@ -26,7 +26,7 @@ function tokens(protocol: Protocol, frames: readonly Frame[]): number {
 
 t.test("the tokens of the text, within a tenth, though most frames are only measured", async (t) => {
   for (const count of [1, 5, 40, 400, 4000]) {
-    const words = Array.from({ length: count }, (_, i) => " " + "abcdefghij".slice(0, 1 + ((i * 7) % 10)));
+    const words = Array.from({ length: count }, (_, i) => ` ${"abcdefghij".slice(0, 1 + ((i * 7) % 10))}`);
     const expected = 1.01 * words.reduce((sum, word) => sum + tokensOf(word), 0);
     const found = tokens(openaiChat, words.map(chat));
     t.ok(Math.abs(found - expected) <= 1 + expected / 10, `${count}: ${found} for ${expected}`);
@@ -86,7 +86,7 @@ t.test(
 );
 
 t.test("what frames say twice, and what fills them up, is not taken for text", async (t) => {
-  const words = Array.from({ length: 600 }, (_, i) => " " + "abcdefghijklmno".slice(0, 1 + ((i * 5) % 13)));
+  const words = Array.from({ length: 600 }, (_, i) => ` ${"abcdefghijklmno".slice(0, 1 + ((i * 5) % 13))}`);
   const expected = 1.01 * words.reduce((sum, word) => sum + tokensOf(word), 0);
   const near = (found: number) => Math.abs(found - expected) <= expected / 10;
   const twice = words.map((word) =>
