@@ -197,12 +197,28 @@ function membersOf(value: unknown): number {
   return inner.reduce((sum: number, each) => sum + membersOf(each), Array.isArray(value) ? 0 : inner.length);
 }
 
+/**
+ * Of a body that was written here. A client's request that was just within bounds is not refused for what other words make of
+ * it: a message has more names in one protocol than in another, and arguments that were a text are objects.
+ */
+const WRITTEN = { maxDepth: 256, maxKeys: 200_000 } as const;
+
 function scanned(pieces: readonly Buffer[]): Scan {
-  const scanner = new Scanner();
+  const scanner = new Scanner(WRITTEN);
   try {
     for (const piece of pieces) scanner.push(piece);
     return scanner.end();
   } catch (cause) {
-    throw new GatewayError("plugin_failed", { message: "A plugin left a body that is not JSON.", cause });
+    const { fault } = cause as JsonError;
+    if (fault !== "depth" && fault !== "keys")
+      throw new GatewayError("plugin_failed", { message: "A plugin left a body that is not JSON.", cause });
+    throw new GatewayError("not_translatable", {
+      message:
+        fault === "depth"
+          ? `In the provider's protocol the request is nested deeper than ${WRITTEN.maxDepth} levels.`
+          : `In the provider's protocol the request has more than ${WRITTEN.maxKeys} names.`,
+      hint: "Arguments of calls are counted as the JSON that they are: send fewer or flatter arguments, schemas and messages.",
+      cause,
+    });
   }
 }

@@ -3,6 +3,7 @@ import messages from "../../plugins/protocols/anthropic-messages/index.ts";
 import chat from "../../plugins/protocols/openai-chat/index.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { httpUpstream } from "../support/upstream.ts";
+import { json, startVendor } from "../support/vendor.ts";
 
 const WHOLE =
   '{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}';
@@ -184,4 +185,54 @@ t.test("a large request is read and written in many turns of the event loop, a s
   t.ok((await ask("Hi".repeat(200_000))) > 0);
   // Reading alone; writing begins behind it.
   t.ok((await ask("Is it cold outside?", 10_001)) > 10_000 / 512);
+});
+
+t.test("what is deeper or longer in the provider's words than in the client's is no fault of ours", async (t) => {
+  const vendor = await startVendor(
+    t,
+    json({
+      id: "msg_1",
+      type: "message",
+      role: "assistant",
+      model: "m",
+      content: [{ type: "text", text: "ok" }],
+      stop_reason: "end_turn",
+      usage: { input_tokens: 1, output_tokens: 1 },
+    }),
+  );
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${vendor.url}", speaks: [anthropic-messages] } }
+models: { m: { targets: ["up:m"] } }
+`,
+  );
+  const ask = async (messages: unknown) => {
+    const answer = await fetch(`${url}/v1/chat/completions`, {
+      method: "POST",
+      headers: asking(),
+      body: JSON.stringify({ model: "m", max_tokens: 9, messages }),
+    });
+    const { error } = (await answer.json()) as { error?: { code: string; message: string } };
+    return { status: answer.status, retry: answer.headers.get("x-should-retry"), ...error };
+  };
+  const called = (args: string) => [
+    { role: "user", content: "x" },
+    {
+      role: "assistant",
+      content: null,
+      tool_calls: [{ id: "t1", type: "function", function: { name: "f", arguments: args } }],
+    },
+    { role: "tool", tool_call_id: "t1", content: "ok" },
+  ];
+  const deep = (levels: number) => `{"a":${"[".repeat(levels)}${"]".repeat(levels)}}`;
+  t.match(await ask(called(deep(130))), { status: 200 });
+  t.match(
+    await ask(Array.from({ length: 24_000 }, (_, i) => ({ role: i % 2 ? "assistant" : "user", content: "x" }))),
+    { status: 200 },
+    "two names each in the one, more in the other",
+  );
+  for (const levels of [300, 20_000])
+    t.match(await ask(called(deep(levels))), { status: 400, code: "not_translatable", message: /deeper than 256/ });
+  const many = JSON.stringify(Object.fromEntries(Array.from({ length: 210_000 }, (_, i) => [`n${i}`, 0])));
+  t.match(await ask(called(many)), { status: 400, code: "not_translatable", retry: "false", message: /200000 names/ });
 });
