@@ -4,6 +4,8 @@ import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
 /** Bytes of an error that are read; what a vendor says of one in words is a few hundred. */
 export const LARGEST_ERROR = 256 * 1024;
+/** Milliseconds in which all of it has to come once it has begun: a client waits for it without a byte. */
+export const LONGEST_ERROR = 10_000;
 
 /** The body of a provider's error, read to its end before anybody sees it, without what is secret in it. */
 export class ErrorBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
@@ -17,24 +19,31 @@ export class ErrorBody implements Pick<UpstreamResponse, "read" | "resume" | "de
 
   /**
    * Settles when all of it has come, or when the provider has broken it off: what came is still an error.
-   * @throws GatewayError with its status when it is too large, or what ended it otherwise
+   * @throws GatewayError with its status when it is too large or takes too long, or what ended it otherwise
    */
   static of(upstream: UpstreamResponse, redactor: Redactor): Promise<ErrorBody> {
     return new Promise((accept, refuse) => {
       const pieces: Buffer[] = [];
       let length = 0;
-      const settle = (broken?: GatewayError): void =>
+      const giveUp = (error: GatewayError): void => {
+        clearTimeout(timer);
+        upstream.destroy();
+        refuse(error);
+      };
+      const timer = setTimeout(() => giveUp(tooSlow(upstream.status)), LONGEST_ERROR);
+      const settle = (broken?: GatewayError): void => {
+        clearTimeout(timer);
         accept(new ErrorBody(redactor.bytes(Buffer.concat(pieces)), broken));
+      };
       upstream.read({
         chunk(bytes) {
           length += bytes.length;
           if (length <= LARGEST_ERROR) return pieces.push(bytes) > 0;
-          upstream.destroy();
-          refuse(tooLarge(upstream.status));
+          giveUp(tooLarge(upstream.status));
           return false;
         },
         end: settle,
-        fail: (error) => (error.code === "upstream_truncated" ? settle(error) : refuse(error)),
+        fail: (error) => (error.code === "upstream_truncated" ? settle(error) : giveUp(error)),
       });
     });
   }
@@ -61,9 +70,16 @@ export class ErrorBody implements Pick<UpstreamResponse, "read" | "resume" | "de
 }
 
 /** An error of a provider whose words are not passed on. */
-export const tooLarge = (status: number): GatewayError =>
+const unpassed = (status: number, how: string): GatewayError =>
   new GatewayError("upstream_refused", {
     status,
     kind: kindOf(status),
-    message: `The provider answered ${status}, in more than ${LARGEST_ERROR} bytes.`,
+    message: `The provider answered ${status}, ${how}.`,
   });
+
+/** One that is larger than what is read. */
+export const tooLarge = (status: number): GatewayError => unpassed(status, `in more than ${LARGEST_ERROR} bytes`);
+
+/** One that does not come to its end. */
+export const tooSlow = (status: number): GatewayError =>
+  unpassed(status, `and its error was not whole ${LONGEST_ERROR / 1000} s later`);

@@ -208,11 +208,13 @@ export class PassedRequest {
     // The library would say keep-alive to a client that asked for close.
     answer.headers.connection = response.shouldKeepAlive ? "keep-alive" : "close";
     if (isError) this.tell(answer, status);
-    else answer.on("data", (bytes: Buffer) => observer.down(bytes));
-    answer.once("close", () => {
-      if (!answer.complete)
-        this.fail(new GatewayError("upstream_truncated", { cause: this.fault("CONNECTION_CLOSED") }));
-    });
+    else {
+      answer.on("data", (bytes: Buffer) => observer.down(bytes));
+      answer.once("close", () => {
+        if (!answer.complete)
+          this.fail(new GatewayError("upstream_truncated", { cause: this.fault("CONNECTION_CLOSED") }));
+      });
+    }
     // Node keeps a head until the first byte of the body; one that comes in the same turn still leaves together with it.
     setImmediate(() => {
       if (!response.headersSent && !response.destroyed && !this.error && request.method !== "HEAD" && !isError)

@@ -3,7 +3,7 @@ import type { Readable } from "node:stream";
 import { GatewayError, kindOf } from "../core/errors.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { codingOf, decoderOf } from "./decoding.ts";
-import { LARGEST_ERROR, tooLarge } from "./error-body.ts";
+import { LARGEST_ERROR, LONGEST_ERROR, tooLarge, tooSlow } from "./error-body.ts";
 import type { HttpProxy } from "./http1/proxies.ts";
 
 /** Where a request went that passes. */
@@ -38,14 +38,20 @@ async function whole(answer: IncomingMessage, status: number): Promise<Buffer> {
   const coding = codingOf(answer.headers["content-encoding"] ?? "");
   const pieces: Buffer[] = [];
   let length = 0;
+  const body = coding === undefined ? answer : unpacked(answer, coding);
+  const timer = setTimeout(() => body.destroy(tooSlow(status)), LONGEST_ERROR);
   try {
-    for await (const piece of coding === undefined ? answer : unpacked(answer, coding)) {
+    for await (const piece of body) {
       length += piece.length;
       if (length > LARGEST_ERROR) throw tooLarge(status);
       pieces.push(piece);
     }
   } catch (thrown) {
+    // What unpacks it has ended, not what it was fed with.
+    if (!answer.complete) answer.destroy();
     throw GatewayError.from(thrown, answer.complete ? "upstream_invalid" : "upstream_truncated");
+  } finally {
+    clearTimeout(timer);
   }
   if (!answer.complete) throw new GatewayError("upstream_truncated");
   return Buffer.concat(pieces);

@@ -1,3 +1,4 @@
+import { mock } from "node:test";
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { Redactor } from "../../src/core/redactor.ts";
@@ -68,4 +69,28 @@ t.test("what was broken off is what came, and the break; anything else that ends
   const large = response(["x".repeat(LARGEST_ERROR), "x", "x"]);
   await t.rejects(ErrorBody.of(large, redactor), { code: "upstream_refused", status: 418 });
   t.ok(large.ended, "and no more of it is read");
+});
+
+t.test("an error that drips in is given up after ten seconds, with its status", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.teardown(() => mock.timers.reset());
+  let receiver: BodyReceiver | undefined;
+  const dripping = Object.assign(response([]), {
+    read(reader: BodyReceiver) {
+      receiver = reader;
+    },
+  });
+  const body = ErrorBody.of(dripping, redactor);
+  for (let second = 0; second < 9; second++) {
+    t.ok(receiver?.chunk(Buffer.from("x")));
+    mock.timers.tick(1000);
+  }
+  t.notOk(dripping.ended);
+  mock.timers.tick(1000);
+  await t.rejects(body, {
+    code: "upstream_refused",
+    status: 418,
+    message: "The provider answered 418, and its error was not whole 10 s later.",
+  });
+  t.ok(dripping.ended);
 });

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
+import { mock } from "node:test";
 import { createServer as createTlsServer, setDefaultCACertificates } from "node:tls";
 import t, { type Test } from "tap";
 import type { GatewayError } from "../../src/core/errors.ts";
@@ -345,6 +346,17 @@ t.test("what a proxy says in the provider's place is not passed on as the provid
     t.match(await ask(port), { status, body: "upstream_refused" });
     t.match(errors[0]?.message, `the proxy ${proxy.address} in front of it, answered ${status}`);
   }
+});
+
+t.test("an error that drips in is answered with its status in ten seconds, and is no cut", async (t) => {
+  const { port, ends } = await passing(t, (socket) => socket.write(`${CHUNKED.replace("200", "429")}5\r\n12345\r\n`));
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.teardown(() => mock.timers.reset());
+  const answer = ask(port);
+  const limit = setInterval(() => mock.timers.tick(10_000), 20);
+  t.match(await answer, { status: 429, body: "upstream_refused" });
+  clearInterval(limit);
+  t.same(ends, ["upstream_refused"]);
 });
 
 t.test("a head goes up before the first byte of its body, so that it can be refused (fix: flushHeaders)", async (t) => {

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, get, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { mock } from "node:test";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { Redactor } from "../../src/core/redactor.ts";
@@ -65,4 +66,29 @@ t.test("through a proxy that takes requests itself, only JSON is taken for the p
     page,
     "a tunnel says nothing itself",
   );
+});
+
+t.test("an error that drips in is given up after ten seconds, packed or not", async (t) => {
+  for (const headers of [{}, { "content-encoding": "gzip" }]) {
+    let left: Promise<unknown> | undefined;
+    const server = createServer((request, response) => {
+      left = once(request.socket, "close");
+      response.writeHead(500, headers).write(headers["content-encoding"] ? gzipSync("x").subarray(0, 12) : '{"err');
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    t.teardown(() => server.close());
+    const request = get({ port: (server.address() as AddressInfo).port, host: "127.0.0.1", agent: false });
+    request.on("error", () => {});
+    const [answer] = (await once(request, "response")) as [IncomingMessage];
+    mock.timers.enable({ apis: ["setTimeout"] });
+    const refused = t.rejects(errorBody(answer, 500, direct, redactor), {
+      code: "upstream_refused",
+      status: 500,
+      message: /not whole 10 s later/,
+    });
+    mock.timers.tick(10_000);
+    mock.timers.reset();
+    await refused;
+    await left;
+  }
 });
