@@ -117,7 +117,7 @@ export default class Record implements Plugin {
     const state = this.state(exchange);
     if (!state.head || state.failed?.has(attempt)) return;
     state.failed ??= new Map();
-    state.failed.set(attempt, { answer, read: answer.keep(this.options.body_kilobytes * 1024 + MARGIN) });
+    state.failed.set(attempt, { answer, read: answer.keep(this.options.body_kilobytes * 1024 + 2 * MARGIN) });
   }
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined {

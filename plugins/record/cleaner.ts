@@ -41,7 +41,9 @@ export class Cleaner {
     // A character at the edge may be cut.
     const isText = [0, 1, 2, 3].some((end) => isUtf8(raw.subarray(0, Math.max(0, raw.length - end))));
     const clean = Buffer.from(this.text(raw.toString(isText ? "utf8" : "latin1")), isText ? "utf8" : "latin1");
-    const kept = clean.subarray(0, bytes > most ? Math.min(most, clean.length) : clean.length);
+    // What was taken out may have moved the end of what was read, where a secret may be cut, to before the end of what is kept.
+    const known = bytes > most + MARGIN ? lastWord(clean) : clean.length;
+    const kept = clean.subarray(0, bytes > most ? Math.min(most, known) : clean.length);
     return {
       first: this.text(first),
       headers: headers.flatMap(([name, value]) => (CREDENTIALS.test(name) ? [] : [[name, this.text(value)] as const])),
@@ -56,3 +58,14 @@ export class Cleaner {
     return this.patterns.reduce((clean, pattern) => clean.replaceAll(pattern, "***"), this.redactor.text(text));
   }
 }
+
+/** Where the last word begins, which may be the beginning of a secret; no further from the end than one is long. */
+function lastWord(bytes: Buffer): number {
+  const first = Math.max(0, bytes.length - MARGIN);
+  let at = bytes.length;
+  while (at > first && !WORD_ENDS.has(bytes[at - 1] as number)) at--;
+  return at;
+}
+
+/** What stands around keys in JSON, HTML and plain words, and what has taken the place of a whole one. */
+const WORD_ENDS: ReadonlySet<number> = new Set(Buffer.from(" \t\r\n\"'`<>()[]{},;*"));

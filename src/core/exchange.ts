@@ -165,7 +165,8 @@ export interface FailedAnswer {
   readonly head: Head;
   /**
    * Reads its body beside whatever follows, for a second at most and up to so many bytes; of several the most counts. Settles when
-   * nothing more of it is read: the phase should not wait for that, for the next attempt waits for the phase.
+   * nothing more of it is read: the phase should not wait for that, for the next attempt waits for the phase. What is cut off there
+   * may end with the beginning of a secret: ask for more than is shown.
    */
   keep(limit: number): Promise<void>;
   /** What has come of the body so far, without the gateway's own secrets; of a stream its first event. */

@@ -50,7 +50,7 @@ export class UnservedAnswer implements FailedAnswer {
 
   get body(): Buffer {
     const clean = this.redactor.bytes(this.kept);
-    // What is cut off at the limit is whole up to there, and whoever keeps it has asked for more than that.
+    // What is cut off at the limit may end so too: whoever keeps it has asked for more, and leaves the end out.
     return this.complete || this.head.framing || this.bytes > this.limit ? clean : withoutLastWord(clean);
   }
 
