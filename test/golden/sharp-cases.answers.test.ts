@@ -111,6 +111,9 @@ t.test("25: a blocked prompt is an answer without content that was filtered", as
     usage: { prompt_tokens: 100 },
   });
   t.equal(at(whole("openai-chat"), "choices.0.message.content"), null);
+  const why = "The prompt was blocked: PROHIBITED_CONTENT.";
+  t.equal(at(whole("openai-chat"), "choices.0.message.refusal"), why);
+  t.match(whole("anthropic-messages"), { stop_details: { type: "refusal", explanation: why } });
   t.match(whole("anthropic-messages"), { stop_reason: "refusal", usage: { input_tokens: 100 } });
   t.same(whole("anthropic-messages")["content"], []);
   t.match(whole("openai-responses"), { status: "incomplete", incomplete_details: { reason: "content_filter" } });
@@ -120,6 +123,30 @@ t.test("25: a blocked prompt is an answer without content that was filtered", as
     t.equal(told.error, undefined);
     const { text, finish, calls } = await understood(client, told);
     t.same([text, finish, calls], ["", "filter", []], client);
+    if (client !== "openai-responses") t.match(told.text, why, "streamed as whole");
+  }
+});
+
+t.test("an answer of Gemini's that is broken off behind a text does not look done", async (t) => {
+  for (const reason of ["OTHER", "LANGUAGE", "NO_IMAGE", "IMAGE_OTHER", "IMAGE_SAFETY", "SOMETHING_NEW"]) {
+    const answer = candidate([{ text: "Half of" }], reason, { usageMetadata });
+    for (const client of OTHERS) {
+      const told = plainly(client, "gemini").streamed(streamOf("gemini", [answer]));
+      const { text, finish } = await understood(client, told);
+      t.same([told.error, text, finish], [undefined, "Half of", "filter"], `${reason} to ${client}`);
+    }
+    t.match(at(plainly("openai-chat", "gemini").whole(answer), "choices.0"), {
+      finish_reason: "content_filter",
+      message: { content: "Half of", refusal: new RegExp(reason) },
+    });
+    t.match(plainly("anthropic-messages", "gemini").whole(answer), {
+      stop_reason: "refusal",
+      stop_details: { explanation: new RegExp(reason) },
+    });
+    t.match(plainly("openai-responses", "gemini").whole(answer), {
+      status: "incomplete",
+      incomplete_details: { reason: "content_filter" },
+    });
   }
 });
 

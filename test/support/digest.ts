@@ -60,7 +60,8 @@ function chat(answer: JsonObject): Digest {
   const { content } = message;
   // Mistral tells thoughts and text as parts.
   for (const part of Array.isArray(content) ? content.map(asObject) : [{ text: content }]) gathered.say(part?.["text"]);
-  gathered.say(message["refusal"]);
+  // With a filter it is why nothing more is said, which other protocols have elsewhere or not at all.
+  if (choice["finish_reason"] !== "content_filter") gathered.say(message["refusal"]);
   for (const each of asList(message["tool_calls"])) {
     const call = asObject(each) ?? {};
     const asked = asObject(call["function"]);
@@ -116,7 +117,7 @@ function anthropic(answer: JsonObject): Digest {
 }
 
 /** Reasons of Gemini's that are neither a plain end nor a length. */
-const FILTERED = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED|SPII|LANGUAGE|MODEL_ARMOR/;
+const FILTERED = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED|SPII|LANGUAGE|MODEL_ARMOR|OTHER|NO_IMAGE/;
 
 function gemini(answer: unknown): Digest {
   const gathered = new Gathered();

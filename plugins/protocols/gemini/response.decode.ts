@@ -70,7 +70,7 @@ class GenerateContentReader implements ResponseDecoder {
   private started = false;
   private over = false;
   /** Why the prompt was blocked. */
-  private block: { raw: string; message?: string } | undefined;
+  private block: { raw: string; message: string } | undefined;
   private readonly unmapped = new UnmappedMembers("");
   /** Usage of frames without a total, and the last frame that had one. */
   private partialUsage: Usage | undefined;
@@ -125,7 +125,7 @@ class GenerateContentReader implements ResponseDecoder {
       this.fail(out, new GatewayError("upstream_invalid", { message }));
       return;
     }
-    out.push(...finishes);
+    out.push(...candidates.map(({ called }, n) => told(finishes[n] as EventOf<"finish">, called)));
     if (candidates.length === 0) out.push({ type: "finish", choice: 0, reason: "content_filter", ...this.block });
     const known = this.knownUsage();
     if (known) out.push({ type: "usage", usage: known });
@@ -149,7 +149,8 @@ class GenerateContentReader implements ResponseDecoder {
     });
     const feedback = asObject(response["promptFeedback"]);
     const raw = rawReason(feedback?.["blockReason"]);
-    if (raw !== undefined) this.block = { raw, ...defined({ message: asText(feedback?.["blockReasonMessage"]) }) };
+    if (raw !== undefined)
+      this.block = { raw, message: asText(feedback?.["blockReasonMessage"]) || `The prompt was blocked: ${raw}.` };
     this.unmapped.others(response, MAPPED.frame, "", out);
     if (feedback) this.unmapped.others(feedback, MAPPED.feedback, "promptFeedback.", out);
     this.count(response);
@@ -256,7 +257,8 @@ class CandidateReader {
   private text: string[] = [];
   /** Likelihoods of this frame's text that no event has carried yet. */
   private logprobs: unknown[] | undefined;
-  private called = false;
+  /** It has a call. */
+  called = false;
   private partial: StreamedCall | undefined;
   private readonly sources = new CandidateSources();
   private readonly unmapped: UnmappedMembers;
@@ -292,7 +294,7 @@ class CandidateReader {
   }
 
   /** How it ended. @param block why the prompt was blocked */
-  finish(block: { raw: string; message?: string } | undefined): EventOf<"finish"> {
+  finish(block: { raw: string; message: string } | undefined): EventOf<"finish"> {
     const { raw } = this;
     if (raw === undefined && block) return { type: "finish", choice: this.index, reason: "content_filter", ...block };
     return {
@@ -615,6 +617,17 @@ const BROKEN = new Set(["TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_TH
 /** True for ends that are failures behind a text or a call too: agents would take that for all there is. */
 const isBroken = (finish: EventOf<"finish"> | undefined): boolean =>
   finish !== undefined && (finish.reason === "malformed_call" || BROKEN.has(finish.raw ?? ""));
+
+/**
+ * An end that is not the model's own, and why. OTHER, LANGUAGE and what is newer behind a text leave it unfinished: of the words
+ * that other protocols have, that of a filter is nearest. Behind a call there is something to go on with.
+ */
+function told(finish: EventOf<"finish">, called: boolean): EventOf<"finish"> {
+  const { raw, reason, message } = finish;
+  if (raw === undefined || (reason !== "content_filter" && (reason !== "other" || called))) return finish;
+  const what = reason === "other" ? "broken off" : "held back";
+  return { ...finish, reason: "content_filter", message: message || `The answer was ${what}: ${raw}.` };
+}
 
 /** One token of an answer as the vocabulary's text events carry it: the shape that most clients know. */
 interface TokenLikelihood {

@@ -15,7 +15,7 @@ import {
   type ResponseEncoder,
   type Usage,
 } from "model-gateway/protocol";
-import { declareEnd, FINISH_WORDS } from "../openai/response.encode.ts";
+import { declareEnd, FINISH_WORDS, saysWhy } from "../openai/response.encode.ts";
 import { asksUsage, writeUsage } from "../openai/usage.ts";
 import { dataUrl, servedTier } from "../openai/wire.ts";
 import { annotationOf, BEHIND_TEXT, ENVELOPE_FORMAT } from "./wire.ts";
@@ -256,7 +256,7 @@ abstract class ChatDeltaWriter {
   private finish(event: EventOf<"finish">): void {
     const choice = this.choice(event.choice);
     // Why, where the vendor tells it with the end and not as a text of its own.
-    if (event.reason === "refusal" && event.message && !choice.refused) {
+    if (saysWhy(event.reason) && event.message && !choice.refused) {
       choice.refused = true;
       this.add(choice, `"refusal":${JSON.stringify(event.message)}`);
     }

@@ -14,6 +14,9 @@ export const FINISH_WORDS: Readonly<Record<FinishReason, string>> = {
   other: "stop",
 };
 
+/** Whether an end's message tells why nothing, or no more, is said. */
+export const saysWhy = (reason: FinishReason): boolean => reason === "refusal" || reason === "content_filter";
+
 /**
  * Declares what is known of the end of an answer and no finish reason of these protocols has a word for.
  * @param refused whether a refusal was written
@@ -21,7 +24,7 @@ export const FINISH_WORDS: Readonly<Record<FinishReason, string>> = {
 export function declareEnd(event: EventOf<"finish">, refused: boolean, context: ResponseContext): void {
   const { reason, raw, message, stopSequence } = event;
   if (stopSequence !== undefined) context.drop("stop_sequence", "No finish reason says which one matched.");
-  const untold = message !== undefined && !(reason === "refusal" && refused);
+  const untold = message !== undefined && !(saysWhy(reason) && refused);
   if (reason === "pause") context.drop("finish_reason", "The vendor paused: ask again to let it go on.");
   else if (reason === "malformed_call")
     context.drop("finish_reason", message ?? "The model wrote a call that cannot be read.");

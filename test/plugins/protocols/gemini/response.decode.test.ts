@@ -94,6 +94,8 @@ t.test("a blocked prompt is an answer that the filter ended", async (t) => {
     { type: "finish", choice: 0, reason: "content_filter", raw: "PROHIBITED_CONTENT", message: "No." },
     { type: "end" },
   ]);
+  const unexplained = { promptFeedback: { blockReason: "SAFETY" }, ...about };
+  t.match(read([event(unexplained)])[1], { reason: "content_filter", message: "The prompt was blocked: SAFETY." });
 });
 
 gathered(t, "an answer that failed before it said anything is an error, which may be asked again", async (t) => {
@@ -677,12 +679,12 @@ t.test("the vendor's words mean what they say, also as numbers and when they are
     ["RECITATION", "content_filter"],
     ["MODEL_ARMOR", "content_filter"],
     ["IMAGE_PROHIBITED_CONTENT", "content_filter"],
-    ["OTHER", "other"],
-    ["5", "other"],
-    ["99", "other"],
-    ["LANGUAGE", "other"],
-    ["SOMETHING_NEW", "other"],
-    ["__proto__", "other"],
+    ["OTHER", "content_filter"],
+    ["5", "content_filter"],
+    ["99", "content_filter"],
+    ["LANGUAGE", "content_filter"],
+    ["SOMETHING_NEW", "content_filter"],
+    ["__proto__", "content_filter"],
   ];
   const finish = (raw: string, part: object) => {
     const finishReason = /^\d+$/.test(raw) ? Number(raw) : raw;
@@ -692,6 +694,14 @@ t.test("the vendor's words mean what they say, also as numbers and when they are
   for (const [raw, reason] of meanings) t.match(finish(raw, { text: "x" }), { reason, raw }, raw);
   const call = { functionCall: { name: "f" } };
   t.match(finish("STOP", call), { reason: "tool_calls" });
+  t.match(finish("OTHER", call), { reason: "other" }, "there is a call to go on with");
+  const why = (raw: string) => (finish(raw, { text: "x" }) as { message?: string }).message;
+  t.strictSame(["STOP", "MAX_TOKENS", "SAFETY", "NO_IMAGE"].map(why), [
+    undefined,
+    undefined,
+    "The answer was held back: SAFETY.",
+    "The answer was broken off: NO_IMAGE.",
+  ]);
   t.match(finish("MAX_TOKENS", call), { reason: "length" }, "a cut answer is a cut answer all the same");
   for (const raw of ["STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "CONTINUATION"])
     t.match(finish(raw, { text: "" }), { raw }, "no failure, with nothing said");

@@ -255,7 +255,12 @@ t.test("what the vendor adds about the end is declared to be lost, but for a ref
   };
   t.same(why("other", { raw: "RECITATION", message: "It recites." }), ["finish_reason", "It recites."]);
   t.match(why("other", { raw: "RECITATION" }), ["finish_reason", /RECITATION/]);
-  t.same(why("content_filter", { message: "It is not safe." }), ["finish_reason", "It is not safe."]);
+  const filtered: Event = { type: "finish", choice: 0, reason: "content_filter", message: "It is not safe." };
+  t.match(whole([start, ...textBlock(0, "Half"), filtered, { type: "end" }]).choices[0], {
+    finish_reason: "content_filter",
+    message: { content: "Half", refusal: "It is not safe." },
+  });
+  t.same(why("content_filter", { message: "It is not safe." }), []);
   const refusal: Event = { type: "finish", choice: 0, reason: "refusal", message: "No." };
   const [choice] = whole([start, refusal, { type: "end" }]).choices;
   t.match(choice, { finish_reason: "stop", message: { content: null, refusal: "No." } }, "told with the end alone");
