@@ -150,6 +150,31 @@ t.test("an answer of Gemini's that is broken off behind a text does not look don
   }
 });
 
+t.test("an answer that is a picture alone is not an empty one for Claude's clients", async (t) => {
+  const picture = { inlineData: { mimeType: "image/png", data: "aGk=" } };
+  const thought = { text: "Hm.", thought: true };
+  const word = "[The model made an image, which a message cannot show in this protocol.]";
+  for (const [parts, text] of [
+    [[picture], word],
+    [[thought, { ...picture, thoughtSignature: "c2ln" }, picture], word],
+    [[{ text: "Here it is." }, picture], "Here it is."],
+    [[picture, { text: "Here it is." }], "Here it is."],
+  ] as const) {
+    const answer = candidate(parts, "STOP", { usageMetadata });
+    const claude = plainly("anthropic-messages", "gemini");
+    const whole = claude.whole(answer);
+    t.same([...new Set(claude.losses())], ["content.media"]);
+    t.same(
+      listAt(whole, "content").flatMap((block) => (block["type"] === "text" ? [block["text"]] : [])),
+      [text],
+    );
+    t.equal(whole["stop_reason"], "end_turn");
+    const told = plainly("anthropic-messages", "gemini").streamed(streamOf("gemini", [answer]));
+    const seen = await understood("anthropic-messages", told);
+    t.same([told.error, seen.text, seen.finish], [undefined, text, "stop"]);
+  }
+});
+
 t.test("26: partial arguments make valid JSON with the keys in order and each string escaped once", async (t) => {
   const pieces = (partialArgs: JsonObject[], more: JsonObject = { willContinue: true }) =>
     candidate([{ functionCall: { ...(partialArgs.length > 0 ? { partialArgs } : {}), ...more } }]);

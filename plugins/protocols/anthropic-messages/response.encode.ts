@@ -68,6 +68,8 @@ interface AnswerBlock {
   redacted?: string;
 }
 
+const MADE = { image: "an image", audio: "sound", video: "a film", file: "a file" } as const;
+
 /** Puts events into the order this protocol wants and writes them. */
 class BlockEncoder {
   private readonly blocks = new Map<number, AnswerBlock>();
@@ -81,6 +83,10 @@ class BlockEncoder {
   private finish: EventOf<"finish"> | undefined;
   private refused = false;
   private called = false;
+  /** A text or a call is written. */
+  private shows = false;
+  /** The first media, which a message has no block for. */
+  private unshown: keyof typeof MADE | undefined;
   private makeId: (() => string) | undefined;
   /** State on a text of which nothing is written yet. */
   private behind: Opaque | undefined;
@@ -237,6 +243,7 @@ class BlockEncoder {
     const signed = this.behind !== undefined;
     this.flush();
     this.textKey = content["type"] === "text" ? new TextKey(signed) : undefined;
+    if (block.opening.kind !== "reasoning") this.shows = true;
     const index = this.index++;
     block.index = index;
     this.output.open(index, content);
@@ -313,6 +320,7 @@ class BlockEncoder {
 
   private drop(opening: EventOf<"open">): void {
     const what = opening.kind === "server" ? opening.name : opening.kind;
+    if (opening.kind === "media") this.unshown ??= opening.media;
     this.context.drop(`content.${what}`, "A message has no such block.");
   }
 
@@ -332,12 +340,25 @@ class BlockEncoder {
       if (this.current) this.close(this.current);
       else this.next();
     }
+    if (this.unshown && !this.shows) this.showNothing(this.unshown);
     if (this.behind && this.textKey) {
       const { turns } = this.context.conversation;
       this.context.remember(`${new PrefixKey(turns).turn(turns.length)} ${this.textKey}`, this.behind);
     } else this.flush();
     this.output.finish(this.ending(), lastUsage(this.usage));
     this.output.frame("message_stop", { type: "message_stop" });
+  }
+
+  /** An answer of media alone would be empty, as if the model had nothing to say. */
+  private showNothing(media: keyof typeof MADE): void {
+    const index = this.index++;
+    this.output.open(index, { type: "text", text: "" });
+    this.output.grow(
+      index,
+      "text_delta",
+      `[The model made ${MADE[media]}, which a message cannot show in this protocol.]`,
+    );
+    this.output.close(index);
   }
 
   private ending(): JsonObject {
