@@ -229,6 +229,8 @@ export interface Conversation {
   /** Keep the answer at the vendor. */
   store?: boolean;
   modalities?: string[];
+  /** What a picture that is asked for is like: width to height (`16:9`), and how large it is (`2K`). */
+  image?: { aspect?: string; size?: string; paths: { aspect?: string; size?: string } };
   /** Each thing the client said besides plain turns, with its path. */
   uses: FeatureUse[];
   /** What reading it changed within its meaning; whoever writes it in another protocol declares that. */

@@ -39,8 +39,8 @@ export const REFUSALS: readonly Refusal[] = [
     reason: "a tool that one vendor runs, and the conversation has used",
   },
   {
-    requests: /^openai-responses.*image_generation\S* → \S+: tool_choice$/,
-    reason: "a tool that one vendor runs, and has to",
+    requests: /^openai-responses.*image_generation\S* → \S+: tools\.\*$/,
+    reason: "a picture, which the target does not draw",
   },
   { requests: /→ \S+: container$/, reason: "a file in a container of the vendor's" },
   {

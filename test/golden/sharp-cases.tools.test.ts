@@ -437,8 +437,9 @@ for (const [client, { own, theirs, used, where }] of Object.entries(SERVER_TOOLS
   });
 
 t.test("a vendor's tool that must be called is a 400 at the choice", async (t) => {
-  for (const tool_choice of [{ type: "image_generation" }, "required"]) {
-    const asked = { ...PLAIN["openai-responses"], tools: [{ type: "image_generation" }], tool_choice };
+  const runs = { type: "code_interpreter", container: { type: "auto" } };
+  for (const tool_choice of [{ type: "code_interpreter" }, "required"]) {
+    const asked = { ...PLAIN["openai-responses"], tools: [runs], tool_choice };
     t.match(refusalOf("openai-responses", asked, "gemini"), { param: "tool_choice", message: /^tool_choice: / });
   }
   const bash = { type: "bash_20250124", name: "bash" };

@@ -218,6 +218,8 @@ class Gist {
     this.setting(asked.user, "user");
     this.setting(asked.tier === "auto" ? undefined : asked.tier && (TIERS[asked.tier] ?? asked.tier), "tier");
     this.setting(asked.modalities?.filter((each) => each !== "text").toString() || undefined, "image_out");
+    this.setting(asked.image?.aspect, "image_out");
+    this.setting(asked.image?.size, "image_out");
     for (const [name, value] of Object.entries(asked.metadata ?? {})) this.setting([name, value], "metadata");
     this.setting(asked.store || undefined, "store");
     this.say("stream", "setting stream", String(asked.stream));

@@ -87,7 +87,7 @@ const TOP_LEVEL = spelledBoth<Feature>({
 });
 
 /** The same of `generationConfig`. */
-const CONFIG = spelledBoth<Feature>({ speechConfig: "audio_out", imageConfig: "image_out" });
+const CONFIG = spelledBoth<Feature>({ speechConfig: "audio_out" });
 
 /** What else makes a setting: of what, and how it is measured. */
 const SETTING: ReadonlySet<string> = new Set(["category", "method"]);

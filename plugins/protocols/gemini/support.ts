@@ -190,12 +190,26 @@ export const SETTINGS: readonly Setting[] = [
     write: () => undefined,
   },
   {
+    wire: "generationConfig.responseFormat",
+    field: "modalities",
+    type: "any",
+    read: proto(readOutputs),
+    write: () => undefined,
+  },
+  {
     wire: "generationConfig.responseModalities",
     field: "modalities",
     type: "texts",
     read: proto(readModalities),
     // Text alone goes without saying.
     write: (names: readonly string[]) => (isTextOnly(names) ? undefined : names.map((name) => name.toUpperCase())),
+  },
+  {
+    wire: "generationConfig.imageConfig",
+    field: "image",
+    type: "any",
+    read: proto(readImageConfig),
+    write: ({ aspect, size }: NonNullable<Conversation["image"]>) => defined({ aspectRatio: aspect, imageSize: size }),
   },
   {
     wire: "generationConfig.thinkingConfig",
@@ -336,9 +350,21 @@ function writeFormatSchema(
   return kind === "schema" ? schema : undefined;
 }
 
+const countsFormat = (config: ProtoFields): boolean =>
+  !["responseMimeType", "responseSchema", "responseJsonSchema"].some((each) => config.has(each));
+
+/** The kinds of output that the list has. What a picture is like stands there in words of its own, which are left out. */
+function readOutputs(config: ProtoFields, name: string): string[] | undefined {
+  if (!countsFormat(config)) return undefined;
+  const outputs = config.objects(name) ?? [];
+  for (const output of outputs) output.object("image")?.rest();
+  const kinds = ["text", "image", "audio"].filter((kind) => outputs.some((output) => output.has(kind)));
+  return isTextOnly(kinds) ? undefined : kinds;
+}
+
 /** The list of newer clients, an entry for each kind of output. It counts where none of the other members is there. [S] */
 function readResponseFormat(config: ProtoFields, name: string): Format | undefined {
-  if (["responseMimeType", "responseSchema", "responseJsonSchema"].some((each) => config.has(each))) return undefined;
+  if (!countsFormat(config)) return undefined;
   let format: Format | undefined;
   for (const entry of config.objects(name) ?? []) {
     format = readTextFormat(entry) ?? format;
@@ -379,6 +405,16 @@ function readModalities(config: ProtoFields, name: string): string[] | undefined
   if (modalities.includes("image")) config.declare(name, "image_out");
   if (modalities.some((each) => !MODALITIES.has(each))) config.declare(name, "other");
   return modalities;
+}
+
+function readImageConfig(fields: ProtoFields, name: string): Conversation["image"] {
+  const config = fields.object(name);
+  if (!config) return undefined;
+  config.declareSelf("image_out");
+  const [aspect, size] = [config.text("aspectRatio"), config.text("imageSize")];
+  config.rest();
+  const paths = { aspect: config.path("aspectRatio"), size: config.path("imageSize") };
+  return { ...defined({ aspect, size }), paths };
 }
 
 function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {

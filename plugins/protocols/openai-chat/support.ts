@@ -1,6 +1,7 @@
 import {
   asObject,
   type Conversation,
+  defined,
   type EncodeContext,
   type Feature,
   type Fields,
@@ -30,7 +31,7 @@ export const support: SupportTable = {
   video: "refused",
   media_detail: "mapped",
   audio_out: "refused",
-  image_out: "refused",
+  image_out: ["mapped", "as `modalities` and `image_config`; the vendor judges"],
   tools: "mapped",
   tools_strict: "mapped",
   tools_custom: "mapped",
@@ -177,7 +178,16 @@ export const SETTINGS: readonly Setting[] = [
     silent: (store) => store === false,
     write: unwritten,
   },
-  { wire: "modalities", field: "modalities", type: "texts", read: readModalities, write: unwritten },
+  { wire: "modalities", field: "modalities", type: "texts", read: readModalities, write: writeModalities },
+  // OpenRouter's, and what others took over from it.
+  {
+    wire: "image_config",
+    field: "image",
+    type: "any",
+    read: readImageConfig,
+    write: ({ aspect, size }: NonNullable<Conversation["image"]>) =>
+      defined({ aspect_ratio: aspect, image_size: size }),
+  },
 ];
 
 /** How long the whole prompt is kept. In the mode `explicit` only marks count, which is what other vendors do. */
@@ -219,6 +229,23 @@ function readModalities(body: Fields, name: string): unknown {
   return modalities;
 }
 
+/** Text alone goes without saying; sound is refused, and nothing else is known. */
+function writeModalities(modalities: readonly string[]): string[] | undefined {
+  return modalities.includes("image") ? modalities.filter((each) => each === "image" || each === "text") : undefined;
+}
+
+function readImageConfig(body: Fields, name: string): Conversation["image"] {
+  const config = isObject(body.of[name]) ? body.object(name) : undefined;
+  if (!config) return undefined;
+  config.declareSelf("image_out");
+  const [aspect, size] = [config.text("aspect_ratio"), config.text("image_size")];
+  config.rest();
+  return {
+    ...defined({ aspect, size }),
+    paths: { aspect: config.path("aspect_ratio"), size: config.path("image_size") },
+  };
+}
+
 /** The fields of a Chat request and the features that they ask for; of `*` each. */
 export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["messages.*.role: system, developer between turns", "system_in_place"],
@@ -255,7 +282,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ...settingFields(SETTINGS),
   ["prompt_cache_retention", "other"],
   ["modalities with audio, audio", "audio_out"],
-  ["modalities with image", "image_out"],
+  ["modalities with image, image_config", "image_out"],
   ["prediction", "prediction"],
   ["moderation", "moderation"],
   ["stream_options", "cosmetic"],

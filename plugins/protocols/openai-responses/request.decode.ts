@@ -31,7 +31,7 @@ import {
 } from "model-gateway/protocol";
 import { audioType, type Inline, readInline } from "../openai/wire.ts";
 import { settings, UNTRANSLATED } from "./support.ts";
-import { asksCompaction, COMPACTION, NAME, REFERENCE, SUMMARY, SUMMARY_LEAD, TRIGGER } from "./wire.ts";
+import { asksCompaction, COMPACTION, DRAWN, DRAWS, NAME, REFERENCE, SUMMARY, SUMMARY_LEAD, TRIGGER } from "./wire.ts";
 
 /** Top-level members with the values that mean the same as none. */
 const USUAL_FIELDS = { background: [false], truncation: ["disabled"], top_logprobs: [0] };
@@ -70,6 +70,7 @@ export function* decoding(request: IncomingRequest): Steps<Conversation> {
   for (const [name, feature] of Object.entries(UNTRANSLATED)) body.leave(name, feature);
   body.rest();
   if (input.changed.length > 0) conversation.changed = input.changed;
+  readDrawing(conversation);
   return conversation;
 }
 
@@ -339,7 +340,7 @@ function readImageCall(item: Fields): Media | undefined {
   item.declare("result", "image_base64");
   leave(item, "type", "id", "status", "action", "background", "quality", "size");
   item.rest();
-  return { kind: "media", media: "image", mime, source: { base64 }, at: item.at, tools: ["image_generation"] };
+  return { kind: "media", media: "image", mime, source: { base64 }, at: item.at, tools: [DRAWS] };
 }
 
 /** An item that only the vendor understands: it is declared, and lost, as a whole. */
@@ -534,6 +535,33 @@ function readTool(fields: Fields, type: string): Tool {
   fields.leaveUsual(USUAL_OF_TOOLS);
   fields.rest();
   return tool;
+}
+
+/** Values of the drawing tool's members that say nothing. */
+const USUAL_OF_DRAWING: readonly unknown[] = ["auto", null, 0, "png", DRAWS];
+
+/**
+ * The tool that draws is a question for a picture where it is the only one, and must be called or has been. Where it is only
+ * offered it stays one of the vendor's tools: models that only write refuse the question as a whole.
+ */
+function readDrawing(conversation: Conversation): void {
+  const { tools, toolChoice: choice, turns, uses } = conversation;
+  const [tool] = tools;
+  if (tools.length !== 1 || tool?.kind !== "server" || tool.name !== DRAWS || choice?.mode === "none") return;
+  const forced = choice?.mode === "required" || (choice?.mode === "named" && choice.name === DRAWS);
+  if (!forced && !turns.some(({ parts }) => parts.some((part) => "tools" in part && part.tools?.includes(DRAWS))))
+    return;
+  const { size, ...others } = asObject(tool.json) ?? {};
+  const aspect = DRAWN.find((each) => each.size === size)?.aspect;
+  const unmapped = aspect === undefined ? { size, ...others } : others;
+  const lost = Object.keys(unmapped).filter((name) => !USUAL_OF_DRAWING.includes(unmapped[name] ?? null));
+  conversation.uses = uses.filter(({ feature }) => feature !== "tools_server");
+  conversation.uses.push({ feature: "image_out", path: tool.at });
+  for (const name of lost) conversation.uses.push({ feature: "other", path: `${tool.at}.${name}` });
+  conversation.modalities = forced ? ["image"] : ["text", "image"];
+  if (aspect !== undefined) conversation.image = { aspect, paths: { aspect: `${tool.at}.size` } };
+  conversation.tools = [];
+  delete conversation.toolChoice;
 }
 
 const TOOL_READERS: Readonly<Record<string, (fields: Fields) => Tool>> = {

@@ -28,7 +28,17 @@ import {
 import { breakpointOf, failedText, fitName } from "../openai/request.encode.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
 import { settings } from "./support.ts";
-import { ENCRYPTED, INPUT_TOKENS, LOGPROBS, NAME, REFERENCE, RESPONSE, type ReasoningExtra } from "./wire.ts";
+import {
+  DRAWN,
+  DRAWS,
+  ENCRYPTED,
+  INPUT_TOKENS,
+  LOGPROBS,
+  NAME,
+  REFERENCE,
+  RESPONSE,
+  type ReasoningExtra,
+} from "./wire.ts";
 
 /** Members that may stand in a request to count tokens. [S: InputTokenCountParams] */
 const COUNTED = new Set([
@@ -51,7 +61,7 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
   checkPrefill(conversation, context);
   if ((conversation.choices ?? 1) > 1)
     context.refuse(pathOfUse(conversation, "choices"), "there is one answer to a request");
-  const { tools, toolChoice } = conversation;
+  const { tools, toolChoice } = withDrawing(conversation, context);
   const body = defined({
     model: context.model,
     input: yield* writeItems(conversation.turns, context),
@@ -373,6 +383,29 @@ function writeTools(tools: readonly Tool[], context: EncodeContext): JsonObject[
     }
   }
   return written;
+}
+
+/** With the tool that draws, where a picture is asked for. It must be called where that is all that is asked for. */
+function withDrawing(
+  { tools, toolChoice, modalities, image }: Conversation,
+  context: EncodeContext,
+): Pick<Conversation, "tools" | "toolChoice"> {
+  if (!image && !modalities?.includes("image")) return { tools, ...defined({ toolChoice }) };
+  const json = defined({ type: DRAWS, size: image && sizeOf(image, context) });
+  const alone = tools.length === 0 && modalities !== undefined && !modalities.includes("text");
+  const choice: ToolChoice | undefined = alone ? { mode: "named", name: DRAWS, server: true } : toolChoice;
+  return {
+    tools: [...tools, { kind: "server", protocol: NAME, name: DRAWS, json, at: "tools" }],
+    ...defined({ toolChoice: choice }),
+  };
+}
+
+function sizeOf({ aspect, size, paths }: NonNullable<Conversation["image"]>, context: EncodeContext) {
+  const known = DRAWN.find((each) => each.aspect === aspect);
+  if (aspect !== undefined && !known)
+    context.drop(paths.aspect ?? "image", `pictures are ${DRAWN.map((each) => each.aspect).join(", ")} there`);
+  if (size !== undefined && size !== "1K") context.drop(paths.size ?? "image", "pictures have sizes of 1K there");
+  return known?.size;
 }
 
 /** The schema of a function without arguments: the vendor wants one. */

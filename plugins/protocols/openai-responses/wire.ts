@@ -40,3 +40,13 @@ export interface ReasoningExtra {
   summary?: readonly string[];
   content?: readonly string[];
 }
+
+/** The tool that draws. */
+export const DRAWS = "image_generation";
+
+/** Sizes of pictures with the shape of each. [S] */
+export const DRAWN: readonly { size: string; aspect: string }[] = [
+  { size: "1024x1024", aspect: "1:1" },
+  { size: "1024x1536", aspect: "2:3" },
+  { size: "1536x1024", aspect: "3:2" },
+];
