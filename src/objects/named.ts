@@ -197,10 +197,14 @@ export class NamedObjects {
     }
   }
 
-  /** Whether an object holds what its id stands for. What excuses it is read to the letter, as all readers do. */
-  private saysAll({ type, ...members }: JsonObject): boolean {
+  /**
+   * Whether an object holds what its id stands for, or says that there is nothing: it has failed. What excuses it is read to
+   * the letter, as all readers do.
+   */
+  private saysAll({ type, status, ...members }: JsonObject): boolean {
     const content = this.whole.get(type);
-    return content !== undefined && Boolean(asText(members[content]));
+    if (content === undefined) return false;
+    return Boolean(asText(members[content])) || (status === "failed" && (members[content] ?? null) === null);
   }
 
   private takeSource(value: unknown, path: JsonPath, found: NamedObject[]): void {

@@ -245,6 +245,8 @@ t.test("an answer that shall not be kept is not found", async (t) => {
   t.equal((await use(two, "mine", kind, id)).status, 404);
 });
 
+const FAILED = { status: "failed", result: null };
+
 t.test("a picture that was drawn is its key's own, also where it stands beside its id", async (t) => {
   const two = await pair(t);
   const kind = KINDS["a response"] as ObjectKind;
@@ -256,7 +258,7 @@ t.test("a picture that was drawn is its key's own, also where it stands beside i
         { role: "user", content: "y" },
       ],
     });
-    for (const more of [{ result: "aGk=" }, { result: " " }, { Result: "x" }, { result: { a: 1 } }, {}]) {
+    for (const more of [{ result: "aGk=" }, { result: " " }, { Result: "x" }, { result: { a: 1 } }, FAILED, {}]) {
       const asked = { ...kind, use: () => naming(more) };
       const seen = two.b.seen.length;
       t.match(await use(two, "theirs", asked, id), { status: 404, text: /input\.0\.id/ }, JSON.stringify(more));
@@ -294,6 +296,10 @@ ${FILE_KEYS}`,
   t.match(await ask("says", again(elsewhere)), { status: 200 }, "one that was drawn elsewhere");
   t.match(await ask("says", again({ ...elsewhere, result: null })), { status: 404 }, "no more than an id");
   t.match(await ask("both", again(elsewhere)), { status: 404 }, "where a provider would look for it");
+  const failed = { ...elsewhere, status: "failed", result: null };
+  t.match(await ask("says", again(failed)), { status: 200 }, "none was made, and none is missed");
+  t.match(await ask("both", again(failed)), { status: 404 }, "whose it is is looked at where a provider would");
+  t.match(await ask("says", again({ ...failed, status: "completed" })), { status: 404 });
 });
 
 t.test("what gateway.yaml names as shared is every key's, at its provider", async (t) => {
