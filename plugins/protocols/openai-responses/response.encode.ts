@@ -664,6 +664,8 @@ class ImageWriter implements ItemWriter {
   close(): void {}
 
   done(_status: string, out: EncodedFrame[]): string {
+    // One by its address alone: clients would take an empty text for the picture.
+    if (this.pieces.length === 0) return done(this.place, this.json("failed", "null"), out);
     this.place.frames.write("response.image_generation_call.completed", addressOf(this.place), out);
     return done(this.place, this.json("completed", JSON.stringify(this.pieces.join(""))), out);
   }

@@ -390,6 +390,22 @@ t.test("an image is the result of an image call; sound has no form", async (t) =
   t.same(context.lost, ["output.audio"]);
 });
 
+t.test("an image by its address alone is one that failed, not an empty one", async (t) => {
+  const context = withLosses();
+  const frames = written(
+    answer([
+      [
+        { kind: "media", media: "image" },
+        { type: "media", url: "https://a.test/a.png" },
+      ],
+    ]),
+    context,
+  );
+  t.match(outputOf(frames), [{ type: "image_generation_call", status: "failed", result: null }]);
+  t.notOk(frames.some(({ name }) => name === "response.image_generation_call.completed"));
+  t.same(context.lost, ["output.image"]);
+});
+
 t.test("a response echoes what was asked, and the vendor's defaults where nothing was", async (t) => {
   const request = {
     ...{ model: "ours", input: "Hi", instructions: "Be kind.", temperature: 0.5, max_output_tokens: 9 },
