@@ -142,13 +142,17 @@ function details(total: number | undefined, others: Readonly<Record<string, numb
   return text > 0 ? [{ modality: "TEXT", tokenCount: text }, ...known] : known;
 }
 
+/** What stands beside a count. */
+const COUNTED = ["promptTokensDetails", "cachedContentTokenCount", "cacheTokensDetails", "totalBillableCharacters"];
+
 /** Answers of `countTokens`: `{"totalTokens": n, …}`. */
 export const count = {
   /** @throws GatewayError `upstream_invalid` for anything but such an answer. */
   decode(text: string): number {
     const answer = asObject(parsedCount(text)) ?? refuseCount();
-    // A count of 0 is left out on the wire (proto JSON).
-    return asCount(answer["totalTokens"] ?? 0) ?? refuseCount();
+    // A count of 0 is left out on the wire (proto JSON), but what tells nothing of a count is none.
+    const none = COUNTED.some((name) => name in answer) ? 0 : undefined;
+    return asCount(answer["totalTokens"] ?? none) ?? refuseCount();
   },
   encode: (total: number): string => JSON.stringify({ totalTokens: total }),
 };

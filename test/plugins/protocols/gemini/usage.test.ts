@@ -174,10 +174,12 @@ t.test("a count is written and read", async (t) => {
 });
 
 t.test("a count of 0 is left out on the wire", async (t) => {
-  t.equal(count.decode("{}"), 0);
+  t.equal(count.decode('{"promptTokensDetails":[{"modality":"TEXT"}]}'), 0);
 });
 
 t.test("anything else is no answer of the provider's", async (t) => {
+  for (const text of ["{}", '{"error":{"code":500}}', '{"message":"No."}', '{"totalTokens":null}'])
+    t.throws(() => count.decode(text), { code: "upstream_invalid" }, text);
   for (const text of ["", "<html>", "[]", "12", '{"totalTokens":"many"}', '{"totalTokens":-1}'])
     t.throws(() => count.decode(text), { code: "upstream_invalid" }, text);
 });
