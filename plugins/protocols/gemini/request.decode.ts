@@ -184,7 +184,7 @@ class ContentsReader {
       if (name === "function" || name === "") content.leave("role", "cosmetic");
       calls.turn(role);
       const last = turns.at(-1);
-      // Chats of the vendor's SDK keep each piece of a stream as a content: thoughts and their signature belong together.
+      // Chats of the vendor's SDK keep each piece of a stream as a content: what is one text or one thought is put together.
       if (role === "assistant" && last?.role === role) this.parts(content, calls, last.parts);
       else turns.push({ role, at: content.at, parts: this.parts(content, calls) });
     }
@@ -197,10 +197,12 @@ class ContentsReader {
   private parts(content: ProtoFields, calls: CallPairs, read: Part[] = []): Part[] {
     const { uses } = content;
     const parts = content.objects("parts") ?? [];
+    const goesOn = read.length > 0;
     content.rest("other", UNREAD);
     for (const part of parts) {
       const before = uses.length;
-      for (const each of this.part(part, calls)) if (!continuesThought(read, each, uses, before)) read.push(each);
+      for (const each of this.part(part, calls))
+        if (!continuesThought(read, each, uses, before) && !(goesOn && continuesText(read, each))) read.push(each);
     }
     return read;
   }
@@ -257,6 +259,14 @@ function continuesThought(read: Part[], part: Part, uses: FeatureUse[], before: 
   read[read.length - 1] = { ...part, at: last.at, text: `${last.text ?? ""}${part.text ?? ""}` };
   for (const each of uses.splice(before))
     if (each.feature !== "reasoning_text" || each.path !== part.at) uses.push(each);
+  return true;
+}
+
+/** Puts a text that came in pieces together: true for a part that is now part of the one before. */
+function continuesText(read: Part[], part: Part): boolean {
+  const last = read.at(-1);
+  if (part.kind !== "text" || last?.kind !== "text" || part.opaque || last.opaque) return false;
+  read[read.length - 1] = { ...last, text: last.text + part.text };
   return true;
 }
 

@@ -47,6 +47,30 @@ t.test("a turn of the model at the end is said, and a thought in pieces is said 
   ]);
 });
 
+t.test("the pieces of a stream that a chat of the SDK keeps as contents are the text that they were", async (t) => {
+  const piece = (...parts: object[]) => ({ role: "model", parts });
+  const pieces = [
+    piece({ text: "Hel" }),
+    piece({ text: "lo" }),
+    piece({ text: "" }),
+    piece({ functionCall: { name: "f" } }),
+    piece({ text: "a" }, { text: "b" }),
+    piece({ text: "c", thoughtSignature: "c2ln" }),
+    piece({ text: "d" }),
+  ];
+  const { turns } = read({ contents: [...contents, ...pieces] });
+  t.match(turns[1]?.parts, [
+    { text: "Hello", at: "contents.1.parts.0" },
+    { kind: "tool_call" },
+    { text: "ab" },
+    { text: "c", opaque: { data: "c2ln" } },
+    { text: "d" },
+  ]);
+  t.equal(turns[1]?.parts.length, 5);
+  const whole = read({ contents: [...contents, piece({ text: "a" }, { text: "b" })] }).turns[1]?.parts;
+  t.equal(whole?.length, 2, "texts of one content stay as they are");
+});
+
 t.test("an instruction may be a text, parts a single one, and a role missing", async (t) => {
   const { turns } = read({ system_instruction: "Be terse.", contents: { parts: { text: "Hi" } } });
   t.match(read({ contents: [{ role: "", parts: [{ text: "Hi" }] }] }).turns, [{ role: "user" }]);
