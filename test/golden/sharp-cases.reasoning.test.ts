@@ -404,7 +404,11 @@ t.test("34: a tool loop that lost Claude's thoughts goes on without thinking, an
     max_completion_tokens: 32_000,
   };
   for (const thinking of ["budget", "adaptive"] as const) {
-    const { body, notices, text: json } = send("openai-chat", ask, "anthropic-messages", { facts: { thinking } });
+    const {
+      body,
+      notices,
+      text: json,
+    } = send("openai-chat", ask, "anthropic-messages", { facts: { thinking }, caller: "lost" });
     t.notOk("thinking" in body, thinking);
     t.match(notices, [
       /^reasoning_effort: no thinking: the thoughts before the last tool calls are not in the request/,
@@ -423,6 +427,36 @@ t.test("34: a tool loop that lost Claude's thoughts goes on without thinking, an
       t.notMatch(notices.join(), "no thinking");
     }
 });
+
+t.test(
+  "thoughts before calls come back to who made them, also where a Chat client keeps the calls alone",
+  async (t) => {
+    const again = { ...call, id: "toolu_kept_2" };
+    const first = { ...call, id: "toolu_kept_1" };
+    const blocks = [thinking, { type: "redacted_thinking", data: REDACTED }, text, first, again];
+    const ask = { ...CLIENTS["openai-chat"]?.ask("Weather?", "get_weather"), ...WANTED["openai-chat"] };
+    const uses = claude(blocks);
+    const asking = () => send("openai-chat", ask, "anthropic-messages", { caller: "key-1" });
+    for (const answer of [asking().whole(uses.whole), (await heard("openai-chat", asking(), uses))[1]]) {
+      const { content, tool_calls } = at(answer, "choices.0.message") as JsonObject;
+      const calls = tool_calls as JsonObject[];
+      const results = calls.map(({ id }) => ({ role: "tool", tool_call_id: id, content: "snow" }));
+      const sendBack = (more: object, way: Way) => {
+        const messages = [...listAt(ask, "messages"), { role: "assistant", content, tool_calls, ...more }, ...results];
+        return send("openai-chat", { ...ask, messages }, "anthropic-messages", way);
+      };
+      for (const more of [{}, { reasoning_details: [] }, { reasoning_content: "Where is it?" }]) {
+        const { body, dropped } = sendBack(more, { caller: "key-1", strict: true, facts: { thinking: "adaptive" } });
+        t.same(at(body, "messages.1.content"), blocks);
+        t.match([body["thinking"], dropped], [{ type: "adaptive" }, []]);
+      }
+      const theirs = sendBack({}, { caller: "key-2" });
+      t.same(at(theirs.body, "messages.1.content"), [text, first, again], "nobody else gets them");
+      const elsewhere = sendBack({}, { caller: "key-1", account: "others" });
+      t.same(at(elsewhere.body, "messages.1.content"), [text, first, again], "nor another provider");
+    }
+  },
+);
 
 t.test("a Chat client that strips all it does not know still gets Gemini's signature back", async (t) => {
   const parts = [{ functionCall: { id: "g1", name: "get_weather", args: {} }, thoughtSignature: THOUGHT }];

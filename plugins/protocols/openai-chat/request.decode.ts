@@ -28,7 +28,16 @@ import {
 import { audioType, effortOf, readInline } from "../openai/wire.ts";
 import { choiceOf, formatOf, functionsOf, toolsOf, webSearchOf } from "./request.decode.tools.ts";
 import { SETTINGS } from "./support.ts";
-import { BEHIND_TEXT, cacheOf, citationOf, ENVELOPE_FORMAT, LEGACY_CALL, stateOf, textMember } from "./wire.ts";
+import {
+  BEHIND_TEXT,
+  cacheOf,
+  citationOf,
+  ENVELOPE_FORMAT,
+  LEGACY_CALL,
+  stateOf,
+  textMember,
+  thoughtsBefore,
+} from "./wire.ts";
 
 /** Reads a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
 export const decodeRequest = (incoming: IncomingRequest): Conversation => Steps.atOnce(decodingRequest(incoming));
@@ -221,14 +230,17 @@ class ChatMessageReader {
    * before `reasoning` (Groq's); the latter two repeat the former's text.
    */
   private reasonings(message: Fields): { before: Reasoning[]; behind: Reasoning[] } {
-    const list = asList(message.of["reasoning_details"]);
-    const details = this.details(message, list);
+    const sent = asList(message.of["reasoning_details"]);
+    if (Array.isArray(message.of["reasoning_details"])) message.leave("reasoning_details");
+    const kept = sent.length === 0 ? this.kept(message) : [];
+    const list = kept.length > 0 ? kept : sent;
+    const details = kept.length > 0 ? this.recalled(message, kept) : this.details(message, sent);
     const plain = (["reasoning_content", "reasoning"] as const).find((name) => asText(message.of[name]));
     const text = plain && asText(message.of[plain]);
     const before = details.filter(({ behind }) => !behind).map(({ reasoning }) => reasoning);
     if (plain && details.length === 0) before.push({ kind: "reasoning", text: text ?? "", at: message.path(plain) });
     const first = details[0]?.reasoning ?? before[0];
-    if (first) this.uses.push({ feature: "reasoning_text", path: first.at });
+    if (first && kept.length === 0) this.uses.push({ feature: "reasoning_text", path: first.at });
     const only = details.length === 1 ? details[0]?.reasoning : undefined;
     // A client that keeps no texts in its entries has the text of the only one beside them.
     const lent = text && only?.text === undefined && !only?.summary && !only?.opaque?.on && !only?.redacted;
@@ -243,10 +255,28 @@ class ChatMessageReader {
     return { before, behind: details.filter(({ behind }) => behind).map(({ reasoning }) => reasoning) };
   }
 
+  /** The entries of `reasoning_details` that the message had, of which its client kept nothing. */
+  private kept(message: Fields): readonly unknown[] {
+    const id = asText(asObject(asList(message.of["tool_calls"])[0])?.["id"]);
+    const state = id ? this.incoming.recall({ toString: () => thoughtsBefore(id) }) : undefined;
+    return state ? asList(JSON.parse(state.data)) : [];
+  }
+
+  private recalled(message: Fields, list: readonly unknown[]): DetailReasoning[] {
+    try {
+      return detailReasonings(list, message.at, this.incoming).map(({ reasoning: { opaque, ...rest }, behind }) => ({
+        reasoning: { ...rest, at: message.at, ...(opaque ? { opaque: { ...opaque, recalled: true } } : {}) },
+        behind,
+      }));
+    } catch {
+      // The key has another owner by now.
+      return [];
+    }
+  }
+
   /** The reasonings in the entries of `reasoning_details`. */
   private details(message: Fields, list: readonly unknown[]): DetailReasoning[] {
     const path = message.path("reasoning_details");
-    if (Array.isArray(message.of["reasoning_details"])) message.leave("reasoning_details");
     declareUnreadDetails(list, path, this.uses);
     return detailReasonings(list, path, this.incoming);
   }

@@ -18,7 +18,7 @@ import {
 import { declareEnd, FINISH_WORDS, saysWhy } from "../openai/response.encode.ts";
 import { asksUsage, writeUsage } from "../openai/usage.ts";
 import { dataUrl, servedTier } from "../openai/wire.ts";
-import { annotationOf, BEHIND_TEXT, ENVELOPE_FORMAT } from "./wire.ts";
+import { annotationOf, BEHIND_TEXT, ENVELOPE_FORMAT, thoughtsBefore } from "./wire.ts";
 
 /** One block of the answer as far as it is written. */
 interface WrittenBlock {
@@ -57,6 +57,8 @@ interface WrittenChoice {
   index: number;
   begun: boolean;
   calls: number;
+  /** The id of the first of them. */
+  firstCall?: string;
   content: number;
   refused: boolean;
   thoughts: WrittenThought[];
@@ -190,6 +192,7 @@ abstract class ChatDeltaWriter {
       return;
     }
     const id = event.id ?? this.nextId();
+    choice.firstCall ??= id;
     const extra = event.opaque ? this.onCall(choice, id, event.opaque) : "";
     const inner = block.custom
       ? `"type":"custom","custom":{"name":${name},"input":""}`
@@ -264,12 +267,20 @@ abstract class ChatDeltaWriter {
     if (choice.images.length > 0) members.push(`"images":${JSON.stringify(choice.images)}`);
     const details = choice.thoughts.flatMap((thought, index) => this.detailsOf(thought, index));
     if (details.length > 0) members.push(`"reasoning_details":${JSON.stringify(details)}`);
+    this.keepThoughts(choice, details);
     if (choice.annotations.length > 0) members.push(`"annotations":${JSON.stringify(choice.annotations)}`);
     if (members.length > 0) this.add(choice, members.join(","));
     declareEnd(event, choice.refused, this.context);
     // What was kept for the end is written.
     this.choices.delete(event.choice);
     this.add(choice, "", "null", `"${this.wordOf(event, choice)}"`);
+  }
+
+  /** SDKs that run tools by themselves send the calls back and no thoughts, without which some models do not go on thinking. */
+  private keepThoughts({ firstCall, thoughts }: WrittenChoice, details: readonly JsonObject[]): void {
+    if (firstCall === undefined || !thoughts.some(({ opaque }) => opaque && opaque.on === undefined)) return;
+    const data = JSON.stringify(details);
+    this.context.remember(thoughtsBefore(firstCall), { protocol: "openai-chat", kind: "reasoning_details", data });
   }
 
   private wordOf({ reason }: EventOf<"finish">, { refused }: WrittenChoice): string {

@@ -20,6 +20,8 @@ export const LEGACY_CALL = "function_call";
 
 /** The `format` of entries of `reasoning_details` that hold an envelope of ours. */
 export const ENVELOPE_FORMAT = "gw1";
+/** What the thoughts before a call are remembered by, for clients that keep nothing of them. */
+export const thoughtsBefore = (callId: string): string => `thoughts ${callId}`;
 /** The `id` of such an entry whose state sat on an empty text behind the text of the message. */
 export const BEHIND_TEXT = "behind";
 
