@@ -48,6 +48,11 @@ export const REFUSED: readonly Refused[] = [
     reason: "why the vendor refused stands beside its empty answer; here it is the refusal itself",
   },
   {
+    recordings: /^openai-(?:chat\/.*post_a0ea5208|responses\/.*image_generation_jpeg)/,
+    client: /^anthropic-messages$/,
+    reason: "a picture or sound alone, which a message cannot hold: a text says so",
+  },
+  {
     recordings: /^gemini\/.*partial_function_calling/,
     reason: "tells a call in pieces, which the vendor's SDK does not put together",
   },

@@ -117,7 +117,7 @@ function anthropic(answer: JsonObject): Digest {
 }
 
 /** Reasons of Gemini's that are neither a plain end nor a length. */
-const FILTERED = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED|SPII|LANGUAGE|MODEL_ARMOR|OTHER|NO_IMAGE/;
+const FILTERED = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED|SPII|LANGUAGE|MODEL_ARMOR/;
 
 function gemini(answer: unknown): Digest {
   const gathered = new Gathered();
