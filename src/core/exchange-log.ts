@@ -53,7 +53,7 @@ export function logExchange(
     bytes_up: exchange.received,
     close: exchange.closeCode,
     dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, LOGGED).map(clean) : undefined,
-    unsaid: exchange.droppedFromAnswer.length > 0 ? exchange.droppedFromAnswer : undefined,
+    unsaid: exchange.droppedFromAnswer.length > 0 ? exchange.droppedFromAnswer.map(clean) : undefined,
     error: error && told(error, redactor),
   };
   if (exchange.unread !== undefined)

@@ -19,7 +19,7 @@ export const forwarderOf = ({ target, proxy }: Asked): HttpProxy | undefined =>
 
 /**
  * The body of an error that passes: all of it, unpacked, without what is secret in it.
- * @throws GatewayError where it is not whole, is too large or cannot be unpacked, and where a proxy speaks in the provider's
+ * @throws GatewayError where it is not whole, takes too long, is too large or cannot be unpacked or read, and where a proxy speaks in the provider's
  * place: whatever that says is not the provider's
  */
 export async function errorBody(
@@ -30,7 +30,9 @@ export async function errorBody(
 ): Promise<Buffer> {
   const body = redactor.bytes(await whole(answer, status));
   const forwarder = forwarderOf(asked);
-  if (forwarder && !isJson(body)) throw unreadable(forwarder, status);
+  if (forwarder && !isJson(body)) throw unreadable(status, forwarder);
+  // In another encoding than ASCII's (UTF-16) nobody has found a secret.
+  if (body.includes(0)) throw unreadable(status);
   return body;
 }
 
@@ -65,12 +67,12 @@ function unpacked(answer: IncomingMessage, coding: string): Readable {
   return answer.pipe(decoder);
 }
 
-/** What came through a proxy and that no vendor writes. */
-const unreadable = ({ origin }: HttpProxy, status: number): GatewayError =>
+/** What no vendor writes. @param forwarder who may have written it */
+const unreadable = (status: number, forwarder?: HttpProxy): GatewayError =>
   new GatewayError("upstream_refused", {
     status,
     kind: kindOf(status),
-    message: `The provider, or the proxy ${origin} in front of it, answered ${status} without a readable error.`,
+    message: `The provider${forwarder ? `, or the proxy ${forwarder.origin} in front of it,` : ""} answered ${status} without a readable error.`,
     retry: status >= 500 || status === 429,
   });
 

@@ -93,8 +93,16 @@ t.test("keys that stand where a model, a path or a member is named are not told"
     credentials: ["my literal"],
   });
   one.dropped.push("provider", key, "my literal");
+  one.droppedFromAnswer.push("event", key);
   t.match(logged(one), [
-    { fields: { model: "***", path: "/v1beta/models/***:generateContent", dropped: ["provider", "***", "***"] } },
+    {
+      fields: {
+        model: "***",
+        path: "/v1beta/models/***:generateContent",
+        dropped: ["provider", "***", "***"],
+        unsaid: ["event", "***"],
+      },
+    },
   ]);
   t.notMatch(JSON.stringify(logged(one)), /sk-ant|literal/);
 });

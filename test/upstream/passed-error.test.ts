@@ -48,6 +48,7 @@ t.test("what cannot be read is no error of the provider's", async (t) => {
   await failing("upstream_invalid", "no gzip", { "content-encoding": "gzip" });
   await failing("upstream_invalid", "x", { "content-encoding": "gzip, br" });
   await failing("upstream_refused", "x".repeat(LARGEST_ERROR + 1));
+  await failing("upstream_refused", Buffer.from(`{"error":"${SECRET}"}`, "utf16le"));
 });
 
 t.test("through a proxy that takes requests itself, only JSON is taken for the provider's words", async (t) => {
