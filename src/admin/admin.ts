@@ -2,6 +2,7 @@ import { rmSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { nearest } from "../config/suggest.ts";
+import { StoreAway } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { ListenPlace } from "../downstream/listener.ts";
 import { Access, isForeign } from "./access.ts";
@@ -10,6 +11,7 @@ import { AdminError } from "./errors.ts";
 import { LiveStream } from "./live-stream.ts";
 import { bodyOf, send } from "./messages.ts";
 import { adminOpenApi } from "./openapi.ts";
+import { whyNot } from "./readiness.ts";
 import type { AdminSubject } from "./served.ts";
 import { SessionRoutes } from "./session-routes.ts";
 import type { Visitor } from "./visitor.ts";
@@ -113,7 +115,8 @@ export class Admin {
     else if (path === "/livez") send(response, 200, { live: true });
     else {
       const { ready, parts } = this.subject.readiness();
-      send(response, ready ? 200 : 503, { ready, ...parts });
+      const why = whyNot(parts, this.subject.config);
+      send(response, ready ? 200 : 503, { ready, ...parts, ...(why.length > 0 && { why }) });
     }
   }
 
@@ -179,7 +182,12 @@ export class Admin {
     const { body: answer, audit } = await act(this.subject, { visitor, query, names, body });
     if (audit) {
       const { who, address } = visitor;
-      await this.subject.stores.audit.add({ time: Date.now(), who, address, ...audit });
+      await this.subject.stores.audit.add({ time: Date.now(), who, address, ...audit }).catch((cause: Error) => {
+        const what = `${audit.action} of ${audit.subject}`;
+        throw new AdminError("unavailable", `${what} was done, but is not in the audit trail: ${cause.message}`, {
+          cause,
+        });
+      });
       this.parts.log.info({ who, address, action: audit.action, subject: audit.subject }, "admin");
     }
     send(response, status, answer);
@@ -200,6 +208,8 @@ export class Admin {
 
   private failed(thrown: unknown): AdminError {
     this.tell(thrown);
+    if (thrown instanceof StoreAway)
+      return new AdminError("unavailable", `The store cannot answer at the moment: ${thrown.message}`);
     return new AdminError("failed", "It failed: the log says why.");
   }
 

@@ -10,7 +10,7 @@ const SESSION = { gives: ["role", "who?", "timezone?", "sign_in", "version"] };
 /** What is answered outside of the table of the API. A session is for everybody to open. */
 const OTHERS: readonly RouteText[] = [
   told({ method: "GET", path: "/livez", summary: "Whether the gateway runs.", gives: ["live"] }),
-  told({ method: "GET", path: "/readyz", summary: "Whether requests shall come; 503: no.", gives: ["ready"] }),
+  told({ method: "GET", path: "/readyz", summary: "Whether requests shall come; 503: no.", gives: ["ready", "why?"] }),
   told({ method: "GET", path: "/metrics", summary: "All metrics, in Prometheus' text format." }),
   told({ method: "GET", path: "/openapi.json", summary: "This description.", gives: ["openapi", "info", "paths"] }),
   told({ method: "GET", path: "/api/live/events", summary: "Requests as they change: server-sent events." }),

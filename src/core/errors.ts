@@ -346,3 +346,14 @@ export class GatewayError extends Error {
 export class FileError extends Error {
   override readonly name = "FileError";
 }
+
+/** A store that is not there, or does not answer. Its message says which one, by the setting that names it, and shows no password. */
+export class StoreAway extends Error {
+  /** What the system or the store calls it. */
+  readonly code: string | undefined;
+
+  constructor(message: string, { cause, code }: { cause?: unknown; code?: string | undefined } = {}) {
+    super(message, { cause });
+    this.code = code;
+  }
+}

@@ -17,7 +17,7 @@ export const spendSince = (ledger: Pick<Ledger, "recovered" | "flush" | "sums">,
   return async (since) => {
     await ledger.recovered();
     try {
-      await inTime(silent ? patience * AGAIN : patience, ledger.flush());
+      await inTime(silent ? patience * AGAIN : patience, ledger.flush(), "the ledger (store: ledger)");
       silent = false;
     } catch (thrown) {
       silent = true;

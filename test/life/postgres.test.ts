@@ -127,7 +127,7 @@ if (server) {
       t.equal((await list(gateway, key)).status, 200);
       await after(400);
     }
-    await eventually(() => told(/ledger cannot be written: it has not answered/), "the log");
+    await eventually(() => told(/ledger cannot be written: PostgreSQL at .* it has not answered/), "the log");
     t.equal((await gateway.ready())?.status, 200);
     thaw();
     await eventually(() => told(/is being written again/), "the log");

@@ -34,6 +34,6 @@ export type LedgerAsk =
 export type ToLedgerThread = { ledger: number; call: number } & LedgerAsk;
 
 export type FromLedgerThread =
-  | { type: "answer"; call: number; value?: unknown; error?: string }
+  | { type: "answer"; call: number; value?: unknown; error?: string; away?: boolean }
   | { type: "warning"; ledger: number; message: string }
   | { type: "state"; ledger: number; state: "ok" | "waiting" };

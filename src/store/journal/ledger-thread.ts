@@ -1,4 +1,5 @@
 import { Worker } from "node:worker_threads";
+import { StoreAway } from "../../core/errors.ts";
 import type { FromLedgerThread, LedgerAsk, ToLedgerThread } from "./ledger-messages.ts";
 
 /** What a ledger hears of its thread by itself. */
@@ -80,7 +81,7 @@ export class LedgerThread {
       this.calls.delete(message.call);
       if (this.calls.size === 0) this.worker.unref();
       if (message.error === undefined) answer?.resolve(message.value);
-      else answer?.reject(new Error(message.error));
+      else answer?.reject(message.away ? new StoreAway(message.error) : new Error(message.error));
     }
   }
 

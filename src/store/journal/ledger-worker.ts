@@ -2,6 +2,7 @@ import { readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
 import { basename } from "node:path";
 import { parentPort } from "node:worker_threads";
+import { StoreAway } from "../../core/errors.ts";
 import { type LedgerStore, openLedgerStore } from "../ledger-store.ts";
 import { Retention } from "../retention.ts";
 import { JournalFeeder } from "./feeder.ts";
@@ -158,6 +159,7 @@ parentPort?.on("message", (message: ToLedgerThread) => {
   const { call } = message;
   answered(message).then(
     (value) => call > 0 && tell({ type: "answer", call, value }),
-    (thrown: Error) => call > 0 && tell({ type: "answer", call, error: thrown.message }),
+    (thrown: Error) =>
+      call > 0 && tell({ type: "answer", call, error: thrown.message, away: thrown instanceof StoreAway }),
   );
 });

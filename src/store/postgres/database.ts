@@ -1,6 +1,6 @@
 import { checkServerIdentity } from "node:tls";
 import type postgres from "postgres";
-import { FileError } from "../../core/errors.ts";
+import { FileError, StoreAway } from "../../core/errors.ts";
 import { inTime, SilentError } from "../../core/in-time.ts";
 import { optionalPackage } from "../optional-package.ts";
 import { type PostgresPlace, type PostgresTls, shownPlace } from "./place.ts";
@@ -57,7 +57,7 @@ export class PostgresDatabase {
     return new PostgresDatabase(place, connect, most, durable);
   }
 
-  /** @throws PostgresError what the database says; Error where it cannot be reached, or does not answer in time */
+  /** @throws PostgresError what the database says; StoreAway where it cannot be reached, or does not answer in time */
   readonly ask: PostgresAsk = (text, ...values) => this.within(DEADLINE, (ask) => ask(text, ...values));
 
   /** As `ask`, with a deadline of its own, in milliseconds. */
@@ -96,7 +96,7 @@ export class PostgresDatabase {
       return await inTime(deadline, work(sql));
     } catch (thrown) {
       if (isBroken(thrown)) this.replace(sql, thrown instanceof SilentError ? 0 : FINISHING);
-      throw thrown;
+      throw this.named(thrown);
     }
   }
 
@@ -136,8 +136,16 @@ export class PostgresDatabase {
         this.own = undefined;
         void own.sql.end({ timeout: 0 }).catch(() => {});
       }
-      throw thrown;
+      throw this.named(thrown);
     }
+  }
+
+  /** What a database that is away says names neither itself nor the setting that it stands in. */
+  private named(thrown: unknown): unknown {
+    const code = postgresCode(thrown);
+    if (thrown instanceof StoreAway || (!isBroken(thrown) && !AWAY.has(code ?? ""))) return thrown;
+    const away = `PostgreSQL at ${shownPlace(this.place)} (store: ledger): ${messageOf(thrown)}`;
+    return new StoreAway(away, { cause: thrown, code });
   }
 
   private ownConnection(): { sql: postgres.Sql; lost: boolean } {
@@ -250,7 +258,7 @@ export function postgresCode(error: unknown): string | undefined {
 
 /** Why a database cannot be used, and how to mend that. The password is not in it. */
 export function unusableDatabase(place: PostgresPlace, error: unknown): FileError {
-  const reason = messageOf(error).replace(/\.$/, "");
+  const reason = messageOf(error instanceof StoreAway ? error.cause : error).replace(/\.$/, "");
   const hint = hintOf(place, postgresCode(error));
   return new FileError(
     `The store ${shownPlace(place)} cannot be used: ${reason}${hint === undefined ? "" : `; ${hint}`}.`,

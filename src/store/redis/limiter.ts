@@ -333,7 +333,9 @@ export class RedisLimiter extends Limiter {
     const { server, warn } = this.parts;
     this.announced = true;
     const until = this.instances === 1 ? "counts alone" : `keeps to one part in ${this.instances} of what was left`;
-    warn(`limits: ${server.place} is away (${message}): this process ${until}, until it is back`);
+    warn(
+      `limits: Redis at ${server.place} (store: limits) is away (${message}): this process ${until}, until it is back`,
+    );
   }
 
   private get instances(): number {
@@ -460,7 +462,8 @@ export class RedisLimiter extends Limiter {
     // Sent in this turn of the event loop, before anything else is counted there: commands keep their order.
     this.alone = undefined;
     await Promise.all([this.adopt([...this.open.values()]), this.pay()]);
-    if (this.announced) this.parts.info(`limits: ${server.place} is back, and all count together again`);
+    if (this.announced)
+      this.parts.info(`limits: Redis at ${server.place} (store: limits) is back, and all count together again`);
     this.announced = false;
   }
 }

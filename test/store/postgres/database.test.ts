@@ -106,7 +106,7 @@ if (server) {
     deaf = true;
     await t.rejects(
       database.within(300, (ask) => ask("select 2 as two")),
-      { message: "it has not answered in 300 ms" },
+      { message: /^PostgreSQL at postgres:\S+ \(store: ledger\): it has not answered in 300 ms$/ },
     );
     deaf = false;
     t.equal((await database.ask("select 3 as three"))[0]?.["three"], 3);
