@@ -1,4 +1,4 @@
-import type { Problem } from "../config/load.ts";
+import { type Problem, warningAt } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
 import { FileError } from "../core/errors.ts";
 import { PostgresDatabase, unusableDatabase } from "../store/postgres/database.ts";
@@ -7,7 +7,8 @@ import { PostgresDatabase, unusableDatabase } from "../store/postgres/database.t
  * What a start from here would find wrong with the database, which is only asked whether it is there. No mistake of the file:
  * it may be checked where its database cannot be reached.
  */
-export async function storeDoubts({ file, store: { postgres } }: Pick<Config, "file" | "store">): Promise<Problem[]> {
+export async function storeDoubts(config: Pick<Config, "file" | "text" | "store">): Promise<Problem[]> {
+  const { postgres } = config.store;
   if (!postgres) return [];
   try {
     const database = await PostgresDatabase.open(postgres, 1);
@@ -21,6 +22,6 @@ export async function storeDoubts({ file, store: { postgres } }: Pick<Config, "f
     return [];
   } catch (thrown) {
     if (!(thrown instanceof FileError)) throw thrown;
-    return [{ file, line: 1, column: 1, message: thrown.message, frame: "", severity: "warning" }];
+    return [warningAt(config, { path: ["store", "ledger"], message: thrown.message })];
   }
 }

@@ -131,6 +131,10 @@ export async function loadConfig(
   };
 }
 
+/** A warning at its place in a file that was loaded. */
+export const warningAt = ({ file, text }: Pick<Config, "file" | "text">, finding: Finding): Problem =>
+  new YamlSource(shownName(file), text).locate({ ...finding, severity: "warning" });
+
 /** Why nothing of a file can be known: it is gone, or broken YAML. */
 export function unreadable(file: string): ConfigError | undefined {
   try {

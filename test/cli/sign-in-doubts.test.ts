@@ -3,7 +3,8 @@ import { signInDoubts } from "../../src/cli/sign-in-doubts.ts";
 import type { Config } from "../../src/config/types.ts";
 import { optionalPackage } from "../../src/store/optional-package.ts";
 
-const config = (oidc: object | undefined) => ({ file: "gateway.yaml", adminAccess: { oidc } }) as unknown as Config;
+const config = (oidc: object | undefined) =>
+  ({ file: "gateway.yaml", text: "admin:\n  oidc: {}\n", adminAccess: { oidc } }) as unknown as Config;
 // @ts-expect-error: there is no such package.
 const missing = () => optionalPackage("openid-client", () => import("no-such-package"), "admin: oidc");
 
@@ -12,7 +13,7 @@ t.test("the package for signing in is only asked for where somebody signs in tha
   t.same(await signInDoubts(config({})), [], "it is there");
   t.match(await signInDoubts(config({}), missing), [
     {
-      severity: "warning",
+      ...{ severity: "warning", line: 2, column: 3 },
       message: "admin: oidc needs the package openid-client, which is not installed: npm i openid-client@6.8.9",
     },
   ]);

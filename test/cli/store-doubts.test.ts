@@ -1,10 +1,12 @@
+import { resolve } from "node:path";
 import t from "tap";
 import { storeDoubts } from "../../src/cli/store-doubts.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 
 const doubts = (url: string) =>
   storeDoubts({
-    file: "gateway.yaml",
+    file: resolve("gateway.yaml"),
+    text: `listen: 127.0.0.1:0\nstore: { ledger: "${url}" }\n`,
     store: {
       ...{ ledger: "shown", limits: "memory", durability: "process", keep: 0 },
       postgres: { ...placeOf(url), journal: "/nowhere" },
@@ -13,8 +15,12 @@ const doubts = (url: string) =>
 
 t.test("a database that is not there is a warning, and one that is there is none", async (t) => {
   t.match(await doubts("postgres://u:never-shown@127.0.0.1:1/d"), [
-    { severity: "warning", message: /^The store postgres:\/\/u@127\.0\.0\.1:1\/d cannot be used: .*ECONNREFUSED/ },
+    {
+      ...{ severity: "warning", file: "gateway.yaml", line: 2, column: 18, frame: /^> 2 \| store: /m },
+      message: /^The store postgres:\/\/\S+@127\.0\.0\.1:1\/d cannot be used: .*ECONNREFUSED/,
+    },
   ]);
+  t.notMatch(JSON.stringify(await doubts("postgres://u:never-shown@127.0.0.1:1/d")), /never-shown/);
   const server = await startPostgres(t);
   if (!server) return;
   const url = await server.database();
