@@ -3,6 +3,7 @@ import type { Config, ConfiguredProvider } from "../config/types.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { arrivalsOf, isBuffered } from "../setup/arrivals.ts";
 import { listModels, type VendorListing } from "../setup/listing.ts";
+import { baseOf } from "../upstream/address.ts";
 import { table } from "./table.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
 
@@ -91,7 +92,9 @@ async function providerFindings(
   const listings: VendorListing[] = [];
   const findings: DoctorFinding[] = [];
   for (const credential of each) {
-    const listing = await listModels({ url: url.href, protocol, secret: credential?.secret, header });
+    const asked = { protocol, secret: credential?.secret, header };
+    const address = `${url.origin}${baseOf(url, protocol)}`;
+    const listing = await listModels({ url: address, ...asked });
     listings.push(listing);
     const label = credential === undefined ? "" : `${credential.label}: `;
     const { models, problem, time, status } = listing;
@@ -99,9 +102,18 @@ async function providerFindings(
       findings.push(
         finding("ok", `${label}${models.length === 1 ? "1 model" : `${models.length} models`} in ${time} ms`),
       );
-    // Some servers list nothing; that they answered shows that they are there.
-    else if (status === 404) findings.push(finding("ok", `${label}there, but lists no models (404), in ${time} ms`));
-    else findings.push(finding(status === 429 ? "ok" : "bad", `${label}${problem}`));
+    else if (status === 404) {
+      // Some servers list nothing; that they answered shows that they are there.
+      const below = `${address}${protocol.segment}`;
+      findings.push(
+        (await listModels({ url: below, ...asked })).models
+          ? finding("bad", `${label}its models are listed at another address (404 here); write url: ${below}`)
+          : finding(
+              "ok",
+              `${label}there, but lists no models (404), in ${time} ms; is url right? Most end in a version, like ${protocol.segment}`,
+            ),
+      );
+    } else findings.push(finding(status === 429 ? "ok" : "bad", `${label}${problem}`));
   }
   return { findings, listings };
 }

@@ -258,13 +258,15 @@ const IN_MEMORY = ":memory:";
 
 /** Reads the file and tries all that it names. */
 async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<number> {
-  const [check, { rehearse }, { storeDoubts }, { signInDoubts }, { priceDoubts }] = await Promise.all([
-    import("./check.ts"),
-    import("../rehearsal.ts"),
-    import("./store-doubts.ts"),
-    import("./sign-in-doubts.ts"),
-    import("../prices/doubts.ts"),
-  ]);
+  const [check, { rehearse }, { storeDoubts }, { signInDoubts }, { addressDoubts }, { priceDoubts }] =
+    await Promise.all([
+      import("./check.ts"),
+      import("../rehearsal.ts"),
+      import("./store-doubts.ts"),
+      import("./sign-in-doubts.ts"),
+      import("./address-doubts.ts"),
+      import("../prices/doubts.ts"),
+    ]);
   const named = args.find((arg) => !arg.startsWith("-"));
   if (named !== undefined && place.named) throw new Misuse(`${named} and --config name one file each; leave one out.`);
   const file = named === undefined ? place.file : resolve(io.folder, named);
@@ -273,6 +275,7 @@ async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<
   const doubts = async (config: Config) => [
     ...(await storeDoubts(config)),
     ...(await signInDoubts(config)),
+    ...addressDoubts(config, vocabulary.protocolList),
     ...(await priceDoubts(config)),
   ];
   return check.run(all, io, vocabulary, (config) => rehearse(config, vocabulary), doubts);

@@ -7,11 +7,11 @@ export function pathOf(exchange: Exchange, { target, protocol, operation, query,
   const { provider, model } = target;
   const text = query ?? exchange.query.toString();
   const below = (operation ?? exchange.operation).upstream(model);
-  return `${base(provider.url, protocol)}${below}${text === "" ? "" : `?${text}`}`;
+  return `${baseOf(provider.url, protocol)}${below}${text === "" ? "" : `?${text}`}`;
 }
 
 /** The address's path; a bare origin gets the protocol's usual version segment. */
-function base(url: URL, protocol: Protocol): string {
+export function baseOf(url: URL, protocol: Protocol): string {
   return url.pathname === "/" ? protocol.segment : url.pathname;
 }
 

@@ -53,6 +53,24 @@ t.test("each provider is asked with each of its credentials, and what is wrong w
   );
 });
 
+t.test(
+  "an address without its version is told where the models are listed below one; a bare origin has it",
+  async (t) => {
+    const vendor = await startVendor(t, (request, response) =>
+      (/^\/(?:api\/)?v1\/models/.test(request.url ?? "") ? LIST : json({}, 404))(request, response),
+    );
+    const one = (path: string) => doctor(t, `  one: { url: "${vendor.url}${path}", protocol: openai-chat }\n`);
+    const { code, text } = await one("/api");
+    t.equal(code, 1);
+    t.match(text, new RegExp(`^bad +provider +one +.*404 here.*write url: ${vendor.url}/api/v1$`, "m"));
+    t.match(await one(""), { code: 0, text: /^ok +provider +one +2 models/m });
+    t.match(await one("/elsewhere"), {
+      code: 0,
+      text: /^ok +provider +one +there, but lists no models.*end in a version, like \/v1$/m,
+    });
+  },
+);
+
 t.test("a clock that is off and a host that DNS does not know are told", async (t) => {
   const late = await startVendor(t, (request, response) => {
     response.setHeader("date", new Date(Date.now() - 3_600_000).toUTCString());

@@ -1,0 +1,42 @@
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { addressDoubts } from "../../src/cli/address-doubts.ts";
+import { load } from "../../src/vocabulary.ts";
+
+async function doubts(t: Test, provider: string) {
+  const yaml = `providers:\n  one: ${provider}\nmodels: { m: { targets: [one:m] } }\n`;
+  const file = join(t.testdir({ "gateway.yaml": yaml }), "gateway.yaml");
+  const { config, vocabulary } = await load({ file, env: {} });
+  return addressDoubts(config, vocabulary.protocolList);
+}
+
+t.test("an address on the way to a known vendor's API is told with the right one", async (t) => {
+  for (const [written, right] of [
+    ["https://openrouter.ai/api", "https://openrouter.ai/api/v1"],
+    ["https://openrouter.ai", "https://openrouter.ai/api/v1"],
+    ["https://api.groq.com/openai", "https://api.groq.com/openai/v1"],
+    ["https://api.groq.com", "https://api.groq.com/openai/v1"],
+    ["https://api.fireworks.ai/inference/", "https://api.fireworks.ai/inference/v1"],
+  ] as const)
+    t.match(await doubts(t, `{ protocol: openai-chat, url: "${written}" }`), [
+      { severity: "warning", line: 2, message: new RegExp(`write url: ${right}$`) },
+    ]);
+});
+
+t.test(
+  "no doubt is told of right addresses, of others' and of protocols that a vendor may have elsewhere",
+  async (t) => {
+    for (const provider of [
+      "{ url: https://api.openai.com/v1, protocol: openai-chat }",
+      "{ url: https://api.openai.com, protocol: openai-chat }",
+      "{ url: https://api.anthropic.com, protocol: anthropic-messages }",
+      "{ url: https://generativelanguage.googleapis.com, protocol: gemini }",
+      "{ url: https://generativelanguage.googleapis.com/v1, protocol: gemini }",
+      "{ url: https://api.deepseek.com/anthropic, protocol: anthropic-messages }",
+      "{ url: https://openrouter.ai/api, protocol: anthropic-messages }",
+      "{ url: https://example.com/api, protocol: openai-chat }",
+      '{ url: "demo:" }',
+    ])
+      t.same(await doubts(t, provider), [], provider);
+  },
+);
