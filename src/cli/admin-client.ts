@@ -3,7 +3,7 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { unreadable } from "../config/load.ts";
 import { ConfigError } from "../config/problems.ts";
-import { reveal } from "../config/secrets.ts";
+import { reveal, whyNot } from "../config/secrets.ts";
 import type { AdminAddress } from "../config/types.ts";
 import { adminAddress } from "../config/values.ts";
 import { BUNDLED, Misuse, type VerbPlace } from "./verb.ts";
@@ -80,13 +80,15 @@ const hostOf = (host: string): string => (host === "0.0.0.0" || host === "::" ? 
 export const ADMIN_HELP = `  --admin ADDRESS the admin side of the gateway that runs, like 127.0.0.1:9090 or unix:FILE, where gateway.yaml does not say it any more
   --token TOKEN   `;
 
-/** The admin side that the command line names, or the one of gateway.yaml. @throws Misuse */
+/** The admin side that the command line names, or the one of gateway.yaml. @throws Misuse where that cannot be read either */
 export function adminOf(
   named: string | undefined,
-  usual: AskedAdmin | undefined,
+  usual: AskedAdmin | string | undefined,
   folder: string,
 ): AskedAdmin | undefined {
-  if (named === undefined) return usual;
+  if (typeof usual === "string" && named === undefined)
+    throw new Misuse(`admin: in gateway.yaml: ${usual}. Or say where it is with --admin ADDRESS.`);
+  if (named === undefined) return usual as AskedAdmin | undefined;
   const address = adminAddress(named, folder);
   if (typeof address === "string") throw new Misuse(`--admin: ${address}`);
   return address;
@@ -94,9 +96,9 @@ export function adminOf(
 
 /**
  * Where the admin side is, as far as a gateway.yaml tells that may be broken: the gateway that runs is asked about it.
- * Undefined: it is off.
+ * Undefined: it is off. A text: why it cannot be known.
  */
-export function adminIn(place: VerbPlace, env: NodeJS.ProcessEnv): AskedAdmin | undefined {
+export function adminIn(place: VerbPlace, env: NodeJS.ProcessEnv): AskedAdmin | string | undefined {
   const { folder } = place;
   // What came along is nobody's own: the folder's file is gone.
   const file = place.file === BUNDLED && !place.named ? join(folder, "gateway.yaml") : place.file;
@@ -116,7 +118,6 @@ export function adminIn(place: VerbPlace, env: NodeJS.ProcessEnv): AskedAdmin | 
     return { host: "127.0.0.1", port: 9090, ...(unknown && { unknown }) };
   }
   const found = reveal(written, env, folder);
-  if (!("value" in found) || found.value === "off") return undefined;
-  const address = adminAddress(found.value, folder);
-  return typeof address === "string" ? undefined : address;
+  if (!("value" in found)) return whyNot(found);
+  return found.value === "off" ? undefined : adminAddress(found.value, folder);
 }

@@ -18,7 +18,11 @@ ${ADMIN_HELP}admin or viewer token, where the admin side has one; absent: the va
 Exit codes: 0 nothing would change, 1 something would, is wrong, or nobody answers, 2 not understood.`;
 
 /** The verb `diff`. Answers the exit code. @throws Misuse */
-export async function run(args: readonly string[], io: Terminal, admin: AskedAdmin | undefined): Promise<number> {
+export async function run(
+  args: readonly string[],
+  io: Terminal,
+  admin: AskedAdmin | string | undefined,
+): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);
   const found = await answerOf(io, adminOf(values.admin, admin, io.folder), values.token, "/api/config/diff");
   if (!found) return 1;

@@ -21,7 +21,11 @@ Exit codes: 0 reloaded, 1 something is wrong or nobody answers, 2 not understood
 export const OPTIONS = { admin: { type: "string" }, token: { type: "string" }, json: { type: "boolean" } } as const;
 
 /** The verb `reload`. Answers the exit code. @throws Misuse */
-export async function run(args: readonly string[], io: Terminal, admin: AskedAdmin | undefined): Promise<number> {
+export async function run(
+  args: readonly string[],
+  io: Terminal,
+  admin: AskedAdmin | string | undefined,
+): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);
   const by = { user: systemUser().slice(0, 100) };
   const found = await answerOf(io, adminOf(values.admin, admin, io.folder), values.token, "/api/reload", by);

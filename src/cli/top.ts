@@ -46,7 +46,7 @@ const CLEAR = "\u001b[H\u001b[2J";
 export async function run(
   args: readonly string[],
   io: Terminal,
-  usual: AskedAdmin | undefined,
+  usual: AskedAdmin | string | undefined,
   signal = new AbortController().signal,
 ): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);

@@ -23,7 +23,7 @@ export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tre
     if (issue.code === "unrecognized_keys") stray.push(...issue.keys.map((name) => ({ path, name })));
     else if (issue.code === "invalid_type" && isMissing(values, path))
       missing.push({ path: path.slice(0, -1), name: String(path.at(-1)) });
-    else findings.push(one(issue, at(values, ...path), [...base, ...path]));
+    else findings.push(one(issue, at(values, ...path), [...base, ...path], typesAt(schema, path)));
   }
   for (const { path, name } of stray) {
     const allowed = namesAt(schema, path);
@@ -56,27 +56,46 @@ function isMissing(values: Tree, path: ConfigPath): boolean {
   return path.length > 0 && isMap(above) && !Object.hasOwn(above, path.at(-1) as string);
 }
 
-/** The issues of the branch of a union that was meant: the one that takes this kind of value. */
+/** The issues of the branch of a union that was meant: the one that takes this kind of value, or has a word near it. */
 function branch(issue: Issue, values: Tree): Issue[] {
   if (issue.code !== "invalid_union") return [issue];
-  const meant = issue.errors.find(
-    (issues) => !issues.some((inner) => inner.code === "invalid_type" && inner.path.length === 0),
-  );
+  const value = at(values, ...(issue.path as ConfigPath));
+  const isOther = (inner: Issue) =>
+    inner.path.length === 0 &&
+    (inner.code === "invalid_type"
+      ? !isMiscounted(inner, value)
+      : inner.code === "invalid_value" && !isNear(inner.values, value));
+  const meant = issue.errors.find((issues) => !issues.some(isOther));
   if (!meant) return [issue];
   return meant
     .map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] }))
     .flatMap((inner) => branch(inner, values));
 }
 
-function one(issue: Issue, value: Tree, path: ConfigPath): Finding {
+const isNear = (words: readonly unknown[], value: Tree): boolean =>
+  typeof value === "string" && nearest(value, words.map(String)) !== undefined;
+
+/** A number where a whole one is wanted. */
+const isMiscounted = ({ expected }: z.core.$ZodIssueInvalidType, value: Tree): boolean =>
+  expected === "int" && typeof value === "number";
+
+/** @param types that the schema has there */
+function one(issue: Issue, value: Tree, path: ConfigPath, types: readonly z.core.$ZodType[]): Finding {
   switch (issue.code) {
     case "invalid_type":
       return {
         path,
-        message: `expected ${KINDS[issue.expected] ?? issue.expected}, found ${shown(value, path)}${remedy(issue.expected, value, path)}`,
+        message: `expected ${KINDS[issue.expected] ?? issue.expected}, found ${shown(value, path)}${remedy(issue.expected, value, path, types)}`,
       };
     case "invalid_value": {
       const words = issue.values.map(String);
+      const meant = /^(yes|true|on)$/i.test(String(value))
+        ? "on"
+        : /^(no|false|off)$/i.test(String(value))
+          ? "off"
+          : "";
+      if (words.includes(meant))
+        return { path, message: `expected one of ${words.join(", ")}, found ${shown(value, path)}; write ${meant}` };
       const named = typeof value === "string" && !isSecret(path, value) && !isOptionText(path, value, words);
       return {
         path,
@@ -139,18 +158,55 @@ function shown(value: Tree, path: ConfigPath): string {
   return typeof value === "string" ? `the text ${JSON.stringify(value)}` : `the ${typeof value} ${value}`;
 }
 
-function remedy(expected: string, value: Tree, path: ConfigPath): string {
+function remedy(expected: string, value: Tree, path: ConfigPath, types: readonly z.core.$ZodType[]): string {
+  if (expected === "object") return sketch(types, path);
+  if (expected === "record") return "; write { NAME: … }";
   const plain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
   if (!plain) return "";
   const text = isHidden(path, value) ? "…" : value;
   if (expected === "boolean" && /^(yes|no|on|off)$/i.test(String(value)))
     return `; write ${/^(yes|on)$/i.test(String(value))}`;
-  if (expected === "array") return `; write [${text}]`;
-  if (expected === "string") return `; put it in quotes: "${text}"`;
-  if (expected === "number" && typeof value === "string" && Number.isFinite(Number(value)))
-    return "; write it without quotes";
+  if (expected === "array") return typeof value === "boolean" ? "" : `; write [${text}]`;
+  if (expected === "string")
+    return typeof value === "boolean"
+      ? `; if that is meant, put it in quotes: "${text}"`
+      : `; put it in quotes: "${text}"`;
+  if (expected === "number" || expected === "int")
+    return typeof value === "string" ? numeral(value, isHidden(path, value), types) : "";
   return "";
 }
+
+/** How a number is written where a text stands: without its quotes, its sign or its unit. */
+function numeral(text: string, hidden: boolean, types: readonly z.core.$ZodType[]): string {
+  if (Number.isFinite(Number(text))) return "; write it without quotes";
+  const [, digits, percent] = /^\$?(\d+(?:\.\d+)?)\s*(?:(%)|[A-Za-z$€/ ]*)$/.exec(text) ?? [];
+  if (digits === undefined || hidden) return "; write digits, like 2";
+  const isShare = types.some((type) => type instanceof z.ZodNumber && type.maxValue === 1);
+  return `; write ${percent && isShare ? Number(digits) / 100 : digits}`;
+}
+
+/** A map as it is written: with the names that it must have, else with those that it may. */
+function sketch(types: readonly z.core.$ZodType[], path: ConfigPath): string {
+  const maps = types.filter((type) => type instanceof z.ZodObject);
+  const names = maps.flatMap((map) => Object.keys(map.shape));
+  const needed = maps.flatMap((map) =>
+    Object.entries(map.shape).flatMap(([name, type]) => (isNeeded(type) ? name : [])),
+  );
+  if (names.length === 0) return "";
+  const [first = ""] = names;
+  const braces = (some: readonly string[]) =>
+    `; write { ${some.map((name) => `${name}: ${isSecret([...path, name], "x") ? "$NAME" : "…"}`).join(", ")} }`;
+  if (needed.length > 0) return braces(needed);
+  return (
+    braces([first]) +
+    (names.length > 1 ? `, or with ${names.slice(1, SKETCHED).join(", ")}${names.length > SKETCHED ? ", …" : ""}` : "")
+  );
+}
+
+/** Names of a map that are shown. */
+const SKETCHED = 8;
+
+const isNeeded = (type: z.core.$ZodType): boolean => !z.safeParse(type, undefined).success;
 
 /** The names a schema allows at a path, in any of its branches. */
 export function namesAt(schema: z.ZodType, path: ConfigPath = []): string[] {

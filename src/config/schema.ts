@@ -102,7 +102,7 @@ const Retry = z.strictObject({
 });
 
 const HEADER = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-const header = () => z.string().regex(HEADER, { error: "not a header name" });
+const header = () => z.string().regex(HEADER, { error: "not a header name; write it like x-api-key" });
 
 const Provider = z
   .strictObject({
@@ -412,7 +412,7 @@ const Key = z
       .optional(),
     hash: z
       .string()
-      .regex(/^[0-9a-f]{64}$/i, { error: "not a SHA-256 in hex (64 digits)" })
+      .regex(/^[0-9a-f]{64}$/i, { error: "not a SHA-256 in hex (64 digits); make it with: printf %s KEY | sha256sum" })
       .transform((hash) => hash.toLowerCase())
       .describe("Instead of the key: its SHA-256 in hex.")
       .optional(),
@@ -662,7 +662,7 @@ export const File = z.strictObject({
           .max(MOST_WORKERS, { error: `at most ${MOST_WORKERS}` }),
       ],
       {
-        error: "expected a number, or auto",
+        error: "expected a number of processes like 2, or auto",
       },
     )
     .describe(

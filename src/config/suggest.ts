@@ -27,9 +27,14 @@ export function unknown(kind: string, word: string, words: Iterable<string>): st
 export const misspelt = (kind: string, word: string, meant: string): string =>
   `unknown ${kind} ${JSON.stringify(word)}, did you mean ${JSON.stringify(meant)}?`;
 
-/** The sentence when it is not: the first names that exist. */
+/** Names that are shown. */
+const SHOWN = 12;
+
+/** The sentence when it is not: the first names that exist, and how many more there are. */
 export function unlike(kind: string, word: string, known: readonly string[]): string {
   const shown =
-    known.length === 0 ? "none is known" : `known: ${known.slice(0, 12).join(", ")}${known.length > 12 ? ", …" : ""}`;
+    known.length === 0
+      ? "none is known"
+      : `known: ${known.slice(0, SHOWN).join(", ")}${known.length > SHOWN ? ` and ${known.length - SHOWN} more` : ""}`;
   return `unknown ${kind} ${JSON.stringify(word)}; ${shown}`;
 }

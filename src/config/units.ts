@@ -17,7 +17,7 @@ const COUNTS = { "": 1, k: 1e3, K: 1e3, M: 1e6, G: 1e9 };
 
 /** Milliseconds; 0 for `off`. */
 export function duration(written: string | number): number {
-  const forms = "90s, 500ms, 5m, 1h or off";
+  const forms = `90s, 500ms, 5m, 1h or off${/^(on|yes|true)$/i.test(String(written)) ? ", or leave it out for the usual time" : ""}`;
   if (written === "off") return 0;
   const milliseconds = Math.round(scaled(written, MILLISECONDS, "duration", forms));
   if (milliseconds > LONGEST) throw new RangeError(`${written} is too long: at most 596h, or off`);
@@ -70,9 +70,9 @@ export function sizeWords(bytes: number): string {
 export const ageWords = (milliseconds: number): string =>
   milliseconds === 0 ? "off" : `${milliseconds / (24 * MILLISECONDS.h)}d`;
 
-/** A number of things: `128k` is 128000. */
-export function count(written: string | number): number {
-  return whole(scaled(written, COUNTS, "count", "300, 400_000, 128k or 1M"), written, "count");
+/** A number of things: `128k` is 128000. @param forms that are accepted, as a refusal shows them */
+export function count(written: string | number, forms = "300, 400_000, 128k or 1M"): number {
+  return whole(scaled(written, COUNTS, "count", forms), written, "count");
 }
 
 /** A number of things in the largest unit that it is whole in, as `count` reads it. */
@@ -89,7 +89,7 @@ export const limitWords = (most: number): string => (most === 0 ? "off" : countW
 /** As `count`; 0 for `off`. */
 export function limit(written: string | number): number {
   if (written === "off") return 0;
-  const most = count(written);
+  const most = count(written, "300, 400_000, 128k, 1M or off");
   if (most === 0) throw new RangeError("0 would let nothing in: 1 or more, or off");
   return most;
 }

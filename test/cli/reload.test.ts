@@ -96,7 +96,8 @@ t.test("where the admin side is can be told of a file that is broken, too", asyn
   t.same(at("admin: unix:admin.sock"), { path: "/etc/admin.sock" });
   t.equal(at("admin: off"), undefined);
   t.same(at("admin: $ADMIN"), port(9097));
-  t.equal(at("admin: $NOT_SET"), undefined);
+  t.match(at("admin: $NOT_SET"), /^NOT_SET is not set; set it/);
+  t.match(at("admin: nowhere"), /^not an address/);
   const gone = [{ file: "/nowhere/gateway.yaml", message: "cannot be read: there is no such file" }];
   t.match(adminIn({ file: "/nowhere/gateway.yaml", folder: "/" }, {}), { ...port(9090), unknown: { problems: gone } });
   t.match(
@@ -110,7 +111,7 @@ t.test("where the admin side is can be told of a file that is broken, too", asyn
 t.test("where nobody answers and the file cannot say who is to be asked, the file's mistake comes first", async (t) => {
   const file = join(folder(t, { "gateway.yaml": "models: {\n" }), "gateway.yaml");
   const found = adminIn({ file, folder: "/" }, {});
-  if (!found) return t.fail("there is a default");
+  if (!found || typeof found === "string") return t.fail("there is a default");
   const usual = { host: "127.0.0.1", port: 9, ...(found.unknown && { unknown: found.unknown }) };
   for (const act of [reload.run, diff.run, top.run]) {
     for (const args of [[], ["--json"]]) {

@@ -183,3 +183,47 @@ for (const [what, from, to, place, fix] of BROKEN)
     t.match(`${first?.message} ${first?.frame}`, fix, String(first?.message));
     t.ok(errors.length <= 2, `one mistake is told as one: ${errors.map(({ message }) => message).join("; ")}`);
   });
+
+/** Settings as somebody may mistype them, and what the message says to write. */
+const MISTYPED: readonly (readonly [setting: string, write: RegExp])[] = [
+  ["workers: two", /a number of processes like 2, or auto/],
+  ["workers: atuo", /did you mean "auto"/],
+  ["workers: 2.5", /a whole number/],
+  ["warm_up: on", /1h or off, or leave it out/],
+  ["alerts: $URL", /write { webhook: \$NAME }$/],
+  ["log: debug", /write { level: … }$/],
+  ["body: 64MB", /write { limit: … }, or with idle/],
+  ["retry: off", /write { attempts: … }, or with budget/],
+  ["retry: { attempts: two }", /write digits, like 2$/],
+  ["overload: off", /write { concurrency: … }, or with per_key/],
+  ["store: ./data", /write { ledger: … }, or with journal/],
+  ["instances: three", /write digits, like 2$/],
+  ['cors: "*"', /expected off, or { origins: \[https/],
+  ["cors: { origins: https://a.example }", /write \[https:\/\/a.example\]$/],
+  ["pages: true", /write on$/],
+  ["trace: no", /write off$/],
+  ["sockets: 1000", /write { idle: … }, or with message$/],
+  ["chains: [auth]", /write { NAME: … }$/],
+  ["trust: true", /expected a list, found the boolean true$/],
+  ["plugins: { record: { sample: 50% } }", /write 0\.5$/],
+];
+
+for (const [setting, write] of MISTYPED)
+  t.test(`${setting}: told with what to write`, async (t) => {
+    const { problems } = await check(`${RIGHT}${setting}\n`);
+    t.ok(
+      problems.some(({ message }) => write.test(message)),
+      JSON.stringify(problems.map(({ message }) => message)),
+    );
+  });
+
+t.test("so it is within providers, models and keys", async (t) => {
+  const told = async (from: string, to: string) => (await check(RIGHT.replace(from, () => to))).problems[0]?.message;
+  t.match(await told("[openai:gpt-5.4-mini]", "[{ to: openai:gpt-5.4-mini, weight: 90% }]"), /write 90$/);
+  t.match(await told("aliases:", "price: 2\n    aliases:"), /write { input: … }, or with cached, /);
+  t.match(await told("aliases:", "price: { input: $2, output: 1 }\n    aliases:"), /write 2$/);
+  t.match(await told("rpm: 300", "rpm: unlimited"), /128k, 1M or off$/);
+  t.match(await told("{ key: $CI_KEY, models: [fast] }", "$CI_KEY"), /write { key: \$NAME }, or with hash/);
+  t.match(await told("key: $CI_KEY", "hash: abc"), /sha256sum$/);
+  t.match(await told("protocol: openai-chat", "protocol: openai-chat, header: 'X: y'"), /like x-api-key$/);
+});

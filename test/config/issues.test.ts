@@ -65,9 +65,17 @@ t.test("a value of the wrong kind is told with the right one and a remedy", asyn
     'parts.a.weight expected a number, found the text "5"; write it without quotes',
   ]);
   t.same(said({ on: "yes" }), ['on expected true or false, found the text "yes"; write true']);
-  t.same(said({ parts: [] }), ["parts expected a map, found a list"]);
-  t.same(said({ parts: { a: null } }), ["parts.a expected a map, found nothing"]);
-  t.same(said([]), [" expected a map, found a list"]);
+  t.same(said({ parts: [] }), ["parts expected a map, found a list; write { NAME: … }"]);
+  t.same(said({ parts: { a: null } }), ["parts.a expected a map, found nothing; write { url: … }"]);
+  t.match(said([]), [/^ expected a map, found a list; write \{ parts: … }, or with kind, each/]);
+  for (const [weight, remedy] of [
+    ["90%", "90"],
+    ["$2", "2"],
+    ["2 USD", "2"],
+    ["many", "digits, like 2"],
+    ["$WEIGHT", "digits, like 2"],
+  ] as const)
+    t.match(said({ parts: { a: { url: "x", weight } } }), [new RegExp(`found the text .*; write ${remedy}$`)]);
 });
 
 t.test("a word that is none of the possible ones is told with the nearest", async (t) => {

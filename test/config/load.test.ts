@@ -104,8 +104,8 @@ t.test("wrong files and what is said of each", async (t) => {
   for (const [yaml, ...said] of [
     ["", '1:1 "providers" is missing', '1:1 "models" is missing'],
     ["# nothing", '1:1 "providers" is missing', '1:1 "models" is missing'],
-    ["just text", '1:1 expected a map, found the text "just text"'],
-    ["- a\n- b\n", "1:1 expected a map, found a list"],
+    ["just text", '1:1 expected a map, found the text "just text"; write { providers: …, models: … }'],
+    ["- a\n- b\n", "1:1 expected a map, found a list; write { providers: …, models: … }"],
     [`${providers}\nmodels:\n`, '1:1 "models" is missing'],
     [`${providers}\nmodles: { echo: { targets: [demo:echo] } }\n`, '2:1 unknown key "modles", did you mean "models"?'],
     [`providers: {}\n${models}`, "1:1 at least one provider is needed"],
@@ -142,7 +142,7 @@ t.test("wrong files and what is said of each", async (t) => {
     ],
     [
       `providers: { demo: { url: "http://a/v1", protocol: gemini, credential: $A, header: "a b" } }\n${models}`,
-      "1:84 not a header name",
+      "1:84 not a header name; write it like x-api-key",
     ],
     [
       `providers: { demo: { url: "demo:", timeouts: { idle: 5 } } }\n${models}`,
@@ -155,7 +155,10 @@ t.test("wrong files and what is said of each", async (t) => {
       '3:30 "50/month" is not a sum of money; write it like $50/month, $15/week, $10/day, $1/hour or $100 (in total)',
     ],
     [`${LEAST}limits: { defualt: {} }\n`, '3:11 unknown key "defualt", did you mean "default"?'],
-    [`${LEAST}keys: { ci: { hash: abc } }\n`, "3:21 not a SHA-256 in hex (64 digits)"],
+    [
+      `${LEAST}keys: { ci: { hash: abc } }\n`,
+      "3:21 not a SHA-256 in hex (64 digits); make it with: printf %s KEY | sha256sum",
+    ],
     [
       `${LEAST}keys: { ci: { key: abcdefghij0123456789, expires: soon } }\n`,
       '3:51 "soon" is not a date; write it like 2026-12-31 or 2026-12-31T18:00:00Z',

@@ -54,7 +54,7 @@ t.test("what is wrong with an option does not repeat its text, which may be a se
       `${LEAST}plugins:\n  sse: { ping: sesame }\n  scrub: { mode: sesame }\n  auth: { anonymous: [] }\n`,
     ),
     [
-      "4:16 expected a number, found text",
+      "4:16 expected a number, found text; write digits, like 2",
       "5:18 expected one of strip, reject, report, found text",
       "6:11 expected true or false, found a list",
     ],
