@@ -15,6 +15,9 @@ function written(number, least, most) {
 /** A whole number. */
 export const count = (number) => (number === undefined || number === null ? "–" : written(number, 0, 0));
 
+/** So many of a thing: 1 request, 2 requests. */
+export const counted = (number, thing) => `${count(number)} ${thing}${number === 1 ? "" : "s"}`;
+
 const ONE_PLACE = 10;
 
 /** Tokens as people say them: 128k, 1.1M. */

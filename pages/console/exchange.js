@@ -1,6 +1,6 @@
 /** One exchange, by its id: what was tried when, what it took and cost. */
 
-import { count, duration, money } from "../common/format.js";
+import { count, counted, duration, money } from "../common/format.js";
 import { Code, Copy, Dot, html, Link, Ready, useState, When } from "../common/ui.js";
 import { ofRequest } from "./asks.js";
 import { Act, Table, useApi, useKeyNames } from "./parts.js";
@@ -27,7 +27,7 @@ export function Exchange({ id, may }) {
 
 const Running = ({ live, may, again }) => html`<div class="banner">
   Runs since ${duration(live.age)}: ${live.model ?? "no model yet"}${live.target && html` → <span class="mono">${live.target}</span>`},
-  ${" "}${live.state}, ${count(live.tokens)} tokens so far.
+  ${" "}${live.state}, ${counted(live.tokens, "token")} so far.
   ${may && html` <${Act} label="Cancel" danger act=${() => ["POST", `/api/live/${live.id}/cancel`]} done=${again} />`}
 </div>`;
 

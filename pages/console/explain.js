@@ -1,6 +1,6 @@
 /** What would happen to a request, without asking a provider: as the verb `explain` tells. */
 
-import { count, dollars } from "../common/format.js";
+import { counted, dollars } from "../common/format.js";
 import { Code, Dot, Failure, html, look, useEffect, useState } from "../common/ui.js";
 import { change } from "./api.js";
 import { Table } from "./parts.js";
@@ -97,6 +97,6 @@ function Explanation({ found }) {
     )}
     ${off.map(({ target, off: why }) => html`<p class="quiet"><span class="mono">${target}</span> is off: ${why}</p>`)}
     ${answer.length > 0 && html`<p class="small">The answer passes ${answer.join(" → ")}.</p>`}
-    ${most && html`<p>At most ${count(most.tokens)} tokens${most.usd === null ? "" : `, ${dollars(most.usd)}`}.</p>`}
+    ${most && html`<p>At most ${counted(most.tokens, "token")}${most.usd === null ? "" : `, ${dollars(most.usd)}`}.</p>`}
   </div>`;
 }

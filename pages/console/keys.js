@@ -1,6 +1,6 @@
 /** Keys and groups: make, change, rotate, switch off, revoke. A key is shown once. */
 
-import { count, minute, money, utc } from "../common/format.js";
+import { counted, minute, money, utc } from "../common/format.js";
 import { Dot, html, Link, look, Ready, useMemo, useState, When } from "../common/ui.js";
 import { GROUPS, KEYS, SPENT, USED } from "./asks.js";
 import { Groups } from "./groups.js";
@@ -96,7 +96,7 @@ function KeyTable({ keys, view, may, spend = [], used, edit, done }) {
       title: "Spent, 30 days",
       number: true,
       of: ({ id }) =>
-        html`${money(costs.get(id)?.cost ?? 0)}<span class="sub">${count(costs.get(id)?.requests ?? 0)} requests</span>`,
+        html`${money(costs.get(id)?.cost ?? 0)}<span class="sub">${counted(costs.get(id)?.requests ?? 0, "request")}</span>`,
     },
     {
       title: "",

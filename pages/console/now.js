@@ -1,6 +1,6 @@
 /** What happens now, and what needs somebody. */
 
-import { count, duration, money, percent } from "../common/format.js";
+import { count, counted, duration, money, percent } from "../common/format.js";
 import { Dot, html, Link, Ready, useMemo } from "../common/ui.js";
 import { useLive } from "./live.js";
 import { Act, Card, spread, Table } from "./parts.js";
@@ -69,12 +69,12 @@ function Figures({ facts }) {
   const there = hour.refused_there ?? 0;
   const refused = Math.max(0, (hour.failed ?? 0) - wrong - there);
   return html`<div class="cards">
-    <${Card} title="Running" value=${count(facts.running)} under=${`${count(facts.streams)} stream, ${count(facts.sockets)} WebSockets`} />
+    <${Card} title="Running" value=${count(facts.running)} under=${`${count(facts.streams)} stream, ${counted(facts.sockets, "WebSocket")}`} />
     <${Card} title="Requests a second" value=${facts.requests_per_second?.toFixed(1) ?? "–"} under=${`${count(hour.requests)} in the last hour`} />
     <${Card} title="Errors, last hour" value=${percent(failed)} state=${failed > 0.05 ? "bad" : ""} under=${`${count(hour.ours)} ours, ${count(hour.upstream)} theirs; refused: ${count(there)} by providers, ${count(refused)} here or left`} />
-    <${Card} title="429, last hour" value=${count((hour.limited_here ?? 0) + (hour.limited_there ?? 0))} under=${`${count(hour.limited_here)} requests by our limits, ${count(hour.limited_there)} attempts by providers`} />
-    <${Card} title="First byte, p50 / p95" value=${spread(first)} under=${`of ${count(first?.count)} answers`} />
-    <${Card} title="Tokens a second, p50 / p95" value=${spread(tokens, (n) => count(Math.round(n)))} under=${`of ${count(tokens?.count)} streams`} />
+    <${Card} title="429, last hour" value=${count((hour.limited_here ?? 0) + (hour.limited_there ?? 0))} under=${`${counted(hour.limited_here, "request")} by our limits, ${counted(hour.limited_there, "attempt")} by providers`} />
+    <${Card} title="First byte, p50 / p95" value=${spread(first)} under=${`of ${counted(first?.count, "answer")}`} />
+    <${Card} title="Tokens a second, p50 / p95" value=${spread(tokens, (n) => count(Math.round(n)))} under=${`of ${counted(tokens?.count, "stream")}`} />
     <${Card} title="Spent today" value=${money(today)} under=${change} />
     <${Card} title="Up for" value=${duration(facts.time - facts.started)} under=${`version ${facts.version}, generation ${facts.generation}, store ${facts.parts?.store ?? "?"}`} />
   </div>`;

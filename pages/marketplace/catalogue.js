@@ -1,6 +1,6 @@
 /** The list of models, with a search and filters that stand in the address. */
 
-import { duration, price, tokens } from "../common/format.js";
+import { counted, duration, price, tokens } from "../common/format.js";
 import { Copy, Dot, html, Link, look, useEffect, useRef } from "../common/ui.js";
 
 /** What a model's state is called. */
@@ -96,7 +96,7 @@ export function Catalogue({ facts: { models, protocols }, view }) {
       )}
     </div>
     <p class="quiet small" role="status" aria-live="polite">
-      ${found.length === models.length ? `${models.length} models` : `${found.length} of ${models.length} models`}
+      ${found.length === models.length ? counted(models.length, "model") : `${found.length} of ${counted(models.length, "model")}`}
       ${filtered && html` · <${Link} to="/">all of them<//>`}
     </p>
     ${found.length === 0 ? html`<p class="empty">No model fits. Take a filter away.</p>` : html`<${ModelTable} models=${found} />`}`;

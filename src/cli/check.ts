@@ -6,6 +6,7 @@ import { format, offNotice } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import type { PluginProblem } from "../loader/problems.ts";
 import { problemOf, sayReason } from "./reason.ts";
+import { counted } from "./table.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
 /** The line of the overall help. */
@@ -95,8 +96,6 @@ function summary({ providers, models, keys, paths }: Config): string {
     counted(paths.length, "path"),
   ].join(", ");
 }
-
-const counted = (number: number, what: string): string => `${number} ${what}${number === 1 ? "" : "s"}`;
 
 /** What is off, and why: `(1 off: name, NAME is not set)`. */
 function off(parts: readonly { name: string; off?: string }[]): string {

@@ -4,7 +4,7 @@ import type { Protocol } from "../core/protocol.ts";
 import { arrivalsOf, isBuffered } from "../setup/arrivals.ts";
 import { listModels, type VendorListing } from "../setup/listing.ts";
 import { baseOf } from "../upstream/address.ts";
-import { table } from "./table.ts";
+import { counted, table } from "./table.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
 
 /** The line of the overall help. */
@@ -98,10 +98,7 @@ async function providerFindings(
     listings.push(listing);
     const label = credential === undefined ? "" : `${credential.label}: `;
     const { models, problem, time, status } = listing;
-    if (models)
-      findings.push(
-        finding("ok", `${label}${models.length === 1 ? "1 model" : `${models.length} models`} in ${time} ms`),
-      );
+    if (models) findings.push(finding("ok", `${label}${counted(models.length, "model")} in ${time} ms`));
     else if (status === 404) {
       // Some servers list nothing; that they answered shows that they are there.
       const below = `${address}${protocol.segment}`;

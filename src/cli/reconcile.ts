@@ -17,7 +17,7 @@ import {
 import { FIGURES, type Figures, type Invoice, invoiceIn } from "./invoice.ts";
 import { INVOICE_FIELDS, type InvoiceField, titleOf } from "./invoice-columns.ts";
 import { shellWord } from "./shell.ts";
-import { dollars, table, thousands } from "./table.ts";
+import { counted, dollars, table, thousands } from "./table.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
@@ -237,7 +237,7 @@ function lines(comparison: Comparison, invoice: Invoice, { tolerance, all }: Rec
     ...(invoice.others > 0 ? [`${thousands(invoice.others)} of the file's lines are of others, as --only says.`] : []),
     ...unmatchedLines(unmatched, told),
     ...invoice.unread.slice(0, 20).map(({ line, reason }) => `Line ${line} could not be read: ${reason}.`),
-    ...(invoice.unread.length > 20 ? [`… and ${thousands(invoice.unread.length - 20)} lines more.`] : []),
+    ...(invoice.unread.length > 20 ? [`… and ${counted(invoice.unread.length - 20, "line")} more.`] : []),
     ...(invoice.currency === undefined
       ? []
       : [`Money is in ${invoice.currency} there, and in dollars in the ledger: it was not compared.`]),

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import type { Maintenance, ProgressListener, Restored, RestoreTerms } from "../store/maintenance.ts";
-import { thousands } from "./table.ts";
+import { counted, thousands } from "./table.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 import { WHEN, when } from "./when.ts";
 
@@ -80,7 +80,7 @@ async function restored(
   io.out(
     json
       ? JSON.stringify({ file, rows, kept })
-      : `The store holds what ${file} holds: ${thousands(rows)} rows, in order.${before}`,
+      : `The store holds what ${file} holds: ${counted(rows, "row")}, in order.${before}`,
   );
   return 0;
 }
@@ -92,14 +92,14 @@ async function act(word: Exclude<StoreWord, { verb: "restore" }>, care: Maintena
     const { bytes, rows } = await care.backup(word.file, progress);
     say(
       { file: word.file, bytes, rows },
-      `${word.file}: ${thousands(rows)} rows, ${thousands(bytes)} bytes, in order.`,
+      `${word.file}: ${counted(rows, "row")}, ${thousands(bytes)} bytes, in order.`,
     );
   } else if (word.verb === "prune") {
     const removed = await care.prune(word.before, progress);
     const day = new Date(word.before).toISOString().slice(0, 10);
     say(
       { removed, before: day },
-      `${thousands(removed)} rows from before ${day} taken away; the sums of their hours stay.`,
+      `${counted(removed, "row")} from before ${day} taken away; the sums of their hours stay.`,
     );
   } else if (word.verb === "migrate") {
     const { from, to } = care.migrated;

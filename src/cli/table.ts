@@ -24,6 +24,10 @@ export function thousands(count: number): string {
   return count.toLocaleString("en-US");
 }
 
+/** So many of a thing: `1 row`, `1,200 rows`. */
+export const counted = (count: number, thing: string): string =>
+  `${thousands(count)} ${thing}${count === 1 ? "" : "s"}`;
+
 /** Nano-dollars as dollars, with four decimals or as many as four significant digits take: `$1,204.5000`, `$0.00003125`. */
 export function dollars(nano: number): string {
   const amount = nano / 1e9;

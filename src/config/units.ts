@@ -112,8 +112,9 @@ export function exactDollars(nano: number): string {
   return `${nano < 0 ? "-" : ""}${digits.slice(0, -9)}${fraction === "" ? "" : `.${fraction}`}`;
 }
 
-/** A sum and its time, as `money` reads them. */
-export const moneyWords = ({ nano, per }: Money): string => `$${exactDollars(nano)}${per === "total" ? "" : `/${per}`}`;
+/** A sum and its time, as `money` reads them; cents have two digits. */
+export const moneyWords = ({ nano, per }: Money): string =>
+  `$${exactDollars(nano).replace(/\.\d$/, "$&0")}${per === "total" ? "" : `/${per}`}`;
 
 /** Unix milliseconds of `2026-12-31` (its first moment in UTC) or `2026-12-31T18:00:00Z`. */
 export function moment(written: string): number {

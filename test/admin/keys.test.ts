@@ -139,7 +139,7 @@ t.test("keys of gateway.yaml have their own limits, and what the file says, with
   const found = (await ask("GET", "/api/keys")).body;
   t.match(found.keys, [
     {
-      ...{ name: "ci", rpm: 60, tpm: "off", concurrency: 2, budget: ["$5/day", "$8.5/month soft"] },
+      ...{ name: "ci", rpm: 60, tpm: "off", concurrency: 2, budget: ["$5/day", "$8.50/month soft"] },
       written: { models: ["echo"], rpm: 60, tpm: "off", budget: ["$5/day", { amount: "$8.50/month", soft: true }] },
     },
     { name: "bare", rpm: undefined, budget: undefined, written: {} },

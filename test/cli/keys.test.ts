@@ -212,7 +212,12 @@ t.test("limits of a key are told with it, changed and taken away", async (t) => 
   ];
   t.same(stores.keys.find(out)?.limits, { rpm: 20, tpm: 100_000, concurrency: 2, budgets });
   const shown = (await keys("show", "one")).out;
-  for (const line of [/^rpm +20$/m, /^tpm +100,000$/m, /^concurrency +2$/m, /^budget +\$10\/month, \$0\.5\/day soft$/m])
+  for (const line of [
+    /^rpm +20$/m,
+    /^tpm +100,000$/m,
+    /^concurrency +2$/m,
+    /^budget +\$10\/month, \$0\.50\/day soft$/m,
+  ])
     t.match(shown, line);
   const told = async (...args: string[]) => JSON.parse((await keys("set", "one", ...args, "--json")).out).limits;
   t.same(await told("--rpm", "off", "--budget", "$100"), { tpm: 100_000, concurrency: 2, budget: ["$100"] });

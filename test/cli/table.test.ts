@@ -1,5 +1,5 @@
 import t from "tap";
-import { csv, dollars, table, thousands, utc } from "../../src/cli/table.ts";
+import { counted, csv, dollars, table, thousands, utc } from "../../src/cli/table.ts";
 
 t.test("a table", async (t) => {
   const lines = table(
@@ -56,5 +56,6 @@ t.test("money has four decimals, or as many as four significant digits take", as
 t.test("counts and times", async (t) => {
   t.equal(thousands(1_234_567), "1,234,567");
   t.equal(thousands(0), "0");
+  t.same([counted(1, "row"), counted(1200, "row")], ["1 row", "1,200 rows"]);
   t.equal(utc(Date.UTC(2026, 10, 21, 12, 54, 3, 999)), "2026-11-21 12:54:03Z");
 });

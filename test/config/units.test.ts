@@ -142,7 +142,9 @@ t.test("a day that does not exist is refused with the accepted forms", async (t)
 t.test("durations, parts and sums are written as they are read", async (t) => {
   for (const written of ["500ms", "90s", "5m", "1h", "off"]) t.equal(durationWords(duration(written)), written);
   for (const written of ["50%", "7.5%", "off"]) t.equal(partWords(part(written)), written);
-  for (const written of ["$50/month", "$0.000000001/hour", "$1.5"]) t.equal(moneyWords(money(written)), written);
+  for (const written of ["$50/month", "$0.000000001/hour", "$1.50", "$0.125/day"])
+    t.equal(moneyWords(money(written)), written);
+  t.equal(moneyWords(money("$0.3/day")), "$0.30/day");
 });
 
 t.test("money to the last digit", async (t) => {

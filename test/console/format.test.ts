@@ -15,6 +15,14 @@ t.test("numbers, prices and money are written as people read them", async (t) =>
   t.same([0, 3, 0.15, 0.0375, 1234.5, null].map(price), "free $3.00 $0.15 $0.0375 $1,234.50 –".split(" "));
 });
 
+t.test("one of a thing is told in the singular", async (t) => {
+  const counted = format["counted" as "count"] as unknown as (number: number | undefined, thing: string) => string;
+  t.same(
+    [0, 1, 2, 1200, undefined].map((number) => counted(number, "request")),
+    ["0 requests", "1 request", "2 requests", "1,200 requests", "– requests"],
+  );
+});
+
 t.test("a moment stands in the reader's zone, midnight at 00", async (t) => {
   const moment = new Date(2026, 10, 3, 0, 5, 9).getTime();
   t.equal(format.moment(moment), "Nov 03, 00:05:09");

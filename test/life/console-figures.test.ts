@@ -105,7 +105,7 @@ t.test("the figures of the first page are what the ledger's rows of the hour com
   const there = attempts.filter(({ status }) => status === 429).length;
   t.same(await card("429, last hour"), {
     value: `${here + there}`,
-    under: `${here} requests by our limits, ${there} attempts by providers`,
+    under: `${here} request${here === 1 ? "" : "s"} by our limits, ${there} attempt${there === 1 ? "" : "s"} by providers`,
   });
   t.match(await card("Requests a second"), { under: `${entries.length} in the last hour` });
   const spent = entries.reduce((sum, { cost = 0 }) => sum + cost, 0);

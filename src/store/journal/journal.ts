@@ -136,7 +136,7 @@ export class Journal {
     } catch (thrown) {
       this.warn(`The ledger's journal cannot be written: ${(thrown as Error).message}.`);
     }
-    if (this.pendingBytes > 0) this.warn(`${this.pending.length} lines of the ledger's journal are lost.`);
+    if (this.pendingBytes > 0) this.warn(`Lines of the ledger's journal that are lost: ${this.pending.length}.`);
     if (this.fd !== undefined) closeSync(this.fd);
     this.fd = undefined;
   }
@@ -239,7 +239,7 @@ export class Journal {
 
   private recover({ lost }: { lost: number }): void {
     this.failed = undefined;
-    this.warn(`The ledger's journal is being written again; ${lost} lines were lost.`);
+    this.warn(`The ledger's journal is being written again; ${lost === 1 ? "1 line was" : `${lost} lines were`} lost.`);
     this.recovered();
   }
 

@@ -293,7 +293,8 @@ export class SqliteLedger extends Ledger {
 
   private endOutage(outage: { lostBefore: number }): void {
     this.outage = undefined;
-    this.warn(`The ledger is being written again; ${this.lost - outage.lostBefore} entries were lost.`);
+    const lost = this.lost - outage.lostBefore;
+    this.warn(`The ledger is being written again; ${lost === 1 ? "1 entry was" : `${lost} entries were`} lost.`);
   }
 }
 
