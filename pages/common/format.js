@@ -18,6 +18,14 @@ export const count = (number) => (number === undefined || number === null ? "–
 /** So many of a thing: 1 request, 2 requests. */
 export const counted = (number, thing) => `${count(number)} ${thing}${number === 1 ? "" : "s"}`;
 
+/** How each key is called, by its id: by its name, with the id where another one has that name or had it. */
+export function keyNames(keys) {
+  const names = new Map();
+  const held = Map.groupBy(keys, ({ name }) => name);
+  for (const { id, name } of keys) names.set(id, held.get(name).length > 1 && name !== id ? `${name} (${id})` : name);
+  return names;
+}
+
 const ONE_PLACE = 10;
 
 /** Tokens as people say them: 128k, 1.1M. */

@@ -36,8 +36,9 @@ export function Money({ view }) {
     [sums.state, sums.value, before.value, span, nameOf],
   );
   const limits = useMemo(
-    () => html`<${Ready} found=${budgets}>${({ standings }) => html`<${Budgets} standings=${standings} />`}<//>`,
-    [budgets.state, budgets.value],
+    () =>
+      html`<${Ready} found=${budgets}>${({ standings }) => html`<${Budgets} standings=${standings} keyName=${keyName} />`}<//>`,
+    [budgets.state, budgets.value, keyName],
   );
   return html`<h1>Money</h1>
     <${Ready} found=${now}>
@@ -163,7 +164,7 @@ function End({ budget, now }) {
 
 const HIGH = 0.8;
 
-export function Budgets({ standings }) {
+export function Budgets({ standings, keyName }) {
   const now = Date.now();
   const rows = standings.flatMap(({ kind, name, budgets = [] }) =>
     budgets.map((budget) => ({ kind, name, ...budget })),
@@ -172,7 +173,8 @@ export function Budgets({ standings }) {
     {
       title: "Whose",
       head: true,
-      of: ({ kind, name }) => (kind === "key" && !name ? "callers without a key" : `${kind} ${name ?? ""}`),
+      of: ({ kind, name }) =>
+        kind === "key" ? (name ? `key ${keyName(name)}` : "callers without a key") : `${kind} ${name ?? ""}`,
     },
     {
       title: "Budget",

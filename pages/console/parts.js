@@ -1,6 +1,6 @@
 /** Parts that the console's pages share. */
 
-import { duration } from "../common/format.js";
+import { duration, keyNames } from "../common/format.js";
 import { html, look, useEffect, useJson, useMemo, useState } from "../common/ui.js";
 import { change, get } from "./api.js";
 import { KEYS, SPANS } from "./asks.js";
@@ -12,7 +12,7 @@ export const useApi = (path, every = 0) => useJson(path, { every, load: get });
 export function useKeyNames() {
   const { value } = useApi(KEYS);
   return useMemo(() => {
-    const names = new Map((value?.keys ?? []).map(({ id, name }) => [id, name]));
+    const names = keyNames(value?.keys ?? []);
     return (id) => names.get(id) ?? id ?? "–";
   }, [value]);
 }

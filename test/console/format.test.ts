@@ -23,6 +23,19 @@ t.test("one of a thing is told in the singular", async (t) => {
   );
 });
 
+t.test("a key is called by its name, with its id where two have the same", async (t) => {
+  const keyNames = format["keyNames" as "count"] as unknown as (keys: object[]) => Map<string, string>;
+  const keys = [
+    ...[
+      ["ci", "ci"],
+      ["a1", "alice"],
+      ["b1", "bob"],
+      ["b2", "bob"],
+    ].map(([id, name]) => ({ id, name })),
+  ];
+  t.same([...keyNames(keys).values()], ["ci", "alice", "bob (b1)", "bob (b2)"]);
+});
+
 t.test("a moment stands in the reader's zone, midnight at 00", async (t) => {
   const moment = new Date(2026, 10, 3, 0, 5, 9).getTime();
   t.equal(format.moment(moment), "Nov 03, 00:05:09");

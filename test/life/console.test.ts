@@ -291,6 +291,16 @@ t.test("a budget says when it ends at its pace", options, async (t) => {
   t.same(await cells.allInnerTexts(), ["not before it begins anew", "it is spent"]);
 });
 
+t.test("budgets of keys made in the store are shown by the keys' names", options, async (t) => {
+  const gateway = await startConsole(t);
+  const made = await gateway.ask("POST", "/api/keys", { body: { name: "alice", budget: "$5/day" } });
+  t.equal(made.status, 201);
+  const page = await consolePage(t, gateway, "/money");
+  const whose = page.getByRole("table", { name: "Budgets" }).locator("th[scope=row]");
+  await whose.getByText("key alice").waitFor();
+  t.notMatch((await whose.allInnerTexts()).join(), made.body.key.id);
+});
+
 t.test("a page asks for each thing once, and begins before its scripts have told it to", options, async (t) => {
   const gateway = await startConsole(t);
   await traffic(gateway);
