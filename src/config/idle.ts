@@ -4,6 +4,7 @@ import type { File } from "./schema.ts";
 import { nearest, unknown } from "./suggest.ts";
 import { at, entries, isMap, items, type Tree } from "./tree.ts";
 import type { ConfiguredPath } from "./types.ts";
+import { countWords, durationWords } from "./units.ts";
 
 /** Settings that mean nothing to the built-in provider, and why. */
 const NOT_OF_DEMO: readonly (readonly [path: readonly string[], why: string])[] = [
@@ -82,6 +83,60 @@ export function checkOverload({ overload }: File, written: Tree, report: Report)
     path: ["overload", "per_key"],
     message: `must not be more than concurrency (${concurrency}): so many of one key never run; write off, or less`,
   });
+}
+
+/** Finds times that another one always ends first. @param written as the file says it, without defaults */
+export function checkTimes({ timeouts, health, providers, drain, linger }: File, written: Tree, report: Report): void {
+  const look = (path: ConfigPath, times: Times, where: string) => {
+    const says = (...name: string[]) => at(written, ...(path as string[]), ...name) !== undefined;
+    const { total, first_byte: firstByte } = times.timeouts;
+    // What all attempts have is often longer than one: only what stands beside a shorter total was meant to count.
+    for (const name of ["connect", "first_byte", "idle"] as const)
+      if (
+        says("timeouts", name) &&
+        total > 0 &&
+        times.timeouts[name] > total &&
+        (where === "" ? says("timeouts", "total") : true)
+      )
+        report({
+          path: [...path, "timeouts", name],
+          message: `must not be longer than total (${durationWords(total)})${where}, which ends the attempt before`,
+        });
+    if (says("health", "slow") && firstByte > 0 && times.slow >= firstByte)
+      report({
+        path: [...path, "health", "slow"],
+        message: `must be shorter than first_byte of timeouts (${durationWords(firstByte)})${where}, which ends the attempt before`,
+      });
+  };
+  look([], { timeouts, slow: health.slow }, "");
+  for (const [name, { timeouts: own = {}, health: { slow = health.slow } = {} }] of Object.entries(providers))
+    look(["providers", name], { timeouts: { ...timeouts, ...definite(own) }, slow }, ", here or for all");
+  if (at(written, "linger") !== undefined && drain > 0 && linger > drain)
+    report({
+      path: ["linger"],
+      message: `must not be longer than drain (${durationWords(drain)}), with which a stop ends`,
+    });
+}
+
+interface Times {
+  readonly timeouts: File["timeouts"];
+  readonly slow: number;
+}
+
+const definite = <T extends object>(members: T): { [K in keyof T]: Exclude<T[K], undefined> } =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>;
+  };
+
+/** Finds models whose answers would be longer than all that fits in. */
+export function checkLengths({ models }: File, report: Report): void {
+  for (const [id, { context, output }] of Object.entries(models))
+    if (context !== undefined && output !== undefined && output > context)
+      report({
+        path: ["models", id, "output"],
+        severity: "warning",
+        message: `more comes out than fits in: context is ${countWords(context)}; are the two exchanged?`,
+      });
 }
 
 /** Finds paths of keys that are served to nobody. @param keeps whether a protocol has answers below its paths */

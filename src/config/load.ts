@@ -4,7 +4,7 @@ import { dirname, relative, resolve } from "node:path";
 import type { StorePlace } from "../store/postgres/place.ts";
 import * as build from "./build.ts";
 import { checkHealth } from "./health.ts";
-import { checkIdle, checkKeyPaths, checkOverload } from "./idle.ts";
+import { checkIdle, checkKeyPaths, checkLengths, checkOverload, checkTimes } from "./idle.ts";
 import { explain, wordsAt } from "./issues.ts";
 import { budgetsOf, checkBudgets, checkCounting, checkLimits } from "./limits.ts";
 import { checkNames } from "./names.ts";
@@ -73,6 +73,8 @@ export async function loadConfig(
     checkHealth(shape.data, report);
     checkBudgets(shape.data, report);
     checkOverload(shape.data, values, report);
+    checkTimes(shape.data, values, report);
+    checkLengths(shape.data, report);
     checkKeyPaths(shape.data, paths, (name) => vocabulary.protocols.get(name)?.kept !== undefined, report);
   }
   if (shape.success) checkLimits(shape.data, paths, chains, report);

@@ -76,6 +76,41 @@ t.test("one key runs no more at a time than all together", async (t) => {
     t.same(await overload(right), [], right);
 });
 
+t.test("no time is longer than the one that ends it", async (t) => {
+  const first = /must not be longer than total \(5m\), which ends the attempt before/;
+  t.match(await complaints(t, `${LEAST}timeouts: { first_byte: 10m, total: 5m }\n`), [first]);
+  t.match(await complaints(t, `${LEAST}timeouts: { idle: 6m, connect: 7m, total: 5m }\n`), [first, first]);
+  t.match(await complaints(t, `${LEAST}health: { slow: 20m }\n`), [/shorter than first_byte of timeouts \(10m\)/]);
+  t.match(await complaints(t, `${LEAST}drain: 2s\nlinger: 5s\n`), [
+    "4:9 must not be longer than drain (2s), with which a stop ends",
+  ]);
+  const own = (text: string, all = "") =>
+    `providers: { up: { url: "http://a/v1", protocol: gemini, ${text} }, demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n${all}`;
+  t.match(await complaints(t, own("timeouts: { first_byte: 10m }", "timeouts: { total: 5m }\n")), [
+    /1:\d+ must not be longer than total \(5m\), here or for all/,
+  ]);
+  t.match(await complaints(t, own("health: { slow: 1m }, timeouts: { first_byte: 30s }")), [
+    /1:\d+ must be shorter than first_byte of timeouts \(30s\), here or for all/,
+  ]);
+  for (const right of [
+    "timeouts: { total: 5m }",
+    "timeouts: { first_byte: 5m, total: 5m }",
+    "timeouts: { first_byte: 20m }\nhealth: { slow: 15m }",
+    "drain: 2s",
+    "drain: off\nlinger: 1h",
+  ])
+    t.same(await complaints(t, `${LEAST}${right}\n`), [], right);
+  await load(t, own("timeouts: { total: 5m }", "timeouts: { first_byte: 20m }\n"));
+});
+
+t.test("a model whose answers are longer than what fits in is a warning", async (t) => {
+  const model = (text: string) =>
+    load(t, `providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo], ${text} } }\n`);
+  const { warnings } = await model("context: 64k, output: 128k");
+  t.match(warnings, [{ severity: "warning", line: 2, message: /context is 64k; are the two exchanged\?/ }]);
+  t.same((await model("context: 128k, output: 128k")).warnings, []);
+});
+
 t.test("the paths of a key are served", async (t) => {
   const files = `providers: { up: { url: https://a/v1, protocol: gemini }, demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n`;
   const key = (paths: string) =>
