@@ -3,6 +3,7 @@ import type { Config, ConfiguredProvider } from "../config/types.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { arrivalsOf, isBuffered } from "../setup/arrivals.ts";
 import { listModels, type VendorListing } from "../setup/listing.ts";
+import { missingSecret } from "../store/secret.ts";
 import { baseOf } from "../upstream/address.ts";
 import { counted, table } from "./table.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
@@ -14,7 +15,8 @@ export const help = `doctor [--url URL] [--json]   test each provider, DNS, the 
 export const USAGE = `usage: ${COMMAND} doctor [--url URL --key KEY [--model MODEL]] [--json]
 
 Asks each provider of gateway.yaml for its list of models with each of its credentials, which costs nothing: does it take the
-credential, how long does it take? Besides: does DNS know their hosts, and does this machine's clock agree with theirs?
+credential, how long does it take? Besides: does DNS know their hosts, does this machine's clock agree with theirs, and is the
+secret beside the ledger's file still there?
 
   --url URL       the gateway as clients reach it, through nginx or the like: does a stream come through it as it is made, or is
                   it held back and sent in one piece?
@@ -59,6 +61,7 @@ export async function run(
   const findings = [
     ...asked.flatMap(({ findings }) => findings),
     ...(await dnsFindings(config.providers)),
+    ...secretFindings(config),
     ...clockFindings(asked.flatMap(({ listings }) => listings)),
     ...(values.url === undefined
       ? []
@@ -130,6 +133,12 @@ async function dnsFindings(providers: readonly ConfiguredProvider[]): Promise<Do
       }
     }),
   );
+}
+
+/** The secret beside a SQLite file that is in use. */
+function secretFindings({ store: { ledger, postgres }, envelopes }: Config): DoctorFinding[] {
+  const says = postgres || envelopes.key !== undefined ? undefined : missingSecret(ledger);
+  return says === undefined ? [] : [{ state: "bad", what: "secret", name: `${ledger}.secret`, says }];
 }
 
 /** One that is off is ours where most providers say so: theirs are not all wrong by the same time. */

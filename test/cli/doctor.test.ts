@@ -1,10 +1,11 @@
+import { rmSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { type DoctorFinding, help, run, USAGE } from "../../src/cli/doctor.ts";
 import { load } from "../../src/vocabulary.ts";
-import { KEY, startGateway } from "../support/gateway.ts";
+import { asking, KEY, startGateway } from "../support/gateway.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
 const LIST = json({ data: [{ id: "a" }, { id: "b" }] });
@@ -70,6 +71,26 @@ t.test(
     });
   },
 );
+
+t.test("a secret that is gone beside a ledger in use is told before a start makes another", async (t) => {
+  const running = await startGateway(
+    t,
+    'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
+  );
+  const file = join(running.folder, "gateway.yaml");
+  const body = JSON.stringify({ model: "echo", messages: [{ role: "user", content: "hi" }] });
+  await (await fetch(`${running.url}/v1/chat/completions`, { method: "POST", headers: asking(), body })).text();
+  await running.gateway.stores.ledger.flush();
+  const asked = async () => {
+    const { config, vocabulary } = await load({ file, env: {} });
+    const out: string[] = [];
+    const io = { out: (line: string) => out.push(line), err: () => {}, env: {}, folder: running.folder };
+    return { code: await run([], io, config, vocabulary.protocolList), text: out.join("\n") };
+  };
+  t.match(await asked(), { code: 0, text: /^(?!.*secret)/s });
+  rmSync(join(running.folder, "gateway.db.secret"));
+  t.match(await asked(), { code: 1, text: /^bad +secret +\S+gateway\.db\.secret +it is missing, and the next start/m });
+});
 
 t.test("a clock that is off and a host that DNS does not know are told", async (t) => {
   const late = await startVendor(t, (request, response) => {

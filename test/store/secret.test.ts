@@ -2,7 +2,9 @@ import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t from "tap";
-import { keptSecret } from "../../src/store/secret.ts";
+import { openStores } from "../../src/store/open.ts";
+import { keptSecret, missingSecret } from "../../src/store/secret.ts";
+import { entry } from "../support/ledger-contract.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gateway-secret-"));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -15,6 +17,26 @@ t.test("a secret is made once, for its owner only, and kept beside the ledger", 
   t.same(keptSecret(ledger, silent), secret);
   if (process.platform !== "win32") t.equal(statSync(`${ledger}.secret`).mode & 0o777, 0o600);
   t.notSame(keptSecret(join(folder, "other.db"), silent), secret);
+});
+
+t.test("one that is made anew beside exchanges from before is told, with what no longer works", async (t) => {
+  const ledger = join(folder, "used.db");
+  const { ledger: rows, close } = openStores(ledger, [], silent);
+  keptSecret(ledger, silent);
+  rows.append(entry());
+  await close();
+  t.equal(missingSecret(ledger), undefined);
+  rmSync(`${ledger}.secret`);
+  t.match(missingSecret(ledger), /the next start makes another one.*Put the former file back/);
+  const told: string[] = [];
+  keptSecret(ledger, (message) => told.push(message));
+  t.match(told, [/used\.db\.secret was missing and is made anew.*gw1state.*sign in again.*store backup keeps it/]);
+  keptSecret(ledger, silent);
+  t.equal(missingSecret(join(folder, "nowhere.db")), undefined);
+  const unused = join(folder, "unused.db");
+  await openStores(unused, [], silent).close();
+  t.equal(missingSecret(unused), undefined, "nothing depends on it");
+  keptSecret(unused, silent);
 });
 
 t.test("a ledger in memory keeps none", async (t) => {
