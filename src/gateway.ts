@@ -69,7 +69,6 @@ export class Gateway {
   private readonly retired = new Set<Generation>();
   /** Exchanges that began with those. */
   private past = 0;
-  private number = 1;
   readonly reloads: Reloads;
   /** Answers what is asked of this process. */
   readonly answers = new Answers();
@@ -213,14 +212,26 @@ export class Gateway {
     return { loaded, changes, generation, envelopes };
   }
 
-  /** The second half: one reference is changed, and nothing of this can fail. */
-  adopt({ loaded, changes, generation, envelopes = this.envelopes }: Prepared): Reloaded {
+  /** The number of the generation that serves: among several processes it is the same in all that serve the same. */
+  get number(): number {
+    return this.serving.number;
+  }
+
+  set number(number: number) {
+    this.serving.number = number;
+  }
+
+  /** The second half: one reference is changed, and nothing of this can fail. @param number the new generation's */
+  adopt(
+    { loaded, changes, generation, envelopes = this.envelopes }: Prepared,
+    number: number = this.number + 1,
+  ): Reloaded {
     const restart = this.restart(loaded.config);
     if (generation && this.stopping) void generation.close(false);
     else if (generation) {
       const former = this.serving;
       this.envelopes = envelopes;
-      generation.number = ++this.number;
+      generation.number = number;
       this.past += former.begun;
       this.serving = generation;
       this.loaded = loaded;

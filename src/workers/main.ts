@@ -91,20 +91,22 @@ function obey(gateway: Gateway, peers: WorkerPeers): void {
   else orphaned();
 }
 
-/** What gateway.yaml says, as the primary has read it. */
-function textFromPrimary(): Promise<string | undefined> {
+/** What gateway.yaml says, as the primary has read it, and the number that this has. */
+function fromPrimary(): Promise<{ text?: string; generation?: number }> {
   return new Promise((resolve) => {
-    process.once("message", (message: ToWorker) => resolve(message.type === "start" ? message.text : undefined));
-    process.once("disconnect", () => resolve(undefined));
+    process.once("message", (message: ToWorker) => resolve(message.type === "start" ? message : {}));
+    process.once("disconnect", () => resolve({}));
   });
 }
 
 try {
-  const loaded = await load({ file, folder, env: process.env, text: await textFromPrimary() });
+  const { text, generation = 1 } = await fromPrimary();
+  const loaded = await load({ file, folder, env: process.env, text });
   log.level = loaded.config.log.level;
   const warmUp = await WarmUp.begin(loaded.config.warm_up, log);
   const peers = new WorkerPeers(tell);
   const gateway = await Gateway.open(loaded, log, Number(workers), peers);
+  gateway.number = generation;
   const fail = () => {
     tell({ type: "failed" });
     return gateway.fail();

@@ -2,8 +2,8 @@ import type { Readiness } from "../admin/readiness.ts";
 
 /** What the primary tells a worker. A connection comes along with its message. */
 export type ToWorker =
-  /** What gateway.yaml says. The first message. */
-  | { readonly type: "start"; readonly text: string }
+  /** What gateway.yaml says, and the number of the generation that serves it. The first message. */
+  | { readonly type: "start"; readonly text: string; readonly generation: number }
   /** To be answered by a `told` with its id. */
   | { readonly type: "ask"; readonly id: number; readonly name: string; readonly question: unknown }
   | { readonly type: "connection"; readonly id: number }

@@ -253,7 +253,7 @@ export class Primary {
     if (changes.length > 0) {
       const { text } = next.config;
       const serving = [...this.workers].filter((worker) => worker.serving && !worker.leaving);
-      await reloadAll(serving, text);
+      await reloadAll(serving, text, this.number + 1);
       for (const worker of serving) worker.text = text;
       this.loaded = next;
       this.number++;
@@ -272,7 +272,7 @@ export class Primary {
     const { text } = this.config;
     if (worker.text === text) return;
     try {
-      await reloadAll([worker], text);
+      await reloadAll([worker], text, this.number);
       worker.text = text;
     } catch (thrown) {
       this.log.error({ worker: worker.pid, cause: (thrown as Error).message }, "a worker serves what was before");
@@ -282,7 +282,7 @@ export class Primary {
 
   private fork(): WorkerProcess {
     const { file, folder, text } = this.config;
-    const worker = new WorkerProcess([file, folder, String(this.started.workers)], text, {
+    const worker = new WorkerProcess([file, folder, String(this.started.workers)], text, this.number, {
       lines: (bytes, from) => (from === "stdout" ? this.log.relay(bytes) : process.stderr.write(bytes)),
       message: (message, from) => this.hear(message, from),
       ended: (ended, untaken) => this.ended(ended, untaken),

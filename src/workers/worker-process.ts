@@ -47,10 +47,12 @@ export class WorkerProcess {
   /**
    * @param args what `main.ts` of this folder takes
    * @param text the gateway.yaml that it serves
+   * @param generation the number of what it serves
    */
   constructor(
     args: readonly string[],
     public text: string,
+    generation: number,
     private readonly listener: WorkerListener,
   ) {
     const { LISTEN_PID: _, LISTEN_FDS: __, LISTEN_FDNAMES: ___, ...env } = process.env;
@@ -83,7 +85,7 @@ export class WorkerProcess {
     });
     for (const from of ["stdout", "stderr"] as const)
       byLines(this.child[from] as Readable, (bytes) => listener.lines(bytes, from));
-    this.send({ type: "start", text });
+    this.send({ type: "start", text, generation });
   }
 
   get pid(): number | undefined {

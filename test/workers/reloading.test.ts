@@ -38,6 +38,14 @@ async function stamps({ url }: GatewayProcess): Promise<Record<string, number>> 
   return Object.fromEntries([...found].map(([n, pids]) => [n, pids.size]));
 }
 
+/** The number of what each worker serves, as the admin side tells it. */
+async function numbers({ admin }: GatewayProcess): Promise<number[]> {
+  const { generations } = (await (await fetch(`${admin}/api/generations`)).json()) as {
+    generations: { number: number; serving: boolean }[];
+  };
+  return generations.filter(({ serving }) => serving).map(({ number }) => number);
+}
+
 t.test("workers reload together: all of them serve the new configuration, or none", async (t) => {
   const gateway = await startProcess(t, YAML, { files: { "stamp.ts": STAMP } });
   const file = join(gateway.folder, "gateway.yaml");
@@ -51,6 +59,7 @@ t.test("workers reload together: all of them serve the new configuration, or non
   t.same(await stamps(gateway), { 1: 2 });
   await reload(written.replace("n: 1 }", "n: 2 }"), "was reloaded");
   t.same(await stamps(gateway), { 2: 2 });
+  t.same(await numbers(gateway), [2, 2]);
   await reload("models: {", "was not reloaded");
   await reload(written.replace("n: 1 }", "n: 3 }"), "three is too many");
   t.same(await stamps(gateway), { 2: 2 });
@@ -68,5 +77,10 @@ t.test("workers reload together: all of them serve the new configuration, or non
   await eventually(async () => (await gateway.ready())?.status === 200, "another one");
   t.same(await stamps(gateway), { 2: 2 });
   t.ok(gateway.lines().length > pid);
+  t.same(await numbers(gateway), [2, 2], "it has the number of what it serves");
+  writeFileSync(file, written.replace("n: 1 }", "n: 4 }"));
+  gateway.child.kill("SIGUSR2");
+  await eventually(() => gateway.text.includes("workers are replaced"), "other workers");
+  await eventually(async () => (await numbers(gateway)).join() === "3,3", "those of the reload before, to go on");
   t.equal(await gateway.end("SIGINT"), 0);
 });
