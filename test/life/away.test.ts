@@ -6,6 +6,7 @@ import { eventually, startProcess } from "../support/process.ts";
 
 // What docs/operations.md says of PostgreSQL and Redis being away, each by itself and both.
 
+const TOKEN = "token-of-an-admin-0123456789";
 const keyOf = (name: string) => `key-of-${name}-0123456789abcdef`;
 const LIMITS = {
   ...{ plain: "", rates: "rpm: 1000, tpm: 10M, concurrency: 100" },
@@ -22,10 +23,11 @@ const test = (name: string, body: (t: Test, stores: SharedStores) => Promise<voi
 
 /** A gateway with keys of all kinds, those named here seen before, and who asks it. */
 async function started(t: Test, { store }: SharedStores) {
-  const more = `instances: 2\nkeys:\n${KEYS.join("")}`;
+  const more = `admin: { listen: "127.0.0.1:0", token: ${TOKEN} }\ninstances: 2\nkeys:\n${KEYS.join("")}`;
   const gateway = await startProcess(t, `store: ${store}\n${yaml({ p: await vendor(t, "a") }, more)}`);
-  const admin = async (method: string, path: string, body?: object) => {
-    const headers = { "content-type": "application/json" };
+  const admin = async (method: string, path: string, body?: object, cookie?: string) => {
+    const who = cookie === undefined ? { authorization: `Bearer ${TOKEN}` } : { cookie };
+    const headers = { "content-type": "application/json", ...who };
     const answer = await fetch(gateway.admin + path, { method, headers, ...(body && { body: JSON.stringify(body) }) });
     return { status: answer.status, text: await answer.text() };
   };
@@ -49,8 +51,14 @@ async function started(t: Test, { store }: SharedStores) {
   };
   const all200 = { plain: 200, rates: 200, hard: 200, soft: 200, seen: 200 };
   t.same(await ask(...Object.keys(all200)), all200, "all is there");
+  const session = await fetch(`${gateway.admin}/api/session`, {
+    ...{ method: "POST", headers: { "content-type": "application/json" } },
+    body: JSON.stringify({ token: TOKEN }),
+  });
+  const cookie = session.headers.get("set-cookie")?.split(";")[0] ?? "";
+  t.equal((await admin("GET", "/api/live", undefined, cookie)).status, 200, "somebody is signed in");
   const ready = async () => (await gateway.ready())?.body ?? {};
-  return { gateway, admin, ask, get, all200, ready };
+  return { gateway, admin, ask, get, all200, ready, cookie };
 }
 
 const told = (lines: readonly Record<string, unknown>[]) => lines.map((line) => JSON.stringify(line)).join("\n");
@@ -69,7 +77,7 @@ test("Redis away: nobody is refused for that", async (t, stores) => {
 });
 
 test("PostgreSQL away: unseen keys and first sums are a 503, and the admin side says which store", async (t, stores) => {
-  const { gateway, admin, ask, get, all200, ready } = await started(t, stores);
+  const { gateway, admin, ask, get, all200, ready, cookie } = await started(t, stores);
   await stores.postgres.kill();
   t.teardown(() => stores.postgres.start());
   t.same(await ask(...Object.keys(all200), "malformed"), { ...all200, malformed: 401 }, "what is known goes on");
@@ -107,6 +115,11 @@ test("PostgreSQL away: unseen keys and first sums are a 503, and the admin side 
     "/",
   ])
     t.equal((await admin("GET", path)).status, 200, path);
+  t.match(
+    await admin("GET", "/api/live", undefined, cookie),
+    { status: 503, text: named },
+    "who is signed in may be out",
+  );
   t.match(await admin("POST", "/api/keys", { name: "more" }), { status: 503, text: named });
   t.equal((await admin("POST", "/api/reload")).status, 200);
   const off = await admin("POST", "/api/providers/p/off", {});
