@@ -32,6 +32,7 @@ export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tre
     const near = nearest(name, free) ?? missing.find((lack) => same(lack.path, path))?.name;
     const folded = missing.findIndex((lack) => same(lack.path, path) && lack.name === near);
     if (folded >= 0) missing.splice(folded, 1);
+    const homes = allowed.filter((word) => namesAt(schema, [...path, word]).includes(name)).map((word) => `"${word}"`);
     const glued = allowed.find((word) => name.startsWith(`${word}:`));
     findings.push({
       path: [...base, ...path, name],
@@ -40,7 +41,9 @@ export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tre
         ? `a space is missing after "${glued}:"`
         : near
           ? misspelt("key", name, near)
-          : unlike("key", name, allowed),
+          : homes.length > 0
+            ? `unknown key ${JSON.stringify(name)} here; it stands below ${homes.join(" or ")}`
+            : unlike("key", name, allowed),
     });
   }
   for (const { path, name } of missing)

@@ -204,6 +204,8 @@ const MISTYPED: readonly (readonly [setting: string, write: RegExp])[] = [
   ["trace: no", /write off$/],
   ["sockets: 1000", /write { idle: … }, or with message$/],
   ["chains: [auth]", /write { NAME: … }$/],
+  ["first_byte: 5s", /unknown key "first_byte" here; it stands below "timeouts"$/],
+  ["level: debug", /it stands below "log"$/],
   ["trust: true", /expected a list, found the boolean true$/],
   ["plugins: { record: { sample: 50% } }", /write 0\.5$/],
 ];
@@ -222,6 +224,11 @@ t.test("so it is within providers, models and keys", async (t) => {
   t.match(await told("[openai:gpt-5.4-mini]", "[{ to: openai:gpt-5.4-mini, weight: 90% }]"), /write 90$/);
   t.match(await told("aliases:", "price: 2\n    aliases:"), /write { input: … }, or with cached, /);
   t.match(await told("aliases:", "price: { input: $2, output: 1 }\n    aliases:"), /write 2$/);
+  t.match(
+    await told("limits: { default: {", "limits: { rpm: 5, default: {"),
+    /"rpm" here; it stands below "default" or "all"$/,
+  );
+  t.match(await told("protocol: openai-chat", "protocol: openai-chat, total: 5m"), /it stands below "timeouts"$/);
   t.match(await told("rpm: 300", "rpm: unlimited"), /128k, 1M or off$/);
   t.match(await told("{ key: $CI_KEY, models: [fast] }", "$CI_KEY"), /write { key: \$NAME }, or with hash/);
   t.match(await told("key: $CI_KEY", "hash: abc"), /sha256sum$/);
