@@ -146,10 +146,11 @@ export async function attentionOf(subject: AdminSubject): Promise<Attention[]> {
 /** Budgets of which not much is left. */
 async function nearlySpent(subject: AdminSubject): Promise<Attention[]> {
   const { config, stores } = subject;
-  if (config.budgets.length === 0) return [];
-  const callers = (await stores.keys.list())
-    .filter(({ revoked }) => revoked === undefined)
-    .map((key) => stores.keys.callerOf(key));
+  const records = (await stores.keys.list()).filter(({ revoked }) => revoked === undefined);
+  // Keys made at run time may have budgets of their own.
+  if (config.budgets.length === 0 && !records.some(({ limits }) => limits?.budgets?.length)) return [];
+  const callers = records.map((key) => stores.keys.callerOf(key));
+  const names = new Map(records.map(({ id, name }) => [id, name]));
   const [standings = []] = await subject.askAll(STANDINGS, callers);
   const found: Attention[] = [];
   for (const { kind, name, budgets } of standings)
@@ -157,7 +158,7 @@ async function nearlySpent(subject: AdminSubject): Promise<Attention[]> {
       if (limit > 0 && spent >= NEARLY * limit)
         found.push({
           kind: "budget",
-          name: `${kind} ${name}`.trim(),
+          name: `${kind} ${kind === "key" ? (names.get(name) ?? name) : name}`.trim(),
           message: `${Math.floor((100 * spent) / limit)} % of its budget (${per}${soft ? ", soft" : ""}) are spent.`,
         });
   return found;

@@ -31,6 +31,18 @@ keys: { test: { key: test-key-0123456789abcdef, group: acme } }
   );
 });
 
+t.test("a budget of a key made at run time is told by the key's name, also where gateway.yaml has none", async (t) => {
+  const yaml = `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo], price: { input: 1000, output: 1000 }, output: 100, context: 1k } }
+`;
+  const { gateway, url, ask } = await startAdmin(t, yaml);
+  const made = await ask("POST", "/api/keys", { body: { name: "alice", budget: "$0.001 soft" } });
+  const body = '{"model":"echo","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}';
+  const headers = asking({ authorization: `Bearer ${made.body.secret}` });
+  await (await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body })).text();
+  t.match(await attentionOf(gateway), [{ kind: "budget", name: "key alice" }]);
+});
+
 t.test("what the ledger does not know now is left out and said, and all else is shown", async (t) => {
   const yaml = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo], price: { input: 1000, output: 1000 }, output: 100, context: 1k } }
