@@ -23,8 +23,32 @@ import { readRecorded } from "./record/file.ts";
 import type { FileTerms } from "./record/messages.ts";
 import { RecordThread } from "./record/thread.ts";
 
-const HOUR = 3_600_000;
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+/**
+ * Of those who are refused without a key, so many a minute are kept: anybody can be refused as often as he likes, and what
+ * is kept of others would have to go for it.
+ */
+const STRANGERS = 10;
 const MIB = 1_048_576;
+
+/** So many in each span of milliseconds. */
+class Rate {
+  private begun = 0;
+  private taken = 0;
+
+  constructor(
+    private readonly most: number,
+    private readonly span: number,
+  ) {}
+
+  /** Whether there is room for one more. */
+  take(): boolean {
+    const now = performance.now();
+    if (now - this.begun >= this.span) [this.begun, this.taken] = [now, 0];
+    return ++this.taken <= this.most;
+  }
+}
 
 const Pattern = z.string().refine(isPattern, "expected a regular expression that matches no empty text");
 const RecordOptions = z
@@ -35,7 +59,12 @@ const RecordOptions = z
       .max(1)
       .default(0)
       .describe("The share of exchanges that is kept: 0.01 is one of a hundred."),
-    errors: z.boolean().default(false).describe("Whether those that failed or were refused are kept in any case."),
+    errors: z
+      .boolean()
+      .default(false)
+      .describe(
+        "Whether those that failed or were refused are kept in any case; of those without a key that is known, ten a minute.",
+      ),
     file: z.string().min(1).default("./data/recorded.db").describe("Its own SQLite file, below the working folder."),
     hours: z.number().positive().max(8784).default(72).describe("How long an exchange is kept."),
     megabytes: z
@@ -76,6 +105,7 @@ export default class Record implements Plugin {
   private readonly terms: FileTerms;
   private readonly patterns: RegExp | undefined;
   private thread: RecordThread | undefined;
+  private readonly strangers = new Rate(STRANGERS, MINUTE);
 
   constructor(
     private readonly log: Log,
@@ -140,6 +170,7 @@ export default class Record implements Plugin {
     const { thread, options } = this;
     const failed = options.errors && !["completed", "aborted"].includes(exchange.outcome);
     if (!head || !thread || (!state.sampled && !failed)) return;
+    if (exchange.outcome === "rejected" && exchange.caller === undefined && !this.strangers.take()) return;
     const keep = () =>
       thread.keep(rawExchange(exchange, { ...state, head }, options.body_kilobytes * 1024), secretsOf(exchange));
     if (!state.failed) return keep();

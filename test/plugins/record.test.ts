@@ -179,6 +179,12 @@ t.test("each attempt is kept, and what a plugin answers or refuses", async (t) =
     attempts: [],
   });
   t.equal(await recorded(driven, "nobody's"), undefined);
+  let kept401 = 1;
+  for (let i = 0; i < 30; i++) {
+    const { headers } = await driven.ask({ protocol: "openai-chat", key: null });
+    if (await recorded(driven, headers["x-request-id"])) kept401++;
+  }
+  t.equal(kept401, 10, "strangers cannot crowd out what is kept of others");
   await driven.close();
 });
 
