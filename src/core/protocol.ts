@@ -362,6 +362,11 @@ export interface ObjectWords {
   readonly references?: readonly string[];
   /** The same, with a member that may say all of it: by types, the names of these members. Other protocols read no id there. */
   readonly whole?: Readonly<Record<string, string>>;
+  /**
+   * The same for items that say what the vendor made, which no other protocol looks up either: by types, the member (`sealed`)
+   * that leaves nothing to look up, and those (`beside`) with which the id may be a client's own.
+   */
+  readonly recalled?: Readonly<Record<string, { readonly sealed: string; readonly beside: readonly string[] }>>;
   /** The `type` of objects in a member `source` that stand for what any key made; such a request names the type. */
   readonly sources?: readonly string[];
   /** Whether an element of a list that says nothing but its `id` names another one too, without a `type`. */

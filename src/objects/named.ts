@@ -5,7 +5,7 @@ import { ESCAPED_LETTER, foldCase, inAnyCase } from "../wire/any-case.ts";
 import { AnyOf } from "../wire/any-of.ts";
 import type { Scan } from "../wire/json.ts";
 import type { JsonPath } from "../wire/paths.ts";
-import { asObject, asText, type JsonObject } from "../wire/values.ts";
+import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
 import { spellings, Watch } from "../wire/watch.ts";
 
 /** An object that a request names. */
@@ -15,12 +15,16 @@ export interface NamedObject {
   readonly param: string | undefined;
   /** All that it stands for stands beside it: only who gets the client's own bytes looks for the id. */
   readonly whole?: true;
+  /** The id may be one that the client has made up: it is refused only where it is known to be another key's. */
+  readonly own?: true;
   /** What is told where it is not known, besides the usual words or instead of them. */
   readonly unknown?: ErrorDetails | undefined;
 }
 
 /** What a vendor's id may be: nothing that means something in a path, a query or a header. */
 const ID = /^[A-Za-z0-9._-]{1,128}$/;
+/** Characters of an id of a client's own that are looked up: no vendor's is as long. */
+const LONGEST = 256;
 /** A letter or `_` written as an escape: nobody does that but to hide a name. */
 const HIDDEN = new RegExp(`\\\\${ESCAPED_LETTER}`, "i");
 const HIDDEN_LENGTH = 6;
@@ -33,6 +37,8 @@ const OTHER = /^\s*:\s*(?:[^"\s]|"(?:[^"\\]|\\.)*"\s*,\s*"(?:[^"\\]|\\.)*"\s*:\s
 /** Bytes in which that can be seen: more are looked at only if these tell nothing. */
 const [NEAR, FAR] = [96, 2000] as const;
 const ID_NAME = Buffer.from('"id"');
+const quoted = (words: readonly string[]): AnyOf => new AnyOf(words.map((word) => `"${word}"`));
+const IDS = quoted(["id"]);
 const SOURCE = "source";
 const SPELLED_ID = ["Id", "iD", "ID"];
 const NUMBER = /^\d+$/;
@@ -42,6 +48,8 @@ const STEPS = /\]\[|[[\].]/;
 /** Finds the objects that requests in the words of a protocol name. */
 export class NamedObjects {
   private readonly marks: AnyOf;
+  /** Of types that agents send with each request, mostly without an id. */
+  private readonly recalling: AnyOf;
   private readonly watch: Watch;
   /** Looks out for all spellings of what names one anywhere: some servers read names in any case. */
   private readonly spelled: Watch;
@@ -56,13 +64,19 @@ export class NamedObjects {
   private readonly references: ReadonlySet<unknown>;
   private readonly asObjects: ReadonlySet<string>;
   private readonly whole: ReadonlyMap<unknown, string>;
+  private readonly recalled: ReadonlyMap<unknown, { readonly sealed: string; readonly beside: readonly string[] }>;
   private readonly sources: ReadonlySet<unknown>;
 
   constructor(private readonly words: ObjectWords) {
-    const { anywhere, asObjects = [], references = [], whole = {}, sources = [] } = words;
-    const types = [...references, ...Object.keys(whole), ...sources];
-    this.marks = new AnyOf([...anywhere, ...asObjects, ...types].map((word) => `"${word}"`));
-    this.watch = new Watch([...anywhere, ...asObjects, ...(words.untyped ? ["id"] : [])], types);
+    const { anywhere, asObjects = [], references = [], whole = {}, recalled = {}, sources = [] } = words;
+    const named = [...references, ...Object.keys(whole)];
+    const types = [...named, ...sources];
+    this.marks = quoted([...anywhere, ...asObjects, ...types]);
+    this.recalling = quoted(Object.keys(recalled));
+    this.watch = new Watch(
+      [...anywhere, ...asObjects, ...(words.untyped ? ["id"] : [])],
+      [...types, ...Object.keys(recalled)],
+    );
     const names = [...anywhere, ...asObjects];
     this.spelled = new Watch([...names.flatMap(spellings), ...(words.untyped ? SPELLED_ID : [])]);
     const bare = words.untyped ? SPELLED_ID.map((name) => `|"${name}"`).join("") : "";
@@ -72,9 +86,10 @@ export class NamedObjects {
     this.exact = new Set(names);
     this.anywhere = new Set(anywhere.map(foldCase));
     this.unread = new Set(words.unread);
-    this.references = new Set([...references, ...Object.keys(whole)]);
+    this.references = new Set([...named, ...Object.keys(recalled)]);
     this.asObjects = new Set(asObjects.map(foldCase));
     this.whole = new Map(Object.entries(whole));
+    this.recalled = new Map(Object.entries(recalled));
     this.sources = new Set(sources);
   }
 
@@ -159,7 +174,7 @@ export class NamedObjects {
   }
 
   private mayHold(pieces: readonly Buffer[]): boolean {
-    if (this.marks.among(pieces)) return true;
+    if (this.marks.among(pieces) || (this.recalling.among(pieces) && IDS.among(pieces))) return true;
     if (this.words.untyped && holdsBare(pieces)) return true;
     return (
       pieces.some((piece) => ESCAPES.some((start) => piece.includes(start)) || piece.subarray(-5).includes(0x5c)) &&
@@ -178,11 +193,7 @@ export class NamedObjects {
       return;
     }
     const object = value as JsonObject;
-    if (valuesOf(object, "type").some((type) => this.references.has(type))) {
-      const from = found.length;
-      for (const id of valuesOf(object, "id")) this.take(id, [...path, "id"], found);
-      if (this.saysAll(object)) found.push(...found.splice(from).map((each) => ({ ...each, whole: true as const })));
-    }
+    if (valuesOf(object, "type").some((type) => this.references.has(type))) this.takeReference(object, path, found);
     for (const name in object) {
       if (this.unread.has(name)) continue;
       const inner = object[name];
@@ -195,6 +206,24 @@ export class NamedObjects {
       if (word === SOURCE) this.takeSource(inner, at, found);
       if (typeof inner === "object") this.walk(inner, at, found);
     }
+  }
+
+  private takeReference(object: JsonObject, path: JsonPath, found: NamedObject[]): void {
+    const [type, another] = valuesOf(object, "type");
+    const recalled = another === undefined && type === object["type"] ? this.recalled.get(type) : undefined;
+    if (recalled && asText(object[recalled.sealed])) return;
+    const ids = valuesOf(object, "id");
+    if (recalled) {
+      const own = recalled.beside.some((name) => asText(object[name]) || asList(object[name]).length > 0);
+      const param = [...path, "id"].join(".");
+      for (const id of ids)
+        if (typeof id === "string" && id !== "")
+          found.push({ id: id.slice(0, LONGEST), param, whole: true, ...(own && { own }) });
+      return;
+    }
+    const from = found.length;
+    for (const id of ids) this.take(id, [...path, "id"], found);
+    if (this.saysAll(object)) found.push(...found.splice(from).map((each) => ({ ...each, whole: true as const })));
   }
 
   /**

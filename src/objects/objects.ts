@@ -141,22 +141,22 @@ export class Objects {
     then: (found: readonly KeptObject[]) => void,
     absent = notFound,
   ): void | Promise<void> {
-    const objects = [...new Map(named.map((object) => [object.id, object] as const)).values()];
+    const objects = strictest(named);
     const beyond = objects[MOST];
     if (beyond) throw tooMany(beyond);
     // Where an id of which nobody knows is refused it may be one that another gateway has just heard of.
     const refuses = (id: string) => this.share !== "all" && !this.shared.has(id);
-    const look = (id: string) => (refuses(id) ? this.owners.findSoon(id) : this.owners.find(id));
+    const look = ({ id, own }: NamedObject) => (!own && refuses(id) ? this.owners.findSoon(id) : this.owners.find(id));
     const judge = (object: NamedObject, rows: readonly OwnedObject[]): KeptObject => ({
       object,
       places: this.keepers(object, rows, caller, absent),
     });
     const found: KeptObject[] = [];
     for (const [i, object] of objects.entries()) {
-      const rows = look(object.id);
+      const rows = look(object);
       if (rows instanceof Promise) {
         // Asked together: each is a way to a server and back.
-        const later = [rows, ...objects.slice(i + 1).map(({ id }) => look(id))];
+        const later = [rows, ...objects.slice(i + 1).map(look)];
         return Promise.all(later).then((all) => {
           then([...found, ...all.map((rows, at) => judge(objects[i + at] as NamedObject, rows))]);
         });
@@ -175,6 +175,8 @@ export class Objects {
   ): ReadonlySet<string> | undefined {
     const allowed = rows.filter((row) => this.mayUse(row, caller)).map(({ provider }) => provider);
     const places = new Set([...allowed, ...(this.shared.get(object.id) ?? [])]);
+    // Known or not, what is said beside it goes anywhere.
+    if (object.own && (rows.length === 0 || places.size > 0)) return undefined;
     if (places.size > 0) return places;
     if (this.share === "all") return undefined;
     throw absent(object);
@@ -185,6 +187,16 @@ export class Objects {
     if (!caller) return false;
     return key === caller.id || (this.share === "group" && group !== undefined && group === caller.group);
   }
+}
+
+/** Each object once, as the strictest of what names it has it. */
+function strictest(named: readonly NamedObject[]): NamedObject[] {
+  const objects = new Map<string, NamedObject>();
+  for (const object of named) {
+    const before = objects.get(object.id);
+    if (!before || before.own || (before.whole && !object.whole)) objects.set(object.id, object);
+  }
+  return [...objects.values()];
 }
 
 /** Different objects that a request may name; vendors take some hundreds of files at most. */

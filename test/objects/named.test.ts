@@ -21,7 +21,9 @@ const CASES: readonly (readonly [Protocol, object, ...string[]])[] = [
   [responses, { conversation: { id: "conv_1" } }, "conversation.id=conv_1"],
   [responses, { prompt: { id: "pmpt_1", version: "2" } }, "prompt.id=pmpt_1"],
   [responses, { input: [{ type: "item_reference", id: "rs_1" }] }, "input.0.id=rs_1"],
-  [responses, { input: [{ id: "rs_1", type: "reasoning", summary: [] }] }],
+  [responses, { input: [{ id: "rs_1", type: "reasoning", summary: [] }] }, "input.0.id=rs_1"],
+  [responses, { input: [{ id: "rs_1", type: "reasoning", summary: [], encrypted_content: "gAAA" }] }],
+  [responses, { input: [{ type: "reasoning", id: null, summary: [] }] }],
   [responses, { input: [{ id: "rs_1" }, { type: null, id: "msg_2" }] }, "input.0.id=rs_1", "input.1.id=msg_2"],
   [responses, { input: [{ id: "rs_1", type: null }] }, "input.0.id=rs_1"],
   [responses, { input: [{ id: "rs_1", ["x".repeat(80)]: null }] }, "input.0.id=rs_1"],
@@ -33,6 +35,7 @@ const CASES: readonly (readonly [Protocol, object, ...string[]])[] = [
         { type: "reasoning", id: "rs_1" },
       ],
     },
+    "input.1.id=rs_1",
   ],
   [
     responses,
@@ -157,7 +160,7 @@ t.test("an object is named however small the pieces are in which the body comes"
   for (const text of [
     '{"input":[{"content":[{"type":"input_file","fi\\u006Ce\\u005fid":"it-1"}]}]}',
     '{"input":[{"content":[{"type":"input_file","fILe_id":"it-1"}]}]}',
-    '{"input":[{"id":"x","type":"reasoning"},{"id":"it-1","type":null}]}',
+    '{"input":[{"id":"x","type":"web_search"},{"id":"it-1","type":null}]}',
     '{"input":[{"type":"item_reference","id":"it-1"}]}',
   ])
     for (let length = 1; length < 20; length++)
@@ -236,6 +239,48 @@ t.test("only a picture that stands beside its id to the letter says all of it", 
     t.match(naming.of(bodyOf(JSON.stringify({ input: [{ ...item, ...more }] }))), [{ id: "ig_1", whole }]);
 });
 
+t.test(
+  "a reasoning without its encrypted state names what the vendor has of it, if it is not the client's own",
+  async (t) => {
+    const naming = new NamedObjects(responses.objects as NonNullable<Protocol["objects"]>);
+    const item = { type: "reasoning", id: "rs_1" };
+    const text = [{ type: "summary_text", text: "x" }];
+    for (const [more, found] of [
+      [{ summary: [] }, { whole: true, own: undefined }],
+      [
+        { summary: [], encrypted_content: null },
+        { whole: true, own: undefined },
+      ],
+      [
+        { summary: [], encrypted_content: "" },
+        { whole: true, own: undefined },
+      ],
+      [
+        { summary: [], Encrypted_Content: "x" },
+        { whole: true, own: undefined },
+      ],
+      [
+        { summary: [], encrypted_content: ["x"] },
+        { whole: true, own: undefined },
+      ],
+      [{ summary: text }, { whole: true, own: true }],
+      [
+        { summary: [], content: text },
+        { whole: true, own: true },
+      ],
+      [
+        { summary: text, id: "an agent's: 1" },
+        { id: "an agent's: 1", own: true },
+      ],
+      [
+        { summary: [], encrypted_content: "x", Type: "item_reference" },
+        { whole: undefined, own: undefined },
+      ],
+    ] as const)
+      t.match(naming.of(bodyOf(JSON.stringify({ input: [{ ...item, ...more }] }))), [{ id: "rs_1", ...found }]);
+  },
+);
+
 t.test("a reference without a type is one in any spelling", async (t) => {
   for (const name of ["ID", "Id", "iD"]) t.same(named(responses, { input: [{ [name]: "rs_1" }] }), ["input.0.id=rs_1"]);
   t.same(named(responses, { input: [{ ID: "x", role: "user", content: "x" }] }), []);
@@ -292,11 +337,11 @@ t.test("a reference without a type is found however it is written, and wherever 
     '{"input":[{"id" : "rs_1"}]}',
     `{"input":[{"id"${" ".repeat(3000)}:"rs_1"}]}`,
     `{"input":[{"id":"rs_1"${"\n".repeat(20)}}]}`,
-    '{"input":[{"id":"x","type":"reasoning"},{"\\u0069d":"rs_1"}]}',
+    '{"input":[{"id":"x","type":"web_search"},{"\\u0069d":"rs_1"}]}',
     '{"input":[{"type":null,"id":"rs_1" , "role" : null }]}',
   ];
   for (const text of written) t.ok(found([Buffer.from(text)]).includes("rs_1"), text.slice(0, 60));
-  const bytes = Buffer.from('{"input":[{"id":"x","type":"reasoning"},{"id":"rs_1","type":null}]}');
+  const bytes = Buffer.from('{"input":[{"id":"x","type":"web_search"},{"id":"rs_1","type":null}]}');
   for (let at = 1; at < bytes.length; at++)
     t.same(found([bytes.subarray(0, at), bytes.subarray(at)]), ["rs_1"], `cut at ${at}`);
 });

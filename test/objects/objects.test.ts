@@ -245,6 +245,43 @@ t.test("an answer that shall not be kept is not found", async (t) => {
   t.equal((await use(two, "mine", kind, id)).status, 404);
 });
 
+t.test(
+  "a reasoning that is sent without its encrypted state is its key's own, where a provider may look for it",
+  async (t) => {
+    const two = await pair(t);
+    const kind = KINDS["an item"] as ObjectKind;
+    const id = await make(two, kind);
+    const naming = (more: object) => (id: string) => ({
+      input: [
+        { role: "user", content: "x" },
+        { type: "reasoning", id, summary: [], ...more },
+      ],
+    });
+    const ask = (key: KeyName, id: string, more: object) => use(two, key, { ...kind, use: naming(more) }, id);
+    const said = { summary: [{ type: "summary_text", text: "x" }] };
+    for (const more of [{}, { encrypted_content: null }, { Encrypted_Content: "x" }, said]) {
+      const seen = two.a.seen.length + two.b.seen.length;
+      t.match(await ask("theirs", id, more), { status: 404, text: /input\.1\.id/ }, JSON.stringify(more));
+      t.equal(two.a.seen.length + two.b.seen.length, seen, "no provider is asked");
+      t.equal((await ask("mine", id, more)).status, 200);
+    }
+    const seen = two.b.seen.length;
+    t.equal((await ask("mine", id, {})).status, 200);
+    t.equal(two.b.seen.length, seen + 1, "it goes where the reasoning is");
+    t.equal((await ask("theirs", "rs_unknown", {})).status, 404);
+    for (const own of ["rs_unknown", "an agent's own: 1"])
+      t.equal((await ask("theirs", own, said)).status, 200, "what an agent says goes with its own id");
+    t.equal((await ask("theirs", id, { encrypted_content: "gAAA" })).status, 200, "the state says whose it is");
+    const twice = (id: string) => ({
+      input: [
+        { type: "item_reference", id },
+        { type: "reasoning", id, ...said },
+      ],
+    });
+    t.equal((await use(two, "theirs", { ...kind, use: twice }, "rs_unknown")).status, 404, "the strictest counts");
+  },
+);
+
 const FAILED = { status: "failed", result: null };
 
 t.test("a picture that was drawn is its key's own, also where it stands beside its id", async (t) => {
@@ -292,6 +329,7 @@ ${FILE_KEYS}`,
   t.match(drawn, { id: /^ig_.*_[0-9a-f]{16}$/, result: /./ });
   t.match(await ask("says", again(drawn ?? {})), { status: 200 }, "the gateway's own");
   t.match(await ask("both", again(drawn ?? {})), { status: 200 }, "wherever it is sent first");
+  t.match(await ask("says", again({ type: "reasoning", id: "rs_1", summary: [] })), { status: 200 }, "reads no id");
   const elsewhere = { type: "image_generation_call", id: "ig_0123", result: "aGk=" };
   t.match(await ask("says", again(elsewhere)), { status: 200 }, "one that was drawn elsewhere");
   t.match(await ask("says", again({ ...elsewhere, result: null })), { status: 404 }, "no more than an id");

@@ -8,7 +8,7 @@ import {
   type ObjectWords,
   type OtherModelWords,
 } from "model-gateway/protocol";
-import { SCHEMAS, UNREAD } from "../openai/objects.ts";
+import { RECALLED, SCHEMAS, UNREAD } from "../openai/objects.ts";
 import { REFERENCE } from "./wire.ts";
 
 /** Events that tell ids; of all others only the start is looked at. */
@@ -42,6 +42,7 @@ export const objects: ObjectWords = {
   references: [REFERENCE],
   // A picture that was drawn before: the vendor looks for its id with the picture beside it, too.
   whole: { image_generation_call: "result" },
+  recalled: RECALLED,
   untyped: true,
   unread: UNREAD,
   makes: () => true,

@@ -6,6 +6,12 @@ export const UNREAD = [
   ...["annotations", "results", "logprobs"],
 ];
 
+/**
+ * Without its encrypted state the vendor looks up a reasoning by its id, whatever it says; servers that keep nothing, and agents
+ * of other vendors, give ids of their own to what they say.
+ */
+export const RECALLED = { reasoning: { sealed: "encrypted_content", beside: ["summary", "content"] } } as const;
+
 /** Members of tools that hold schemas and examples, in which `model` is a name like any other. */
 export const SCHEMAS = [
   ...UNREAD,
@@ -43,6 +49,7 @@ export const vendor: VendorObjects = {
     asObjects: ["prompt", "voice", "video"],
     references: ["item_reference", "file_id"],
     whole: { image_generation_call: "result" },
+    recalled: RECALLED,
     // Evaluations read what was answered to anybody.
     sources: ["stored_completions", "responses"],
     untyped: true,
