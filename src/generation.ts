@@ -23,7 +23,7 @@ import { Cors } from "./downstream/cors.ts";
 import { type Mount, Paths } from "./downstream/paths.ts";
 import { finish } from "./downstream/reply.ts";
 import { loadClients } from "./loader/clients.ts";
-import { type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
+import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { PluginError, type PluginProblem } from "./loader/problems.ts";
 import { Objects } from "./objects/objects.ts";
 import { openApi } from "./openapi.ts";
@@ -400,11 +400,11 @@ async function startPlugins(
   const served = config.paths.flatMap(({ serve }) => serve ?? []);
   const plugins = new Map<string, Plugin>();
   for (const name of new Set([...[...config.chains.values()].flat(), ...served])) {
-    const { options, place } = config.plugins.get(name) as ConfiguredPlugin;
-    const loaded = { ...(classes.get(name) as LoadedPlugin), place };
+    const { options, place, secrets } = config.plugins.get(name) as ConfiguredPlugin;
+    const loaded = { ...(classes.get(name) as LoadedPlugin), place, secrets };
     const plugin = makePlugin(container, loaded, options);
     await startPlugin(plugin, loaded, made.dry === true);
-    if (plugin.close) closers.push({ name, close: () => plugin.close?.() });
+    if (plugin.close) closers.push({ name, close: () => closePlugin(plugin, loaded) });
     plugins.set(name, plugin);
   }
   const problems = servingProblems(config.paths, classes, plugins);

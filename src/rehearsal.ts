@@ -60,10 +60,10 @@ export async function rehearse(
   });
   const problems: PluginProblem[] = [];
   const plugins = new Map<string, Plugin>();
-  for (const [name, { options, place }] of config.plugins) {
+  for (const [name, { options, place, secrets }] of config.plugins) {
     const known = classes.get(name);
     if (!known) continue;
-    const loaded = { ...known, place };
+    const loaded = { ...known, place, secrets };
     try {
       const plugin = makePlugin(container, loaded, options);
       plugins.set(name, plugin);

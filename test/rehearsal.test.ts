@@ -42,6 +42,30 @@ t.test("every plugin is built and started dry: all that is wrong is told at once
   t.equal(problems.length, 4);
 });
 
+t.test("what a plugin throws repeats no secret among its options, and says where files and servers are", async (t) => {
+  const dsn = "postgres://me:p4ssw0rd-of-db@db/x";
+  const more = "folder: ./records/of/all, server: 'http://collector:4318', token: a-token-1234, zone: UTC";
+  const { problems } = await rehearsed(t, {
+    "gateway.yaml": `${YAML}plugins: { a: { from: ./a.ts, dsn: '${dsn}', ${more}, headers: { x: seventeen-letters }, seal: '$file:./secret' } }\n`,
+    secret: "the-secret-of-a-file",
+    "a.ts": `import { Options } from "model-gateway";
+import { inject, injectable } from "tsyringe";
+import { z } from "zod";
+@injectable()
+export default class A {
+  static options = z.strictObject({}).catchall(z.unknown());
+  constructor(@inject(Options) private readonly options: object) {}
+  start() { throw new Error("bad " + JSON.stringify(this.options) + encodeURIComponent(${JSON.stringify(dsn)})); }
+  access() {}
+}`,
+  });
+  const [{ message = "" } = {}] = problems;
+  t.match(message, /^start\(\) of class A threw: bad /);
+  for (const secret of ["p4ssw0rd", "a-token-1234", "seventeen", "the-secret-of"]) t.notMatch(message, secret);
+  for (const told of ["./records/of/all", "http://collector:4318", "UTC", "$file:./secret"])
+    t.ok(message.includes(told), `${told} in ${message}`);
+});
+
 t.test("what a dry start has opened is closed", async (t) => {
   const { problems } = await rehearsed(t, {
     "gateway.yaml": `${YAML}plugins: { a: { from: ./a.ts } }\n`,

@@ -1,6 +1,6 @@
 import type { ZodSafeParseResult, ZodType } from "zod";
 import type { ConfigPath, Report } from "./problems.ts";
-import { reveal, whyNot } from "./secrets.ts";
+import { isUntoldOption, reveal, whyNot } from "./secrets.ts";
 import { at, entries, isMap, items, type Tree } from "./tree.ts";
 
 /** A plugin's options with what their references stand for. */
@@ -48,6 +48,35 @@ export function revealOptions(
   };
   return { values: revealed(options, []), secrets, references, broken };
 }
+
+/**
+ * Texts among a plugin's options that what it throws may not repeat, with what is told in their place.
+ * @param secrets what references stand for, with their texts
+ */
+export function untoldOptions(options: Tree, secrets: ReadonlyMap<string, string>): Map<string, string> {
+  const untold = new Map(secrets);
+  const look = (value: Tree, path: ConfigPath): void => {
+    if (Array.isArray(value)) for (const [i, item] of items(value)) look(item, [...path, i]);
+    else if (isMap(value)) for (const [name, each] of entries(value)) look(each, [...path, name]);
+    else if (typeof value === "string" && isUntoldOption(path, value)) untold.set(value, STARS);
+  };
+  look(options, []);
+  return untold;
+}
+
+/** What is told in the place of a secret that stands in the file itself. */
+const STARS = "***";
+
+/** A shorter value is no secret, and may stand in a message for something else. */
+const SHORTEST_SECRET = 4;
+
+/** A plugin's own message, which may repeat the value that it refuses, with what is told in its place. */
+export const withoutSecrets = (message: string, secrets: ReadonlyMap<string, string>): string =>
+  [...secrets]
+    .filter(([secret]) => secret.length >= SHORTEST_SECRET)
+    // Longest first: a secret may be a part of another.
+    .sort(([a], [b]) => b.length - a.length)
+    .reduce((text, [secret, told]) => text.replaceAll(secret, () => told), message);
 
 /**
  * Checks options against their schema. What a reference stands for is text, until the schema wants a number, or true or

@@ -1,6 +1,6 @@
 import type { ZodType } from "zod";
 import { explain } from "./issues.ts";
-import { parseOptions, revealOptions } from "./options.ts";
+import { parseOptions, revealOptions, untoldOptions, withoutSecrets } from "./options.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import { COMMON } from "./secrets.ts";
 import { unknown } from "./suggest.ts";
@@ -80,11 +80,11 @@ export async function checkPlugins(
         for (const path of paths) report({ path, key: path[0] === "plugins", message: unknown("plugin", name, known) });
       if (!found) return;
       loaded.set(name, found);
-      const options = await checkOptions(name, at(file, "plugins", name), found.options, paths[0] ?? [], context);
+      const read = await checkOptions(name, at(file, "plugins", name), found.options, paths[0] ?? [], context);
       const deadline = deadlineOf(at(file, "plugins", name, "deadline"));
       const entry = paths.find((path) => path[0] === "plugins");
       const configured = entry && { place: context.place(entry) };
-      plugins.set(name, { options, ...(from === undefined ? {} : { from }), ...deadline, ...configured });
+      plugins.set(name, { ...read, ...(from === undefined ? {} : { from }), ...deadline, ...configured });
       for (const message of doubtsOf(name, found, paths, known))
         report({ path: paths[0] ?? [], key: entry !== undefined, message, severity: "warning" });
     } catch (thrown) {
@@ -150,18 +150,19 @@ async function checkOptions(
   schema: ZodType | undefined,
   mention: ConfigPath,
   context: { env: NodeJS.ProcessEnv; folder: string; report: Report },
-): Promise<unknown> {
+): Promise<Pick<ConfiguredPlugin, "options" | "secrets">> {
   const { report } = context;
   const path = ["plugins", name];
   const given = Object.fromEntries(entries(entry).filter(([key]) => !COMMON.has(key)));
   if (!schema) {
     for (const key of Object.keys(given))
       report({ path: [...path, key], key: true, message: `plugin ${JSON.stringify(name)} takes no options` });
-    return {};
+    return { options: {} };
   }
   const { secrets, broken, ...revealed } = revealOptions(given, path, context);
   const read = await parseOptions(schema, revealed);
-  if (read.success) return read.data;
+  const untold = untoldOptions(given as Tree, secrets);
+  if (read.success) return { options: read.data, ...(untold.size > 0 && { secrets: untold }) };
   const told = new Set(broken.map((place) => place.join("\0")));
   const issues = read.error.issues.filter((issue) => !told.has(issue.path.join("\0")));
   // Values are shown as the file has them, not as what their references stand for.
@@ -173,17 +174,7 @@ async function checkOptions(
         : { ...finding, message },
     );
   }
-  return undefined;
-}
-
-/** A shorter value is no secret, and may stand in a message for something else. */
-const SHORTEST_SECRET = 4;
-
-/** A plugin's own message may repeat the value that it refuses. */
-function withoutSecrets(message: string, secrets: ReadonlyMap<string, string>): string {
-  return [...secrets]
-    .filter(([secret]) => secret.length >= SHORTEST_SECRET)
-    .reduce((text, [secret, written]) => text.replaceAll(secret, () => written), message);
+  return { options: undefined };
 }
 
 /** How often a name stands in a list, and how often in front of one place. */

@@ -172,6 +172,19 @@ export function isOptionText(path: ConfigPath, value: string, words: readonly st
   return !isPlain(value) && nearest(value, words) === undefined;
 }
 
+/** Where something lies, which who cannot find it must know. */
+const PATH_OF_FILE = /^(?:~|\.{0,2})\/|^[a-z][a-z0-9+.-]*:\/\/[^/@?#]*\/?$/i;
+
+/**
+ * Whether what a plugin throws may not repeat a text among its options.
+ * @param path below its name
+ */
+export function isUntoldOption(path: ConfigPath, value: string): boolean {
+  if (isPlain(value)) return false;
+  if (path.some((step) => typeof step === "string" && SECRET_NAME.test(step)) || /:\/\/.*@/.test(value)) return true;
+  return value.length >= SHORTEST && !PATH_OF_FILE.test(value);
+}
+
 /** Whether that section is `plugins`, also where it is misspelt, or made for aliases (`x-plugins`). */
 export const isPlugins = (section: string): boolean =>
   section === "plugins" || (!OPEN.has(section) && nearest(section, ["plugins"]) !== undefined);

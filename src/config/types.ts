@@ -183,6 +183,8 @@ export interface ConfiguredPlugin {
   readonly deadline?: number;
   /** What the plugin's own schema made of its options, defaults filled in. */
   readonly options: unknown;
+  /** Texts among them that no message may repeat, with what is told in their place. */
+  readonly secrets?: ReadonlyMap<string, string>;
   /** Where the file configures it, like `gateway.yaml:4:3`; absent where only chains name it. */
   readonly place?: string;
 }

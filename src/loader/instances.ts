@@ -1,8 +1,10 @@
 import { existsSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import type { DependencyContainer } from "tsyringe";
+import { withoutSecrets } from "../config/options.ts";
 import { buildPlugin, INJECTABLE, injected } from "../container.ts";
 import type { Plugin, PluginClass } from "../core/plugin.ts";
+import { Redactor } from "../core/redactor.ts";
 import { METHODS, methodsOf, misspelt } from "./methods.ts";
 import { PluginError, type PluginProblem } from "./problems.ts";
 
@@ -14,6 +16,8 @@ export interface LoadedPlugin {
   version?: string;
   /** Where its entry stands, like `gateway.yaml:4:3`, once that is known and where there is one. */
   place?: string | undefined;
+  /** Texts among its options that no message may repeat, with what is told in their place. */
+  secrets?: ReadonlyMap<string, string> | undefined;
 }
 
 /** The digests of plugins' code, by their names. */
@@ -110,10 +114,16 @@ function buildProblem(loaded: LoadedPlugin, thrown: unknown): PluginProblem {
 }
 
 /** The mistake may be the plugin's or its options': both places are told. */
-function thrownBy({ file, Class, place }: LoadedPlugin, what: string, thrown: unknown): PluginProblem {
+function thrownBy(
+  { file, Class, place, secrets = new Map() }: LoadedPlugin,
+  what: string,
+  thrown: unknown,
+): PluginProblem {
   const error = thrown instanceof Error ? thrown : undefined;
+  // Driver errors repeat addresses with their passwords, also as they have spelled them anew.
+  const told = new Redactor(secrets.keys()).text(withoutSecrets(error?.message ?? String(thrown), secrets));
   const configured = place === undefined ? "" : ` (its options: ${place})`;
-  const message = `${what} class ${nameOf(Class)} threw: ${error?.message ?? String(thrown)}${configured}`;
+  const message = `${what} class ${nameOf(Class)} threw: ${told}${configured}`;
   // The first line of the plugin's own in the stack.
   for (const line of error?.stack?.split("\n") ?? []) {
     const place = /\(?([^()\s]+):(\d+):(\d+)\)?$/.exec(line);
