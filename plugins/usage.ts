@@ -19,7 +19,7 @@ import { JsonUsage, Ledger, type LedgerEntry, type Usage } from "model-gateway/s
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { Delivered } from "./usage/delivered.ts";
-import { counts, floorOf, priced, tokensOf } from "./usage/priced.ts";
+import { counts, floorOf, isWork, priced, tokensOf } from "./usage/priced.ts";
 import { tried } from "./usage/tried.ts";
 import { tellWhy } from "./usage/why.ts";
 
@@ -76,7 +76,9 @@ export default class UsageOf implements Plugin {
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
     const { generates, kept } = exchange.operation;
-    if ((!generates && kept === undefined) || head.status >= 300) return undefined;
+    if (!generates && kept === undefined) return undefined;
+    if (head.status >= 400 && !head.framing) return generates ? failed(exchange) : undefined;
+    if (head.status >= 300) return undefined;
     const reading = this.reading(exchange);
     if (head.framing && this.options.cut === "drain") exchange.drains = true;
     return head.framing ? streamed(exchange, reading) : whole(exchange, reading);
@@ -141,7 +143,7 @@ function settlement(
   const isWhole = (outcome === "completed" || ended === true) && reported?.out.total !== undefined;
   if (isWhole || !delivered || !isText) {
     if (reported?.images) return { usage: pictured(exchange, reported, reported.images), source: "reported" };
-    if (isTold) return { usage: reported, source: isWhole || outcome === "completed" ? "reported" : "partial" };
+    if (isTold) return { usage: reported, source: isWhole || isEnd(exchange) ? "reported" : "partial" };
     // A provider that tells nothing, or nothing that can be read, has worked all the same.
     if (outcome === "completed" && operation.generates && isUntold(exchange, reading))
       return { usage: { ...reported, ...brought(exchange, reading, tokensIn) }, source: "estimated" };
@@ -150,6 +152,10 @@ function settlement(
   if (isCut) return { usage: reported ?? NOTHING, source };
   return { usage: estimated(reported, delivered, tokensIn), source: isTold ? "partial" : "estimated" };
 }
+
+/** Whether no more of an answer will come that tells usage: what an error tells is all of it. */
+const isEnd = ({ outcome, attempts }: DoneExchange): boolean =>
+  outcome === "completed" || (attempts.at(-1)?.status ?? 0) >= 400;
 
 /** Whether an answer came, and nobody will tell what it has cost: one that is made later tells whoever fetches it. */
 function isUntold({ protocol, body, usage }: DoneExchange, { delivered, whole }: Reading): boolean {
@@ -276,6 +282,19 @@ function whole(exchange: ResponseExchange, reading: Reading): Stage {
     if (!exchange.operation.generates && usage.late === undefined) return;
     exchange.usage = found;
     reading.late = usage.late;
+  };
+}
+
+/** Of an error, that tells usage only where its provider has worked on the request, and bills that. */
+function failed(exchange: ResponseExchange): Stage {
+  const usage = new JsonUsage([spoken(exchange)]);
+  return ({ kind, bytes }) => {
+    if (kind !== "end") {
+      usage.push(bytes);
+      return;
+    }
+    const found = usage.end();
+    if (found && isWork(found)) exchange.usage = found;
   };
 }
 

@@ -31,6 +31,9 @@ export function floorOf(usage: Usage, target: AskedTarget | undefined, time: num
 export const tokensOf = ({ in: input, out, besides = [] }: Usage): number =>
   [{ in: input, out }, ...besides].reduce((all, each) => all + (each.in.total ?? 0) + (each.out.total ?? 0), 0);
 
+/** Whether it tells of any tokens: some answers to what was not done have zeros. */
+export const isWork = ({ in: input, out }: Usage): boolean => (input.total ?? 0) + (out.total ?? 0) > 0;
+
 /** Some vendors tell what an answer cost in a measure of their own, and no tokens. */
 export const counts = ({ in: input, out }: Usage): boolean => input.total !== undefined || out.total !== undefined;
 

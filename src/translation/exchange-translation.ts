@@ -209,7 +209,7 @@ export class ExchangeTranslation {
   async receive(exchange: ResponseExchange, attempt: Attempt, head: Head): Promise<Stage> {
     if (head.status >= 300) {
       if (this.conversation.task === "count" && uncounted(head.status)) return this.estimated(head);
-      throw await this.failure(attempt, head);
+      throw await this.failure(exchange, attempt, head);
     }
     const { framing } = head;
     const translation = this.translation(attempt);
@@ -298,7 +298,7 @@ export class ExchangeTranslation {
     head.translated = { framing, state };
   }
 
-  private async failure(attempt: Attempt, head: Head): Promise<Error> {
+  private async failure(exchange: ResponseExchange, attempt: Attempt, head: Head): Promise<Error> {
     const { status, headers } = head;
     // An error whose text breaks off is still that error.
     const text = await whole(head, LARGEST_ERROR).then(String, () => "");
@@ -307,6 +307,9 @@ export class ExchangeTranslation {
       headers,
       text,
     );
+    const usage = usageOf(attempt, Buffer.from(text));
+    // Zeros stand in answers to what was not done.
+    if (usage && (usage.in.total ?? 0) + (usage.out.total ?? 0) > 0) exchange.usage = usage;
     // What no client could read has one code, translated or not.
     const told = isJson(text) ? fault : { ...fault, code: "upstream_failed" };
     return refusal(told, headers, this.exchange.protocol.overloaded);

@@ -87,10 +87,16 @@ models: { tokens: { price: { input: 3 }, targets: [up:x] }, requests: { price: {
   }
 });
 
-t.test("an answer that is no JSON has an estimate, an error no usage, and each a row", async (t) => {
+t.test("an answer that is no JSON has an estimate, an error what it tells, and each a row", async (t) => {
   t.match(await row(t, '{"usage":{"prompt_tokens":5', "text/plain"), { source: "estimated", status: 200 });
-  const refused = await row(t, '{"error":{"message":"no"},"usage":{"prompt_tokens":5}}', "application/json", 400);
-  t.match(refused, { source: "free", status: 400, cost: 0, usage: undefined });
+  const told = await row(t, '{"error":{"message":"no"},"usage":{"prompt_tokens":5}}', "application/json", 400);
+  t.match(told, { source: "reported", status: 400, cost: 15_000, usage: { in: { total: 5 } } });
+  const failed = await row(t, `{"error":{},"usage":${JSON.stringify(USAGE)}}`, "application/json", 500);
+  t.match(failed, { source: "reported", status: 500, usage: { out: { total: 200 } } });
+  for (const more of ["", ',"usage":{"prompt_tokens":0,"completion_tokens":0}', ',"usage":{}']) {
+    const refused = await row(t, `{"error":{"message":"no"}${more}}`, "application/json", 400);
+    t.match(refused, { source: "free", status: 400, cost: 0, usage: undefined, unread: undefined });
+  }
 });
 
 t.test(

@@ -41,6 +41,31 @@ t.test("an error of the provider's becomes one of the client's protocol, and its
   t.match(await response.json(), { type: "error", error: { type: "rate_limit_error", message: "Slow down." } });
 });
 
+t.test("an error that tells usage costs that, and one that tells none or zeros nothing", async (t) => {
+  let usage = {};
+  const upstream = await httpUpstream((_, reply) =>
+    reply
+      .writeHead(400, { "content-type": "application/json" })
+      .end(JSON.stringify({ error: { message: "No." }, usage })),
+  );
+  t.teardown(() => upstream.close());
+  const { url, gateway } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { price: { input: 3, output: 15 }, targets: [up:x] } }\n`,
+  );
+  const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hi" }] });
+  for (const [told, source, cost] of [
+    [{ prompt_tokens: 5, completion_tokens: 2 }, "reported", 45_000],
+    [{ prompt_tokens: 0, completion_tokens: 0 }, "free", 0],
+    [{}, "free", 0],
+  ] as const) {
+    usage = told;
+    t.equal((await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body })).status, 400);
+    await gateway.stores.ledger.flush();
+    t.match(await gateway.stores.ledger.recent(1), [{ source, cost, status: 400 }]);
+  }
+});
+
 t.test("an error that nobody can read has one code, translated or not", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(502, { "content-type": "text/html" }).end("<html>Bad gateway</html>"),
