@@ -227,7 +227,10 @@ export class Generation {
     const { config, protocols, log, carried, classes, keys, values, ledger, limiter, envelopes } = made;
     const closers: Closer[] = [];
     try {
-      const redactor = new Redactor(secretsOf(config, process.env));
+      const redactor = new Redactor(
+        secretsOf(config, process.env),
+        new Set(config.keys.flatMap(({ hash }) => hash ?? [])),
+      );
       const proxy = new UpstreamProxy(carried.pools, carried.agents);
       const providers = await openProviders(made, former);
       carried.hold(providers);

@@ -163,7 +163,7 @@ function liveRequest({ exchange, generation, reply }: RunningExchange): LiveRequ
   const { id, time, caller, address, method, protocol, attempts, attempt, model, firstByte } = exchange;
   const tokens = exchange.usage?.out.total ?? exchange.progress?.tokens;
   const clean = (text: string) => generation.redactor.text(text, exchange.credentials);
-  const path = clean(exchange.path);
+  const path = generation.redactor.path(exchange.path, exchange.credentials);
   const { requestedModel } = exchange;
   const asked =
     attempt?.target.serves ?? model?.id ?? (requestedModel === undefined ? undefined : clean(requestedModel));

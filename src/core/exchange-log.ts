@@ -32,7 +32,7 @@ export function logExchange(
     address: exchange.address === "" ? undefined : exchange.address,
     key: caller?.id,
     method: exchange.method,
-    path: model ? exchange.path : clean(exchange.path),
+    path: model ? exchange.path : redactor.path(exchange.path, exchange.credentials),
     model: last?.target.serves ?? model?.id ?? (asked === undefined ? undefined : clean(asked)),
     asked: model && last?.target.serves !== undefined && last.target.serves !== model.id ? model.id : undefined,
     target: last && Marketplace.nameOf(last.target),

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import type { HeaderList } from "../wire/headers.ts";
 import { placeOf } from "../wire/place.ts";
 import shapes from "./key-shapes.json" with { type: "json" };
@@ -13,6 +14,8 @@ const LONGEST = 64;
 const START = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]|\\\\u[0-9a-f]{4}|%[0-9a-f]{2}))";
 /** All that looks like a key, whoever's it is. What a vendor has shortened itself (`sk-…****abcd`) is none any more. */
 const SHAPES = new RegExp(`${START}(?:${shapes.map(({ shape }) => shape).join("|")})`, "gi");
+/** What stands alone in a path. */
+const PART = new RegExp(`[^/:;,=&]{${SHORTEST},}`, "g");
 /** A text with none of these has no letter written in another way. */
 const ESCAPED = /[\\%&]/;
 
@@ -33,8 +36,14 @@ export class Redactor {
   /** Values of headers in which nothing was found, each in its place. */
   private readonly harmless: string[] = new Array(PLACES).fill("");
 
-  /** @param secrets credentials, as they are sent; of one like `Basic …` the second word is one by itself too */
-  constructor(secrets: Iterable<string>) {
+  /**
+   * @param secrets credentials, as they are sent; of one like `Basic …` the second word is one by itself too
+   * @param hashes SHA-256 in hex of callers' keys, of which only that is known
+   */
+  constructor(
+    secrets: Iterable<string>,
+    private readonly hashes: ReadonlySet<string> = new Set(),
+  ) {
     const own = [...secrets].flatMap((secret) => [secret, ...(/^\w+ +(\S.*)$/.exec(secret)?.slice(1) ?? [])]);
     const long = [...new Set(own)].filter((secret) => secret.length >= SHORTEST).sort((a, b) => b.length - a.length);
     this.texts = [...long, ...long.flatMap(inBase64), ...long.flatMap(inHex)];
@@ -49,6 +58,17 @@ export class Redactor {
     let clean = this.withoutOthers(text);
     if (shown) for (const key of shown) if (key.length >= SHORTEST) clean = clean.replaceAll(key, STARS);
     return clean;
+  }
+
+  /** The same of a path, in which no segment, or part of one, is a caller's key either. */
+  path(path: string, shown?: readonly string[]): string {
+    const clean = this.hashes.size === 0 ? path : path.replaceAll(PART, (part) => (this.isKey(part) ? STARS : part));
+    return this.text(clean, shown);
+  }
+
+  private isKey(part: string): boolean {
+    const plain = part.replaceAll(/%[0-9a-f]{2}/gi, (byte) => String.fromCharCode(Number(`0x${byte.slice(1)}`)));
+    return this.hashes.has(hash("sha256", plain));
   }
 
   private withoutOthers(text: string): string {

@@ -625,7 +625,7 @@ function earlyFields(
 ): object {
   const fields = { id, address, method, ...more };
   const secret = more.error?.code === "misplaced_key" || holdsKey(path, credentials(lines, new Query()));
-  return secret ? fields : { ...fields, path: redactor.text(nameless(path)) };
+  return secret ? fields : { ...fields, path: redactor.path(nameless(path)) };
 }
 
 /** A request's address without a user's name and password. */

@@ -78,6 +78,22 @@ t.test("a preflight is a line of the log, as what is refused is: without a key t
   t.match(refused, { method: "OPTIONS", status: 403, error: { code: "origin_not_allowed" }, path: "/v1/models" });
 });
 
+t.test("no key of gateway.yaml in a path stands in a line of the log, and no provider's credential", async (t) => {
+  const [key, credential] = ["qv7-own-choice-93kd81mzt", "credential-of-90dk2m1xqz"];
+  const yaml = `providers: { up: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat], credential: ${credential} } }
+models: { m: { targets: [up:x] } }
+keys: { mine: { key: ${key} } }\n`;
+  const { ask, log } = await started(t, `cors: { origins: [${PAGE}] }\n`, yaml);
+  const ways = [preflight(PAGE), preflight("https://evil.example.com"), {}, { method: "POST", body: "{}" }];
+  for (const path of [`/v1/${key}`, `/v1/models/${key}`, `/v1/x:${key}/y`, `/%71v7-own-choice-93kd81mzt?key=${key}`])
+    for (const way of ways) await (await ask(path, way)).text();
+  for (const way of ways) await (await ask(`/v1/${credential}`, way)).text();
+  await (await ask(`/v1/models/${key}`, { headers: { authorization: "Bearer another-key-of-nobody" } })).text();
+  t.ok(log.lines.length > 16);
+  for (const { fields, message } of log.lines)
+    t.notMatch(JSON.stringify([fields, message]), /own-choice|credential-of/);
+});
+
 t.test("another page is told why in its preflight, and is served as everybody is without one", async (t) => {
   const { ask, chat } = await started(t, `cors: { origins: [${PAGE}] }\n`);
   for (const origin of ["https://evil.example.com", `${PAGE}.evil.example`, "http://app.example.com", "null"]) {
