@@ -304,6 +304,33 @@ t.test("a file's address at the vendor is that however it is written", async (t)
     t.same(files(address), [], address);
 });
 
+t.test("an address of the vendor's that is no file's goes by its bucket or host, whatever it ends with", async (t) => {
+  const files = (fileUri: string) => named(gemini, { contents: [{ parts: [{ fileData: { fileUri } }] }] });
+  for (const [address, id] of [
+    ["https://storage.googleapis.com/theirs/abc", "gs://theirs"],
+    ["https://storage.googleapis.com/mine/../theirs/abc", "gs://theirs"],
+    ["https://mine.storage.googleapis.com/files/abc", "gs://mine"],
+    ["https://commondatastorage.googleapis.com/theirs/abc", "gs://theirs"],
+    ["https://storage.googleapis.com/storage/v1/b/theirs/o/abc?alt=media", "gs://storage"],
+    ["https://us-storage.googleapis.com/mine/abc", "gs://us-storage.googleapis.com"],
+    ["https://www.googleapis.com/drive/v3/files/abc?alt=media", "gs://www.googleapis.com"],
+    ["https://googleapis.com/v1beta/files/abc", "gs://googleapis.com"],
+    ["https://x.generativelanguage.googleapis.com/v1beta/files/abc", "gs://x.generativelanguage.googleapis.com"],
+    ["https://generativelanguage.googleapis.com/v1beta/others/abc", "gs://generativelanguage.googleapis.com"],
+    ["https://generativelanguage.googleapis.com/download/v1beta/files/abc:download?alt=media", "abc"],
+    ["https://europe-west4-aiplatform.googleapis.com/v1/projects/p/locations/l/cachedContents/12", "12"],
+  ] as const)
+    t.same(files(address), [`contents.0.parts.0.fileData.fileUri=${id}`], address);
+  for (const address of [
+    "https://storage.googleapis.com.example.com/theirs/abc",
+    "https://notgoogleapis.com/v1beta/files/abc",
+    "https://example.com/?https://storage.googleapis.com/theirs/abc",
+    "https://storage.googleapis.com@example.com/theirs/abc",
+  ])
+    t.same(files(address), [], address);
+  t.throws(() => files("https://storage.googleapis.com//theirs/abc"), { code: "invalid_field" });
+});
+
 t.test("what lies in a bucket goes by the bucket", async (t) => {
   const stored = (fileUri: string) => named(gemini, { contents: [{ parts: [{ fileData: { fileUri } }] }] });
   for (const address of ["gs://my-bucket/a b/c.pdf", " GS://my-bucket/x", "gs://my-bucket"])

@@ -54,7 +54,7 @@ async function passing(t: Test, more = "", open = false) {
   t.teardown(() => upstream.close());
   const { url, port } = await startGateway(
     t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, openai-responses, anthropic-messages], shared: [vs_ours] }, g: { url: "${upstream.origin.origin}/v1beta", speaks: [gemini] } }
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, openai-responses, anthropic-messages], shared: [vs_ours] }, g: { url: "${upstream.origin.origin}/v1beta", speaks: [gemini], shared: ['gs://ours', proj.set.table] } }
 models: { m: { targets: [up:m] } }
 paths: { "/v1/*": { pass: up, open: ${open} }, "/v1beta/*": { pass: g } }
 keys:
@@ -109,6 +109,26 @@ for (const [share, friends] of [
     t.equal((await ask("mine", "GET", `/v1beta/${name}`)).status, 200);
     t.equal((await ask("friend", "GET", `/v1beta/${name}`)).status, friends);
   });
+
+t.test("calls that run for long read and write only buckets and tables that are shared", async (t) => {
+  const { upstream, ask } = await passing(t, "");
+  const path = "/v1beta/projects/p/locations/l/batchPredictionJobs";
+  for (const [job, place] of [
+    [(at: string) => ({ inputConfig: { gcsSource: { uris: ["gs://ours/in.jsonl", `${at}/in.jsonl`] } } }), "gs://"],
+    [(at: string) => ({ input_config: { gcs_source: { uris: `${at}/in.jsonl` } } }), "gs://"],
+    [(at: string) => ({ outputConfig: { gcsDestination: { outputUriPrefix: `${at}/out` } } }), "gs://"],
+    [(at: string) => ({ supervisedTuningSpec: { training_dataset_uri: `${at}/x` } }), "gs://"],
+    [(at: string) => ({ inputConfig: { bigquerySource: { inputUri: at } } }), "bq://"],
+    [(at: string) => ({ outputConfig: { bigqueryDestination: { outputUri: at } } }), "bq://"],
+  ] as const) {
+    const [ours, theirs] =
+      place === "gs://" ? ["gs://ours", "gs://theirs"] : ["bq://proj.set.table", "bq://proj.set.other"];
+    const seen = upstream.seen.length;
+    t.equal((await ask("mine", "POST", path, job(theirs))).status, 404, JSON.stringify(job(theirs)));
+    t.equal(upstream.seen.length, seen, "the provider is not asked");
+    t.equal((await ask("mine", "POST", path, job(ours))).status, 200, JSON.stringify(job(ours)));
+  }
+});
 
 t.test("lists, and what nobody knows to be its key's own, are shown by an open path or to share: all", async (t) => {
   for (const [open, more, status] of [

@@ -1,11 +1,18 @@
 import type { ObjectWords, OtherModelWords, VendorObjects } from "model-gateway/protocol";
 
 /** Hosts of the vendor, whose addresses of files lead to its own; others lead to files that are anybody's. */
-const OWN_HOST = /\.googleapis\.com\.?$/;
+const OWN_HOST = /(?:^|\.)googleapis\.com\.?$/;
+/** Those of its models, and the addresses there of what a key has made; keys choose names themselves, and no other's may fit. */
+const MODELS_HOST = /^(?:generativelanguage|(?:[a-z0-9-]+-)?aiplatform)\.googleapis\.com\.?$/;
+const MADE = /\/(?:files|cachedContents|fileSearchStores)\/([^/:]+)(?::download)?$/;
+/** Those of its buckets, whose names stand in front of the host's, or first in the path. */
+const STORE_HOST = /^(?:(.+)\.)?(?:commondata)?storage\.googleapis\.com\.?$/;
 
 /** How addresses begin of what lies in a bucket, where the operator's account may read anything. */
 const BUCKETS = "gs://";
 const STORED = /^\s*gs:(?:\/\/([^/]*))?/i;
+/** The name of a table there. */
+const TABLE = /^\s*bq:\/*(.*)$/is;
 
 /**
  * The last part of a name (`cachedContents/abc`, `projects/p/locations/l/cachedContents/abc`) or of a file's address; of
@@ -14,10 +21,20 @@ const STORED = /^\s*gs:(?:\/\/([^/]*))?/i;
 function id(text: string): string | undefined {
   const stored = STORED.exec(text);
   if (stored) return BUCKETS + (stored[1] ?? "");
+  const table = TABLE.exec(text);
+  if (table) return table[1];
   if (!/^\s*[a-z][a-z0-9+.-]*:/i.test(text)) return lastPart(text);
   // Read as servers do: with a port, a user or other slashes it is the same address.
   const address = URL.canParse(text) ? new URL(text) : undefined;
-  return address && OWN_HOST.test(address.hostname) ? lastPart(address.pathname) : undefined;
+  return address && OWN_HOST.test(address.hostname) ? idAt(address) : undefined;
+}
+
+/** What an address of the vendor's leads to; of what is no key's the bucket, or the host like one. */
+function idAt({ hostname, pathname }: URL): string {
+  const made = MODELS_HOST.test(hostname) ? MADE.exec(pathname)?.[1] : undefined;
+  if (made !== undefined) return made;
+  const store = STORE_HOST.exec(hostname);
+  return BUCKETS + (store ? (store[1] ?? pathname.split("/", 2)[1] ?? "") : hostname);
 }
 
 const lastPart = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
@@ -53,6 +70,22 @@ export const otherModels: OtherModelWords = {
   ],
 };
 
+/** Where calls that run for long read what they work on, and write what comes of it. [S: BatchJob, TuningJob] */
+const PLACES = [
+  ...[
+    "uris",
+    "outputUriPrefix",
+    "output_uri_prefix",
+    "inputUri",
+    "input_uri",
+    "outputUri",
+    "output_uri",
+    "gcsUri",
+    "gcs_uri",
+  ],
+  ...["trainingDatasetUri", "training_dataset_uri", "validationDatasetUri", "validation_dataset_uri"],
+];
+
 /** Kinds of screens that a tool uses, which stand where an environment is named elsewhere. */
 const SCREEN = /^(?:ENVIRONMENT_[A-Z_]+|browser|mobile|desktop)$/;
 
@@ -69,6 +102,7 @@ export const vendor: VendorObjects = {
     ...objects,
     anywhere: [
       ...[...objects.anywhere, "fileName", "file_name", "previous_interaction_id", "interaction_id"],
+      ...PLACES,
       ...["environment", "environment_id", "base_environment", "from_environment"],
     ],
     id: (text) => (SCREEN.test(text) ? undefined : id(text)),
