@@ -377,6 +377,8 @@ export interface ObjectWords {
   readonly id?: (text: string) => string | undefined;
   /** What may stand in front of such an id: the rest is the name of a place whose objects are nobody's own, like a bucket. */
   readonly places?: string;
+  /** Members of addresses that name something only where they begin with `places`, and only to who speaks the protocol. */
+  readonly addresses?: readonly string[];
   /** What is told where an object named there is not known, if clients need other words to go on. */
   readonly unknown?: (param: string) => ErrorDetails | undefined;
   /** False where the answer to a request makes nothing that can be named. Called for each answer: looks at bytes. */

@@ -66,6 +66,10 @@ export class NamedObjects {
   private readonly whole: ReadonlyMap<unknown, string>;
   private readonly recalled: ReadonlyMap<unknown, { readonly sealed: string; readonly beside: readonly string[] }>;
   private readonly sources: ReadonlySet<unknown>;
+  private readonly addresses: ReadonlySet<string>;
+  private readonly addressed: Watch | undefined;
+  /** How a text begins that may be such an address. */
+  private readonly beginnings: AnyOf;
 
   constructor(private readonly words: ObjectWords) {
     const { anywhere, asObjects = [], references = [], whole = {}, recalled = {}, sources = [] } = words;
@@ -91,6 +95,10 @@ export class NamedObjects {
     this.whole = new Map(Object.entries(whole));
     this.recalled = new Map(Object.entries(recalled));
     this.sources = new Set(sources);
+    const { addresses = [], places = "" } = words;
+    this.addresses = new Set(addresses.map(foldCase));
+    this.addressed = addresses.length === 0 ? undefined : new Watch(addresses);
+    this.beginnings = new AnyOf(addresses.length === 0 ? [] : beginningsOf(places));
   }
 
   /**
@@ -129,7 +137,9 @@ export class NamedObjects {
 
   /** Whether a body may name one below its top level, or in a member there that names one wherever it stands. */
   private mayNameBelow({ scan, pieces }: Body): boolean {
-    return scan !== undefined && ((this.mayStandIn(scan) && this.mayHold(pieces)) || this.maySpell(scan, pieces));
+    if (scan === undefined) return false;
+    const may = (this.mayStandIn(scan) && this.mayHold(pieces)) || this.maySpell(scan, pieces);
+    return may || (this.addressed?.maySee(scan) === true && this.beginnings.among(pieces));
   }
 
   private isSpelledAtTop({ members }: Scan): boolean {
@@ -203,6 +213,7 @@ export class NamedObjects {
       if (this.anywhere.has(word)) this.take(inner, at, found);
       if (this.asObjects.has(word))
         for (const each of Array.isArray(inner) ? inner : [inner]) if (asObject(each)) this.take(each, at, found);
+      if (this.addresses.has(word)) this.takeAddress(inner, at, found);
       if (word === SOURCE) this.takeSource(inner, at, found);
       if (typeof inner === "object") this.walk(inner, at, found);
     }
@@ -236,6 +247,15 @@ export class NamedObjects {
     return Boolean(asText(members[content])) || (status === "failed" && (members[content] ?? null) === null);
   }
 
+  private takeAddress(value: unknown, path: JsonPath, found: NamedObject[]): void {
+    const { places = "" } = this.words;
+    const text = asText(value) ?? "";
+    if (!text.slice(0, places.length).toLowerCase().startsWith(places.replace(/\/+$/, ""))) return;
+    const from = found.length;
+    this.take(text, path, found);
+    found.push(...found.splice(from).map((each) => ({ ...each, whole: true as const })));
+  }
+
   private takeSource(value: unknown, path: JsonPath, found: NamedObject[]): void {
     for (const type of valuesOf(asObject(value) ?? {}, "type"))
       if (this.sources.has(type)) this.take(type, [...path, "type"], found);
@@ -266,6 +286,12 @@ export class NamedObjects {
       });
     found.push({ id, param, unknown: this.words.unknown?.(param) });
   }
+}
+
+/** How such texts begin: with the first two letters, in any case, or as escapes. */
+function beginningsOf([first = "", second = ""]: string): string[] {
+  const cases = (letter: string): string[] => [letter.toLowerCase(), letter.toUpperCase()];
+  return ['"\\u00', ...cases(first).flatMap((a) => [...cases(second), "\\"].map((b) => `"${a}${b}`))];
 }
 
 /** The values of a member, however its name is spelled. */

@@ -331,6 +331,29 @@ t.test("an address of the vendor's that is no file's goes by its bucket or host,
   t.throws(() => files("https://storage.googleapis.com//theirs/abc"), { code: "invalid_field" });
 });
 
+t.test("Chat names what lies in a bucket where an address or a file's id stands", async (t) => {
+  const said = (part: object | string) => named(chat, { messages: [{ role: "user", content: [part] }] });
+  for (const [part, at] of [
+    [{ type: "image_url", image_url: { url: "gs://theirs/x.png" } }, "image_url.url"],
+    [{ type: "image_url", image_url: "GS://theirs/x.png" }, "image_url"],
+    [{ type: "file", file: { file_data: "gs://theirs/x.pdf" } }, "file.file_data"],
+    [{ type: "file", file: { file_id: "gs://theirs/x.pdf" } }, "file.file_id"],
+    [{ type: "input_audio", input_audio: { data: "gs://theirs/x.wav" } }, "input_audio.data"],
+  ] as const)
+    t.same(said(part), [`messages.0.content.0.${at}=gs://theirs`]);
+  const escaped = (text: string) => named(chat, `{"messages":[{"content":[{"image_url":{"url":"${text}"}}]}]}`);
+  for (const text of ["\\u0067s://theirs/x", "g\\u0073://theirs/x", "gs\\u003a//theirs/x", "gs:\\/\\/theirs/x"])
+    t.same(escaped(text), ["messages.0.content.0.image_url.url=gs://theirs"], text);
+  for (const part of [
+    { type: "text", text: "gs://theirs/x" },
+    { type: "image_url", image_url: { url: "data:image/png;base64,aGk=" } },
+    { type: "image_url", image_url: { url: "https://example.com/gs://x" } },
+    { type: "image_url", image_url: { url: "" } },
+  ])
+    t.same(said(part), []);
+  t.same(said("gs://theirs"), []);
+});
+
 t.test("what lies in a bucket goes by the bucket", async (t) => {
   const stored = (fileUri: string) => named(gemini, { contents: [{ parts: [{ fileData: { fileUri } }] }] });
   for (const address of ["gs://my-bucket/a b/c.pdf", " GS://my-bucket/x", "gs://my-bucket"])

@@ -120,11 +120,12 @@ async function gateway(t: Test, more = "", chatStatus = 200) {
     t,
     `providers:
   gemini: { url: "${gemini.origin.origin}/v1beta", speaks: [gemini], shared: ['gs://ours'] }
-  chat: { url: "${chat.origin.origin}/v1", speaks: [openai-chat] }
+  chat: { url: "${chat.origin.origin}/v1", speaks: [openai-chat], shared: ['gs://ours'] }
 models:
   m: { targets: [gemini:g] }
   either: { targets: [{ to: gemini:g, weight: 1000000 }, { to: chat:c, weight: 1 }] }
   other: { targets: [chat:c], fallback: [m] }
+  native: { targets: [chat:c] }
 paths:
   /v1beta/files: { pass: gemini, use: [auth] }
 keys:
@@ -204,4 +205,19 @@ t.test("what lies in a bucket is nobody's own: it is for keys where the bucket i
     t.match(String(one.gemini.seen.splice(0)[0]?.body), /"fileUri":"gs:\/\/ours\/a b\/x\.png"/);
     t.equal((await all.ask("mine", path, body("gs://results/x.png"))).status, 200, path);
   }
+});
+
+t.test("who speaks Chat natively reads only buckets that are shared; others judge what they are sent", async (t) => {
+  const { ask, chat } = await gateway(t);
+  const native = (url: string) => ({
+    model: "native",
+    messages: [{ role: "user", content: [{ type: "image_url", image_url: { url } }] }],
+  });
+  t.match(await ask("mine", PATHS.chat, native("gs://theirs/x.png")), {
+    status: 404,
+    error: { param: "messages.0.content.0.image_url.url" },
+  });
+  t.equal(chat.seen.length, 0, "the provider is not asked");
+  t.equal((await ask("mine", PATHS.chat, native("gs://ours/x.png"))).status, 200);
+  t.equal((await ask("mine", PATHS.chat, native("https://example.com/x.png"))).status, 200);
 });

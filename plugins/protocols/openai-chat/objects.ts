@@ -13,12 +13,22 @@ function* made({ id, choices }: JsonObject, request: AskedBody): Generator<strin
   }
 }
 
+/** What lies in a bucket, which Google's servers and others in front of them read by the operator's account. */
+const BUCKETS = "gs://";
+const STORED = /^\s*gs:(?:\/\/([^/]*))?/i;
+
 /** Files, voices, and audio that an assistant said before. [S: ChatCompletionCreateParams] */
 export const objects: ObjectWords = {
   top: [],
   anywhere: ["file_id", "audio"],
   // One that a key made; the vendor's own go by a word.
   asObjects: ["voice"],
+  id: (text) => {
+    const stored = STORED.exec(text);
+    return stored ? BUCKETS + (stored[1] ?? "") : text;
+  },
+  places: BUCKETS,
+  addresses: ["url", "image_url", "video_url", "audio_url", "file_url", "file_uri", "file_data", "data"],
   unread: UNREAD,
   makes: (request) => stored(request) || request.member("audio") !== undefined,
   members: ["id", "choices"],
