@@ -18,6 +18,8 @@ export interface ConnectionLimits {
 const LOCAL = /^(?:::1|127\.\d+\.\d+\.\d+)$/;
 /** Requests of a connection that may wait for their turn. */
 const WAITING = 500;
+/** So many that no more are read: as long as somebody reads, a client that leaves is noticed. */
+const AHEAD = 16;
 const ignore = (): void => {};
 
 /** One connection of a client, on which requests are served one after the other. */
@@ -37,7 +39,7 @@ export class ClientConnection {
   ) {
     // Node reads on behind every message. One that was paused again meanwhile would not tell so once more.
     socket.on("resume", () => {
-      if (this.waiting === 0) return;
+      if (this.waiting < AHEAD) return;
       if (socket.isPaused()) socket.emit("pause");
       else socket.pause();
     });
@@ -49,8 +51,8 @@ export class ClientConnection {
   }
 
   /**
-   * Runs `serve` when what was asked before has been answered; never, where the connection ends with that. What follows stays
-   * in the socket: only requests of one packet wait here. False: there are too many.
+   * Runs `serve` when what was asked before has been answered; never, where the connection ends with that. What follows a
+   * few stays in the socket: only requests of one packet are more. False: there are too many.
    * @param response has no socket yet
    */
   wait(response: ServerResponse, serve: () => void): boolean {
@@ -58,11 +60,11 @@ export class ClientConnection {
     const { last, socket } = this;
     this.waiting++;
     this.last = response;
-    socket.pause();
+    if (this.waiting >= AHEAD) socket.pause();
     last?.once("close", () => {
       this.waiting--;
       if (response.socket === null) return;
-      if (this.waiting === 0) socket.resume();
+      if (this.waiting === AHEAD - 1) socket.resume();
       serve();
     });
     return true;

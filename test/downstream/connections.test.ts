@@ -178,6 +178,24 @@ t.test(
   },
 );
 
+for (const way of ["FIN", "RST"])
+  for (const packets of [false, true])
+    t.test(
+      `a client that leaves by ${way} while requests wait is noticed at once, ${packets ? "in packets" : "in one"}`,
+      async (t) => {
+        const { gateway, upstream, asked } = await counting(t, () => new Promise(() => {}));
+        const all = Array.from({ length: 12 }, (_, n) => question(n));
+        const { socket } = talk(t, gateway.port, packets ? (all.shift() as string) : all.join(""));
+        await until(() => asked.length === 1, "the first question");
+        for (const each of packets ? all : []) await new Promise((sent) => socket.write(each, sent));
+        await new Promise((later) => setTimeout(later, 20));
+        if (way === "FIN") socket.end();
+        else socket.resetAndDestroy();
+        await until(() => upstream.open === 0, "the provider's connection to close");
+        t.equal(asked.length, 1, "none of the others is asked");
+      },
+    );
+
 t.test("more requests in a packet than may wait end their connection, and no other", async (t) => {
   const { gateway, asked } = await counting(t, () => new Promise(() => {}));
   const flood = talk(t, gateway.port, question(0) + "GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(1500));
