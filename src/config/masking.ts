@@ -50,7 +50,7 @@ export function mask(document: Document, text: string, words: OptionWords): Mask
   const shown = broken
     ? covered(withoutOptions(looked), [...spans, ...strays(document, text)])
     : covered(looked, spans);
-  return { text: hide(shown, secrets), secrets };
+  return { text: hide(withoutOldOptions(shown), secrets), secrets };
 }
 
 function covered(text: string, spans: Span[]): string {
@@ -149,19 +149,40 @@ function strays(document: Document, text: string): Span[] {
 /** The beginning of a line, up to the value: dashes, and a name with its colon. */
 const HEAD = /^[ \t]*(?:-[ \t]+)*(?:["']?([\w.$/-]+)["']?[ \t]*:(?=\s|$))?/;
 
+/** The beginning of a comment that is a line of its own or behind a value, and what it says. */
+const COMMENT = /^(.*?(?:^|\s)#+[ \t]*)(.*)$/s;
+/** What is a value that was commented out, and no words about it. */
+const OLD_VALUE = /^\s*(?:["'[{].*|\S+)\s*$/;
+
 /** Where the syntax is broken, values may be at other places than was meant: the options of plugins are known by their lines. */
-function withoutOptions(text: string): string {
+const withoutOptions = (text: string): string =>
+  amongPlugins(text, (line) => (/^\s*#/.test(line) ? line : withoutValue(line)));
+
+/** Options of plugins that stand in a comment. */
+const withoutOldOptions = (text: string): string =>
+  amongPlugins(text, (line) => {
+    const [, before = "", words = ""] = COMMENT.exec(line) ?? [];
+    const [head = ""] = HEAD.exec(words) ?? [];
+    return head !== "" && OLD_VALUE.test(words.slice(head.length)) ? before + withoutValue(words) : line;
+  });
+
+/** A text with other lines among those of plugins. */
+function amongPlugins(text: string, change: (line: string) => string): string {
   let inside = false;
   const lines = text.split("\n").map((line) => {
     const section = /^["']?([\w-]+)["']?[ \t]*:/.exec(line)?.[1];
     if (section !== undefined) inside = isPlugins(section);
-    if (!inside || /^\s*#/.test(line)) return line;
-    const [head, name = ""] = HEAD.exec(line) ?? [""];
-    const rest = line.slice(head.length);
-    const readable = isPlain(rest.trim().replaceAll(/^["']|["']$/g, "")) || (COMMON.has(name) && !/[{,]/.test(rest));
-    return head + (readable ? rest : rest.replaceAll(/[^\s{}[\],:"']+/g, stars));
+    return inside ? change(line) : line;
   });
   return lines.join("\n");
+}
+
+/** A line with stars for the value in it. */
+function withoutValue(line: string): string {
+  const [head, name = ""] = HEAD.exec(line) ?? [""];
+  const rest = line.slice(head.length);
+  const readable = isPlain(rest.trim().replaceAll(/^["']|["']$/g, "")) || (COMMON.has(name) && !/[{,]/.test(rest));
+  return head + (readable ? rest : rest.replaceAll(/[^\s{}[\],:"']+/g, stars));
 }
 
 /** The name of a pair; the library reads a merging `<<` as a symbol. */

@@ -134,10 +134,18 @@ const isTag = ([section, , name]: ConfigPath): boolean => section === "keys" && 
 /** Where a gateway or its admin side listens. */
 const LISTENS = /^(?:unix:|[\w.*[\]:-]*:\d+$)/;
 
-/** What is put one level too high: the address of `alerts: { webhook }`, a token of `admin`; the former also under another name. */
+/** Whether that section is `alerts`, also where it is misspelt. */
+const isAlerts = (section: string): boolean =>
+  section === "alerts" || (!OPEN.has(section) && nearest(section, ["alerts"]) !== undefined);
+
+/** What is put one level too high: the address of `alerts: { webhook }`, a token of `admin`; or under another name. */
 const isMisplaced = (path: ConfigPath, value: string): boolean =>
   value.length >= SHORTEST &&
-  (path[0] === "alerts" || (path[0] === "admin" && path.length === 1 && !LISTENS.test(value)));
+  (isAlerts(String(path[0])) ||
+    (path[0] === "admin" && (path.length === 1 ? !LISTENS.test(value) : SEVERAL.test(String(path[1])))));
+
+/** Under these names there is one each. */
+const SEVERAL = /^(?:tokens|viewers)$/i;
 
 /** Whether a value at this place must never be shown. */
 export function isSecret(path: ConfigPath, value: string): boolean {

@@ -113,3 +113,46 @@ t.test("of a file whose aliases have no end nothing is shown but names", async (
   t.match(shown, "a0: &a0 [*****, *]");
   t.match(masked("a: &a { b: *a, c: first }"), "c: *****");
 });
+
+t.test("what was an option of a plugin once is starred in its comment, and words about options stay", async (t) => {
+  const yaml = `# pepper: zero
+plugins:
+  # note the pepper: it is long, and ours
+  p: { from: ./p.ts } # pepper: first
+  #   pepper: second
+  # q: { pepper: "third", size: 5 }
+  #   - fourth
+  #   size: 5k
+chains: {}
+# pepper: fifth
+`;
+  t.equal(
+    masked(yaml),
+    yaml
+      .replace("first", "*****")
+      .replace("second", "******")
+      .replace('{ pepper: "third", size: 5 }', '{ ******: "*****", ****: * }')
+      .replace("fourth", "******"),
+  );
+});
+
+t.test("comments are starred where lines end as on Windows", async (t) => {
+  t.equal(
+    masked("plugins:\r\n  # pepper: first\r\n  p: { a: 1 }\r\n"),
+    "plugins:\r\n  # pepper: *****\r\n  p: { a: 1 }\r\n",
+  );
+});
+
+t.test("secrets under the plural of their name, and the address of misspelt alerts, are starred", async (t) => {
+  const secret = "zq8Lw93kTtR55vNx";
+  for (const yaml of [
+    `admin: { tokens: [${secret}] }`,
+    `admin: { tokens: ${secret} }`,
+    `admin: { viewers: [${secret}] }`,
+    `alert: { url: "https://hooks.test/${secret}" }`,
+    `alert: "https://hooks.test/${secret}"`,
+  ])
+    t.notMatch(masked(yaml), secret, yaml);
+  const prices = "models: { m: { price: { above: [{ tokens: 200_000_000_000 }] } } }";
+  t.equal(masked(prices), prices);
+});
