@@ -5,6 +5,7 @@ import { ESCAPED_LETTER, foldCase, inAnyCase } from "../wire/any-case.ts";
 import { AnyOf } from "../wire/any-of.ts";
 import type { Scan } from "../wire/json.ts";
 import type { JsonPath } from "../wire/paths.ts";
+import { TextStart } from "../wire/text-start.ts";
 import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
 import { spellings, Watch } from "../wire/watch.ts";
 
@@ -69,7 +70,7 @@ export class NamedObjects {
   private readonly addresses: ReadonlySet<string>;
   private readonly addressed: Watch | undefined;
   /** How a text begins that may be such an address. */
-  private readonly beginnings: AnyOf;
+  private readonly place: TextStart;
 
   constructor(private readonly words: ObjectWords) {
     const { anywhere, asObjects = [], references = [], whole = {}, recalled = {}, sources = [] } = words;
@@ -98,7 +99,7 @@ export class NamedObjects {
     const { addresses = [], places = "" } = words;
     this.addresses = new Set(addresses.map(foldCase));
     this.addressed = addresses.length === 0 ? undefined : new Watch(addresses);
-    this.beginnings = new AnyOf(addresses.length === 0 ? [] : beginningsOf(places));
+    this.place = new TextStart(places.slice(0, 2));
   }
 
   /**
@@ -139,7 +140,7 @@ export class NamedObjects {
   private mayNameBelow({ scan, pieces }: Body): boolean {
     if (scan === undefined) return false;
     const may = (this.mayStandIn(scan) && this.mayHold(pieces)) || this.maySpell(scan, pieces);
-    return may || (this.addressed?.maySee(scan) === true && this.beginnings.among(pieces));
+    return may || (this.addressed?.maySee(scan) === true && this.place.among(pieces));
   }
 
   private isSpelledAtTop({ members }: Scan): boolean {
@@ -250,7 +251,7 @@ export class NamedObjects {
   private takeAddress(value: unknown, path: JsonPath, found: NamedObject[]): void {
     const { places = "" } = this.words;
     const text = asText(value) ?? "";
-    if (!text.slice(0, places.length).toLowerCase().startsWith(places.replace(/\/+$/, ""))) return;
+    if (!text.slice(0, places.length).toLowerCase().startsWith(schemeOf(places))) return;
     const from = found.length;
     this.take(text, path, found);
     found.push(...found.splice(from).map((each) => ({ ...each, whole: true as const })));
@@ -288,11 +289,8 @@ export class NamedObjects {
   }
 }
 
-/** How such texts begin: with the first two letters, in any case, or as escapes. */
-function beginningsOf([first = "", second = ""]: string): string[] {
-  const cases = (letter: string): string[] => [letter.toLowerCase(), letter.toUpperCase()];
-  return ['"\\u00', ...cases(first).flatMap((a) => [...cases(second), "\\"].map((b) => `"${a}${b}`))];
-}
+/** How an address begins, up to its first slash. */
+const schemeOf = (address: string): string => address.replace(/\/.*$/, "");
 
 /** The values of a member, however its name is spelled. */
 function valuesOf(object: JsonObject, member: string): unknown[] {
