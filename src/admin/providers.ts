@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { withoutKeys } from "../config/secrets.ts";
 import type { Config, ConfiguredProvider } from "../config/types.ts";
 import { durationWords, partWords } from "../config/units.ts";
 import { AdminError } from "./errors.ts";
@@ -48,7 +49,7 @@ function shown(
     ({ model }) => model,
   );
   return {
-    ...{ name, url: url === "demo:" ? url : url.href, speaks: [...speaks] },
+    ...{ name, url: url === "demo:" ? url : withoutKeys(url.href), speaks: [...speaks] },
     ...(off !== undefined && { off }),
     ...(found.some((each) => each.switched_off) && { switched_off: true as const }),
     ...(concurrency > 0 && { concurrency }),

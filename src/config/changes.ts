@@ -1,4 +1,5 @@
 import type { Credential } from "../core/marketplace.ts";
+import { withoutKeys } from "./secrets.ts";
 import type { Config } from "./types.ts";
 import { inFileWords, SettingText } from "./wording.ts";
 
@@ -75,7 +76,7 @@ function add(leaves: Map<string, Leaf>, path: string, value: unknown, name: stri
   else if (value instanceof URL || typeof value !== "object" || value === null) {
     const hidden = isOption(path) && (typeof value === "string" || value instanceof URL);
     const shown = path.startsWith("store.") ? String(value).replace(/:\/\/[^/?#]*@/, "://") : String(value);
-    leaves.set(path, { value: String(value), shown: hidden ? "a text" : shown });
+    leaves.set(path, { value: String(value), shown: hidden ? "a text" : withoutKeys(shown) });
   } else if (value instanceof Map) for (const [key, each] of value) add(leaves, `${path}.${key}`, each, "");
   else if (Array.isArray(value)) addList(leaves, path, value, name);
   else for (const [key, each] of Object.entries(value)) add(leaves, `${path}.${key}`, each, key);
@@ -87,7 +88,8 @@ const isOption = (path: string): boolean => path.startsWith("plugins.");
 /** Lists whose order counts are one value; what has a name goes by that. */
 function addList(leaves: Map<string, Leaf>, path: string, list: readonly unknown[], name: string): void {
   if (list.every((each) => typeof each !== "object")) {
-    const shown = isOption(path) && list.some((each) => typeof each === "string") ? "texts" : list.join(", ");
+    const shown =
+      isOption(path) && list.some((each) => typeof each === "string") ? "texts" : withoutKeys(list.join(", "));
     leaves.set(path, { value: JSON.stringify(list), shown: shown || "nothing" });
     return;
   }

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import shapes from "../core/key-shapes.json" with { type: "json" };
 import type { ConfigPath } from "./problems.ts";
 import { nearest } from "./suggest.ts";
 import type { Config } from "./types.ts";
@@ -155,6 +156,8 @@ export function isSecret(path: ConfigPath, value: string): boolean {
   if (SECRET_NAME.test(name) || /:\/\/.*@/.test(value) || isMisplaced(path, value)) return true;
   if (value.length < SHORTEST || ADDRESS.test(value) || OPEN.has(path[0] as string) || isTag(path)) return false;
   const meant = nearest(name, [...HARMLESS, "credential", "key"]);
+  // Names of headers: with a value it is none.
+  if (meant === "forward" || meant === "header") return !/^[\w*.-]+$/.test(value);
   return meant === undefined || !HARMLESS.has(meant);
 }
 
@@ -209,8 +212,17 @@ export function secretIn(source: string): string {
   return isReference(text) ? "" : text.replace(/^\$\{\w+:-/, "");
 }
 
+/** Keys by their shape; users and passwords of addresses are looked for by themselves, but for the words in our own advice. */
+const KEYS = shapes.map(({ shape }) => shape).filter((shape) => !shape.startsWith("(?<=://)"));
+/** What is a secret wherever it stands: a key by its shape, and where whoever knows an address of a webhook may post. */
+const ANYWHERE = [
+  new RegExp(`(?<![A-Za-z0-9])(?:${KEYS.join("|")})`, "gi"),
+  /(?<=https?:\/\/(?=[^\s"'<>]*hook)[^\s"'<>/]+\/)[^\s"'<>,}\]]+/gi,
+];
+
 /** Places in any text that may hold a secret by the look of it. */
 const LOOKS = [
+  ...ANYWHERE,
   /(?<=:\/\/)(?!USER:PASSWORD@)[^\s/@]+(?=@)/g, // user and password of an address, but for the words in our own advice
   /(?<=:\/\/[^\s?#"']*[?#])[^\s"',}\]]+/g, // query of an address
   /(?<=\$\{\w+:-)(?!default\})[^}\s"']+/g, // default of a reference, but for the word in our own advice
@@ -228,6 +240,10 @@ const LOOKS = [
 export function secretsByLook(text: string): string[] {
   return LOOKS.flatMap((look) => text.match(look) ?? []).filter((found) => !isReference(found));
 }
+
+/** A text without what is a secret wherever it stands. */
+export const withoutKeys = (text: string): string =>
+  ANYWHERE.reduce((clean, look) => clean.replaceAll(look, stars), text);
 
 /** As many stars as the text has characters; spaces and line ends stay. */
 export const stars = (text: string): string => text.replaceAll(/\S/g, "*");

@@ -11,6 +11,7 @@ import {
   secretsByLook,
   secretsOf,
   weakness,
+  withoutKeys,
 } from "../../src/config/secrets.ts";
 import type { Config } from "../../src/config/types.ts";
 
@@ -131,6 +132,33 @@ t.test("secrets are seen by their look where a file's structure is broken", asyn
   t.same(secretsByLook("credential: $NAME, key: $file:/x"), []);
   t.same(secretsByLook("credential: $AZURE_API_KEY_SWEDENCENTRAL, AZURE_API_KEY_SWEDENCENTRAL is not set"), []);
   t.same(secretsByLook("API_KEY_Abcdef-ghijklmnop"), ["_Abcdef-ghijklmnop"], "a variable's name is of capitals");
+});
+
+t.test("keys by their shape and addresses of webhooks are secret wherever they stand", async (t) => {
+  const found = {
+    "# rotated, was sk-ant-api03-ZQcommentkeyabcdefgh1234": "# rotated, was *************************************",
+    "url: http://host/sk-proj-URLSHAPEabcdefgh/v1": "url: http://host/************************/v1",
+    'owner: "mine: AIzaSyA1234567890abcdefghijklmnopqrs"': `owner: "mine: ${"*".repeat(36)}"`,
+    "# https://hooks.slack.com/services/T0/B0/TOKEN": "# https://hooks.slack.com/********************",
+    'x: ["https://chat.test/api/webhooks/12/ab_c"]': `x: ["https://chat.test/${"*".repeat(20)}"]`,
+  };
+  for (const [text, shown] of Object.entries(found)) {
+    t.equal(withoutKeys(text), shown);
+    t.equal(hide(text, []), shown);
+  }
+  for (const text of [
+    "https://host.test/v1/models",
+    "# keys: see the wiki",
+    "docs/webhooks.md",
+    "https://hooks.slack.com",
+  ])
+    t.equal(hide(text, []), text);
+});
+
+t.test("what stands among names of headers and is none may be a credential", async (t) => {
+  t.ok(isSecret(["providers", "p", "forward", 1], "x-auth: SECRETSECRET"));
+  t.ok(isSecret(["providers", "p", "header"], "x-auth SECRETSECRET"));
+  for (const name of ["x-organization-*", "anthropic-beta"]) t.notOk(isSecret(["providers", "p", "forward", 1], name));
 });
 
 t.test("hiding keeps every character's place", async (t) => {
