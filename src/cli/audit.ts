@@ -163,6 +163,17 @@ const RULES: readonly Rule[] = [
       keys.flatMap(({ name, expires = Number.POSITIVE_INFINITY }) => (expires <= Date.now() ? [`keys ${name}`] : [])),
   },
   {
+    id: "cut-streams",
+    level: "low",
+    says: "of a stream that its client leaves before the end, thoughts that its provider has not told are not counted",
+    fix: "plugins: { usage: { cut: drain } }, which reads the rest, where budgets have to hold against whoever tries that",
+    find: ({ budgets, providers, plugins }) => {
+      const { cut } = (plugins.get("usage")?.options ?? {}) as { cut?: string };
+      const asked = providers.some(({ url }) => url !== "demo:");
+      return asked && budgets.some(({ hard }) => hard) && cut !== "drain" ? ["plugins usage"] : [];
+    },
+  },
+  {
     id: "no-scrub",
     level: "low",
     says: "marks of other services go on to providers",

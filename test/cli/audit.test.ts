@@ -54,6 +54,11 @@ keys: { ci: { key: ci-key-0123456789abcdef }, old: { key: $OLD, expires: 2020-01
   ])
     t.ok(found.includes(each), `${each} of ${found.join("; ")}`);
   t.notMatch(found.join("; "), "expired-key keys new");
+  t.notMatch(found.join("; "), "cut-streams", "no budget has to hold");
+  const budget = `${WISE.replace(/^.*\n/, `providers: { far: { url: "https://llm.example.com/v1", protocol: openai-chat } }\n`).replace("demo:echo", "far:echo")}plugins: { usage: {} }\n`;
+  t.match((await audit(t, budget)).text, /^low +cut-streams +plugins usage /m);
+  const drained = budget.replace("usage: {}", "usage: { cut: drain }");
+  t.notMatch((await audit(t, drained)).text, "cut-streams");
 });
 
 t.test("the level decides the exit code, and advice can be left out by its id", async (t) => {
