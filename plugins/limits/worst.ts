@@ -89,6 +89,7 @@ export function worstOf(
   if (!operation.generates) return { most: NOTHING, least: NOTHING, told: 0 };
   const input = tokensIn(exchange, translations);
   const answers = askedFor(exchange);
+  const drawn = drawnTokens(exchange);
   let [tokens, dearest, cheapest, out] = [input, 0, 0, 0];
   let unpriced: string | undefined;
   for (const target of targets) {
@@ -111,6 +112,7 @@ export function worstOf(
       const pictures = protocol.output ? times * Math.max(dearestOf(usual.image), dearestOf(usual.image_edit)) : 0;
       money += cost(dearestUsage(input, output, usual, tier), usual) + Math.ceil(pictures * NANO);
     }
+    if (native && drawn > 0 && price) money += Math.ceil(drawn * dearestDrawing(price) * NANO_PER_RATE);
     tokens = Math.max(tokens, all);
     dearest = Math.max(dearest, money);
     if (price) cheapest = Math.max(cheapest, cost({ in: { total: input }, out: {}, raw: undefined }, price));
@@ -136,6 +138,21 @@ const told = (input: number, body: Body): number => Math.min(input, Math.ceil(bo
 
 /** Nano-dollars of a dollar. */
 const NANO = 1e9;
+/** Nano-dollars of a token at a rate of one dollar per million. */
+const NANO_PER_RATE = 1000;
+
+/** Tokens of a picture that a tool of the vendor's may draw; more than one are counted when they are drawn. */
+function drawnTokens({ body, protocol: { output } }: RouteExchange | SendExchange): number {
+  const tools = output?.draws && body.member("tools");
+  if (!output?.draws || !tools) return 0;
+  const [tool, tokens] = output.draws;
+  const pieces = between(body.pieces, tools.start, tools.end);
+  return holds(pieces, tool) || holds(pieces, ESCAPE) ? tokens : 0;
+}
+
+/** Rate of a drawn picture's tokens at most. */
+const dearestDrawing = ({ image_generation: models = {} }: Parameters<typeof cost>[1]): number =>
+  Math.max(0, ...Object.values(models).map(({ output = 0, output_image = output }) => output_image));
 
 /** USD for a picture at most. */
 const dearestOf = (each: number | Readonly<Record<string, number>> = 0): number =>

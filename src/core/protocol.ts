@@ -159,6 +159,8 @@ export interface OutputWords {
    * in its entries too. A text in its place leaves the choice to the vendor.
    */
   readonly further?: string;
+  /** The type of a tool of the vendor's that draws, and the tokens of a picture that it draws, at most. */
+  readonly draws?: readonly [tool: string, tokens: number];
   /** A member that asks for an answer that is made later, unless it is false: what that used is told to whoever fetches it. */
   readonly later?: string;
 }

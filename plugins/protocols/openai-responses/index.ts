@@ -9,6 +9,7 @@ import {
 } from "model-gateway/protocol";
 import { failure } from "../openai/errors.ts";
 import { family } from "../openai/family.ts";
+import { PICTURE_TOKENS } from "../openai/usage.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
 import { objects, otherModels } from "./objects.ts";
@@ -19,7 +20,7 @@ import { encode, encoder } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
 import { bringsPicture, count, readUsage } from "./usage.ts";
-import { COMPACT, INPUT_TOKENS, RESPONSE } from "./wire.ts";
+import { COMPACT, DRAWS, INPUT_TOKENS, RESPONSE } from "./wire.ts";
 
 const translation: Translation = {
   request: {
@@ -86,7 +87,7 @@ const openaiResponses: TranslatedProtocol = {
   usageMembers: ["usage", "service_tier", "tool_usage", "tools"],
   // Measured over recorded streams, without thoughts, of which nothing is told.
   tokens: { times: 1.08, call: 0 },
-  output: { tokens: [["max_output_tokens"]], times: [], later: "background" },
+  output: { tokens: [["max_output_tokens"]], times: [], draws: [DRAWS, PICTURE_TOKENS], later: "background" },
 
   recognises: (path) => /\/responses(\/|$)/.test(path),
   streamError,

@@ -118,3 +118,27 @@ limits: { default: { budget: $0.02 } }
   t.equal((await ask({ max_tokens: 100 })).status, 200);
   t.equal((await ask({})).status, 429, "16,384 tokens that the vendor may give");
 });
+
+t.test("a picture that a tool of the vendor's may draw is reserved where it costs something", async (t) => {
+  const upstream = await httpUpstream((_, reply) => {
+    reply.setHeader("content-type", "application/json").end("{}");
+  });
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
+models:
+  m: { targets: [p:m], output: 100, price: { input: 1, output: 1, image_generation: { one: { input: 5, output_image: 30 }, "*": { output: 40 } } } }
+limits: { default: { budget: $0.16 } }
+`,
+  );
+  const ask = async (tools: string) => {
+    const body = `{"model":"m","input":"a","max_output_tokens":10${tools}}`;
+    const answer = await fetch(`${url}/v1/responses`, { method: "POST", headers: asking(), body });
+    return { status: answer.status, text: await answer.text() };
+  };
+  t.match(await ask(""), { status: 200 });
+  t.match(await ask(',"tools":[{"type":"function","name":"f","parameters":{}}]'), { status: 200 });
+  for (const type of ["image_generation", "image\\u005fgeneration"])
+    t.match(await ask(`,"tools":[{"type":"${type}"}]`), { status: 429, text: /16/ }, "4,160 tokens at $40 a million");
+});
