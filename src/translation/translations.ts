@@ -17,6 +17,8 @@ import { refused } from "./refused.ts";
 export class Translations {
   /** By a protocol's name: whether its clients are translated for some model, so that they may bring envelopes. */
   private readonly mixed = new Map<string, boolean>();
+  /** By a model's targets: lists of many models are asked for often. */
+  private readonly reached = new WeakMap<Model["targets"], Readonly<Record<string, Reach>>>();
 
   constructor(
     private readonly protocols: Protocols,
@@ -62,6 +64,15 @@ export class Translations {
 
   /** The protocols in which a model can be asked, also over a WebSocket, and how, by their names. */
   reach(model: Model): Readonly<Record<string, Reach>> {
+    let found = this.reached.get(model.targets);
+    if (!found) {
+      found = this.reachNow(model);
+      this.reached.set(model.targets, found);
+    }
+    return found;
+  }
+
+  private reachNow(model: Model): Readonly<Record<string, Reach>> {
     const { all } = this.protocols;
     const spoken = ({ name }: Protocol) => model.targets.some(({ provider: { speaks } }) => speaks.includes(name));
     return Object.fromEntries(
