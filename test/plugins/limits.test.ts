@@ -56,6 +56,7 @@ t.test("what an answer may come to is reserved as its protocol says it, and sett
     ["/v1/chat/completions", chat, 100],
     ["/v1/chat/completions", { ...chat, max_tokens: 5000 }, 100],
     ["/v1/completions", { model: "m", prompt: ["a", "b"], max_tokens: 5, best_of: 3 }, 30],
+    ["/v1/completions", { model: "m", prompt: null, prompt_embeds: ["QQ==", "QQ=="], max_tokens: 5 }, 10], // vLLM takes a list
     ["/v1/completions", { model: "m", prompt: [1, 2, 3], max_tokens: 5 }, 5],
     ["/v1/responses", { model: "m", input: "a", max_output_tokens: 8 }, 8],
     ["/v1/messages", { ...chat, max_tokens: 6 }, 6],

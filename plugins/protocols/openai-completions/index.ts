@@ -17,7 +17,7 @@ const openaiCompletions: ClientProtocol = {
     "/v1/completions": completion,
   }),
   usageMembers: ["usage", "service_tier"],
-  output: { tokens: [["max_tokens"]], times: [["n"], ["best_of"], ["prompt"]] },
+  output: { tokens: [["max_tokens"]], times: [["n"], ["best_of"], ["prompt"], ["prompt_embeds"]] },
 
   recognises: (path) => /(?<!\/chat)\/completions(\/|$)/.test(path),
   usage: readUsage,
