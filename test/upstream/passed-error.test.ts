@@ -13,19 +13,24 @@ const redactor = new Redactor([SECRET]);
 const proxy = { origin: "http://proxy.test:1", host: "proxy.test", port: 1, secure: false, authorization: "" };
 const direct = { target: new URL("http://provider.test/") };
 
-/** A response as Node's client has it when its head is in. */
-async function answered(t: Test, body: Buffer | string, headers: Record<string, string> = {}, cut = false) {
-  const server = createServer((_, response) => {
+/** What becomes of the connection behind a body. */
+type End = "whole" | "cut" | "open";
+
+/** A response as Node's client has it when its head is in, and a promise of the end of its connection. */
+async function answered(t: Test, body: Buffer | string, headers: Record<string, string> = {}, end: End = "whole") {
+  let left: Promise<unknown> | undefined;
+  const server = createServer(({ socket }, response) => {
+    left = once(socket, "close");
     response.writeHead(401, headers);
-    if (!cut) response.end(body);
-    else response.write(body, () => response.destroy());
+    if (end === "whole") response.end(body);
+    else response.write(body, () => end === "cut" && response.destroy());
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   t.teardown(() => server.close());
   const request = get({ port: (server.address() as AddressInfo).port, host: "127.0.0.1", agent: false });
   request.on("error", () => {});
   const [answer] = (await once(request, "response")) as [IncomingMessage];
-  return answer;
+  return Object.assign(answer, { left });
 }
 
 t.test("an error is read whole, unpacked, and cleaned", async (t) => {
@@ -41,10 +46,15 @@ t.test("an error is read whole, unpacked, and cleaned", async (t) => {
 });
 
 t.test("what cannot be read is no error of the provider's", async (t) => {
-  const failing = async (code: string, ...args: [Buffer | string, Record<string, string>?, boolean?]) =>
+  const failing = async (code: string, ...args: [Buffer | string, Record<string, string>?, End?]) =>
     t.rejects(errorBody(await answered(t, ...args), 401, direct, redactor), { code }, code);
-  await failing("upstream_truncated", '{"err', {}, true);
-  await failing("upstream_truncated", gzipSync("x".repeat(1000)).subarray(0, 12), { "content-encoding": "gzip" }, true);
+  await failing("upstream_truncated", '{"err', {}, "cut");
+  await failing(
+    "upstream_truncated",
+    gzipSync("x".repeat(1000)).subarray(0, 12),
+    { "content-encoding": "gzip" },
+    "cut",
+  );
   await failing("upstream_invalid", "no gzip", { "content-encoding": "gzip" });
   await failing("upstream_invalid", "x", { "content-encoding": "gzip, br" });
   await failing("upstream_refused", "x".repeat(LARGEST_ERROR + 1));
@@ -70,17 +80,11 @@ t.test("through a proxy that takes requests itself, only JSON is taken for the p
 });
 
 t.test("an error that drips in is given up after ten seconds, packed or not", async (t) => {
-  for (const headers of [{}, { "content-encoding": "gzip" }]) {
-    let left: Promise<unknown> | undefined;
-    const server = createServer((request, response) => {
-      left = once(request.socket, "close");
-      response.writeHead(500, headers).write(headers["content-encoding"] ? gzipSync("x").subarray(0, 12) : '{"err');
-    }).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    t.teardown(() => server.close());
-    const request = get({ port: (server.address() as AddressInfo).port, host: "127.0.0.1", agent: false });
-    request.on("error", () => {});
-    const [answer] = (await once(request, "response")) as [IncomingMessage];
+  for (const [begin, headers] of [
+    ['{"err', {}],
+    [gzipSync("x").subarray(0, 12), { "content-encoding": "gzip" }],
+  ] as const) {
+    const answer = await answered(t, begin, headers, "open");
     mock.timers.enable({ apis: ["setTimeout"] });
     const refused = t.rejects(errorBody(answer, 500, direct, redactor), {
       code: "upstream_refused",
@@ -90,6 +94,6 @@ t.test("an error that drips in is given up after ten seconds, packed or not", as
     mock.timers.tick(10_000);
     mock.timers.reset();
     await refused;
-    await left;
+    await answer.left;
   }
 });
