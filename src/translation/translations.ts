@@ -18,7 +18,7 @@ export class Translations {
   /** By a protocol's name: whether its clients are translated for some model, so that they may bring envelopes. */
   private readonly mixed = new Map<string, boolean>();
   /** By a model's targets: lists of many models are asked for often. */
-  private readonly reached = new WeakMap<Model["targets"], Readonly<Record<string, Reach>>>();
+  private readonly reaches = new WeakMap<Model["targets"], Readonly<Record<string, Reach>>>();
 
   constructor(
     private readonly protocols: Protocols,
@@ -64,10 +64,10 @@ export class Translations {
 
   /** The protocols in which a model can be asked, also over a WebSocket, and how, by their names. */
   reach(model: Model): Readonly<Record<string, Reach>> {
-    let found = this.reached.get(model.targets);
+    let found = this.reaches.get(model.targets);
     if (!found) {
       found = this.reachNow(model);
-      this.reached.set(model.targets, found);
+      this.reaches.set(model.targets, found);
     }
     return found;
   }
