@@ -16,19 +16,28 @@ const SOONEST = 1000;
 const TRIES = 100;
 const AGAIN = 50;
 
+/** Milliseconds between two looks for what is over. */
+export const lookOf = ({ milliseconds }: FileTerms): number => Math.min(LOOK, Math.max(SOONEST, milliseconds));
+
+/** Whether there is no room: SQLITE_FULL, or what the file system says. */
+export const isFull = (error: unknown): boolean => {
+  const { code, errcode } = error as { code?: string; errcode?: number };
+  return code === "ENOSPC" || code === "EDQUOT" || errcode === FULL;
+};
+const FULL = 13;
+
 /** Recordings in a SQLite file of their own, readable by its owner only; several processes may write to it. */
 export class RecordFile {
   private readonly database: DatabaseSync;
   private readonly insert: StatementSync;
   private added: number;
   private looked = 0;
-  /** Milliseconds between two looks for what is over. */
-  readonly look: number;
+  private readonly look: number;
 
   /** Makes the file where there is none. @throws Error where it cannot be used, or is another program's */
   constructor(private readonly terms: FileTerms) {
-    const { file, milliseconds } = terms;
-    this.look = Math.min(LOOK, Math.max(SOONEST, milliseconds));
+    const { file } = terms;
+    this.look = lookOf(terms);
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     closeSync(openSync(file, "a", 0o600));
     this.database = new DatabaseSync(file, { timeout: PATIENCE });

@@ -66,7 +66,7 @@ export async function openLedgerStore(
   // Journals end once their rows are here: these survive what those did.
   const { file, inode } = typeof place === "string" ? { file: place } : place;
   const database = new Database(file, durable, undefined, inode);
-  const ledger = new SqliteLedger(database, warn);
+  const ledger = new SqliteLedger(database, warn, true);
   const close = async () => {
     await ledger.close();
     database.close();

@@ -4,6 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
+import Record from "../../plugins/record.ts";
+import { drive } from "../../src/testing.ts";
 import { eventually, type ProcessOptions, startProcess } from "../support/process.ts";
 import { mixedProvider, traffic } from "../support/traffic.ts";
 
@@ -56,33 +58,53 @@ models: { m: { targets: [up:m], price: { input: 1, output: 1 } } }
   t.comment(`${SECONDS} s without room at ${RATE}/s: ${answered.length} answers, ${upstream.seen.length} rows`);
 }
 
-t.test("a disk that is full, and has room again, costs no row", async (t) => {
+/** A file system of its own and what takes all room of it; undefined where none can be mounted. */
+function disk(t: Test, size: string): ({ mount: string } & Disk) | undefined {
   const mount = mkdtempSync(join(tmpdir(), "gateway-disk-"));
   t.teardown(() => rmSync(mount, { recursive: true, force: true }));
-  if (!works("mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", mount)) {
+  if (!works("mount", "-t", "tmpfs", "-o", `size=${size}`, "tmpfs", mount)) {
     t.comment("no file system can be mounted here: nothing was tried");
-    return;
+    return undefined;
   }
   t.teardown(() => works("umount", mount));
-  const folder = join(mount, "gateway");
-  mkdirSync(folder);
   const ballast = join(mount, "ballast");
-  await throughFullDisk(
-    t,
-    { folder },
-    {
-      fill() {
-        const file = openSync(ballast, "w");
-        // To the last byte, whatever else is written meanwhile.
-        for (const size of [65_536, 1])
-          try {
-            for (;;) writeSync(file, Buffer.alloc(size));
-          } catch (thrown) {
-            if ((thrown as NodeJS.ErrnoException).code !== "ENOSPC") throw thrown;
-          }
-        closeSync(file);
-      },
-      free: () => unlinkSync(ballast),
+  return {
+    mount,
+    fill() {
+      const file = openSync(ballast, "w");
+      // To the last byte, whatever else is written meanwhile.
+      for (const size of [65_536, 1])
+        try {
+          for (;;) writeSync(file, Buffer.alloc(size));
+        } catch (thrown) {
+          if ((thrown as NodeJS.ErrnoException).code !== "ENOSPC") throw thrown;
+        }
+      closeSync(file);
     },
-  );
+    free: () => unlinkSync(ballast),
+  };
+}
+
+t.test("a disk that is full, and has room again, costs no row", async (t) => {
+  const own = disk(t, "8m");
+  if (!own) return;
+  const folder = join(own.mount, "gateway");
+  mkdirSync(folder);
+  await throughFullDisk(t, { folder }, own);
+});
+
+t.test("a gateway that starts while the disk is full serves, and records as soon as there is room", async (t) => {
+  const own = disk(t, "4m");
+  if (!own) return;
+  const { mount, fill, free } = own;
+  fill();
+  const driven = await drive(Record, { options: { sample: 1, file: join(mount, "recorded.db") } });
+  t.teardown(() => driven.close());
+  t.equal((await driven.ask({ protocol: "openai-chat" })).status, 200);
+  const dropped = () => driven.log.filter(({ message }) => message.startsWith("exchanges were not recorded"));
+  await eventually(() => dropped().length > 0, "a word on what is dropped");
+  t.match(dropped(), [{ fields: { cause: /full/ } }]);
+  free();
+  const { headers } = await driven.ask({ protocol: "openai-chat" });
+  t.ok(await driven.plugin.recorded?.(headers["x-request-id"] ?? ""));
 });

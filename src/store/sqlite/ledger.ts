@@ -73,10 +73,14 @@ export class SqliteLedger extends Ledger {
   /** Set while the store cannot be written. */
   private outage: { delay: number; lostBefore: number } | undefined;
 
-  /** @param warn told when the store cannot be written, when entries are lost, and when all is well again */
+  /**
+   * @param warn told when the store cannot be written, when entries are lost, and when all is well again
+   * @param journaled a journal keeps what is appended until it is written: nothing is lost with this
+   */
   constructor(
     private readonly database: Database,
     private readonly warn: (message: string) => void = () => {},
+    private readonly journaled = false,
   ) {
     super();
     this.kinds = new Kinds(database);
@@ -207,8 +211,13 @@ export class SqliteLedger extends Ledger {
   /** Writes what waits; the database stays open, for the keys share it. */
   override async close(): Promise<void> {
     await this.flush().catch((error: unknown) => {
+      const left = `${this.rows.length} ledger entries`;
+      if (this.journaled) {
+        this.warn(`${left} stay in the journal, until the store can be written: ${message(error)}.`);
+        return;
+      }
       this.lost += this.rows.length;
-      this.warn(`${this.rows.length} ledger entries are lost: ${message(error)}.`);
+      this.warn(`${left} are lost: ${message(error)}.`);
     });
     clearTimeout(this.timer);
   }

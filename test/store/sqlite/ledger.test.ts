@@ -177,6 +177,18 @@ t.test("closing on a store that is gone tells how much is lost, and does not thr
   t.match(warnings, [/^2 ledger entries are lost: /]);
 });
 
+t.test("closing where a journal keeps the entries tells that they stay there", async (t) => {
+  const { database } = open(t);
+  const warnings: string[] = [];
+  const ledger = new SqliteLedger(database, (message) => warnings.push(message), true);
+  ledger.append(entry());
+  ledger.append(entry());
+  database.close();
+  await ledger.close();
+  t.equal(ledger.dropped, 0);
+  t.match(warnings, [/^2 ledger entries stay in the journal, until the store can be written: /]);
+});
+
 t.test("a gateway that is killed loses no entry that flush had acknowledged, and doubles none", async (t) => {
   const path = join(t.testdir(), "gateway.db");
   const root = new URL("../../../", import.meta.url);
