@@ -4,6 +4,7 @@ import type { ConfigPath } from "./problems.ts";
 import {
   COMMON,
   hide,
+  holdsSecret,
   isOptionText,
   isPlain,
   isPlugins,
@@ -96,8 +97,8 @@ function scalarsOf(document: Document, words: OptionWords): Scalars {
     if (!isMap(node)) continue;
     for (const pair of node.items) {
       const name = nameOfKey(pair);
-      // `{ text }` is a name without a value, and was hardly meant.
-      if (isCollection(pair.key) || pair.value === null) waiting.push([pair.key, path]);
+      // `{ text }` is a name without a value, and was hardly meant; nor is one where a secret alone may stand.
+      if (isCollection(pair.key) || pair.value === null || holdsSecret(path)) waiting.push([pair.key, path]);
       const merges = name === "<<" && !isScalar(resolved(pair.value));
       waiting.push([pair.value, merges ? path : [...path, name]]);
     }

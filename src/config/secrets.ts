@@ -127,6 +127,10 @@ const HARMLESS = new Set(
 /** Under a name that says nothing of secrets, shorter texts and plain addresses are shown. */
 const SHORTEST = 12;
 const ADDRESS = /^https?:\/\/[^@?#]*$/;
+/** What addresses with a password stand under, perhaps with a slip in their scheme. */
+const ADDRESSED: ReadonlySet<string> = new Set(["url", "ledger", "limits", "journal"]);
+/** Where limits and rows are kept, as it is written; whatever else stands there may be a password, with a slip before it. */
+const STORE = /^(?:memory|(?:sqlite:)?[\w./~-]+|[a-z]+:\/\/[^\s@]*)$/i;
 
 /** Names of groups, one list under the name of a secret; and what people call their keys by. */
 const isRole = ([section, , name]: ConfigPath): boolean => section === "admin" && name === "roles";
@@ -148,12 +152,24 @@ const isMisplaced = (path: ConfigPath, value: string): boolean =>
 /** Under these names there is one each. */
 const SEVERAL = /^(?:tokens|viewers)$/i;
 
+/** Whether a text may be an address with a user and a password. */
+function mayHoldUser(text: string): boolean {
+  const scheme = text.indexOf("://");
+  return scheme >= 0 && text.includes("@", scheme);
+}
+
+/** Whether a place is that of a secret, whatever stands there. */
+export const holdsSecret = (path: ConfigPath): boolean =>
+  !isRole(path) && SECRET_NAME.test(String(path.findLast((step) => typeof step === "string") ?? ""));
+
 /** Whether a value at this place must never be shown. */
 export function isSecret(path: ConfigPath, value: string): boolean {
   const name = isRole(path) ? "roles" : path.findLast((step) => typeof step === "string");
   if (typeof name !== "string") return value.length >= SHORTEST;
   // Whatever stands before the last @ of an address may be a password, also where it is written in a wrong way.
-  if (SECRET_NAME.test(name) || /:\/\/.*@/.test(value) || isMisplaced(path, value)) return true;
+  if (SECRET_NAME.test(name) || mayHoldUser(value) || isMisplaced(path, value)) return true;
+  if (ADDRESSED.has(name) && value.includes("@")) return true;
+  if (path[0] === "store" && path.length === 2 && !STORE.test(value)) return true;
   if (value.length < SHORTEST || ADDRESS.test(value) || OPEN.has(path[0] as string) || isTag(path)) return false;
   const meant = nearest(name, [...HARMLESS, "credential", "key"]);
   // Names of headers: with a value it is none.
@@ -192,7 +208,7 @@ const PATH_OF_FILE = /^(?:~|\.{0,2})\/|^[a-z][a-z0-9+.-]*:\/\/[^/@?#]*\/?$/i;
  */
 export function isUntoldOption(path: ConfigPath, value: string): boolean {
   if (isPlain(value)) return false;
-  if (path.some((step) => typeof step === "string" && SECRET_NAME.test(step)) || /:\/\/.*@/.test(value)) return true;
+  if (path.some((step) => typeof step === "string" && SECRET_NAME.test(step)) || mayHoldUser(value)) return true;
   return value.length >= SHORTEST && !PATH_OF_FILE.test(value);
 }
 
@@ -214,31 +230,34 @@ export function secretIn(source: string): string {
 
 /** Keys by their shape; users and passwords of addresses are looked for by themselves, but for the words in our own advice. */
 const KEYS = shapes.map(({ shape }) => shape).filter((shape) => !shape.startsWith("(?<=://)"));
+// What is looked for before a place is bounded: lines may be long.
 /** What is a secret wherever it stands: a key by its shape, and where whoever knows an address of a webhook may post. */
 const ANYWHERE = [
   new RegExp(`(?<![A-Za-z0-9])(?:${KEYS.join("|")})`, "gi"),
-  /(?<=https?:\/\/(?=[^\s"'<>]*hook)[^\s"'<>/]+\/)[^\s"'<>,}\]]+/gi,
+  /(?<=https?:\/\/(?=[^\s"'<>]{0,400}hook)[^\s"'<>/]{1,255}\/)[^\s"'<>,}\]]+/gi,
 ];
 
 /** Places in any text that may hold a secret by the look of it. */
 const LOOKS = [
   ...ANYWHERE,
   /(?<=:\/\/)(?!USER:PASSWORD@)[^\s/@]+(?=@)/g, // user and password of an address, but for the words in our own advice
-  /(?<=:\/\/[^\s?#"']*[?#])[^\s"',}\]]+/g, // query of an address
+  /(?<=[:/])(?!USER:PASSWORD@)[^\s/@:"']{0,200}:[^\s/@"']+(?=@)/g, // the same behind another slip than in the scheme's slashes
+  /(?<=:\/\/[^\s?#"']{0,400}[?#])[^\s"',}\]]+/g, // query of an address
   /(?<=\$\{\w+:-)(?!default\})[^}\s"']+/g, // default of a reference, but for the word in our own advice
-  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]*:[ \t]*["']?)[^\s"'$*&{}[\],][^\s"',}\]]*(?:\r?\n[ \t]*[\w.+/=-]{8,}(?![\w.+/=-]*["']?[ \t]*:))?/gi, // name and colon; perhaps wrapped
-  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]*:[ \t]*")[^"\r\n]+(?=")/gi, // the same between quotes, with spaces
-  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]*:[ \t]*')[^'\r\n]+(?=')/gi,
-  /(?<=authorization["']?[ \t]*:[ \t]*["']?)(?:(?:basic|bearer)[ \t]+)?[^\s"'$*&{}[\],][^\s"',}\]]*/gi, // with its scheme
+  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]{0,40}:[ \t]{0,40}["']?)[^\s"'$*&{}[\],][^\s"',}\]]*(?:\r?\n[ \t]{0,40}[\w.+/=-]{8,}(?![\w.+/=-]*["']?[ \t]{0,40}:))?/gi, // name and colon; perhaps wrapped
+  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]{0,40}:[ \t]{0,40}")[^"\r\n]+(?=")/gi, // the same between quotes, with spaces
+  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]{0,40}:[ \t]{0,40}')[^'\r\n]+(?=')/gi,
+  /(?<=authorization["']?[ \t]{0,40}:[ \t]{0,40}["']?)(?:(?:basic|bearer)[ \t]+)?[^\s"'$*&{}[\],][^\s"',}\]]*/gi, // with its scheme
   // Any of a list. That a word begins here is asked first: what stands before it is a line at most.
-  /(?<![\w$.+/=-])(?=[\w.+/=-]{8})(?<=credentials?["']?[ \t]*:[ \t]*\[[^\]\n]*?)[\w.+/=-]+/gi,
+  /(?<![\w$.+/=-])(?=[\w.+/=-]{8})(?<=credentials?["']?[ \t]{0,40}:[ \t]{0,40}\[[^\]\n]{0,2000}?)[\w.+/=-]+/gi,
   // The same with a slip before it, but no variable's name, and not what stands behind PASSWORD@ in our own advice.
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)[^\w$]{0,3})(?!(?-i:(?<=[A-Z])_[A-Z0-9_]+(?![\w.+/=-])))(?!(?-i:(?<=:\/\/USER:PASSWORD@)HOST\/DATABASE(?![\w.+/=-])))[\w.+/=-]{12,}/gi,
 ];
 
 /** Every part of a text that may be a secret by the look of it. */
 export function secretsByLook(text: string): string[] {
-  return LOOKS.flatMap((look) => text.match(look) ?? []).filter((found) => !isReference(found));
+  const found = new Set(LOOKS.flatMap((look) => text.match(look) ?? []));
+  return [...found].filter((each) => !isReference(each));
 }
 
 /** A text without what is a secret wherever it stands. */

@@ -156,3 +156,34 @@ t.test("secrets under the plural of their name, and the address of misspelt aler
   const prices = "models: { m: { price: { above: [{ tokens: 200_000_000_000 }] } } }";
   t.equal(masked(prices), prices);
 });
+
+t.test("a password is starred behind any slip in the address, and a secret that became a name", async (t) => {
+  const secret = "zq8Lw93kTtR55vNx7";
+  for (const yaml of [
+    `store: { ledger: "postgres//u:${secret}@h/db" }`,
+    `store: { ledger: "postgres:/u:${secret}@h/db" }`,
+    `store: { ledger: postgres:u:${secret}@h/db }`,
+    `store: { limits: 'redis:/:${secret}@h:1' }`,
+    `store: { limits: redis:${secret} }`,
+    `providers: { p: { url: "http:/u:${secret}@127.0.0.1/v1" } }`,
+    `providers: { p: { credential: { ${secret}: x } } }`,
+    `keys: { ci: { key: { ${secret}: 1 } } }`,
+    `admin: { token: { ${secret}: 1 } }`,
+    `envelopes: { key: { ${secret}: 1 } }`,
+    `# ledger: postgres:/u:${secret}@h/db`,
+  ])
+    t.notMatch(masked(yaml), secret, yaml);
+  const harmless = `store: { ledger: sqlite:./data/gateway.db, limits: memory, journal: /var/lib/gateway }
+providers: { p: { url: "https://host.test/v1" } }
+keys: { ci: { owner: "Joe: joe@host.test" } }
+`;
+  t.equal(masked(harmless), harmless);
+});
+
+t.test("a file with lines of any length is masked in one go", async (t) => {
+  for (const unit of ["https://a/", "://a?", "http://a@", " ", "a/", "credentials: ["])
+    t.equal(
+      masked(`x: ${unit.repeat(100_000 / unit.length)}`).length,
+      3 + unit.length * Math.floor(100_000 / unit.length),
+    );
+});
