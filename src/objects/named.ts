@@ -4,7 +4,6 @@ import type { ObjectWords } from "../core/protocol.ts";
 import { ESCAPED_LETTER, foldCase, inAnyCase } from "../wire/any-case.ts";
 import { AnyOf } from "../wire/any-of.ts";
 import type { Scan } from "../wire/json.ts";
-import type { JsonPath } from "../wire/paths.ts";
 import { TextStart } from "../wire/text-start.ts";
 import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
 import { spellings, Watch } from "../wire/watch.ts";
@@ -115,14 +114,14 @@ export class NamedObjects {
     for (const name of top) {
       const member = body.member(name);
       if (!member || whole) continue;
-      if (member.kind === "string") this.take(body.value(name), [name], found);
+      if (member.kind === "string") this.take(body.value(name), { step: name }, found);
       else whole = member.kind === "object" || member.kind === "array";
     }
     if (!whole) return found;
     const json = asObject(body.uniqueJson()) ?? {};
     const all: NamedObject[] = [];
-    for (const name of top) this.take(json[name], [name], all);
-    this.walk(json, [], all);
+    for (const name of top) this.take(json[name], { step: name }, all);
+    this.walk(json, undefined, all);
     return all;
   }
 
@@ -164,14 +163,14 @@ export class NamedObjects {
   /** What it names. @throws GatewayError `invalid_field` */
   ofField(field: string, value: string): NamedObject[] {
     const found: NamedObject[] = [];
-    if (this.namedByField(field)) this.take(value, [field], found);
+    if (this.namedByField(field)) this.take(value, { step: field }, found);
     return found;
   }
 
   /** The same of a value that is parsed already. */
   in(json: unknown): NamedObject[] {
     const found: NamedObject[] = [];
-    this.walk(json, [], found);
+    this.walk(json, undefined, found);
     return found;
   }
 
@@ -193,23 +192,26 @@ export class NamedObjects {
     );
   }
 
-  private walk(value: unknown, path: JsonPath, found: NamedObject[]): void {
+  private walk(value: unknown, way: Way, found: NamedObject[]): void {
     if (typeof value !== "object" || value === null) return;
     if (Array.isArray(value)) {
-      for (const [i, each] of value.entries()) {
-        const bare = this.words.untyped ? bareIds(each) : [];
-        if (bare.length > 0) for (const id of bare) this.take(id, [...path, i, "id"], found);
-        else if (typeof each === "object") this.walk(each, [...path, i], found);
+      for (let i = 0; i < value.length; i++) {
+        const each: unknown = value[i];
+        if (typeof each !== "object") continue;
+        const at = { above: way, step: i };
+        const bare = this.words.untyped ? bareIds(each) : NO_VALUES;
+        if (bare.length > 0) for (const id of bare) this.take(id, { above: at, step: "id" }, found);
+        else this.walk(each, at, found);
       }
       return;
     }
     const object = value as JsonObject;
-    if (valuesOf(object, "type").some((type) => this.references.has(type))) this.takeReference(object, path, found);
+    if (valuesOf(object, "type").some((type) => this.references.has(type))) this.takeReference(object, way, found);
     for (const name in object) {
       if (this.unread.has(name)) continue;
       const inner = object[name];
       if (typeof inner !== "object" && typeof inner !== "string") continue;
-      const at = [...path, name];
+      const at = { above: way, step: name };
       const word = foldCase(name);
       if (this.anywhere.has(word)) this.take(inner, at, found);
       if (this.asObjects.has(word))
@@ -220,22 +222,23 @@ export class NamedObjects {
     }
   }
 
-  private takeReference(object: JsonObject, path: JsonPath, found: NamedObject[]): void {
+  private takeReference(object: JsonObject, way: Way, found: NamedObject[]): void {
     const [type, another] = valuesOf(object, "type");
     const recalled = another === undefined && type === object["type"] ? this.recalled.get(type) : undefined;
     if (recalled && asText(object[recalled.sealed])) return;
     const ids = valuesOf(object, "id");
     if (recalled) {
       const own = recalled.beside.some((name) => asText(object[name]) || asList(object[name]).length > 0);
-      const param = [...path, "id"].join(".");
+      const param = paramOf({ above: way, step: "id" });
       for (const id of ids)
         if (typeof id === "string" && id !== "")
           found.push({ id: id.slice(0, LONGEST), param, whole: true, ...(own && { own }) });
       return;
     }
     const from = found.length;
-    for (const id of ids) this.take(id, [...path, "id"], found);
-    if (this.saysAll(object)) found.push(...found.splice(from).map((each) => ({ ...each, whole: true as const })));
+    for (const id of ids) this.take(id, { above: way, step: "id" }, found);
+    if (found.length > from && this.saysAll(object))
+      found.push(...found.splice(from).map((each) => ({ ...each, whole: true as const })));
   }
 
   /**
@@ -248,37 +251,38 @@ export class NamedObjects {
     return Boolean(asText(members[content])) || (status === "failed" && (members[content] ?? null) === null);
   }
 
-  private takeAddress(value: unknown, path: JsonPath, found: NamedObject[]): void {
+  private takeAddress(value: unknown, way: Way, found: NamedObject[]): void {
     const { places = "" } = this.words;
     const text = asText(value) ?? "";
     if (!text.slice(0, places.length).toLowerCase().startsWith(schemeOf(places))) return;
     const from = found.length;
-    this.take(text, path, found);
+    this.take(text, way, found);
     found.push(...found.splice(from).map((each) => ({ ...each, whole: true as const })));
   }
 
-  private takeSource(value: unknown, path: JsonPath, found: NamedObject[]): void {
+  private takeSource(value: unknown, way: Way, found: NamedObject[]): void {
     for (const type of valuesOf(asObject(value) ?? {}, "type"))
-      if (this.sources.has(type)) this.take(type, [...path, "type"], found);
+      if (this.sources.has(type)) this.take(type, { above: way, step: "type" }, found);
   }
 
   /** Ids in a value that is an id, a list of what holds ids, or an object with its id or with numbered members. */
-  private take(value: unknown, path: JsonPath, found: NamedObject[]): void {
+  private take(value: unknown, way: Way, found: NamedObject[]): void {
     if (Array.isArray(value)) {
-      for (const [i, each] of value.entries()) this.take(each, [...path, i], found);
+      for (let i = 0; i < value.length; i++) this.take(value[i], { above: way, step: i }, found);
       return;
     }
     const object = asObject(value);
     if (object) {
-      for (const id of valuesOf(object, "id")) if (typeof id === "string") this.take(id, [...path, "id"], found);
+      for (const id of valuesOf(object, "id"))
+        if (typeof id === "string") this.take(id, { above: way, step: "id" }, found);
       // A list, for some readers.
-      for (const name in object) if (NUMBER.test(name)) this.take(object[name], [...path, name], found);
+      for (const name in object) if (NUMBER.test(name)) this.take(object[name], { above: way, step: name }, found);
       return;
     }
     const text = asText(value);
     const id = text === undefined || text === "" ? undefined : this.words.id ? this.words.id(text) : text;
     if (id === undefined) return;
-    const param = path.join(".");
+    const param = paramOf(way);
     const { places } = this.words;
     if (!ID.test(places !== undefined && id.startsWith(places) ? id.slice(places.length) : id))
       throw new GatewayError("invalid_field", {
@@ -292,11 +296,27 @@ export class NamedObjects {
 /** How an address begins, up to its first slash. */
 const schemeOf = (address: string): string => address.replace(/\/.*$/, "");
 
+/** The steps to a value, the last one first: most lead to nothing that has to be told. */
+type Way = { readonly above?: Way | undefined; readonly step: string | number } | undefined;
+
+/** A way as clients are told it: `input.1.id`. */
+function paramOf(way: Way): string {
+  const steps: (string | number)[] = [];
+  for (let at = way; at !== undefined; at = at.above) steps.push(at.step);
+  return steps.reverse().join(".");
+}
+
+const NO_VALUES: readonly never[] = [];
+
 /** The values of a member, however its name is spelled. */
-function valuesOf(object: JsonObject, member: string): unknown[] {
-  const found: unknown[] = [];
-  for (const name in object) if (name.length === member.length && foldCase(name) === member) found.push(object[name]);
-  return found;
+function valuesOf(object: JsonObject, member: string): readonly unknown[] {
+  let found: unknown[] | undefined;
+  for (const name in object)
+    if (name.length === member.length && foldCase(name) === member) {
+      found ??= [];
+      found.push(object[name]);
+    }
+  return found ?? NO_VALUES;
 }
 
 /**
@@ -330,10 +350,8 @@ function holdsBare(pieces: readonly Buffer[]): boolean {
 }
 
 /** The id of an object whose only member that is not null it is, however it is spelled. */
-function bareIds(value: unknown): string[] {
+function bareIds(value: unknown): readonly string[] {
   const object = asObject(value) ?? {};
-  const present = Object.entries(object).filter(([, each]) => each !== null);
-  return present.every(([name]) => name.toLowerCase() === "id")
-    ? valuesOf(object, "id").filter((id): id is string => typeof id === "string")
-    : [];
+  for (const name in object) if (object[name] !== null && name.toLowerCase() !== "id") return NO_VALUES;
+  return valuesOf(object, "id").filter((id) => typeof id === "string");
 }
