@@ -128,6 +128,8 @@ export class Admin {
   ): Promise<void> {
     const { access } = this;
     const { host } = request.headers;
+    // Node takes the first, and a proxy in front may take another one.
+    if ((request.headersDistinct["host"]?.length ?? 0) > 1) throw new AdminError("bad_request", "Host occurs twice.");
     if (!access.expects(host, this.name))
       throw new AdminError("wrong_host", `This is not ${host}. Where it shall be, set admin: { hosts: […] }.`);
     const reads = request.method === "GET" || request.method === "HEAD";

@@ -77,6 +77,19 @@ t.test("a name that is not expected reaches nothing but the probes", async (t) =
   }
 });
 
+t.test("a request that names two hosts is refused, whichever comes first", async (t) => {
+  const { base } = await startAdmin(t, WITH_TOKENS);
+  for (const hosts of [
+    ["localhost", "evil.example"],
+    ["evil.example", "localhost"],
+  ]) {
+    const head = hosts.map((host) => `host: ${host}\r\n`).join("");
+    const socket = connect(Number(new URL(base).port), "127.0.0.1");
+    socket.end(`GET /api/now HTTP/1.1\r\n${head}authorization: Bearer ${TOKEN}\r\nconnection: close\r\n\r\n`);
+    t.match(await text(socket), /^HTTP\/1\.1 4/);
+  }
+});
+
 t.test("a page of another site changes nothing, even where nobody signs in", async (t) => {
   const { ask, base } = await startAdmin(t);
   const create = (headers: Record<string, string>) => ask("POST", "/api/keys", { headers, body: { name: "x" } });
