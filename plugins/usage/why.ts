@@ -4,9 +4,13 @@ import type { LedgerEntry } from "model-gateway/store";
 /** Characters that a row keeps of a message, and of a list of names. */
 const LONGEST = 300;
 
+/** What an entry tells of an error. */
+type FaultWords = Pick<GatewayError, "code" | "message">;
+
 /** Tells in an entry why its exchange was refused or failed, and what the client was told beside its answer. */
 export function tellWhy(entry: LedgerEntry, exchange: DoneExchange, redactor: Redactor): void {
-  const { error, dropped, droppedFromAnswer, notices } = exchange;
+  const { dropped, droppedFromAnswer, notices } = exchange;
+  const error = exchange.error ?? exchange.attempts.at(-1)?.refusal;
   if (error) entry.error = { code: error.code, message: messageOf(error, redactor) };
   if (dropped.length + droppedFromAnswer.length > 0)
     entry.dropped = listed([...dropped, ...droppedFromAnswer], redactor);
@@ -14,12 +18,13 @@ export function tellWhy(entry: LedgerEntry, exchange: DoneExchange, redactor: Re
 }
 
 /** What went wrong with an attempt: what broke off behind its head stands with the exchange. */
-export function faultOf(attempt: Attempt, { attempts, error, outcome }: DoneExchange): GatewayError | undefined {
-  return attempt.error ?? (outcome === "upstream_error" && attempt === attempts.at(-1) ? error : undefined);
+export function faultOf(attempt: Attempt, { attempts, error, outcome }: DoneExchange): FaultWords | undefined {
+  const behind = outcome === "upstream_error" && attempt === attempts.at(-1) ? error : undefined;
+  return attempt.error ?? behind ?? attempt.refusal;
 }
 
 /** What an error says, as a row has it: it may hold a provider's words, and with them what that was shown. */
-export const messageOf = ({ message }: GatewayError, redactor: Redactor): string => cut(redactor.text(message));
+export const messageOf = ({ message }: FaultWords, redactor: Redactor): string => cut(redactor.text(message));
 
 const cut = (text: string): string => (text.length <= LONGEST ? text : `${text.slice(0, LONGEST - 1)}…`.toWellFormed());
 

@@ -54,7 +54,8 @@ export function logExchange(
     close: exchange.closeCode,
     dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, LOGGED).map(clean) : undefined,
     unsaid: exchange.droppedFromAnswer.length > 0 ? exchange.droppedFromAnswer.map(clean) : undefined,
-    error: error && told(error, redactor),
+    // What passes as it came is the provider's own error, and decides nothing here.
+    error: error ? told(error, redactor) : last?.refusal,
   };
   if (exchange.unread !== undefined)
     log.warn({ id: exchange.id, cause: exchange.unread, count: ++unread }, "the usage of an answer could not be read");

@@ -67,6 +67,8 @@ export class Attempt {
   /** The provider's own id of this request, for the log. */
   requestId: string | undefined;
   error: GatewayError | undefined;
+  /** What the provider says in an error that passes as it is, without secrets: for log and ledger, nothing is decided by it. */
+  refusal: Pick<GatewayError, "code" | "message"> | undefined;
 
   constructor(start: AttemptStart) {
     this.target = start.target;

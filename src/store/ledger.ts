@@ -52,7 +52,7 @@ export interface LedgerEntry {
   /** HTTP status sent to the client; 499 when it had left before. */
   status: number;
   outcome: Outcome;
-  /** Why it was refused or failed, as far as the gateway knows: what a provider says in an answer that passes is not read. */
+  /** Why it was refused or failed, the gateway's own code and words, or a provider's as `upstream_refused`. */
   error?: LedgerFault;
   /** Names of what a translation left out, as `gateway-dropped` has them, and what `gateway-notice` told; of many the first. */
   dropped?: readonly string[];

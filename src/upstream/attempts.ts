@@ -21,6 +21,7 @@ import { type Health, switchedOff } from "./health.ts";
 import { scopeIdempotency } from "./idempotency.ts";
 import type { Place, Places } from "./places.ts";
 import type { ProviderRates } from "./provider-rates.ts";
+import { keepWords } from "./provider-words.ts";
 import type { ClientSide, UpstreamProxy } from "./proxy.ts";
 import type { OutgoingRequest } from "./request.ts";
 import type { UpstreamResponse } from "./response.ts";
@@ -339,6 +340,7 @@ export class Upstreams {
     if (status >= 400)
       return ErrorBody.of(upstream, redactor).then(
         (body) => {
+          keepWords(attempt, exchange, body.bytes, redactor);
           if (headers.has("content-length")) headers.set("content-length", String(body.bytes.length));
           return new BufferedResponse(body, { status, headers, framing });
         },

@@ -8,6 +8,7 @@ import { adviseRetry, requestIdIn } from "./allow-list.ts";
 import { asFile } from "./as-file.ts";
 import type { PassObserver } from "./pass.ts";
 import type { PassPath } from "./pass-path.ts";
+import { keepWords } from "./provider-words.ts";
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/;
 
@@ -70,6 +71,10 @@ export class PassMeter implements PassObserver {
     exchange.written += bytes.length;
     if (this.makes) this.objects?.down(bytes);
     this.usage?.push(bytes);
+  }
+
+  failed(body: Buffer): void {
+    keepWords(this.attempt, this.exchange, body, this.redactor);
   }
 
   /** The response is whole. */

@@ -43,6 +43,8 @@ export interface PassObserver {
   head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
   /** Some of the response's body, as it goes to the client. */
   down(bytes: Buffer): void;
+  /** The response is an error: all of its body, before it goes down. */
+  failed(body: Buffer): void;
   /** What cleans errors. */
   readonly redactor: Redactor;
 }
@@ -231,6 +233,7 @@ export class PassedRequest {
         if (this.error || response.destroyed) return;
         const { "content-encoding": _, ...headers } = answer.headers;
         response.writeHead(status, { ...headers, "content-length": body.length });
+        observer.failed(body);
         observer.down(body);
         response.end(body);
       },

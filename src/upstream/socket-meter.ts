@@ -8,6 +8,7 @@ import type { SocketNames } from "../objects/socket-names.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { requestIdIn } from "./allow-list.ts";
 import { headerObject } from "./pass-meter.ts";
+import { keepWords } from "./provider-words.ts";
 import type { SocketObserver } from "./websocket.ts";
 
 /** What a meter has of the client's side. */
@@ -72,6 +73,10 @@ export class SocketMeter implements SocketObserver {
   down(bytes: Buffer): void {
     this.exchange.firstByte ??= this.exchange.elapsed;
     this.exchange.written += bytes.length;
+  }
+
+  failed(body: Buffer): void {
+    keepWords(this.attempt, this.exchange, body, this.redactor);
   }
 
   onInterrupt(act: (error: GatewayError, message: string | undefined) => void): () => void {

@@ -52,6 +52,8 @@ export interface SocketObserver {
   head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
   up(bytes: Buffer): void;
   down(bytes: Buffer): void;
+  /** The handshake was refused: all that the provider says, before it goes down. */
+  failed(body: Buffer): void;
   /** A message of the client, before the provider has its last bytes; the answer is why it goes no further. Absent: all do. */
   judge?: ((message: Buffer) => GatewayError | undefined) | undefined;
   /** A text message of the provider. Absent: nobody reads them. */
@@ -240,6 +242,7 @@ export class SocketRelay {
         if (this.answered) return;
         this.answered = true;
         const { "content-encoding": _, ...headers } = observer.head(status, answer.rawHeaders);
+        observer.failed(body);
         observer.down(body);
         const length = { "content-length": String(body.length), connection: "close" };
         pass(

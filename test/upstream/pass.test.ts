@@ -39,6 +39,7 @@ class Count implements PassObserver {
         headers[(rawHeaders[i] as string).toLowerCase()] = rawHeaders[i + 1] as string;
     return headers;
   }
+  failed() {}
   down(bytes: Buffer) {
     Count.received += bytes.length;
   }

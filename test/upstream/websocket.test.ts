@@ -33,6 +33,7 @@ async function relaying(
       redactor: new Redactor(["a-credential-0123456789"]),
       up: () => {},
       down: () => {},
+      failed: () => {},
       interrupt: () => {},
       onInterrupt: () => () => {},
       refuse({ code, status, message }) {

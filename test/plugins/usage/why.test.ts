@@ -11,7 +11,7 @@ const redactor = new Redactor([SECRET]);
 
 function told(more: object): Partial<LedgerEntry> {
   const entry = {} as LedgerEntry;
-  const nothing = { dropped: [], droppedFromAnswer: [], notices: [] };
+  const nothing = { attempts: [], dropped: [], droppedFromAnswer: [], notices: [] };
   tellWhy(entry, { ...nothing, ...more } as unknown as DoneExchange, redactor);
   return entry;
 }
@@ -29,6 +29,15 @@ t.test("code and message of what went wrong are kept, without secrets and of a l
   t.match(kept, /x \*\*\* y+…$/, "a secret is taken out before anything is cut off");
   const halves = messageOf(new GatewayError("internal", { message: "😀".repeat(200) }), redactor);
   t.ok(halves.isWellFormed());
+});
+
+t.test("a provider's error that passes as it came is told by the attempt, where nothing else went wrong", async (t) => {
+  const refusal = { code: "upstream_refused", message: "No such model." };
+  const last = { refusal } as unknown as Attempt;
+  t.same(told({ attempts: [last] }), { error: refusal });
+  t.match(told({ attempts: [last], error: new GatewayError("client_gone") }), { error: { code: "client_gone" } });
+  t.same(told({ attempts: [last, {}] }), {}, "another one has answered");
+  t.equal(faultOf(last, { attempts: [last], outcome: "upstream_error" } as unknown as DoneExchange), refusal);
 });
 
 t.test("names of what was dropped and notices are kept as far as there is room, and the rest is counted", async (t) => {

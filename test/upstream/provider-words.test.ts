@@ -1,0 +1,90 @@
+import t, { type Test } from "tap";
+import { Attempt, type AttemptStart, type Exchange } from "../../src/core/exchange.ts";
+import { Redactor } from "../../src/core/redactor.ts";
+import { keepWords } from "../../src/upstream/provider-words.ts";
+import { asking, startGateway } from "../support/gateway.ts";
+import { httpUpstream } from "../support/upstream.ts";
+
+const SECRET = "a-credential-0123456789";
+
+function kept(body: string | Buffer): string | undefined {
+  const attempt = new Attempt({} as AttemptStart);
+  attempt.status = 500;
+  keepWords(attempt, { credentials: ["key of a client"] } as unknown as Exchange, Buffer.from(body), new Redactor([]));
+  return attempt.refusal?.message;
+}
+
+t.test("the message is found in every vendor's form, and anything else in words is told as it is", async (t) => {
+  for (const [body, message] of [
+    ['{"error":{"message":"No.","type":"x"}}', "No."],
+    ['{"type":"error","error":{"type":"x","message":"No."},"request_id":"r"}', "No."],
+    ['[{"error":{"code":400,"message":"No."}}]', "No."],
+    ['{"error":"No."}', "No."],
+    ['{"object":"error","message":"No."}', "No."],
+    ['{"detail":"No."}', "No."],
+    ['{"error":{"code":7}}', '{"error":{"code":7}}'],
+    ["  upstream connect error\n", "upstream connect error"],
+    ['{"error":{"message":"not for key of a client"}}', "not for ***"],
+  ] as const)
+    t.equal(kept(body), message, body);
+});
+
+t.test(
+  "nothing, a web page and what is no text are said to be unreadable, and of a long text the beginning is kept",
+  async (t) => {
+    for (const body of ["", " \n", "<!doctype html><p>Bad gateway", Buffer.from([0x1f, 0x8b, 8, 0, 255]), "a\0b"])
+      t.equal(kept(body), "The provider answered 500 without a readable error.", String(body));
+    t.match(kept(JSON.stringify({ error: "😀".repeat(5000) })), /^.{499}…$|^.{498}…$/);
+    t.equal(kept("[".repeat(5000))?.length, 500);
+  },
+);
+
+/** A gateway whose provider fails like this, asked once: what the client got, the line of the log and the row. */
+async function failing(t: Test, status: number, body: string, path = "/v1/chat/completions") {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(status, { "content-type": "application/json" }).end(body),
+  );
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `providers: { a: { url: "${upstream.origin.origin}/v1", credential: ${SECRET}, speaks: [openai-chat] } }
+models: { m: { targets: [a:m] } }
+retry: { attempts: 0 }
+paths: { "/v1/chat/completions": {}, "/v1/tiers/*": { pass: a, open: true } }
+`,
+  );
+  const answer = await fetch(running.url + path, { method: "POST", headers: asking(), body: '{"model":"m"}' });
+  const text = await answer.text();
+  await running.gateway.stores.ledger.flush();
+  const [row] = await running.gateway.stores.ledger.recent(1);
+  const line = running.log.lines.find(({ message }) => message === "exchange");
+  return { status: answer.status, text, row, line };
+}
+
+t.test(
+  "what a provider says in an error that passes is in the log and the ledger, and changes nothing else",
+  async (t) => {
+    for (const path of ["/v1/chat/completions", "/v1/tiers/x"])
+      for (const status of [400, 500]) {
+        const body = JSON.stringify({ error: { message: `No such tier for ${SECRET}.` } });
+        const found = await failing(t, status, body, path);
+        const error = { code: "upstream_refused", message: "No such tier for ***." };
+        t.match(found, { status, text: body.replace(SECRET, "***") }, `${path} ${status}`);
+        t.same(found.line?.fields["error"], error);
+        t.match(found.line, { level: "info", fields: { outcome: "upstream_error", status } });
+        t.match(found.row, {
+          outcome: "upstream_error",
+          status,
+          error,
+          attempts: [{ status, error: error.code, message: error.message }],
+        });
+      }
+  },
+);
+
+t.test("an answer that is well has no such words", async (t) => {
+  const { line, row } = await failing(t, 200, '{"error":null,"message":"hello"}');
+  t.equal(line?.fields["error"], undefined);
+  t.notOk(row?.error);
+  t.notOk(row?.attempts[0]?.error);
+});
