@@ -10,6 +10,8 @@ import { type TargetCondition, TargetHealth } from "./target-health.ts";
 const COOLING = 1000;
 const LEAST_COOLING = 100;
 const LONGEST_COOLING = 3_600_000;
+/** Milliseconds of a rest that may be over before: vendors count by the minute, and what rests for longer has spent a quota. */
+const SHORT_REST = 60_000;
 
 /** What one process has found out, as it tells the others: plain JSON. */
 export interface HealthNews {
@@ -155,6 +157,22 @@ export class Health {
     if (credentials.length === 0) return true;
     const now = this.clock();
     return credentials.some((each) => provider.rests.until(each) <= now && rests.until(each) <= now);
+  }
+
+  /** Whether a target is well but for a rest that its provider has asked for with a 429, and which is soon over. */
+  onlyRests(target: Target): boolean {
+    const { health, rests, provider } = this.of(target);
+    if (!health.usable || this.isOff(target)) return false;
+    const now = this.clock();
+    const until = (each: Credential) => Math.max(provider.rests.until(each), rests.until(each));
+    const [soonest] = target.provider.credentials.toSorted((a, b) => until(a) - until(b));
+    if (!soonest || until(soonest) > now + SHORT_REST) return false;
+    return !provider.rests.of(soonest)?.next && !rests.of(soonest)?.next;
+  }
+
+  /** Whether a target has failed more than once in a row. */
+  failing(target: Target): boolean {
+    return this.of(target).health.failing;
   }
 
   /**

@@ -94,6 +94,8 @@ export class Tries {
   private count = 0;
   /** Tries that a provider may have worked on, besides the first. */
   private counted = 0;
+  /** One that rests has been asked: no provider is asked so twice for one request. */
+  private rested = false;
 
   /** @param targets best first */
   constructor(
@@ -124,15 +126,31 @@ export class Tries {
           (attempt.status === 429 && wait !== undefined ? this.again(target, wait) : undefined)
         );
       case "failed":
-        return this.granted(this.another((each) => health.usable(each))) ?? this.again(target, wait, true);
+        return this.onceMore(target, wait);
       case "late":
         if (!this.budget.limits.after_timeout && !isRepeatable(exchange)) return;
-        return this.granted(this.another((each) => health.usable(each)));
+        return this.granted(this.another((each) => health.usable(each))) ?? this.resting();
       case "broken":
-        if (isRepeatable(exchange))
-          return this.granted(this.another((each) => health.usable(each))) ?? this.again(target, wait, true);
+        if (isRepeatable(exchange)) return this.onceMore(target, wait);
         return target.provider.idempotency === undefined ? undefined : this.again(target, wait, true);
     }
+  }
+
+  /** Another target that is well, or the same one; behind it, or in the place of one that keeps failing, one that only rests. */
+  private onceMore(target: Target, wait: number | undefined): NextTry | undefined {
+    const { health } = this;
+    const next = this.granted(this.another((each) => health.usable(each)));
+    if (next) return next;
+    if (health.failing(target)) return this.resting() ?? this.again(target, wait, true);
+    return this.again(target, wait, true) ?? this.resting();
+  }
+
+  /** One that rests for a while, as its provider has asked for: it may answer, and the client would get a failure. */
+  private resting(): NextTry | undefined {
+    if (this.rested) return undefined;
+    const next = this.granted(this.another((each) => this.health.onlyRests(each)));
+    this.rested = next !== undefined;
+    return next;
   }
 
   /** The best target that has not been tried, where there is room if there is one. */

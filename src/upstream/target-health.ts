@@ -69,6 +69,11 @@ export class TargetHealth {
     return this.openFor === 0 || (!this.probing && this.clock() >= this.openUntil);
   }
 
+  /** Whether its last two answers were failures, at least. */
+  get failing(): boolean {
+    return this.failures > 1;
+  }
+
   /** When it may be asked again. */
   get usableAt(): number {
     return this.openUntil;

@@ -179,6 +179,58 @@ t.test(
   },
 );
 
+t.test(
+  "a fallback that rests is asked before the client gets the failure of a target that keeps failing",
+  async (t) => {
+    for (const [second, asked, later] of [
+      [failing(429, "retry-after: 20"), 2, 200],
+      [failing(429, "retry-after: 300"), 1, 500],
+      [failing(403), 1, 500],
+    ] as const) {
+      const [dead, fallback] = [await provider(t, failing(500)), await provider(t, second, ok)];
+      const running = await gateway(t, [dead, fallback], {
+        provider: ", credential: $KEY",
+        env: { KEY: "a-credential-0123" },
+      });
+      await chat(running);
+      t.equal((await chat(running)).status, later, second);
+      t.equal(fallback.seen.length, asked);
+    }
+    const [well, spare] = [
+      await provider(t, failing(500), ok, failing(500), ok),
+      await provider(t, failing(429, "retry-after: 20"), ok),
+    ];
+    const running = await gateway(t, [well, spare], {
+      provider: ", credential: $KEY",
+      env: { KEY: "a-credential-0123" },
+    });
+    await chat(running);
+    t.equal((await chat(running)).status, 200);
+    t.equal((await chat(running)).status, 200);
+    t.equal(spare.seen.length, 1, "one that failed once is asked again itself");
+  },
+);
+
+t.test("a target that rests is asked once for a request, and as the budget has it", async (t) => {
+  const key = { provider: ", credential: $KEY", env: { KEY: "a-credential-0123" } };
+  const limited = failing(429, "retry-after: 20");
+  const all = [await provider(t, failing(500)), await provider(t, limited), await provider(t, limited)] as const;
+  const running = await gateway(t, all, { ...key, more: "retry: { attempts: 5 }\n" });
+  await chat(running);
+  const before = all.map(({ seen }) => seen.length);
+  t.equal((await chat(running)).status, 429);
+  t.same(
+    all.map(({ seen }, i) => seen.length - (before[i] ?? 0)),
+    [1, 1, 0],
+  );
+  const none = await gateway(t, [await provider(t, failing(500)), await provider(t, limited, ok)], {
+    ...key,
+    more: "retry: { budget: 1%, least: 0.1 }\n",
+  });
+  t.equal((await chat(none)).status, 429);
+  t.equal((await chat(none)).status, 500);
+});
+
 t.test("a provider that honours a key gets a broken request again, with the same one", async (t) => {
   const dying: Script = (socket) => socket.destroy();
   const one = await provider(t, dying, ok);
