@@ -53,7 +53,9 @@ const HealthFields = {
   errors: percent().describe("The share of failures in the window after which it is, like 50%; off: no share."),
   requests: number().describe("Requests in the window from which on that share counts, like 20."),
   window: period().describe("The time that is looked at, like 30s."),
-  slow: milliseconds().describe("A first byte that comes later counts as a failure in that share, like 20s or off."),
+  slow: milliseconds().describe(
+    "A first byte that comes later counts as a failure in that share, and so does a client that leaves after longer without one, like 20s or off.",
+  ),
   open: period().describe("How long it is left alone at first, like 30s; twice as long each time its one probe fails."),
   longest: period().describe(
     "How long at most, like 5m; absent: 30s, or `open` where that is longer, so that it does not grow.",

@@ -85,7 +85,7 @@ export interface HealthLimits {
   errors: number;
   requests: number;
   window: number;
-  /** A first byte that comes later counts as a failure in that share; 0: none does. */
+  /** A first byte that comes later counts as a failure in that share, as does a client that leaves later without one; 0: none does. */
   slow: number;
   /** How long it is left alone at first; twice as long each time it fails again, up to `longest`. */
   open: number;

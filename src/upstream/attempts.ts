@@ -189,7 +189,7 @@ export class Upstreams {
       const { code } = error;
       attempt.error = error;
       attempt.answeredAt = exchange.elapsed;
-      if (attempt.sent) this.health.unanswered(attempt, code.startsWith("upstream_"));
+      if (attempt.sent) this.health.unanswered(attempt, code.startsWith("upstream_"), begun ? waitedIn(exchange) : 0);
       // Who leaves before a connection has taken it has asked nobody.
       if (code === "upstream_unreachable" || !begun) attempt.sent = false;
       return { attempt, verdict: verdictOn(code), error };
@@ -360,6 +360,12 @@ export class Upstreams {
 
 const invalid = (message: string, hint?: string): GatewayError =>
   new GatewayError("upstream_invalid", { message, ...(hint !== undefined && { hint }) });
+
+/** Milliseconds that a client which has left has waited for the last attempt. What streams of a form takes the client's own time. */
+function waitedIn({ aborted, form, attempts, elapsed }: Exchange): number {
+  const { startedAt = elapsed } = attempts.at(-1) ?? {};
+  return aborted && form?.replayable !== false ? elapsed - startedAt : 0;
+}
 
 /** What is told of an attempt's end. */
 const ending = (health: TargetHealth, place: Place): OutgoingRequest["over"] & object => ({

@@ -275,11 +275,15 @@ export class Health {
     }
   }
 
-  /** An attempt ended without an answer. @param fault whether that was the provider's */
-  unanswered({ target }: Attempt, fault: boolean): void {
+  /**
+   * An attempt ended without an answer.
+   * @param fault whether that was the provider's
+   * @param waited milliseconds that its client has waited for it and then left; 0: it ended otherwise
+   */
+  unanswered({ target }: Attempt, fault: boolean, waited = 0): void {
     const { health } = this.of(target);
     if (fault) health.fail();
-    else health.pass();
+    else health.left(waited);
   }
 
   private refused(attempt: Attempt, news: boolean, where: string): void {

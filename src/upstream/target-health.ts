@@ -147,6 +147,20 @@ export class TargetHealth {
     this.moved();
   }
 
+  /** Its client left before it had answered. @param waited milliseconds; of one that waited longer than an answer may take it was slow */
+  left(waited: number): void {
+    const { slow, longest } = this.limits;
+    if (slow === 0 || waited <= slow) {
+      this.pass();
+      return;
+    }
+    const now = this.clock();
+    this.window.add(now);
+    this.window.mark(now);
+    if (this.closed) this.judge();
+    else if (this.probing) this.open(Math.min(2 * this.openFor, longest));
+  }
+
   /** It answered. @param firstByte milliseconds that took */
   succeed(firstByte: number): void {
     const now = this.clock();

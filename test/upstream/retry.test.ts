@@ -128,6 +128,19 @@ t.test("a client that leaves during the wait takes the second try along", async 
   t.match(running.log.lines.at(-1)?.fields, { outcome: "aborted" });
 });
 
+t.test("a provider that hangs is left alone once enough clients have left it after `slow`", async (t) => {
+  const [silent, fine] = [await provider(t), await provider(t, ok)];
+  const health = ", health: { slow: 100ms, requests: 3, failures: 100 }";
+  const running = await gateway(t, [silent, fine], { provider: health });
+  const leave = (ms: number) => chat(running, AbortSignal.timeout(ms)).catch(() => "gone");
+  for (let i = 1; i <= 3; i++) {
+    t.equal(await leave(200), "gone");
+    await until(() => running.log.lines.filter(({ message }) => message === "exchange").length === i);
+  }
+  t.equal((await chat(running)).status, 200);
+  t.same([silent.seen.length, fine.seen.length], [3, 1]);
+});
+
 t.test(
   "a first byte that does not come in time is waited for elsewhere once, never at the same provider",
   async (t) => {

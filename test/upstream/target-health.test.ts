@@ -45,6 +45,38 @@ t.test("five failures in a row open it for 30 s; then one probe is let through, 
 });
 
 t.test(
+  "clients that leave after longer than `slow` count as slow answers; earlier ones, and without `slow`, as nothing",
+  async (t) => {
+    const leave = ({ health }: ReturnType<typeof watched>, count: number, waited: number) => {
+      for (let i = 0; i < count; i++) {
+        health.begin();
+        health.left(waited);
+        health.end(false);
+      }
+    };
+    const slow = watched({ slow: 3000, requests: 20, errors: 0.5, failures: 5 });
+    leave(slow, 40, 3000);
+    t.same(slow.health.condition.recent, { requests: 0, failed: 0 });
+    leave(slow, 19, 5000);
+    t.ok(slow.health.usable, "a few clients switch nothing off, however they hurry");
+    leave(slow, 1, 5000);
+    t.notOk(slow.health.usable);
+    slow.watch.now += 30_000;
+    leave(slow, 1, 100);
+    t.ok(slow.health.usable, "a probe whose client does not wait tells nothing");
+    leave(slow, 1, 5000);
+    t.notOk(slow.health.usable, "one that is not answered is not well");
+    const mixed = watched({ slow: 3000, requests: 20, errors: 0.5 });
+    mixed.ask(15, true);
+    leave(mixed, 14, 5000);
+    t.ok(mixed.health.usable, "among answers in time it takes a share of them");
+    const off = watched();
+    leave(off, 100, 500_000);
+    t.same(off.told, []);
+  },
+);
+
+t.test(
   "a probe that fails opens it for twice as long, up to five minutes; one that tells nothing makes way",
   async (t) => {
     const { health, ask, watch, told } = watched({ longest: 300_000 });
