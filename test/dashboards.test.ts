@@ -157,6 +157,16 @@ t.test("Prometheus takes the rules and every query of the dashboard, and the rul
         series('gateway_budget_limit_usd{of="key",name="ci",per="day",instance="a"}', "10x30"),
         series('gateway_config_info{hash="1",instance="a"}', "1x30"),
         series('gateway_config_info{hash="1",instance="b"}', "1x30"),
+        ...(["c", "d", "e"] as const).flatMap((instance, i) => [
+          series(
+            `gateway_requests_total{target="up:hung",outcome="aborted",code="499",instance="${instance}"}`,
+            "0+10x30",
+          ),
+          series(
+            `gateway_client_aborts_total{phase="${instance === "e" ? "answer" : "waiting"}",instance="${instance}"}`,
+            i === 1 ? "0+1x30" : "0+5x30",
+          ),
+        ]),
         series('gateway_requests_total{target="",outcome="failed",code="500"}', "0+30x30"),
         series('gateway_requests_total{target="up:fine",outcome="upstream_error",code="502"}', "0+20x30"),
         series('gateway_requests_total{target="up:fine",outcome="upstream_error",code="429"}', "0+10x30"),
@@ -205,6 +215,12 @@ t.test("Prometheus takes the rules and every query of the dashboard, and the rul
           1,
           { severity: "warning", of: "key", name: "ci", per: "day" },
           "More than 90 % of the budget of key ci for a day is spent or reserved",
+        ),
+        expected(
+          "GatewayClientsGiveUp",
+          25,
+          { severity: "warning", instance: "c" },
+          "50% of the clients of c leave before a provider has begun to answer: one may hang",
         ),
         { alertname: "GatewayConfigsDiffer", eval_time: "25m", exp_alerts: [] },
       ],

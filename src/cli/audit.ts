@@ -54,6 +54,9 @@ const missing = (plugin: string) => (config: Config) =>
     protocol !== undefined && !config.chains.get(use)?.includes(plugin) ? [`paths ${path}`] : [],
   );
 
+/** Milliseconds that clients wait for a first byte, about: programs as their authors think fit, people less. */
+const PATIENCE = 120_000;
+
 const RULES: readonly Rule[] = [
   {
     id: "no-auth",
@@ -172,6 +175,16 @@ const RULES: readonly Rule[] = [
       const asked = providers.some(({ url }) => url !== "demo:");
       return asked && budgets.some(({ hard }) => hard) && cut !== "drain" ? ["plugins usage"] : [];
     },
+  },
+  {
+    id: "long-wait",
+    level: "low",
+    says: "it may take longer to begin to answer than clients wait: when it hangs they leave, and nothing is tried elsewhere",
+    fix: "health: { slow: 60s }, or timeouts: { first_byte: 60s }, below the time after which clients give up",
+    find: ({ providers }) =>
+      providers.flatMap(({ name, url, health, timeouts: { first_byte: longest } }) =>
+        url !== "demo:" && health.slow === 0 && (longest === 0 || longest > PATIENCE) ? [`providers ${name}`] : [],
+      ),
   },
   {
     id: "no-scrub",

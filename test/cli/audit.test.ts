@@ -61,6 +61,18 @@ keys: { ci: { key: ci-key-0123456789abcdef }, old: { key: $OLD, expires: 2020-01
   t.notMatch((await audit(t, drained)).text, "cut-streams");
 });
 
+t.test("a provider that may be silent for longer than clients wait is named, where nothing notices that", async (t) => {
+  const far = (more: string) =>
+    WISE.replace(
+      /^.*\n/,
+      `providers: { far: { url: "https://llm.example.com/v1", protocol: openai-chat${more} } }\n`,
+    ).replace("demo:echo", "far:echo");
+  t.match((await audit(t, far(""))).text, /^low +long-wait +providers far +it may take longer/m);
+  t.match((await audit(t, far(", timeouts: { first_byte: off }"))).text, "long-wait");
+  for (const more of [", timeouts: { first_byte: 2m }", ", health: { slow: 20s }"])
+    t.notMatch((await audit(t, far(more))).text, "long-wait", more);
+});
+
 t.test("the level decides the exit code, and advice can be left out by its id", async (t) => {
   const yaml = WISE.replace("limits:", "x-limits:");
   t.match(await audit(t, yaml), { code: 0, text: /^medium +no-limits +limits +a key may spend without end/m });
