@@ -6,6 +6,7 @@ import type { Provider, Target, Timeouts } from "../core/marketplace.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
 import type { Redactor } from "../core/redactor.ts";
 import type { Objects } from "../objects/objects.ts";
+import { translationOf } from "../translation/codec.ts";
 import { Frame } from "../wire/frame.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { retryAfter } from "../wire/retry-after.ts";
@@ -21,7 +22,7 @@ import { type Health, switchedOff } from "./health.ts";
 import { scopeIdempotency } from "./idempotency.ts";
 import type { Place, Places } from "./places.ts";
 import type { ProviderRates } from "./provider-rates.ts";
-import { keepWords } from "./provider-words.ts";
+import { keepWords, noteCredential } from "./provider-words.ts";
 import type { ClientSide, UpstreamProxy } from "./proxy.ts";
 import type { OutgoingRequest } from "./request.ts";
 import type { UpstreamResponse } from "./response.ts";
@@ -341,6 +342,9 @@ export class Upstreams {
       return ErrorBody.of(upstream, redactor).then(
         (body) => {
           keepWords(attempt, exchange, body.bytes, redactor);
+          // One vendor says so with a 400.
+          if (status < 500 && attempt.protocol === exchange.protocol)
+            noteCredential(attempt, exchange, status === 401 || isAboutKey(protocol, status, received, body.bytes));
           if (headers.has("content-length")) headers.set("content-length", String(body.bytes.length));
           return new BufferedResponse(body, { status, headers, framing });
         },
@@ -357,6 +361,10 @@ export class Upstreams {
     return answer;
   }
 }
+
+/** Whether a provider's error says that it does not know the credential. */
+const isAboutKey = (protocol: Protocol, status: number, headers: HeaderList, body: Buffer): boolean =>
+  translationOf(protocol)?.response.failure(status, headers, body.toString()).kind === "authentication";
 
 const invalid = (message: string, hint?: string): GatewayError =>
   new GatewayError("upstream_invalid", { message, ...(hint !== undefined && { hint }) });

@@ -8,7 +8,7 @@ import { adviseRetry, requestIdIn } from "./allow-list.ts";
 import { asFile } from "./as-file.ts";
 import type { PassObserver } from "./pass.ts";
 import type { PassPath } from "./pass-path.ts";
-import { keepWords } from "./provider-words.ts";
+import { keepWords, noteCredential } from "./provider-words.ts";
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/;
 
@@ -46,6 +46,7 @@ export class PassMeter implements PassObserver {
     if (id !== undefined) attempt.requestId = this.redactor.text(id);
     attempt.status = status;
     exchange.status = status;
+    noteCredential(attempt, exchange);
     exchange.streaming = headers.get("content-type")?.startsWith("text/event-stream") ?? false;
     adviseRetry(status, headers);
     // Of a body that these two do not have (RFC 9110 §8.6).

@@ -36,3 +36,12 @@ function messageIn(value: unknown, depth: number): string | undefined {
   const { error, message, detail } = value as Record<string, unknown>;
   return messageIn(error, depth - 1) ?? messageIn(message, depth - 1) ?? messageIn(detail, depth - 1);
 }
+
+/** What the provider's own words do not say: they reach who has a key of the gateway's, and would look for the fault there. */
+const NOT_YOURS =
+  "The provider refused the gateway's own credential. The key of the client is not meant; the operator has to mend it.";
+
+/** Tells the client of a refusal of our credential that passes in the provider's words. @param refused whether it is one */
+export function noteCredential({ credential, status }: Attempt, { notices }: Exchange, refused = status === 401): void {
+  if (refused && credential && !notices.includes(NOT_YOURS)) notices.push(NOT_YOURS);
+}

@@ -8,7 +8,7 @@ import type { SocketNames } from "../objects/socket-names.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { requestIdIn } from "./allow-list.ts";
 import { headerObject } from "./pass-meter.ts";
-import { keepWords } from "./provider-words.ts";
+import { keepWords, noteCredential } from "./provider-words.ts";
 import type { SocketObserver } from "./websocket.ts";
 
 /** What a meter has of the client's side. */
@@ -60,6 +60,7 @@ export class SocketMeter implements SocketObserver {
     attempt.status = status;
     exchange.status = status;
     exchange.streaming = status === 101;
+    noteCredential(attempt, exchange);
     if (status === 101) headers.deleteWhere((name) => name.startsWith("content-"));
     const own = this.client.own();
     for (let i = 0; i < own.length; i += 2) headers.append(own[i] as string, own[i + 1] as string);

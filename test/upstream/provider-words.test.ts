@@ -40,17 +40,17 @@ t.test(
 );
 
 /** A gateway whose provider fails like this, asked once: what the client got, the line of the log and the row. */
-async function failing(t: Test, status: number, body: string, path = "/v1/chat/completions") {
+async function failing(t: Test, status: number, body: string, path = "/v1/chat/completions", keyed = true) {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(status, { "content-type": "application/json" }).end(body),
   );
   t.teardown(() => upstream.close());
   const running = await startGateway(
     t,
-    `providers: { a: { url: "${upstream.origin.origin}/v1", credential: ${SECRET}, speaks: [openai-chat] } }
+    `providers: { a: { url: "${upstream.origin.origin}/v1", ${keyed ? `credential: ${SECRET}, ` : ""}speaks: [openai-chat, gemini, anthropic-messages] } }
 models: { m: { targets: [a:m] } }
 retry: { attempts: 0 }
-paths: { "/v1/chat/completions": {}, "/v1/tiers/*": { pass: a, open: true } }
+paths: { "/v1/chat/completions": {}, "/v1beta/models/*": {}, "/v1/tiers/*": { pass: a, open: true } }
 `,
   );
   const answer = await fetch(running.url + path, { method: "POST", headers: asking(), body: '{"model":"m"}' });
@@ -58,7 +58,7 @@ paths: { "/v1/chat/completions": {}, "/v1/tiers/*": { pass: a, open: true } }
   await running.gateway.stores.ledger.flush();
   const [row] = await running.gateway.stores.ledger.recent(1);
   const line = running.log.lines.find(({ message }) => message === "exchange");
-  return { status: answer.status, text, row, line };
+  return { status: answer.status, text, row, line, notice: answer.headers.get("gateway-notice") };
 }
 
 t.test(
@@ -87,4 +87,25 @@ t.test("an answer that is well has no such words", async (t) => {
   t.equal(line?.fields["error"], undefined);
   t.notOk(row?.error);
   t.notOk(row?.attempts[0]?.error);
+});
+
+t.test("a refusal of the gateway's own credential says that the client's key is not meant", async (t) => {
+  const wrong = JSON.stringify({ error: { message: `Incorrect API key: ${SECRET}` } });
+  for (const path of ["/v1/chat/completions", "/v1/tiers/x"]) {
+    const { status, notice, row } = await failing(t, 401, wrong, path);
+    t.equal(status, 401);
+    t.match(notice, /^The provider refused the gateway's own credential\. The key of the client is not meant/);
+    t.notMatch(notice, SECRET);
+    t.same(row?.notices, [notice]);
+    t.equal(
+      (await failing(t, 401, wrong, path, false)).notice,
+      null,
+      "where none was shown, the client's may be meant",
+    );
+    t.equal((await failing(t, 400, wrong, path)).notice, null);
+  }
+  const details = [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "API_KEY_INVALID" }];
+  const invalid = { error: { code: 400, message: "API key not valid.", status: "INVALID_ARGUMENT", details } };
+  const gemini = await failing(t, 400, JSON.stringify(invalid), "/v1beta/models/m:generateContent");
+  t.match(gemini, { status: 400, notice: /gateway's own credential/ });
 });
