@@ -341,10 +341,13 @@ export class Upstreams {
     if (status >= 400)
       return ErrorBody.of(upstream, redactor).then(
         (body) => {
-          keepWords(attempt, exchange, body.bytes, redactor);
-          // One vendor says so with a 400.
-          if (status < 500 && attempt.protocol === exchange.protocol)
-            noteCredential(attempt, exchange, status === 401 || isAboutKey(protocol, status, received, body.bytes));
+          // Else it is told in other words, which stand with the exchange.
+          if (protocol === exchange.protocol) {
+            keepWords(attempt, exchange, body.bytes, redactor);
+            // One vendor says so with a 400.
+            const about = status < 500 && (status === 401 || isAboutKey(protocol, status, received, body.bytes));
+            noteCredential(attempt, exchange, about);
+          }
           if (headers.has("content-length")) headers.set("content-length", String(body.bytes.length));
           return new BufferedResponse(body, { status, headers, framing });
         },

@@ -3,7 +3,7 @@ import { Attempt, type AttemptStart, type Exchange } from "../../src/core/exchan
 import { Redactor } from "../../src/core/redactor.ts";
 import { keepWords } from "../../src/upstream/provider-words.ts";
 import { asking, startGateway } from "../support/gateway.ts";
-import { httpUpstream } from "../support/upstream.ts";
+import { httpUpstream, until } from "../support/upstream.ts";
 
 const SECRET = "a-credential-0123456789";
 
@@ -108,4 +108,29 @@ t.test("a refusal of the gateway's own credential says that the client's key is 
   const invalid = { error: { code: 400, message: "API key not valid.", status: "INVALID_ARGUMENT", details } };
   const gemini = await failing(t, 400, JSON.stringify(invalid), "/v1beta/models/m:generateContent");
   t.match(gemini, { status: 400, notice: /gateway's own credential/ });
+});
+
+t.test("of an error that is told in another protocol the provider's own words are not kept", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(401, { "content-type": "application/json" }).end('{"error":{"message":"Incorrect API key"}}'),
+  );
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `providers: { a: { url: "${upstream.origin.origin}/v1", credential: ${SECRET}, speaks: [openai-chat] } }
+models: { m: { targets: [a:m] } }
+plugins: { watch: { from: ./watch.ts } }
+paths: { "/v1/*": { protocol: anthropic-messages, use: [auth, models, watch] } }
+`,
+    {
+      "watch.ts":
+        "export default class Watch { done({ attempts: [one] }) { globalThis.kept = [one.status, one.refusal]; } }",
+    },
+  );
+  const body = '{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}';
+  const answer = await fetch(`${running.url}/v1/messages`, { method: "POST", headers: asking(), body });
+  t.match(await answer.text(), /does not accept the gateway's credential/);
+  t.equal(answer.headers.get("gateway-notice"), null);
+  await until(() => "kept" in globalThis);
+  t.same((globalThis as { kept?: unknown }).kept, [401, undefined]);
 });
