@@ -63,11 +63,13 @@ function isMissing(values: Tree, path: ConfigPath): boolean {
 function branch(issue: Issue, values: Tree): Issue[] {
   if (issue.code !== "invalid_union") return [issue];
   const value = at(values, ...(issue.path as ConfigPath));
-  const isOther = (inner: Issue) =>
+  const isOther = (inner: Issue): boolean =>
     inner.path.length === 0 &&
     (inner.code === "invalid_type"
       ? !isMiscounted(inner, value)
-      : inner.code === "invalid_value" && !isNear(inner.values, value));
+      : inner.code === "invalid_union"
+        ? inner.errors.every((issues) => issues.some(isOther))
+        : inner.code === "invalid_value" && !isNear(inner.values, value));
   const meant = issue.errors.find((issues) => !issues.some(isOther));
   if (!meant) return [issue];
   return meant

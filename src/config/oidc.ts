@@ -30,7 +30,9 @@ export function oidcOf(file: Tree, { text, secret, report }: OidcTexts): Oidc | 
     return Array.isArray(values) ? values.map(String) : [];
   };
   const [admin, viewer] = [list("admin"), list("viewer")];
-  if (admin.length + viewer.length === 0)
+  // What is written as no list is told by its shape.
+  const misshapen = ["admin", "viewer"].some((role) => !Array.isArray(at(written, "roles", role) ?? []));
+  if (admin.length + viewer.length === 0 && !misshapen)
     tell(
       'nobody could sign in: name values of the claim, like roles: { claim: groups, admin: [ops], viewer: ["*"] }',
       "roles",

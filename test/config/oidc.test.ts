@@ -48,3 +48,7 @@ t.test("what would let nobody in, or everybody, or others listen, is refused wit
   ] as const)
     t.match(read({ ...RIGHT, ...change }).said, [said], JSON.stringify(change));
 });
+
+t.test("a role whose value is a text is left to the shape of the file", async (t) => {
+  t.same(read({ ...RIGHT, roles: { viewer: "staff" } }).said, []);
+});
