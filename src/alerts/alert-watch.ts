@@ -85,11 +85,12 @@ export class AlertWatch {
   private async budgets(): Promise<void> {
     const all = (await this.gateway.askAll(LIMIT_MARKS, null)).flat();
     for (const mark of [...(this.gateway.takeMarks?.() ?? []), ...all]) {
-      const { kind, name, per, limit, share, refused } = mark;
+      const { kind, name, per, limit, share } = mark;
       const shown = kind === "key" ? ((await this.gateway.stores.keys.show(name).catch(() => {}))?.name ?? name) : name;
       this.alerts.raise({
         subject: `budget ${kind} ${shown} ${dollars(limit)} ${per}`.replaceAll(/ +/g, " "),
-        state: refused ? "refuses" : `${share * 100} %`,
+        // One that is spent refuses, and is no news once it does.
+        state: `${share * 100} %`,
         text: wordsOf(mark, shown),
       });
     }

@@ -116,6 +116,19 @@ keys:
   t.same(await look(), []);
 });
 
+t.test("a budget that is spent is told once, not again when it refuses", async (t) => {
+  const yaml = `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo], output: 10, price: { request: 0.5 } } }
+keys: { even: { key: key-of-even-0123456789, budget: $1/day } }
+`;
+  const { look, ask } = await watched(t, yaml);
+  const key = "key-of-even-0123456789";
+  t.same([await ask("echo", key), await ask("echo", key)], [200, 200]);
+  t.match(await look(), [{ subject: "budget key even $1.00 day", text: /has spent \$1.00 of .*are refused/ }]);
+  t.equal(await ask("echo", key), 429);
+  t.same(await look(), []);
+});
+
 t.test("a reload that failed, with what was wrong, and the one that mended it", async (t) => {
   const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
   const { look, gateway, folder } = await watched(t, yaml);
