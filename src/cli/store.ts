@@ -48,16 +48,22 @@ export interface StoreCare {
   /** It is closed here. */
   open(): Maintenance | Promise<Maintenance>;
   restore(file: string, terms: RestoreTerms): Promise<Restored>;
+  /** What follows from a secret that belongs beside the store and is not there; undefined: nothing is missing. */
+  withoutSecret(): string | undefined;
 }
 
 /** The verb `store`. Answers the exit code: 0 done, 1 could not be done or something is wrong, 2 not understood. */
-export async function run(args: readonly string[], io: Terminal, { open, restore }: StoreCare): Promise<number> {
+export async function run(
+  args: readonly string[],
+  io: Terminal,
+  { open, restore, withoutSecret }: StoreCare,
+): Promise<number> {
   let care: Maintenance | undefined;
   try {
     const word = read(args, io.folder);
     if (word.verb === "restore") return await restored(word, restore, io);
     care = await open();
-    return await act(word, care, io);
+    return await act(word, care, io, withoutSecret);
   } catch (error) {
     if (error instanceof StoreMisuse) {
       io.err(misuseText(error.message, USAGE, args));
@@ -85,13 +91,21 @@ async function restored(
   return 0;
 }
 
-async function act(word: Exclude<StoreWord, { verb: "restore" }>, care: Maintenance, io: Terminal): Promise<number> {
+async function act(
+  word: Exclude<StoreWord, { verb: "restore" }>,
+  care: Maintenance,
+  io: Terminal,
+  withoutSecret: StoreCare["withoutSecret"],
+): Promise<number> {
   const progress: ProgressListener = (message) => io.err(`${word.verb}: ${message}`);
   const say = (told: object, text: string) => io.out(word.json ? JSON.stringify(told) : text);
   if (word.verb === "backup") {
     const { bytes, rows } = await care.backup(word.file, progress);
+    const missing = withoutSecret();
+    const warning = missing && `the copy has no secret beside it: ${missing}`;
+    if (warning) progress(`warning: ${warning}`);
     say(
-      { file: word.file, bytes, rows },
+      { file: word.file, bytes, rows, ...(warning && { warning }) },
       `${word.file}: ${counted(rows, "row")}, ${thousands(bytes)} bytes, in order.`,
     );
   } else if (word.verb === "prune") {

@@ -143,14 +143,23 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
     };
   },
   async store() {
-    const [store, open] = await Promise.all([import("./store.ts"), import("../store/open.ts")]);
+    const [store, open, { missingSecret }] = await Promise.all([
+      import("./store.ts"),
+      import("../store/open.ts"),
+      import("../store/secret.ts"),
+    ]);
     return {
       ...store,
       async act(args, io, place) {
-        const { store: written } = await storeOf(place, io);
+        const { store: written, config } = await storeOf(place, io);
         return store.run(args, io, {
           open: () => open.connectMaintenance(written),
           restore: (from, terms) => open.restoreStore(written, from, terms),
+          withoutSecret() {
+            if (written.postgres || configIfRight(config)?.envelopes.key !== undefined) return undefined;
+            const says = missingSecret(written.ledger);
+            return says && `${written.ledger}.secret: ${says}`;
+          },
         });
       },
     };

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/store.ts";
 import { openMaintenance, openStores, restoreStore } from "../../src/store/open.ts";
+import { keptSecret, missingSecret } from "../../src/store/secret.ts";
 import { Database } from "../../src/store/sqlite/database.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 
@@ -25,6 +26,7 @@ async function terminal(t: Test) {
     const code = await run(args, io, {
       open: () => openMaintenance(path),
       restore: (file, terms) => restoreStore({ ledger: path }, file, terms),
+      withoutSecret: () => missingSecret(path),
     });
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
@@ -39,6 +41,18 @@ t.test("store backup writes a copy that is a store, and overwrites nothing", asy
   await copy.close();
   t.match(await store("backup", "copy.db"), { code: 1, out: "", err: /already: a backup overwrites nothing/ });
   t.match(JSON.parse((await store("backup", "other.db", "--json")).out), { file: join(folder, "other.db"), rows: 30 });
+});
+
+t.test("store backup says that it has no secret, and what that means", async (t) => {
+  const { path, store } = await terminal(t);
+  const { code, out, err } = await store("backup", "copy.db", "--json");
+  t.equal(code, 0);
+  t.match(err, /backup: warning: the copy has no secret beside it: it is missing, .*envelopes .* are refused/);
+  t.match(JSON.parse(out), { rows: 30, warning: /^the copy has no secret/ });
+  keptSecret(path, () => {});
+  const whole = await store("backup", "whole.db", "--json");
+  t.notMatch(whole.err, /warning/);
+  t.notOk("warning" in JSON.parse(whole.out));
 });
 
 t.test("store restore puts a backup in the store's place, and says where the old one is", async (t) => {
