@@ -24,9 +24,11 @@ export function checkNames(
   for (const section of ["providers", "models", "plugins", "chains", "paths", "keys"])
     if (names(file, section).includes("__proto__"))
       report({ path: [section, "__proto__"], key: true, message: "not a name" });
+  const limited = entries(at(file, "limits", "groups")).map(([name]) => name);
   for (const [key, entry] of entries(at(file, "keys"))) {
     checkKey(key, entry, report);
     checkScope(at(entry, "models"), ["keys", key, "models"], names(file, "models"), report);
+    checkGroup(at(entry, "group"), ["keys", key, "group"], limited, report);
   }
   for (const section of ["models", "providers"])
     for (const name of Object.keys(Object.fromEntries(entries(at(file, "limits", section)))))
@@ -58,6 +60,26 @@ function checkScope(list: Tree, path: readonly string[], models: readonly string
     else report({ path: [...path, i], message: unknown("model", word, models) });
   }
 }
+
+/** A group needs no limits of its own; one that is almost one with limits escapes them by a slip of the hand. */
+function checkGroup(group: Tree, path: readonly string[], limited: readonly string[], report: Report): void {
+  if (typeof group !== "string") return;
+  const levels = group.split("/").map((_, i, parts) => parts.slice(0, i + 1).join("/"));
+  for (const level of levels) {
+    if (limited.includes(level)) continue;
+    const others = limited.filter(
+      (name) => name.split("/").length === level.split("/").length && unnumbered(name) !== unnumbered(level),
+    );
+    const near = nearest(level, others);
+    if (near === undefined || levels.includes(near)) continue;
+    const message = `no limits are set for the group ${JSON.stringify(level)}, did you mean ${JSON.stringify(near)}?`;
+    report({ path, message, severity: "warning" });
+    return;
+  }
+}
+
+/** `team-1` and `team-2` are two teams, not one misspelt. */
+const unnumbered = (name: string): string => name.replaceAll(/\d+/g, "0");
 
 function checkOne(
   word: Tree,

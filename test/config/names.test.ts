@@ -184,3 +184,18 @@ t.test("off takes away only what is there", async (t) => {
     'paths./v1/mesages! unknown path "/v1/mesages", did you mean "/v1/messages"?',
   ]);
 });
+
+t.test("a key's group that is almost one with limits is told, as it escapes them", async (t) => {
+  const of = (group: string) =>
+    said({
+      providers: { one: provider },
+      models: { a: { targets: ["one:x"] } },
+      keys: { ci: { key: "$CI", group } },
+      limits: { groups: { eng: {}, acme: {}, "acme/research": {}, "team-1": {} } },
+    });
+  t.same(of("engg"), ['keys.ci.group no limits are set for the group "engg", did you mean "eng"?']);
+  t.match(of("engg/web"), [/the group "engg", did you mean "eng"/]);
+  t.match(of("acme/reserch/alice"), [/the group "acme\/reserch", did you mean "acme\/research"/]);
+  for (const right of ["eng", "eng/web", "acme/web", "acme/research/x", "team-2", "sales"])
+    t.same(of(right), [], right);
+});
