@@ -102,12 +102,15 @@ const NAMED = 5;
 const kindOf = { request: "request", stream: "stream", socket: "WebSocket" };
 
 function Generations({ all }) {
+  // Each worker has its own of one number.
+  const several = new Set(all.map(({ worker }) => worker)).size > 1;
   const columns = [
     {
       title: "Generation",
       head: true,
       of: ({ number, serving }) => html`${number}${serving && html` <span class="chip">serves</span>`}`,
     },
+    ...(several ? [{ title: "Worker", number: true, of: ({ worker }) => worker }] : []),
     { title: "Since", of: ({ since }) => html`<${When} ms=${since} />` },
     {
       title: "Kept alive by",

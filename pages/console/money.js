@@ -5,7 +5,7 @@ import { html, Link, Ready, useMemo, When } from "../common/ui.js";
 import { BY, DAYS, NOW, ofMoney } from "./asks.js";
 import { StackedBars } from "./chart.js";
 import { csv } from "./csv.js";
-import { endOf } from "./pace.js";
+import { endOf, spentFirst } from "./pace.js";
 import { Card, Choice, SpanChoice, Table, useApi, useKeyNames } from "./parts.js";
 
 const REFRESH = 30_000;
@@ -166,8 +166,8 @@ const HIGH = 0.8;
 
 export function Budgets({ standings, keyName }) {
   const now = Date.now();
-  const rows = standings.flatMap(({ kind, name, budgets = [] }) =>
-    budgets.map((budget) => ({ kind, name, ...budget })),
+  const rows = spentFirst(
+    standings.flatMap(({ kind, name, budgets = [] }) => budgets.map((budget) => ({ kind, name, ...budget }))),
   );
   const columns = [
     {

@@ -10,3 +10,9 @@ export function endOf({ limit, spent, began, resets = Number.POSITIVE_INFINITY }
   const end = began + ((now - began) / spent) * limit;
   return end < resets ? end : Number.POSITIVE_INFINITY;
 }
+
+/** Budgets by the share of them that is spent, highest first. */
+export function spentFirst(budgets) {
+  const share = ({ spent, limit }) => (limit > 0 ? spent / limit : 1);
+  return budgets.toSorted((one, other) => share(other) - share(one));
+}

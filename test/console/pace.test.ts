@@ -1,9 +1,13 @@
 import t from "tap";
 
 // Written for browsers, and without types.
-const { endOf }: { endOf: (budget: object, now: number) => number | undefined } = await import(
-  new URL("../../pages/console/pace.js", import.meta.url).href
-);
+const {
+  endOf,
+  spentFirst,
+}: {
+  endOf: (budget: object, now: number) => number | undefined;
+  spentFirst: (budgets: readonly object[]) => readonly object[];
+} = await import(new URL("../../pages/console/pace.js", import.meta.url).href);
 
 t.test("a budget ends when what was spent since it began has come to all of it", async (t) => {
   const day = { limit: 100, began: 1000, resets: 11_000 };
@@ -18,4 +22,14 @@ t.test("one that is spent has ended, and of one whose beginning nobody knows the
   t.equal(endOf({ limit: 100, spent: 120 }, 5000), 5000);
   t.equal(endOf({ limit: 0, spent: 0, began: 0 }, 5000), 5000);
   t.equal(endOf({ limit: 100, spent: 10 }, 5000), undefined);
+});
+
+t.test("budgets stand by the share that is spent, highest first", async (t) => {
+  const [little, most, none, all] = [
+    { limit: 1000, spent: 100 },
+    { limit: 10, spent: 9 },
+    { limit: 5, spent: 0 },
+    { limit: 0, spent: 0 },
+  ];
+  t.same(spentFirst([little, most, none, all]), [all, most, little, none]);
 });

@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import t from "tap";
 import { TOKEN, VIEWER } from "../admin/support.ts";
 import { faultsOf, noBrowser } from "../support/browser.ts";
@@ -288,7 +290,7 @@ t.test("a budget says when it ends at its pace", options, async (t) => {
   await page.getByText(/^Unsettled are requests whose provider told no or not all of its tokens/).waitFor();
   const cells = page.getByRole("table", { name: "Budgets" }).locator('td[data-title="Ends at this pace"]');
   await cells.first().waitFor();
-  t.same(await cells.allInnerTexts(), ["not before it begins anew", "it is spent"]);
+  t.same(await cells.allInnerTexts(), ["it is spent", "not before it begins anew"]);
 });
 
 t.test("budgets of keys made in the store are shown by the keys' names", options, async (t) => {
@@ -320,4 +322,28 @@ t.test("a page asks for each thing once, and begins before its scripts have told
     );
     t.ok(api.includes(path === "/" ? "/api/live/events" : "/api/session"), path);
   }
+});
+
+t.test("a reload that failed keeps its lines in the audit trail", options, async (t) => {
+  const gateway = await startConsole(t);
+  const file = join(gateway.folder, "gateway.yaml");
+  writeFileSync(file, `${readFileSync(file, "utf8")}nonsense: 1\n`);
+  await gateway.gateway.reload().catch(() => {});
+  const page = await consolePage(t, gateway, "/audit");
+  const told = page.locator("td pre");
+  t.match(await told.innerText(), /gateway\.yaml:\d+:1 error: .*\n.*> \d+ \| nonsense: 1\n/s);
+  t.equal(await page.evaluate('getComputedStyle(document.querySelector("td pre")).whiteSpace'), "pre-wrap");
+});
+
+t.test("a generation is told with its worker where several have one", options, async (t) => {
+  const page = await consolePage(t, await startConsole(t), "/config");
+  t.same(Object.keys(await columnOf(page, "Generations", "Since")), ["1 serves"]);
+  t.equal(await page.getByRole("columnheader", { name: "Worker" }).count(), 0);
+  const since = Date.now();
+  const generations = [41, 42].map((worker) => ({ number: 1, since, serving: true, worker }));
+  await page.route("**/api/generations", (route) => route.fulfill({ json: { generations } }));
+  await page.reload();
+  const workers = page.locator('td[data-title="Worker"]');
+  await workers.first().waitFor();
+  t.same(await workers.allInnerTexts(), ["41", "42"]);
 });
