@@ -35,7 +35,9 @@ export function changesOf(before: Config, after: Config, code: CodeVersions = NO
   return [...paths].flatMap((path) => {
     const [was, is] = [one.get(path), other.get(path)];
     if (was?.value === is?.value) return [];
-    return [{ path, ...(was && { before: was.shown }), ...(is && { after: is.shown }) }];
+    // What is shown alike, a secret by its name, would look as if nothing had changed.
+    const after = was && is?.shown === was.shown ? `${is.shown} (its value has changed)` : is?.shown;
+    return [{ path, ...(was && { before: was.shown }), ...(after !== undefined && { after }) }];
   });
 }
 

@@ -46,8 +46,8 @@ t.test("another secret is a change, and stands nowhere", async (t) => {
   const before = await config(t, YAML);
   const changes = changesOf(before, await config(t, YAML, env));
   t.same(changes, [
-    { path: "providers.p.credential", before: "SECRET", after: "SECRET" },
-    { path: "keys.ci.key", before: "a secret", after: "a secret" },
+    { path: "providers.p.credential", before: "SECRET", after: "SECRET (its value has changed)" },
+    { path: "keys.ci.key", before: "a secret", after: "a secret (its value has changed)" },
   ]);
   const shown = shownConfig(before);
   t.equal(shown["models.m.context"], "1k");
@@ -57,7 +57,7 @@ t.test("another secret is a change, and stands nowhere", async (t) => {
 t.test("an address with a password is shown without it", async (t) => {
   const at = (limits: string) => config(t, `${YAML}store: { limits: "${limits}" }\n`);
   const changes = changesOf(await at("redis://u:one-pass@h/1"), await at("redis://u:other-pass@h/1"));
-  t.same(changes, [{ path: "store.limits", before: "redis://h/1", after: "redis://h/1" }]);
+  t.same(changes, [{ path: "store.limits", before: "redis://h/1", after: "redis://h/1 (its value has changed)" }]);
   t.same(needRestart(changes), ["store"]);
 });
 
