@@ -30,6 +30,8 @@ const RELOAD = ["reload", "gateway.yaml"] as const;
 /** Names of what has changed, in a log line and in the audit trail. */
 const LOGGED = 30;
 const KEPT = 100;
+/** Characters of a value in the audit trail. */
+const LONGEST = 200;
 
 /** Reloads one at a time, tells of each in the log and in the audit trail, and remembers how the last one ended. */
 export class Reloads {
@@ -71,7 +73,7 @@ export class Reloads {
       if (changes.length === 0) this.log.info({ generation, who }, "reload: nothing has changed");
       else this.log.info({ generation, who, changes: paths.slice(0, LOGGED) }, "the configuration was reloaded");
       if (restart.length > 0) this.log.warn({ restart }, "reload: this takes effect at the next start");
-      await this.trail.done(by, ...RELOAD, { generation, changes: paths.slice(0, KEPT) });
+      await this.trail.done(by, ...RELOAD, { generation, changes: changes.slice(0, KEPT).map(shortened) });
       return reloaded;
     } catch (thrown) {
       const problem = reason(thrown);
@@ -83,6 +85,16 @@ export class Reloads {
       throw thrown;
     }
   }
+}
+
+/** A change, with no more of its values than a trail has to keep for good. */
+function shortened({ path, before, after }: Change): Change {
+  const short = (value: string) => (value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value);
+  return {
+    path,
+    ...(before !== undefined && { before: short(before) }),
+    ...(after !== undefined && { after: short(after) }),
+  };
 }
 
 /** Milliseconds between two looks at files. */

@@ -25,7 +25,11 @@ t.test("reloads come one after the other, and each is told of", async (t) => {
     number++;
     if (number === 2) throw new Error("it is broken");
     if (number === 3) return { changes: [], restart: [], generation: 2 };
-    return { changes: [{ path: "models.m.context", before: "1", after: "2" }], restart: ["listen"], generation: 2 };
+    return {
+      changes: [{ path: "models.m.context", before: "1", after: `2${"0".repeat(999)}` }],
+      restart: ["listen"],
+      generation: 2,
+    };
   };
   const trail = new Trail(
     log,
@@ -56,7 +60,11 @@ t.test("reloads come one after the other, and each is told of", async (t) => {
   t.match(
     entries.map(({ who, action, detail }) => [who, action, detail]),
     [
-      ["program", "reload", { generation: 2, changes: ["models.m.context"] }],
+      [
+        "program",
+        "reload",
+        { generation: 2, changes: [{ path: "models.m.context", before: "1", after: `2${"0".repeat(199)}…` }] },
+      ],
       ["signal", "reload", { signal: "SIGHUP", problem: /it is broken/ }],
       ["signal", "reload", { signal: "SIGHUP", generation: 2, changes: [] }],
     ],

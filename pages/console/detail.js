@@ -25,11 +25,22 @@ function flat(value, path = []) {
   return Object.entries(value).flatMap(([name, each]) => flat(each, [...path, name]));
 }
 
+/** What a reload has changed; gateways before this one kept the names alone. */
+const reloadedLines = (changes) =>
+  Array.isArray(changes)
+    ? changes.flatMap((each) =>
+        typeof each?.path === "string" ? [{ what: each.path, from: each.before, to: each.after, changed: true }] : [],
+      )
+    : [];
+
 /**
  * Lines of `{ what, from, to }`: what was there before, where that is known, and what is there now; either is undefined where there
  * is nothing. What has stayed as it was has no line.
  */
 export function linesOf({ was, ...detail }) {
+  const reloaded = reloadedLines(detail.changes);
+  if (reloaded.length > 0)
+    return [...linesOf({ ...detail, changes: undefined }).filter(({ to }) => to !== undefined), ...reloaded];
   const now = new Map(flat(detail));
   if (was === null || typeof was !== "object") return [...now].map(([what, to]) => ({ what, to }));
   const before = new Map(flat(was));

@@ -40,3 +40,15 @@ t.test("what was made or done has its facts, and entries of older gateways what 
   ]);
   t.same(told({ expires: Date.UTC(2027, 5, 15, 9) }), [["expires", undefined, "2027-06-15 09:00 UTC"]]);
 });
+
+t.test("each setting that a reload has changed has a line, with what it was and is", async (t) => {
+  const changes = [
+    { path: "drain", before: "600s", after: "8s" },
+    { path: "models.a", before: "x" },
+  ];
+  t.same(told({ generation: 4, changes }), [
+    ["generation", undefined, "4"],
+    ["drain", "600s", "8s"],
+    ["models.a", "x", undefined],
+  ]);
+});

@@ -51,9 +51,13 @@ for (const workers of [1, 2])
     const trail = await trailOf(gateway);
     const signal = { signal: "SIGHUP" };
     t.match(trail.slice(0, 3), [
-      { who: "signal", action: "reload", detail: { ...signal, generation: 2, changes: /drain/ } },
+      { who: "signal", action: "reload", detail: { ...signal, generation: 2, changes: [{ path: "drain" }] } },
       { who: "signal", action: "reload", detail: { ...signal, problem: /gateway\.yaml:\d+:\d+/ } },
-      { who: "local", action: "reload", detail: { cli: "alice", generation: 3, changes: ["drain"] } },
+      {
+        who: "local",
+        action: "reload",
+        detail: { cli: "alice", generation: 3, changes: [{ path: "drain", after: "8s" }] },
+      },
     ]);
     t.match(
       trail.slice(3),
