@@ -1,6 +1,8 @@
 import { parseArgs } from "node:util";
+import type { LimitTable } from "../core/limits.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerQuery } from "../store/ledger.ts";
+import { groupBudgets, type SpentBudget, spentOf, spentWords } from "./spent.ts";
 import { dollars, table, thousands } from "./table.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 import { PAST, past } from "./when.ts";
@@ -13,7 +15,7 @@ export const help = `groups [--since 24h] [--json]
 export const USAGE = `usage: ${COMMAND} groups [--since WHEN] [--json]
 
 Shows the groups that keys belong to, or have belonged to while they were used. What stands behind a group is of all groups
-below it too: acme counts what acme/research does.
+below it too: acme counts what acme/research does. Where gateway.yaml gives a group a budget, what is spent of it stands there too.
 
   --since WHEN    from when on; without it: from the first request
   --json          prints JSON; money in nano-dollars
@@ -30,12 +32,17 @@ interface GroupLine {
   cost: number;
 }
 
-/** The verb `groups`. Answers the exit code: 0 done, 1 could not be done, 2 not understood. @param zone whose days are meant */
+/**
+ * The verb `groups`. Answers the exit code: 0 done, 1 could not be done, 2 not understood.
+ * @param zone whose days are meant
+ * @param limits those of gateway.yaml; undefined: they are not known
+ */
 export async function run(
   args: readonly string[],
   io: Terminal,
   { keys, ledger }: { keys: Keys; ledger: Ledger },
   zone = () => "UTC",
+  limits: () => LimitTable["groups"] = () => undefined,
 ): Promise<number> {
   let asked: { query: LedgerQuery; json: boolean };
   try {
@@ -44,19 +51,32 @@ export async function run(
     io.err(misuseText((thrown as Error).message, USAGE));
     return 2;
   }
-  const lines = await groupLines(keys, ledger, asked.query);
+  const limited = limits();
+  const owners = groupBudgets([...(limited?.keys() ?? [])], limited);
+  const found = await groupLines(
+    keys,
+    ledger,
+    asked.query,
+    owners.map(({ name }) => name),
+  );
+  const spent = owners.length === 0 ? [] : await spentOf(owners, ledger, zone());
+  const lines = found.map((line): GroupLine & { budgets?: SpentBudget[] } => {
+    const budgets = spent.filter(({ name }) => name === line.group);
+    return budgets.length === 0 ? line : { ...line, budgets };
+  });
   if (asked.json) io.out(JSON.stringify(lines, undefined, 2));
   else if (lines.length === 0) io.out(`No groups yet. Put a key into one with: ${COMMAND} keys set KEY --group acme`);
   else {
     const columns = [
       ...[{ title: "GROUP" }, { title: "KEYS", right: true }, { title: "REQUESTS", right: true }],
-      { title: "COST", right: true },
+      ...[{ title: "COST", right: true }, ...(spent.length > 0 ? [{ title: "SPENT" }] : [])],
     ];
-    const rows = lines.map(({ group, keys, requests, cost }) => [
+    const rows = lines.map(({ group, keys, requests, cost, budgets }) => [
       group,
       thousands(keys.length),
       thousands(requests),
       dollars(cost),
+      ...(spent.length > 0 ? [budgets ? spentWords(budgets) : "-"] : []),
     ]);
     for (const line of table(columns, rows)) io.out(line);
   }

@@ -74,4 +74,5 @@ export function limitWords({ rpm = 0, tpm = 0, concurrency = 0, budgets = [] }: 
   };
 }
 
-const budgetWords = (budget: Budget): string => `${moneyWords(budget)}${budget.soft ? " soft" : ""}`;
+/** A budget as an option takes it. */
+export const budgetWords = (budget: Budget): string => `${moneyWords(budget)}${budget.soft ? " soft" : ""}`;

@@ -1,8 +1,9 @@
 import { parseArgs } from "node:util";
 import type { Limits } from "../core/limit-kinds.ts";
-import { keyLimits, type LimitTable } from "../core/limits.ts";
+import { groupsOf, keyLimits, type LimitTable } from "../core/limits.ts";
 import { type Audit, type AuditEntry, editDetail } from "../store/audit.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, Keys, NewKey } from "../store/keys.ts";
+import type { Ledger } from "../store/ledger.ts";
 import { commandLine } from "./author.ts";
 import {
   checkGiven,
@@ -14,6 +15,7 @@ import {
   spanOf,
 } from "./key-fields.ts";
 import { limitWords } from "./key-limits.ts";
+import { groupBudgets, spentOf, spentWords } from "./spent.ts";
 import { table, thousands, utc } from "./table.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
@@ -37,7 +39,7 @@ export const USAGE = `usage: ${COMMAND} keys create NAME [FIELDS] [--json]
 
   create   makes a key and prints it, this once
   list     shows all keys, those of gateway.yaml included, but never a key itself
-  show     shows all that is known of one
+  show     shows all that is known of one, and what is spent of its budgets and its groups'
   set      changes what its options name; an empty text takes a field away: --models "", --expires never, --tag team=
   rotate   prints another key with the same id and scope; the old one works for --overlap: 24h, or 0s for not at all
   disable  switches a key off until it is enabled; what runs for it ends
@@ -57,6 +59,8 @@ export interface KeyWorld {
   /** Ids of models. */
   readonly models: readonly string[];
   readonly limits: LimitTable;
+  /** Where days of budgets begin. */
+  readonly timezone: string;
   /** Why such limits could not be kept; undefined: they can. */
   unkept(limits: Limits, models?: readonly string[]): Promise<string | undefined>;
 }
@@ -64,6 +68,7 @@ export interface KeyWorld {
 /** What a word of the verb needs. */
 interface KeyWord {
   keys: Keys;
+  ledger: Ledger;
   io: Terminal;
   options: KeyOptions;
   /** @throws ConfigError where gateway.yaml is wrong: most words do without it. */
@@ -94,7 +99,7 @@ const WORDS: Record<
 export async function run(
   args: readonly string[],
   io: Terminal,
-  { keys, audit }: { keys: Keys; audit: Audit },
+  { keys, audit, ledger }: { keys: Keys; audit: Audit; ledger: Ledger },
   world: () => KeyWorld,
 ): Promise<number> {
   try {
@@ -106,7 +111,7 @@ export async function run(
     for (const option of Object.keys(values))
       if (option !== "json" && !word.takes.includes(option))
         throw new KeysMisuse(`--${option} does not belong to keys ${verb}.`);
-    const changed = await word.act(name, { keys, io, options: values, world });
+    const changed = await word.act(name, { keys, ledger, io, options: values, world });
     if (changed) await record(changed, audit);
     return 0;
   } catch (error) {
@@ -199,19 +204,20 @@ async function list(_name: string, { keys, io, options }: KeyWord): Promise<unde
   }
 }
 
-async function show(name: string, { keys, io, options, world }: KeyWord): Promise<undefined> {
-  const record = await recordOf(name, keys);
+async function show(name: string, word: KeyWord): Promise<undefined> {
+  const record = await recordOf(name, word.keys);
   if (!record) throw none(name);
-  told(record, options, io, world());
+  await told(record, word);
 }
 
-async function set(name: string, { keys, io, options, world }: KeyWord): Promise<AuditedChange> {
+async function set(name: string, word: KeyWord): Promise<AuditedChange> {
+  const { keys, options, world } = word;
   const before = await keys.show(name);
   const edit = fieldsOf(options, world().models, before);
   if (Object.keys(edit).length === 0) throw new KeysMisuse("keys set needs an option that says what to change.");
   await checkLimits({ ...before, ...edit }, world());
   const after = (await keys.edit(name, edit)) ?? (await missing(name, keys, "changed"));
-  told(after, options, io, world());
+  await told(after, word);
   return { action: "keys.edit", subject: before?.name ?? after.name, detail: editDetail(before, edit) };
 }
 
@@ -239,10 +245,15 @@ function done(record: KeyRecord, what: string, name: string, { json }: KeyOption
 }
 
 /** All of one key: as JSON, or a field a line. */
-function told(record: KeyRecord, { json }: KeyOptions, io: Terminal, { limits: all }: KeyWorld): void {
-  const limits = limitWords(keyLimits(all, record.id, record.limits));
+async function told(record: KeyRecord, { options: { json }, io, world, ledger }: KeyWord): Promise<void> {
+  const { limits: all, timezone } = world();
+  const own = keyLimits(all, record.id, record.limits);
+  const limits = limitWords(own);
+  const groups = groupBudgets(record.group === undefined ? [] : groupsOf(record.group), all.groups);
+  const key = { kind: "key", name: record.id, budgets: own.budgets ?? [] } as const;
+  const budgets = await spentOf([key, ...groups], ledger, timezone);
   if (json) {
-    io.out(JSON.stringify({ ...shown(record), limits }, undefined, 2));
+    io.out(JSON.stringify({ ...shown(record), limits, budgets }, undefined, 2));
     return;
   }
   const list = (values: readonly string[] | undefined) => values?.join(", ") ?? "all";
@@ -268,6 +279,10 @@ function told(record: KeyRecord, { json }: KeyOptions, io: Terminal, { limits: a
     ["tpm", limits.tpm === undefined ? "off" : thousands(limits.tpm)],
     ["concurrency", limits.concurrency === undefined ? "off" : thousands(limits.concurrency)],
     ["budget", limits.budget?.join(", ") ?? "off"],
+    ...[key, ...groups].flatMap(({ kind, name }): [string, string][] => {
+      const its = budgets.filter((each) => each.kind === kind && each.name === name);
+      return its.length === 0 ? [] : [[kind === "key" ? "spent" : `spent by ${name}`, spentWords(its)]];
+    }),
     ["created", record.source === "file" ? "-" : utc(record.created)],
     ["expires", time(record.expires, "never")],
     ...(rotating !== undefined && rotating > Date.now()

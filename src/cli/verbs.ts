@@ -82,10 +82,10 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
           io,
           (stores, config) =>
             keys.run(args, io, stores, () => {
-              const { models, limits } = config();
+              const { models, limits, timezone } = config();
               return {
                 models: models.map(({ id }) => id),
-                limits,
+                ...{ limits, timezone },
                 unkept: (limits, models) => unkeptLimits(config(), limits, models),
               };
             }),
@@ -97,7 +97,10 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
     const groups = await import("./groups.ts");
     return {
       ...groups,
-      act: (args, io, place) => withStores(place, io, (stores, _, zone) => groups.run(args, io, stores, zone)),
+      act: (args, io, place) =>
+        withStores(place, io, (stores, config, zone) =>
+          groups.run(args, io, stores, zone, () => configIfRight(config)?.limits.groups),
+        ),
     };
   },
   async usage() {

@@ -1,19 +1,26 @@
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/groups.ts";
+import type { Limits, LimitTable } from "../../src/core/limits.ts";
 import { openStores } from "../../src/store/open.ts";
 import { folderFor } from "../support/folder.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 
 /** A command line over stores in a new file. */
-function terminal(t: Test) {
+function terminal(t: Test, limits: LimitTable["groups"] = undefined) {
   const stores = openStores(join(folderFor(t), "gateway.db"), [], () => {});
   t.teardown(() => stores.close());
   const groups = async (...args: string[]) => {
     const out: string[] = [];
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder: "." };
-    const code = await run(args, io, stores);
+    const code = await run(
+      args,
+      io,
+      stores,
+      () => "UTC",
+      () => limits,
+    );
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
   const spend = (group: string | undefined, cost: number, time = Date.now() - 1000) =>
@@ -54,6 +61,25 @@ t.test("groups count their keys and what they spent, with all that is below them
     cost: 1_500_000_000,
   });
   t.notMatch((await groups("--since", "24h")).out, /other/);
+});
+
+t.test("groups with a budget tell what is spent of it, those that nobody is in too", async (t) => {
+  const budgets = [{ nano: 10e9, per: "month", soft: false }] as const;
+  const limits = new Map<string, Limits>([
+    ["acme", { budgets }],
+    ["empty", { budgets }],
+    ["slow", { rpm: 1 }],
+  ]);
+  const { groups, spend } = terminal(t, limits);
+  spend("acme/research", 1_000_000_000);
+  t.match(
+    (await groups()).out,
+    /^GROUP .* SPENT\nacme .* \$1\.0000 of \$10\/month\nacme\/research .* -\nempty .* \$0\.0000 of \$10\/month$/,
+  );
+  t.match(JSON.parse((await groups("--json")).out)[0], {
+    group: "acme",
+    budgets: [{ kind: "group", name: "acme", limit: 10e9, per: "month", soft: false, spent: 1e9 }],
+  });
 });
 
 t.test("a command line that is not understood exits with 2 and tells what is accepted", async (t) => {

@@ -2,15 +2,18 @@ import { hostname, userInfo } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, type KeyWorld, run, USAGE } from "../../src/cli/keys.ts";
+import type { Limits } from "../../src/core/limits.ts";
 import { validKey } from "../../src/store/key-format.ts";
 import { openStores } from "../../src/store/open.ts";
 import { folderFor } from "../support/folder.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 
 const CI = "a-key-of-the-operators-own-choice";
 
 const WORLD: KeyWorld = {
   models: ["fast", "smart"],
   limits: { default: { rpm: 300 }, keys: new Map([["ci", { tpm: 5 }]]) },
+  timezone: "UTC",
   unkept: async () => undefined,
 };
 
@@ -27,6 +30,28 @@ function terminal(t: Test, world = WORLD) {
   };
   return { keys, stores };
 }
+
+t.test("keys show tells what is spent of the key's budgets and of its groups'", async (t) => {
+  const budget = (nano: number) => ({ budgets: [{ nano, per: "day", soft: false }] }) as const;
+  const groups = new Map<string, Limits>([
+    ["acme", budget(100e9)],
+    ["acme/x", { rpm: 5 }],
+  ]);
+  const { keys, stores } = terminal(t, { ...WORLD, limits: { groups } });
+  await keys("create", "one", "--group", "acme/x", "--budget", "$10/day", "--budget", "$2/month soft");
+  const { id = "" } = (await stores.keys.show("one")) ?? {};
+  stores.ledger.append(plainEntry(Date.now() - 1, { key: id, group: "acme/x", cost: 1.5e9 }));
+  stores.ledger.append(plainEntry(Date.now() - 1, { key: "other", group: "acme/y", cost: 2e9 }));
+  const { out } = await keys("show", "one");
+  t.match(out, /^budget +\$10\/day, \$2\/month soft\nspent +\$1\.5000 of \$10\/day, \$1\.5000 of \$2\/month soft$/m);
+  t.match(out, /^spent by acme +\$3\.5000 of \$100\/day$/m);
+  t.notMatch(out, "spent by acme/x");
+  t.same(JSON.parse((await keys("show", "one", "--json")).out).budgets, [
+    { kind: "key", name: id, limit: 10e9, per: "day", soft: false, spent: 1.5e9 },
+    { kind: "key", name: id, limit: 2e9, per: "month", soft: true, spent: 1.5e9 },
+    { kind: "group", name: "acme", limit: 100e9, per: "day", soft: false, spent: 3.5e9 },
+  ]);
+});
 
 t.test("keys create prints the key, this once", async (t) => {
   const { keys, stores } = terminal(t);

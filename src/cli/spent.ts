@@ -1,0 +1,60 @@
+import { Calendar, type Period } from "../core/calendar.ts";
+import type { Budget, Limits } from "../core/limit-kinds.ts";
+import { type LimitTable, scopeOf } from "../core/limits.ts";
+import type { Ledger } from "../store/ledger.ts";
+import { spendSince } from "../store/spend.ts";
+import { budgetWords } from "./key-limits.ts";
+import { dollars } from "./table.ts";
+
+/** Whose budgets they are. */
+export interface BudgetOwner {
+  readonly kind: "key" | "group";
+  /** A key's id, or a group. */
+  readonly name: string;
+  readonly budgets: readonly Budget[];
+}
+
+/** A budget, and what of it is spent; money in nano-dollars, under the names of the admin API. */
+export interface SpentBudget extends Pick<BudgetOwner, "kind" | "name"> {
+  readonly limit: number;
+  readonly per: Period;
+  readonly soft: boolean;
+  readonly spent: number;
+}
+
+/** Those of some groups. */
+export const groupBudgets = (names: readonly string[], limits: LimitTable["groups"]): BudgetOwner[] =>
+  names.flatMap((name) => {
+    const { budgets = [] }: Limits = limits?.get(name) ?? {};
+    return budgets.length === 0 ? [] : [{ kind: "group", name, budgets }];
+  });
+
+/**
+ * What the ledger has of budgets in the periods that run: without what is reserved for requests that run.
+ * @param zone where days begin
+ */
+export async function spentOf(
+  owners: readonly BudgetOwner[],
+  ledger: Pick<Ledger, "recovered" | "flush" | "sums">,
+  zone: string,
+  now = Date.now(),
+): Promise<SpentBudget[]> {
+  const calendar = new Calendar(zone);
+  const since = spendSince(ledger);
+  const asked = new Map<number, Awaited<ReturnType<typeof since>>>();
+  const found: SpentBudget[] = [];
+  for (const { kind, name, budgets } of owners)
+    for (const { nano: limit, per, soft } of budgets) {
+      const { start } = calendar.span(per, now);
+      const sums = asked.get(start) ?? (await since(start));
+      asked.set(start, sums);
+      found.push({ kind, name, limit, per, soft, spent: sums.get(scopeOf(kind, name)) ?? 0 });
+    }
+  return found;
+}
+
+/** `$3.2000 of $10/day`. */
+export const spentWords = (budgets: readonly SpentBudget[]): string =>
+  budgets
+    .map(({ limit, per, soft, spent }) => `${dollars(spent)} of ${budgetWords({ nano: limit, per, soft })}`)
+    .join(", ");
