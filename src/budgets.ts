@@ -1,4 +1,5 @@
 import { countedApart, openPaths } from "./config/limits.ts";
+import { warningAt } from "./config/load.ts";
 import type { Config } from "./config/types.ts";
 import type { Limits } from "./core/limit-kinds.ts";
 import type { Marketplace, Target } from "./core/marketplace.ts";
@@ -29,27 +30,41 @@ export async function unkeptLimits(
   if (budgets.length === 0) return undefined;
   const on = providersOn(providers);
   const marketplace = marketplaceOf(all, on, await Catalogue.for(on.values()));
-  const place = { file: "", line: 0, column: 0, frame: "" };
   const hard = budgets.some(({ soft }) => !soft);
-  return budgetProblems({ budgets: [{ place, hard, ...(models && { models }) }], providers }, marketplace)[0]?.message;
+  return [...unknownIn({ budgets: [{ hard, ...(models && { models }) }], providers }, marketplace).keys()][0];
 }
 
-/** Budgets that could not be kept, because nobody knows what a request costs, or how long its answer may be. */
+/**
+ * Budgets that could not be kept, because nobody knows what a request costs, or how long its answer may be: each model once,
+ * where that has to be written.
+ */
 export function budgetProblems(
-  { budgets, providers }: Pick<Config, "budgets" | "providers">,
+  config: Pick<Config, "budgets" | "providers" | "file" | "text">,
   marketplace: Marketplace,
 ): PluginProblem[] {
-  const free = new Set(providers.filter(({ url }) => url === "demo:").map(({ name }) => name));
-  return budgets.flatMap(({ place, hard, models, provider }) => {
-    const targets = marketplace.list(models && { id: "", name: "", models }).flatMap((model) => model.targets);
-    for (const target of targets) {
-      const { name } = target.provider;
-      if (free.has(name) || (provider !== undefined && provider !== name)) continue;
-      const message = unknownOf(target, hard);
-      if (message !== undefined) return [{ ...place, message }];
-    }
-    return [];
+  return [...unknownIn(config, marketplace)].map(([message, id]) => {
+    const { file, line, column, frame } = warningAt(config, { path: ["models", id], key: true, message });
+    return { file, line, column, frame, message };
   });
+}
+
+/** What nobody knows of models that budgets reach, with the models' ids. */
+function unknownIn(
+  { budgets, providers }: Pick<Config, "budgets" | "providers">,
+  marketplace: Marketplace,
+): Map<string, string> {
+  const free = new Set(providers.filter(({ url }) => url === "demo:").map(({ name }) => name));
+  const found = new Map<string, string>();
+  for (const { hard, models, provider } of budgets) {
+    for (const { id, targets } of marketplace.list(models && { id: "", name: "", models }))
+      for (const target of targets) {
+        const { name } = target.provider;
+        if (free.has(name) || (provider !== undefined && provider !== name)) continue;
+        const message = unknownOf(target, hard);
+        if (message !== undefined) found.set(message, id);
+      }
+  }
+  return found;
 }
 
 /** What a budget needs to know of a target, and nobody does. */

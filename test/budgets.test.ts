@@ -31,29 +31,37 @@ models:
   secret: { targets: [p:zzz-nobody-knows] }
 `;
 
-t.test("a budget over a model without a price, or without an end, is wrong at its place", async (t) => {
+t.test("a model without a price, or without an end, is wrong at its place where a budget reaches it", async (t) => {
   const key = (models: string) => `keys: { ci: { key: 0123456789-0123456789, budget: $1/day, models: [${models}] } }\n`;
   t.match(await problems(t, PARTS + key("priced, secret")), [
-    /^11 a budget needs prices, and what p:zzz-nobody-knows of the model "secret" costs is not known; give .* price:/,
+    /^10 a budget needs prices, and what p:zzz-nobody-knows of the model "secret" costs is not known; give .* price:/,
   ]);
-  t.match(await problems(t, PARTS + key("endless")), [/^11 a budget needs to know how long answers are .*output: 64k/]);
+  t.match(await problems(t, PARTS + key("endless")), [/^7 a budget needs to know how long answers are .*output: 64k/]);
+  const everywhere = "limits: { default: { budget: $1/day }, all: { budget: $9 }, groups: { a: { budget: $5 } } }\n";
+  t.match(
+    (await problems(t, PARTS + everywhere)).map((each) => each.split(" ")[0]),
+    ["7", "10"],
+    "each model once, however many budgets there are",
+  );
   t.same(await problems(t, PARTS + key("echo, priced, vectors, free")), [], "what is priced, and what costs nothing");
   t.same(await problems(t, PARTS), [], "where nothing is limited, nothing need be known");
 });
 
-t.test("the place of such a budget is shown", async (t) => {
-  const file = join(t.testdir({ "gateway.yaml": `${PARTS}limits:\n  all:\n    budget: $1/day\n` }), "gateway.yaml");
+t.test("the place of such a model is shown", async (t) => {
+  const file = join(t.testdir({ "gateway.yaml": `limits: { all: { budget: $1/day } }\n${PARTS}` }), "gateway.yaml");
   const { config, vocabulary } = await load({ file, env: {} });
-  const found = await rehearse(config, vocabulary);
-  t.match(found, [{ line: 13, column: 5, frame: "> 13 |     budget: $1/day\n     |     ^^^^^^" }]);
-  t.match(new PluginError(found).message, /:13:5: a budget needs [^\n]+\n.*\n> 13 \| {5}budget: \$1\/day\n/);
+  const [, found] = await rehearse(config, vocabulary);
+  const line = "> 11 |   secret: { targets: [p:zzz-nobody-knows] }";
+  t.match(found, { line: 11, column: 3 });
+  t.ok(found?.frame?.includes(line));
+  t.match(new PluginError(found ? [found] : []).message, /:11:3: a budget needs [^\n]+\n.*\n> 11 \| {3}secret: /);
 });
 
 t.test("only what a limit can reach need have a price, and a soft budget no end", async (t) => {
   const limits = (text: string) => `limits: { ${text} }\n`;
-  t.equal((await problems(t, PARTS + limits("default: { budget: $1 }"))).length, 1);
-  t.equal((await problems(t, PARTS + limits("groups: { acme: { budget: $1 } }"))).length, 1);
-  t.equal((await problems(t, PARTS + limits("providers: { p: { budget: $1 } }"))).length, 1);
+  t.equal((await problems(t, PARTS + limits("default: { budget: $1 }"))).length, 2);
+  t.equal((await problems(t, PARTS + limits("groups: { acme: { budget: $1 } }"))).length, 2);
+  t.equal((await problems(t, PARTS + limits("providers: { p: { budget: $1 } }"))).length, 2);
   t.same(await problems(t, PARTS + limits("providers: { demo: { budget: $1 } }")), []);
   t.same(await problems(t, PARTS + limits("models: { priced: { budget: $1 } }")), []);
   t.same(await problems(t, PARTS + limits("models: { endless: { budget: { amount: $1, soft: true } } }")), []);

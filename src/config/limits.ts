@@ -92,12 +92,10 @@ export function openPaths(
   });
 }
 
-/** Every place at which money is limited. @param placeOf where a path stands in the file */
-export function budgetsOf(file: File, placeOf: (path: ConfigPath) => ConfiguredBudget["place"]): ConfiguredBudget[] {
-  return placesIn(file).flatMap(({ path, limits: { budgets = [] }, ...of }) =>
-    budgets.length === 0
-      ? []
-      : [{ ...of, place: placeOf([...path, "budget"]), hard: budgets.some(({ soft }) => !soft) }],
+/** All that limits money. */
+export function budgetsOf(file: File): ConfiguredBudget[] {
+  return placesIn(file).flatMap(({ path: _, limits: { budgets = [] }, ...of }) =>
+    budgets.length === 0 ? [] : [{ ...of, hard: budgets.some(({ soft }) => !soft) }],
   );
 }
 

@@ -107,10 +107,7 @@ export async function loadConfig(
     pathsOff: build.pathsOff(shape.data, vocabulary.protocols),
     limits: build.limits(shape.data),
     timezone: shape.data.timezone,
-    budgets: budgetsOf(shape.data, (path) => {
-      const { file, line, column, frame } = source.locate({ path, key: true, message: "" });
-      return { file, line, column, frame };
-    }),
+    budgets: budgetsOf(shape.data),
     keys: build.keys(shape.data, reading.values),
     share: shape.data.share,
     store: { ...shape.data.store, ...(store as StorePlace), limits: limits as string },

@@ -228,7 +228,6 @@ export interface Load {
 
 /** Where the file sets a budget, and what that concerns. */
 export interface ConfiguredBudget {
-  readonly place: Pick<Problem, "file" | "line" | "column" | "frame">;
   /** It refuses. */
   readonly hard: boolean;
   /** Ids of models, in which * stands for any text; absent: all. */
