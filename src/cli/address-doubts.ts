@@ -4,18 +4,41 @@ import type { Protocol } from "../core/protocol.ts";
 import { loadVendors, spokenBy, type Vendor } from "../loader/vendors.ts";
 import { baseOf } from "../upstream/address.ts";
 
-/** Addresses at a known vendor's host, in its protocol, that are not below where its API begins: every request would be a 404. */
+/**
+ * Addresses that end in the path of a call, and those at a known vendor's host, in its protocol, that are not below where its
+ * API begins: every request would be a 404.
+ */
 export function addressDoubts(
   config: Pick<Config, "file" | "text" | "providers">,
   protocols: readonly Protocol[],
   vendors: readonly Vendor[] = loadVendors(),
 ): Problem[] {
   return config.providers.flatMap((provider) => {
+    const path = ["providers", provider.name, "url"];
+    const called = callIn(provider, protocols);
+    if (called !== undefined) {
+      const { below, url } = called;
+      return [warningAt(config, { path, message: `${below} is put behind the address by itself; write url: ${url}` })];
+    }
     const meant = meantBy(provider, protocols, vendors);
     if (meant === undefined) return [];
     const message = `the API of ${meant.name} is not at this address; write url: ${meant.provider.url}`;
-    return [warningAt(config, { path: ["providers", provider.name, "url"], message })];
+    return [warningAt(config, { path, message })];
   });
+}
+
+/** The path of a call that the address ends in, and the address without it. */
+function callIn(
+  { url }: ConfiguredProvider,
+  protocols: readonly Protocol[],
+): { below: string; url: string } | undefined {
+  if (url === "demo:") return undefined;
+  const calls = protocols.flatMap(({ paths }) => paths).filter((path) => !path.endsWith("*"));
+  const below = calls
+    .map((path) => path.replace(/^\/v\d\w*(?=\/)/, ""))
+    .filter((path) => url.pathname.endsWith(path))
+    .sort((one, other) => other.length - one.length)[0];
+  return below === undefined ? undefined : { below, url: url.href.slice(0, -below.length) };
 }
 
 /** The vendor whose address it nearly is: that of the host, or a part of the way to its API. */

@@ -23,6 +23,19 @@ t.test("an address on the way to a known vendor's API is told with the right one
     ]);
 });
 
+t.test("an address that ends in the path of a call is told without it", async (t) => {
+  for (const [protocol, written, right] of [
+    ["openai-chat", "https://api.example.com/v1/chat/completions", "https://api.example.com/v1"],
+    ["openai-chat", "https://api.openai.com/v1/chat/completions/", "https://api.openai.com/v1"],
+    ["anthropic-messages", "https://api.anthropic.com/v1/messages", "https://api.anthropic.com/v1"],
+    ["openai-responses", "http://127.0.0.1:11434/v1/responses", "http://127.0.0.1:11434/v1"],
+    ["openai-embeddings", "https://example.com/api/v3/embeddings", "https://example.com/api/v3"],
+  ] as const)
+    t.match(await doubts(t, `{ protocol: ${protocol}, url: "${written}" }`), [
+      { severity: "warning", line: 2, message: new RegExp(`is put behind .* by itself; write url: ${right}$`) },
+    ]);
+});
+
 t.test(
   "no doubt is told of right addresses, of others' and of protocols that a vendor may have elsewhere",
   async (t) => {
