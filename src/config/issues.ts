@@ -29,7 +29,10 @@ export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tre
     const allowed = namesAt(schema, path);
     const taken = at(values, ...path);
     const free = allowed.filter((word) => !isMap(taken) || !Object.hasOwn(taken, word));
-    const near = nearest(name, free) ?? missing.find((lack) => same(lack.path, path))?.name;
+    const near =
+      nearest(name, free) ??
+      FOREIGN[name.toLowerCase().replaceAll(/[_-]/g, "")]?.find((word) => free.includes(word)) ??
+      missing.find((lack) => same(lack.path, path))?.name;
     const folded = missing.findIndex((lack) => same(lack.path, path) && lack.name === near);
     if (folded >= 0) missing.splice(folded, 1);
     const homes = allowed.filter((word) => namesAt(schema, [...path, word]).includes(name)).map((word) => `"${word}"`);
@@ -50,6 +53,19 @@ export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tre
     findings.push({ path: [...base, ...path], key: true, message: `"${name}" is missing` });
   return findings;
 }
+
+/** What other gateways and SDKs call it, in small letters and as one word, and what it may be here. */
+const FOREIGN: Readonly<Record<string, readonly string[]>> = {
+  ...Object.fromEntries(
+    ["apikey", "apikeys", "apitoken", "authtoken", "accesstoken", "key", "keys", "token", "secret"].map((name) => [
+      name,
+      ["credential", "key"],
+    ]),
+  ),
+  ...Object.fromEntries(
+    ["baseurl", "apibase", "apiurl", "endpoint", "baseuri", "uri", "host"].map((name) => [name, ["url"]]),
+  ),
+};
 
 const same = (a: ConfigPath, b: ConfigPath): boolean => a.join("\0") === b.join("\0");
 

@@ -52,6 +52,25 @@ t.test("a key that is there already is not suggested", async (t) => {
   ]);
 });
 
+t.test("a name that other gateways have is told with ours", async (t) => {
+  const told = (name: string) => said({ parts: { a: { url: "x", [name]: "y" } } }).join();
+  const schema = z.strictObject({ url: z.string().optional(), credential: z.string().optional() });
+  for (const [name, ours] of [
+    ["api_key", "credential"],
+    ["apiKey", "credential"],
+    ["key", "credential"],
+    ["base_url", "url"],
+    ["baseURL", "url"],
+    ["api_base", "url"],
+    ["endpoint", "url"],
+  ] as const) {
+    const values = { [name]: "x" };
+    const [found] = explain(schema.safeParse(values).error?.issues ?? [], schema, values);
+    t.equal(found?.message, `unknown key "${name}", did you mean "${ours}"?`);
+  }
+  t.match(told("base_url"), /; known: /, "where that is taken it is not meant");
+});
+
 t.test("a missing space after a colon is seen", async (t) => {
   t.same(said({ parts: { a: { "url:x": null } } }), ['parts.a.url:x! a space is missing after "url:"']);
 });
