@@ -202,6 +202,14 @@ function checkOrder(
         path: [...path, i],
         message: `${JSON.stringify(name)} stands once in this chain: it looks at both ends of it, so write it as the first and as the last`,
       });
+    if (twice && often.all === 2 && i !== (often.before === 0 ? 0 : chain.length - 1)) {
+      const [end, others] = often.before === 0 ? ["first", "before"] : ["last", "behind"];
+      report({
+        path: [...path, i],
+        message: `${JSON.stringify(name)} does not stand ${end} in this chain: what plugins ${others} it do it cannot see`,
+        severity: "warning",
+      });
+    }
     const misplaced = (side: string, other: string) =>
       report({
         path: [...path, i],

@@ -26,6 +26,7 @@ const PLUGINS: Record<string, Partial<KnownPlugin>> = {
     before: ["rewrit", "rewrite"],
     doubts: ["respone is no phase, did you mean response?"],
   },
+  ends: { phases: ["request", "response"], twice: true },
   gate: { phases: ["access", "route"] },
   region: { options: z.strictObject({ region: z.string() }) },
 };

@@ -130,3 +130,14 @@ t.test("a plugin stands once in a chain, after those it needs and before those t
   ]);
   t.same(await complaints(t, `${LEAST}chains:\n  a: [auth, models, rewrite]\n`), []);
 });
+
+t.test("a plugin that looks at both ends of a chain is told where it stands at none", async (t) => {
+  const at = (chain: string) => warnings(t, `${LEAST}chains:\n  llm: [${chain}]\n`);
+  t.same(await at("ends, auth, models, ends"), []);
+  t.same(await at("sse, ends, auth, models, ends"), [
+    '4:14 "ends" does not stand first in this chain: what plugins before it do it cannot see',
+  ]);
+  t.same(await at("ends, auth, ends, models"), [
+    '4:21 "ends" does not stand last in this chain: what plugins behind it do it cannot see',
+  ]);
+});
