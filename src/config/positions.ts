@@ -35,6 +35,8 @@ const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
 /** Characters of a line that are shown, and of them in front of the place. */
 const [LINE, NEAR] = [160, 60] as const;
 const ELLIPSIS = "…";
+/** Characters that are looked at for a reference. */
+const REFERENCE = 80;
 
 /** The text of a YAML file, its values, and the place of each. Built once; never throws for bad text. */
 export class YamlSource {
@@ -108,7 +110,10 @@ export class YamlSource {
   private syntax(): { problems: Problem[]; broken: boolean } {
     const mistakes = [...this.document.errors, ...this.document.warnings];
     const first = mistakes.find((mistake) => mistake.code !== "DUPLICATE_KEY");
-    if (first) return { problems: [this.problemAt(this.placeOf(first), told(first))], broken: true };
+    if (first) {
+      const message = this.isReference(first) ? `between { } a reference stands in quotes: "$\{NAME}"` : told(first);
+      return { problems: [this.problemAt(this.placeOf(first), message)], broken: true };
+    }
     const doubled = mistakes.map((mistake) => this.problemAt(mistake.pos, told(mistake)));
     const dangling = this.anchors();
     return { problems: [...doubled, ...dangling], broken: dangling.length > 0 };
@@ -183,6 +188,15 @@ export class YamlSource {
   }
 
   /** Of a quote that is not closed its line is of use, not the end of the file, where it is missed. */
+  /** Whether a mistake is about the braces of `${NAME}`, which are a map's between others. */
+  private isReference({ pos: [from] }: YAMLError): boolean {
+    const around = this.text.slice(Math.max(0, from - REFERENCE), from + REFERENCE);
+    const at = Math.min(from, REFERENCE);
+    return [...around.matchAll(/\$\{[^\s{}]*\}/g)].some(
+      ({ index, 0: { length } }) => index <= at && at <= index + length,
+    );
+  }
+
   private placeOf({ code, message, pos }: YAMLError): Span {
     const quote = /closing (["'])/.exec(message)?.[1];
     if (code !== "MISSING_CHAR" || quote === undefined) return pos;

@@ -195,3 +195,10 @@ t.test("texts of a plugin's options are masked until it is known which of them i
   t.equal(source.masked, "plugins: { p: { mode: report, dsn: ***** } }\n");
   t.same(source.position({ path: mode.path }), { file: "g.yaml", line: 1, column: 23 });
 });
+
+t.test("a reference whose braces are taken for a map's is told in its own words", async (t) => {
+  const [problem] = new YamlSource("g.yaml", "providers: { d: { credential: ${NAME}, url: x } }\n").problems;
+  t.match(problem, { line: 1, message: 'between { } a reference stands in quotes: "${NAME}"' });
+  const [other] = new YamlSource("g.yaml", 'providers: { d: { credential: "${NAME}", url: ] } }\n').problems;
+  t.match(other?.message, /or a bracket before it is not closed$/);
+});
