@@ -165,11 +165,15 @@ function shownName(file: string): string {
   return short.startsWith("..") ? file : short;
 }
 
-/** The sections that count: `x-…` ones only hold anchors, and one with nothing in it is as good as left out. */
+/** The sections that count: `x-…` ones only hold anchors, and one with nothing in it is as good as left out, where it may be. */
 function withoutExtras(values: Tree): Tree {
   if (!isMap(values)) return values ?? {};
-  return Object.fromEntries(Object.entries(values).filter(([name, value]) => !name.startsWith("x-") && value !== null));
+  return Object.fromEntries(
+    Object.entries(values).filter(([name, value]) => !name.startsWith("x-") && (value !== null || isNeeded(name))),
+  );
 }
+
+const isNeeded = (section: string): boolean => section === "providers" || section === "models";
 
 /** The default chains and those of the file, which may replace them. */
 function chainsOf(values: Tree): Map<string, ListedPlugins> {

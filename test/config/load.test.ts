@@ -106,7 +106,7 @@ t.test("wrong files and what is said of each", async (t) => {
     ["# nothing", '1:1 "providers" is missing', '1:1 "models" is missing'],
     ["just text", '1:1 expected a map, found the text "just text"; write { providers: …, models: … }'],
     ["- a\n- b\n", "1:1 expected a map, found a list; write { providers: …, models: … }"],
-    [`${providers}\nmodels:\n`, '1:1 "models" is missing'],
+    [`${providers}\nmodels:\n`, "2:1 expected a map, found nothing; write { NAME: … }"],
     [`${providers}\nmodles: { echo: { targets: [demo:echo] } }\n`, '2:1 unknown key "modles", did you mean "models"?'],
     [`providers: {}\n${models}`, "1:1 at least one provider is needed"],
     [`${providers}\nmodels: { echo: {} }\n`, '2:11 "targets" is missing'],
