@@ -270,12 +270,18 @@ export const stars = (text: string): string => text.replaceAll(/\S/g, "*");
 /** A shorter text may stand in a line for something else. */
 const SHORTEST_TO_FIND = 8;
 
+/** As a user's name or a password such a word tells nothing where an address begins with it. */
+const SCHEME = /^postgres(?:ql)?$/;
+
 /** A text with stars for every secret in it, as long as before. */
 export function hide(text: string, secrets: Iterable<string>): string {
   let shown = text;
   // Longest first: a secret may be a part of another.
   for (const secret of [...secrets].sort((a, b) => b.length - a.length))
-    if (secret.length >= SHORTEST_TO_FIND) shown = shown.replaceAll(secret, stars);
+    if (secret.length >= SHORTEST_TO_FIND)
+      shown = SCHEME.test(secret)
+        ? shown.replaceAll(new RegExp(`${secret}(?!(?:ql)?://)`, "g"), stars)
+        : shown.replaceAll(secret, stars);
   return LOOKS.reduce(
     (text, look) => text.replaceAll(look, (found) => (isReference(found) ? found : stars(found))),
     shown,

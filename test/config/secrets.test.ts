@@ -164,6 +164,7 @@ t.test("what stands among names of headers and is none may be a credential", asy
 t.test("hiding keeps every character's place", async (t) => {
   t.equal(hide("a: abcdefgh, b: abcdefghij", ["abcdefgh", "abcdefghij"]), "a: ********, b: **********");
   t.equal(hide("a: short", ["short"]), "a: short");
+  t.equal(hide("postgres://postgres@h, postgres", ["postgres"]), "postgres://********@h, ********", "no scheme");
   t.equal(hide("credential: x y", []), "credential: * y");
   t.equal(hide("credential: [sk-first-one, $NAME, sk-second]", []), "credential: [************, $NAME, *********]");
 });

@@ -260,12 +260,8 @@ export function postgresCode(error: unknown): string | undefined {
 export function unusableDatabase(place: PostgresPlace, error: unknown): FileError {
   const reason = messageOf(error instanceof StoreAway ? error.cause : error).replace(/\.$/, "");
   const hint = hintOf(place, postgresCode(error));
-  return new FileError(
-    `The store ${shownPlace(place)} cannot be used: ${reason}${hint === undefined ? "" : `; ${hint}`}.`,
-    {
-      cause: error,
-    },
-  );
+  const message = `The store ${shownPlace(place)} cannot be used: ${reason}${hint === undefined ? "" : `; ${hint}`}`;
+  return new FileError(message.endsWith("?") ? message : `${message}.`, { cause: error });
 }
 
 /** What is said of several addresses of a host has no words of its own. */

@@ -55,7 +55,7 @@ if (server) {
     await own.stop();
     await t.rejects(openPostgres({ ...place, password: "never-shown" }, 1), {
       name: "FileError",
-      message: /^The store postgres:\/\/\/test_.* cannot be used: .*ENOENT.*; is PostgreSQL running there\?\.$/,
+      message: /^The store postgres:\/\/\/test_.* cannot be used: .*ENOENT.*; is PostgreSQL running there\?$/,
     });
     const soon = openPostgres(place, 1);
     await own.start();
