@@ -42,8 +42,8 @@ export const BY = ["model", "key", "group", "target", "tag"];
 /** Days of the chart, today among them. */
 export const DAYS = 14;
 const DAY = 86_400_000;
-/** The first of them, in UTC: of whole days the ledger has sums. */
-const firstDay = (now) => new Date(now - (DAYS - 1) * DAY).toISOString().slice(0, 10);
+/** A day in UTC that is over when the first of them begins, wherever the gateway's clocks hang. */
+const before = (now) => new Date(now - DAYS * DAY).toISOString().slice(0, 10);
 
 export function ofMoney(view, now = Date.now()) {
   const span = spanOf(view, "today");
@@ -53,7 +53,7 @@ export function ofMoney(view, now = Date.now()) {
     by,
     sums: api("/api/spend", { ...spanQuery(span), by }),
     before: span === "today" ? api("/api/spend", { ...spanQuery("yesterday"), by }) : undefined,
-    days: api("/api/spend", { since: firstDay(now), by: `${by},day` }),
+    days: api("/api/spend", { since: before(now), by: `${by},day`, days: "local" }),
     budgets: "/api/budgets",
   };
 }

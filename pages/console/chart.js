@@ -21,17 +21,18 @@ function themed(name) {
 
 /**
  * Bars for each day, stacked.
- * @param days Unix seconds of each day's beginning
+ * @param days Unix seconds of each day's beginning, as if it were one in UTC
+ * @param zone whose days they are
  * @param series `{ name, values }`, a value for each day
  * @param write a value in words
  */
-export function StackedBars({ days, series, write, label }) {
+export function StackedBars({ days, series, zone, write, label }) {
   const place = useRef();
   useEffect(() => {
     const draw = () => {
       place.current.replaceChildren();
       return new uPlot(
-        optionsOf(days, series, write, place.current.clientWidth),
+        optionsOf(days, series, zone, write, place.current.clientWidth),
         [days, ...stacked(series)],
         place.current,
       );
@@ -69,7 +70,7 @@ function stacked(series) {
   return sums.reverse();
 }
 
-function optionsOf(days, series, write, width) {
+function optionsOf(days, series, zone, write, width) {
   const [line, text] = [themed("--line"), themed("--quiet")];
   const axis = { stroke: text, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
   const drawn = series.map(({ name }, at) => ({ name, colour: COLOURS[at % COLOURS.length], at })).reverse();
@@ -90,7 +91,7 @@ function optionsOf(days, series, write, width) {
     series: [
       {
         value: (_, seconds) => (seconds === null ? "–" : new Date(seconds * 1000).toISOString().slice(0, 10)),
-        label: "Day (UTC)",
+        label: `Day (${zone})`,
       },
       ...drawn.map(({ name, colour, at }) => ({
         label: name,

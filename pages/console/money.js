@@ -12,7 +12,6 @@ const REFRESH = 30_000;
 /** Parts of a chart that have a colour of their own. */
 const MOST = 5;
 const NANO = 1e9;
-const DAY = 86_400_000;
 
 export function Money({ view }) {
   const asked = ofMoney(view);
@@ -26,7 +25,8 @@ export function Money({ view }) {
   const budgets = useApi(asked.budgets, REFRESH);
   // Each is drawn again when it has changed, and not whenever one of the others has.
   const chart = useMemo(
-    () => html`<${Ready} found=${days}>${({ rows }) => html`<${Days} rows=${rows} nameOf=${nameOf} by=${by} />`}<//>`,
+    () =>
+      html`<${Ready} found=${days}>${({ rows, days: all, zone }) => html`<${Days} rows=${rows} all=${all} zone=${zone} nameOf=${nameOf} by=${by} />`}<//>`,
     [days.state, days.value, nameOf],
   );
   const table = useMemo(
@@ -120,11 +120,9 @@ function Csv({ rows, by, span, nameOf }) {
 }
 
 /** The dearest as bars of their own, the others as one. */
-export function daily(rows) {
-  const last = Date.now();
-  const days = Array.from({ length: DAYS }, (_, at) =>
-    new Date(last - (DAYS - 1 - at) * DAY).toISOString().slice(0, 10),
-  );
+export function daily(all, told) {
+  const days = told.slice(-DAYS);
+  const rows = all.filter(({ group: [, day] }) => days.includes(day));
   const sums = new Map();
   for (const {
     group: [name],
@@ -142,15 +140,15 @@ export function daily(rows) {
   return { days, series };
 }
 
-function Days({ rows, nameOf, by }) {
-  const { days, series } = useMemo(() => daily(rows), [rows]);
+function Days({ rows, all, zone, nameOf, by }) {
+  const { days, series } = useMemo(() => daily(rows, all), [rows, all]);
   if (series.length === 0) return html`<p class="empty">Nothing was spent in ${DAYS} days.</p>`;
   const named = series.map(({ name, values }) => ({ name: name === "others" ? name : nameOf(name), values }));
   const columns = [
-    { title: "Day (UTC)", head: true, of: ({ day }) => day },
+    { title: `Day (${zone})`, head: true, of: ({ day }) => day },
     ...named.map(({ name, values }) => ({ title: name, number: true, of: ({ at }) => money(values[at]) })),
   ];
-  return html`<${StackedBars} days=${days.map((day) => Date.parse(day) / 1000)} series=${named} write=${money} label=${`Spend by ${by}, day by day in UTC; the table below has the figures`} />
+  return html`<${StackedBars} days=${days.map((day) => Date.parse(day) / 1000)} series=${named} zone=${zone} write=${money} label=${`Spend by ${by}, day by day in ${zone}; the table below has the figures`} />
     <details><summary>As a table</summary><${Table} caption=${`Spend by ${by} and day`} columns=${columns} rows=${days.map((day, at) => ({ day, at })).reverse()} /></details>`;
 }
 

@@ -2,8 +2,7 @@ import { z } from "zod";
 import { problemsOf, reason } from "../cli/reason.ts";
 import { shownConfig } from "../config/changes.ts";
 import { hide, secretsByLook, secretsOf } from "../config/secrets.ts";
-import type { LedgerEntry, LedgerGroup, LedgerSearch, SpeedGroup } from "../store/ledger.ts";
-import { sumFields } from "../store/ledger-sums.ts";
+import type { LedgerEntry, LedgerSearch, SpeedGroup } from "../store/ledger.ts";
 import { budgets } from "./budgets.ts";
 import { clients } from "./clients.ts";
 import { AdminError } from "./errors.ts";
@@ -15,9 +14,9 @@ import { CANCEL, GENERATIONS, LIVE, MODELS, PLUGINS, RECORDED } from "./question
 import { type AdminAnswer, type AdminRequest, type AdminRoute, read, route } from "./route.ts";
 import type { AdminSubject } from "./served.ts";
 import { spanOf } from "./span.ts";
+import { GROUPS, MOST_DAYS, spend } from "./spend.ts";
 
 const FILTERS = ["key", "group", "model", "target", "outcome", "status", "slower", "dearer"] as const;
-const GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
 const SPEEDS: readonly SpeedGroup[] = ["model", "target", "key"];
 
 /** `user`: who runs the verb `reload`, as that says. */
@@ -60,8 +59,11 @@ export const ROUTES: readonly AdminRoute[] = [
     gives: ["recorded"],
   }),
   route("GET", "spend", "What was spent.", spend, {
-    query: { ...SPAN, by: `Any of ${GROUPS.join(", ")}, with commas between; model where it is left out.` },
-    gives: ["since", "until", "by", "rows"],
+    query: {
+      ...{ ...SPAN, by: `Any of ${GROUPS.join(", ")}, with commas between; model where it is left out.` },
+      days: `local: days of gateway.yaml's timezone, ${MOST_DAYS} at most; days in UTC where it is left out.`,
+    },
+    gives: ["since", "until", "by", "rows", "days?", "zone?"],
   }),
   route("GET", "speed", "How fast answers came.", speed, {
     query: { ...SPAN, by: `One of ${SPEEDS.join(", ")}; target where it is left out.` },
@@ -219,17 +221,6 @@ async function recorded(subject: AdminSubject, { names: [id = ""] }: AdminReques
 
 const find = async ({ stores }: AdminSubject, id: string): Promise<LedgerEntry | undefined> =>
   (await stores.ledger.search({ id, limit: 1 }))[0];
-
-async function spend({ stores, config }: AdminSubject, { query }: AdminRequest): Promise<AdminAnswer> {
-  const by = (query.get("by") ?? "model").split(",").filter((each) => each !== "");
-  const wrong = by.find((each) => !GROUPS.includes(each as LedgerGroup));
-  if (wrong !== undefined) throw new AdminError("bad_request", `by takes any of ${GROUPS.join(", ")}, not ${wrong}.`);
-  const twice = by.find((each, at) => by.indexOf(each) !== at);
-  if (twice !== undefined) throw new AdminError("bad_request", `by names ${twice} twice.`);
-  const span = spanOf(query, config.timezone);
-  const rows = await stores.ledger.sums({ ...span, by: by as LedgerGroup[] });
-  return { body: { ...span, by, rows: rows.map(sumFields) } };
-}
 
 async function speed({ stores, config }: AdminSubject, { query }: AdminRequest): Promise<AdminAnswer> {
   const by = query.get("by") ?? "target";

@@ -1,0 +1,37 @@
+import { join } from "node:path";
+import t from "tap";
+import { spend } from "../../src/admin/spend.ts";
+import { openStores } from "../../src/store/open.ts";
+import { folderFor } from "../support/folder.ts";
+import { plainEntry } from "../support/plain-entry.ts";
+
+t.test("days are UTC's, or those of the file's timezone", async (t) => {
+  const stores = openStores(join(folderFor(t), "gateway.db"), [], () => {});
+  t.teardown(() => stores.close());
+  const last = Date.UTC(2026, 10, 20, 12);
+  stores.ledger.append(plainEntry(Date.UTC(2026, 10, 19, 22), { cost: 1 }));
+  // In Berlin that is the 20th.
+  stores.ledger.append(plainEntry(Date.UTC(2026, 10, 19, 23, 30), { cost: 2 }));
+  stores.ledger.append(plainEntry(last, { cost: 4 }));
+  const ask = async (more: string, since = Date.UTC(2026, 10, 19)) => {
+    const query = new URLSearchParams(`since=${since}&until=${last + 1}${more}`);
+    const subject = { stores, config: { timezone: "Europe/Berlin" } } as unknown as Parameters<typeof spend>[0];
+    const { body } = await spend(subject, { query } as unknown as Parameters<typeof spend>[1]);
+    return body as { rows: { group: string[]; cost: number }[]; days?: string[]; zone?: string };
+  };
+  const told = ({ rows }: Awaited<ReturnType<typeof ask>>) => rows.map(({ group, cost }) => [...group, cost]);
+  t.same(told(await ask("&by=day,model")), [
+    ["2026-11-19", "m", 3],
+    ["2026-11-20", "m", 4],
+  ]);
+  const local = await ask("&by=day,model&days=local");
+  t.same(told(local), [
+    ["2026-11-19", "m", 1],
+    ["2026-11-20", "m", 6],
+  ]);
+  t.same([local.zone, local.days], ["Europe/Berlin", ["2026-11-19", "2026-11-20"]]);
+  t.same(told(await ask("&by=model,day&days=local"))[1], ["m", "2026-11-20", 6]);
+  await t.rejects(ask("&by=model&days=local"), { message: /goes with by=day/ });
+  await t.rejects(ask("&by=day&days=utc"), { message: /takes local/ });
+  await t.rejects(ask("&by=day&days=local", Date.UTC(2026, 8, 1)), { message: /40 days at most/ });
+});
