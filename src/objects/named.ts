@@ -192,7 +192,7 @@ export class NamedObjects {
     );
   }
 
-  private walk(value: unknown, way: Way, found: NamedObject[]): void {
+  private walk(value: unknown, way: JsonWay, found: NamedObject[]): void {
     if (typeof value !== "object" || value === null) return;
     if (Array.isArray(value)) {
       for (let i = 0; i < value.length; i++) {
@@ -222,7 +222,7 @@ export class NamedObjects {
     }
   }
 
-  private takeReference(object: JsonObject, way: Way, found: NamedObject[]): void {
+  private takeReference(object: JsonObject, way: JsonWay, found: NamedObject[]): void {
     const [type, another] = valuesOf(object, "type");
     const recalled = another === undefined && type === object["type"] ? this.recalled.get(type) : undefined;
     if (recalled && asText(object[recalled.sealed])) return;
@@ -251,7 +251,7 @@ export class NamedObjects {
     return Boolean(asText(members[content])) || (status === "failed" && (members[content] ?? null) === null);
   }
 
-  private takeAddress(value: unknown, way: Way, found: NamedObject[]): void {
+  private takeAddress(value: unknown, way: JsonWay, found: NamedObject[]): void {
     const { places = "" } = this.words;
     const text = asText(value) ?? "";
     if (!text.slice(0, places.length).toLowerCase().startsWith(schemeOf(places))) return;
@@ -260,13 +260,13 @@ export class NamedObjects {
     found.push(...found.splice(from).map((each) => ({ ...each, whole: true as const })));
   }
 
-  private takeSource(value: unknown, way: Way, found: NamedObject[]): void {
+  private takeSource(value: unknown, way: JsonWay, found: NamedObject[]): void {
     for (const type of valuesOf(asObject(value) ?? {}, "type"))
       if (this.sources.has(type)) this.take(type, { above: way, step: "type" }, found);
   }
 
   /** Ids in a value that is an id, a list of what holds ids, or an object with its id or with numbered members. */
-  private take(value: unknown, way: Way, found: NamedObject[]): void {
+  private take(value: unknown, way: JsonWay, found: NamedObject[]): void {
     if (Array.isArray(value)) {
       for (let i = 0; i < value.length; i++) this.take(value[i], { above: way, step: i }, found);
       return;
@@ -297,10 +297,10 @@ export class NamedObjects {
 const schemeOf = (address: string): string => address.replace(/\/.*$/, "");
 
 /** The steps to a value, the last one first: most lead to nothing that has to be told. */
-type Way = { readonly above?: Way | undefined; readonly step: string | number } | undefined;
+type JsonWay = { readonly above?: JsonWay | undefined; readonly step: string | number } | undefined;
 
 /** A way as clients are told it: `input.1.id`. */
-function paramOf(way: Way): string {
+function paramOf(way: JsonWay): string {
   const steps: (string | number)[] = [];
   for (let at = way; at !== undefined; at = at.above) steps.push(at.step);
   return steps.reverse().join(".");

@@ -54,7 +54,7 @@ t.test("reload and diff tell what is, and fail with what is wrong", async (t) =>
     [
       { who: "admin", address: /127/, action: "reload", detail: { ...detail, problem: /gateway\.yaml:\d+:\d+/ } },
       { detail: { ...detail, generation: 2, changes: [] } },
-      { detail: { ...detail, generation: 2, changes: ["workers", "drain"] } },
+      { detail: { ...detail, generation: 2, changes: [{ path: "workers" }, { path: "drain", after: "7s" }] } },
       { detail: { ...detail, generation: 1, changes: [] } },
     ],
     "the audit trail has each, with who ran the verb",

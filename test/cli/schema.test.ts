@@ -47,6 +47,7 @@ t.test("options of the plugins that are there are in it", async (t) => {
   t.same(Object.keys(plugins), [
     "auth",
     "doubtful",
+    "ends",
     "gate",
     "limits",
     "models",
