@@ -120,7 +120,7 @@ t.test("of an error that is told in another protocol the provider's own words ar
     `providers: { a: { url: "${upstream.origin.origin}/v1", credential: ${SECRET}, speaks: [openai-chat] } }
 models: { m: { targets: [a:m] } }
 plugins: { watch: { from: ./watch.ts } }
-paths: { "/v1/*": { protocol: anthropic-messages, use: [auth, models, watch] } }
+paths: { "/acme": { protocol: anthropic-messages, use: [auth, models, rewrite, watch] } }
 `,
     {
       "watch.ts":
@@ -128,7 +128,7 @@ paths: { "/v1/*": { protocol: anthropic-messages, use: [auth, models, watch] } }
     },
   );
   const body = '{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}';
-  const answer = await fetch(`${running.url}/v1/messages`, { method: "POST", headers: asking(), body });
+  const answer = await fetch(`${running.url}/acme`, { method: "POST", headers: asking(), body });
   t.match(await answer.text(), /does not accept the gateway's credential/);
   t.equal(answer.headers.get("gateway-notice"), null);
   await until(() => "kept" in globalThis);
