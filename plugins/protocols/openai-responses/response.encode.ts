@@ -167,7 +167,7 @@ class ResponsesEncoder implements ResponseEncoder {
     const head = `"id":"resp_${this.id}","object":"response","created_at":${this.created}`;
     const model = `"model":${JSON.stringify(this.context.model)},"status":"${status}"`;
     const counts = usage ? JSON.stringify(writeUsage(usage)) : "null";
-    const tier = JSON.stringify(servedTier(usage) ?? "default");
+    const tier = JSON.stringify(servedTier(usage, "ultrafast") ?? "default");
     return `{${head},${model},"error":null,"incomplete_details":${details},"output":[${output}],"usage":${counts},"service_tier":${tier},${this.echo}}`;
   }
 

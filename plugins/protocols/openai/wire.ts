@@ -42,9 +42,21 @@ export function tierOf(tier: string, ...more: readonly string[]): string | undef
   return entryOf(TIERS, word) ?? more.find((own) => own === word);
 }
 
-/** The tier that served a request, in the vendor's word where it has one; undefined where the provider named none. */
-export function servedTier(usage: Usage | undefined): string | undefined {
-  return usage?.tier && (tierOf(usage.tier) ?? usage.tier);
+/** What others call the tier that served an answer, besides the names of tiers that are asked for. [D: Vertex AI, Groq] */
+const SERVED: Readonly<Record<string, string>> = {
+  on_demand: "default",
+  on_demand_flex: "flex",
+  on_demand_priority: "priority",
+};
+
+/**
+ * The tier that served a request, in the vendor's word; undefined where the provider named none that it has. Typed SDKs
+ * refuse an answer with any other word.
+ * @param more tiers that only the protocol at hand has
+ */
+export function servedTier(usage: Usage | undefined, ...more: readonly string[]): string | undefined {
+  const tier = usage?.tier;
+  return tier === undefined ? undefined : (entryOf(SERVED, tier.toLowerCase()) ?? tierOf(tier, ...more));
 }
 
 /** Types of media as formats of `input_audio`; the first of a format is the one it is read as. */

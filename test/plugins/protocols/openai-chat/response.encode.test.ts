@@ -107,6 +107,19 @@ t.test("the tier that served the request stands beside its usage, whole and stre
   t.equal((await accumulated(events))["service_tier"], "default");
 });
 
+t.test("the tier of another vendor is told in this vendor's word, or not at all, whole and streamed", async (t) => {
+  for (const [tier, told] of [
+    ["ON_DEMAND", "default"],
+    ["batch", undefined],
+    ["", undefined],
+  ] as const) {
+    const usage: Event = { type: "usage", usage: { in: { total: 1 }, out: { total: 1 }, tier, raw: {} } };
+    const events = [start, ...textBlock(0, "a"), ...end().toSpliced(1, 0, usage)];
+    t.equal(whole(events)["service_tier"], told, tier);
+    t.equal((await accumulated(events))["service_tier"], told, tier);
+  }
+});
+
 t.test("usage is written in a last chunk without choices, only where it was asked for", async (t) => {
   const usage: Event = {
     type: "usage",

@@ -53,6 +53,26 @@ t.test("the vendor's SDK takes whatever answer is written, and folds it to the w
   t.same(faults, []);
 });
 
+t.test(
+  "the tier that served the request is told in the vendor's word, and as the default where it has none",
+  async (t) => {
+    for (const [tier, told] of [
+      ["ON_DEMAND_PRIORITY", "priority"],
+      ["ultrafast", "ultrafast"],
+      ["provisioned", "default"],
+      ["", "default"],
+      [undefined, "default"],
+    ] as const) {
+      const usage = { in: {}, out: {}, raw: {}, ...(tier !== undefined && { tier }) };
+      const { whole, fault } = await checked(
+        answer([[{ kind: "text" }, text("a")]]).toSpliced(-1, 0, { type: "usage", usage }),
+      );
+      t.equal(whole["service_tier"], told, `${tier}`);
+      t.equal(fault, undefined, `${tier}`);
+    }
+  },
+);
+
 /** Every kind of block, opening whenever it likes while others are open. */
 function tangled(seed: number): Event[] {
   const cast = dice(seed);

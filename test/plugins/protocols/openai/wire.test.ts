@@ -69,14 +69,24 @@ t.test("a tier that the vendor does not have is none, unless the protocol at han
   t.equal(tierOf("Ultrafast", "ultrafast"), "ultrafast");
 });
 
-t.test("the tier that served a request has the vendor's name, or its own", async (t) => {
+t.test("the tier that served a request has the vendor's name, or none", async (t) => {
   t.equal(servedTier(undefined), undefined);
   t.equal(servedTier({ in: {}, out: {}, raw: {} }), undefined);
   for (const [tier, served] of [
     ["standard", "default"],
     ["priority", "priority"],
-    ["ON_DEMAND", "ON_DEMAND"],
-    ["constructor", "constructor"],
-  ])
-    t.equal(servedTier({ in: {}, out: {}, raw: {}, tier: tier as string }), served);
+    ["ON_DEMAND", "default"],
+    ["on_demand", "default"],
+    ["ON_DEMAND_PRIORITY", "priority"],
+    ["ON_DEMAND_FLEX", "flex"],
+    ["scale", "scale"],
+    ["PROVISIONED_THROUGHPUT", undefined],
+    ["provisioned", undefined],
+    ["batch", undefined],
+    ["ultrafast", undefined],
+    ["constructor", undefined],
+    ["", undefined],
+  ] as const)
+    t.equal(servedTier({ in: {}, out: {}, raw: {}, tier }), served, tier);
+  t.equal(servedTier({ in: {}, out: {}, raw: {}, tier: "ultrafast" }, "ultrafast"), "ultrafast");
 });
