@@ -175,6 +175,8 @@ export interface Facts {
   sampling?: boolean;
   /** How thinking is asked for: tokens, the model's own choice with an effort, a level, or not at all. */
   thinking?: "budget" | "adaptive" | "level" | "none";
+  /** False: public tables know what it can do, and that it reasons is not among it; gateway.yaml says so with `thinking`. */
+  reasons?: boolean;
   /** The longest answer in tokens. */
   output?: number;
   /** True: takes system messages between turns. */

@@ -35,18 +35,29 @@ function resolved(
     if (!provider) return [];
     const facts = catalogue.find(provider, configured.model);
     found.push(facts);
-    return [target(configured, provider, facts, model.id)];
+    return [target(configured, provider, facts, model)];
   });
   return shaped(MODEL, { ...model, ...common(model, found), targets });
 }
 
-function target(configured: ConfiguredTarget, provider: Provider, facts: ModelFacts, serves: string): Target {
+function target(
+  configured: ConfiguredTarget,
+  provider: Provider,
+  facts: ModelFacts,
+  { id: serves, can }: Pick<ConfiguredModel, "id" | "can">,
+): Target {
   const { price, ...rest } = configured;
   const prices = price ? new PriceList([{ price }], OWN) : facts.prices;
   const output = rest.facts?.output ?? facts.output?.value;
+  const reasons = can?.includes("reasoning") || (facts.can?.value.includes("reasoning") ?? true);
+  const known = {
+    ...rest.facts,
+    ...(output === undefined ? {} : { output }),
+    ...(reasons ? {} : { reasons }),
+  };
   return shaped(TARGET, {
     ...rest,
-    ...(output === undefined ? {} : { facts: { ...rest.facts, output } }),
+    ...(Object.keys(known).length === 0 ? {} : { facts: known }),
     ...(output === undefined ? {} : { longest: Math.max(output, facts.output?.value ?? 0) }),
     provider,
     serves,

@@ -51,3 +51,19 @@ t.test("a target that nobody knows has no price, and leaves the model's facts un
   t.equal(model?.context, undefined);
   t.same(model?.can, []);
 });
+
+t.test(
+  "a target is told not to reason where the tables know what it can do, and gateway.yaml says nothing else",
+  async (t) => {
+    const reasons = (provider: string, model: string, more: Partial<ConfiguredModel> = {}) =>
+      only([target(provider, model)], more)?.targets[0]?.facts?.reasons;
+    t.equal(reasons("openai", "gpt-4o"), false);
+    t.equal(reasons("openai", "gpt-4.1-mini"), false);
+    t.equal(reasons("openai", "gpt-4o", { can: ["vision"] }), false);
+    t.equal(reasons("openai", "gpt-4o", { can: ["reasoning"] }), undefined);
+    for (const known of ["gpt-5.4-mini", "o3", "computer-use-preview"])
+      t.equal(reasons("openai", known), undefined, known);
+    t.equal(reasons("openai", "nobody-knows-it"), undefined);
+    t.equal(reasons("own", "gpt-4o"), undefined);
+  },
+);

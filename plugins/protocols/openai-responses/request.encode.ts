@@ -110,8 +110,10 @@ function thoughtsAsked({ effort, budget, show, summary }: ReasoningConfig): Feat
   ];
 }
 
+/** Models that do not reason refuse to be asked for reasoning. [F: "Encrypted content is not supported with this model."] */
 function writeInclude({ logprobs }: Conversation, { facts }: EncodeContext): string[] | undefined {
-  const include = [...(facts.thinking === "none" ? [] : [ENCRYPTED]), ...(logprobs === undefined ? [] : [LOGPROBS])];
+  const reasons = facts.thinking === undefined ? facts.reasons !== false : facts.thinking !== "none";
+  const include = [...(reasons ? [ENCRYPTED] : []), ...(logprobs === undefined ? [] : [LOGPROBS])];
   return include.length > 0 ? include : undefined;
 }
 

@@ -52,6 +52,23 @@ t.test("a model that does not think is not asked for its thoughts", async (t) =>
   }
 });
 
+t.test(
+  "a model that the tables know not to reason is not asked for reasoning, unless gateway.yaml says that it thinks",
+  async (t) => {
+    const effort = plain({ reasoning: { effort: "low" }, ...uses("reasoning_effort", "effort") });
+    const { body, losses } = written(effort, { reasons: false });
+    t.equal(body["include"], undefined);
+    t.same(
+      [body["reasoning"], losses.dropped],
+      [{ effort: "low" }, []],
+      "what is asked for is for the vendor to judge",
+    );
+    const included = ["reasoning.encrypted_content"];
+    t.same(written(plain(), { reasons: false, thinking: "level" }).body["include"], included);
+    t.same(written(plain(), {}).body["include"], included);
+  },
+);
+
 t.test("nothing is lost where such a model is asked not to think", async (t) => {
   const configs: ReasoningConfig[] = [
     { effort: "none" },
