@@ -17,10 +17,12 @@ export function tellWhy(entry: LedgerEntry, exchange: DoneExchange, redactor: Re
   if (notices.length > 0) entry.notices = listed(notices, redactor);
 }
 
-/** What went wrong with an attempt: what broke off behind its head stands with the exchange. */
-export function faultOf(attempt: Attempt, { attempts, error, outcome }: DoneExchange): FaultWords | undefined {
-  const behind = outcome === "upstream_error" && attempt === attempts.at(-1) ? error : undefined;
-  return attempt.error ?? behind ?? attempt.refusal;
+/**
+ * What went wrong with an attempt, but for what its status tells: failures are counted by that. What broke off behind its head
+ * stands with the exchange.
+ */
+export function faultOf(attempt: Attempt, { attempts, error, outcome }: DoneExchange): GatewayError | undefined {
+  return attempt.error ?? (outcome === "upstream_error" && attempt === attempts.at(-1) ? error : undefined);
 }
 
 /** What an error says, as a row has it: it may hold a provider's words, and with them what that was shown. */

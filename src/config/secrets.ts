@@ -160,7 +160,10 @@ function mayHoldUser(text: string): boolean {
 
 /** Whether a place is that of a secret, whatever stands there. */
 export const holdsSecret = (path: ConfigPath): boolean =>
-  !isRole(path) && SECRET_NAME.test(String(path.findLast((step) => typeof step === "string") ?? ""));
+  !isRole(path) &&
+  // Above that stand names that people gave, of a model or a key, whatever they sound like.
+  path.length >= (path[0] === "admin" || path[0] === "envelopes" ? 2 : 3) &&
+  SECRET_NAME.test(String(path.findLast((step) => typeof step === "string") ?? ""));
 
 /** Whether a value at this place must never be shown. */
 export function isSecret(path: ConfigPath, value: string): boolean {

@@ -175,7 +175,8 @@ t.test("a password is starred behind any slip in the address, and a secret that 
     t.notMatch(masked(yaml), secret, yaml);
   const harmless = `store: { ledger: sqlite:./data/gateway.db, limits: memory, journal: /var/lib/gateway }
 providers: { p: { url: "https://host.test/v1" } }
-keys: { ci: { owner: "Joe: joe@host.test" } }
+keys: { ci: { owner: "Joe: joe@host.test" }, key: { group: eng } }
+models: { secret: { targets: [p:m] } }
 `;
   t.equal(masked(harmless), harmless);
 });
