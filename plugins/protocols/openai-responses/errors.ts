@@ -1,6 +1,32 @@
 import { asCount, asObject, eventBytes, type Fault, type StreamState } from "model-gateway/protocol";
 import { errorOf } from "../openai/errors.ts";
 
+/** Codes of a failed response: the vendor's, of which typed SDKs take no other [S], and those that its own agent looks for. */
+const CODES: ReadonlySet<string> = new Set([
+  ...["server_error", "rate_limit_exceeded", "invalid_prompt", "data_residency_mismatch", "bio_policy"],
+  ...["misalignment_policy_violation", "vector_store_timeout", "invalid_image", "invalid_image_format"],
+  ...["invalid_base64_image", "invalid_image_url", "image_too_large", "image_too_small", "image_parse_error"],
+  ...["image_content_policy_violation", "invalid_image_mode", "image_file_too_large", "unsupported_image_media_type"],
+  ...["empty_image_file", "failed_to_download_image", "image_file_not_found"],
+  ...["context_length_exceeded", "insufficient_quota", "usage_not_included", "server_is_overloaded", "slow_down"],
+]);
+/** What stands for any other code. The vendor's agent asks again after all but `invalid_prompt`. */
+const CODE_OF: Readonly<Record<Fault["kind"], string>> = {
+  invalid: "invalid_prompt",
+  authentication: "invalid_prompt",
+  billing: "insufficient_quota",
+  permission: "invalid_prompt",
+  not_found: "invalid_prompt",
+  conflict: "server_error",
+  too_large: "invalid_prompt",
+  rate_limit: "rate_limit_exceeded",
+  token_limit: "rate_limit_exceeded",
+  internal: "server_error",
+  overloaded: "server_error",
+  upstream: "server_error",
+  timeout: "server_error",
+};
+
 /**
  * First `response.failed`, then `error`: agents only act on the one, SDKs and LangChain only throw on the other. The
  * newer SDK demands the id of `response.created` in every later event, so where that is unknown only `error` is written.
@@ -16,7 +42,7 @@ export function streamError(fault: Fault, _id: string, stream: StreamState): Buf
     const response = {
       ...begun,
       status: "failed",
-      error: { code, message },
+      error: CODES.has(code) ? { code, message } : { code: CODE_OF[fault.kind], message: `${message} (${code})` },
       incomplete_details: null,
       output: [],
       usage: null,

@@ -1,6 +1,7 @@
 import t from "tap";
 import { streamError } from "../../../../plugins/protocols/openai-responses/errors.ts";
-import { GatewayError } from "../../../../src/core/errors.ts";
+import { type ErrorKind, GatewayError } from "../../../../src/core/errors.ts";
+import type { Fault } from "../../../../src/core/fault.ts";
 import { eventBytes, post } from "../../../../src/core/protocol-parts.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { receiving, SDKS } from "../../../support/openai-sdks.ts";
@@ -13,9 +14,9 @@ const created = eventBytes({ type: "response.created", sequence_number: 0, respo
 const delta = eventBytes({ type: "response.output_text.delta", sequence_number: 41, delta: "Hel" });
 
 /** The events of an error after a stream that began with `first`. */
-function eventsAfter(first: Buffer | undefined, last?: Buffer) {
+function eventsAfter(first: Buffer | undefined, last?: Buffer, error: Fault = fault) {
   const state = { operation, frames: 3, first, last: last && new Frame("event", last) };
-  const bytes = streamError(fault, "id", state).toString();
+  const bytes = streamError(error, "id", state).toString();
   return bytes.split(/(?<=\n\n)/).map((event) => {
     const frame = new Frame("event", Buffer.from(event));
     const { type, ...members } = frame.json() as Record<string, unknown>;
@@ -36,7 +37,7 @@ t.test("in a stream it is a failed response with the stream's own id, then an er
           created_at: 7,
           model: "m",
           status: "failed",
-          error: { code: "upstream_truncated", message: "Broken off." },
+          error: { code: "server_error", message: "Broken off. (upstream_truncated)" },
           incomplete_details: null,
           output: [],
           usage: null,
@@ -46,6 +47,31 @@ t.test("in a stream it is a failed response with the stream's own id, then an er
     ["error", "error", { sequence_number: 43, ...words, error: { type: "server_error", ...words } }],
   ]);
 });
+
+t.test(
+  "a failed response has a code that typed SDKs know, and the gateway's or provider's own in its message",
+  async (t) => {
+    const said = (kind: ErrorKind, code: string, ownCode?: string) => {
+      const [failed, error] = eventsAfter(created, delta, { status: 500, kind, code, ownCode, message: "No." });
+      const { response } = failed?.[2] as { response: { error: { code: string; message: string } } };
+      return [response.error.code, response.error.message, (error?.[2] as { code: string }).code];
+    };
+    t.same(said("overloaded", "upstream_refused", "over_capacity"), [
+      ...["server_error", "No. (over_capacity)", "over_capacity"],
+    ]);
+    t.same(said("timeout", "upstream_timeout"), ["server_error", "No. (upstream_timeout)", "upstream_timeout"]);
+    t.same(said("permission", "content_blocked"), ["invalid_prompt", "No. (content_blocked)", "content_blocked"]);
+    t.same(said("rate_limit", "too_fast"), ["rate_limit_exceeded", "No.", "rate_limit_exceeded"]);
+    t.same(said("billing", "budget_spent"), ["insufficient_quota", "No.", "insufficient_quota"]);
+    for (const code of [
+      "context_length_exceeded",
+      "usage_not_included",
+      "server_is_overloaded",
+      "invalid_base64_image",
+    ])
+      t.same(said("invalid", code), [code, "No.", code]);
+  },
+);
 
 t.test("of a stream that has not begun nothing is said but the error", async (t) => {
   t.same(
