@@ -117,13 +117,13 @@ t.test("25: a blocked prompt is an answer without content that was filtered", as
   t.match(whole("anthropic-messages"), { stop_reason: "refusal", usage: { input_tokens: 100 } });
   t.same(whole("anthropic-messages")["content"], []);
   t.match(whole("openai-responses"), { status: "incomplete", incomplete_details: { reason: "content_filter" } });
-  t.same(whole("openai-responses")["output"], []);
+  t.match(whole("openai-responses")["output"], [{ type: "message", content: [{ type: "refusal", refusal: why }] }]);
   for (const client of OTHERS) {
     const told = plainly(client, "gemini").streamed(streamOf("gemini", [blocked]));
     t.equal(told.error, undefined);
     const { text, finish, calls } = await understood(client, told);
     t.same([text, finish, calls], ["", "filter", []], client);
-    if (client !== "openai-responses") t.match(told.text, why, "streamed as whole");
+    t.match(told.text, why, "streamed as whole");
   }
 });
 
@@ -146,6 +146,7 @@ t.test("an answer of Gemini's that is broken off behind a text does not look don
     t.match(plainly("openai-responses", "gemini").whole(answer), {
       status: "incomplete",
       incomplete_details: { reason: "content_filter" },
+      output: [{ content: [{ text: "Half of" }, { type: "refusal", refusal: new RegExp(reason) }] }],
     });
   }
 });

@@ -84,18 +84,20 @@ function chat(answer: JsonObject): Digest {
 
 function responses(answer: JsonObject): Digest {
   const gathered = new Gathered();
+  const reason = asText(asObject(answer["incomplete_details"])?.["reason"]);
   let refused = false;
   for (const each of asList(answer["output"])) {
     const item = asObject(each) ?? {};
     if (item["type"] === "message")
       for (const part of asList(item["content"]).map(asObject)) {
+        if (part?.["type"] !== "refusal") gathered.say(part?.["text"]);
+        // As in Chat: why nothing more is said.
+        else if (reason !== "content_filter") gathered.say(part["refusal"]);
         if (part?.["type"] === "refusal") refused = true;
-        gathered.say(part?.["type"] === "refusal" ? part["refusal"] : part?.["text"]);
       }
     if (item["type"] === "function_call") gathered.call(item["name"], item["arguments"], item["call_id"]);
     if (item["type"] === "custom_tool_call") gathered.call(item["name"], { input: item["input"] }, item["call_id"]);
   }
-  const reason = asText(asObject(answer["incomplete_details"])?.["reason"]);
   const cut = reason === "content_filter" ? "filter" : "length";
   return gathered.digest(answer["status"] === "incomplete" ? cut : refused ? "filter" : "stop", answer);
 }

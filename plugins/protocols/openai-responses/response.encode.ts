@@ -16,6 +16,7 @@ import {
   weightOf,
   writeJson,
 } from "model-gateway/protocol";
+import { saysWhy } from "../openai/response.encode.ts";
 import { servedTier } from "../openai/wire.ts";
 import { writeUsage } from "./usage.ts";
 import { asksCompaction, SUMMARY } from "./wire.ts";
@@ -69,6 +70,8 @@ class ResponsesEncoder implements ResponseEncoder {
   /** The open block is a text of which nothing is written yet. */
   private unwritten = false;
   private refused = false;
+  /** Nothing but a compaction may stand in it. */
+  private readonly compacting: boolean;
   private usage: Usage | undefined;
   private finish: EventOf<"finish"> | undefined;
 
@@ -79,6 +82,7 @@ class ResponsesEncoder implements ResponseEncoder {
   ) {
     this.frames = new SequenceWriter(silent);
     this.echo = echoOf(context.request);
+    this.compacting = asksCompaction(context.request["input"]);
     this.id = safeId(context.id);
     this.created = context.created;
     this.newCallId = callIds(this.id);
@@ -144,7 +148,7 @@ class ResponsesEncoder implements ResponseEncoder {
   /** Why, where the vendor tells it with the end and not as a text of its own. */
   private refuse(out: EncodedFrame[]): void {
     const { reason, message: text } = this.finish ?? {};
-    if (reason !== "refusal" || !text || this.refused) return;
+    if (reason === undefined || !saysWhy(reason) || !text || this.refused || this.compacting) return;
     this.refused = true;
     const message = this.message(out);
     message.open("refusal", out);
@@ -159,8 +163,7 @@ class ResponsesEncoder implements ResponseEncoder {
     if (reason === "malformed_call")
       this.context.drop("status", message ?? "The model wrote a call that cannot be read.");
     if (reason === "other") this.context.drop("status", `The vendor ended the answer with "${raw ?? "no reason"}".`);
-    const filtered = reason === "content_filter" || (reason === "refusal" && !this.refused);
-    if (filtered && message) this.context.drop("incomplete_details", message);
+    if (reason && saysWhy(reason) && !this.refused && message) this.context.drop("incomplete_details", message);
   }
 
   private response(status: string, details: string, output: string, usage: Usage | undefined): string {

@@ -447,13 +447,21 @@ t.test("a refusal is an answer when it has a part of its own, and a cut otherwis
     encode(answer([[{ kind }, text("No.")]], "refusal"), withLosses().context);
   t.match(JSON.parse(refused("refusal")), { status: "completed", incomplete_details: null });
   t.match(JSON.parse(refused("text")), { status: "incomplete", incomplete_details: { reason: "content_filter" } });
-  const told = answer([]).map((event) =>
-    event.type === "finish" ? { ...event, reason: "refusal" as const, message: "No." } : event,
-  );
-  t.match(JSON.parse(encode(told, withLosses().context)), {
-    ...{ status: "completed", output: [{ type: "message", content: [{ type: "refusal", refusal: "No." }] }] },
+  const why = { type: "refusal", refusal: "No." };
+  t.match(JSON.parse(encode(endedFor("refusal"), withLosses().context)), {
+    ...{ status: "completed", output: [{ type: "message", content: [why] }] },
   });
+  const filter = withLosses();
+  t.match(JSON.parse(encode(endedFor("content_filter"), filter.context)), {
+    ...{ status: "incomplete", incomplete_details: { reason: "content_filter" } },
+    output: [{ type: "message", content: [why] }],
+  });
+  t.same(filter.lost, []);
 });
+
+/** An answer of which its end alone says why there is no more. */
+const endedFor = (reason: FinishReason, blocks?: Parameters<typeof answer>[0]): Event[] =>
+  answer(blocks ?? []).map((event) => (event.type === "finish" ? { ...event, reason, message: "No." } : event));
 
 const asking = () => withLosses({ input: [{ role: "user", content: "Hi" }, { type: "compaction_trigger" }] });
 const summing = (reason?: FinishReason): Event[] =>
@@ -509,6 +517,16 @@ t.test("a summary that was cut is told as incomplete", async (t) => {
       `${reason}, before there was a word of it`,
     );
   }
+  for (const reason of ["content_filter", "refusal"] as const)
+    for (const blocks of [[], [[{ kind: "text" } as const, text("They")]] as const]) {
+      const ended = asking();
+      const output = outputOf(written(endedFor(reason, blocks), ended)) as JsonObject[];
+      t.same(
+        output.map(({ type }) => type),
+        blocks.map(() => "compaction"),
+      );
+      t.same(ended.lost, ["incomplete_details"]);
+    }
 });
 
 t.test("an answer without a summary is an error, never an empty compaction", async (t) => {
