@@ -10,6 +10,10 @@ const ALONE = ["embeddings", "images"];
 
 const isFor = (protocol: string, ability: string): boolean => protocol.endsWith(`-${ability}`);
 
+/** Whether a protocol is there for nothing but what a model can do. */
+export const isAlone = (protocol: string, can: Model["can"]): boolean =>
+  ALONE.some((ability) => can.includes(ability) && isFor(protocol, ability));
+
 /** How a model is reached in a protocol; undefined: not at all. @param protocols all that there are */
 export function reachOf(
   protocol: Protocol,
@@ -21,8 +25,7 @@ export function reachOf(
   // What is said over a WebSocket is not asked here.
   if (protocol.socket || (special !== undefined && !can.includes(special))) return undefined;
   const found = targets.map(({ provider: { speaks } }): Reach | undefined => {
-    const alone = ALONE.some((ability) => can.includes(ability) && speaks.some((each) => isFor(each, ability)));
-    if (special === undefined && alone) return undefined;
+    if (special === undefined && speaks.some((each) => isAlone(each, can))) return undefined;
     if (speaks.includes(name)) return "native";
     if (!clientSide(protocol)) return undefined;
     return protocols.some((each) => speaks.includes(each.name) && translates(each)) ? "translated" : undefined;

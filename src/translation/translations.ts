@@ -10,7 +10,7 @@ import { betterOf, clientSide, type TranslatedProtocol, translationOf } from "./
 import type { Envelopes } from "./envelope.ts";
 import { estimate } from "./estimate.ts";
 import { ExchangeTranslation } from "./exchange-translation.ts";
-import { type Reach, reachOf } from "./reach.ts";
+import { isAlone, type Reach, reachOf } from "./reach.ts";
 import { refused } from "./refused.ts";
 
 /** Decides for each exchange of a generation whether and how it is translated. A plugin's constructor may ask for it. */
@@ -139,11 +139,18 @@ export class Translations {
   }
 }
 
-function notServed({ model, protocol }: AskedExchange, targets: readonly Target[]): GatewayError {
+function notServed({ model, protocol, operation }: AskedExchange, targets: readonly Target[]): GatewayError {
   const spoken = [...new Set(targets.flatMap(({ provider }) => provider.speaks))];
+  const alone = spoken.filter((name) => isAlone(name, model?.can ?? []));
+  const useful = alone.length > 0 ? alone : spoken;
+  const { name } = protocol;
+  // The model itself may well be served there: with what can be translated.
+  const untranslated = clientSide(protocol) && operation.task === undefined;
   return new GatewayError("not_served", {
-    message: `The model "${model?.id}" is not served in the protocol ${protocol.name}.`,
-    hint: `Its providers speak ${spoken.join(", ")}; use a path of one of these.`,
+    message: untranslated
+      ? `"${operation.name}" is not translated into other protocols, and no provider of the model "${model?.id}" speaks ${name}.`
+      : `The model "${model?.id}" is not served in the protocol ${name}.`,
+    hint: `Its providers speak ${useful.join(", ")}; use a path of ${useful.length > 1 ? "one of these" : "that"}.`,
     param: "model",
   });
 }

@@ -62,6 +62,29 @@ t.test("a model that no provider speaks this protocol for is a 400 that names th
   });
 });
 
+t.test("vectors asked as Gemini's are a 400 that says where to ask, as they are not translated", async (t) => {
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat, openai-embeddings] } }
+models:
+  known: { can: [embeddings], targets: [up:x] }
+  m: { targets: [up:y] }
+`,
+  );
+  for (const [model, hint] of [
+    ["known", "Its providers speak openai-embeddings; use a path of that."],
+    ["m", "Its providers speak openai-chat, openai-embeddings; use a path of one of these."],
+  ])
+    for (const name of ["embedContent", "batchEmbedContents"]) {
+      const response = await fetch(`${url}/v1beta/models/${model}:${name}`, {
+        ...{ method: "POST", headers: asking(), body: '{"content":{"parts":[{"text":"Hi"}]}}' },
+      });
+      t.equal(response.status, 400);
+      const why = `"${name}" is not translated into other protocols, and no provider of the model "${model}" speaks gemini.`;
+      t.match(await response.json(), { error: { status: "INVALID_ARGUMENT", message: `${why} ${hint}` } });
+    }
+});
+
 t.test("a page of a proxy in between becomes an error of the client's protocol, with its status", async (t) => {
   let status = 502;
   const upstream = await httpUpstream((_, reply) =>
