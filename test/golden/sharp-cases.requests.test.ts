@@ -236,11 +236,15 @@ t.test("46: an assistant's turn at the end is a 400 where the model does not con
   );
   const { body } = send("openai-chat", { messages }, "anthropic-messages", { facts: { prefill: true } });
   t.same(at(body, "messages.1"), { role: "assistant", content: [{ type: "text", text: "Once upon" }] });
+  const told = [/^messages\.1: the model may start a new message/];
   t.match(
     send("openai-chat", { messages }, "openai-responses").notices,
-    [/^messages\.1: the model may start a new message/],
+    told,
     "where nothing is known, the client is told",
   );
+  const asked = { max_tokens: 9, messages };
+  t.match(send("anthropic-messages", asked, "openai-chat").notices, told);
+  t.same(send("anthropic-messages", asked, "openai-chat", { facts: { prefill: true } }).notices, []);
 });
 
 t.test("47: without max_tokens Claude gets the model's most; max_tokens 0 cannot be said elsewhere", async (t) => {

@@ -27,7 +27,7 @@ import {
   type Turn,
   writeSettings,
 } from "model-gateway/protocol";
-import { breakpointOf, effortFor, failedText, fitName } from "../openai/request.encode.ts";
+import { breakpointOf, checkPrefill, effortFor, failedText, fitName } from "../openai/request.encode.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
 import { SETTINGS } from "./support.ts";
 import { chat, textMember } from "./wire.ts";
@@ -38,7 +38,7 @@ export const encodeRequest = (conversation: Conversation, context: EncodeContext
 
 /** The same in steps. @throws GatewayError as `context.refuse` makes it. */
 export function* encodingRequest(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
-  if (context.facts.prefill === false) refusePrefill(conversation, context);
+  checkPrefill(conversation, context);
   const body: JsonObject = {
     model: context.model,
     messages: yield* messagesOf(conversation, context),
@@ -52,11 +52,6 @@ export function* encodingRequest(conversation: Conversation, context: EncodeCont
   if (conversation.stream) Object.assign(body, { stream: true, stream_options: { include_usage: true } });
   yield;
   return { operation: chat, body: yield* Steps.writingJson(body) };
-}
-
-function refusePrefill(conversation: Conversation, context: EncodeContext): void {
-  const last = conversation.uses.find(({ feature }) => feature === "prefill");
-  if (last) context.refuse(last.path, "This model does not continue an assistant's message at the end");
 }
 
 function thinking(conversation: Conversation, context: EncodeContext): JsonObject {

@@ -20,7 +20,7 @@ export const support: SupportTable = {
   system_in_place: "mapped",
   name: "mapped",
   phase: "dropped",
-  prefill: ["mapped", "the vendor judges; refused where the model is known not to continue it"],
+  prefill: ["mapped", "the model may start a new message instead; refused where it is known not to continue"],
   image_base64: "mapped",
   image_url: ["mapped", "http and https; others are refused"],
   file_base64: "mapped",

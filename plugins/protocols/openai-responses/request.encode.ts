@@ -25,7 +25,7 @@ import {
   writeJson,
   writeSettings,
 } from "model-gateway/protocol";
-import { breakpointOf, failedText, fitName } from "../openai/request.encode.ts";
+import { breakpointOf, checkPrefill, failedText, fitName } from "../openai/request.encode.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
 import { settings } from "./support.ts";
 import {
@@ -80,15 +80,6 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
   if (conversation.task === "generate") return { operation: RESPONSE, body: yield* Steps.writingJson(body) };
   const counted = Object.entries(body).filter(([name]) => COUNTED.has(name));
   return { operation: INPUT_TOKENS, body: writeJson(Object.fromEntries(counted)) };
-}
-
-/** A model that is not known to go on from an assistant's turn at the end may answer it with a new message. */
-function checkPrefill(conversation: Conversation, context: EncodeContext): void {
-  const prefill = conversation.uses.find(({ feature }) => feature === "prefill");
-  if (!prefill || context.facts.prefill) return;
-  if (context.facts.prefill === false)
-    context.refuse(prefill.path, "the model does not go on from an assistant's turn");
-  context.change(prefill.path, "the model may start a new message instead of going on from this one");
 }
 
 /** The same without settings for thinking, where the model does not think. */

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { CacheMark, Effort, EncodeContext, JsonObject, ToolNameMap } from "model-gateway/protocol";
+import type { CacheMark, Conversation, Effort, EncodeContext, JsonObject, ToolNameMap } from "model-gateway/protocol";
 
 /** Thinking tokens up to which an effort stands; Google's own table has low at 1k, medium at 8k and high at 24k. */
 const BUDGETS: readonly (readonly [most: number, effort: Effort])[] = [
@@ -70,4 +70,13 @@ const SAYS_ERROR = /error|fail|exception|denied|not found/i;
 export function failedText(texts: readonly string[]): string | undefined {
   if (texts.some((text) => SAYS_ERROR.test(text))) return undefined;
   return JSON.stringify({ error: texts.join("\n") || "The tool failed." });
+}
+
+/** A model that is not known to go on from an assistant's turn at the end may answer it with a new message. */
+export function checkPrefill(conversation: Conversation, context: EncodeContext): void {
+  const prefill = conversation.uses.find(({ feature }) => feature === "prefill");
+  if (!prefill || context.facts.prefill) return;
+  if (context.facts.prefill === false)
+    context.refuse(prefill.path, "the model does not go on from an assistant's turn");
+  context.change(prefill.path, "the model may start a new message instead of going on from this one");
 }
