@@ -7,6 +7,7 @@ import { HeaderList } from "../wire/headers.ts";
 import type { ClientTranslation, EncodedFrame, ResponseContext } from "./codec.ts";
 import { clientHalf, clientSide, translationOf } from "./codec.ts";
 import type { Conversation, Part, Tool } from "./conversation.ts";
+import { pictureEvents } from "./demo-picture.ts";
 import {
   DEMO_CUT,
   type DemoScript,
@@ -27,8 +28,8 @@ import { Framing } from "./framing.ts";
 type CallableTool = Tool & { kind: "function" | "custom" };
 /** What only one protocol can show of the script. */
 export interface DemoExtra {
-  /** Events of one more block, numbered 1. */
-  readonly events?: readonly Event[];
+  /** An answer can hold a picture, which is drawn. */
+  readonly picture?: boolean;
   /** Opaque state that sits on a call. */
   readonly callState?: string;
 }
@@ -48,7 +49,7 @@ export function demoAnswer(protocol: Protocol, request: DemoRequest, extra: Demo
 }
 
 function answerTo(protocol: Protocol, request: DemoRequest, id: string, extra: DemoExtra): DemoAnswer {
-  const own = extra.events || extra.callState ? undefined : protocol.demo?.(request);
+  const own = extra.picture || extra.callState ? undefined : protocol.demo?.(request);
   if (own) return own;
   const fault = demoFault(request.model, request.streaming);
   if (fault) return refusal(protocol, fault, id);
@@ -125,7 +126,7 @@ function scriptOf(model: string, conversation: Conversation, extra: DemoExtra): 
     tools: callable(conversation),
     result: ends === undefined ? undefined : (ends.json ?? textIn(ends.parts)),
     limit: maxTokens,
-    picture: extra.events?.some(({ type }) => type === "media") ?? false,
+    picture: extra.picture ?? false,
   });
 }
 
@@ -156,7 +157,7 @@ function eventsOf(
   const reason = script.call ? "tool_calls" : script.end === "length" ? "length" : "stop";
   return [
     ...events,
-    ...(extra.events ?? []),
+    ...(extra.picture ? pictureEvents(block + 1) : []),
     { type: "finish", choice: 0, reason },
     { type: "usage", usage },
     { type: "end" },

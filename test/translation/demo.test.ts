@@ -4,6 +4,7 @@ import type { DemoAnswer, Protocol } from "../../src/core/protocol.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import { type TranslatedProtocol, translates } from "../../src/translation/codec.ts";
 import { demoAnswer } from "../../src/translation/demo.ts";
+import { picture } from "../../src/translation/demo-picture.ts";
 import type { Event } from "../../src/translation/events.ts";
 import { ArraySplitter } from "../../src/wire/array.ts";
 import { Query } from "../../src/wire/query.ts";
@@ -98,19 +99,21 @@ for (const protocol of protocols) {
   });
 }
 
-t.test("what only one protocol can show is a block more", async (t) => {
-  const [protocol] = protocols as [TranslatedProtocol];
-  const extra: Event[] = [
-    { type: "open", block: 1, choice: 0, kind: "text" },
-    { type: "text", block: 1, text: "!" },
-    { type: "close", block: 1 },
-  ];
-  const operation = protocol.locate(protocol.paths[0] as string, "", new Query())?.operation;
-  if (!operation) throw new GatewayError("internal");
-  const answer = demoAnswer(
-    protocol,
-    { operation, model: "echo", body: BODY, streaming: false, query: new Query() },
-    { events: extra },
-  );
-  t.equal(gist(protocol.translation.response.decode(bytesOf(answer).toString(), SOURCE)).texts["text"], "Hello there!");
+t.test("where answers can hold a picture it is a block more, behind the text", async (t) => {
+  const able = protocols.filter(({ name }) => /chat|responses|gemini/.test(name)) as TranslatedProtocol[];
+  t.equal(able.length, 3);
+  for (const protocol of able) {
+    const operation = protocol.locate(protocol.paths[0] as string, "m:generateContent", new Query())?.operation;
+    if (!operation) throw new GatewayError("internal");
+    const asked = { operation, model: "image", body: BODY, streaming: false, query: new Query() };
+    const answer = demoAnswer(protocol, asked, { picture: true });
+    const events: Event[] = protocol.translation.response.decode(bytesOf(answer).toString(), SOURCE);
+    t.equal(gist(events).texts["text"], "Here is a picture.", protocol.name);
+    const base64 = picture().toString("base64");
+    t.match(
+      events.find(({ type }) => type === "media"),
+      { base64 },
+      protocol.name,
+    );
+  }
 });

@@ -1,6 +1,5 @@
-/** Demo answers that only this protocol has: vectors for texts, a signature on a call, and a picture behind an answer's text. */
+/** Demo answers that the engine's script has not: vectors for texts, a signature on a call, and a picture behind an answer's text. */
 import { hash } from "node:crypto";
-import { crc32, deflateSync } from "node:zlib";
 import {
   asCount,
   asList,
@@ -11,7 +10,6 @@ import {
   demoFault,
   demoTokens,
   demoWhole,
-  type Event,
   type JsonObject,
   type Protocol,
   textOf,
@@ -26,20 +24,12 @@ export function demo(protocol: Protocol, request: DemoRequest): DemoAnswer | und
   if (name === "embedContent") return demoWhole(embedded(body));
   if (name === "batchEmbedContents") return demoWhole(embeddedAll(body));
   if (task !== "generate") return undefined;
-  if (request.model === "image") return demoAnswer(protocol, request, { events: pictureEvents() });
+  if (request.model === "image") return demoAnswer(protocol, request, { picture: true });
   return request.model === "tool" ? demoAnswer(protocol, request, { callState: SIGNATURE }) : undefined;
 }
 
 /** The vendor signs calls, too. */
 const SIGNATURE = Buffer.from("A signature of the demo, worth nothing elsewhere.").toString("base64");
-
-function pictureEvents(): Event[] {
-  return [
-    { type: "open", block: 1, choice: 0, kind: "media", media: "image", mime: "image/png" },
-    { type: "media", block: 1, base64: picture().toString("base64") },
-    { type: "close", block: 1 },
-  ];
-}
 
 const textDetails = (tokenCount: number) => [{ modality: "TEXT", tokenCount }];
 
@@ -76,38 +66,4 @@ export function embedding(text: string, dimensions = USUAL): number[] {
   }
   const length = Math.hypot(...values);
   return values.map((value) => value / length);
-}
-
-const SIDE = 16;
-const PNG = Buffer.from("89504e470d0a1a0a", "hex");
-
-/** A PNG of 16 × 16 points that fades from blue to orange. */
-export function picture(): Buffer {
-  const header = Buffer.alloc(13);
-  header.writeUInt32BE(SIDE, 0);
-  header.writeUInt32BE(SIDE, 4);
-  // 8 bits for each of red, green and blue.
-  header.set([8, 2], 8);
-  const rows = Array.from({ length: SIDE }, (_, y) => row(y / (SIDE - 1)));
-  const chunks = [
-    chunk("IHDR", header),
-    chunk("IDAT", deflateSync(Buffer.concat(rows))),
-    chunk("IEND", Buffer.alloc(0)),
-  ];
-  return Buffer.concat([PNG, ...chunks]);
-}
-
-/** A row of points, led by its filter type 0. */
-function row(share: number): Buffer {
-  const point = [30 + 200 * share, 120, 220 - 180 * share].map(Math.round);
-  return Buffer.from([0, ...Array.from({ length: SIDE }, () => point).flat()]);
-}
-
-function chunk(type: string, body: Buffer): Buffer {
-  const named = Buffer.concat([Buffer.from(type), body]);
-  const frame = Buffer.alloc(named.length + 8);
-  frame.writeUInt32BE(body.length, 0);
-  frame.set(named, 4);
-  frame.writeUInt32BE(crc32(named), named.length + 4);
-  return frame;
 }

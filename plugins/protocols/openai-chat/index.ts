@@ -1,4 +1,5 @@
 import { asList, asObject, fixedPaths, type JsonObject, type TranslatedProtocol } from "model-gateway/protocol";
+import { drawn } from "../openai/demo.ts";
 import { failure } from "../openai/errors.ts";
 import { chunked } from "../openai/family.ts";
 import { otherModels } from "../openai/objects.ts";
@@ -38,6 +39,7 @@ const openaiChat: TranslatedProtocol = {
   tokens: { times: 1.01, call: 9 },
   objects,
   otherModels,
+  demo: (request) => drawn(openaiChat, request),
   translation: {
     request: {
       decode: decodeRequest,

@@ -7,6 +7,7 @@ import {
   type TranslatedProtocol,
   type Translation,
 } from "model-gateway/protocol";
+import { drawn } from "../openai/demo.ts";
 import { failure } from "../openai/errors.ts";
 import { family } from "../openai/family.ts";
 import { PICTURE_TOKENS } from "../openai/usage.ts";
@@ -101,7 +102,7 @@ const openaiResponses: TranslatedProtocol = {
   conversation: { ...family.conversation, turns: "input" },
   objects,
   otherModels,
-  demo,
+  demo: (request) => demo(request) ?? drawn(openaiResponses, request),
   translation,
 };
 

@@ -43,6 +43,15 @@ t.test("streamed or whole, the SDKs read the same from every model", (t) =>
   }),
 );
 
+t.test("image draws behind a text", (t) =>
+  withSdks(t, protocol, async (t, client) => {
+    const { choices } = await client.chat.completions.create({ model: "image", messages });
+    t.match(choices[0]?.message, {
+      ...{ content: "Here is a picture.", images: [{ image_url: { url: /^data:image\/png;base64,iVBORw0KGgo/ } }] },
+    });
+  }),
+);
+
 t.test("echo repeats the last words of the user", (t) =>
   withSdks(t, protocol, async (t, client) => {
     const { choices, model } = await client.chat.completions.create({ model: "echo", messages });

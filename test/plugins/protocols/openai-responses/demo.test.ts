@@ -37,6 +37,14 @@ t.test("streamed or whole, the SDKs read the same from every model", (t) =>
   }),
 );
 
+t.test("image draws behind a text", (t) =>
+  withSdks(t, protocol, async (t, client) => {
+    const { output, output_text } = await client.responses.create({ model: "image", input });
+    t.equal(output_text, "Here is a picture.");
+    t.match(output[1], { type: "image_generation_call", status: "completed", result: /^iVBORw0KGgo/ });
+  }),
+);
+
 t.test("echo repeats the last words of the user", (t) =>
   withSdks(t, protocol, async (t, client) => {
     t.equal((await client.responses.create({ model: "echo", input })).output_text, "Grüße 🎈 to all of you");
