@@ -89,5 +89,5 @@ async function passOn(
   }
   meter.end();
   if (exchange.status >= 400) exchange.outcome = "upstream_error";
-  upstreams.health.passed(attempt);
+  upstreams.health.passed(attempt, meter.refused);
 }

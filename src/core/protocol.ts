@@ -66,6 +66,11 @@ export interface Protocol {
   readonly beyond?: (provider: Provider, body: Body) => GatewayError | undefined;
   /** The header that shows a provider our credential, as name and value. */
   credential(secret: string): readonly [name: string, value: string];
+  /**
+   * Whether an error's body says that our credential is not accepted, where the status does not: no 401. Only members of the
+   * vendor's own count, as its words may repeat the client's.
+   */
+  refusesCredential?(status: number, body: Buffer): boolean;
   /** Response headers that carry the exchange's id to clients of this protocol, besides `x-request-id`. */
   readonly idHeaders?: readonly string[];
   /** Response headers of this protocol that come back down: exact lower-case names, or prefixes ending in `*`. */

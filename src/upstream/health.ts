@@ -246,15 +246,19 @@ export class Health {
     return health;
   }
 
-  /** What the answer to a request that passed unread tells of the credential; of targets it tells nothing. */
-  passed(attempt: Attempt): void {
-    const { target, credential, status } = attempt;
-    if (!credential || status !== 401) return;
+  /**
+   * What the answer to a request that passed unread tells of the credential; of targets it tells nothing.
+   * @param refused whether it is not accepted
+   */
+  passed(attempt: Attempt, refused = attempt.status === 401): void {
+    const { target, credential } = attempt;
+    if (!credential || !refused) return;
     this.refused(attempt, this.of(target).provider.rests.refuse(credential, this.clock()), "everywhere");
   }
 
   /**
    * A provider has answered.
+   * @param status what the answer comes to: 401 where it does not accept the credential, whatever status it says so with
    * @param wait milliseconds for which it wants to be left alone
    * @param firstByte milliseconds that the answer took
    */

@@ -16,6 +16,8 @@ const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/;
 export class PassMeter implements PassObserver {
   private usage: JsonUsage | undefined;
   private makes = false;
+  /** Whether the provider does not accept our credential. */
+  refused = false;
 
   /** @param own header lines that every response of the gateway carries: name, value, … */
   constructor(
@@ -46,6 +48,7 @@ export class PassMeter implements PassObserver {
     if (id !== undefined) attempt.requestId = this.redactor.text(id);
     attempt.status = status;
     exchange.status = status;
+    this.refused = status === 401;
     noteCredential(attempt, exchange);
     exchange.streaming = headers.get("content-type")?.startsWith("text/event-stream") ?? false;
     adviseRetry(status, headers);
@@ -74,8 +77,14 @@ export class PassMeter implements PassObserver {
     this.usage?.push(bytes);
   }
 
-  failed(body: Buffer): void {
-    keepWords(this.attempt, this.exchange, body, this.redactor);
+  failed(body: Buffer): IncomingHttpHeaders {
+    const { attempt, exchange, path } = this;
+    keepWords(attempt, exchange, body, this.redactor);
+    const { status = 0 } = attempt;
+    if (this.refused || !path.spoken.some((each) => each.refusesCredential?.(status, body))) return {};
+    this.refused = true;
+    noteCredential(attempt, exchange, true);
+    return headerObject(new HeaderList([...this.own()]));
   }
 
   /** The response is whole. */

@@ -43,8 +43,8 @@ export interface PassObserver {
   head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
   /** Some of the response's body, as it goes to the client. */
   down(bytes: Buffer): void;
-  /** The response is an error: all of its body, before it goes down. */
-  failed(body: Buffer): void;
+  /** The response is an error: all of its body, before its head goes down. Answers headers in the place of those of `head`. */
+  failed(body: Buffer): IncomingHttpHeaders;
   /** What cleans errors. */
   readonly redactor: Redactor;
 }
@@ -232,8 +232,7 @@ export class PassedRequest {
       (body) => {
         if (this.error || response.destroyed) return;
         const { "content-encoding": _, ...headers } = answer.headers;
-        response.writeHead(status, { ...headers, "content-length": body.length });
-        observer.failed(body);
+        response.writeHead(status, { ...headers, ...observer.failed(body), "content-length": body.length });
         observer.down(body);
         response.end(body);
       },

@@ -39,7 +39,9 @@ class Count implements PassObserver {
         headers[(rawHeaders[i] as string).toLowerCase()] = rawHeaders[i + 1] as string;
     return headers;
   }
-  failed() {}
+  failed() {
+    return {};
+  }
   down(bytes: Buffer) {
     Count.received += bytes.length;
   }

@@ -58,7 +58,8 @@ paths: { "/v1/chat/completions": {}, "/v1beta/models/*": {}, "/v1/tiers/*": { pa
   await running.gateway.stores.ledger.flush();
   const [row] = await running.gateway.stores.ledger.recent(1);
   const line = running.log.lines.find(({ message }) => message === "exchange");
-  return { status: answer.status, text, row, line, notice: answer.headers.get("gateway-notice") };
+  const errors = running.log.lines.filter(({ level }) => level === "error").map(({ message }) => message);
+  return { status: answer.status, text, row, line, errors, notice: answer.headers.get("gateway-notice") };
 }
 
 t.test(
@@ -108,6 +109,9 @@ t.test("a refusal of the gateway's own credential says that the client's key is 
   const invalid = { error: { code: 400, message: "API key not valid.", status: "INVALID_ARGUMENT", details } };
   const gemini = await failing(t, 400, JSON.stringify(invalid), "/v1beta/models/m:generateContent");
   t.match(gemini, { status: 400, notice: /gateway's own credential/ });
+  const passed = await failing(t, 400, JSON.stringify(invalid), "/v1/tiers/x");
+  t.match(passed, { status: 400, notice: /gateway's own credential/, row: { notices: [passed.notice] } });
+  t.match(passed.errors, [/does not accept the credential: switched off everywhere/]);
 });
 
 t.test("of an error that is told in another protocol the provider's own words are not kept", async (t) => {

@@ -193,6 +193,46 @@ t.test(
 );
 
 t.test(
+  "credentials: a 400 that says in its body that one is not known switches it off too, and what only says so in words does not",
+  async (t) => {
+    const reason = (detail: object) => ({ error: { code: 400, status: "INVALID_ARGUMENT", ...detail } });
+    const unknown = reason({ details: [{ reason: "API_KEY_INVALID" }] });
+    const quoted = reason({ message: '"details":[{"reason":"API_KEY_INVALID"}]' });
+    for (const [answer, path, shown] of [
+      [unknown, "/v1beta/models/m:generateContent", ["FIRST", "SECOND"]],
+      [[unknown], "/v1beta/models/m:streamGenerateContent", ["FIRST", "SECOND"]],
+      [[unknown], "/v1/chat/completions", ["FIRST", "SECOND"]],
+      [{ code: "x", error: "Incorrect API key provided: x***." }, "/v1/responses", ["FIRST", "SECOND"]],
+      [quoted, "/v1beta/models/m:generateContent", ["FIRST"]],
+      [{ error: { message: "Incorrect API key provided" } }, "/v1/chat/completions", ["FIRST"]],
+    ] as const) {
+      const body = JSON.stringify(answer);
+      const refusing = `HTTP/1.1 400 x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+      const one = await rawUpstream((socket, { head }) => {
+        socket.write(head.includes("first-credential") ? refusing : ok);
+      });
+      t.teardown(() => one.close());
+      const speaks = "[openai-chat, openai-responses, gemini]";
+      const running = await startGateway(
+        t,
+        `providers: { p: { url: "${one.origin.origin}/v1", speaks: ${speaks}, credential: [$FIRST, $SECOND] } }\nmodels: { m: { targets: [p:m] } }\n`,
+        {},
+        { FIRST: "first-credential", SECOND: "second-credential" },
+      );
+      const init = { method: "POST", headers: asking(), body: '{"model":"m"}' };
+      const answered = await fetch(running.url + path, init);
+      t.equal(answered.status, shown.length === 2 ? 200 : 400, `${path} ${body}`);
+      t.same(
+        (await attempts(running))?.map(({ credential }) => credential),
+        shown,
+      );
+      const errors = running.log.lines.filter(({ level }) => level === "error");
+      t.match(errors, shown.length === 2 ? [{ fields: { credential: "FIRST", status: 400 } }] : []);
+    }
+  },
+);
+
+t.test(
   "a fallback that rests is asked before the client gets the failure of a target that keeps failing",
   async (t) => {
     for (const [second, asked, later] of [

@@ -35,7 +35,8 @@ const STATUSES: Readonly<Record<ErrorKind, string>> = {
 const NAMES: Readonly<Record<number, string>> = { 429: "RESOURCE_EXHAUSTED", 499: "CANCELLED" };
 
 /** The vendor's own reason for a key it does not know; clients look for it. [F] */
-const REASONS: Readonly<Record<string, string>> = { invalid_api_key: "API_KEY_INVALID" };
+const BAD_KEY = "API_KEY_INVALID";
+const REASONS: Readonly<Record<string, string>> = { invalid_api_key: BAD_KEY };
 
 /** The reason in the form that the vendor's are in. */
 const reasonOf = ({ code, ownCode }: Fault): string =>
@@ -101,6 +102,10 @@ const KINDS_BY_STATUS: Readonly<Record<number, ErrorKind>> = {
 /** Reads an answer that is an error; it may be anything, like a page of a proxy or nothing. */
 export const failure = (status: number, _headers: HeaderList, text: string): Fault => faultOf(status, errorIn(text));
 
+/** A key that the vendor does not know, or that has expired, is a 400 with a reason of its own. [F] */
+export const refusesCredential = (status: number, body: Buffer): boolean =>
+  status === 400 && body.includes(BAD_KEY) && faultOf(status, errorIn(body.toString())).kind === "authentication";
+
 /** The error object of a body; a stream as an array has its error in the array. */
 function errorIn(text: string): unknown {
   try {
@@ -120,7 +125,7 @@ export function faultOf(status: number, error: unknown): Fault {
   const code = asCount(rpc?.["code"]);
   const shown = code !== undefined && code >= 400 && code < 600 ? code : status;
   const details = asList(rpc?.["details"]).map(asObject);
-  const badKey = details.some((detail) => detail?.["reason"] === "API_KEY_INVALID");
+  const badKey = details.some((detail) => detail?.["reason"] === BAD_KEY);
   const message = asText(rpc?.["message"]) ?? asText(error) ?? `The provider answered with status ${status}.`;
   if (badKey) return { status: 401, kind: "authentication", code: "invalid_api_key", message };
   const kind = KINDS_BY_STATUS[shown] ?? (shown < 500 ? "invalid" : "upstream");

@@ -163,6 +163,20 @@ export function failure(status: number, _headers: HeaderList, text: string): Fau
   return faultWith(status, error, message ?? `The provider answered with the status ${status}.`);
 }
 
+/**
+ * A key that is not known is a 400 of two vendors: xAI has it in words alone, `{"code", "error": "Incorrect API key …"}`, and
+ * Google among the details of an error, which stands in a list. [F]
+ */
+export function refusesCredential(status: number, body: Buffer): boolean {
+  if (status !== 400 || !(body.includes(INCORRECT) || body.includes(BAD_KEY))) return false;
+  const json = jsonOf(body.toString());
+  const error = asObject(Array.isArray(json) ? json[0] : json)?.["error"];
+  if (typeof error === "string") return error.startsWith(INCORRECT);
+  return asList(asObject(error)?.["details"]).some((detail) => asObject(detail)?.["reason"] === BAD_KEY);
+}
+const INCORRECT = "Incorrect API key provided";
+const BAD_KEY = "API_KEY_INVALID";
+
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -48,6 +48,15 @@ t.test("a key that is not known has the vendor's reason", async (t) => {
   t.match(error, { code: 401, status: "UNAUTHENTICATED", details: [{ reason: "API_KEY_INVALID" }] });
 });
 
+t.test("a key that the vendor does not know is told by its reason alone", async (t) => {
+  const told = (error: object, status = 400) =>
+    protocol.refusesCredential?.(status, Buffer.from(JSON.stringify({ error: { code: 400, ...error } })));
+  t.equal(told({ details: [{ reason: "API_KEY_INVALID" }] }), true);
+  t.equal(told({ details: [{ reason: "API_KEY_INVALID" }] }, 404), false);
+  t.equal(told({ message: '"reason":"API_KEY_INVALID"', details: [] }), false);
+  t.equal(told({ details: [{ reason: "FIELD_INVALID" }] }), false);
+});
+
 t.test("the reason is the provider's own word, where it has one", async (t) => {
   const reason = (ownCode: string) => {
     const fault = new GatewayError("upstream_refused", { status: 429, kind: "rate_limit", ownCode });
