@@ -3,6 +3,7 @@ import {
   type Answer,
   type Attempt,
   type DoneExchange,
+  type Frame,
   GatewayError,
   type Head,
   Marketplace,
@@ -34,6 +35,9 @@ interface Reading {
   ended?: true;
   /** What has come of a whole answer. */
   whole?: JsonUsage;
+  /** The last frames: whether a stream had ended when its client left is only looked at then. */
+  last?: Frame | undefined;
+  before?: Frame | undefined;
   /** A streamed picture has begun to come. */
   pictured?: true;
 }
@@ -80,7 +84,8 @@ export default class UsageOf implements Plugin {
     if (head.status >= 400 && !head.framing) return generates ? failed(exchange) : undefined;
     if (head.status >= 300) return undefined;
     const reading = this.reading(exchange);
-    if (head.framing && this.options.cut === "drain") exchange.drains = true;
+    const { cut } = this.options;
+    if (head.framing && cut !== "absorb") exchange.drains ||= cut === "drain" || "end";
     return head.framing ? streamed(exchange, reading) : whole(exchange, reading);
   }
 
@@ -130,7 +135,8 @@ function settlement(
   tokensIn: () => number | undefined,
 ): Settlement {
   const { operation, outcome } = exchange;
-  const { delivered, ended } = reading;
+  const { delivered } = reading;
+  const ended = outcome === "aborted" && hasEnded(exchange, reading);
   const reported = exchange.usage && isCredible(exchange.usage) ? exchange.usage : undefined;
   const isTold = reported !== undefined && counts(reported);
   const isCut = outcome !== "completed" && (cut === "observed" || cut === "absorb");
@@ -140,7 +146,7 @@ function settlement(
     if (isCut) return { usage: NOTHING, source };
     return { usage: brought(exchange, reading, tokensIn), source: "estimated" };
   }
-  const isWhole = (outcome === "completed" || ended === true) && reported?.out.total !== undefined;
+  const isWhole = (outcome === "completed" || ended) && reported?.out.total !== undefined;
   if (isWhole || !delivered || !isText) {
     if (reported?.images) return { usage: pictured(exchange, reported, reported.images), source: "reported" };
     if (isTold) return { usage: reported, source: isWhole || isEnd(exchange) ? "reported" : "partial" };
@@ -152,6 +158,10 @@ function settlement(
   if (isCut) return { usage: reported ?? NOTHING, source };
   return { usage: estimated(reported, delivered, tokensIn), source: isTold ? "partial" : "estimated" };
 }
+
+/** Whether a stream had come to its end that its client has left: at the last frame, or with its usage behind that. */
+const hasEnded = (exchange: DoneExchange, { ended, last, before }: Reading): boolean =>
+  ended === true || [last, before].some((frame) => frame && spoken(exchange).ending(frame) === "complete");
 
 /** Whether no more of an answer will come that tells usage: what an error tells is all of it. */
 const isEnd = ({ outcome, attempts }: DoneExchange): boolean =>
@@ -235,7 +245,7 @@ function estimated(reported: Usage | undefined, delivered: Delivered, tokensIn: 
 }
 
 /** The protocol of the frames: that of the provider that answers. */
-const spoken = ({ attempt, protocol }: ResponseExchange) => attempt?.protocol ?? protocol;
+const spoken = ({ attempt, protocol }: Pick<ResponseExchange, "attempt" | "protocol">) => attempt?.protocol ?? protocol;
 
 const QUOTE = 0x22;
 
@@ -252,6 +262,8 @@ function streamed(exchange: ResponseExchange, reading: Reading): Stage {
   return (frame) => {
     try {
       if (exchange.aborted && protocol.ending(frame) === "complete") reading.ended = true;
+      reading.before = reading.last;
+      reading.last = frame;
       delivered?.see(frame);
       if (marks?.some((mark) => frame.mayContain(mark, QUOTE))) reading.pictured = true;
       if (!protocol.holdsUsage(frame)) return;

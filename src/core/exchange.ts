@@ -184,8 +184,12 @@ export interface FailedAnswer {
  * a busy connection alive one by another until it marks all of the heap, which costs a third of the CPU.
  */
 export interface Delivery {
-  /** The client has left, and somebody wants to know the rest. */
-  readOn(): void;
+  /**
+   * The client has left, and somebody wants to know the rest.
+   * @param brief only of one that has come to its end but for its usage, and not for long
+   * @returns false: it is not read on
+   */
+  readOn(brief: boolean): boolean;
   /** Writes a whole frame between two of the answer's. False: it is no stream. */
   push(bytes: Buffer): boolean;
 }
@@ -327,8 +331,11 @@ export class Exchange {
   error: GatewayError | undefined;
   /** Set where the request is only explained: nothing that a plugin does for it may last. */
   dryRun: DryRun | undefined;
-  /** Set by a plugin that wants the rest of an answer read, for its usage, once the client has left in the middle of it. */
-  drains = false;
+  /**
+   * Set by a plugin that wants the rest of an answer read, for its usage, once the client has left in the middle of it. `end`:
+   * only where nothing but usage is left of a stream, and for a moment.
+   */
+  drains: boolean | "end" = false;
   /** The answer that is on its way; set by the engine. */
   delivery: Delivery | undefined;
   /** Tokens that came out so far, about; set by who counts them. */
@@ -508,8 +515,7 @@ export class Exchange {
   abort(): void {
     if (this.gone || this.broken) return;
     this.gone = true;
-    if (this.drains && this.delivery) this.delivery.readOn();
-    else this.leave();
+    if (!this.drains || !this.delivery?.readOn(this.drains === "end")) this.leave();
   }
 
   /** The gateway breaks it off: because it stops and can wait no longer, unless it says another reason. Called by the engine, once. */

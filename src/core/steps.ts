@@ -43,7 +43,7 @@ export const STEPS = {
   done: {
     does: "Exactly once, however it ended: what was reserved is settled, one row of the ledger, one line of the log.",
     ending:
-      "At any time: the provider's connection is closed at once (but for `cut: drain`), what was reserved settled, the row written.",
+      "At any time: the provider's connection is closed at once (but for `cut: drain`, and for 250 ms where only the usage of a stream is missing), what was reserved settled, the row written.",
   },
 } as const satisfies Record<string, LifeStepEntry>;
 

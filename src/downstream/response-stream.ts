@@ -11,6 +11,9 @@ import { SseSplitter } from "../wire/sse.ts";
 import { type ResponseWriter, STALLED } from "./response-writer.ts";
 
 const END = new Frame("end", Buffer.alloc(0));
+/** What is read at most, and for how many milliseconds, where a client leaves at the end and the usage follows at once. */
+const BRIEF_BYTES = 64 * 1024;
+const BRIEF_TIME = 250;
 /** Stands in every frame that tells of an error, in any protocol. */
 const ERROR = Buffer.from("error");
 
@@ -41,6 +44,8 @@ export class ResponseStream implements BodyReceiver, Delivery {
   private over = false;
   /** The upstream's last frame. */
   private last: Frame | undefined;
+  /** Bytes that may still be read for a client that has left at the end; undefined: it has not, or all is read. */
+  private left: number | undefined;
   private unsubscribe = (): void => {};
 
   constructor(
@@ -61,7 +66,10 @@ export class ResponseStream implements BodyReceiver, Delivery {
 
   chunk(bytes: Buffer): boolean {
     try {
-      return this.write(this.splitter ? this.split(bytes, this.splitter) : this.piece(bytes));
+      const going = this.write(this.splitter ? this.split(bytes, this.splitter) : this.piece(bytes));
+      if (!this.readEnough(bytes)) return going;
+      this.breakOff(new GatewayError("client_gone"));
+      return false;
     } catch (thrown) {
       // A stage's throw names its plugin already; what is left is a frame that no stage has seen, too large to be held.
       const { answerer } = this.exchange;
@@ -173,10 +181,30 @@ export class ResponseStream implements BodyReceiver, Delivery {
   }
 
   /** The client has left, and somebody wants to know the rest: nothing holds the upstream any more. */
-  readOn(): void {
+  readOn(brief: boolean): boolean {
+    if (brief && !this.lacksUsage) return false;
     clearTimeout(this.stalled);
     this.stalled = undefined;
+    if (brief) {
+      this.left = BRIEF_BYTES;
+      this.stalled = setTimeout(() => this.breakOff(new GatewayError("client_gone")), BRIEF_TIME);
+    }
     this.upstream.resume();
+    return true;
+  }
+
+  /** Whether a stream has ended but for the usage that some providers tell in a frame behind. */
+  private get lacksUsage(): boolean {
+    const { last, exchange, upstream } = this;
+    if (!last || exchange.usage?.out.total !== undefined || upstream.terminal?.(last)) return false;
+    return (exchange.attempt?.protocol ?? exchange.protocol).ending(last) === "complete";
+  }
+
+  /** Whether as much was read for an absent client as may be. */
+  private readEnough(bytes: Buffer): boolean {
+    if (this.left === undefined) return false;
+    this.left -= bytes.length;
+    return this.left <= 0 || this.exchange.usage?.out.total !== undefined;
   }
 
   /** The client is slower than the upstream: hold the upstream until the client has caught up, or give up. */

@@ -140,13 +140,25 @@ t.test(
     const heard: string[] = [];
     one.drains = true;
     one.onAbort(() => heard.push("abort"));
-    one.delivery = { readOn: () => heard.push("read on"), push: () => false };
+    one.delivery = { readOn: (brief) => heard.push(`read on ${brief}`) > 0, push: () => false };
     one.abort();
-    t.same([one.aborted, heard], [true, ["read on"]]);
+    t.same([one.aborted, heard], [true, ["read on false"]]);
     one.interrupt();
-    t.same(heard, ["read on", "abort"]);
+    t.same(heard, ["read on false", "abort"]);
   },
 );
+
+t.test("where only an end is wanted, the answer says whether it has come to it", async (t) => {
+  for (const ends of [true, false]) {
+    const one = exchange();
+    const heard: string[] = [];
+    one.drains = "end";
+    one.onAbort(() => heard.push("abort"));
+    one.delivery = { readOn: (brief) => heard.push(`read on ${brief}`) > 0 && ends, push: () => false };
+    one.abort();
+    t.same(heard, ends ? ["read on true"] : ["read on true", "abort"]);
+  }
+});
 
 t.test("before an answer is on its way there is no rest of it", async (t) => {
   const one = exchange();

@@ -433,3 +433,35 @@ for (const [framing, before, told, behind] of [
         if (outlet.text !== stream.replace("SECRET", "***")) t.fail(`cut at ${first} and ${second}: ${outlet.text}`);
       }
   });
+
+t.test("a stream that has ended but for its usage is read on for that alone, and not for long", async (t) => {
+  const ending = ({ text }: Frame) => (text === "end" ? "complete" : undefined);
+  const asked = () => new Exchange({ id: "one", clock: performance.now(), protocol: { ending } } as unknown as Arrival);
+  for (const [frames, told, reads] of [
+    [["1"], undefined, false],
+    [["1", "end"], undefined, true],
+    [["1", "end"], 3, false],
+    [["1", "end", "[DONE]"], undefined, false],
+  ] as const) {
+    const { flow, seen, exchange } = flowing([], "sse", asked());
+    for (const text of frames) flow.chunk(event(text));
+    if (told !== undefined) exchange.usage = { in: {}, out: { total: told }, raw: undefined };
+    exchange.drains = "end";
+    exchange.abort();
+    t.same([seen.destroyed, seen.resumed], reads ? [0, 1] : [1, 0], `${frames} ${told}`);
+    t.equal(seen.settled.length, reads ? 0 : 1);
+    if (!reads) continue;
+    t.equal(flow.chunk(Buffer.alloc(1000, " ")), true);
+    t.equal(flow.chunk(Buffer.alloc(70_000, " ")), false, "what is too much ends it");
+    t.match(seen, { destroyed: 1, settled: [{ code: "client_gone" }] });
+  }
+  const telling: Stage = ({ text }) => {
+    if (text === "usage") exchange.usage = { in: {}, out: { total: 3 }, raw: undefined };
+  };
+  const { flow, seen, exchange } = flowing([telling], "sse", asked());
+  flow.chunk(event("end"));
+  exchange.drains = "end";
+  exchange.abort();
+  t.equal(flow.chunk(event("usage")), false, "and so does the usage");
+  t.match(seen, { destroyed: 1, settled: [{ code: "client_gone" }] });
+});

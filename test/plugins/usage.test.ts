@@ -633,6 +633,59 @@ t.test("by `drain` a stream is read on to the provider's own count once its clie
   t.match(entry, { outcome: "aborted", source: "reported", cost, usage: { in: { total: 40 }, out: { total: 555 } } });
 });
 
+/** A stream whose client leaves once it has its last frame but that with usage, which comes later, so or not at all. */
+async function leftAtEnd(t: Test, cut: string, after: number, usage = true) {
+  const told = `data: ${JSON.stringify({ id: "c1", choices: [], usage: { prompt_tokens: 40, completion_tokens: 555 } })}\n\n`;
+  let left = 0;
+  let closed = 0;
+  const upstream = await httpUpstream((_, reply) => {
+    reply.writeHead(200, { "content-type": "text/event-stream" });
+    for (const piece of PIECES) reply.write(chunk({ content: piece }));
+    reply.write(chunk({}, { finish_reason: "stop" }));
+    reply.on("close", () => {
+      closed = performance.now();
+    });
+    void until(() => left > 0, "the client has left").then(() =>
+      setTimeout(() => {
+        if (usage) reply.end(`${told}data: [DONE]\n\n`);
+      }, after),
+    );
+  });
+  t.teardown(() => upstream.close());
+  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { price: { input: 3, output: 15 }, targets: [up:x] } }
+plugins: { usage: { cut: ${cut} } }\n`;
+  const { url, gateway, log } = await startGateway(t, yaml);
+  const body = JSON.stringify({ model: "m", stream: true, messages: [{ role: "user", content: "x" }] });
+  const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+  let seen = "";
+  for await (const piece of response.body ?? []) {
+    seen += Buffer.from(piece).toString();
+    if (seen.includes('"stop"')) break;
+  }
+  left = performance.now();
+  await until(() => closed > 0 && log.lines.some(({ message }) => message === "exchange"), "the end");
+  await gateway.stores.ledger.flush();
+  const [entry] = await gateway.stores.ledger.recent(1);
+  return { entry, took: closed - left };
+}
+
+t.test("a client that leaves at the end, just before the usage, pays what the provider tells of it", async (t) => {
+  for (const cut of ["estimate", "observed"])
+    t.match((await leftAtEnd(t, cut, 30)).entry, {
+      outcome: "aborted",
+      source: "reported",
+      usage: { in: { total: 40 }, out: { total: 555 } },
+    });
+  t.match((await leftAtEnd(t, "absorb", 30)).entry, { source: "absorbed", cost: 0 });
+});
+
+t.test("usage that does not come at once is not waited for", async (t) => {
+  const { entry, took } = await leftAtEnd(t, "estimate", 1, false);
+  t.match(entry, { outcome: "aborted", source: "estimated" });
+  t.ok(took > 200 && took < 2000, String(took));
+});
+
 t.test("by `drain` what breaks off while it is read on is estimated", async (t) => {
   const { entry } = await leftHalfway(t, "drain", "stops");
   t.match(entry, { outcome: "aborted", source: "estimated" });
