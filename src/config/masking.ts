@@ -5,6 +5,7 @@ import {
   COMMON,
   hide,
   holdsSecret,
+  isKeyAsName,
   isOptionText,
   isPlain,
   isPlugins,
@@ -99,12 +100,25 @@ function scalarsOf(document: Document, words: OptionWords): Scalars {
       const name = nameOfKey(pair);
       // `{ text }` is a name without a value, and was hardly meant; nor is one where a secret alone may stand.
       if (isCollection(pair.key) || pair.value === null || holdsSecret(path)) waiting.push([pair.key, path]);
+      if (path[0] === "keys" && path.length === 1 && isKeyAsName(name, keyIn(resolved(pair.value), resolved)))
+        waiting.push([pair.key, [...path, name, "key"]]);
       const merges = name === "<<" && !isScalar(resolved(pair.value));
       waiting.push([pair.value, merges ? path : [...path, name]]);
     }
   }
   const readable = all.filter((node) => !secrets.has(node)).map(({ value }) => String(value));
   return { secrets, readable: readable.join("\0") };
+}
+
+/** What stands as a key in an entry of `keys`, or in its place; undefined: nothing. */
+function keyIn(entry: unknown, resolved: (node: unknown) => unknown): string | undefined {
+  if (isScalar(entry)) return entry.value === null ? undefined : String(entry.value);
+  if (!isMap(entry)) return undefined;
+  const pair = entry.items.find((each) => /^(?:key|hash|<<)$/.test(nameOf({ key: resolved(each.key) })));
+  if (!pair) return undefined;
+  const value = resolved(pair.value);
+  // What is merged, and the digest of a key, are none of somebody's mistakes with names.
+  return isScalar(value) && nameOf(pair) === "key" ? String(value.value) : "$OTHER";
 }
 
 /** All scalars, those among them that are names, and what aliases stand for. */

@@ -2,6 +2,7 @@ import { matchesAny } from "../core/glob.ts";
 import { CREDENTIAL_HEADERS } from "../wire/headers.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import { PATH_KINDS, SERVED_PATHS } from "./schema.ts";
+import { isKeyAsName } from "./secrets.ts";
 import { nearest, unknown } from "./suggest.ts";
 import { at, entries, isMap, items, type Tree } from "./tree.ts";
 
@@ -191,6 +192,13 @@ function checkAliases(file: Tree, report: Report): void {
 }
 
 function checkKey(name: string, entry: Tree, report: Report): void {
+  const stands = isMap(entry) ? (entry["hash"] === undefined ? entry["key"] : "$OTHER") : entry;
+  if (isKeyAsName(name, typeof stands === "string" ? stands : undefined))
+    report({
+      path: ["keys", name],
+      key: true,
+      message: "this name may be a key itself; write a name first, and the key below it: NAME: { key: $SECRET }",
+    });
   if (!isMap(entry)) return;
   const reported = ["key", "hash"].filter((field) => field in entry);
   const path = ["keys", name];

@@ -23,7 +23,7 @@ import { age, count, limit, part, size } from "./units.ts";
 
 const name = (what: string, pattern: RegExp) =>
   z.string().regex(pattern, {
-    error: `not a name for a ${what}: letters, digits and ${what === "model" ? ". _ - / : @ +" : ". _ -"} only`,
+    error: `not a name for a ${what}; write letters, digits and ${what === "model" ? ". _ - / : @ +" : ". _ -"} only`,
   });
 
 const address = (what: string) =>
@@ -434,7 +434,7 @@ const Key = z
     owner: z.string().regex(LABEL, { error: LABEL_ERROR }).describe("Whose it is, for people.").optional(),
     tags: z
       .record(
-        z.string().regex(TAG, { error: "not a name for a tag: letters, digits and . _ - only" }),
+        z.string().regex(TAG, { error: "not a name for a tag; write letters, digits and . _ - only" }),
         z.string().regex(LABEL, { error: LABEL_ERROR }),
       )
       .describe("What usage can be summed up by, like { team: search }; the ledger keeps them as they were.")

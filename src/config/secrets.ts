@@ -165,6 +165,20 @@ export const holdsSecret = (path: ConfigPath): boolean =>
   path.length >= (path[0] === "admin" || path[0] === "envelopes" ? 2 : 3) &&
   SECRET_NAME.test(String(path.findLast((step) => typeof step === "string") ?? ""));
 
+/** What people call things by: letters, and no digits unless it is short. */
+const LONGEST_NAME = 20;
+
+/**
+ * Whether the name of a key of gateway.yaml is a secret that stands in the name's place.
+ * @param key what stands as its key, if anything does: a text in the place of its settings, or the one below "key"
+ */
+export function isKeyAsName(name: string, key: string | undefined): boolean {
+  if (name.length < SHORTEST || (name.length < LONGEST_NAME && !/\d/.test(name)) || /\s/.test(name)) return false;
+  if (weakness(name, SHORTEST) !== undefined) return false;
+  const isKey = key !== undefined && (isReference(key) || weakness(key, LONGEST_NAME) === undefined);
+  return !isKey || /[^\w.-]/.test(name);
+}
+
 /** Whether a value at this place must never be shown. */
 export function isSecret(path: ConfigPath, value: string): boolean {
   const name = isRole(path) ? "roles" : path.findLast((step) => typeof step === "string");

@@ -118,7 +118,7 @@ t.test("wrong files and what is said of each", async (t) => {
     [`${providers}\nmodels: { echo: { targets: [{ to: demo:echo, weight: 0 }] } }\n`, "2:54 must be more than 0"],
     [
       `${providers}\nmodels: { "a b": { targets: [demo:echo] } }\n`,
-      "2:11 not a name for a model: letters, digits and . _ - / : @ + only",
+      "2:11 not a name for a model; write letters, digits and . _ - / : @ + only",
     ],
     [
       `${providers}\nmodels: { echo: { targets: [demo:echo], price: { input: -1 } } }\n`,
@@ -168,7 +168,7 @@ t.test("wrong files and what is said of each", async (t) => {
     [`${LEAST}paths: { /v1: { protocol: gemini, use: [auht] } }\n`, '3:41 unknown plugin "auht", did you mean "auth"?'],
     [`${LEAST}paths: { /v1: { protocol: gemini, use: [auth, auth] } }\n`, '3:47 "auth" stands twice in this chain'],
     [`${LEAST}paths: { /v1/*: { pass: deom } }\n`, '3:25 unknown provider "deom", did you mean "demo"?'],
-    [`${LEAST}chains: { "/v1": [auth] }\n`, "3:11 not a name for a chain: letters, digits and . _ - only"],
+    [`${LEAST}chains: { "/v1": [auth] }\n`, "3:11 not a name for a chain; write letters, digits and . _ - only"],
     [`${LEAST}chains: { llm: auth }\n`, '3:16 expected a list, found the text "auth"; write [auth]'],
     [`${LEAST}listen: [1]\n`, "3:1 expected an address like 127.0.0.1:8080, found a list"],
     [`${LEAST}drain: { s: 5 }\n`, "3:1 expected a text like 90s, 500ms, 5m, 1h or off, found a map"],

@@ -181,6 +181,25 @@ models: { secret: { targets: [p:m] } }
   t.equal(masked(harmless), harmless);
 });
 
+t.test("a key that stands in the place of its name is starred, and what is a name is not", async (t) => {
+  const secret = "team-s3cret-Zq81xWv90Pl";
+  for (const entry of ["alice", "{ key: alice }", "{ key: bob, group: eng }", "{ group: eng }", "{}", "", "[alice]"])
+    t.notMatch(masked(`keys:\n  ${secret}: ${entry}\n  other: { key: $K }\n`), secret, entry);
+  t.notMatch(masked(`keys: { ${secret} }`), secret);
+  t.notMatch(masked(`x: &e alice\nkeys: { ? "${secret}" : *e }`), secret);
+  t.notMatch(masked('keys: { "Zx/81+Qw90==pl7Tvbnm": { key: $K } }'), "Zx/81");
+  const named = `x-e: &e { key: $E }
+keys:
+  production-batch-worker-2: { key: $A }
+  staging-batch-worker-long: { hash: ${"0123456789abcdef".repeat(4)} }
+  engineering-department-3: { <<: *e }
+  data-science-team-2027: $CI
+  team-of-alice: alice
+  "the keys of our second team": { key: $B }
+`;
+  t.equal(masked(named), named);
+});
+
 t.test("a file with lines of any length is masked in one go", async (t) => {
   for (const unit of ["https://a/", "://a?", "http://a@", " ", "a/", "credentials: ["])
     t.equal(

@@ -102,6 +102,16 @@ t.test("a key is given as itself or as its hash", async (t) => {
   ]);
 });
 
+t.test("a name that may be a key itself is told so, without repeating it", async (t) => {
+  const secret = "team-s3cret-Zq81xWv90Pl";
+  for (const entry of ["alice", null, { key: "alice" }, { group: "eng" }])
+    t.match(
+      said({ keys: { [secret]: entry } })[0],
+      /^keys\.\S+! this name may be a key itself; write a name first, [^Z]*$/,
+    );
+  t.same(said({ keys: { "production-batch-worker-2": { key: "$K" }, "team-of-alice": { key: "short" } } }), []);
+});
+
 t.test("a path is plain and does one thing", async (t) => {
   const path = (name: string, entry: object = { protocol: "chat" }) => said({ paths: { [name]: entry } });
   for (const name of ["/v1/*/x", "/v1/x*", "/v*/x"])
