@@ -91,6 +91,15 @@ const CASES: readonly (readonly [Protocol, object, ...string[]])[] = [
   [anthropic, { messages: [{ content: [{ type: "tool_use", input: { file_id: "any thing" } }] }] }],
   [anthropic, { user_profile_id: "uprof_1" }, "user_profile_id=uprof_1"],
   [gemini, { cachedContent: "cachedContents/abc" }, "cachedContent=abc"],
+  [chat, { extra_body: { google: { cached_content: "cachedContents/abc" } } }, "extra_body.google.cached_content=abc"],
+  [chat, { google: { cachedContent: "projects/p/locations/l/cachedContents/12" } }, "google.cachedContent=12"],
+  [chat, { cached_content: "cachedContents/abc" }, "cached_content=abc"],
+  [chat, { extra_body: { google: { Cached_Content: "abc" } } }, "extra_body.google.Cached_Content=abc"],
+  [
+    chat,
+    { messages: [{ role: "user", content: [{ type: "file", file: { file_id: "files/abc" } }] }] },
+    "messages.0.content.0.file.file_id=abc",
+  ],
   [
     gemini,
     {

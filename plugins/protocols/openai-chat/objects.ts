@@ -17,15 +17,21 @@ function* made({ id, choices }: JsonObject, request: AskedBody): Generator<strin
 const BUCKETS = "gs://";
 const STORED = /^\s*gs:(?:\/\/([^/]*))?/i;
 
-/** Files, voices, and audio that an assistant said before. [S: ChatCompletionCreateParams] */
+/** How Google names what an account keeps, whole: its servers take such names in `extra_body.google` and as ids of files. [D] */
+const KEPT = /^\s*(?:projects\/[^/]*\/locations\/[^/]*\/)?(?:cachedContents|files|fileSearchStores)\/([^/]*?)\s*$/i;
+
+/**
+ * Files, voices, audio that an assistant said before, and what Google's servers have cached.
+ * [S: ChatCompletionCreateParams; D: OpenAI compatibility of the Gemini API]
+ */
 export const objects: ObjectWords = {
   top: [],
-  anywhere: ["file_id", "audio"],
+  anywhere: ["file_id", "audio", "cached_content", "cachedContent"],
   // One that a key made; the vendor's own go by a word.
   asObjects: ["voice"],
   id: (text) => {
     const stored = STORED.exec(text);
-    return stored ? BUCKETS + (stored[1] ?? "") : text;
+    return stored ? BUCKETS + (stored[1] ?? "") : (KEPT.exec(text)?.[1] ?? text);
   },
   places: BUCKETS,
   addresses: ["url", "image_url", "video_url", "audio_url", "file_url", "file_uri", "file_data", "data"],
