@@ -23,6 +23,8 @@ export interface NamedObject {
 
 /** What a vendor's id may be: nothing that means something in a path, a query or a header. */
 const ID = /^[A-Za-z0-9._-]{1,128}$/;
+/** Objects that a request may name: each is looked up, and vendors take a few hundred. */
+const MOST = 5000;
 /** Characters of an id of a client's own that are looked up: no vendor's is as long. */
 const LONGEST = 256;
 /** A letter or `_` written as an escape: nobody does that but to hide a name. */
@@ -208,9 +210,9 @@ export class NamedObjects {
     const object = value as JsonObject;
     if (valuesOf(object, "type").some((type) => this.references.has(type))) this.takeReference(object, way, found);
     for (const name in object) {
-      if (this.unread.has(name)) continue;
       const inner = object[name];
-      if (typeof inner !== "object" && typeof inner !== "string") continue;
+      if (inner === null || (typeof inner !== "object" && typeof inner !== "string")) continue;
+      if (this.unread.has(name)) continue;
       const at = { above: way, step: name };
       const word = foldCase(name);
       if (this.anywhere.has(word)) this.take(inner, at, found);
@@ -232,7 +234,7 @@ export class NamedObjects {
       const param = paramOf({ above: way, step: "id" });
       for (const id of ids)
         if (typeof id === "string" && id !== "")
-          found.push({ id: id.slice(0, LONGEST), param, whole: true, ...(own && { own }) });
+          add(found, { id: id.slice(0, LONGEST), param, whole: true, ...(own && { own }) });
       return;
     }
     const from = found.length;
@@ -289,8 +291,19 @@ export class NamedObjects {
         message: `${param} is no id: 1 to 128 letters, digits, dots, dashes and underscores.`,
         param,
       });
-    found.push({ id, param, unknown: this.words.unknown?.(param) });
+    add(found, { id, param, unknown: this.words.unknown?.(param) });
   }
+}
+
+/** @throws GatewayError `invalid_field` for one more than are looked up */
+function add(found: NamedObject[], object: NamedObject): void {
+  const { param } = object;
+  if (found.length >= MOST)
+    throw new GatewayError("invalid_field", {
+      message: `The request names more than ${MOST} objects.`,
+      ...(param !== undefined && { param }),
+    });
+  found.push(object);
 }
 
 /** How an address begins, up to its first slash. */

@@ -404,3 +404,15 @@ t.test("a reference without a type is found however it is written, and wherever 
   for (let at = 1; at < bytes.length; at++)
     t.same(found([bytes.subarray(0, at), bytes.subarray(at)]), ["rs_1"], `cut at ${at}`);
 });
+
+t.test("more objects than are looked up in one go are refused", async (t) => {
+  const naming = (count: number) => ({
+    input: Array.from({ length: count }, (_, i) => ({ type: "item_reference", id: `i${i}` })),
+  });
+  t.equal(named(responses, naming(5000)).length, 5000);
+  t.throws(() => named(responses, naming(5001)), {
+    code: "invalid_field",
+    message: "The request names more than 5000 objects.",
+    param: "input.5000.id",
+  });
+});
