@@ -109,6 +109,10 @@ t.test("a refusal of the gateway's own credential says that the client's key is 
   const invalid = { error: { code: 400, message: "API key not valid.", status: "INVALID_ARGUMENT", details } };
   const gemini = await failing(t, 400, JSON.stringify(invalid), "/v1beta/models/m:generateContent");
   t.match(gemini, { status: 400, notice: /gateway's own credential/ });
+  const words =
+    '{"code":"invalid-argument","error":"Incorrect API key provided. You can obtain one from https://console.x.test."}';
+  const chat = await failing(t, 400, words);
+  t.match(chat, { status: 400, notice: /gateway's own credential/ });
   const passed = await failing(t, 400, JSON.stringify(invalid), "/v1/tiers/x");
   t.match(passed, { status: 400, notice: /gateway's own credential/, row: { notices: [passed.notice] } });
   t.match(passed.errors, [/does not accept the credential: switched off everywhere/]);

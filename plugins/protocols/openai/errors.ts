@@ -155,22 +155,29 @@ export function faultIn(value: unknown): Fault {
  * An answer that is an error: `{"error": {message, type, param, code}}`, of some vendors `{"error": "…"}`,
  * `{"message": "…"}`, `{"detail": …}` or a list with one of them, or anything else.
  */
-export function failure(status: number, _headers: HeaderList, text: string): Fault {
+export function failure(status: number, _headers: HeaderList | undefined, text: string): Fault {
   const body = jsonOf(text);
   const outer = asObject(Array.isArray(body) ? body[0] : body) ?? {};
   const error = asObject(outer["error"]) ?? outer;
   const message = wordsOf(error) ?? asText(outer["error"]) ?? wordsOf(outer);
-  return faultWith(status, error, message ?? `The provider answered with the status ${status}.`);
+  const words = message ?? `The provider answered with the status ${status}.`;
+  if (isBadKey(status, outer["error"]))
+    return { status: 401, kind: "authentication", code: "invalid_api_key", message: words };
+  return faultWith(status, error, words);
 }
+
+/** Whether an error is that of a key that is not known, though its status is 400. */
+export const refusesCredential = (status: number, body: Buffer): boolean =>
+  status === 400 &&
+  (body.includes(INCORRECT) || body.includes(BAD_KEY)) &&
+  failure(status, undefined, body.toString()).kind === "authentication";
 
 /**
  * A key that is not known is a 400 of two vendors: xAI has it in words alone, `{"code", "error": "Incorrect API key …"}`, and
  * Google among the details of an error, which stands in a list. [F]
  */
-export function refusesCredential(status: number, body: Buffer): boolean {
-  if (status !== 400 || !(body.includes(INCORRECT) || body.includes(BAD_KEY))) return false;
-  const json = jsonOf(body.toString());
-  const error = asObject(Array.isArray(json) ? json[0] : json)?.["error"];
+function isBadKey(status: number, error: unknown): boolean {
+  if (status !== 400) return false;
   if (typeof error === "string") return error.startsWith(INCORRECT);
   return asList(asObject(error)?.["details"]).some((detail) => asObject(detail)?.["reason"] === BAD_KEY);
 }

@@ -1,5 +1,5 @@
 import t from "tap";
-import { error, failure, faultIn } from "../../../../plugins/protocols/openai/errors.ts";
+import { error, failure, faultIn, refusesCredential } from "../../../../plugins/protocols/openai/errors.ts";
 import { GatewayError } from "../../../../src/core/errors.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { receiving, SDKS } from "../../../support/openai-sdks.ts";
@@ -81,6 +81,23 @@ t.test("other vendors' forms are read", async (t) => {
     '{"error":{"message":"m","code":400}}',
   ])
     t.match(read(400, body), { kind: "invalid", message: "m" }, body);
+});
+
+t.test("a key that is not known is one also where the vendor says so with a 400", async (t) => {
+  const google = { code: 400, message: "API key not valid.", details: [{ reason: "API_KEY_INVALID" }] };
+  const words = "Incorrect API key provided. You can obtain an API key from https://console.x.test.";
+  for (const [body, refused] of [
+    [[{ error: google }], true],
+    [{ code: "invalid-argument", error: words }, true],
+    [{ error: { message: words } }, false],
+    [{ error: { ...google, details: [{ reason: "FIELD_INVALID" }], message: '"reason":"API_KEY_INVALID"' } }, false],
+  ] as const) {
+    const text = JSON.stringify(body);
+    t.equal(refusesCredential(400, Buffer.from(text)), refused, text);
+    t.equal(refusesCredential(404, Buffer.from(text)), false);
+    const { status, kind } = failure(400, new HeaderList(), text);
+    t.same([status, kind], refused ? [401, "authentication"] : [400, "invalid"]);
+  }
 });
 
 t.test("the problems that a vendor lists are its words", async (t) => {
