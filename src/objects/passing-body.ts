@@ -22,7 +22,7 @@ const BEFORE_JSON: ReadonlySet<number> = new Set([...Buffer.from(" \t\r\n"), 0, 
 const LEAD = 4096;
 const ANY = 2 ** 31 - 1;
 /** What is looked through for names, where there may be any: more would keep the thread for long. */
-const PARSED: ScannerOptions = { maxKeys: 200_000, maxValues: 400_000 };
+const PARSED: ScannerOptions = { maxKeys: 50_000, maxValues: 400_000 };
 
 /** Bodies that vendors read as files and not as JSON, though each line may be some. */
 const FILE =

@@ -217,7 +217,7 @@ export class Upstreams {
     }
     attempt.status = status;
     // Some vendors say with a 400 what others say with a 401.
-    if (await refusesCredential(upstream, attempt)) status = 401;
+    if (status >= 400 && (await refusesCredential(upstream, attempt))) status = 401;
     const seconds = status === 429 || status >= 500 ? (retryAfter(headers) ?? error?.retryAfter) : undefined;
     const wait = seconds === undefined ? undefined : seconds * 1000;
     attempt.answeredAt = exchange.elapsed;

@@ -241,6 +241,7 @@ t.test("a body that one reader takes for another object than the other does is r
     [`{"input_file_id":"${file}"}`.replace("_", "\\u005f"), 404],
     [`{"x":${"[".repeat(500)}${"]".repeat(500)}}`, 400],
     [`{"file_id":"","x":[${"0,".repeat(400_000)}0]}`, 400],
+    [`{"file_id":"","x":[${'{"a":0},'.repeat(50_000)}0]}`, 400],
   ] as const)
     t.equal((await ask("theirs", "POST", "/v1/batches", text)).status, status, text.toString("latin1").slice(0, 50));
   // A file, to most who read it: but to somebody who does not look at its type it is JSON.
