@@ -119,6 +119,14 @@ export const REFUSALS = {
     "Too many wrong keys came from this address.",
     "Correct the key: with a right one no waiting is needed.",
   ),
+  store_unavailable: refuse(
+    "access",
+    503,
+    "overloaded",
+    "A store of the gateway cannot answer at the moment.",
+    "This is temporary, and not the fault of the request or its key: try again.",
+    true,
+  ),
   rate_limit_exceeded: refuse("route", 429, "rate_limit", "A limit is reached.", undefined, true),
   insufficient_quota: refuse("route", 429, "billing", "A budget is spent."),
   origin_not_allowed: refuse(
@@ -341,6 +349,22 @@ export class GatewayError extends Error {
     return thrown instanceof GatewayError ? thrown : new GatewayError(code, { cause: thrown });
   }
 }
+
+/** Seconds after which a store that is away is worth another request. */
+const STORE_BACK = 5;
+
+/**
+ * What a client is told that cannot be served without a store which does not answer. Its address stays in `cause`, for the log.
+ * @param unknown what nobody knows meanwhile, a sentence
+ */
+export const storeUnavailable = (store: NonNullable<ErrorDetails["store"]>, unknown: string, cause?: unknown) =>
+  new GatewayError("store_unavailable", {
+    message: unknown,
+    hint: REFUSALS.store_unavailable.hint as string,
+    retryAfter: STORE_BACK,
+    store,
+    cause,
+  });
 
 /** A file that the gateway keeps cannot be used: the message names it and says why. */
 export class FileError extends Error {

@@ -66,7 +66,7 @@ export abstract class Keys {
   /**
    * The record of a presented key, revoked, disabled and expired ones included, or undefined. Cheap for text that cannot be
    * a key. Of a key that is being rotated both are found; the old one expires.
-   * @throws GatewayError `internal` (503 to the client) when the store cannot answer and the key is not known.
+   * @throws GatewayError `store_unavailable` when the store cannot answer and the key is not known.
    */
   abstract find(presented: string): KeyRecord | undefined | Promise<KeyRecord | undefined>;
   /** Who holds a key: the same for each request, as long as the key is. */

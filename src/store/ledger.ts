@@ -1,4 +1,4 @@
-import { GatewayError } from "../core/errors.ts";
+import { type GatewayError, storeUnavailable } from "../core/errors.ts";
 import type { Outcome } from "../core/exchange.ts";
 import type { Usage } from "../core/usage.ts";
 import type { PercentileFigures } from "./percentiles.ts";
@@ -202,8 +202,7 @@ export interface LedgerBacklog {
 export abstract class Ledger {
   /** What is said to a client whose question the ledger cannot answer. */
   static silent(cause: unknown): GatewayError {
-    const message = "The ledger cannot answer at the moment.";
-    return new GatewayError("internal", { status: 503, message, retryAfter: 5, store: "ledger", cause });
+    return storeUnavailable("ledger", "The gateway's ledger cannot answer at the moment.", cause);
   }
 
   /**

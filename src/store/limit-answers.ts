@@ -1,5 +1,5 @@
 import type { Period } from "../core/calendar.ts";
-import { GatewayError } from "../core/errors.ts";
+import { type GatewayError, storeUnavailable } from "../core/errors.ts";
 import type { Budget, LimitLevel } from "../core/limits.ts";
 import { dollars, whose } from "../core/limits-words.ts";
 import type { RateDistance } from "../core/protocol.ts";
@@ -147,13 +147,7 @@ export function markOf({ limit, of, most, left, per }: Excess): BudgetMark | und
 
 /** Nobody can say what has been spent: nobody spends what may be spent already. */
 export const spendUnknown = (cause?: unknown): GatewayError =>
-  new GatewayError("internal", {
-    status: 503,
-    message: "What has been spent so far is not known at the moment.",
-    retryAfter: 5,
-    store: "ledger",
-    cause,
-  });
+  storeUnavailable("ledger", "What has been spent so far is not known, as the gateway's ledger cannot answer.", cause);
 
 const resetting = (end: number): { resets?: number } => (Number.isFinite(end) ? { resets: end } : {});
 

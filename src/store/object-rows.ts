@@ -1,4 +1,4 @@
-import { GatewayError } from "../core/errors.ts";
+import { type GatewayError, storeUnavailable } from "../core/errors.ts";
 import type { OwnedObject } from "./owners.ts";
 
 /** An object and when it was heard of, Unix milliseconds. */
@@ -16,13 +16,7 @@ export interface ObjectRows {
 
 /** What is said while nobody knows who made what. */
 export const ownersSilent = (cause: unknown): GatewayError =>
-  new GatewayError("internal", {
-    status: 503,
-    message: "The store of who made what cannot answer at the moment.",
-    retryAfter: 5,
-    store: "objects",
-    cause,
-  });
+  storeUnavailable("objects", "Who made the object is not known, as the gateway's store of that cannot answer.", cause);
 
 /** An object of a row of the table. */
 export const objectOf = ({ id, provider, key, group, model }: Record<string, unknown>): OwnedObject => ({

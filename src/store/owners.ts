@@ -16,7 +16,7 @@ export interface OwnedObject {
 export abstract class Owners {
   /**
    * The objects of that id, of one provider each; what was added is found from then on.
-   * @throws GatewayError `internal` (503 to the client) when the store cannot answer.
+   * @throws GatewayError `store_unavailable` when the store cannot answer.
    */
   abstract find(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]>;
   /**

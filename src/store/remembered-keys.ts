@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { GatewayError } from "../core/errors.ts";
+import { GatewayError, storeUnavailable } from "../core/errors.ts";
 import { idIn, looksLikeKey, validKey } from "./key-format.ts";
 import { type FileKey, fileRecord, StoredKey } from "./key-rows.ts";
 import { type KeyChange, type KeyRecord, Keys } from "./keys.ts";
@@ -183,13 +183,7 @@ export const nameTaken = (name: string): GatewayError =>
 
 /** What is said while nobody knows whether a key is right. */
 export const storeSilent = (cause: unknown): GatewayError =>
-  new GatewayError("internal", {
-    status: 503,
-    message: "The key store cannot answer at the moment.",
-    retryAfter: 5,
-    store: "keys",
-    cause,
-  });
+  storeUnavailable("keys", "Whether the key is right is not known, as the gateway's key store cannot answer.", cause);
 
 function keepUntil(until: Map<string, number>, id: string, time: number): void {
   if (until.size >= REMEMBERED) until.clear();

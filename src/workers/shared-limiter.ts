@@ -1,4 +1,4 @@
-import { GatewayError } from "../core/errors.ts";
+import { storeUnavailable } from "../core/errors.ts";
 import type { LimitLevel } from "../core/limits.ts";
 import { type Charge, Limiter, type Reservation, type Reserved, type Standing } from "../store/limiter.ts";
 import type { MemoryLimiter } from "../store/memory-limiter.ts";
@@ -43,11 +43,5 @@ export function answerLimits(answers: Answers, limiter: MemoryLimiter): void {
 }
 
 function unknown(cause: unknown): never {
-  throw new GatewayError("internal", {
-    status: 503,
-    message: "What has been used so far is not known at the moment.",
-    retryAfter: 5,
-    store: "limits",
-    cause,
-  });
+  throw storeUnavailable("limits", "What has been used so far is not known at the moment.", cause);
 }

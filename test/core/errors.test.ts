@@ -1,5 +1,5 @@
 import t from "tap";
-import { type ErrorCode, GatewayError, REFUSALS } from "../../src/core/errors.ts";
+import { type ErrorCode, GatewayError, REFUSALS, StoreAway, storeUnavailable } from "../../src/core/errors.ts";
 
 t.test("every entry of the table is an error status, a sentence, and says whether to ask again", async (t) => {
   for (const code of Object.keys(REFUSALS)) {
@@ -42,3 +42,22 @@ t.test("a plugin's own code comes with its status and message, and has the statu
   t.match(new GatewayError("odd", { status: 418, kind: "conflict", message: "No." }), { kind: "conflict" });
   t.equal(new GatewayError("toString", spent).status, 402, "whatever it is called");
 });
+
+t.test(
+  "a client that needs a store which is away hears whose fault it is and that it passes, and no address",
+  async (t) => {
+    const away = new StoreAway("PostgreSQL at db.internal:5432 (store: ledger) is away");
+    const error = storeUnavailable("keys", "Nobody knows.", away);
+    t.match(error, {
+      code: "store_unavailable",
+      status: 503,
+      kind: "overloaded",
+      retry: true,
+      retryAfter: 5,
+      store: "keys",
+    });
+    t.match(error.message, /^Nobody knows\. This is temporary, and not the fault of the request or its key/);
+    t.notMatch(error.message, /db\.internal/);
+    t.equal(error.cause, away);
+  },
+);

@@ -86,7 +86,7 @@ t.test("refusals by limits, faults of plugins and stores that do not answer are 
     { code: "rate_limit_exceeded", limit: "tpm" },
     { code: "overloaded" },
     { code: "plugin_failed", origin: "odd.route" },
-    { code: "internal", store: "keys" },
+    { code: "store_unavailable", store: "keys" },
   ])
     metrics.ended(exchange({ outcome: "rejected", status: 500, error }));
   const counted = (name: string) => told(metrics, name).filter(({ value }) => value > 0);

@@ -757,6 +757,11 @@ t.test("while the ledger cannot be asked, what it is asked for is a 503 that say
     const answer = await fetch(url + path, { headers: asking() });
     t.equal(answer.status, 503, path);
     t.equal(answer.headers.get("retry-after"), "5");
-    t.match(await answer.json(), { error: { message: "The ledger cannot answer at the moment." } });
+    t.match(await answer.json(), {
+      error: {
+        message: /^The gateway's ledger cannot answer at the moment\. This is temporary/,
+        code: "store_unavailable",
+      },
+    });
   }
 });

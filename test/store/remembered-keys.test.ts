@@ -21,5 +21,10 @@ t.test("digests of keys that are in use are remembered for ten seconds, and neve
 
 t.test("what is said of names that are taken, and while the store is silent", async (t) => {
   t.match(nameTaken("one"), { code: "invalid_field", status: 409, message: "There is a key named one already." });
-  t.match(storeSilent(new Error("away")), { code: "internal", status: 503, retryAfter: 5, cause: { message: "away" } });
+  t.match(storeSilent(new Error("away")), {
+    code: "store_unavailable",
+    status: 503,
+    retryAfter: 5,
+    cause: { message: "away" },
+  });
 });

@@ -98,5 +98,5 @@ t.test("a store that cannot answer is told of as such", async (t) => {
     insert: async () => {},
   };
   const owners = new JournaledOwners(rows, new MortalJournal(), () => false);
-  t.throws(() => owners.find("file-1"), { code: "internal", status: 503, retryAfter: 5 });
+  t.throws(() => owners.find("file-1"), { code: "store_unavailable", status: 503, retryAfter: 5 });
 });

@@ -160,10 +160,10 @@ t.test("while the database is away", async (t) => {
   t.match(await keys.find(key), { name: "known" });
   await own.kill();
   const refused = {
-    code: "internal",
+    code: "store_unavailable",
     status: 503,
     retryAfter: 5,
-    message: "The key store cannot answer at the moment.",
+    message: /^Whether the key is right is not known, .* This is temporary/,
   };
   const unknown = newKey().key;
   clock.now += 9 * 60_000;

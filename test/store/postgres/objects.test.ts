@@ -41,7 +41,11 @@ if (server) {
       await own.kill();
       const file = { id: "file-1", provider: "up", key: "one" };
       owners.add([file]);
-      await t.rejects(Promise.resolve(owners.find("file-1")), { code: "internal", status: 503, retryAfter: 5 });
+      await t.rejects(Promise.resolve(owners.find("file-1")), {
+        code: "store_unavailable",
+        status: 503,
+        retryAfter: 5,
+      });
       await own.start();
       const found = async () => (await Promise.resolve(other.find("file-1")).catch(() => [])).length === 1;
       await eventually(found, "the other's view");
