@@ -90,6 +90,21 @@ export class Objects {
     });
   }
 
+  /**
+   * The same where nobody can be waited for: what goes by cannot be kept back.
+   * @throws GatewayError also `store_unavailable` for what only the store knows
+   */
+  admitNow(provider: string, named: readonly NamedObject[], caller: Caller | undefined): void {
+    const judged = named.length === 0 ? undefined : this.admitAt(provider, named, caller);
+    if (!judged) return;
+    // What that comes to is of no use any more, and a failure that nobody hears would end the process.
+    judged.catch(() => {});
+    throw new GatewayError("store_unavailable", {
+      message:
+        "Whether this key may name that object is known only at the gateway's store, and cannot be waited for here.",
+    });
+  }
+
   /** Where the objects stand in the words of a protocol. */
   namedIn(words: ObjectWords): NamedObjects {
     return this.naming.get(words) as NamedObjects;

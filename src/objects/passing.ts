@@ -145,9 +145,7 @@ export class PassingObjects {
   }
 
   private judge(named: readonly NamedObject[]): void {
-    const judged = named.length === 0 ? undefined : this.objects.admitAt(this.provider, named, this.exchange.caller);
-    // What cannot be judged at once cannot be kept back here.
-    if (judged) throw new GatewayError("internal", { status: 503, retry: true });
+    this.objects.admitNow(this.provider, named, this.exchange.caller);
   }
 
   /** A good answer begins. @param stream of events; or JSON */

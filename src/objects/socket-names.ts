@@ -53,9 +53,7 @@ export class SocketNames {
       throw new GatewayError("invalid_field", { message: `A message names more than ${MOST} models and objects.` });
     for (const { kind, name, param } of names)
       if (kind === "model") this.checkModel(name, param);
-      else if (objects.admitAt(provider.name, [{ id: name, param }], exchange.caller))
-        // What cannot be judged at once cannot be kept back here.
-        throw new GatewayError("internal", { status: 503, retry: true });
+      else objects.admitNow(provider.name, [{ id: name, param }], exchange.caller);
   }
 
   /** Here clients use the vendor's own names: frames pass as they are, so that none could be put in their place. */

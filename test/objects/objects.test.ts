@@ -498,3 +498,22 @@ ${FILE_KEYS}`;
   t.match(error, { param: "previous_response_id", message: /^previous_response_id: No provider of this model keeps/ });
   t.notMatch(error.message, /\bkey\b/);
 });
+
+t.test(
+  "where nobody can be waited for, what the store must be asked for is refused, and harms nothing later",
+  async (t) => {
+    const unhandled: unknown[] = [];
+    const hear = (thrown: unknown) => unhandled.push(thrown);
+    process.on("unhandledRejection", hear);
+    t.teardown(() => process.off("unhandledRejection", hear));
+    const owners = { find: async () => [], findSoon: async () => [] } as unknown as Owners;
+    const objects = new Objects(owners, "key", [], {} as IssuedIds, []);
+    t.throws(() => objects.admitNow("a", [{ id: "file-theirs", param: undefined }], undefined), {
+      ...{ code: "store_unavailable", status: 503, retry: true, store: undefined },
+      message: /known only at the gateway's store/,
+    });
+    t.doesNotThrow(() => objects.admitNow("a", [], undefined));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    t.same(unhandled, []);
+  },
+);
