@@ -154,6 +154,10 @@ t.test("a worker that is killed costs its own streams, and is replaced", async (
     gateway.lines().find(({ msg }) => String(msg).startsWith("a worker has died")),
     { worker: victim, end: "SIGKILL" },
   );
+  const metrics = await (await fetch(`${gateway.admin}/metrics`)).text();
+  t.match(metrics, /^gateway_workers_wanted 2$/m);
+  t.match(metrics, /^gateway_workers_up 2$/m);
+  t.match(metrics, /^gateway_worker_deaths_total 1$/m);
   t.equal(await gateway.end(), 0);
 });
 

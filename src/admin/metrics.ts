@@ -1,7 +1,7 @@
 import { AggregatorRegistry } from "prom-client";
 import { current, type MetricJson } from "../metrics/families.ts";
 import { hashOf, PROCESS_METRICS } from "../metrics/process-metrics.ts";
-import type { AdminSubject } from "./served.ts";
+import type { AdminSubject, WorkerCounts } from "./served.ts";
 
 /** All metrics, those of several processes added up, as Prometheus reads them. */
 export async function metricsText(
@@ -21,7 +21,8 @@ const posted = ({ posted, failed }: { readonly posted: number; readonly failed: 
 
 /** Those of the process that is asked, which tell of all. */
 function own(subject: AdminSubject): MetricJson[] {
-  const { config, reloads } = subject;
+  const { config, reloads, workerCounts } = subject;
+  const of = (count: keyof WorkerCounts): [number][] => (workerCounts ? [[workerCounts[count]]] : []);
   const off = config.providers.filter((provider) => provider.off !== undefined);
   return [
     current("gateway_config_info", [[1, hashOf(config.text)]]),
@@ -30,5 +31,8 @@ function own(subject: AdminSubject): MetricJson[] {
     current("gateway_config_reloads_failed_total", [[reloads.failed]]),
     current("gateway_store_waiting", [[subject.readiness().parts["store"] === "ok" ? 0 : 1]]),
     current("gateway_providers_off", [[off.length]]),
+    current("gateway_workers_wanted", of("wanted")),
+    current("gateway_workers_up", of("up")),
+    current("gateway_worker_deaths_total", of("deaths")),
   ];
 }

@@ -12,7 +12,7 @@ const NEARLY = 0.8;
 
 /** Something that needs somebody. */
 export interface Attention {
-  readonly kind: "provider" | "target" | "budget" | "ledger" | "reload" | "restart";
+  readonly kind: "provider" | "target" | "budget" | "ledger" | "reload" | "restart" | "workers";
   readonly name: string;
   readonly message: string;
 }
@@ -119,6 +119,13 @@ export async function attentionOf(subject: AdminSubject): Promise<Attention[]> {
       kind: "ledger",
       name: "store",
       message: "The ledger cannot be written: its rows wait in their journal.",
+    });
+  const { wanted = 0, up = 0, deaths = 0 } = subject.workerCounts ?? {};
+  if (up < wanted)
+    found.push({
+      kind: "workers",
+      name: "missing",
+      message: `${up} of ${wanted} serve; ${deaths} died since the start, and the log says how.`,
     });
   for (const provider of await providers(subject)) {
     const { name, off, credentials, targets } = provider;

@@ -5,11 +5,22 @@ import type { Initiator } from "../trail.ts";
 import type { Question } from "../workers/peers.ts";
 import type { Readiness } from "./readiness.ts";
 
+/** How the workers of a primary do. */
+export interface WorkerCounts {
+  readonly wanted: number;
+  /** Those that serve. */
+  readonly up: number;
+  /** Since the start: ends that nobody wanted. */
+  readonly deaths: number;
+}
+
 /** What the admin side is for: a gateway in this process, or a primary with its workers. */
 export interface AdminSubject {
   readonly config: Config;
   readonly reloads: Reloads;
   readonly stores: Stores;
+  /** Absent where this process serves by itself. */
+  readonly workerCounts?: WorkerCounts;
   readiness(): Readiness;
   reload(by: Initiator): Promise<Reloaded>;
   compare(): Promise<Pick<Reloaded, "changes" | "restart">>;

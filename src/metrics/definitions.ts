@@ -142,6 +142,12 @@ export const METRICS = {
   gateway_config_reload_failed: gauge([], "1: the last reload failed, and what was before is served."),
   gateway_config_reloads_total: counter([], "Reloads that succeeded."),
   gateway_config_reloads_failed_total: counter([], "Reloads that failed."),
+  gateway_workers_wanted: gauge([], "With `workers`: how many there shall be."),
+  gateway_workers_up: gauge([], "With `workers`: how many of them serve."),
+  gateway_worker_deaths_total: counter(
+    [],
+    "With `workers`: those that have ended though nobody wanted that, or did not start; each is replaced.",
+  ),
   gateway_providers_off: gauge([], "Providers that take no requests, because a credential is not set."),
   gateway_alerts_total: counter(["result"], "Alerts that were posted, and those that could not be."),
   gateway_eventloop_lag_seconds: gauge([], "p99 of how late the event loop was since the last scrape.", "max"),

@@ -1,6 +1,7 @@
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Readiness } from "../admin/readiness.ts";
+import type { WorkerCounts } from "../admin/served.ts";
 import { changesOf, needRestart } from "../config/changes.ts";
 import { secretsOf } from "../config/secrets.ts";
 import type { Config } from "../config/types.ts";
@@ -74,6 +75,7 @@ export class Primary {
   private readonly looking: NodeJS.Timeout;
   private stopping = false;
   private replacing = false;
+  private deaths = 0;
 
   private constructor(
     private loaded: Loaded,
@@ -160,6 +162,12 @@ export class Primary {
     const serving = [...this.workers].filter((worker) => worker.serving);
     const answers = await Promise.allSettled(serving.map((worker) => worker.ask(question, asked, ASKING)));
     return answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  }
+
+  /** How many there shall be, and are. */
+  get workerCounts(): WorkerCounts {
+    const up = this.slots.filter(({ worker }) => worker.serving && !worker.leaving).length;
+    return { wanted: this.slots.length, up, deaths: this.deaths };
   }
 
   /** Ready once all workers are. */
@@ -304,6 +312,7 @@ export class Primary {
       void this.answer(message, from);
     } else if (message.type === "failed") {
       from.leaving = true;
+      this.deaths++;
       const slot = this.slots.find(({ worker }) => worker === from);
       if (slot) void this.again(slot);
     }
@@ -349,6 +358,8 @@ export class Primary {
     this.limiter.release(String(worker.pid));
     const slot = this.slots.find((each) => each.worker === worker);
     if (slot && !this.stopping) {
+      // One that has failed said so before it ended.
+      if (!worker.leaving) this.deaths++;
       this.log.error({ worker: worker.pid, end: worker.end }, "a worker has died, and is replaced");
       void this.again(slot);
     }

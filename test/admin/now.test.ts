@@ -23,12 +23,15 @@ keys: { test: { key: test-key-0123456789abcdef, group: acme } }
     stores: gateway.stores,
     reloads: { last: { time: 1, problem: "gateway.yaml:1:1 it is broken" } },
     readiness: () => ({ ready: true, parts: { store: "waiting" } }),
+    workerCounts: { wanted: 4, up: 3, deaths: 7 },
     askAll: gateway.askAll.bind(gateway),
   } as unknown as AdminSubject;
-  t.match(
-    (await attentionOf(waiting)).map(({ kind }) => kind),
-    ["reload", "ledger", "budget"],
+  const found = await attentionOf(waiting);
+  t.same(
+    found.map(({ kind }) => kind),
+    ["reload", "ledger", "workers", "budget"],
   );
+  t.match(found[2], { name: "missing", message: "3 of 4 serve; 7 died since the start, and the log says how." });
 });
 
 t.test("a budget of a key made at run time is told by the key's name, also where gateway.yaml has none", async (t) => {
