@@ -161,6 +161,22 @@ t.test("a worker that is killed costs its own streams, and is replaced", async (
   t.equal(await gateway.end(), 0);
 });
 
+t.test("what a killed worker could not write down is told as lost", async (t) => {
+  // A file stands where the journal's folder should be.
+  const gateway = await startProcess(t, WITH_WHERE, { files: { ...files, "gateway.db.journal": "" } });
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const { pid } = await served(gateway, agent);
+  await eventually(async () => (await gateway.ready())?.body["store"] === "waiting", "a look at the worker");
+  process.kill(pid, "SIGKILL");
+  await eventually(() => gateway.text.includes("they are lost"), "the loss");
+  t.match(
+    gateway.lines().find(({ lines }) => lines !== undefined),
+    { worker: pid, lines: 2, level: 50 },
+  );
+  agent.destroy();
+  await gateway.end();
+});
+
 t.test("SIGUSR2 replaces all workers, one by one; no request fails, and no stream is cut", async (t) => {
   const gateway = await withWorkers(t);
   const agent = () => new Agent({ keepAlive: true, maxSockets: 1 });

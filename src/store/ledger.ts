@@ -240,6 +240,10 @@ export abstract class Ledger {
   abstract close(): Promise<void>;
   /** Whether entries get to the disk. */
   abstract get state(): "ok" | "waiting";
+  /** Lines of its journal that would be lost if this process were killed now, as they cannot be written. */
+  get unwritten(): number {
+    return 0;
+  }
   /** Where rows do not wait in a journal there is nothing to be behind of. */
   async backlog(): Promise<LedgerBacklog> {
     return { lag: 0, oldest: 0, bytes: 0, errors: 0 };

@@ -74,7 +74,8 @@ function obey(gateway: Gateway, peers: WorkerPeers): void {
   };
   process.on("message", (message: ToWorker, socket: Socket | undefined) => {
     if (message.type === "connection") take(gateway, message.id, socket);
-    else if (message.type === "look") tell({ type: "alive", parts: gateway.readiness().parts });
+    else if (message.type === "look")
+      tell({ type: "alive", parts: gateway.readiness().parts, unwritten: gateway.stores.ledger.unwritten });
     else if (message.type === "leave") gateway.leave();
     else if (message.type === "stop") void stop(message);
     else if (message.type === "hurry") hurry.abort();

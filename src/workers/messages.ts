@@ -20,7 +20,8 @@ export type ToPrimary =
   /** Given connections that it has now, and how many it had that are closed. */
   | { readonly type: "taken"; readonly id: number }
   | { readonly type: "closed"; readonly count: number }
-  | { readonly type: "alive"; readonly parts: Readiness["parts"] }
+  /** `unwritten`: lines of the ledger's journal that go with it if it is killed. */
+  | { readonly type: "alive"; readonly parts: Readiness["parts"]; readonly unwritten: number }
   /** Something broke outside of every request: it gets no more connections, and ends. */
   | { readonly type: "failed" }
   | ({ readonly type: "told" } & PrimaryAnswer)

@@ -363,6 +363,12 @@ export class Primary {
       this.log.error({ worker: worker.pid, end: worker.end }, "a worker has died, and is replaced");
       void this.again(slot);
     }
+    // One that has ended by itself has told what it could not write.
+    if (worker.unwritten > 0 && worker.end !== "exit code 0")
+      this.log.error(
+        { worker: worker.pid, lines: worker.unwritten },
+        "lines of the ledger's journal were in this worker's memory only, as they could not be written: they are lost, and with them what it wrote since",
+      );
     for (const socket of untaken) this.give(socket);
   }
 

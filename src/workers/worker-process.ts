@@ -30,6 +30,8 @@ export class WorkerProcess {
   leaving = false;
   /** What it said of its parts when it was last looked at. */
   parts: Readiness["parts"] = {};
+  /** Lines of the ledger's journal that it could not write, as it said then. */
+  unwritten = 0;
   /** `performance.now()` when it last said anything. */
   heardAt = performance.now();
   readonly startedAt = performance.now();
@@ -65,8 +67,10 @@ export class WorkerProcess {
       if (message.type === "ready") {
         this.serving = true;
         ready.resolve();
-      } else if (message.type === "alive") this.parts = message.parts;
-      else if (message.type === "taken") this.taken(message.id);
+      } else if (message.type === "alive") {
+        this.parts = message.parts;
+        this.unwritten = message.unwritten;
+      } else if (message.type === "taken") this.taken(message.id);
       else if (message.type === "closed") this.open -= message.count;
       else if (message.type === "told") this.told(message);
       listener.message(message, this);

@@ -78,6 +78,11 @@ export class Journal {
     return this.failed === undefined;
   }
 
+  /** Lines that could not be written: they are in memory, and gone if this process is killed. */
+  get unwritten(): number {
+    return this.failed ? this.pending.length : 0;
+  }
+
   /** Whether there is a file. */
   get used(): boolean {
     return this.number > 0;

@@ -79,6 +79,10 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     return this.journal.writable && this.store === "ok" ? "ok" : "waiting";
   }
 
+  override get unwritten(): number {
+    return this.journal.unwritten;
+  }
+
   override begin(entry: LedgerEntry): void {
     this.journal.begin(entry.id, rowOf(entry));
     this.soon ??= setImmediate(this.persistSoon);
