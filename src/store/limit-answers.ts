@@ -4,7 +4,7 @@ import type { Budget, LimitLevel } from "../core/limits.ts";
 import { dollars, whose } from "../core/limits-words.ts";
 import type { RateDistance } from "../core/protocol.ts";
 import type { BudgetMark } from "./budget-marks.ts";
-import type { BudgetStanding, Excess, Spending } from "./limiter.ts";
+import type { BudgetStanding, Excess, Reservation, Spending } from "./limiter.ts";
 
 // What limiters answer, wherever they count.
 
@@ -148,6 +148,31 @@ export function markOf({ limit, of, most, left, per }: Excess): BudgetMark | und
 /** Nobody can say what has been spent: nobody spends what may be spent already. */
 export const spendUnknown = (cause?: unknown): GatewayError =>
   storeUnavailable("ledger", "What has been spent so far is not known, as the gateway's ledger cannot answer.", cause);
+
+/** Told once while what soft budgets have spent is not known. */
+export const SOFT_UNKNOWN =
+  "What soft budgets have spent is not known, as the ledger cannot answer: they let through, and tell nothing, until it is back.";
+
+/**
+ * A reservation without the soft budgets of which nobody can say what was spent: they refuse nothing.
+ * @param lacks whether a level's sum of a period is not known
+ * @returns undefined where a hard budget has such a sum too
+ */
+export function withoutSoft(
+  reservation: Reservation,
+  lacks: (level: LimitLevel, per: Period) => boolean,
+): Reservation | undefined {
+  const unknown = reservation.levels.flatMap((level) =>
+    (level.limits.budgets ?? []).filter(({ per }) => lacks(level, per)),
+  );
+  if (unknown.length === 0 || unknown.some(({ soft }) => !soft)) return undefined;
+  const levels = reservation.levels.map((level) => {
+    const { budgets = [] } = level.limits;
+    const known = budgets.filter((budget) => !unknown.includes(budget));
+    return known.length === budgets.length ? level : { ...level, limits: { ...level.limits, budgets: known } };
+  });
+  return { ...reservation, levels };
+}
 
 const resetting = (end: number): { resets?: number } => (Number.isFinite(end) ? { resets: end } : {});
 

@@ -13,11 +13,13 @@ import {
   nearer,
   nearlySpent,
   overspent,
+  SOFT_UNKNOWN,
   spendUnknown,
   standingOf,
   toldOf,
   tooFast,
   tooMany,
+  withoutSoft,
 } from "./limit-answers.ts";
 import {
   type Charge,
@@ -112,6 +114,8 @@ export class MemoryLimiter extends Limiter {
   private readonly before = new Map<Period, SpentBefore>();
   private readonly loading = new Map<Period, Promise<void>>();
   private readonly names = new OnceNames();
+  /** The ledger could not say what soft budgets have spent, which was told. */
+  private blind = false;
 
   /**
    * @param warn told when a soft budget is nearly spent, and when it is
@@ -138,7 +142,11 @@ export class MemoryLimiter extends Limiter {
     const now = this.clock();
     const { levels, most } = reservation;
     const missing = this.missing(levels, now);
-    if (missing) return this.load(missing, levels, now).then(() => this.reserve(reservation, owner));
+    if (missing)
+      return this.load(missing, levels, now).then(
+        () => this.reserve(reservation, owner),
+        (thrown) => this.reserve(this.withoutSoft(reservation, missing, thrown), owner),
+      );
     const counts: ScopeCounts[] = [];
     for (const level of levels) {
       const count = this.countsOf(level.scope);
@@ -398,6 +406,16 @@ export class MemoryLimiter extends Limiter {
     }
   }
 
+  /** @throws what was thrown, where a hard budget needs to know what was spent */
+  private withoutSoft(reservation: Reservation, per: Period, thrown: unknown): Reservation {
+    const now = this.clock();
+    const known = withoutSoft(reservation, ({ scope }, of) => of === per && lacksSum(this.countsOf(scope), per, now));
+    if (!known) throw thrown;
+    if (!this.blind) this.warn(SOFT_UNKNOWN);
+    this.blind = true;
+    return known;
+  }
+
   /** @throws GatewayError as `load` */
   private ask(per: Period, now: number): Promise<void> {
     const known = this.loading.get(per);
@@ -405,7 +423,10 @@ export class MemoryLimiter extends Limiter {
     const { start } = this.calendar.span(per, now);
     const loading = this.spentSince(start)
       .then(
-        (sums) => void this.before.set(per, { asked: now, start, sums }),
+        (sums) => {
+          this.blind = false;
+          this.before.set(per, { asked: now, start, sums });
+        },
         (cause: unknown) => {
           throw spendUnknown(cause);
         },

@@ -149,6 +149,35 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     t.equal(more.filter((each) => !refused(each)).length, 3, "what was not spent is there for others");
   });
 
+  t.test("where the ledger cannot answer a hard budget refuses, and a soft one lets through", async (t) => {
+    const ledger = { away: true, sums: {} as Record<string, number> };
+    const spent: SpendSince = async () => {
+      if (ledger.away) throw new Error("it is away");
+      return new Map(Object.entries(ledger.sums));
+    };
+    const { reserve, limiter, clock, warnings } = await make(t, spent);
+    const budget = (soft: boolean, per: "day" | "month" = "day") => ({ nano: 10 * USD, per, soft });
+    const soft = level("key", "soft", { rpm: 5, budgets: [budget(true), budget(true, "month")] });
+    const hard = level("group", "hard", { budgets: [budget(false)] });
+    await t.rejects(reserve([soft, hard], { cost: USD }), { code: "store_unavailable", store: "ledger" });
+    const first = await reserve([soft], { cost: USD });
+    t.match(granted(first).requests, { limit: 5, left: 4 }, "its other limits hold, and what was refused left nothing");
+    const second = await reserve([soft], { cost: USD });
+    limiter.settle(first.id, { tokens: 0, cost: USD });
+    t.equal(warnings.filter((each) => each.startsWith("What soft budgets have spent is not known")).length, 1);
+    t.equal(limiter.state, "ok");
+    clock.now += 2000;
+    Object.assign(ledger, { away: false, sums: { "key:soft": USD } });
+    granted(await reserve([soft], { cost: 2 * USD }));
+    limiter.settle(second.id, { tokens: 0, cost: 3 * USD });
+    // What the server is told afterwards is there before what is asked next.
+    const [standing] = await limiter.standings([soft]);
+    t.match(standing?.budgets, [
+      { per: "day", spent: 4 * USD, reserved: 2 * USD },
+      { per: "month", spent: 4 * USD, reserved: 2 * USD },
+    ]);
+  });
+
   t.test("a budget begins anew with its period, and what began before counts to the one before", async (t) => {
     const { clock, reserve, limiter } = await make(t);
     const key = [level("key", "ci", { budgets: [{ nano: 2 * USD, per: "day", soft: false }] })];

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Calendar, Period } from "../../core/calendar.ts";
 import { FileError, GatewayError } from "../../core/errors.ts";
 import type { LimitLevel } from "../../core/limits.ts";
-import { markOf, marksPassed, spendUnknown, toldOf } from "../limit-answers.ts";
+import { markOf, marksPassed, SOFT_UNKNOWN, spendUnknown, toldOf, withoutSoft } from "../limit-answers.ts";
 import { type Charge, Limiter, type LimiterState, type Reservation, type Reserved, type Standing } from "../limiter.ts";
 import { type LimitPart, MemoryLimiter, type SpendSince } from "../memory-limiter.ts";
 import { NOTHING, OnceNames } from "../once-names.ts";
@@ -92,6 +92,8 @@ export class RedisLimiter extends Limiter {
   private closed = false;
   private announced = false;
   private failures = 0;
+  /** The ledger could not say what soft budgets have spent, which was told. */
+  private blind = false;
 
   private constructor(private readonly parts: RedisLimiterParts) {
     super();
@@ -208,9 +210,21 @@ export class RedisLimiter extends Limiter {
       try {
         await this.seed(rest as string[]);
       } catch (thrown) {
+        const known = thrown instanceof GatewayError && this.withoutSoft(reservation, rest as string[], now);
+        if (known) return this.reserveShared(known, tries);
         this.leave(thrown);
       }
     return this.alone ? this.reserveAlone(reservation) : this.reserveShared(reservation, tries - 1);
+  }
+
+  /** What is left where the ledger does not know some sums; undefined: a hard budget needs one of them. */
+  private withoutSoft(reservation: Reservation, missing: readonly string[], now: number): Reservation | undefined {
+    const { calendar, warn } = this.parts;
+    const names = new Set(missing);
+    const known = withoutSoft(reservation, ({ scope }, per) => names.has(sumOf(scope, per, calendar, now).name));
+    if (known && !this.blind) warn(SOFT_UNKNOWN);
+    if (known) this.blind = true;
+    return known;
   }
 
   /** @param epoch the life of the server that may have reserved it too */
@@ -392,7 +406,9 @@ export class RedisLimiter extends Limiter {
       const spent = (await sums).get(sum.scope) ?? 0;
       return [name, digits(spent), String(asked), String(keeping(sum, calendar, this.clock()))];
     });
-    await this.run("seed", (await Promise.all(words)).flat());
+    const told = (await Promise.all(words)).flat();
+    this.blind = false;
+    await this.run("seed", told);
   }
 
   /** What the ledger knows since then, which is asked once for many. */
