@@ -19,7 +19,7 @@ import { Downstream, type Patience, type ServerLimits } from "./downstream/serve
 import { Generation, HEALTH, SWITCHES } from "./generation.ts";
 import { type LoadedPlugin, versionsOf } from "./loader/instances.ts";
 import { pluginError } from "./loader/problems.ts";
-import { answerMetrics, ProcessMetrics } from "./metrics/process-metrics.ts";
+import { answerMetrics, hashOf, ProcessMetrics } from "./metrics/process-metrics.ts";
 import { type Reloaded, Reloads } from "./reloads.ts";
 import { type BudgetMark, BudgetMarks } from "./store/budget-marks.ts";
 import type { Ledger } from "./store/ledger.ts";
@@ -89,7 +89,7 @@ export class Gateway {
     const { log, metrics, stores } = lasting;
     const secrets = () => secretsOf(this.config, this.loaded.env);
     const act = async () => this.adopt(await this.soon(this.prepare()));
-    this.reloads = new Reloads(log, act, new Trail(log, () => stores.audit, secrets));
+    this.reloads = new Reloads(log, act, new Trail(log, () => stores.audit, secrets), () => hashOf(this.config.text));
     answerAdmin(this.answers, this);
     lasting.limiter.marked = this.marks.add;
     answerMetrics(this.answers, () => metrics.json(this, stores.ledger));

@@ -42,10 +42,12 @@ export class Reloads {
   onFailure: (problem: string) => void = () => {};
   private queue: Promise<unknown> = Promise.resolve();
 
+  /** @param hash what names the gateway.yaml that is served */
   constructor(
     private readonly log: Log,
     private readonly act: () => Promise<Reloaded>,
     private readonly trail: Trail,
+    private readonly hash: () => string,
   ) {}
 
   /**
@@ -73,7 +75,10 @@ export class Reloads {
       if (changes.length === 0) this.log.info({ generation, who }, "reload: nothing has changed");
       else this.log.info({ generation, who, changes: paths.slice(0, LOGGED) }, "the configuration was reloaded");
       if (restart.length > 0) this.log.warn({ restart }, "reload: this takes effect at the next start");
-      await this.trail.done(by, ...RELOAD, { generation, changes: changes.slice(0, KEPT).map(shortened) });
+      await this.trail.done(by, ...RELOAD, {
+        ...{ generation, hash: this.hash() },
+        changes: changes.slice(0, KEPT).map(shortened),
+      });
       return reloaded;
     } catch (thrown) {
       const problem = reason(thrown);

@@ -12,6 +12,17 @@ export interface Initiator extends Author {
 /** The program that this gateway is part of. */
 export const PROGRAM: Initiator = { who: "program", address: hostname() };
 
+/** Entries that are looked through for the last one that says what was served. */
+const LOOKED_THROUGH = 1000;
+
+/** What a gateway starts with. */
+export interface StartFacts {
+  readonly version: string;
+  readonly file: string;
+  /** What names the gateway.yaml, as `gateway_config_info` does. */
+  readonly hash: string;
+}
+
 /** Characters of what was wrong: a file may have many mistakes. */
 const TOLD = 1000;
 
@@ -34,6 +45,22 @@ export class Trail {
     } catch (thrown) {
       this.log.error({ who, action, cause: reason(thrown) }, "the audit trail cannot be written: this is not in it");
     }
+  }
+
+  /** A start, and whether gateway.yaml is another than that of the last start or reload. Never throws. */
+  async started(by: Initiator, start: StartFacts): Promise<void> {
+    const { hash } = start;
+    const before = await this.lastHash().catch(() => undefined);
+    const changed = before !== undefined && before !== hash;
+    if (changed) this.log.info({ hash, before }, "gateway.yaml is another than at the last start or reload");
+    const compared = before === undefined ? {} : { changed, ...(changed && { before }) };
+    await this.done(by, "start", "gateway.yaml", { ...start, ...compared });
+  }
+
+  private async lastHash(): Promise<string | undefined> {
+    for (const { detail } of await this.audit().list(LOOKED_THROUGH))
+      if (typeof detail["hash"] === "string") return detail["hash"];
+    return undefined;
   }
 
   /** Something was tried. Never throws. */

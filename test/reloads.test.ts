@@ -36,7 +36,7 @@ t.test("reloads come one after the other, and each is told of", async (t) => {
     () => audit,
     () => [],
   );
-  const reloads = new Reloads(log, act, trail);
+  const reloads = new Reloads(log, act, trail, () => "0123abcd");
   const problems: string[] = [];
   reloads.onFailure = (problem) => problems.push(problem);
   const ends = await Promise.allSettled([reloads.run(), reloads.run(SIGNAL), reloads.run(SIGNAL)]);
@@ -63,7 +63,11 @@ t.test("reloads come one after the other, and each is told of", async (t) => {
       [
         "program",
         "reload",
-        { generation: 2, changes: [{ path: "models.m.context", before: "1", after: `2${"0".repeat(199)}…` }] },
+        {
+          generation: 2,
+          hash: "0123abcd",
+          changes: [{ path: "models.m.context", before: "1", after: `2${"0".repeat(199)}…` }],
+        },
       ],
       ["signal", "reload", { signal: "SIGHUP", problem: /it is broken/ }],
       ["signal", "reload", { signal: "SIGHUP", generation: 2, changes: [] }],

@@ -37,3 +37,32 @@ t.test("a trail that cannot be written is told in the log, and stops nothing", a
   await trail.done(BY, "reload", "gateway.yaml", { generation: 2 });
   t.match(log.lines, [{ level: "error", fields: { action: "reload", who: "signal", cause: /the disk is full/ } }]);
 });
+
+t.test("a start says which gateway.yaml it serves, and whether the last start or reload had another", async (t) => {
+  const log = new MemoryLog();
+  const entries: AuditEntry[] = [];
+  const audit = {
+    add: async (entry: AuditEntry) => void entries.unshift(entry),
+    list: async () => entries,
+  } as unknown as Audit;
+  const trail = new Trail(
+    log,
+    () => audit,
+    () => [],
+  );
+  const start = async (hash: string) => {
+    await trail.started(BY, { version: "1.2.3", file: "/etc/gateway.yaml", hash });
+    return entries[0];
+  };
+  t.same((await start("aa"))?.detail, { version: "1.2.3", file: "/etc/gateway.yaml", hash: "aa", signal: "SIGHUP" });
+  await trail.done(BY, "keys.create", "ci", {});
+  t.match(await start("aa"), {
+    action: "start",
+    subject: "gateway.yaml",
+    detail: { changed: false, before: undefined },
+  });
+  t.same(log.lines, []);
+  await trail.done(BY, "reload", "gateway.yaml", { hash: "bb" });
+  t.match((await start("aa"))?.detail, { changed: true, before: "bb" });
+  t.match(log.lines, [{ level: "info", fields: { hash: "aa", before: "bb" } }]);
+});

@@ -28,7 +28,7 @@ export function Audit({ view }) {
     { title: "Detail", of: ({ detail }) => html`<${Detail} detail=${detail ?? {}} />` },
   ];
   return html`<h1>Audit</h1>
-    <p class="quiet">Every change: made here, by the admin API, the command line or a signal.</p>
+    <p class="quiet">Every change: made here, by the admin API, the command line or a signal; and every start, with what it serves.</p>
     <${Ready} found=${found}>
       ${({
         entries,

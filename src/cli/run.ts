@@ -2,6 +2,7 @@ import type { AddressInfo } from "node:net";
 import { parseArgs } from "node:util";
 import { Admin, type AdminPlace } from "../admin/admin.ts";
 import { metricsText } from "../admin/metrics.ts";
+import { versionOf } from "../admin/now.ts";
 import { openidClient } from "../admin/oidc.ts";
 import { AlertWatch } from "../alerts/alert-watch.ts";
 import { Alerts } from "../alerts/alerts.ts";
@@ -15,14 +16,16 @@ import { JsonLog, type Log } from "../core/log.ts";
 import { Redactor } from "../core/redactor.ts";
 import { keptSocket } from "../downstream/listener.ts";
 import { Gateway } from "../gateway.ts";
+import { hashOf } from "../metrics/process-metrics.ts";
 import { priceDoubts } from "../prices/doubts.ts";
 import { FileWatch, sourcesOf } from "../reloads.ts";
 import { connectStores } from "../store/open.ts";
 import { keptSecret } from "../store/secret.ts";
+import { Trail } from "../trail.ts";
 import { type Loaded, load } from "../vocabulary.ts";
 import { WarmUp } from "../warm-up.ts";
 import { Primary } from "../workers/primary.ts";
-import { watcher } from "./author.ts";
+import { commandLine, watcher } from "./author.ts";
 import { addressOf, NO_KEY, toldHere } from "./connect.ts";
 import { endAfterCrash } from "./crash.ts";
 import { firstKeyOf } from "./first-key.ts";
@@ -97,12 +100,14 @@ export async function run(
       log,
       io.env,
     );
+    const noted = note(gateway, log, io.env);
     await sayDoubts(config, log);
     const warn = (message: string) => log.warn({}, message);
     await greet(config, { at: gateway.address, admin, key: await firstKey(gateway, config, warn) }, io, options.json);
     if (options.watch) watch(gateway);
     await untilStopped(gateway, config.linger, log, io.out, io.env);
     watching.close();
+    await noted;
   } catch (thrown) {
     sayReason(thrown, io, options.json);
     await log.flush();
@@ -110,6 +115,16 @@ export async function run(
   }
   await log.flush();
   return 0;
+}
+
+/** Puts the start into the audit trail; requests do not wait for it. */
+function note({ config, stores }: Gateway | Primary, log: Log, env: NodeJS.ProcessEnv): Promise<void> {
+  const trail = new Trail(
+    log,
+    () => stores.audit,
+    () => secretsOf(config, env),
+  );
+  return trail.started(commandLine(), { version: versionOf(), file: config.file, hash: hashOf(config.text) });
 }
 
 /** Who is told of what should not be: one for all processes of this gateway. */

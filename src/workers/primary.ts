@@ -13,6 +13,7 @@ import type { Patience } from "../downstream/server.ts";
 import { AFTER_FAILURE } from "../gateway.ts";
 import { SWITCHES } from "../generation.ts";
 import { type LoadedPlugin, versionsOf } from "../loader/instances.ts";
+import { hashOf } from "../metrics/process-metrics.ts";
 import { type Reloaded, Reloads } from "../reloads.ts";
 import { type BudgetMark, BudgetMarks } from "../store/budget-marks.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
@@ -86,7 +87,12 @@ export class Primary {
     this.started = config;
     const secrets = () => secretsOf(this.config, this.loaded.env);
     this.trail = new Trail(log, () => this.stores.audit, secrets);
-    this.reloads = new Reloads(log, () => this.reloadNow(), this.trail);
+    this.reloads = new Reloads(
+      log,
+      () => this.reloadNow(),
+      this.trail,
+      () => hashOf(this.config.text),
+    );
     const warn = (message: string) => log.warn({}, message);
     // What has been spent before is asked once for each kind of period: the store is open for that long.
     const spent = async (since: number) => {

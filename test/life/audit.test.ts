@@ -16,10 +16,14 @@ interface Entry {
 }
 
 /** The audit trail, oldest first. */
-async function trailOf({ admin }: GatewayProcess): Promise<Entry[]> {
+async function wholeTrail({ admin }: GatewayProcess): Promise<Entry[]> {
   const { entries } = (await (await fetch(`${admin}/api/audit`)).json()) as { entries: Entry[] };
   return entries.toReversed();
 }
+
+/** What was done since the start. */
+const trailOf = async (gateway: GatewayProcess): Promise<Entry[]> =>
+  (await wholeTrail(gateway)).filter(({ action }) => action !== "start");
 
 async function has(gateway: GatewayProcess, count: number): Promise<void> {
   await eventually(async () => (await trailOf(gateway)).length >= count, `${count} entries`);
@@ -81,4 +85,32 @@ t.test("a reload by --watch is in the audit trail", async (t) => {
   await has(gateway, 1);
   t.match(await trailOf(gateway), [{ who: "watch", action: "reload", detail: { problem: /gateway\.yaml/ } }]);
   t.equal(await gateway.end(), 0);
+});
+
+t.test("a start with another gateway.yaml than before is in the audit trail as one", async (t) => {
+  const first = await startProcess(t, YAML);
+  const { folder } = first;
+  const starts = async (gateway: GatewayProcess, count: number) => {
+    const found = async () => (await wholeTrail(gateway)).filter(({ action }) => action === "start");
+    await eventually(async () => (await found()).length === count, `${count} starts`);
+    return (await found()).map(({ who, detail }) => ({ who, ...detail }));
+  };
+  t.match(await starts(first, 1), [
+    {
+      who: /^cli:/,
+      version: /^\d/,
+      file: join(folder, "gateway.yaml"),
+      hash: /^[0-9a-f]{32}$/,
+      changed: undefined,
+    },
+  ]);
+  await first.end();
+  const second = await startProcess(t, YAML, { folder });
+  t.match((await starts(second, 2))[1], { changed: false });
+  await second.end();
+  const third = await startProcess(t, `${YAML}workers: 2\n`, { folder });
+  const [, before, now] = await starts(third, 3);
+  t.match(now, { changed: true, before: (before as { hash?: unknown }).hash });
+  t.match(third.text, /another than at the last start or reload/);
+  await third.end();
 });
