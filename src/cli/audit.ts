@@ -1,3 +1,4 @@
+import { placedIn } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
 import { Networks } from "../core/networks.ts";
 import { table } from "./table.ts";
@@ -18,7 +19,7 @@ provider fails, what others can read. Each piece of advice has an id and a level
 
   --level LEVEL   exit code 1 for advice of this level or above: high, medium or low; absent: high
   --ignore IDS    leaves these out, separated by commas
-  --json          prints [{ id, level, about, says, fix }]
+  --json          prints [{ id, level, about, at, says, fix }]; at: file:line, where what it is about stands in the file
 
 Exit codes: 0 nothing of that level, 1 something, 2 not understood.`;
 
@@ -34,11 +35,15 @@ export interface Advice {
   level: AuditLevel;
   /** What it concerns, in gateway.yaml's words. */
   about: string;
+  /** `file:line`; absent: the file says nothing of it. */
+  at?: string;
   says: string;
   fix: string;
 }
 
 type Rule = Pick<Advice, "id" | "level" | "says" | "fix"> & {
+  /** The setting below what it concerns that is to be changed. */
+  setting?: readonly string[];
   /** What it concerns, one for each; none: all is well. */
   find(config: Config, text: string): string[];
 };
@@ -68,6 +73,7 @@ const RULES: readonly Rule[] = [
   {
     id: "anonymous",
     level: "high",
+    setting: ["anonymous"],
     says: "requests without a key are let in",
     fix: "take anonymous: true away from plugins: auth",
     find: ({ plugins }) =>
@@ -76,6 +82,7 @@ const RULES: readonly Rule[] = [
   {
     id: "plain-http",
     level: "high",
+    setting: ["url"],
     says: "its credential and all requests go unencrypted over other people's networks",
     fix: "use https",
     find: ({ providers }) =>
@@ -160,6 +167,7 @@ const RULES: readonly Rule[] = [
   {
     id: "expired-key",
     level: "low",
+    setting: ["expires"],
     says: "it opens nothing any more",
     fix: "take it away, or let it expire later",
     find: ({ keys }) =>
@@ -168,6 +176,7 @@ const RULES: readonly Rule[] = [
   {
     id: "cut-streams",
     level: "low",
+    setting: ["cut"],
     says: "of a stream that its client leaves before the end, thoughts that its provider has not told are not counted",
     fix: "plugins: { usage: { cut: drain } }, which reads the rest, where budgets have to hold against whoever tries that",
     find: ({ budgets, providers, plugins }) => {
@@ -203,6 +212,7 @@ const RULES: readonly Rule[] = [
   {
     id: "debug-log",
     level: "low",
+    setting: ["level"],
     says: "the log tells more than it has to",
     fix: "log: { level: info }",
     find: ({ log }) => (["debug", "trace"].includes(log.level) ? ["log"] : []),
@@ -221,8 +231,9 @@ export async function run(args: readonly string[], io: Terminal, config: Config,
   const strange = ignored.find((id) => !RULES.some((rule) => rule.id === id));
   if (strange !== undefined)
     throw new Misuse(`--ignore ${strange}: there are ${RULES.map(({ id }) => id).join(", ")}.`);
-  const advice = RULES.filter(({ id }) => !ignored.includes(id)).flatMap(({ find, ...rule }) =>
-    find(config, text).map((about): Advice => ({ ...rule, about })),
+  const file = { file: config.file, text };
+  const advice = RULES.filter(({ id }) => !ignored.includes(id)).flatMap(({ find, setting = [], ...rule }) =>
+    find(config, text).map((about): Advice => ({ ...rule, about, ...placeOf(file, about, setting) })),
   );
   if (values.json) io.out(JSON.stringify(advice, undefined, 2));
   else if (advice.length === 0) io.out("nothing to advise");
@@ -233,6 +244,16 @@ export async function run(args: readonly string[], io: Terminal, config: Config,
   return advice.some(({ level }) => LEVELS.indexOf(level) <= most) ? 1 : 0;
 }
 
+/** Where what is advised on stands in the file; nothing: only a default says it. */
+function placeOf(file: Pick<Config, "file" | "text">, about: string, setting: readonly string[]): Pick<Advice, "at"> {
+  const [section = "", ...rest] = about.split(" ");
+  const name = rest.join(" ");
+  if (section === "line") return { at: `${placedIn(file, [])?.file}:${name}` };
+  const path = name === "" ? [section] : [section, name];
+  const found = placedIn(file, [...path, ...setting]) ?? placedIn(file, path);
+  return found ? { at: `${found.file}:${found.line}` } : {};
+}
+
 /** Named of what one piece of advice concerns. */
 const NAMED = 3;
 
@@ -241,7 +262,7 @@ function grouped(advice: readonly Advice[]): string[][] {
   const byId = Map.groupBy(advice, ({ id }) => id);
   return [...byId.values()].map((all) => {
     const [{ level, id, says, fix }] = all as [Advice, ...Advice[]];
-    const named = all.slice(0, NAMED).map(({ about }) => about);
+    const named = all.slice(0, NAMED).map(({ about, at }) => (at === undefined ? about : `${about} (${at})`));
     const more = all.length > NAMED ? `, and ${all.length - NAMED} more` : "";
     return [level, id, named.join(", ") + more, says, fix];
   });

@@ -134,6 +134,20 @@ export async function loadConfig(
 export const warningAt = ({ file, text }: Pick<Config, "file" | "text">, finding: Finding): Problem =>
   new YamlSource(shownName(file), text).locate({ ...finding, severity: "warning" });
 
+/** Where a setting stands in a file that was loaded; undefined: it does not. */
+export function placedIn(
+  { file, text }: Pick<Config, "file" | "text">,
+  path: readonly string[],
+): Pick<Problem, "file" | "line"> | undefined {
+  const source = new YamlSource(shownName(file), text);
+  let value: unknown = source.values;
+  for (const step of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, step)) return undefined;
+    value = (value as Record<string, unknown>)[step];
+  }
+  return source.position({ path });
+}
+
 /** Why nothing of a file can be known: it is gone, or broken YAML. */
 export function unreadable(file: string): ConfigError | undefined {
   try {

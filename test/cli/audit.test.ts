@@ -53,10 +53,24 @@ keys: { ci: { key: ci-key-0123456789abcdef }, old: { key: $OLD, expires: 2020-01
     ],
   ])
     t.ok(found.includes(each), `${each} of ${found.join("; ")}`);
+  const places = new Map(
+    (JSON.parse(text) as Advice[]).map(({ id, about, at = "" }) => [
+      `${id} ${about}`,
+      at.replace(/^.*gateway/, "gateway"),
+    ]),
+  );
+  for (const [what, at] of [
+    ...[["no-auth paths /open", "gateway.yaml:11"] as const, ["anonymous plugins auth", "gateway.yaml:9"] as const],
+    ...[["plain-http providers far", "gateway.yaml:7"] as const, ["written-secret line 7", "gateway.yaml:7"] as const],
+    ...[["no-limits limits", ""] as const, ["debug-log log", "gateway.yaml:4"] as const],
+    ...[["expired-key keys old", "gateway.yaml:13"] as const, ["no-probes admin", "gateway.yaml:2"] as const],
+  ])
+    t.equal(places.get(what), at, what);
+  t.match((await audit(t, yaml)).text, /^high +no-auth +paths \/open \(\S*gateway\.yaml:11\) +anybody/m);
   t.notMatch(found.join("; "), "expired-key keys new");
   t.notMatch(found.join("; "), "cut-streams", "no budget has to hold");
   const budget = `${WISE.replace(/^.*\n/, `providers: { far: { url: "https://llm.example.com/v1", protocol: openai-chat } }\n`).replace("demo:echo", "far:echo")}plugins: { usage: {} }\n`;
-  t.match((await audit(t, budget)).text, /^low +cut-streams +plugins usage /m);
+  t.match((await audit(t, budget)).text, /^low +cut-streams +plugins usage \(\S+:4\) /m);
   const drained = budget.replace("usage: {}", "usage: { cut: drain }");
   t.notMatch((await audit(t, drained)).text, "cut-streams");
 });
@@ -67,7 +81,7 @@ t.test("a provider that may be silent for longer than clients wait is named, whe
       /^.*\n/,
       `providers: { far: { url: "https://llm.example.com/v1", protocol: openai-chat${more} } }\n`,
     ).replace("demo:echo", "far:echo");
-  t.match((await audit(t, far(""))).text, /^low +long-wait +providers far +it may take longer/m);
+  t.match((await audit(t, far(""))).text, /^low +long-wait +providers far \(\S+:1\) +it may take longer/m);
   t.match((await audit(t, far(", timeouts: { first_byte: off }"))).text, "long-wait");
   for (const more of [", timeouts: { first_byte: 2m }", ", health: { slow: 20s }"])
     t.notMatch((await audit(t, far(more))).text, "long-wait", more);
