@@ -15,3 +15,17 @@ t.test("every page of the console is in order, wide and narrow, light and dark",
     await page.context().close();
   }
 });
+
+t.test("on a phone the figures of a row stand beside each other", { skip: noBrowser }, async (t) => {
+  const gateway = await startConsole(t);
+  await traffic(gateway);
+  const page = await consolePage(t, gateway, "/requests");
+  await page.setViewportSize({ width: 375, height: 800 });
+  await page.locator("[aria-busy=true]").first().waitFor({ state: "detached" });
+  const row = page.locator("tbody tr").first();
+  const tops = await row
+    .locator("td.number")
+    .evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().y));
+  t.equal(tops.length, 5);
+  t.ok(new Set(tops).size <= 3, `lines: ${tops.join(", ")}`);
+});
