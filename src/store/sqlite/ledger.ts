@@ -296,7 +296,8 @@ export class SqliteLedger extends Ledger {
   }
 
   private beginOutage(error: unknown): { delay: number; lostBefore: number } {
-    this.warn(`The ledger cannot be written: ${message(error)}. Its entries wait in memory.`);
+    const where = this.journaled ? "the journal" : "memory";
+    this.warn(`The ledger ${this.database.path} cannot be written: ${message(error)}. Its entries wait in ${where}.`);
     return { delay: DELAY, lostBefore: this.lost };
   }
 

@@ -106,7 +106,11 @@ t.test("a full disk", async (t) => {
   for (const one of entries) ledger.append(one);
   await t.rejects(ledger.flush(), /full/, "is told to who waits");
   while (warnings.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
-  t.match(warnings, [/^The ledger cannot be written: .*full\. Its entries wait in memory\.$/], "and to the operator");
+  t.match(
+    warnings,
+    [/^The ledger \S+ cannot be written: .*full\. Its entries wait in memory\.$/],
+    "and to the operator",
+  );
   ledger.append(entry());
   t.ok(ledger.waiting > 0, "new entries wait");
   const [partly] = await ledger.sums({ by: [] });
@@ -175,6 +179,22 @@ t.test("closing on a store that is gone tells how much is lost, and does not thr
   await ledger.close();
   t.equal(ledger.dropped, 2);
   t.match(warnings, [/^2 ledger entries are lost: /]);
+});
+
+t.test("where a journal keeps the entries an outage says so, and names the file", async (t) => {
+  const { database, path } = open(t);
+  const warnings: string[] = [];
+  const ledger = new SqliteLedger(database, (message) => warnings.push(message), true);
+  const pages = Number(database.prepare("pragma page_count").get()?.["page_count"]);
+  database.prepare(`pragma max_page_count = ${pages}`).get();
+  for (let i = 0; i < 1000; i++) ledger.append(entry());
+  await t.rejects(ledger.flush(), /full/);
+  while (warnings.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+  t.match(warnings, [
+    `The ledger ${path} cannot be written: database or disk is full. Its entries wait in the journal.`,
+  ]);
+  database.prepare("pragma max_page_count = 1000000").get();
+  await ledger.close();
 });
 
 t.test("closing where a journal keeps the entries tells that they stay there", async (t) => {
