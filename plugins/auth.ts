@@ -50,9 +50,8 @@ export default class Auth implements Plugin {
     const [record, second] = records;
     if (record && second && second.id !== record.id) throw new GatewayError("conflicting_api_keys");
     if (record) {
-      if (record.revoked !== undefined || (record.expires ?? Infinity) <= exchange.time)
-        throw new GatewayError("revoked_api_key");
-      if (record.disabled !== undefined) throw new GatewayError("disabled_api_key");
+      const unusable = whyUnusable(record, exchange.time);
+      if (unusable) throw unusable;
       const caller = this.keys.callerOf(record);
       exchange.caller = caller;
       this.keys.check(caller, exchange);
@@ -64,6 +63,27 @@ export default class Auth implements Plugin {
     const retryAfter = this.failures.add(exchange.network);
     throw retryAfter === undefined ? unknown(presented) : new GatewayError("too_many_wrong_keys", { retryAfter });
   }
+}
+
+/** Which key does not open any more, or not now: who shows it holds it, and the log has no other name for it. */
+function whyUnusable(
+  { name, revoked, expires = Infinity, disabled }: KeyRecord,
+  now: number,
+): GatewayError | undefined {
+  const at = (time: number) => new Date(time).toISOString();
+  const renewed = "Ask the operator for a new one.";
+  if (revoked !== undefined)
+    return new GatewayError("revoked_api_key", { message: `The key "${name}" was revoked.`, hint: renewed });
+  if (expires <= now)
+    return new GatewayError("revoked_api_key", {
+      message: `The key "${name}" has expired, at ${at(expires)}.`,
+      hint: renewed,
+    });
+  if (disabled === undefined) return undefined;
+  return new GatewayError("disabled_api_key", {
+    message: `The key "${name}" is switched off at the moment.`,
+    hint: "Ask the operator, who can switch it on again.",
+  });
 }
 
 /** Says how keys look; a vendor's own key is the usual mistake, and is recognised by its first characters only. */

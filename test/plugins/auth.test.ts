@@ -83,9 +83,13 @@ t.test("a key made at run time opens, until it is revoked or expires", async (t)
   await keys.revoke(record.id);
   const refused = await ask(running, { "x-api-key": key });
   t.equal(refused.status, 401);
-  t.match(await refused.json(), { error: { message: /revoked/ } });
-  const old = await keys.create({ name: "old", expires: Date.now() - 1000 });
-  t.equal((await ask(running, { "x-api-key": old.key })).status, 401);
+  t.match(await refused.json(), { error: { message: 'The key "ci" was revoked. Ask the operator for a new one.' } });
+  const expires = Date.now() - 1000;
+  const old = await keys.create({ name: "old", expires });
+  const late = await ask(running, { "x-api-key": old.key });
+  t.equal(late.status, 401);
+  const message = `The key "old" has expired, at ${new Date(expires).toISOString()}. Ask the operator for a new one.`;
+  t.match(await late.json(), { error: { message } });
 });
 
 t.test("a key with models sees and uses only these", async (t) => {
@@ -180,7 +184,9 @@ t.test("a disabled key is refused as that, and works again once it is enabled", 
   await keys.disable("ci");
   const refused = await ask(running, { "x-api-key": key });
   t.equal(refused.status, 401);
-  t.match(await refused.json(), { error: { message: /switched off/ } });
+  t.match(await refused.json(), {
+    error: { message: /^The key "ci" is switched off at the moment\. Ask the operator/ },
+  });
   await keys.enable("ci");
   t.equal((await ask(running, { "x-api-key": key })).status, 200);
 });
