@@ -27,7 +27,7 @@ import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { connectStores, type Stores } from "./store/open.ts";
 import { openRedisLimiter } from "./store/redis/limiter.ts";
-import { spendSince } from "./store/spend.ts";
+import { spendSince, writing } from "./store/spend.ts";
 import { type Initiator, Trail } from "./trail.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
@@ -410,7 +410,7 @@ async function openLimiter(
   const info = (message: string) => log.info({}, message);
   // Each worker of each gateway counts there by itself.
   const most = instances === undefined ? {} : { instances: instances * processes };
-  return openRedisLimiter(url, { spentSince, calendar, warn, info, ...most });
+  return openRedisLimiter(url, { spentSince, written: writing(ledger), calendar, warn, info, ...most });
 }
 
 /** Limits of keys stand in the store, and what keeps them in gateway.yaml: told where that is not there. */

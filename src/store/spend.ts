@@ -30,6 +30,11 @@ export const spendSince = (ledger: Pick<Ledger, "recovered" | "flush" | "sums">,
   };
 };
 
+/** Waits until what was spent so far is in the ledger, where all that share it see it; it rejects while the store is down. */
+export const writing = (ledger: Pick<Ledger, "flush">, patience = PATIENCE): (() => Promise<void>) => {
+  return () => inTime(patience, ledger.flush(), "the ledger (store: ledger)");
+};
+
 /** The day on which each scope of limits spent something first: its beginning in UTC, Unix milliseconds. Reads sums of all days. */
 export async function firstSpent(ledger: Pick<Ledger, "sums">): Promise<Map<string, number>> {
   const first = new Map<string, number>();

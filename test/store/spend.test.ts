@@ -1,6 +1,6 @@
 import t from "tap";
 import type { LedgerQuery, LedgerSum } from "../../src/store/ledger.ts";
-import { firstSpent, spendSince } from "../../src/store/spend.ts";
+import { firstSpent, spendSince, writing } from "../../src/store/spend.ts";
 
 t.test("what the ledger has counts for keys, groups and those above them, models, providers and all", async (t) => {
   const order: unknown[] = [];
@@ -46,6 +46,13 @@ t.test("while rows wait for a store that is down nobody says what has been spent
   const silent = new Promise<never>(() => {});
   const ledger = { recovered: async () => {}, flush: () => silent, sums: async () => [] };
   await t.rejects(spendSince(ledger, 10)(5), /not answered/);
+});
+
+t.test("what was spent is in the ledger once that says so, and while it is down that is told", async (t) => {
+  let flushed = 0;
+  await writing({ flush: async () => void flushed++ })();
+  t.equal(flushed, 1);
+  await t.rejects(writing({ flush: () => new Promise<never>(() => {}) }, 10)(), /store: ledger\) has not answered/);
 });
 
 t.test("once a request has waited in vain the next ones wait for less long, until the store is back", async (t) => {

@@ -60,6 +60,8 @@ export interface RedisLimiterParts {
   readonly server: RedisServer;
   /** What the ledger knows. */
   readonly spentSince: SpendSince;
+  /** Until all that was spent here is in the ledger, for others to see. It rejects where that cannot be written. */
+  readonly written: () => Promise<void>;
   readonly calendar: Calendar;
   /** Told when a soft budget is nearly spent, and when the server is away. */
   readonly warn: (message: string) => void;
@@ -88,6 +90,9 @@ export class RedisLimiter extends Limiter {
   private epoch = "";
   private seen = 1;
   private joining: Promise<void> | undefined;
+  private writing: Promise<void> | undefined;
+  /** The server had forgotten this process, or never known it, and they do not count together yet. */
+  private unknown = true;
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
   private announced = false;
@@ -282,21 +287,20 @@ export class RedisLimiter extends Limiter {
   /** The server is told later what a reservation came to. */
   private owe(hold: RedisHold, { tokens, cost, once = "" }: Charge, unused: string): void {
     const { reservation, time, json, epoch, granted } = hold;
-    const at = this.clock();
     if (epoch === undefined) {
       for (const level of reservation.levels)
         if (level.scope !== unused && cost !== 0)
-          for (const { name } of sumsOf(level, this.parts.calendar, time)) this.arrears.pay(name, cost, at);
+          for (const { name } of sumsOf(level, this.parts.calendar, time)) this.arrears.pay(name, cost);
     } else {
       const used = { tokens, cost };
       const sure = granted ? epoch : undefined;
-      this.arrears.settle({ id: reservation.id, time, at, json, used, unused, once, granted: sure });
+      this.arrears.settle({ id: reservation.id, time, json, used, unused, once, granted: sure });
     }
     if (!this.alone) this.pay().catch((thrown) => this.leave(thrown));
   }
 
   private async pay(): Promise<void> {
-    await Promise.all(this.arrears.tell(this.epoch, (script, args) => this.send(script, args)));
+    await Promise.all(this.arrears.tell(this.epoch, this.clock(), (script, args) => this.send(script, args)));
   }
 
   /** Tells the server of what runs and it does not know. */
@@ -429,8 +433,13 @@ export class RedisLimiter extends Limiter {
   private schedule(): void {
     clearTimeout(this.timer);
     if (this.closed) return;
-    const next = () =>
-      (this.alone ? this.join() : this.beat()).catch((thrown) => this.leave(thrown)).finally(() => this.schedule());
+    const next = () => {
+      // So it is known by when others could see it.
+      if (this.alone) this.write().catch(() => {});
+      return (this.alone ? this.join() : this.beat())
+        .catch((thrown) => this.leave(thrown))
+        .finally(() => this.schedule());
+    };
     this.timer = setTimeout(next, this.alone ? RETRY : BEAT).unref();
   }
 
@@ -464,6 +473,24 @@ export class RedisLimiter extends Limiter {
     }
   }
 
+  /** Puts what was spent here into the ledger. */
+  private write(): Promise<void> {
+    this.writing ??= this.writeOnce().finally(() => (this.writing = undefined));
+    return this.writing;
+  }
+
+  private async writeOnce(): Promise<void> {
+    const written = this.arrears.write();
+    await this.parts.written();
+    written(this.clock());
+  }
+
+  /** All that was spent until now. @throws Error where the ledger cannot be written: this process keeps to its part */
+  private async writeAll(): Promise<void> {
+    await this.writing?.catch(() => {});
+    await this.write();
+  }
+
   /** Counts with the others: for the first time, when the server is back, or when it has forgotten this process. */
   private join(): Promise<void> {
     this.joining ??= this.joinOnce().finally(() => (this.joining = undefined));
@@ -473,8 +500,13 @@ export class RedisLimiter extends Limiter {
   private async joinOnce(): Promise<void> {
     const { server } = this.parts;
     if (!server.connected) await server.connect();
-    const same = await this.alive();
-    if (!same) this.before.clear();
+    if (!(await this.alive())) {
+      this.before.clear();
+      this.unknown = true;
+    }
+    // Such a server has from the ledger what was spent: what is not there yet would be forgotten.
+    if (this.unknown && this.alone) await this.writeAll();
+    this.unknown = false;
     // Sent in this turn of the event loop, before anything else is counted there: commands keep their order.
     this.alone = undefined;
     await Promise.all([this.adopt([...this.open.values()]), this.pay()]);

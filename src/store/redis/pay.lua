@@ -1,9 +1,5 @@
--- What was spent without being reserved here. ARGV[3]: names these, then of each: the name of a sum, money, and when.
+-- What was spent without being reserved here. ARGV[3]: names these, then of each: the name of a sum, money, and since when it is in
+-- the ledger.
 if not first('pay ' .. ARGV[3]) then return {} end
-for i = 4, #ARGV, 3 do
-  local key = P .. 'spent:' .. ARGV[i]
-  local seeded = redis.call('HGET', key, 'seeded')
-  -- The ledger has told what was spent before it was asked.
-  if seeded and tonumber(ARGV[i + 2]) > tonumber(seeded) then increase(key, 'spent', ARGV[i + 1]) end
-end
+for i = 4, #ARGV, 3 do owed(P .. 'spent:' .. ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
 return {}

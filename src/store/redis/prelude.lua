@@ -87,6 +87,18 @@ local function decrease(key, field, amount)
   redis.call('HINCRBY', key, field, minus)
 end
 
+-- What another process spent without telling: it counts where the ledger did not have it yet when it was asked. Where nobody has asked
+-- it is remembered for whoever does, as the answer may be on its way already.
+local function owed(key, cost, since)
+  local seeded = redis.call('HGET', key, 'seeded')
+  if not seeded then
+    increase(key, 'late:' .. since, cost)
+    if redis.call('TTL', key) == -1 then redis.call('PEXPIRE', key, DAY) end
+  elseif tonumber(since) > tonumber(seeded) then
+    increase(key, 'spent', cost)
+  end
+end
+
 -- A hold as it is kept: its time, and { most = { tokens, money }, least = { … }, levels = { { scope, rpm, tpm, tokens reserved,
 -- concurrency, { { name of a sum, hard limit or '' }, … } }, … } }.
 local function unpacked(text)

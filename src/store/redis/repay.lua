@@ -1,10 +1,10 @@
 -- What was settled while its owner was away. ARGV[3]: owner, [4]: names these, so that they count once however often they are
--- told, then of each: id, time, JSON, tokens, money, the scope that is not used, when it was settled, what it counts once for,
--- and 1 where it counts though it is not known here.
+-- told, then of each: id, time, JSON, tokens, money, the scope that is not used, since when it is in the ledger, what it counts
+-- once for, and 1 where it counts though it is not known here.
 local holds, marks = P .. 'holds:' .. ARGV[3], P .. 'ended:' .. ARGV[3]
 if not first('repay ' .. ARGV[4]) then return {} end
 for i = 5, #ARGV, 9 do
-  local id, time, json, tokens, cost, unused, at, once, counts = unpack(ARGV, i, i + 8)
+  local id, time, json, tokens, cost, unused, since, once, counts = unpack(ARGV, i, i + 8)
   tokens = tonumber(tokens)
   if not first(once) then tokens, cost = 0, '0' end
   local text = redis.call('HGET', holds, id)
@@ -20,10 +20,12 @@ for i = 5, #ARGV, 9 do
       if level[3] > 0 then correct(P .. 'tpm:' .. scope, tonumber(time), ended and t - hold.least[1] or t) end
       for _, name in ipairs(sums(level)) do
         local key = P .. 'spent:' .. name
-        local seeded = redis.call('HGET', key, 'seeded')
-        -- The ledger has told what was settled before it was asked.
-        if seeded and (ended or tonumber(at) > tonumber(seeded)) then increase(key, 'spent', c) end
-        if seeded and ended then decrease(key, 'spent', hold.least[2]) end
+        if not ended then
+          owed(key, c, since)
+        elseif redis.call('HEXISTS', key, 'spent') == 1 then
+          increase(key, 'spent', c)
+          decrease(key, 'spent', hold.least[2])
+        end
       end
     end
   end

@@ -3,6 +3,14 @@ for i = 3, #ARGV, 4 do
   local key = P .. 'spent:' .. ARGV[i]
   if redis.call('HSETNX', key, 'spent', ARGV[i + 1]) == 1 then
     redis.call('HSET', key, 'seeded', ARGV[i + 2])
+    local fields = redis.call('HGETALL', key)
+    for f = 1, #fields, 2 do
+      local since = string.match(fields[f], '^late:(%d+)$')
+      if since then
+        redis.call('HDEL', key, fields[f])
+        owed(key, fields[f + 1], since)
+      end
+    end
     redis.call('PEXPIRE', key, ARGV[i + 3])
     -- The sums of a scope, one for each kind of period.
     local per, start, scope = string.match(ARGV[i], '^(%a+):(%d+):(.*)$')

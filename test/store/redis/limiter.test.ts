@@ -20,10 +20,12 @@ import { type RedisProcess, startRedis } from "../../support/redis.ts";
 
 const redis = await startRedis(t, ["--databases", "64"]);
 let database = 0;
+/** What was settled is in the ledger at once. */
+const written = async () => {};
 
 const make: MakeLimiter = async (t, spentSince, { clock, calendar, warn }) => {
   const server = await RedisServer.of(`${redis?.url}/${++database}`);
-  const limiter = await RedisLimiter.open({ server, spentSince, calendar, warn, info: warn, clock });
+  const limiter = await RedisLimiter.open({ server, spentSince, written, calendar, warn, info: warn, clock });
   t.teardown(async () => {
     if (limiter.state !== "ok") throw new Error("it was not the server that counted");
     await limiter.close();
@@ -41,7 +43,13 @@ interface Several {
 }
 
 /** Some processes at one server. @param instances as gateway.yaml says */
-async function several(t: Test, url: string, count: number, instances?: number): Promise<Several> {
+async function several(
+  t: Test,
+  url: string,
+  count: number,
+  instances?: number,
+  writing: (i: number) => Promise<void> = written,
+): Promise<Several> {
   const clock = { now: START };
   const logged: string[] = [];
   const ledger = new Map<string, number>();
@@ -51,6 +59,7 @@ async function several(t: Test, url: string, count: number, instances?: number):
   for (let i = 0; i < count; i++) {
     const limiter = await RedisLimiter.open({
       ...{ server: await RedisServer.of(url), spentSince, calendar: new Calendar(), warn: log, info: log },
+      written: () => writing(i),
       clock: () => clock.now,
       ...(instances !== undefined && { instances }),
     });
@@ -318,6 +327,52 @@ test("the server is killed and comes back empty: each keeps to its part, and all
   t.ok(limiters.every(({ pending }) => pending === 0));
 });
 
+test("what is not in the ledger yet when a server comes back empty is not forgotten, whoever asks the ledger first", async (t, redis) => {
+  const rows: number[][] = [[], []];
+  const slow = Promise.withResolvers<void>();
+  const write = async (i: number) => {
+    const waiting = rows[i] as number[];
+    const count = waiting.length;
+    if (count === 0) return;
+    if (i === 1) await slow.promise;
+    for (const cost of waiting.splice(0, count)) ledger.set("key:ci", (ledger.get("key:ci") ?? 0) + cost);
+  };
+  const { limiters, clock, ledger } = await several(t, redis.url, 2, 2, write);
+  const levels = budget(1000);
+  const spend = async (i: number, cost: number) => {
+    const asked = asking(levels, cost);
+    granted(await (limiters[i] as RedisLimiter).reserve(asked));
+    rows[i]?.push(cost);
+    limiters[i]?.settle(asked.id, { tokens: 0, cost });
+  };
+  const [early, late] = limiters as [RedisLimiter, RedisLimiter];
+  await redis.kill();
+  for (const [i, cost] of [40, 50].entries()) await spend(i, cost);
+  await redis.start();
+  await eventually(() => early.state === "ok", "the one whose ledger can be written");
+  t.match(await spent(early, levels), { spent: 40 }, "what is in the ledger");
+  t.equal(late.state, "apart", "what it has spent is not there yet");
+  clock.now += 100;
+  slow.resolve();
+  await eventually(() => late.state === "ok", "the other one");
+  for (const limiter of limiters) t.match(await spent(limiter, levels), { spent: 90 }, "all of it");
+});
+
+test("what is told while the ledger is being asked counts if it was not there yet, and only then", async (t, redis) => {
+  const server = await RedisServer.of(redis.url);
+  await server.connect();
+  t.teardown(() => server.disconnect());
+  const sum = "day:0:key:ci";
+  const run = (script: "pay" | "seed" | "look", ...args: string[]) => server.run(script, ["p:", "5000", ...args]);
+  await run("pay", "a", sum, "10", "1999", sum, "20", "2001");
+  await run("pay", "a", sum, "10", "1999", sum, "20", "2001");
+  await run("seed", sum, "100", "2000", "60000");
+  await run("pay", "b", sum, "3", "1999", sum, "4", "2001");
+  t.same(await run("look", sum), ["124", "0"]);
+  t.same(await redis.ask("HKEYS", `p:spent:${sum}`).then((names) => (names as string[]).sort()), ["seeded", "spent"]);
+  t.ok(Number(await redis.ask("PTTL", `p:spent:${sum}`)) <= 60_000);
+});
+
 test("one process loses its way to the server: what it spends meanwhile is told when it is back", async (t, redis) => {
   const { limiters, clock } = await several(t, redis.url, 2);
   const [lost, other] = limiters as [RedisLimiter, RedisLimiter];
@@ -373,7 +428,7 @@ t.test("nobody there at the start: refused, unless it is said how many there are
   const url = `redis://:secret@127.0.0.1:${await freePort()}`;
   const logged: string[] = [];
   const parts = {
-    ...{ spentSince: async () => new Map(), calendar: new Calendar() },
+    ...{ spentSince: async () => new Map(), written, calendar: new Calendar() },
     ...{ warn: (message: string) => void logged.push(message), info: () => {} },
   };
   const failed = await openRedisLimiter(url, parts).catch((thrown: Error) => thrown);
