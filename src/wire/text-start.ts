@@ -1,6 +1,7 @@
 /** Bytes of one character that is escaped (RFC 8259 §7). */
 const ESCAPED = 6;
 const BACKSLASH = 0x5c;
+const NOTHING = Buffer.alloc(0);
 
 /**
  * Looks for texts of JSON that begin with two letters, in any case and however they are escaped. Searches for a quote with what
@@ -19,11 +20,12 @@ export class TextStart {
 
   /** False: no text in these pieces, cut anywhere, begins with them. True: one may, only a look tells. */
   among(pieces: readonly Buffer[]): boolean {
-    let before: Buffer | undefined;
+    let before = NOTHING;
     for (const piece of pieces) {
-      if (this.within(piece)) return true;
-      if (before && this.within(Buffer.concat([before, piece.subarray(0, ESCAPED)]))) return true;
-      before = (before ? Buffer.concat([before, piece]) : piece).subarray(-ESCAPED);
+      // A copy of the seam, not of the piece: bodies are large.
+      const seam = Buffer.concat([before, piece.subarray(0, ESCAPED)]);
+      if (this.within(seam) || this.within(piece)) return true;
+      before = piece.length < ESCAPED ? seam.subarray(-ESCAPED) : piece.subarray(-ESCAPED);
     }
     return false;
   }
