@@ -112,7 +112,8 @@ t.test("each panel of the dashboard shows what happens, and each rule can be jud
   const models = ["fine", "slow", "busy", "faulty"].map((name) => model(name, `targets: [up:${name}]`));
   const gateway = await startProcess(
     t,
-    `providers: { up: { url: "${upstream.origin}v1", protocol: openai-chat, credential: $UP_KEY } }
+    `workers: 2
+providers: { up: { url: "${upstream.origin}v1", protocol: openai-chat, credential: $UP_KEY } }
 models:
 ${models.join("")}${model("falls", "targets: [up:broken], fallback: [fine]")}keys: { test: { key: test-key-0123456789abcdef }, limited: { key: limited-key-0123456789abcdef, rpm: 1 } }
 limits: { all: { budget: $1000/day } }
