@@ -78,7 +78,10 @@ function head(file: string): string[] {
     const fd = openSync(file, "r");
     try {
       const bytes = Buffer.alloc(HEAD);
-      return bytes.toString("latin1", 0, readSync(fd, bytes)).split("\n");
+      let length = 0;
+      // The system gives a page of it at a time.
+      for (let read = -1; read !== 0 && length < HEAD; length += read) read = readSync(fd, bytes, { offset: length });
+      return bytes.toString("latin1", 0, length).split("\n");
     } finally {
       closeSync(fd);
     }
