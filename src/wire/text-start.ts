@@ -20,7 +20,7 @@ export class TextStart {
 
   /** False: no text in these pieces, cut anywhere, begins with them. True: one may, only a look tells. */
   among(pieces: readonly Buffer[]): boolean {
-    let before = NOTHING;
+    let before: Buffer = NOTHING;
     for (const piece of pieces) {
       // A copy of the seam, not of the piece: bodies are large.
       const seam = Buffer.concat([before, piece.subarray(0, ESCAPED)]);
