@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { REFUSALS } from "./core/errors.ts";
+import type { Operation, QueryView } from "./core/protocol.ts";
 import type { Mount } from "./downstream/paths.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
@@ -8,6 +9,9 @@ const { version } = JSON.parse(readFileSync(new URL("../package.json", import.me
 
 const json = (schema: object) => ({ content: { "application/json": { schema } } });
 const ANY = { type: "object", additionalProperties: true };
+/** Where a path takes several calls, one of them may answer with a list. */
+const ANY_JSON = { type: ["object", "array"] };
+const NO_QUERY: QueryView = { get: () => null };
 const REFUSED = {
   description: "Refused, in the envelope of the path's protocol; x-should-retry: false where asking again cannot help.",
   ...json(ANY),
@@ -43,7 +47,8 @@ export function openApi(mounts: readonly Mount[]): object {
     const path = templated(mount.pattern);
     const [, kind = ""] = /\/(\w+)$/.exec(path) ?? [];
     const one = mount.serve && Object.hasOwn(ONE, kind) ? ONE[kind] : undefined;
-    if (!one?.alone) paths[path] = { ...paths[path], ...operationOf(mount) };
+    if (!one?.alone) paths[path] = { ...paths[path], ...operationsOf(mount, mounts) };
+    Object.assign(paths, keptPaths(mount), mount.pass ? stemOf(mount) : {});
     if (!one) continue;
     // Where a protocol has the paths below it, both are one path of OpenAPI.
     const name = mounts.some(({ pattern }) => pattern === `${path}/*`) ? "rest" : "id";
@@ -85,6 +90,10 @@ export function openApi(mounts: readonly Mount[]): object {
 }
 
 const parameter = (name: string) => ({ name, in: "path", required: true, schema: { type: "string" } });
+const asked = (name: string, description: string, required = false) => ({
+  ...{ name, in: "query", required, description },
+  schema: { type: "string" },
+});
 
 const served = ({ chain, pattern }: Mount) => ({
   operationId: `get ${pattern}`,
@@ -92,39 +101,108 @@ const served = ({ chain, pattern }: Mount) => ({
   responses: { 200: { description: "The answer.", ...json(ANY) }, 401: REFUSED, "4XX": REFUSED },
 });
 
-function operationOf(mount: Mount): Record<string, object> {
-  const { pattern, protocol, strict, pass, serve } = mount;
+function operationsOf(mount: Mount, mounts: readonly Mount[]): Record<string, object> {
+  const { pattern, protocol, pass, serve } = mount;
   const parameters = pattern.endsWith("*") ? { parameters: [parameter("rest")] } : {};
-  if (serve) return { get: { ...served(mount), ...parameters } };
-  if (pass)
-    return {
-      post: {
-        operationId: `pass ${pattern}`,
-        summary: "Passes unread to a provider, with any method.",
+  if (serve) return { get: { ...served(mount), ...(pattern.endsWith("/models") ? paged(mounts) : parameters) } };
+  if (pass) return passing(pattern, parameters);
+  const socket = protocol?.socket;
+  if (socket && !calledAt(mount)) return { get: handshake(mount, socket.model) };
+  return { post: { ...called(mount), ...parameters } };
+}
+
+/** How the lists of models are asked for a page. */
+function paged(mounts: readonly Mount[]): object {
+  const protocols = new Set(mounts.flatMap(({ protocol }) => protocol ?? []));
+  const parameters = [...protocols].flatMap(({ name, listing }) =>
+    (listing?.parameters ?? []).map((each) => asked(each, `A page, for clients of ${name}.`)),
+  );
+  return { parameters };
+}
+
+/** What a request to a path asks for; undefined: only what stands behind it tells, or nothing does. */
+function calledAt({ pattern, protocol, as = pattern }: Mount): Operation | undefined {
+  return pattern.endsWith("*") ? undefined : protocol?.locate(as, "", NO_QUERY)?.operation;
+}
+
+function called(mount: Mount): object {
+  const { pattern, protocol, strict } = mount;
+  const form = calledAt(mount)?.body === "multipart";
+  return {
+    operationId: `post ${pattern}`,
+    summary: `${protocol?.name ?? ""}, as its vendor describes it${strict ? "; nothing is dropped" : ""}.`,
+    tags: [protocol?.name ?? ""],
+    requestBody: { required: true, ...(form ? { content: { "multipart/form-data": { schema: ANY } } } : json(ANY)) },
+    responses: answers(pattern.endsWith("*") ? ANY_JSON : ANY),
+  };
+}
+
+const answers = (schema: object) => ({
+  200: {
+    description: "The answer, whole or as a stream.",
+    headers: Object.fromEntries(Object.keys(HEADERS).map((name) => [name, { $ref: `#/components/headers/${name}` }])),
+    content: { "application/json": { schema }, "text/event-stream": { schema: { type: "string" } } },
+  },
+  "4XX": REFUSED,
+  "5XX": REFUSED,
+});
+
+/** A WebSocket begins as a GET, which is all that OpenAPI has words for. */
+const handshake = ({ pattern, protocol }: Mount, model: string) => ({
+  operationId: `get ${pattern}`,
+  summary: `A WebSocket of ${protocol?.name ?? ""}, as its vendor describes it.`,
+  tags: [protocol?.name ?? ""],
+  parameters: [asked(model, "The model.", true)],
+  responses: {
+    101: { description: "The WebSocket is open." },
+    426: { description: "It was no handshake of a WebSocket.", ...json(ANY) },
+    "4XX": REFUSED,
+  },
+});
+
+/** Methods that vendors' APIs are asked with; any other passes too. */
+const METHODS = ["get", "post", "put", "patch", "delete"] as const;
+const WITH_BODY: readonly string[] = ["post", "put", "patch"];
+
+function passing(pattern: string, parameters: object): Record<string, object> {
+  const requestBody = { content: { "application/json": { schema: {} }, "multipart/form-data": { schema: ANY } } };
+  return Object.fromEntries(
+    METHODS.map((method) => [
+      method,
+      {
+        operationId: `${method} ${pattern}`,
+        summary: "Passes unread to a provider.",
         ...parameters,
+        ...(WITH_BODY.includes(method) && { requestBody }),
         responses: { default: { description: "What the provider answers." } },
       },
-    };
-  return {
-    post: {
-      operationId: `post ${pattern}`,
-      summary: `${protocol?.name ?? ""}, as its vendor describes it${strict ? "; nothing is dropped" : ""}.`,
-      tags: [protocol?.name ?? ""],
-      ...parameters,
-      requestBody: { required: true, ...json(ANY) },
-      responses: {
-        200: {
-          description: "The answer, whole or as a stream.",
-          headers: Object.fromEntries(
-            Object.keys(HEADERS).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
-          ),
-          content: { "application/json": { schema: ANY }, "text/event-stream": { schema: { type: "string" } } },
-        },
-        "4XX": REFUSED,
-        "5XX": REFUSED,
-      },
-    },
-  };
+    ]),
+  );
+}
+
+/** A path that passes with all below it is one itself. */
+function stemOf({ pattern }: Mount): Record<string, object> {
+  const stem = pattern.replace(/\/\*$/, "");
+  return stem === pattern ? {} : { [stem]: passing(stem, {}) };
+}
+
+/** Answers that a vendor keeps, and what stands below them. */
+function keptPaths({ pattern, protocol, as = pattern }: Mount): Record<string, object> {
+  const { kept, name } = protocol ?? {};
+  if (!kept || protocol?.paths[0] !== as) return {};
+  const paths: Record<string, object> = {};
+  for (const below of ["", ...kept.below.map((each) => `/${each}`)]) {
+    const path = `${pattern}/{id}${below}`;
+    const methods = METHODS.flatMap((method) => {
+      const operation = kept.locate(method.toUpperCase(), `id${below}`);
+      if (!operation) return [];
+      const summary = `${name}: ${operation.name} of an answer that the vendor keeps, for the key that made it.`;
+      const about = { operationId: `${method} ${path}`, summary, tags: [name], parameters: [parameter("id")] };
+      return [[method, { ...about, responses: answers(ANY) }] as const];
+    });
+    paths[path] = Object.fromEntries(methods);
+  }
+  return paths;
 }
 
 const probe = (summary: string) => ({

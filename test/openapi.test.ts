@@ -5,7 +5,10 @@ interface Described {
   openapi: string;
   paths: Record<
     string,
-    Record<string, { operationId?: string; parameters?: { name: string }[]; responses: object; security?: object[] }>
+    Record<
+      string,
+      { operationId?: string; parameters?: { name: string; in: string }[]; responses: object; security?: object[] }
+    >
   >;
   components: {
     securitySchemes: Record<string, object>;
@@ -37,7 +40,23 @@ paths: { /v1/messages: { strict: true }, /acme/v1/*: { pass: own }, /v1beta/mode
   t.match(described.paths["/v1/models/{rest}"], { get: { summary: /One model/ }, post: { tags: ["gemini"] } });
   t.match(described.paths["/v1/requests/{id}"]?.["get"], { summary: /the key that made it/ });
   t.notOk(described.paths["/v1/requests"], "nothing is there without an id");
-  t.match(described.paths["/acme/v1/{rest}"]?.["post"], { summary: /unread/ });
+  for (const path of ["/acme/v1/{rest}", "/acme/v1"])
+    t.same(Object.keys(described.paths[path] ?? {}), ["get", "post", "put", "patch", "delete"], path);
+  t.match(described.paths["/acme/v1/{rest}"]?.["post"], { summary: /unread/, requestBody: {} });
+  t.notOk("requestBody" in (described.paths["/acme/v1/{rest}"]?.["delete"] ?? {}));
+  t.match(described.paths["/v1/images/edits"]?.["post"], { requestBody: { content: { "multipart/form-data": {} } } });
+  t.match(described.paths["/v1/images/generations"]?.["post"], {
+    requestBody: { content: { "application/json": {} } },
+  });
+  t.match(described.paths["/v1/realtime"], { get: { parameters: [{ name: "model", in: "query" }] } });
+  t.notOk(described.paths["/v1/realtime"]?.["post"], "a WebSocket begins as a GET");
+  t.same(Object.keys(described.paths["/v1/responses/{id}"] ?? {}), ["get", "delete"]);
+  t.same(Object.keys(described.paths["/v1/responses/{id}/cancel"] ?? {}), ["post"]);
+  t.same(Object.keys(described.paths["/v1/responses/{id}/input_items"] ?? {}), ["get"]);
+  t.same(
+    described.paths["/v1/models"]?.["get"]?.parameters?.map(({ name }) => name),
+    ["limit", "after_id", "before_id", "pageSize", "pageToken"],
+  );
   t.notOk(described.paths["/v1beta/models"]);
   const operations = Object.entries(described.paths).flatMap(([path, methods]) =>
     Object.values(methods).map((each) => ({ path, ...each })),
@@ -45,7 +64,7 @@ paths: { /v1/messages: { strict: true }, /acme/v1/*: { pass: own }, /v1beta/mode
   for (const { path, parameters = [], responses } of operations) {
     const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
     t.same(
-      parameters.map(({ name }) => name),
+      parameters.flatMap(({ name, in: place }) => (place === "path" ? name : [])),
       named,
       `parameters of ${path}`,
     );

@@ -307,6 +307,8 @@ export interface ListedModel {
 export interface KeptAnswers {
   /** What a request wants of a kept answer: `rest` is the path behind the first of the protocol's paths. */
   locate(method: string, rest: string): Operation | undefined;
+  /** What may stand behind an id there, as a segment of its own. */
+  readonly below: readonly string[];
   /** Answers that are made after the request for them has ended: their usage is told to whoever asks, as often as that is. */
   readonly late: {
     /** Top-level members of a whole answer that `id` looks at. */
@@ -404,6 +406,8 @@ export interface Listing {
    * @throws GatewayError `invalid_field` for a page that there is not
    */
   list(models: readonly ListedModel[], query: QueryView): unknown;
+  /** The query's parameters by which a page is asked for. */
+  readonly parameters: readonly string[];
   one(model: ListedModel): unknown;
 }
 

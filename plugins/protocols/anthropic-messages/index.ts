@@ -64,6 +64,7 @@ function placeOf(
 }
 
 const listing: Listing = {
+  parameters: ["limit", "after_id", "before_id"],
   list(models, query) {
     const limit = limitOf(query) ?? models.length;
     const [after, before] = [placeOf("after_id", models, query), placeOf("before_id", models, query)];

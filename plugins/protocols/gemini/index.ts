@@ -32,6 +32,7 @@ function methodsOf(can: readonly string[], reach: string | undefined): string[] 
 const MOST_LISTED = 1000;
 
 const listing: Listing = {
+  parameters: ["pageSize", "pageToken"],
   list(models, query) {
     const [size, token] = [numberIn("pageSize", query), numberIn("pageToken", query)];
     const [from, most] = [token ?? 0, Math.min(MOST_LISTED, size || models.length)];

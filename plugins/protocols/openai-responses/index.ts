@@ -49,6 +49,7 @@ const NAMES: ReadonlyMap<string, readonly [name: string, method: Operation["meth
 ]);
 /** Responses that the vendor keeps for 30 days unless `store` is false. */
 const kept: KeptAnswers = {
+  below: ["input_items", "cancel"],
   late: {
     members: ["id", "background"],
     id(json) {
