@@ -14,7 +14,7 @@ import {
 } from "model-gateway";
 import { Ledger, Levels, Limiter, type LimitLevel, type Reserved, whose } from "model-gateway/store";
 import { injectable } from "tsyringe";
-import { KeyPage } from "./limits/key-page.ts";
+import { KEY, KeyPage } from "./limits/key-page.ts";
 import { refusal, tooLarge } from "./limits/refusal.ts";
 import { type LongerAnswer, NOTHING, type PricesOf, type Worst, withinOutput, worstOf } from "./limits/worst.ts";
 
@@ -38,6 +38,7 @@ interface Reserving {
 export default class LimitsOf implements Plugin {
   static after = ["auth", "models"];
   static before = ["rewrite", "usage"];
+  static answers = { all: KEY };
 
   private readonly reserving = slot((): Reserving => ({}));
   private readonly page: KeyPage;

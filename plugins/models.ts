@@ -20,10 +20,46 @@ import { z } from "zod";
 import { balanced } from "./models/balance.ts";
 import { pinOf, toFront } from "./models/continuity.ts";
 
+const COUNT = z.number().nullable();
+const PRICE = z.string().optional().describe("USD per token.");
+/** A model of the list, and the list, but to clients whose protocol has its own. */
+export const ENTRY = z.strictObject({
+  ...{
+    id: z.string(),
+    object: z.literal("model"),
+    type: z.literal("model"),
+    name: z.string(),
+    display_name: z.string(),
+  },
+  ...{ description: z.string(), owned_by: z.string() },
+  created: z.number().describe("Unix seconds."),
+  created_at: z.iso.datetime(),
+  canonical_slug: z.string(),
+  context_length: COUNT.describe("Tokens that go in; null: unknown."),
+  ...{ max_input_tokens: COUNT, max_tokens: COUNT, max_output_tokens: COUNT },
+  architecture: z.strictObject({ input_modalities: z.array(z.string()), output_modalities: z.array(z.string()) }),
+  top_provider: z.strictObject({
+    ...{ context_length: COUNT, max_completion_tokens: COUNT, is_moderated: z.boolean() },
+  }),
+  supported_parameters: z.array(z.string()),
+  capabilities: z.record(z.string(), z.literal(true)),
+  protocols: z
+    .record(z.string(), z.enum(["native", "translated"]))
+    .describe("In which it can be asked, and whether bytes are translated."),
+  pricing: z.strictObject({ prompt: PRICE, completion: PRICE, input_cache_read: PRICE, input_cache_write: PRICE }),
+});
+/** Of clients of some protocols: as their vendor has it. */
+const AS_VENDOR = z.record(z.string(), z.unknown());
+export const LIST = z.strictObject({
+  ...{ object: z.literal("list"), data: z.array(ENTRY), has_more: z.boolean() },
+  ...{ first_id: z.string().nullable(), last_id: z.string().nullable() },
+});
+
 /** Turns the name a client asks for into targets, and lists the names it may ask for. */
 @injectable()
 export default class Models implements Plugin {
   static after = ["auth", "scrub"];
+  static answers = { all: z.union([LIST, AS_VENDOR]), one: z.union([ENTRY, AS_VENDOR]) };
   static options = z.strictObject({
     continuity: z
       .enum(["on", "off"])

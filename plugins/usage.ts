@@ -21,6 +21,7 @@ import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { Delivered } from "./usage/delivered.ts";
 import { counts, floorOf, isWork, priced, tokensOf } from "./usage/priced.ts";
+import { REQUEST } from "./usage/request-facts.ts";
 import { tried } from "./usage/tried.ts";
 import { tellWhy } from "./usage/why.ts";
 
@@ -50,6 +51,7 @@ type Cut = (typeof CUT)[number];
 @injectable()
 export default class UsageOf implements Plugin {
   static after = ["models"];
+  static answers = { one: REQUEST };
   static options = z.strictObject({
     cut: z
       .enum(CUT)

@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
+import { z } from "zod";
 import { REFUSALS } from "./core/errors.ts";
+import type { PluginClass } from "./core/plugin.ts";
 import type { Operation, QueryView } from "./core/protocol.ts";
 import type { Mount } from "./downstream/paths.ts";
 
@@ -56,7 +58,7 @@ export function openApi(mounts: readonly Mount[]): object {
     paths[below] = {
       ...paths[below],
       get: {
-        ...served(mount),
+        ...served(mount, "one"),
         operationId: `get ${below}`,
         summary: one.summary,
         parameters: [parameter(name)],
@@ -95,10 +97,25 @@ const asked = (name: string, description: string, required = false) => ({
   schema: { type: "string" },
 });
 
-const served = ({ chain, pattern }: Mount) => ({
-  operationId: `get ${pattern}`,
-  summary: `Answered by the plugin ${chain.serving?.name ?? "of that path"}.`,
-  responses: { 200: { description: "The answer.", ...json(ANY) }, 401: REFUSED, "4XX": REFUSED },
+/** What a plugin says that it answers. More may stand there one day: clients that are made from it must not break then. */
+function schemaOf({ chain }: Mount, which: "all" | "one"): object {
+  const { answers } = (chain.serving?.plugin.constructor ?? {}) as Partial<PluginClass>;
+  const schema = answers?.[which];
+  if (!schema) return ANY;
+  const { $schema: _, ...described } = z.toJSONSchema(schema, {
+    override: ({ jsonSchema }) => {
+      if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+      // Of a time the format says enough.
+      if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
+    },
+  });
+  return described;
+}
+
+const served = (mount: Mount, which: "all" | "one" = "all") => ({
+  operationId: `get ${mount.pattern}`,
+  summary: `Answered by the plugin ${mount.chain.serving?.name ?? "of that path"}.`,
+  responses: { 200: { description: "The answer.", ...json(schemaOf(mount, which)) }, 401: REFUSED, "4XX": REFUSED },
 });
 
 function operationsOf(mount: Mount, mounts: readonly Mount[]): Record<string, object> {

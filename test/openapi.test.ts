@@ -1,5 +1,7 @@
 import t from "tap";
-import { startGateway } from "./support/gateway.ts";
+import Limits from "../plugins/limits.ts";
+import { ENTRY, LIST } from "../plugins/models.ts";
+import { asking, KEY, startGateway } from "./support/gateway.ts";
 
 interface Described {
   openapi: string;
@@ -75,4 +77,28 @@ paths: { /v1/messages: { strict: true }, /acme/v1/*: { pass: own }, /v1beta/mode
   t.ok(described.components.schemas.ErrorCode.oneOf.some(({ const: code }) => code === "model_not_found"));
   for (const [, ref = ""] of JSON.stringify(described).matchAll(/"\$ref":"#\/components\/headers\/([^"]+)"/g))
     t.ok(described.components.headers[ref], ref);
+});
+
+t.test("what the gateway answers itself is described in full, and is as it is described", async (t) => {
+  const { url } = await startGateway(
+    t,
+    `providers: { demo: { url: "demo:" } }
+models:
+  echo: { targets: [demo:echo], can: [tools, vision], context: 8k, output: 1k, price: { input: 1, output: 2 } }
+  plain: { targets: [demo:echo] }
+limits: { default: { rpm: 100, tpm: 1M, concurrency: 5 }, all: { budget: $9/day } }
+keys: { test: { key: ${KEY}, group: acme/one, models: ["*"], budget: [$1/day, { amount: $2, soft: true }], expires: 2099-01-01 } }
+`,
+  );
+  const get = async (path: string) => (await (await fetch(url + path, { headers: asking() })).json()) as unknown;
+  const { paths } = (await get("/openapi.json")) as Described;
+  const described = (path: string) => JSON.stringify(paths[path]?.["get"]?.responses);
+  t.match(described("/v1/key"), /"limit_remaining"/);
+  t.match(described("/v1/models"), /"first_id"/);
+  t.match(described("/v1/models/{rest}"), /"context_length"/);
+  t.match(described("/v1/requests/{id}"), /"firstByte"/);
+  t.notMatch(described("/v1/key"), /"additionalProperties":false/, "more may stand there one day");
+  Limits.answers.all.parse(await get("/v1/key"));
+  LIST.parse(await get("/v1/models"));
+  ENTRY.parse(await get("/v1/models/echo"));
 });

@@ -1,8 +1,45 @@
 import type { Answer, Caller } from "model-gateway";
 import { Ledger, type Levels, type Limiter, type Standing } from "model-gateway/store";
+import { z } from "zod";
 
 /** Milliseconds for which sums of the ledger are told again. */
 const FRESH = 5000;
+
+const MOMENT = z.iso.datetime().nullable();
+const USD = z.number();
+const RATE = z.strictObject({ limit: z.number(), remaining: z.number(), reset_seconds: z.number() }).optional();
+const LEVEL = z.strictObject({
+  of: z.string().describe("Whose limits they are: key, group, model, provider or all."),
+  name: z.string().optional(),
+  requests_per_minute: RATE,
+  tokens_per_minute: RATE,
+  concurrency: z.strictObject({ limit: z.number(), remaining: z.number() }).optional(),
+  budgets: z
+    .array(
+      z.strictObject({
+        ...{ limit: USD, per: z.enum(["hour", "day", "week", "month", "total"]) },
+        soft: z.boolean().describe("It warns, and refuses nothing."),
+        ...{ spent: USD, reserved: USD, remaining: USD, resets_at: MOMENT },
+      }),
+    )
+    .optional(),
+});
+
+/** What `GET /v1/key` answers. */
+export const KEY = z.strictObject({
+  data: z.strictObject({
+    id: z.string(),
+    label: z.string(),
+    group: z.string().nullable(),
+    models: z.array(z.string()).nullable().describe("Those that the key may use; null: all."),
+    expires_at: MOMENT,
+    usage: USD.describe("USD spent since the ledger began."),
+    limit: USD.nullable().describe("The hard budget that has the least left, in USD."),
+    limit_remaining: USD.nullable(),
+    limit_reset: MOMENT,
+    limits: z.array(LEVEL),
+  }),
+});
 
 /** What `GET /v1/key` tells a caller of its own key. */
 export class KeyPage {

@@ -61,6 +61,8 @@ export interface PluginClass {
   readonly prototype: Plugin;
   /** Schema of its options in gateway.yaml. */
   options?: ZodType;
+  /** Schemas of what it serves, for `/openapi.json`: of the answer at its path, and of that behind the path, by an id. */
+  answers?: { readonly all?: ZodType; readonly one?: ZodType };
   /** Plugins that must stand before it in every chain that has both. */
   after?: readonly string[];
   /** Plugins that must stand behind it in every chain that has both. */

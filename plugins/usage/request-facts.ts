@@ -1,0 +1,42 @@
+import { z } from "zod";
+
+const MS = z.number().describe("Milliseconds.");
+const COUNTS = z.looseObject({ total: z.number().optional() }).describe("Tokens, and parts of them by what they are.");
+
+/** What `GET /v1/requests/{id}` answers: the ledger's entry, without what is the operator's alone. */
+export const REQUEST = z.strictObject({
+  object: z.literal("request"),
+  id: z.string(),
+  time: z.number().describe("Unix milliseconds of its arrival."),
+  model: z.string().describe("The model that served it; empty when none was found."),
+  target: z.string().describe("Who answered, as PROVIDER:MODEL; empty when nobody did."),
+  protocol: z.string(),
+  operation: z.string(),
+  status: z.number().describe("What the client got; 499 when it had left before."),
+  outcome: z.enum(["completed", "aborted", "upstream_error", "rejected", "failed", "interrupted"]),
+  error: z.strictObject({ code: z.string(), message: z.string() }).optional(),
+  dropped: z.array(z.string()).optional().describe("As gateway-dropped has them."),
+  notices: z.array(z.string()).optional(),
+  streaming: z.boolean(),
+  attempts: z.array(
+    z.strictObject({
+      target: z.string(),
+      status: z.number().optional(),
+      error: z.string().optional(),
+      message: z.string().optional(),
+      startedAt: MS.describe("Milliseconds since its arrival."),
+      queue: MS.optional(),
+      connect: MS.optional(),
+      took: MS.optional(),
+    }),
+  ),
+  firstByte: MS.optional(),
+  duration: MS,
+  usage: z.looseObject({ in: COUNTS, out: COUNTS }).optional(),
+  bytes: z.strictObject({ up: z.number(), down: z.number() }).optional(),
+  source: z
+    .enum(["reported", "partial", "estimated", "observed", "absorbed", "none", "free"])
+    .describe("How the usage is known."),
+  cost: z.number().optional().describe("Integer nano-dollars; absent when usage or price is unknown."),
+  price: z.string().optional().describe("Names the price."),
+});
