@@ -83,7 +83,11 @@ if (server) {
         headers: { "x-api-key": newKey().key },
       });
       t.equal(messages.status, 503);
-      t.match(await messages.json(), { type: "error", error: { type: "overloaded_error" } }, "in the caller's own dialect");
+      t.match(
+        await messages.json(),
+        { type: "error", error: { type: "overloaded_error" } },
+        "in the caller's own dialect",
+      );
       const none = await list(gateway, "gw_wrong");
       t.equal(none.status, 401, `what is no key at all is still none: ${await none.text()}`);
       await eventually(async () => (await gateway.ready())?.body["store"] === "waiting", "the word of it");

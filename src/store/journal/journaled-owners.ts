@@ -24,6 +24,7 @@ export interface ObjectJournal {
 export class JournaledOwners extends Owners {
   /** What is not in the store yet. */
   private readonly waiting = new MemoryOwners();
+  private readonly pauses = new Map<number, Promise<void>>();
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
 
@@ -69,11 +70,21 @@ export class JournaledOwners extends Owners {
 
   private async look(id: string): Promise<readonly OwnedObject[]> {
     for (const wait of LOOKS) {
-      await sleep(wait);
+      await this.pause(wait);
       const found = await this.find(id);
       if (found.length > 0) return found;
     }
     return [];
+  }
+
+  /** One for all who begin to wait in the same turn of the event loop: they look again together, and the store is asked once. */
+  private pause(wait: number): Promise<void> {
+    const begun = this.pauses.get(wait);
+    if (begun) return begun;
+    const pause = sleep(wait);
+    this.pauses.set(wait, pause);
+    setImmediate(() => this.pauses.delete(wait));
+    return pause;
   }
 
   /** What the store has of an id, and what is on its way there. */

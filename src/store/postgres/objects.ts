@@ -2,12 +2,36 @@ import { type MadeObject, type ObjectRows, objectOf } from "../object-rows.ts";
 import type { OwnedObject } from "../owners.ts";
 import { type PostgresDatabase, storable } from "./database.ts";
 
-/** Who made which object, in PostgreSQL. */
-export class PostgresObjects implements ObjectRows {
-  constructor(private readonly database: PostgresDatabase) {}
+/** Ids of one question at most. */
+const MOST = 1000;
 
-  async find(id: string): Promise<OwnedObject[]> {
-    return (await this.database.ask(SELECT, storable(id))).map(objectOf);
+/** Who wants to hear of an id. */
+interface Wanting {
+  readonly resolve: (found: OwnedObject[]) => void;
+  readonly reject: (thrown: unknown) => void;
+}
+
+/**
+ * Who made which object, in PostgreSQL. One question is asked at a time, for all ids that were wanted by then: whoever names
+ * many neither asks for each, nor takes the connections over which keys are looked up.
+ */
+export class PostgresObjects implements ObjectRows {
+  private readonly wanted = new Map<string, Wanting[]>();
+  private asking = false;
+
+  constructor(private readonly database: Pick<PostgresDatabase, "ask">) {}
+
+  find(id: string): Promise<OwnedObject[]> {
+    return new Promise((resolve, reject) => {
+      const text = storable(id);
+      const others = this.wanted.get(text);
+      if (others) others.push({ resolve, reject });
+      else this.wanted.set(text, [{ resolve, reject }]);
+      if (this.asking) return;
+      this.asking = true;
+      // Not before all have been named that this turn of the event loop names.
+      setImmediate(() => void this.askAll());
+    });
   }
 
   async insert(made: readonly MadeObject[]): Promise<void> {
@@ -16,9 +40,29 @@ export class PostgresObjects implements ObjectRows {
     }));
     await this.database.ask(INSERT, JSON.stringify(rows));
   }
+
+  private async askAll(): Promise<void> {
+    while (this.wanted.size > 0) {
+      const batch = [...this.wanted].slice(0, MOST);
+      for (const [id] of batch) this.wanted.delete(id);
+      await this.askFor(batch);
+    }
+    this.asking = false;
+  }
+
+  private async askFor(batch: readonly [string, Wanting[]][]): Promise<void> {
+    try {
+      const rows = await this.database.ask(SELECT, JSON.stringify(batch.map(([id]) => id)));
+      const found = Map.groupBy(rows.map(objectOf), ({ id }) => id);
+      for (const [id, wanting] of batch) for (const { resolve } of wanting) resolve(found.get(id) ?? []);
+    } catch (thrown) {
+      for (const { reject } of batch.flatMap(([, wanting]) => wanting)) reject(thrown);
+    }
+  }
 }
 
-const SELECT = `select id, provider, key, "group", model from object where id = ?::text order by time, provider`;
+const SELECT = `select id, provider, key, "group", model from object
+  where id = any(array(select json_array_elements_text(?::text::json))) order by time, provider`;
 /** In one order, so that writers wait for each other and never in a circle. */
 const INSERT = `insert into object (id, provider, key, "group", model, time)
   select id, provider, key, "group", model, time

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { JournaledLedger } from "../../../src/store/journal/journaled-ledger.ts";
 import { JournaledOwners } from "../../../src/store/journal/journaled-owners.ts";
+import type { PostgresAsk } from "../../../src/store/postgres/database.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { PostgresObjects } from "../../../src/store/postgres/objects.ts";
 import { folderFor } from "../../support/folder.ts";
@@ -59,5 +60,41 @@ if (server) {
     owners.add([file]);
     t.same(await looked, [file]);
     t.same(await other.findSoon("file-2"), [], "what there is not is not there in the end");
+  });
+
+  t.test("who names many that nobody has made asks a handful of questions, one at a time", async (t) => {
+    const { database } = await openPostgres(placeOf(await server.database()), 3);
+    t.teardown(() => database.close());
+    let [asked, running, most] = [0, 0, 0];
+    const ask: PostgresAsk = async (text, ...values) => {
+      asked++;
+      most = Math.max(most, ++running);
+      return database.ask(text, ...values).finally(() => running--);
+    };
+    const journal = { made() {}, flush: async () => {} };
+    const rows = new PostgresObjects({ ask });
+    const file = { id: "file-1", provider: "up", key: "one" };
+    await rows.insert([{ ...file, time: 1 }]);
+    asked = 0;
+    const owners = new JournaledOwners(rows, journal, () => true);
+    const ids = Array.from({ length: 990 }, (_, i) => `file-nobody-${i}`);
+    const found = await Promise.all([...ids, "file-1", "file-1"].map((id) => owners.findSoon(id)));
+    t.same(found.slice(-3), [[], [file], [file]], "each is told its own");
+    t.ok(asked <= 6, `${asked} questions`);
+    t.equal(most, 1, "the other connections are for keys");
+  });
+
+  t.test("a question that fails is told to all who wait for it, and the next is asked", async (t) => {
+    let fails = true;
+    const rows = new PostgresObjects({
+      ask: async () => {
+        if (fails) throw new Error("away");
+        return [];
+      },
+    });
+    const both = await Promise.allSettled([rows.find("file-1"), rows.find("file-2")]);
+    t.match(both, [{ reason: { message: "away" } }, { reason: { message: "away" } }]);
+    fails = false;
+    t.same(await rows.find("file-1"), []);
   });
 }
