@@ -22,6 +22,7 @@ import { z } from "zod";
 import { Delivered } from "./usage/delivered.ts";
 import { counts, floorOf, isWork, priced, tokensOf } from "./usage/priced.ts";
 import { REQUEST } from "./usage/request-facts.ts";
+import { askedTier, tierIn } from "./usage/tier.ts";
 import { tried } from "./usage/tried.ts";
 import { tellWhy } from "./usage/why.ts";
 
@@ -39,6 +40,10 @@ interface Reading {
   /** The last frames: whether a stream had ended when its client left is only looked at then. */
   last?: Frame | undefined;
   before?: Frame | undefined;
+  /** The service tier that one of the first frames told. */
+  tier?: string | undefined;
+  /** Frames that were looked at for it. */
+  looked?: number;
   /** A streamed picture has begun to come. */
   pictured?: true;
 }
@@ -146,7 +151,7 @@ function settlement(
   const isText = operation.task === "generate";
   if (!(delivered && isText) && !isTold && isLeft(exchange)) {
     if (isCut) return { usage: NOTHING, source };
-    return { usage: brought(exchange, reading, tokensIn), source: "estimated" };
+    return { usage: tiered(brought(exchange, reading, tokensIn), exchange, reading), source: "estimated" };
   }
   const isWhole = (outcome === "completed" || ended) && reported?.out.total !== undefined;
   if (isWhole || !delivered || !isText) {
@@ -154,11 +159,34 @@ function settlement(
     if (isTold) return { usage: reported, source: isWhole || isEnd(exchange) ? "reported" : "partial" };
     // A provider that tells nothing, or nothing that can be read, has worked all the same.
     if (outcome === "completed" && operation.generates && isUntold(exchange, reading))
-      return { usage: { ...reported, ...brought(exchange, reading, tokensIn) }, source: "estimated" };
+      return {
+        usage: tiered({ ...reported, ...brought(exchange, reading, tokensIn) }, exchange, reading),
+        source: "estimated",
+      };
     return { usage: reported, source: "none" };
   }
   if (isCut) return { usage: reported ?? NOTHING, source };
-  return { usage: estimated(reported, delivered, tokensIn), source: isTold ? "partial" : "estimated" };
+  const usage = tiered(estimated(reported, delivered, tokensIn), exchange, reading);
+  return { usage, source: isTold ? "partial" : "estimated" };
+}
+
+/** An estimate in the tier that the frames told, or else in the dearer one that was asked for. */
+function tiered(usage: Usage, exchange: DoneExchange, { tier: first, last, before }: Reading): Usage {
+  if (usage.tier !== undefined && usage.tier !== "auto") return usage;
+  const told = [last, before].map((frame) => frame && readable(() => tierIn(frame, spoken(exchange))));
+  const attempt = exchange.attempt ?? exchange.attempts.at(-1);
+  const asked = () => (attempt && !exchange.form ? askedTier(attempt, exchange.time) : undefined);
+  const tier = told.find((each) => each !== undefined) ?? first ?? asked();
+  return tier === undefined ? usage : { ...usage, tier };
+}
+
+/** What is read of a frame; undefined where that is no JSON, which was told when it came. */
+function readable<Result>(read: () => Result): Result | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
 }
 
 /** Whether a stream had come to its end that its client has left: at the last frame, or with its usage behind that. */
@@ -251,7 +279,10 @@ const spoken = ({ attempt, protocol }: Pick<ResponseExchange, "attempt" | "proto
 
 const QUOTE = 0x22;
 
-/** Parses only frames that hold usage. What cannot be read is told in the log, and the client's stream goes on. */
+/** Frames of a stream in which its tier is looked for: each that tells it would be parsed for that. */
+const FIRST = 3;
+
+/** Parses only frames that hold usage, and the first ones for the tier. What cannot be read is told in the log, and the client's stream goes on. */
 function streamed(exchange: ResponseExchange, reading: Reading): Stage {
   const protocol = spoken(exchange);
   const { generates } = exchange.operation;
@@ -267,6 +298,8 @@ function streamed(exchange: ResponseExchange, reading: Reading): Stage {
       reading.before = reading.last;
       reading.last = frame;
       delivered?.see(frame);
+      reading.looked = (reading.looked ?? 0) + 1;
+      if (generates && reading.looked <= FIRST) reading.tier ??= readable(() => tierIn(frame, protocol));
       if (marks?.some((mark) => frame.mayContain(mark, QUOTE))) reading.pictured = true;
       if (!protocol.holdsUsage(frame)) return;
       const json = frame.json();
@@ -319,8 +352,9 @@ const BYTES_PER_TOKEN = 4;
 function begun(exchange: SendExchange, attempt: Attempt, cut: Cut, prices: Marketplace): LedgerEntry {
   const { target, body } = attempt;
   const estimates = cut === "estimate" || cut === "drain";
+  const tier = exchange.form ? undefined : askedTier(attempt, exchange.time);
   const usage = estimates
-    ? { in: { total: Math.ceil(body.length / BYTES_PER_TOKEN) }, out: {}, raw: undefined }
+    ? { in: { total: Math.ceil(body.length / BYTES_PER_TOKEN) }, out: {}, raw: undefined, ...(tier && { tier }) }
     : NOTHING;
   const known = exchange.operation.generates && body.length > 0;
   const entry: LedgerEntry = {
