@@ -251,3 +251,29 @@ t.test("new code or a new file that does not start leaves the old workers in pla
   t.match(await gateway.ready(), { status: 200 });
   t.equal(await gateway.end(), 0);
 });
+
+t.test("with no worker left connections are closed after a moment, so that another gateway is asked", async (t) => {
+  const { writeFileSync } = await import("node:fs");
+  const gateway = await withWorkers(t);
+  const agents = [new Agent({ keepAlive: true, maxSockets: 1 }), new Agent({ keepAlive: true, maxSockets: 1 })];
+  const pids = await Promise.all(agents.map(async (agent) => (await served(gateway, agent)).pid));
+  writeFileSync(`${gateway.folder}/where.ts`, 'throw new Error("half written");');
+  for (const pid of pids) process.kill(pid, "SIGKILL");
+  for (const agent of agents) agent.destroy();
+  await eventually(() => gateway.text.split("a worker has died").length > 2, "their end");
+  const closed = async () => {
+    const began = performance.now();
+    await t.rejects(ask(gateway, "echo"), /ECONNRESET|socket hang up/);
+    return performance.now() - began;
+  };
+  const [first, second] = [await closed(), await closed()];
+  t.ok(first < 10_000, `the first one waits for a moment: ${Math.round(first)} ms`);
+  t.ok(second < 1500, `the next one is closed at once: ${Math.round(second)} ms`);
+  const told = () => gateway.lines().filter(({ msg }) => String(msg).startsWith("no worker serves"));
+  await eventually(() => told().length > 0, "word of it");
+  writeFileSync(`${gateway.folder}/where.ts`, WHERE);
+  await eventually(async () => (await ask(gateway, "echo").catch(() => undefined))?.status === 200, "the next worker");
+  t.equal(gateway.lines().filter(({ msg }) => String(msg).startsWith("a worker serves again")).length, 1);
+  t.match(told(), [{ level: 50 }], "told once");
+  t.equal(await gateway.end(), 0);
+});

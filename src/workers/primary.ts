@@ -25,6 +25,7 @@ import type { PrimaryAnswer, SharedFact, ToPrimary, WorkerQuestion } from "./mes
 import { Answers, type Question } from "./peers.ts";
 import { reloadAll } from "./reloading.ts";
 import { answerLimits } from "./shared-limiter.ts";
+import { WaitingConnections } from "./waiting.ts";
 import { WorkerProcess } from "./worker-process.ts";
 
 /** Milliseconds between two looks at the workers, and without a word after which one is given up: its event loop stands still. */
@@ -69,8 +70,7 @@ export class Primary {
   private readonly listener: Listener;
   private readonly slots: WorkerSlot[] = [];
   private readonly workers = new Set<WorkerProcess>();
-  /** Connections for which there is no worker at the moment. */
-  private readonly waiting: Socket[] = [];
+  private readonly waiting: WaitingConnections;
   /** The last fact of each key of each topic, for workers that start later. */
   private readonly facts = new Map<string, SharedFact>();
   private readonly looking: NodeJS.Timeout;
@@ -85,6 +85,7 @@ export class Primary {
   ) {
     const { config } = loaded;
     this.started = config;
+    this.waiting = new WaitingConnections(log);
     const secrets = () => secretsOf(this.config, this.loaded.env);
     this.trail = new Trail(log, () => this.stores.audit, secrets);
     this.reloads = new Reloads(
@@ -221,7 +222,7 @@ export class Primary {
     for (const worker of this.workers) worker.send({ type: "leave" });
     if (!this.listener.kept) await until(() => performance.now() - began >= linger || hurry?.aborted === true);
     await this.listener.close();
-    for (const socket of this.waiting) socket.destroy();
+    this.waiting.close();
     const left = drain - (performance.now() - began);
     for (const worker of this.workers) {
       worker.leaving = true;
@@ -309,7 +310,7 @@ export class Primary {
     if (!this.workers.has(from)) return;
     if (message.type === "ready") {
       for (const fact of this.facts.values()) from.send({ type: "fact", ...fact });
-      for (const socket of this.waiting.splice(0)) this.give(socket);
+      this.found();
       void this.catchUp(from);
     } else if (message.type === "fact") {
       const { topic, key, fact } = message;
@@ -321,6 +322,7 @@ export class Primary {
       this.deaths++;
       const slot = this.slots.find(({ worker }) => worker === from);
       if (slot) void this.again(slot);
+      this.lost();
     }
   }
 
@@ -347,7 +349,17 @@ export class Primary {
     for (const { worker } of this.slots)
       if (worker.serving && !worker.leaving && (!best || lighter(worker, best))) best = worker;
     if (best) best.give(socket);
-    else this.waiting.push(socket);
+    else this.waiting.add(socket);
+  }
+
+  /** One serves: it has what waits. */
+  private found(): void {
+    if (this.workerCounts.up > 0) for (const socket of this.waiting.end()) this.give(socket);
+  }
+
+  /** One serves no longer: where it was the last one, what comes waits for the next, but not for long. */
+  private lost(): void {
+    if (this.workerCounts.up === 0) this.waiting.begin();
   }
 
   private look(): void {
@@ -368,6 +380,7 @@ export class Primary {
       if (!worker.leaving) this.deaths++;
       this.log.error({ worker: worker.pid, end: worker.end }, "a worker has died, and is replaced");
       void this.again(slot);
+      this.lost();
     }
     // One that has ended by itself has told what it could not write.
     if (worker.unwritten > 0 && worker.end !== "exit code 0")
@@ -394,6 +407,7 @@ export class Primary {
     const { worker: last } = slot;
     slot.worker = next;
     last.leaving = true;
+    this.found();
     const { linger, drain } = this.config;
     last.send({ type: "stop", linger, drain: drain || LONGEST });
   }
