@@ -148,7 +148,7 @@ t.test("a worker that is killed costs its own streams, and is replaced", async (
   );
   for (const [i, answer] of answers.entries())
     t.equal(answer.whole && answer.text.includes("[DONE]"), pids[i] !== victim, `stream ${i}`);
-  await eventually(async () => (await gateway.ready())?.status === 200, "the replacement");
+  await eventually(async () => (await gateway.ready())?.body["workers"] === "2 of 2", "the replacement");
   t.equal((await ask(gateway, "echo")).status, 200);
   t.match(
     gateway.lines().find(({ msg }) => String(msg).startsWith("a worker has died")),
@@ -217,7 +217,7 @@ t.test("one that throws outside of requests ends with what it serves; the primar
   await eventually(() => gateway.text.includes("no paper left"), "the failure");
   t.equal((await ask(gateway, "echo")).status, 200, "others serve");
   t.match((await stream).text, /\[DONE\]/);
-  await eventually(async () => (await gateway.ready())?.status === 200, "the replacement");
+  await eventually(async () => (await gateway.ready())?.body["workers"] === "2 of 2", "the replacement");
   t.equal(await gateway.end(), 0);
 });
 
@@ -252,15 +252,23 @@ t.test("new code or a new file that does not start leaves the old workers in pla
   t.equal(await gateway.end(), 0);
 });
 
-t.test("with no worker left connections are closed after a moment, so that another gateway is asked", async (t) => {
+t.test("it is ready while a worker serves; with none left connections are closed", async (t) => {
   const { writeFileSync } = await import("node:fs");
   const gateway = await withWorkers(t);
   const agents = [new Agent({ keepAlive: true, maxSockets: 1 }), new Agent({ keepAlive: true, maxSockets: 1 })];
-  const pids = await Promise.all(agents.map(async (agent) => (await served(gateway, agent)).pid));
-  writeFileSync(`${gateway.folder}/where.ts`, 'throw new Error("half written");');
-  for (const pid of pids) process.kill(pid, "SIGKILL");
+  const [one, other] = await Promise.all(agents.map(async (agent) => (await served(gateway, agent)).pid));
   for (const agent of agents) agent.destroy();
-  await eventually(() => gateway.text.split("a worker has died").length > 2, "their end");
+  writeFileSync(`${gateway.folder}/where.ts`, 'throw new Error("half written");');
+  process.kill(one as number, "SIGKILL");
+  await eventually(() => gateway.text.split("a worker has died").length > 2, "its end, and that of its successor");
+  t.match(await gateway.ready(), {
+    status: 200,
+    body: { ready: true, workers: "1 of 2", store: "ok", why: [/^1 of 2 workers serve/] },
+  });
+  t.equal((await ask(gateway, "echo")).status, 200);
+  process.kill(other as number, "SIGKILL");
+  await eventually(async () => (await gateway.ready())?.status === 503, "the end of the other");
+  t.match((await gateway.ready())?.body, { ready: false, workers: "0 of 2", store: "unknown", why: [/^no worker/] });
   const closed = async () => {
     const began = performance.now();
     await t.rejects(ask(gateway, "echo"), /ECONNRESET|socket hang up/);
@@ -272,7 +280,9 @@ t.test("with no worker left connections are closed after a moment, so that anoth
   const told = () => gateway.lines().filter(({ msg }) => String(msg).startsWith("no worker serves"));
   await eventually(() => told().length > 0, "word of it");
   writeFileSync(`${gateway.folder}/where.ts`, WHERE);
-  await eventually(async () => (await ask(gateway, "echo").catch(() => undefined))?.status === 200, "the next worker");
+  await eventually(async () => (await gateway.ready())?.body["workers"] === "2 of 2", "both");
+  t.notOk((await gateway.ready())?.body["why"]);
+  t.equal((await ask(gateway, "echo")).status, 200);
   t.equal(gateway.lines().filter(({ msg }) => String(msg).startsWith("a worker serves again")).length, 1);
   t.match(told(), [{ level: 50 }], "told once");
   t.equal(await gateway.end(), 0);

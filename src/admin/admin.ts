@@ -115,7 +115,7 @@ export class Admin {
     else if (path === "/livez") send(response, 200, { live: true });
     else {
       const { ready, parts } = this.subject.readiness();
-      const why = whyNot(parts, this.subject.config);
+      const why = whyNot(parts, this.subject.config, this.subject.workerCounts);
       send(response, ready ? 200 : 503, { ready, ...parts, ...(why.length > 0 && { why }) });
     }
   }

@@ -1,6 +1,7 @@
 import { AggregatorRegistry } from "prom-client";
 import { current, type MetricJson } from "../metrics/families.ts";
 import { hashOf, PROCESS_METRICS } from "../metrics/process-metrics.ts";
+import { UNKNOWN } from "./readiness.ts";
 import type { AdminSubject, WorkerCounts } from "./served.ts";
 
 /** All metrics, those of several processes added up, as Prometheus reads them. */
@@ -23,13 +24,14 @@ const posted = ({ posted, failed }: { readonly posted: number; readonly failed: 
 function own(subject: AdminSubject): MetricJson[] {
   const { config, reloads, workerCounts } = subject;
   const of = (count: keyof WorkerCounts): [number][] => (workerCounts ? [[workerCounts[count]]] : []);
+  const { store } = subject.readiness().parts;
   const off = config.providers.filter((provider) => provider.off !== undefined);
   return [
     current("gateway_config_info", [[1, hashOf(config.text)]]),
     current("gateway_config_reload_failed", [[reloads.last?.problem === undefined ? 0 : 1]]),
     current("gateway_config_reloads_total", [[reloads.succeeded]]),
     current("gateway_config_reloads_failed_total", [[reloads.failed]]),
-    current("gateway_store_waiting", [[subject.readiness().parts["store"] === "ok" ? 0 : 1]]),
+    current("gateway_store_waiting", store === UNKNOWN ? [] : [[store === "ok" ? 0 : 1]]),
     current("gateway_providers_off", [[off.length]]),
     current("gateway_workers_wanted", of("wanted")),
     current("gateway_workers_up", of("up")),

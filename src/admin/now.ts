@@ -3,6 +3,7 @@ import { Days } from "../core/calendar.ts";
 import type { LedgerSpeed } from "../store/ledger.ts";
 import { providers } from "./providers.ts";
 import { GENERATIONS, LIVE, STANDINGS } from "./questions.ts";
+import { UNKNOWN } from "./readiness.ts";
 import type { AdminSubject } from "./served.ts";
 
 const HOUR = 3_600_000;
@@ -114,7 +115,7 @@ export async function attentionOf(subject: AdminSubject): Promise<Attention[]> {
   if (reloads.last?.problem !== undefined)
     found.push({ kind: "reload", name: "gateway.yaml", message: reloads.last.problem });
   const { store = "ok" } = subject.readiness().parts;
-  if (store !== "ok")
+  if (store !== "ok" && store !== UNKNOWN)
     found.push({
       kind: "ledger",
       name: "store",

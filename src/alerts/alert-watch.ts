@@ -1,4 +1,5 @@
 import { LIMIT_MARKS, type LiveProvider, PROVIDERS } from "../admin/questions.ts";
+import { UNKNOWN } from "../admin/readiness.ts";
 import type { AdminSubject } from "../admin/served.ts";
 import { dollars, whose } from "../core/limits-words.ts";
 import type { BudgetMark } from "../store/budget-marks.ts";
@@ -76,6 +77,8 @@ export class AlertWatch {
   }
 
   private lasting(subject: string, state: string, { bad, well }: { bad: string; well: string }): void {
+    // Neither bad nor well.
+    if (state === UNKNOWN) return;
     const times = state === "ok" ? 0 : (this.unwell.get(subject) ?? 0) + 1;
     this.unwell.set(subject, times);
     if (times >= TIMES) this.alerts.raise({ subject, state, text: bad });

@@ -136,7 +136,10 @@ export const METRICS = {
   gateway_store_errors_total: counter(["store"], "Times that a store did not do what it was asked.", [
     ...["ledger", "keys", "objects", "limits"],
   ]),
-  gateway_store_waiting: gauge([], "1: the ledger cannot be written, and rows wait in the journal or in memory."),
+  gateway_store_waiting: gauge(
+    [],
+    "1: the ledger cannot be written, and rows wait in the journal or in memory. Absent while no worker serves.",
+  ),
   gateway_generations: gauge([], "Configurations that exchanges keep alive, the one that serves included."),
   gateway_config_info: gauge(["hash"], "1: the first half of the SHA-256 of the gateway.yaml that is served."),
   gateway_config_reload_failed: gauge([], "1: the last reload failed, and what was before is served."),

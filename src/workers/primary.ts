@@ -1,6 +1,6 @@
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Readiness } from "../admin/readiness.ts";
+import { type Readiness, UNKNOWN } from "../admin/readiness.ts";
 import type { WorkerCounts } from "../admin/served.ts";
 import { changesOf, needRestart } from "../config/changes.ts";
 import { secretsOf } from "../config/secrets.ts";
@@ -177,18 +177,22 @@ export class Primary {
     return { wanted: this.slots.length, up, deaths: this.deaths };
   }
 
-  /** Ready once all workers are. */
+  /** Ready while a worker serves: those that are missing are told. */
   readiness(): Readiness {
-    const serving = this.slots.filter(({ worker }) => worker.serving).length;
-    const worst = (part: string) =>
-      this.slots.map(({ worker }) => worker.parts[part] ?? "ok").find((state) => state !== "ok") ?? "ok";
+    const { wanted, up } = this.workerCounts;
+    const serving = this.slots.filter(({ worker }) => worker.serving);
+    // What none can say is not well for that.
+    const worst = (part: string) => {
+      const states = serving.map(({ worker }) => worker.parts[part] ?? "ok");
+      return states.find((state) => state !== "ok") ?? states[0] ?? UNKNOWN;
+    };
     const parts = {
       gateway: this.stopping ? "stopping" : "ok",
-      workers: `${serving} of ${this.slots.length}`,
+      workers: `${up} of ${wanted}`,
       store: worst("store"),
       limits: worst("limits"),
     };
-    return { ready: !this.stopping && serving === this.slots.length, parts };
+    return { ready: !this.stopping && up > 0, parts };
   }
 
   /**

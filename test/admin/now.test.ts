@@ -32,6 +32,11 @@ keys: { test: { key: test-key-0123456789abcdef, group: acme } }
     ["reload", "ledger", "workers", "budget"],
   );
   t.match(found[2], { name: "missing", message: "3 of 4 serve; 7 died since the start, and the log says how." });
+  const workerless = { ...waiting, readiness: () => ({ ready: false, parts: { store: "unknown" } }) } as AdminSubject;
+  t.notOk(
+    (await attentionOf(workerless)).some(({ kind }) => kind === "ledger"),
+    "what nobody knows is not told",
+  );
 });
 
 t.test("a budget of a key made at run time is told by the key's name, also where gateway.yaml has none", async (t) => {

@@ -1,5 +1,5 @@
 import t from "tap";
-import { whyNot } from "../../src/admin/readiness.ts";
+import { UNKNOWN, whyNot } from "../../src/admin/readiness.ts";
 
 t.test("what is not well is told with the setting of its store, and no address", async (t) => {
   const sqlite = { store: { ledger: "/data/secret.db" } } as Parameters<typeof whyNot>[1];
@@ -9,4 +9,12 @@ t.test("what is not well is told with the setting of its store, and no address",
   const both = whyNot({ store: "waiting", limits: "apart" }, postgres);
   t.match(both, [/PostgreSQL \(store: ledger\)/, /Redis \(store: limits\)/]);
   t.notMatch(both.join(), /secret/);
+});
+
+t.test("workers that are missing are told", async (t) => {
+  const config = { store: { ledger: "" } } as Parameters<typeof whyNot>[1];
+  const parts = { gateway: "ok", store: "ok", limits: "ok" };
+  t.same(whyNot(parts, config, { wanted: 2, up: 2 }), []);
+  t.match(whyNot(parts, config, { wanted: 4, up: 3 }), [/^3 of 4 workers serve/]);
+  t.match(whyNot({ ...parts, store: UNKNOWN, limits: UNKNOWN }, config, { wanted: 2, up: 0 }), [/^no worker serves/]);
 });

@@ -156,6 +156,8 @@ t.test("a ledger or a limiter that is not well is told when it stays so", async 
     (await look()).map(({ subject }) => subject),
     ["ledger", "limits"],
   );
+  Object.assign(parts, { store: "unknown", limits: "unknown" });
+  t.same(await look(), [], "no worker says anything: nothing is over");
   Object.assign(parts, { store: "ok", limits: "ok" });
   t.same(
     (await look()).map(({ subject, state }) => [subject, state]),
