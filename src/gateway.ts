@@ -22,7 +22,7 @@ import { pluginError } from "./loader/problems.ts";
 import { answerMetrics, hashOf, ProcessMetrics } from "./metrics/process-metrics.ts";
 import { type Reloaded, Reloads } from "./reloads.ts";
 import { type BudgetMark, BudgetMarks } from "./store/budget-marks.ts";
-import type { Ledger } from "./store/ledger.ts";
+import type { Ledger, Unwritten } from "./store/ledger.ts";
 import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { connectStores, type Stores } from "./store/open.ts";
@@ -121,7 +121,7 @@ export class Gateway {
    */
   static async open(loaded: Loaded, log: Log, processes = 1, peers?: Peers, pools?: Pools): Promise<Gateway> {
     const { config, vocabulary } = loaded;
-    const stores = await connectStores(config.store, config.keys, (message) => log.error({}, message));
+    const stores = await connectStores(config.store, config.keys, (message, fields = {}) => log.error(fields, message));
     let limiter: Limiter | undefined;
     try {
       limiter = await openLimiter(config, stores.ledger, log, processes, peers);
@@ -271,6 +271,10 @@ export class Gateway {
     return { ready: !stopping, parts: { gateway: stopping ? "stopping" : "ok", store, limits } };
   }
 
+  get unwritten(): Unwritten | undefined {
+    return this.stores.ledger.unwritten;
+  }
+
   async askAll<Ask, Answer>({ name }: Question<Ask, Answer>, asked: Ask): Promise<Answer[]> {
     return [(await this.answers.answer(name, asked)) as Answer];
   }
@@ -295,6 +299,7 @@ export class Gateway {
     hurry,
   }: Partial<Patience> = {}): Promise<void> {
     this.stopping = true;
+    const limit = performance.now() + drain;
     const left = await this.downstream.close({ linger, drain, hurry });
     this.keyWatch.close();
     const { log, limiter } = this.lasting;
@@ -302,6 +307,7 @@ export class Gateway {
     await this.reloads.settled();
     await Promise.all(this.generations.map((generation) => generation.close(left.length === 0)));
     await limiter.close();
+    await this.stores.ledger.written(limit - performance.now(), hurry);
     await this.stores.close();
   }
 

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { Days } from "../core/calendar.ts";
+import { unwrittenText } from "../store/journal/journal.ts";
 import type { LedgerSpeed } from "../store/ledger.ts";
 import { providers } from "./providers.ts";
 import { GENERATIONS, LIVE, STANDINGS } from "./questions.ts";
@@ -115,7 +116,9 @@ export async function attentionOf(subject: AdminSubject): Promise<Attention[]> {
   if (reloads.last?.problem !== undefined)
     found.push({ kind: "reload", name: "gateway.yaml", message: reloads.last.problem });
   const { store = "ok" } = subject.readiness().parts;
-  if (store !== "ok" && store !== UNKNOWN)
+  const { unwritten } = subject;
+  if (unwritten) found.push({ kind: "ledger", name: "journal", message: unwrittenText(unwritten) });
+  else if (store !== "ok" && store !== UNKNOWN)
     found.push({
       kind: "ledger",
       name: "store",

@@ -1,5 +1,6 @@
 import type { Config } from "../config/types.ts";
 import type { Reloaded, Reloads } from "../reloads.ts";
+import type { Unwritten } from "../store/ledger.ts";
 import type { Stores } from "../store/open.ts";
 import type { Initiator } from "../trail.ts";
 import type { Question } from "../workers/peers.ts";
@@ -21,6 +22,8 @@ export interface AdminSubject {
   readonly stores: Stores;
   /** Absent where this process serves by itself. */
   readonly workerCounts?: WorkerCounts;
+  /** What would be lost if all processes that serve were killed now. */
+  readonly unwritten: Unwritten | undefined;
   readiness(): Readiness;
   reload(by: Initiator): Promise<Reloaded>;
   compare(): Promise<Pick<Reloaded, "changes" | "restart">>;

@@ -127,12 +127,20 @@ export const METRICS = {
     "max",
   ),
   gateway_journal_bytes: gauge([], "Bytes of the journals' files.", "max"),
+  gateway_journal_unwritten_lines: gauge(
+    [],
+    "Lines that are in memory only, as their journal cannot be written (a full disk): they are lost with the process.",
+  ),
   gateway_journal_oldest_seconds: gauge(
     [],
-    "Age of the oldest journal that is not in the ledger yet, those of processes that have died included.",
+    "Age of the oldest journal that is not in the ledger yet, those of processes that have died included, or of the oldest line that cannot be written.",
     "max",
   ),
-  gateway_ledger_lag_seconds: gauge([], "For how long the ledger has been behind the journal; 0: it is not.", "max"),
+  gateway_ledger_lag_seconds: gauge(
+    [],
+    "For how long the ledger has been behind the journal, or the journal could not be written; 0: it is not.",
+    "max",
+  ),
   gateway_store_errors_total: counter(["store"], "Times that a store did not do what it was asked.", [
     ...["ledger", "keys", "objects", "limits"],
   ]),

@@ -165,6 +165,7 @@ async function stores(ledger: Ledger, lost: number): Promise<MetricJson[]> {
     current("gateway_ledger_lag_seconds", [[lag]]),
     current("gateway_journal_oldest_seconds", [[oldest]]),
     current("gateway_journal_bytes", [[bytes]]),
+    current("gateway_journal_unwritten_lines", [[ledger.unwritten?.lines ?? 0]]),
     current("gateway_store_errors_total", [
       [errors, "ledger"],
       [lost, "limits"],

@@ -198,6 +198,15 @@ export interface LedgerBacklog {
   readonly errors: number;
 }
 
+/** Lines of a journal that are in memory only, and where they should be: the folder, and why it cannot be written. */
+export interface Unwritten {
+  readonly lines: number;
+  readonly where: string;
+}
+
+/** Hears what an operator should know of a ledger. */
+export type LedgerWarn = (message: string, fields?: object) => void;
+
 /** The record of usage. */
 export abstract class Ledger {
   /** What is said to a client whose question the ledger cannot answer. */
@@ -240,10 +249,16 @@ export abstract class Ledger {
   abstract close(): Promise<void>;
   /** Whether entries get to the disk. */
   abstract get state(): "ok" | "waiting";
-  /** Lines of its journal that would be lost if this process were killed now, as they cannot be written. */
-  get unwritten(): number {
-    return 0;
+  /** What would be lost if this process were killed now, as its journal cannot be written; undefined: nothing. */
+  get unwritten(): Unwritten | undefined {
+    return undefined;
   }
+  /**
+   * Until nothing is unwritten, or that was waited for long enough.
+   * @param patience milliseconds
+   * @param hurry ends it before
+   */
+  async written(_patience: number, _hurry?: AbortSignal): Promise<void> {}
   /** Where rows do not wait in a journal there is nothing to be behind of. */
   async backlog(): Promise<LedgerBacklog> {
     return { lag: 0, oldest: 0, bytes: 0, errors: 0 };

@@ -6,7 +6,7 @@ import { JournaledLedger, type StoreTerms } from "./journal/journaled-ledger.ts"
 import { JournaledOwners } from "./journal/journaled-owners.ts";
 import type { KeptValues } from "./kept-values.ts";
 import type { FileKey } from "./key-rows.ts";
-import type { Ledger } from "./ledger.ts";
+import type { Ledger, LedgerWarn } from "./ledger.ts";
 import type { Maintenance, Restored, RestoreTerms } from "./maintenance.ts";
 import { MemoryOwners } from "./memory-owners.ts";
 import type { Owners } from "./owners.ts";
@@ -67,7 +67,7 @@ export interface EmbeddedStores extends Stores {
 export async function connectStores(
   { ledger, postgres, ...terms }: StorePlace & StoreTerms,
   fileKeys: readonly FileKey[],
-  warn: (message: string) => void,
+  warn: LedgerWarn,
 ): Promise<Stores> {
   return postgres ? openDatabase(postgres, fileKeys, warn, terms) : openStores(ledger, fileKeys, warn, terms);
 }
@@ -115,7 +115,7 @@ function notInMemory(path: string): void {
 export function openStores(
   path: string,
   fileKeys: readonly FileKey[],
-  warn: (message: string) => void,
+  warn: LedgerWarn,
   terms: StoreTerms = {},
 ): EmbeddedStores {
   const database = new Database(path, false, SERVING_CHECKPOINT);
@@ -136,12 +136,12 @@ export function openStores(
   return { keys, ledger, owners, prices, audit, signedOut, values, claims: new AlertClaims(), secret, close };
 }
 
-const inMemory = (database: Database, warn: (message: string) => void) => ({
+const inMemory = (database: Database, warn: LedgerWarn) => ({
   ledger: new SqliteLedger(database, warn),
   owners: new MemoryOwners(),
 });
 
-function journaledIn(path: string, database: Database, warn: (message: string) => void, terms: StoreTerms) {
+function journaledIn(path: string, database: Database, warn: LedgerWarn, terms: StoreTerms) {
   const place = { file: path, inode: database.inode };
   const ledger = new JournaledLedger(place, journalFolder(path), warn, terms);
   return { ledger, owners: new JournaledOwners(new SqliteObjects(database), ledger, () => ledger.hasOthers) };
@@ -150,7 +150,7 @@ function journaledIn(path: string, database: Database, warn: (message: string) =
 async function openDatabase(
   { journal, ...place }: NonNullable<StorePlace["postgres"]>,
   fileKeys: readonly FileKey[],
-  warn: (message: string) => void,
+  warn: LedgerWarn,
   terms: StoreTerms,
 ): Promise<Stores> {
   const { database } = await openPostgres(place, CONNECTIONS);

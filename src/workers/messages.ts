@@ -1,4 +1,5 @@
 import type { Readiness } from "../admin/readiness.ts";
+import type { Unwritten } from "../store/ledger.ts";
 
 /** What the primary tells a worker. A connection comes along with its message. */
 export type ToWorker =
@@ -20,8 +21,8 @@ export type ToPrimary =
   /** Given connections that it has now, and how many it had that are closed. */
   | { readonly type: "taken"; readonly id: number }
   | { readonly type: "closed"; readonly count: number }
-  /** `unwritten`: lines of the ledger's journal that go with it if it is killed. */
-  | { readonly type: "alive"; readonly parts: Readiness["parts"]; readonly unwritten: number }
+  /** `unwritten`: what goes with it if it is killed. */
+  | { readonly type: "alive"; readonly parts: Readiness["parts"]; readonly unwritten: Unwritten | undefined }
   /** Something broke outside of every request: it gets no more connections, and ends. */
   | { readonly type: "failed" }
   | ({ readonly type: "told" } & PrimaryAnswer)

@@ -16,6 +16,7 @@ import { type LoadedPlugin, versionsOf } from "../loader/instances.ts";
 import { hashOf } from "../metrics/process-metrics.ts";
 import { type Reloaded, Reloads } from "../reloads.ts";
 import { type BudgetMark, BudgetMarks } from "../store/budget-marks.ts";
+import type { Unwritten } from "../store/ledger.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
 import { connectStores, type Stores } from "../store/open.ts";
 import { spendSince } from "../store/spend.ts";
@@ -169,6 +170,12 @@ export class Primary {
     const serving = [...this.workers].filter((worker) => worker.serving);
     const answers = await Promise.allSettled(serving.map((worker) => worker.ask(question, asked, ASKING)));
     return answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  }
+
+  get unwritten(): Unwritten | undefined {
+    const all = [...this.workers].flatMap(({ unwritten }) => (unwritten ? [unwritten] : []));
+    const [first] = all;
+    return first && { lines: all.reduce((sum, { lines }) => sum + lines, 0), where: first.where };
   }
 
   /** How many there shall be, and are. */
@@ -387,9 +394,9 @@ export class Primary {
       this.lost();
     }
     // One that has ended by itself has told what it could not write.
-    if (worker.unwritten > 0 && worker.end !== "exit code 0")
+    if (worker.unwritten && worker.end !== "exit code 0")
       this.log.error(
-        { worker: worker.pid, lines: worker.unwritten },
+        { worker: worker.pid, lines: worker.unwritten.lines },
         "lines of the ledger's journal were in this worker's memory only, as they could not be written: they are lost, and with them what it wrote since",
       );
     for (const socket of untaken) this.give(socket);

@@ -4,6 +4,7 @@ import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Readiness } from "../admin/readiness.ts";
 import { KnownReason } from "../cli/reason.ts";
+import type { Unwritten } from "../store/ledger.ts";
 import type { PrimaryAnswer, ToPrimary, ToWorker } from "./messages.ts";
 import type { Question } from "./peers.ts";
 
@@ -30,8 +31,8 @@ export class WorkerProcess {
   leaving = false;
   /** What it said of its parts when it was last looked at. */
   parts: Readiness["parts"] = {};
-  /** Lines of the ledger's journal that it could not write, as it said then. */
-  unwritten = 0;
+  /** What it could not write of the ledger's journal, as it said then. */
+  unwritten: Unwritten | undefined;
   /** `performance.now()` when it last said anything. */
   heardAt = performance.now();
   readonly startedAt = performance.now();

@@ -1,12 +1,13 @@
 import { spawnSync } from "node:child_process";
-import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, unlinkSync, writeSync } from "node:fs";
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, unlinkSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import Record from "../../plugins/record.ts";
 import { drive } from "../../src/testing.ts";
-import { eventually, type ProcessOptions, startProcess } from "../support/process.ts";
+import { asking } from "../support/gateway.ts";
+import { eventually, type GatewayProcess, type ProcessOptions, startProcess } from "../support/process.ts";
 import { mixedProvider, traffic } from "../support/traffic.ts";
 
 /** Seconds for which there is no room, and requests in each. */
@@ -108,3 +109,83 @@ t.test("a gateway that starts while the disk is full serves, and records as soon
   const { headers } = await driven.ask({ protocol: "openai-chat" });
   t.ok(await driven.plugin.recorded?.(headers["x-request-id"] ?? ""));
 });
+
+const ADMIN = { authorization: "Bearer admin-token-0123456789abcdef" };
+
+/** A gateway that has answered eleven requests since its disk is full. */
+async function withUnwritten(t: Test, { mount, fill }: { mount: string } & Disk, more: string) {
+  const folder = join(mount, "gateway");
+  mkdirSync(folder);
+  const yaml = `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo], price: { input: 1, output: 1 } } }
+admin: { listen: 127.0.0.1:0, token: admin-token-0123456789abcdef }
+${more}`;
+  const gateway = await startProcess(t, yaml, { folder });
+  fill();
+  const body = '{"model":"echo","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}';
+  for (let i = 0; i < 11; i++) {
+    const answer = await fetch(`${gateway.url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+    t.equal(answer.status, 200);
+    await answer.text();
+  }
+  const again = (drain: string) => startProcess(t, yaml.replace(/drain: .*/, drain), { folder });
+  return { gateway, folder, again };
+}
+
+const attention = async ({ admin }: GatewayProcess): Promise<string> => {
+  const { attention } = (await (await fetch(`${admin}/api/now`, { headers: ADMIN })).json()) as {
+    attention: { kind: string; message: string }[];
+  };
+  return attention.flatMap(({ kind, message }) => (kind === "ledger" ? [message] : [])).join("\n");
+};
+
+const said = (gateway: GatewayProcess, what: RegExp): boolean =>
+  gateway.lines().some(({ msg }) => what.test(String(msg)));
+
+for (const workers of [1, 2])
+  t.test(`what is in memory only is told, and a stop waits for room for it: workers: ${workers}`, async (t) => {
+    const own = disk(t, "8m");
+    if (!own) return;
+    const { gateway } = await withUnwritten(t, own, `workers: ${workers}\ndrain: 60s\nlinger: off\n`);
+    const told =
+      /22 lines of the journal are in memory only, as \S+gateway\.db\.journal cannot be written \(ENOSPC.*\): free room before it is stopped/;
+    await eventually(async () => told.test(await attention(gateway)), "what needs somebody");
+    t.ok(said(gateway, /journal in \S+gateway\.db\.journal cannot be written: ENOSPC.* in memory only: free room/));
+    const metrics = await (await fetch(`${gateway.admin}/metrics`, { headers: ADMIN })).text();
+    t.match(metrics, /^gateway_journal_unwritten_lines 22$/m);
+    t.match(metrics, /^gateway_ledger_lag_seconds [0-9.]*[1-9]/m);
+    t.match(metrics, /^gateway_journal_oldest_seconds [0-9.]*[1-9]/m);
+    gateway.child.kill("SIGTERM");
+    await eventually(() => said(gateway, /The stop waits for \d\d s .*in memory only/), "a stop that waits");
+    await after(500);
+    t.equal(gateway.child.exitCode, null);
+    own.free();
+    t.equal(await gateway.ended, 0);
+    t.same(gateway.ledger(), { outcomes: { completed: 11 }, twice: 0 });
+    t.notOk(said(gateway, /lost/) && !said(gateway, /0 lines were lost/));
+  });
+
+for (const workers of [1, 2])
+  t.test(`what is lost at last stands in the log, and can be put back: workers: ${workers}`, async (t) => {
+    const own = disk(t, "8m");
+    if (!own) return;
+    const { gateway, folder, again } = await withUnwritten(t, own, `workers: ${workers}\ndrain: 1s\nlinger: off\n`);
+    t.equal(await gateway.end("SIGTERM"), 0);
+    t.ok(
+      said(
+        gateway,
+        /Lines of the ledger's journal that are lost, as \S+ cannot be written: \d+\. What they held follows/,
+      ),
+    );
+    const lost = gateway.lines().flatMap(({ journal }) => (journal ? [JSON.stringify(journal)] : []));
+    t.equal(lost.length, 11, "one of each exchange");
+    t.notMatch(lost.join(""), /test-key|gw_/, "no secrets");
+    own.free();
+    const folderOf = join(folder, "gateway.db.journal");
+    mkdirSync(folderOf, { recursive: true });
+    writeFileSync(join(folderOf, "1-1-1-000001.jsonl"), `${lost.join("\n")}\n`);
+    const next = await again("drain: 30s");
+    await eventually(() => next.ledger().outcomes["completed"] === 11, "the rows");
+    t.equal(await next.end("SIGINT"), 0);
+    t.same(next.ledger(), { outcomes: { completed: 11 }, twice: 0 });
+  });

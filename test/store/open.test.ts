@@ -27,7 +27,7 @@ t.test("keys and ledger share one file, and closing writes what waits", async (t
 
 t.test("what requests write is moved into the file by the ledger's thread, not by theirs", async (t) => {
   const path = join(t.testdir(), "gateway.db");
-  const { keys, close, ledger } = openStores(path, [], t.fail);
+  const { keys, close, ledger } = openStores(path, [], (text) => t.fail(text));
   const pages = () => statSync(`${path}-wal`).size / 4096;
   for (let i = 0; i < 200; i++) await keys.create({ name: `key${i}` });
   t.ok(pages() > 300, `${pages()} pages wait`);
@@ -51,7 +51,7 @@ t.test(
         ...{ id, time: 1, key: "ci", model: "fast", target: "p:m", protocol: "x", operation: "y", status: 200 },
         ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "none" },
       });
-    const before = openStores(path, [], t.fail);
+    const before = openStores(path, [], (text) => t.fail(text));
     append(before, "1");
     await before.close();
     const warnings: string[] = [];
@@ -66,7 +66,7 @@ t.test(
     const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), "utf8"));
     t.match(lines.join(""), /^\["ended",\[.*\["2",/, "and the row waits for who comes next");
     renameSync(`${path}.away`, path);
-    const after = openStores(path, [], t.fail);
+    const after = openStores(path, [], (text) => t.fail(text));
     t.match(await after.ledger.recent(10), [{ id: "1" }]);
     await after.close();
   },

@@ -4,11 +4,9 @@ import type { LedgerBacklog } from "../ledger.ts";
 import type { Row } from "../ledger-row.ts";
 import type { MadeObject } from "../object-rows.ts";
 import { abandoned, type JournalOwner, journalFile, journals, orphaned, remove } from "./files.ts";
-import { rowIn } from "./journal.ts";
+import { BEGUN, rowIn } from "./journal.ts";
 import { lineIn, wholeLines } from "./lines.ts";
 
-/** What lines of exchanges that have begun begin with. */
-const BEGUN = `["begun",`;
 /** Milliseconds between two tries while the ledger cannot be written. */
 const AGAIN = 250;
 const LONGEST_AGAIN = 10_000;

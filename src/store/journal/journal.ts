@@ -11,6 +11,7 @@ import {
   writeSync,
 } from "node:fs";
 import { jsonString } from "../../wire/json-string.ts";
+import type { LedgerWarn, Unwritten } from "../ledger.ts";
 import { type Cell, KIND, type Row } from "../ledger-row.ts";
 import type { MadeObject } from "../object-rows.ts";
 import { journalFile, processName, remove } from "./files.ts";
@@ -21,6 +22,8 @@ const FULL = 8 * 1024 * 1024;
 const MEMORY = 64 * 1024 * 1024;
 /** Milliseconds between two tries then. */
 const AGAIN = 250;
+/** What lines of exchanges that have begun begin with. */
+export const BEGUN = `["begun",`;
 /** Milliseconds between two looks whether the file is still where others find it. */
 const LOOK = 1000;
 
@@ -54,18 +57,18 @@ export class Journal {
   private readonly open = new Map<string, { line: string }>();
   /** Times that it could not be written. */
   failures = 0;
-  private failed: { since: number; triedAt: number; lost: number } | undefined;
+  private failed: { since: number; triedAt: number; lost: number; reason: string } | undefined;
   private retry: NodeJS.Timeout | undefined;
 
   /**
    * @param folder where its files are, made when the first of them is
-   * @param warn told when the journal cannot be written, when lines are lost, and when all is well again
+   * @param warn told when the journal cannot be written, when lines are lost, each with what it held, and when all is well again
    * @param limits bytes of a file, and bytes that wait in memory
    * @param durable whether what was written survives a power cut too: each write then waits for the disk
    */
   constructor(
     readonly folder: string,
-    private readonly warn: (message: string) => void,
+    private readonly warn: LedgerWarn,
     private readonly limits: { full: number; memory: number } = { full: FULL, memory: MEMORY },
     private readonly durable = false,
   ) {}
@@ -78,9 +81,15 @@ export class Journal {
     return this.failed === undefined;
   }
 
-  /** Lines that could not be written: they are in memory, and gone if this process is killed. */
-  get unwritten(): number {
-    return this.failed ? this.pending.length : 0;
+  /** What could not be written: it is in memory, and gone if this process is killed. */
+  get unwritten(): Unwritten | undefined {
+    if (!this.failed || this.pending.length === 0) return undefined;
+    return { lines: this.pending.length, where: `${this.folder} cannot be written (${this.failed.reason})` };
+  }
+
+  /** Seconds for which it could not be written. */
+  get late(): number {
+    return this.failed ? (performance.now() - this.failed.since) / 1000 : 0;
   }
 
   /** Whether there is a file. */
@@ -131,19 +140,32 @@ export class Journal {
     if (this.size >= this.limits.full) this.next();
   }
 
-  /** Writes what waits and closes the file. */
-  close(): void {
+  /** Writes what waits and closes the file. @returns the lines that are lost, as they could not be written */
+  close(): string[] {
     if (this.failed) this.failed.triedAt = 0;
     this.write();
     clearTimeout(this.retry);
     try {
       this.look(0);
     } catch (thrown) {
-      this.warn(`The ledger's journal cannot be written: ${(thrown as Error).message}.`);
+      this.warn(`The ledger's journal in ${this.folder} cannot be written: ${(thrown as Error).message}.`);
     }
-    if (this.pendingBytes > 0) this.warn(`Lines of the ledger's journal that are lost: ${this.pending.length}.`);
+    const lost = this.pending;
+    if (lost.length > 0)
+      this.warn(
+        `Lines of the ledger's journal that are lost, as ${this.folder} cannot be written: ${lost.length}. What they held follows.`,
+      );
+    this.pending = [];
+    this.pendingBytes = 0;
     if (this.fd !== undefined) closeSync(this.fd);
     this.fd = undefined;
+    return this.needed(lost);
+  }
+
+  /** Of an exchange that has ended its first line tells nothing. */
+  private needed(lines: readonly string[]): string[] {
+    const open = new Set([...this.open.values()].map(({ line }) => line));
+    return lines.filter((line) => !line.startsWith(BEGUN) || open.has(line));
   }
 
   private add(line: string): void {
@@ -235,10 +257,12 @@ export class Journal {
   private fail(error: Error): void {
     this.failures++;
     if (!this.failed)
-      this.warn(`The ledger's journal cannot be written: ${error.message}. What it shall hold waits in memory.`);
+      this.warn(
+        `The ledger's journal in ${this.folder} cannot be written: ${error.message}. What it shall hold waits in memory only: free room there before the gateway is stopped.`,
+      );
     const now = performance.now();
-    this.failed ??= { since: now, triedAt: now, lost: 0 };
-    this.failed.triedAt = now;
+    this.failed ??= { since: now, triedAt: now, lost: 0, reason: error.message };
+    Object.assign(this.failed, { triedAt: now, reason: error.message });
     this.retry = setTimeout(() => this.write(), AGAIN + 1).unref();
   }
 
@@ -254,8 +278,17 @@ export class Journal {
     if (!this.failed) return;
     if (this.failed.lost === 0) this.warn("Memory for the ledger's journal is full: its oldest lines are being lost.");
     this.failed.lost += dropped.length;
+    for (const line of this.needed(dropped)) this.warn(LOST_LINE, lostFields(line));
   }
 }
+
+/** What an operator is told of lines that are in memory only. */
+export const unwrittenText = ({ lines, where }: Unwritten): string =>
+  `${lines === 1 ? "1 line of the journal is" : `${lines} lines of the journal are`} in memory only, as ${where}: free room before it is stopped.`;
+
+/** What is said of a line that is lost, beside the line itself, which a journal that is made by hand may hold. */
+export const LOST_LINE = "a line of the ledger's journal is lost";
+export const lostFields = (line: string): object => ({ journal: JSON.parse(line) });
 
 /** Makes the names in a folder survive a power cut; what is in the files is their own concern. */
 function syncFolder(folder: string): void {

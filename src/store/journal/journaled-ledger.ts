@@ -12,13 +12,15 @@ import {
   type LedgerSpan,
   type LedgerSpeed,
   type LedgerSum,
+  type LedgerWarn,
   type SpeedGroup,
+  type Unwritten,
 } from "../ledger.ts";
 import { merged, paged } from "../ledger-pages.ts";
 import { entryIn, isBilledApart, rowOf } from "../ledger-row.ts";
 import type { MadeObject } from "../object-rows.ts";
 import { journals, orphaned } from "./files.ts";
-import { Journal } from "./journal.ts";
+import { Journal, LOST_LINE, lostFields, unwrittenText } from "./journal.ts";
 import type { ObjectJournal } from "./journaled-owners.ts";
 import type { LedgerAsk, LedgerPlace } from "./ledger-messages.ts";
 import { type LedgerListener, LedgerThread } from "./ledger-thread.ts";
@@ -35,6 +37,9 @@ const LOOK = 50;
 const PATIENCE = 1500;
 /** Milliseconds until another thread is asked, or a store that could not be opened is tried again. */
 const AGAIN = 10_000;
+/** Lost lines that are told at once, and milliseconds until more of them are. */
+const TOLD = 2000;
+const PAUSE = 200;
 
 /** What is asked of a store besides where it is. */
 export interface StoreTerms {
@@ -65,7 +70,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   constructor(
     private readonly place: LedgerPlace,
     folder: string,
-    private readonly warn: (message: string) => void = () => {},
+    private readonly warn: LedgerWarn = () => {},
     private readonly terms: StoreTerms = {},
   ) {
     super();
@@ -79,8 +84,20 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     return this.journal.writable && this.store === "ok" ? "ok" : "waiting";
   }
 
-  override get unwritten(): number {
+  override get unwritten(): Unwritten | undefined {
     return this.journal.unwritten;
+  }
+
+  override async written(patience: number, hurry?: AbortSignal): Promise<void> {
+    this.persist();
+    const { unwritten } = this;
+    if (!unwritten || patience <= 0) return;
+    const long = patience === Number.POSITIVE_INFINITY ? "" : ` for ${Math.ceil(patience / 1000)} s`;
+    this.warn(`The stop waits${long} until its journal can be written: ${unwrittenText(unwritten)}`);
+    for (const end = performance.now() + patience; this.unwritten && performance.now() < end && !hurry?.aborted; ) {
+      await sleep(LOOK);
+      this.persist();
+    }
   }
 
   override begin(entry: LedgerEntry): void {
@@ -167,21 +184,31 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
 
   /** Of a thread that has died nobody knows more than that it has. */
   override async backlog(): Promise<LedgerBacklog> {
-    if (this.number === undefined) return { lag: 0, oldest: 0, bytes: 0, errors: this.journal.failures };
+    const { failures, late } = this.journal;
+    if (this.number === undefined) return { lag: late, oldest: late, bytes: 0, errors: failures };
     const found = (await LedgerThread.shared().ask(this.number, { type: "backlog" })) as LedgerBacklog;
-    return { ...found, errors: found.errors + this.journal.failures };
+    const [lag, oldest] = [Math.max(found.lag, late), Math.max(found.oldest, late)];
+    return { ...found, lag, oldest, errors: found.errors + failures };
   }
 
   override async close(): Promise<void> {
     this.closed = true;
     clearTimeout(this.timer);
     clearImmediate(this.soon);
-    this.journal.close();
+    await this.tellLost(this.journal.close());
     if (this.number === undefined && !this.journal.used) return;
     const ledger = this.opened();
     const thread = LedgerThread.shared();
     if (this.journal.used) thread.tell(ledger, { type: "feed", ...this.end() });
     await thread.close(ledger, CLOSING).catch((thrown: Error) => this.warn(thrown.message));
+  }
+
+  /** What is lost here can be had again from who was told, who has to be given time to write it down. */
+  private async tellLost(lines: readonly string[]): Promise<void> {
+    for (const [at, line] of lines.entries()) {
+      if (at > 0 && at % TOLD === 0) await sleep(PAUSE);
+      this.warn(LOST_LINE, lostFields(line));
+    }
   }
 
   /** The answer of the thread, which has read the journal by then if that is to be had soon. */

@@ -11,7 +11,8 @@ const row = (id: string, more: Partial<Row> = {}): Row => ({ kind: ["k", 200], v
 function open(t: Test, limits?: { full: number; memory: number }) {
   const store = join(t.testdir(), "gateway.db.journal");
   const warnings: string[] = [];
-  const journal = new Journal(store, (text) => warnings.push(text), limits);
+  const told: object[] = [];
+  const journal = new Journal(store, (text, fields) => (fields ? told.push(fields) : warnings.push(text)), limits);
   t.teardown(() => journal.close());
   const lines = () =>
     journals(journal.folder).flatMap(({ files }) =>
@@ -22,7 +23,7 @@ function open(t: Test, limits?: { full: number; memory: number }) {
           .map((line) => JSON.parse(line) as RowLine),
       ),
     );
-  return { store, journal, warnings, lines };
+  return { store, journal, warnings, lines, told };
 }
 
 t.test("what is told stands in a file of this process once it is written, and not before", (t) => {
@@ -79,6 +80,12 @@ t.test("what cannot be written waits, and is written when it can be", async (t) 
   journal.write();
   t.match(warnings, [/cannot be written: .*waits in memory/]);
   t.equal(journal.writable, false);
+  t.match(warnings, [/journal in \S+\.journal cannot be written: .*free room there before/]);
+  const { where = "" } = journal.unwritten ?? {};
+  t.match(journal.unwritten, { lines: 1 });
+  t.ok(where.startsWith(`${journal.folder} cannot be written (`), where);
+  await new Promise((more) => setTimeout(more, 5));
+  t.ok(journal.late > 0);
   journal.end("2", row("2"));
   rmSync(journal.folder);
   for (let i = 0; i < 500 && !journal.writable; i++) await new Promise((more) => setTimeout(more, 10));
@@ -87,6 +94,7 @@ t.test("what cannot be written waits, and is written when it can be", async (t) 
     ["1", "2"],
   );
   t.match(warnings, [/cannot/, /being written again; 0 lines were lost/]);
+  t.same([journal.unwritten, journal.late], [undefined, 0]);
   t.same(readdirSync(folder), ["gateway.db.journal"]);
 });
 
@@ -131,7 +139,7 @@ t.test("more than memory is for in one turn of the event loop is written before 
 });
 
 t.test("memory for what cannot be written has an end: the oldest goes first, and that is told", (t) => {
-  const { journal, warnings, lines } = open(t, { full: 1000, memory: 300 });
+  const { journal, warnings, lines, told } = open(t, { full: 1000, memory: 300 });
   writeFileSync(journal.folder, "in the way");
   journal.end("first", row("first"));
   journal.write();
@@ -140,9 +148,30 @@ t.test("memory for what cannot be written has an end: the oldest goes first, and
   rmSync(journal.folder);
   journal.close();
   const ids = lines().map((line) => rowIn(line).values[0]);
+  t.equal(told.length + ids.length, 51, "each line is in the file, or was told");
+  t.same(told[0], { journal: ["ended", [["k", 200], ["first", 1, null]]] });
   t.equal(ids.at(-1), "49");
   t.notOk(ids.includes("first"));
   t.match(warnings.at(-1), /written again; \d\d lines were lost/);
+  t.end();
+});
+
+t.test("what a journal that is closed has not written is given back, of each exchange what it knew last", (t) => {
+  const { journal, warnings } = open(t);
+  writeFileSync(journal.folder, "in the way");
+  journal.begin("ended", row("ended"));
+  journal.end("ended", row("ended"));
+  journal.begin("open", row("open"));
+  const lost = journal.close().map((line) => JSON.parse(line) as RowLine);
+  t.same(
+    lost.map((line) => [line[0], rowIn(line).values[0]]),
+    [
+      ["ended", "ended"],
+      ["begun", "open"],
+    ],
+  );
+  t.match(warnings.at(-1), /lost, as .*journal cannot be written: 3\. What they held follows/);
+  t.same(journal.close(), []);
   t.end();
 });
 

@@ -199,7 +199,7 @@ t.test(
       syncBuiltinESMExports();
     });
     const { file } = open(t);
-    const ledger = new JournaledLedger(file, journalFolder(file), t.fail, { durability: "power" });
+    const ledger = new JournaledLedger(file, journalFolder(file), (text) => t.fail(text), { durability: "power" });
     t.teardown(() => ledger.close());
     for (let turn = 1; turn <= 3; turn++) {
       for (let i = 0; i < 20; i++) {
@@ -216,7 +216,7 @@ t.test(
       [...synced.values()],
       "nothing of it is left to the system",
     );
-    const usual = new JournaledLedger(file, journalFolder(file), t.fail);
+    const usual = new JournaledLedger(file, journalFolder(file), (text) => t.fail(text));
     usual.append(entry("usual"));
     usual.persist();
     t.equal(syncs, 3, "by default nothing waits for the disk");
