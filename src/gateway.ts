@@ -19,7 +19,7 @@ import { Downstream, type Patience, type ServerLimits } from "./downstream/serve
 import { Generation, HEALTH, SWITCHES } from "./generation.ts";
 import { type LoadedPlugin, versionsOf } from "./loader/instances.ts";
 import { pluginError } from "./loader/problems.ts";
-import { answerMetrics, hashOf, ProcessMetrics } from "./metrics/process-metrics.ts";
+import { answerMetrics, ProcessMetrics } from "./metrics/process-metrics.ts";
 import { type Reloaded, Reloads } from "./reloads.ts";
 import { type BudgetMark, BudgetMarks } from "./store/budget-marks.ts";
 import type { Ledger, Unwritten } from "./store/ledger.ts";
@@ -28,7 +28,7 @@ import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { connectStores, type Stores } from "./store/open.ts";
 import { openRedisLimiter } from "./store/redis/limiter.ts";
 import { spendSince, writing } from "./store/spend.ts";
-import { type Initiator, Trail } from "./trail.ts";
+import { type Initiator, servedFile, Trail } from "./trail.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
 import { type ConfigPlace, type Loaded, load } from "./vocabulary.ts";
@@ -89,7 +89,7 @@ export class Gateway {
     const { log, metrics, stores } = lasting;
     const secrets = () => secretsOf(this.config, this.loaded.env);
     const act = async () => this.adopt(await this.soon(this.prepare()));
-    this.reloads = new Reloads(log, act, new Trail(log, () => stores.audit, secrets), () => hashOf(this.config.text));
+    this.reloads = new Reloads(log, act, new Trail(log, () => stores.audit, secrets), () => servedFile(this.config));
     answerAdmin(this.answers, this);
     lasting.limiter.marked = this.marks.add;
     answerMetrics(this.answers, () => metrics.json(this, stores.ledger));

@@ -6,7 +6,7 @@ import type { Config } from "./config/types.ts";
 import type { Log } from "./core/log.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
 import { filesOf } from "./loader/versions.ts";
-import { type Initiator, PROGRAM, type Trail } from "./trail.ts";
+import { type Initiator, PROGRAM, type ServedFile, type Trail } from "./trail.ts";
 
 /** What a reload changed. */
 export interface Reloaded {
@@ -42,12 +42,12 @@ export class Reloads {
   onFailure: (problem: string) => void = () => {};
   private queue: Promise<unknown> = Promise.resolve();
 
-  /** @param hash what names the gateway.yaml that is served */
+  /** @param served the gateway.yaml that is served */
   constructor(
     private readonly log: Log,
     private readonly act: () => Promise<Reloaded>,
     private readonly trail: Trail,
-    private readonly hash: () => string,
+    private readonly served: () => ServedFile,
   ) {}
 
   /**
@@ -76,7 +76,7 @@ export class Reloads {
       else this.log.info({ generation, who, changes: paths.slice(0, LOGGED) }, "the configuration was reloaded");
       if (restart.length > 0) this.log.warn({ restart }, "reload: this takes effect at the next start");
       await this.trail.done(by, ...RELOAD, {
-        ...{ generation, hash: this.hash() },
+        ...{ generation, ...this.served() },
         changes: changes.slice(0, KEPT).map(shortened),
       });
       return reloaded;

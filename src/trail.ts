@@ -1,7 +1,9 @@
 import { hostname } from "node:os";
 import { reason } from "./cli/reason.ts";
 import { hide } from "./config/secrets.ts";
+import type { Config } from "./config/types.ts";
 import type { Log } from "./core/log.ts";
+import { hashOf } from "./metrics/process-metrics.ts";
 import type { Audit, Author } from "./store/audit.ts";
 
 /** Who has the gateway do something, and what else the audit trail is to say of that. */
@@ -15,13 +17,20 @@ export const PROGRAM: Initiator = { who: "program", address: hostname() };
 /** Entries that are looked through for the last one that says what was served. */
 const LOOKED_THROUGH = 1000;
 
-/** What a gateway starts with. */
-export interface StartFacts {
-  readonly version: string;
+/** Which gateway.yaml is served, and where: gateways of one database may each have their own. */
+export interface ServedFile {
+  readonly host: string;
   readonly file: string;
-  /** What names the gateway.yaml, as `gateway_config_info` does. */
-  readonly hash: string;
+  /** Of its text alone, as `gateway_config_info` has it: not of plugins' code, nor of what `$NAME` and `$file:` stand for. */
+  readonly file_hash: string;
 }
+
+/** What the trail says of the file that is served. */
+export const servedFile = ({ file, text }: Pick<Config, "file" | "text">): ServedFile => ({
+  host: hostname(),
+  file,
+  file_hash: hashOf(text),
+});
 
 /** Characters of what was wrong: a file may have many mistakes. */
 const TOLD = 1000;
@@ -47,19 +56,21 @@ export class Trail {
     }
   }
 
-  /** A start, and whether gateway.yaml is another than that of the last start or reload. Never throws. */
-  async started(by: Initiator, start: StartFacts): Promise<void> {
-    const { hash } = start;
-    const before = await this.lastHash().catch(() => undefined);
-    const changed = before !== undefined && before !== hash;
-    if (changed) this.log.info({ hash, before }, "gateway.yaml is another than at the last start or reload");
-    const compared = before === undefined ? {} : { changed, ...(changed && { before }) };
-    await this.done(by, "start", "gateway.yaml", { ...start, ...compared });
+  /** A start, and whether the text of gateway.yaml is another than at the last start or reload there. Never throws. */
+  async started(by: Initiator, version: string, served: ServedFile): Promise<void> {
+    const { file_hash } = served;
+    const before = await this.lastHash(served).catch(() => undefined);
+    const file_changed = before !== undefined && before !== file_hash;
+    if (file_changed) this.log.info({ file_hash, before }, "gateway.yaml is another than at the last start or reload");
+    const compared = before === undefined ? {} : { file_changed, ...(file_changed && { before }) };
+    await this.done(by, "start", "gateway.yaml", { version, ...served, ...compared });
   }
 
-  private async lastHash(): Promise<string | undefined> {
+  /** What the same file of the same machine was when it was last served. */
+  private async lastHash({ host, file }: ServedFile): Promise<string | undefined> {
     for (const { detail } of await this.audit().list(LOOKED_THROUGH))
-      if (typeof detail["hash"] === "string") return detail["hash"];
+      if (detail["host"] === host && detail["file"] === file && typeof detail["file_hash"] === "string")
+        return detail["file_hash"];
     return undefined;
   }
 

@@ -36,7 +36,11 @@ t.test("reloads come one after the other, and each is told of", async (t) => {
     () => audit,
     () => [],
   );
-  const reloads = new Reloads(log, act, trail, () => "0123abcd");
+  const reloads = new Reloads(log, act, trail, () => ({
+    host: "here",
+    file: "/etc/gateway.yaml",
+    file_hash: "0123abcd",
+  }));
   const problems: string[] = [];
   reloads.onFailure = (problem) => problems.push(problem);
   const ends = await Promise.allSettled([reloads.run(), reloads.run(SIGNAL), reloads.run(SIGNAL)]);
@@ -65,7 +69,9 @@ t.test("reloads come one after the other, and each is told of", async (t) => {
         "reload",
         {
           generation: 2,
-          hash: "0123abcd",
+          host: "here",
+          file: "/etc/gateway.yaml",
+          file_hash: "0123abcd",
           changes: [{ path: "models.m.context", before: "1", after: `2${"0".repeat(199)}…` }],
         },
       ],

@@ -50,19 +50,26 @@ t.test("a start says which gateway.yaml it serves, and whether the last start or
     () => audit,
     () => [],
   );
-  const start = async (hash: string) => {
-    await trail.started(BY, { version: "1.2.3", file: "/etc/gateway.yaml", hash });
+  const served = (file_hash: string, other = {}) => ({ host: "here", file: "/etc/gateway.yaml", file_hash, ...other });
+  const start = async (hash: string, other = {}) => {
+    await trail.started(BY, "1.2.3", served(hash, other));
     return entries[0];
   };
-  t.same((await start("aa"))?.detail, { version: "1.2.3", file: "/etc/gateway.yaml", hash: "aa", signal: "SIGHUP" });
+  t.same((await start("aa"))?.detail, { version: "1.2.3", ...served("aa"), signal: "SIGHUP" });
   await trail.done(BY, "keys.create", "ci", {});
   t.match(await start("aa"), {
     action: "start",
     subject: "gateway.yaml",
-    detail: { changed: false, before: undefined },
+    detail: { file_changed: false, before: undefined },
   });
   t.same(log.lines, []);
-  await trail.done(BY, "reload", "gateway.yaml", { hash: "bb" });
-  t.match((await start("aa"))?.detail, { changed: true, before: "bb" });
-  t.match(log.lines, [{ level: "info", fields: { hash: "aa", before: "bb" } }]);
+  await trail.done(BY, "reload", "gateway.yaml", served("bb"));
+  t.match((await start("aa"))?.detail, { file_changed: true, before: "bb" });
+  t.match(log.lines, [{ level: "info", fields: { file_hash: "aa", before: "bb" } }]);
+  for (const other of [{ host: "there" }, { file: "/etc/other.yaml" }]) {
+    const first = await start("cc", other);
+    t.match(first?.detail, { file_changed: undefined, before: undefined }, "the first of its machine and file");
+    t.match((await start("aa"))?.detail, { file_changed: false }, "another gateway of the database has its own file");
+    t.match((await start("dd", other))?.detail, { file_changed: true, before: "cc" });
+  }
 });

@@ -16,12 +16,11 @@ import { JsonLog, type Log } from "../core/log.ts";
 import { Redactor } from "../core/redactor.ts";
 import { keptSocket } from "../downstream/listener.ts";
 import { Gateway } from "../gateway.ts";
-import { hashOf } from "../metrics/process-metrics.ts";
 import { priceDoubts } from "../prices/doubts.ts";
 import { FileWatch, sourcesOf } from "../reloads.ts";
 import { connectStores } from "../store/open.ts";
 import { keptSecret } from "../store/secret.ts";
-import { Trail } from "../trail.ts";
+import { servedFile, Trail } from "../trail.ts";
 import { type Loaded, load } from "../vocabulary.ts";
 import { WarmUp } from "../warm-up.ts";
 import { Primary } from "../workers/primary.ts";
@@ -124,7 +123,7 @@ function note({ config, stores }: Gateway | Primary, log: Log, env: NodeJS.Proce
     () => stores.audit,
     () => secretsOf(config, env),
   );
-  return trail.started(commandLine(), { version: versionOf(), file: config.file, hash: hashOf(config.text) });
+  return trail.started(commandLine(), versionOf(), servedFile(config));
 }
 
 /** Who is told of what should not be: one for all processes of this gateway. */

@@ -13,14 +13,13 @@ import type { Patience } from "../downstream/server.ts";
 import { AFTER_FAILURE } from "../gateway.ts";
 import { SWITCHES } from "../generation.ts";
 import { type LoadedPlugin, versionsOf } from "../loader/instances.ts";
-import { hashOf } from "../metrics/process-metrics.ts";
 import { type Reloaded, Reloads } from "../reloads.ts";
 import { type BudgetMark, BudgetMarks } from "../store/budget-marks.ts";
 import type { Unwritten } from "../store/ledger.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
 import { connectStores, type Stores } from "../store/open.ts";
 import { spendSince } from "../store/spend.ts";
-import { type Initiator, PROGRAM, Trail } from "../trail.ts";
+import { type Initiator, PROGRAM, servedFile, Trail } from "../trail.ts";
 import { type Loaded, load } from "../vocabulary.ts";
 import type { PrimaryAnswer, SharedFact, ToPrimary, WorkerQuestion } from "./messages.ts";
 import { Answers, type Question } from "./peers.ts";
@@ -93,7 +92,7 @@ export class Primary {
       log,
       () => this.reloadNow(),
       this.trail,
-      () => hashOf(this.config.text),
+      () => servedFile(this.config),
     );
     const warn = (message: string) => log.warn({}, message);
     // What has been spent before is asked once for each kind of period: the store is open for that long.

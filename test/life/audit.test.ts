@@ -1,4 +1,5 @@
 import { writeFileSync } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
@@ -100,17 +101,18 @@ t.test("a start with another gateway.yaml than before is in the audit trail as o
       who: /^cli:/,
       version: /^\d/,
       file: join(folder, "gateway.yaml"),
-      hash: /^[0-9a-f]{32}$/,
-      changed: undefined,
+      host: hostname(),
+      file_hash: /^[0-9a-f]{32}$/,
+      file_changed: undefined,
     },
   ]);
   await first.end();
   const second = await startProcess(t, YAML, { folder });
-  t.match((await starts(second, 2))[1], { changed: false });
+  t.match((await starts(second, 2))[1], { file_changed: false });
   await second.end();
   const third = await startProcess(t, `${YAML}workers: 2\n`, { folder });
   const [, before, now] = await starts(third, 3);
-  t.match(now, { changed: true, before: (before as { hash?: unknown }).hash });
+  t.match(now, { file_changed: true, before: (before as { file_hash?: unknown }).file_hash });
   await eventually(() => third.text.includes("another than at the last start or reload"), "the line of the log");
   await third.end();
 });
