@@ -1,4 +1,4 @@
-import { placedIn } from "../config/load.ts";
+import { placedIn, secretsIn } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
 import { Networks } from "../core/networks.ts";
 import { table } from "./table.ts";
@@ -45,18 +45,36 @@ type Rule = Pick<Advice, "id" | "level" | "says" | "fix"> & {
   /** The setting below what it concerns that is to be changed. */
   setting?: readonly string[];
   /** What it concerns, one for each; none: all is well. */
-  find(config: Config, text: string): string[];
+  find(config: Config, file: Pick<Config, "file" | "text">): (string | Found)[];
 };
+
+/** What a rule has found where its name alone does not say the place. */
+interface Found {
+  about: string;
+  /** Where it is changed: the first that stands in the file. */
+  paths?: readonly (readonly string[])[];
+  line?: number;
+}
 
 /** Addresses that no other machine, or none but near ones, can be behind. */
 const NEAR = new Networks(["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"]);
 const isNear = (host: string): boolean => host === "localhost" || NEAR.has(host.replace(/^\[|\]$/g, ""));
 const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");
 
-/** Plugins that stand in no chain of a path that answers from models. */
+/** Plugins that stand in no chain of a path that answers from models: that is changed where the chain is written. */
 const missing = (plugin: string) => (config: Config) =>
   config.paths.flatMap(({ path, protocol, use }) =>
-    protocol !== undefined && !config.chains.get(use)?.includes(plugin) ? [`paths ${path}`] : [],
+    protocol !== undefined && !config.chains.get(use)?.includes(plugin)
+      ? [
+          {
+            about: `paths ${path}`,
+            paths: [
+              ["chains", use],
+              ["paths", path, "use"],
+            ],
+          },
+        ]
+      : [],
   );
 
 /** Milliseconds that clients wait for a first byte, about: programs as their authors think fit, people less. */
@@ -95,10 +113,11 @@ const RULES: readonly Rule[] = [
     level: "high",
     says: "a secret stands in the file, and goes wherever that goes",
     fix: "write $NAME or $file:/run/secrets/NAME",
-    find: (_config, text) =>
-      [...text.matchAll(/^.*\b(?:credential|key):\s*["']?(?!\$|["']?\$)[A-Za-z0-9_-]{16,}/gm)].map(
-        ({ index }) => `line ${text.slice(0, index).split("\n").length}`,
-      ),
+    find: (_config, file) =>
+      secretsIn(file).map(({ path, line }) => ({
+        about: path.filter((step) => typeof step === "string").join(" "),
+        line,
+      })),
   },
   {
     id: "open-pass",
@@ -137,6 +156,14 @@ const RULES: readonly Rule[] = [
     says: "it listens for everybody, without TLS",
     fix: "listen on 127.0.0.1 with nginx in front (deploy/nginx), and trust: [127.0.0.1]",
     find: ({ listen }) => (isLoopback(listen.host) ? [] : ["listen"]),
+  },
+  {
+    id: "public-admin",
+    level: "medium",
+    setting: ["listen"],
+    says: "its tokens, and what requests hold, go unencrypted over the network",
+    fix: "admin: { listen: 127.0.0.1:9090 }, and TLS in front where people sign in from elsewhere",
+    find: ({ admin }) => (!admin || "path" in admin || isLoopback(admin.host) ? [] : ["admin"]),
   },
   {
     id: "shared-objects",
@@ -233,7 +260,10 @@ export async function run(args: readonly string[], io: Terminal, config: Config,
     throw new Misuse(`--ignore ${strange}: there are ${RULES.map(({ id }) => id).join(", ")}.`);
   const file = { file: config.file, text };
   const advice = RULES.filter(({ id }) => !ignored.includes(id)).flatMap(({ find, setting = [], ...rule }) =>
-    find(config, text).map((about): Advice => ({ ...rule, about, ...placeOf(file, about, setting) })),
+    find(config, file).map((found): Advice => {
+      const each = typeof found === "string" ? { about: found } : found;
+      return { ...rule, about: each.about, ...placeOf(file, each, setting) };
+    }),
   );
   if (values.json) io.out(JSON.stringify(advice, undefined, 2));
   else if (advice.length === 0) io.out("nothing to advise");
@@ -245,13 +275,19 @@ export async function run(args: readonly string[], io: Terminal, config: Config,
 }
 
 /** Where what is advised on stands in the file; nothing: only a default says it. */
-function placeOf(file: Pick<Config, "file" | "text">, about: string, setting: readonly string[]): Pick<Advice, "at"> {
+function placeOf(
+  file: Pick<Config, "file" | "text">,
+  { about, paths = [], line }: Found,
+  setting: readonly string[],
+): Pick<Advice, "at"> {
+  if (line !== undefined) return { at: `${placedIn(file, [])?.file}:${line}` };
   const [section = "", ...rest] = about.split(" ");
-  const name = rest.join(" ");
-  if (section === "line") return { at: `${placedIn(file, [])?.file}:${name}` };
-  const path = name === "" ? [section] : [section, name];
-  const found = placedIn(file, [...path, ...setting]) ?? placedIn(file, path);
-  return found ? { at: `${found.file}:${found.line}` } : {};
+  const path = rest.length === 0 ? [section] : [section, rest.join(" ")];
+  for (const each of [...paths, [...path, ...setting], path]) {
+    const found = placedIn(file, each);
+    if (found) return { at: `${found.file}:${found.line}` };
+  }
+  return {};
 }
 
 /** Named of what one piece of advice concerns. */

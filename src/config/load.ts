@@ -10,7 +10,7 @@ import { budgetsOf, checkBudgets, checkCounting, checkLimits } from "./limits.ts
 import { checkNames } from "./names.ts";
 import { type Chains, checkPlugins, type ListedPlugins, type Vocabulary } from "./plugins.ts";
 import { YamlSource } from "./positions.ts";
-import { ConfigError, type Finding, inOrder, type Problem } from "./problems.ts";
+import { ConfigError, type ConfigPath, type Finding, inOrder, type Problem } from "./problems.ts";
 import { DEFAULT_CHAINS, File, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import { at, entries, isMap, type Tree } from "./tree.ts";
 import type { Config } from "./types.ts";
@@ -147,6 +147,10 @@ export function placedIn(
   }
   return source.position({ path });
 }
+
+/** The secrets that stand in a file that was loaded, where references could: what each is for, and its line. */
+export const secretsIn = ({ file, text }: Pick<Config, "file" | "text">): { path: ConfigPath; line: number }[] =>
+  new YamlSource(shownName(file), text).writtenSecrets();
 
 /** Why nothing of a file can be known: it is gone, or broken YAML. */
 export function unreadable(file: string): ConfigError | undefined {

@@ -10,6 +10,7 @@ import {
   isPlain,
   isPlugins,
   isSecret,
+  isWrittenSecret,
   type OptionWords,
   secretIn,
   secretsByLook,
@@ -64,9 +65,16 @@ function covered(text: string, spans: Span[]): string {
   return shown + text.slice(end);
 }
 
+/** The places of secrets that stand in a YAML file themselves, not as references, with what is there; comments do not count. */
+export function writtenSecrets(document: Document): [path: ConfigPath, node: Scalar][] {
+  return [...scalarsOf(document, () => []).written].map(([node, path]) => [path, node]);
+}
+
 /** The scalars that nobody may see, each with whether that is for being a plugin's option only; and all other texts. */
 interface Scalars {
   secrets: ReadonlyMap<Scalar, boolean>;
+  /** Those among them that are secrets without a doubt, by one of their places. */
+  written: ReadonlyMap<Scalar, ConfigPath>;
   readable: string;
 }
 
@@ -77,8 +85,10 @@ const DEEPEST = 100;
 function scalarsOf(document: Document, words: OptionWords): Scalars {
   const { all, names, meant } = nodesOf(document);
   const secrets = new Map<Scalar, boolean>();
+  const written = new Map<Scalar, ConfigPath>();
   const look = (node: Scalar, path: ConfigPath) => {
     const value = String(node.value);
+    if (isWrittenSecret(path, value)) written.set(node, path);
     if (isSecret(path, value)) secrets.set(node, false);
     else if (isOptionText(path, value, words(path))) secrets.set(node, secrets.get(node) ?? true);
   };
@@ -107,7 +117,7 @@ function scalarsOf(document: Document, words: OptionWords): Scalars {
     }
   }
   const readable = all.filter((node) => !secrets.has(node)).map(({ value }) => String(value));
-  return { secrets, readable: readable.join("\0") };
+  return { secrets, written, readable: readable.join("\0") };
 }
 
 /** What stands as a key in an entry of `keys`, or in its place; undefined: nothing. */

@@ -13,8 +13,8 @@ import {
   type YAMLError,
   type YAMLMap,
 } from "yaml";
-import { type Masked, mask, nameOf, rangeOf, type Span } from "./masking.ts";
-import type { Finding, Problem } from "./problems.ts";
+import { type Masked, mask, nameOf, rangeOf, type Span, writtenSecrets } from "./masking.ts";
+import type { ConfigPath, Finding, Problem } from "./problems.ts";
 import { hide, type OptionWords } from "./secrets.ts";
 import { unknown } from "./suggest.ts";
 
@@ -86,6 +86,14 @@ export class YamlSource {
   position(finding: Pick<Finding, "path" | "key">): { file: string; line: number; column: number } {
     const { line, col } = this.counter.linePos(this.span({ ...finding, message: "" })[0]);
     return { file: this.file, line: Math.max(1, line), column: Math.max(1, col) };
+  }
+
+  /** Secrets that stand in the text themselves, in its order: what each is for, and its line. */
+  writtenSecrets(): { path: ConfigPath; line: number }[] {
+    return writtenSecrets(this.document)
+      .map(([path, node]) => ({ path, at: rangeOf(node)?.[0] ?? 0 }))
+      .sort((one, other) => one.at - other.at)
+      .map(({ path, at }) => ({ path, line: this.counter.linePos(at).line }));
   }
 
   /** The text with stars for all secrets that stand in it, every character at its place. */

@@ -194,6 +194,21 @@ export function isSecret(path: ConfigPath, value: string): boolean {
   return meant === undefined || !HARMLESS.has(meant);
 }
 
+/** A shorter text opens nothing anywhere. */
+const SHORTEST_WRITTEN = 8;
+/** User and password of an address, and what whoever posts to a webhook knows. */
+const [PASSWORD, LONG_STEP] = [/:\/\/[^\s/@]*:[^\s/@]+@/, /[\w-]{16,}/];
+
+/** Whether what stands at this place is, without a doubt, a secret itself, where a reference could name it. */
+export function isWrittenSecret(path: ConfigPath, value: string): boolean {
+  // What a reference stands for is not written here; its default is.
+  const written = value.replaceAll(INSIDE, (_, _name, otherwise = "") => otherwise);
+  if (isPlain(written)) return false;
+  if (PASSWORD.test(written)) return true;
+  if (path[0] === "alerts") return path.at(-1) === "webhook" && LONG_STEP.test(URL.parse(written)?.pathname ?? "");
+  return holdsSecret(path) && written.length >= SHORTEST_WRITTEN;
+}
+
 /** What every plugin's entry may say; the rest are its own options. No secret stands in these. */
 export const COMMON: ReadonlySet<string> = new Set(["from", "deadline"]);
 

@@ -3,9 +3,11 @@ import { type Advice, help, run, USAGE } from "../../src/cli/audit.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { words } from "../../src/vocabulary.ts";
 
-async function audit(t: Test, yaml: string, ...args: string[]) {
-  const folder = t.testdir({ "gateway.yaml": yaml });
-  const config = await loadConfig(`${folder}/gateway.yaml`, await words(folder), {}, folder);
+async function audit(t: Test, yaml: string, ...rest: (string | { env?: object; more?: Record<string, string> })[]) {
+  const args = rest.filter((each) => typeof each === "string");
+  const { env = {}, more = {} } = Object.assign({}, ...rest.filter((each) => typeof each === "object"));
+  const folder = t.testdir({ "gateway.yaml": yaml, ...more });
+  const config = await loadConfig(`${folder}/gateway.yaml`, await words(folder), env, folder);
   const out: string[] = [];
   const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env: {}, folder };
   const code = await run(args, io, config, yaml);
@@ -41,7 +43,11 @@ keys: { ci: { key: ci-key-0123456789abcdef }, old: { key: $OLD, expires: 2020-01
   const found = (JSON.parse(text) as Advice[]).map(({ id, level, about }) => `${level} ${id} ${about}`);
   for (const each of [
     ...["high no-auth paths /open", "high anonymous plugins auth", "high plain-http providers far"],
-    ...["high written-secret line 7", "high written-secret line 13", "high open-pass paths /far/v1/*"],
+    ...[
+      "high written-secret providers far credential",
+      "high written-secret keys ci key",
+      "high open-pass paths /far/v1/*",
+    ],
     ...["medium no-limits limits", "medium no-limits-plugin paths /open", "medium no-usage paths /open"],
     ...["medium public-listener listen", "medium shared-objects share", "low no-fallback models a"],
     ...[
@@ -61,7 +67,10 @@ keys: { ci: { key: ci-key-0123456789abcdef }, old: { key: $OLD, expires: 2020-01
   );
   for (const [what, at] of [
     ...[["no-auth paths /open", "gateway.yaml:11"] as const, ["anonymous plugins auth", "gateway.yaml:9"] as const],
-    ...[["plain-http providers far", "gateway.yaml:7"] as const, ["written-secret line 7", "gateway.yaml:7"] as const],
+    ...[
+      ["plain-http providers far", "gateway.yaml:7"] as const,
+      ["written-secret providers far credential", "gateway.yaml:7"] as const,
+    ],
     ...[["no-limits limits", ""] as const, ["debug-log log", "gateway.yaml:4"] as const],
     ...[["expired-key keys old", "gateway.yaml:13"] as const, ["no-probes admin", "gateway.yaml:2"] as const],
   ])
@@ -73,6 +82,55 @@ keys: { ci: { key: ci-key-0123456789abcdef }, old: { key: $OLD, expires: 2020-01
   t.match((await audit(t, budget)).text, /^low +cut-streams +plugins usage \(\S+:4\) /m);
   const drained = budget.replace("usage: {}", "usage: { cut: drain }");
   t.notMatch((await audit(t, drained)).text, "cut-streams");
+});
+
+t.test("secrets are found where they stand, and nothing else is taken for one", async (t) => {
+  const yaml = `admin: { listen: 127.0.0.1:9090, token: adm-9c1f7a2be4d0586713aa, viewer: "\${VIEWER:-vw-4b7d91c0e2f35a68de77}",
+  oidc: { issuer: "https://id.example.com", url: "https://admin.example.com", client_id: gateway, client_secret: oidc-3e9a6b7c1d205f48, roles: { admin: [platform-engineers-all] } } }
+providers:
+  # credential: sk-0123456789abcdefghij
+  far:
+    { url: "https://llm.example.com/v1", protocol: openai-chat, credential: [$FAR_KEY,
+      live-8d2f60b1c97e43a5 ] }
+  near: { url: "http://127.0.0.1:8000/v1", protocol: openai-chat, credential: "$file:key.txt", header: x-api-key }
+  named: { url: "https://other.example.com/v1", protocol: openai-chat, credential: "\${OTHER:-}" }
+models: { token: { targets: [far:a-model-with-a-long-name] } }
+limits: { default: { budget: $10/month } }
+store:
+  ledger: "postgres://gateway:pw-7c2e@db.example.com/gateway"
+  limits: "redis://:\${REDIS_PASSWORD}@redis.example.com"
+alerts: { webhook: "https://hooks.slack.com/services/T0AAAAAAA/B0AAAAAAA/abcdefghijklmnopqrstuvwx" }
+keys: { k: { key: "literal.key-5e81c0d2a94f7b36" }, h: { hash: ${"0123456789abcdef".repeat(4)} }, r: { key: $R, owner: alice@example.com } }
+`;
+  const env = { REDIS_PASSWORD: "p-2f8c1d7e", R: "gw-r-5d0c7e91a2b3f468", FAR_KEY: "f-91c7d3e0b24a5f68", OTHER: "" };
+  const { text } = await audit(t, yaml, { env, more: { "key.txt": "n-4f81a6c2d9e07b35" } }, "--json");
+  const found = (JSON.parse(text) as Advice[]).filter(({ id }) => id === "written-secret");
+  t.same(
+    found.map(({ about, at }) => `${about} ${at?.replace(/^.*:/, "")}`),
+    [
+      ...["admin token 1", "admin viewer 1", "admin oidc client_secret 2", "providers far credential 7"],
+      ...["store ledger 13", "alerts webhook 15", "keys k key 16"],
+    ],
+  );
+});
+
+t.test("what a chain is without is told at the chain, and an admin side for everybody like a listener", async (t) => {
+  const yaml = `${WISE.replace(/^limits.*\n/m, "")}admin: { listen: "0.0.0.0:9090", token: $ADMIN_TOKEN }
+paths:
+  /own: { protocol: openai-chat, use: small }
+  /list: { protocol: openai-chat, use: [sse, models] }
+chains:
+  small: [sse, models]
+`;
+  const { text } = await audit(t, yaml, { env: { ADMIN_TOKEN: "adm-9c1f7a2be4d0586713aa" } }, "--json");
+  const places = (JSON.parse(text) as Advice[]).map(({ id, about, at }) => `${id} ${about} ${at?.replace(/^.*:/, "")}`);
+  for (const id of ["no-auth", "no-limits-plugin", "no-usage", "no-scrub"]) {
+    t.ok(places.includes(`${id} paths /own 8`), `${id} of ${places}`);
+    t.ok(places.includes(`${id} paths /list 6`), `${id} of ${places}`);
+  }
+  t.ok(places.includes("public-admin admin 3"), String(places));
+  const unix = await audit(t, `${WISE}admin: unix:/run/gw.sock\n`, "--json");
+  t.notMatch(unix.text, "public-admin");
 });
 
 t.test("a provider that may be silent for longer than clients wait is named, where nothing notices that", async (t) => {
