@@ -175,7 +175,14 @@ async function frontFinding(url: string, key: string, model: string): Promise<Do
   const arrivals = await arrivalsOf(url, key, model);
   if ("problem" in arrivals) return { ...finding, state: "bad", says: arrivals.problem };
   const { first, last, pieces } = arrivals;
-  if (isBuffered(arrivals))
+  const buffered = isBuffered(arrivals);
+  if (buffered === undefined)
+    return {
+      ...finding,
+      state: "bad",
+      says: `it cannot be told: the whole answer of ${model} took ${Math.round(last)} ms; name a model that streams for a second or longer with --model, like one of the target demo:slow`,
+    };
+  if (buffered)
     return {
       ...finding,
       state: "bad",

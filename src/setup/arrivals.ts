@@ -10,6 +10,8 @@ export interface Arrivals {
 const PATIENCE = 60_000;
 /** Milliseconds between the first piece of text and the last below which a stream of a second has come in one piece. */
 const AT_ONCE = 100;
+/** Milliseconds that a whole answer takes at least of which anything can be said: a shorter one may have been made at once. */
+const LONG_ENOUGH = 1000;
 
 /** Asks a gateway for a streamed answer, as a client does. Never throws. */
 export async function arrivalsOf(url: string, key: string, model: string): Promise<Arrivals | { problem: string }> {
@@ -44,5 +46,8 @@ export async function arrivalsOf(url: string, key: string, model: string): Promi
   }
 }
 
-/** Whether all of a stream came at once. */
-export const isBuffered = ({ first, last, pieces }: Arrivals): boolean => pieces === 1 || last - first < AT_ONCE;
+/** Whether all of a stream came at once; undefined: it was too short to tell. */
+export function isBuffered({ first, last }: Arrivals): boolean | undefined {
+  if (last - first >= AT_ONCE) return false;
+  return last >= LONG_ENOUGH ? true : undefined;
+}

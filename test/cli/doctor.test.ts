@@ -106,6 +106,16 @@ t.test("a clock that is off and a host that DNS does not know are told", async (
   t.match(text, /^bad +dns +nobody\.invalid +not found: /m);
 });
 
+t.test("of a stream that is too short nothing is said but that", async (t) => {
+  const quick = await startVendor(t, (_request, response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.end(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: "six words" } }] })}\n\n`);
+  });
+  const { code, text } = await doctor(t, "", ["--url", quick.url, "--key", KEY]);
+  t.equal(code, 1);
+  t.match(text, /^bad +front .*cannot be told: the whole answer of crawl took \d+ ms; name a model .*demo:slow$/m);
+});
+
 /** A proxy in front of a gateway that hands answers on as they come, or all at once. */
 const front = (t: Test, url: string, buffering: boolean) =>
   startVendor(t, async (request: IncomingMessage, response: ServerResponse) => {
