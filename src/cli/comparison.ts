@@ -5,6 +5,7 @@ import type { PriceVersions } from "../store/price-versions.ts";
 import { billedApart } from "./billed-apart.ts";
 import { FIGURES, type Figures, type Invoice, type InvoiceLine } from "./invoice.ts";
 import { InvoiceModels, undated } from "./invoice-models.ts";
+import { counted } from "./table.ts";
 
 /** What the ledger has of a provider's model on a day. */
 export interface LedgerDay {
@@ -49,10 +50,15 @@ export interface Comparison {
 const MOST_DAYS = 800;
 
 /** The first day of an invoice, and the last. @throws Error where there is none, or there are too many */
-export function daysOf({ lines }: Invoice, zone: string): string[] {
+export function daysOf({ lines, unread }: Invoice, zone: string): string[] {
   const sorted = lines.map(({ day }) => day).sort();
   const [first, last] = [sorted[0], sorted.at(-1)];
-  if (first === undefined || last === undefined) throw new Error("The file has no line that could be compared.");
+  if (first === undefined || last === undefined) {
+    const [why] = unread;
+    const more = unread.length > 1 ? `, nor could ${counted(unread.length - 1, "other")}` : "";
+    const told = why ? ` Line ${why.line} could not be read${more}: ${why.reason}.` : "";
+    throw new Error(`The file has no line that could be compared.${told}`);
+  }
   const days: string[] = [];
   for (let day = Temporal.PlainDate.from(first); day.toString() <= last; day = day.add({ days: 1 })) {
     days.push(day.toString());

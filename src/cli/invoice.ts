@@ -33,8 +33,10 @@ export interface Invoice {
   readonly tells: ReadonlySet<keyof Figures>;
   /** Nano-dollars that a line may be off by, because its money is rounded. */
   readonly rounding: number;
-  /** Set where money is not in dollars, and therefore not compared. */
+  /** Set where no money is in dollars, and therefore not compared. */
   readonly currency?: string;
+  /** Where some is: how many lines' money is in another currency, and not compared. */
+  readonly foreign?: { readonly currency: string; readonly lines: number };
 }
 
 const DAY = 86_400_000;
@@ -78,6 +80,9 @@ class InvoiceReader {
   private others = 0;
   private decimals = 0;
   private foreign: string | undefined;
+  /** Lines by their numbers whose money is not in dollars, and whether that of any is. */
+  private readonly foreignLines = new Set<number>();
+  private hasDollars = false;
 
   constructor(
     private readonly columns: InvoiceColumns,
@@ -119,7 +124,10 @@ class InvoiceReader {
     else if (last !== undefined && Date.parse(last) - Date.parse(day) > DAY)
       fail(`it is of more than a day (${day} to ${last}): export it by day`);
     else if (name === "") fail("it names no model");
-    else this.lines.push({ line, day, name, figures });
+    else {
+      this.lines.push({ line, day, name, figures });
+      if (figures.cost !== undefined) this.takeCurrency(line, of("currency"));
+    }
   }
 
   invoice(): Invoice {
@@ -127,8 +135,32 @@ class InvoiceReader {
     // Half of the last digit's worth; digits beyond these are worth nothing.
     const rounding = decimals > 6 ? 0 : 0.5 * 10 ** (9 - decimals);
     if (foreign === undefined) return { lines, others, unread, tells, rounding };
+    if (this.hasDollars) return this.inDollars(foreign, rounding);
     tells.delete("cost");
     return { lines, others, unread, tells, rounding, currency: foreign };
+  }
+
+  private takeCurrency(line: number, currency: string): void {
+    const other = [this.columns.currency ?? "", currency].find((each) => !DOLLARS.has(each.toLowerCase()));
+    if (other === undefined) this.hasDollars = true;
+    else this.foreignLines.add(line);
+    this.foreign ??= other;
+  }
+
+  /** All but the money of the lines that have it in another currency. */
+  private inDollars(currency: string, rounding: number): Invoice {
+    const { others, tells, foreignLines } = this;
+    const unread = [...this.unread];
+    const lines = this.lines.flatMap((each): InvoiceLine[] => {
+      if (!foreignLines.has(each.line)) return [each];
+      const { cost: _, ...figures } = each.figures;
+      if (Object.keys(figures).length > 0) return [{ ...each, figures }];
+      const reason = `its money is in ${currency}, where the ledger has dollars`;
+      unread.push({ line: each.line, reason, text: each.name });
+      return [];
+    });
+    unread.sort((one, other) => one.line - other.line);
+    return { lines, others, unread, tells, rounding, foreign: { currency, lines: foreignLines.size } };
   }
 
   /** @throws Error for what is no number */
@@ -139,8 +171,6 @@ class InvoiceReader {
     if (cost !== "") {
       figures.cost = Math.round(numberOf(cost) * 1e9);
       this.decimals = Math.max(this.decimals, /\.(\d+)/.exec(cost)?.[1]?.length ?? 0);
-      const currency = of("currency");
-      if (!DOLLARS.has(currency.toLowerCase())) this.foreign ??= currency;
     }
     const count = (field: InvoiceField) => (of(field) === "" ? undefined : numberOf(of(field)));
     const cached = count("cached");

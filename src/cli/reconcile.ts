@@ -241,6 +241,11 @@ function lines(comparison: Comparison, invoice: Invoice, { tolerance, all }: Rec
     ...(invoice.currency === undefined
       ? []
       : [`Money is in ${invoice.currency} there, and in dollars in the ledger: it was not compared.`]),
+    ...(invoice.foreign === undefined
+      ? []
+      : [
+          `Money of ${counted(invoice.foreign.lines, "line")} is in ${invoice.foreign.currency}, and in dollars in the ledger: it was not compared.`,
+        ]),
   ];
 }
 
@@ -264,7 +269,7 @@ function noteOf({ names, unsettled, ledger }: ComparedDay): string {
 
 function json(comparison: Comparison, invoice: Invoice, { tolerance, zone, all }: ReconcileOptions): string {
   const { days, ...rest } = comparison;
-  const { others, unread, currency = "usd", tells } = invoice;
+  const { others, unread, currency = "usd", foreign, tells } = invoice;
   const shown = days.filter(({ differ }) => all || differ.length > 0);
   const told = {
     agrees: agrees(comparison, invoice),
@@ -273,5 +278,9 @@ function json(comparison: Comparison, invoice: Invoice, { tolerance, zone, all }
     compared: [...tells],
     days: days.length,
   };
-  return JSON.stringify({ ...told, currency, ...rest, differences: shown, others, unread }, undefined, 2);
+  return JSON.stringify(
+    { ...told, currency, ...(foreign && { foreign }), ...rest, differences: shown, others, unread },
+    undefined,
+    2,
+  );
 }

@@ -85,6 +85,10 @@ t.test("the days of an invoice are all from its first to its last", async (t) =>
     "2026-11-03",
   ]);
   t.throws(() => daysOf(invoice(), "UTC"), { message: "The file has no line that could be compared." });
+  for (const day of ["26.11.2026", "11/26/2026"])
+    t.throws(() => daysOf(invoice(`${day},m,1,1,1`, `${day},m,1,1,1`, `${day},n,1,1,1`), "UTC"), {
+      message: `The file has no line that could be compared. Line 2 could not be read, nor could 2 others: ${JSON.stringify(day)} is no day like 2026-11-20.`,
+    });
   t.throws(() => daysOf(invoice("1990-01-01,m,1,1,1", "2026-11-01,m,1,1,1"), "UTC"), { message: /more than 800 days/ });
 });
 

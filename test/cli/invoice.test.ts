@@ -113,6 +113,27 @@ t.test("what no model is charged for has the name of its kind", async (t) => {
   );
 });
 
+t.test("where some money is in dollars, only that of the other lines is not compared", async (t) => {
+  const { lines, tells, unread, currency, foreign } = read(
+    [
+      ...["date,model,cost,currency,output_tokens", "2026-11-01,m,1,EUR,5", "2026-11-01,m,2,USD,6"],
+      ...["2026-11-01,n,3,EUR,", "2026-11-02,m,4,,7"],
+    ].join("\n"),
+  );
+  t.same(
+    lines.map(({ line, figures }) => [line, figures]),
+    [
+      [2, { tokensOut: 5 }],
+      [3, { cost: 2e9, tokensOut: 6 }],
+      [5, { cost: 4e9, tokensOut: 7 }],
+    ],
+  );
+  t.same([...tells].sort(), ["cost", "tokensOut"]);
+  t.match(unread, [{ line: 4, reason: "its money is in EUR, where the ledger has dollars" }]);
+  t.equal(currency, undefined);
+  t.same(foreign, { currency: "EUR", lines: 2 });
+});
+
 t.test("money of another currency is not compared", async (t) => {
   const { tells, currency } = read("date,model,cost,currency,output_tokens\n2026-11-01,m,1,eur,5\n");
   t.same([[...tells], currency], [["tokensOut"], "eur"]);

@@ -155,6 +155,18 @@ t.test("a file of which nothing can be compared does not agree", async (t) => {
   });
 });
 
+t.test("a line in another currency among those in dollars is told, and the others are compared", async (t) => {
+  const { reconcile, append } = terminal(
+    t,
+    "date,model,cost,currency,output_tokens\n2026-11-20,m,1,usd,5\n2026-11-20,m,1,eur,5\n2026-11-20,n,1,eur,\n",
+  );
+  append({});
+  const { code, out } = await reconcile("invoice.csv", "--provider", "p");
+  t.equal(code, 1);
+  t.match(out, "Line 4 could not be read: its money is in eur, where the ledger has dollars.");
+  t.match(out, "Money of 2 lines is in eur, and in dollars in the ledger: it was not compared.");
+});
+
 t.test("lines of other keys are left out as the operator says", async (t) => {
   const { reconcile, append } = terminal(
     t,
