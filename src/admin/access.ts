@@ -67,6 +67,16 @@ export class Access {
     return [...(oidc ? (["oidc"] as const) : []), ...((token ?? viewer) ? (["token"] as const) : [])];
   }
 
+  /** How to sign in as somebody who may do all, in words. */
+  get forAdmins(): string {
+    const { token, oidc } = this.settings();
+    const ways = [
+      ...(oidc ? ["as somebody whom roles: admin of admin: oidc in gateway.yaml names"] : []),
+      ...(token !== undefined ? ["with the admin token"] : []),
+    ];
+    return ways.length > 0 ? `sign in ${ways.join(", or ")}` : "set admin: { token: $ADMIN_TOKEN } in gateway.yaml";
+  }
+
   /** Who sends a request; undefined: nobody who may. @throws what the store says where it cannot be read */
   async visitor(request: IncomingMessage): Promise<Visitor | undefined> {
     const address = request.socket.remoteAddress ?? "";

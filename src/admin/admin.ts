@@ -174,8 +174,8 @@ export class Admin {
       throw new AdminError(
         "not_allowed",
         changes
-          ? "Who looks changes nothing: sign in with the other token."
-          : "What requests hold is shown to admins: sign in with the other token.",
+          ? `Who looks changes nothing: ${this.access.forAdmins}.`
+          : `What requests hold is shown to admins: ${this.access.forAdmins}.`,
       );
     for (const name of query.keys())
       if (!Object.hasOwn(route.query, name))

@@ -11,6 +11,9 @@ import { BUNDLED, Misuse, type VerbPlace } from "./verb.ts";
 /** Milliseconds that an answer may take; a reload builds all plugins. */
 const PATIENCE = 70_000;
 
+/** What says in which ways one gets in, to everybody. */
+const SESSION = "/api/session";
+
 /** What the admin side has answered. */
 export interface AdminReply {
   readonly status: number;
@@ -49,7 +52,7 @@ export function askAdmin(
       answer.setEncoding("utf8").on("data", (more: string) => (text += more));
       answer.on("error", failed).on("end", () => {
         const { statusCode: status = 0 } = answer;
-        if (status === 401) failed(new Error(`${name} wants a token: --token, or the variable ADMIN_TOKEN`));
+        if (status === 401 && path !== SESSION) void refusal(admin, name, token).then(failed);
         else if (status !== 200 && status !== 422)
           failed(new Error(`${name} answers ${status}: ${text.trim().slice(0, 200)}`));
         else done({ status, body: JSON.parse(text) });
@@ -59,6 +62,23 @@ export function askAdmin(
     asked.on("error", (error: NodeJS.ErrnoException) => failed(why(error, name, admin.unknown)));
     asked.end(sent && JSON.stringify(sent));
   });
+}
+
+/** Why a request without a token, or with that one, is not answered. */
+async function refusal(admin: AskedAdmin, name: string, token: string | undefined): Promise<Error> {
+  const ways: unknown = await askAdmin(admin, undefined, SESSION).then(
+    ({ body }) => (body as { sign_in?: unknown } | null)?.sign_in,
+    () => undefined,
+  );
+  if (Array.isArray(ways) && !ways.includes("token"))
+    return new Error(
+      `${name} knows no token, as only people sign in there (admin: oidc): add token: to admin: in gateway.yaml, and reload it with kill -HUP`,
+    );
+  return new Error(
+    token === undefined
+      ? `${name} wants a token: --token, or the variable ADMIN_TOKEN`
+      : `${name} refuses this token: is it that of admin: in the gateway.yaml that runs? It is taken from --token, or else from the variable ADMIN_TOKEN`,
+  );
 }
 
 function why(error: NodeJS.ErrnoException, name: string, unknown: ConfigError | undefined): Error {

@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
+import { askAdmin } from "../../src/cli/admin-client.ts";
 import { CLIENT, type People, Surfer, startIdentityProvider } from "../support/identity-provider.ts";
 import { startAdmin, YAML } from "./support.ts";
 
@@ -50,7 +51,14 @@ t.test(
     const bob = await enter("bob");
     t.match(bob.session, { role: "viewer", who: "oidc:bob" }, "an email that nobody has verified names nobody");
     t.equal((await bob.surfer.ask(`${base}/api/now`)).status, 200);
-    t.equal((await bob.surfer.ask(`${base}/api/reload`, change)).status, 403);
+    const refused = await bob.surfer.ask(`${base}/api/reload`, change);
+    t.equal(refused.status, 403);
+    t.match(await refused.text(), /: sign in as somebody whom roles: admin of admin: oidc in gateway\.yaml names\./);
+    const { hostname: host, port } = new URL(base);
+    for (const token of [undefined, "any"])
+      await t.rejects(askAdmin({ host, port: Number(port) }, token, "/api/now"), {
+        message: /knows no token, .*add token: to admin: in gateway\.yaml, and reload it with kill -HUP$/,
+      });
     const eve = await enter("eve");
     t.match(eve, { to: "/?sign_in=no_role", session: { role: null } });
   },

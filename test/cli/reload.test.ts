@@ -68,6 +68,11 @@ t.test("reload and diff tell what is, and fail with what is wrong", async (t) =>
     });
   }
   t.match(await verb(reload.run, base, [], {}), { code: 1, text: /wants a token/ });
+  for (const [args, env] of [
+    [["--token", "wrong"], {}],
+    [[], { ADMIN_TOKEN: "wrong" }],
+  ] as const)
+    t.match(await verb(reload.run, base, [...args], env), { code: 1, text: /refuses this token: .*ADMIN_TOKEN$/ });
   t.match(await verb(reload.run, "http://127.0.0.1:9"), { code: 1, text: /no gateway answers.*--admin ADDRESS/ });
   const elsewhere = ["--admin", new URL(base).host];
   writeFileSync(file, "");

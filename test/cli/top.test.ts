@@ -64,8 +64,8 @@ t.test("a gateway's own admin side is asked: what runs is shown as it goes on, u
   t.equal(looks.at(-1), "0 running", "and its end");
 });
 
-t.test("who does not answer, or wants a token, is told with exit code 1", async (t) => {
-  t.match(await top(t, (await startVendor(t, json({}, 401))).url, "--once"), { code: 1, err: /wants a token/ });
+t.test("who does not answer, or refuses the token, is told with exit code 1", async (t) => {
+  t.match(await top(t, (await startVendor(t, json({}, 401))).url, "--once"), { code: 1, err: /refuses this token/ });
   t.match(await top(t, (await startVendor(t, json({}, 404))).url, "--once"), { code: 1, err: /answers 404/ });
   t.match(await top(t, "http://127.0.0.1:1", "--once"), { code: 1, err: /no gateway answers at 127\.0\.0\.1:1/ });
   await t.rejects(run([], { out: t.fail, err: t.fail, env: {}, folder: "" }, undefined), { message: /admin: is off/ });
