@@ -225,6 +225,8 @@ export interface Arrival {
   clock: number;
   /** Of the client, as far as proxies that are trusted tell; empty when it is not known. */
   address?: string;
+  /** Scheme and host by which the client asked; told where requests pass unread. */
+  origin?: string | undefined;
   method: string;
   /** Path without query, in its canonical form. */
   path: string;
@@ -261,6 +263,8 @@ export class Exchange {
   readonly clock: number;
   /** The client's, in full; empty when it is not known. */
   readonly address: string;
+  /** Scheme and host by which the client asked; known on a path with `pass`. */
+  readonly origin: string | undefined;
   readonly method: string;
   readonly path: string;
   readonly query: Query;
@@ -371,6 +375,7 @@ export class Exchange {
     this.time = arrival.time;
     this.clock = arrival.clock;
     this.address = arrival.address ?? "";
+    this.origin = arrival.origin;
     this.method = arrival.method;
     this.path = arrival.path;
     this.query = arrival.query;

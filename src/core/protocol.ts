@@ -330,6 +330,11 @@ export interface VendorObjects {
   readonly words: ObjectWords;
   /** Members of any answer about an object in which ids of others stand that came of it. */
   readonly derived: readonly string[];
+  /**
+   * Members in which answers about a collection tell an address at the vendor's where clients go on with the key that they have,
+   * at the top or in the entries of `data`.
+   */
+  readonly addresses?: Readonly<Record<string, readonly string[]>>;
 }
 
 /** Where a request says which conversation it belongs to. */

@@ -139,6 +139,16 @@ export class Connections {
     for (const socket of this.open) socket.destroy();
   }
 
+  /**
+   * Scheme and host by which the client asked. Of the host proxies are believed that are trusted; of the scheme anybody, as on
+   * the admin side: it goes to nobody but who says so, and a client that is taken for one without TLS would show its key in clear.
+   */
+  origin({ proxy }: ClientConnection, headers: HeaderList): string | undefined {
+    const told = (name: string) => headers.get(name)?.split(",", 1)[0]?.trim();
+    const host = (proxy ? told("x-forwarded-host") : undefined) ?? headers.get("host");
+    return URL.parse(`${told("x-forwarded-proto") === "https" ? "https" : "http"}://${host ?? ""}`)?.origin;
+  }
+
   private count(network: string, socket: Socket): number {
     const open = (this.counts.get(network) ?? 0) + 1;
     this.counts.set(network, open);

@@ -376,7 +376,8 @@ export class Downstream {
     const keys = credentials(headers, query);
     const judged = (name: string) => saysWhatIsJudged(name, destination.protocol);
     const dropped = passes ? [] : query.take(judged).map((name) => `?${name}`);
-    const exchange = begin(request, query, destination, known, keys);
+    const origin = passes && this.connections.origin(this.connections.of(request.socket), headers);
+    const exchange = begin(request, query, destination, { ...known, origin }, keys);
     exchange.dropped.push(...dropped);
     response.on("close", () => {
       if (!response.writableFinished) exchange.abort();
@@ -532,7 +533,7 @@ interface RequestTarget {
 }
 
 /** What is known of a request before it is looked at. */
-type Known = Pick<Arrival, "id" | "time" | "clock"> & { address: string };
+type Known = Pick<Arrival, "id" | "time" | "clock" | "origin"> & { address: string };
 
 /** Node's word for a head that has not come in time. */
 const TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";

@@ -39,6 +39,14 @@ export function objectPath(path: string, { collections, actions, anybodys }: Ven
   return words.some((word) => anybodys.includes(word)) ? { owned: false } : undefined;
 }
 
+/** The members in which answers about what a path leads to tell addresses. */
+export function addressMembers(path: string, { addresses = {} }: VendorObjects): string[] {
+  const words = `/${partsOf(path).join("/").toLowerCase()}/`;
+  return Object.entries(addresses).flatMap(([collection, members]) =>
+    words.includes(`/${collection}/`) ? [...members] : [],
+  );
+}
+
 /** The parts of a path without versions, matrix parameters and actions. */
 const partsOf = (path: string): string[] =>
   decodeURIComponent(path)
@@ -60,6 +68,8 @@ export class PassingObjects {
   private readonly sought: readonly string[] | undefined;
   private members: PassingMembers | PassingEvents | undefined;
   private readonly derived: readonly string[];
+  /** Members of the answer in which addresses at the vendor's stand. */
+  readonly addresses: readonly string[];
 
   /**
    * @param provider where the request goes
@@ -78,6 +88,7 @@ export class PassingObjects {
     this.path = paths.find(({ owned }) => owned) ?? paths[0];
     this.naming = vendors.map(({ words }) => objects.namedIn(words));
     this.derived = vendors.flatMap(({ derived }) => derived);
+    this.addresses = vendors.flatMap((vendor) => addressMembers(below, vendor));
     // What is made below a model is named too: what it will answer later.
     const making = /^P(?:OST|UT)$/.test(exchange.method) && this.path !== undefined;
     const names = [...(making ? vendors.flatMap(({ words }) => words.members) : []), ...this.derived];

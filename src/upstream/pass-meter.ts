@@ -6,6 +6,7 @@ import type { PassingObjects } from "../objects/passing.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { adviseRetry, requestIdIn } from "./allow-list.ts";
 import { asFile } from "./as-file.ts";
+import { leadingBack } from "./leading-back.ts";
 import type { PassObserver } from "./pass.ts";
 import type { PassPath } from "./pass-path.ts";
 import { keepWords, noteCredential } from "./provider-words.ts";
@@ -16,6 +17,7 @@ const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/;
 export class PassMeter implements PassObserver {
   private usage: JsonUsage | undefined;
   private makes = false;
+  change: PassObserver["change"];
   /** Whether the provider does not accept our credential. */
   refused = false;
 
@@ -62,6 +64,10 @@ export class PassMeter implements PassObserver {
       this.makes = true;
     } else if (status < 300) this.makes = exchange.streaming;
     if (this.makes) this.objects?.answered(exchange.streaming);
+    const members = this.objects?.addresses ?? [];
+    // A part of an answer is no JSON.
+    if (status < 300 && status !== 206 && json && members.length > 0 && exchange.method !== "HEAD")
+      this.change = (body) => leadingBack(body, members, (address) => path.back(address, exchange.origin));
     if (exchange.method === "GET" || exchange.method === "HEAD")
       headers.set("cache-control", forOneKey(headers.get("cache-control")));
     const own = this.own();

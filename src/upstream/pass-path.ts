@@ -76,13 +76,38 @@ export class PassPath {
 
   /** Finds out whether a path is one of these. `/v1/files/*` takes `/v1/files` too. */
   match(path: string): PassMatch | undefined {
-    const { pattern } = this;
-    const stem = pattern.endsWith("/*") ? pattern.slice(0, -2) : undefined;
+    const { pattern, stem } = this;
     const fits = stem === undefined ? path === pattern : path === stem || path.startsWith(`${stem}/`);
-    if (!fits) return undefined;
-    // A version stands for the provider's own: what follows it is the vendor's path. Any other prefix is only ours.
-    const prefix = VERSION.exec(pattern)?.[0] ?? stem ?? pattern;
-    return { path: this, below: path.slice(prefix.length) };
+    return fits ? { path: this, below: path.slice(this.prefix.length) } : undefined;
+  }
+
+  private get stem(): string | undefined {
+    return this.pattern.endsWith("/*") ? this.pattern.slice(0, -2) : undefined;
+  }
+
+  /** A version stands for the provider's own: what follows it is the vendor's path. Any other prefix is only ours. */
+  private get prefix(): string {
+    const { pattern, stem } = this;
+    return VERSION.exec(pattern)?.[0] ?? stem ?? pattern;
+  }
+
+  /**
+   * The address by which a client comes back, through this path, to what stands at one of the provider's.
+   * @param origin scheme and host by which the client asked
+   * @returns undefined for what does not stand below the provider's address
+   */
+  back(address: string, origin = ""): string | undefined {
+    const { provider, prefix, dialect } = this;
+    const theirs = URL.parse(address);
+    if (!provider || theirs?.origin !== provider.url.origin) return undefined;
+    const { pathname, search } = theirs;
+    const below = [withoutVersion(provider.url.pathname), provider.url.pathname, dialect.segment]
+      .filter((start) => pathname.startsWith(`${start}/`))
+      .map((start) => pathname.slice(start.length));
+    // What has its version twice leads there too, but looks wrong.
+    if (VERSION.test(prefix)) below.reverse();
+    const found = below.find((each) => pathBelow(provider.url, dialect.segment, each) === pathname);
+    return found === undefined ? undefined : `${origin}${prefix}${found}${search}`;
   }
 
   /**
@@ -161,6 +186,10 @@ function plain(path: string): string {
     .replaceAll(/\/{2,}/g, "/")
     .replace(/(?<=.)\/$/, "");
 }
+
+/** A path without the version that it may end with, and without a slash at its end. */
+const withoutVersion = (path: string): string =>
+  path.replace(/\/[^/]*$/, (last) => (last === "/" || VERSION.test(last) ? "" : last));
 
 /** A path below an address that ends with a version segment, of which clients may bring their own. */
 function pathBelow({ pathname }: URL, segment: string, below: string): string {

@@ -11,7 +11,7 @@ import { failure, overdue, type Progress, UpstreamFault } from "./failures.ts";
 import { isClosed } from "./http1/connection.ts";
 import type { HttpProxy } from "./http1/proxies.ts";
 import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
-import { errorBody, forwarderOf } from "./passed-error.ts";
+import { changeable, errorBody, forwarderOf } from "./passed-error.ts";
 
 /** Milliseconds for which the rest of a request is read away that was answered before all of it had come. */
 const LINGER = 2000;
@@ -41,6 +41,8 @@ export interface PassObserver {
   whole(): void;
   /** The head of the response: answers the headers that go to the client. */
   head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
+  /** What changes the response's body, where that has to come whole for it; undefined: it goes on as it comes. */
+  readonly change?: ((body: Buffer) => Buffer) | undefined;
   /** Some of the response's body, as it goes to the client. */
   down(bytes: Buffer): void;
   /** The response is an error: all of its body, before its head goes down. Answers headers in the place of those of `head`. */
@@ -209,7 +211,9 @@ export class PassedRequest {
     answer.headers = observer.head(status, answer.rawHeaders);
     // The library would say keep-alive to a client that asked for close.
     answer.headers.connection = response.shouldKeepAlive ? "keep-alive" : "close";
+    const { change } = observer;
     if (isError) this.tell(answer, status);
+    else if (change) this.retell(answer, status, change);
     else {
       answer.on("data", (bytes: Buffer) => observer.down(bytes));
       answer.once("close", () => {
@@ -219,7 +223,14 @@ export class PassedRequest {
     }
     // Node keeps a head until the first byte of the body; one that comes in the same turn still leaves together with it.
     setImmediate(() => {
-      if (!response.headersSent && !response.destroyed && !this.error && request.method !== "HEAD" && !isError)
+      if (
+        !response.headersSent &&
+        !response.destroyed &&
+        !this.error &&
+        request.method !== "HEAD" &&
+        !isError &&
+        !change
+      )
         response.flushHeaders();
     });
   }
@@ -235,6 +246,23 @@ export class PassedRequest {
         response.writeHead(status, { ...headers, ...observer.failed(body), "content-length": body.length });
         observer.down(body);
         response.end(body);
+      },
+      (thrown) => this.fail(GatewayError.from(thrown, "upstream_invalid")),
+    );
+  }
+
+  /** Writes an answer of success in place of the library, changed. */
+  private retell(answer: IncomingMessage, status: number, change: (body: Buffer) => Buffer): void {
+    const { response, observer } = this;
+    this.options.selfHandleResponse = true;
+    changeable(answer).then(
+      (body) => {
+        if (this.error || response.destroyed) return;
+        const { "content-encoding": _, ...headers } = answer.headers;
+        const changed = change(body);
+        response.writeHead(status, { ...headers, "content-length": changed.length });
+        observer.down(changed);
+        response.end(changed);
       },
       (thrown) => this.fail(GatewayError.from(thrown, "upstream_invalid")),
     );

@@ -28,7 +28,7 @@ export async function errorBody(
   asked: Asked,
   redactor: Redactor,
 ): Promise<Buffer> {
-  const body = redactor.bytes(await whole(answer, status));
+  const body = redactor.bytes(await whole(answer, LARGEST_ERROR, () => tooLarge(status), tooSlow(status)));
   const forwarder = forwarderOf(asked);
   if (forwarder && !isJson(body)) throw unreadable(status, forwarder);
   // In another encoding than ASCII's (UTF-16) nobody has found a secret.
@@ -36,16 +36,35 @@ export async function errorBody(
   return body;
 }
 
-async function whole(answer: IncomingMessage, status: number): Promise<Buffer> {
+/** Bytes of an answer that is changed: a list of a thousand objects has a quarter of it. */
+const LARGEST_CHANGED = 4 * 1024 * 1024;
+
+/**
+ * The body of an answer that has to be changed: all of it, unpacked.
+ * @throws GatewayError where it is not whole, is too large or cannot be unpacked
+ */
+export const changeable = (answer: IncomingMessage): Promise<Buffer> =>
+  whole(answer, LARGEST_CHANGED, () => {
+    const message = `The provider's answer is over ${LARGEST_CHANGED} bytes, and addresses in it lead round the gateway.`;
+    return new GatewayError("upstream_invalid", { message, hint: "Ask for fewer entries." });
+  });
+
+/** @param slow what it is broken off with where it is not over in time; undefined: the provider's own timeouts hold */
+async function whole(
+  answer: IncomingMessage,
+  most: number,
+  large: () => GatewayError,
+  slow?: GatewayError,
+): Promise<Buffer> {
   const coding = codingOf(answer.headers["content-encoding"] ?? "");
   const pieces: Buffer[] = [];
   let length = 0;
   const body = coding === undefined ? answer : unpacked(answer, coding);
-  const timer = setTimeout(() => body.destroy(tooSlow(status)), LONGEST_ERROR);
+  const timer = slow && setTimeout(() => body.destroy(slow), LONGEST_ERROR);
   try {
     for await (const piece of body) {
       length += piece.length;
-      if (length > LARGEST_ERROR) throw tooLarge(status);
+      if (length > most) throw large();
       pieces.push(piece);
     }
   } catch (thrown) {

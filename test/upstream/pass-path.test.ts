@@ -145,3 +145,34 @@ t.test("a call that makes a vendor's own key needs a path that says so, however 
   t.ok(attempt({ path: "/v1/keys/x", method: "POST" }));
   t.ok(attempt({ path: "/v1/keys", method: "POST", mint: true }));
 });
+
+t.test("an address at the provider's comes back through the path, and no other does", async (t) => {
+  const back = (pattern: string, url: string, address: string) => {
+    const provider = providerOf({
+      name: "a",
+      url: new URL(url),
+      credentials: credentialsOf("a"),
+      speaks: ["openai-chat"],
+    });
+    return new PassPath(pattern, provider, [openaiChat], [openaiChat], { open: false, mint: false }).back(
+      address,
+      "http://g",
+    );
+  };
+  const cases: [pattern: string, url: string, address: string, back: string | undefined][] = [
+    ["/v1/files/*", "https://a.test/v1", "https://a.test/v1/files/x?a=%20b", "http://g/v1/files/x?a=%20b"],
+    ["/v1/files/*", "https://a.test", "https://a.test/v1/files/x", "http://g/v1/files/x"],
+    ["/v1/files", "https://a.test/p/v2", "https://a.test/p/v2/files/x", "http://g/v1/files/x"],
+    ["/v/*", "https://a.test/p/v2", "https://a.test/p/v2/files/x", "http://g/v/v2/files/x"],
+    ["/v/*", "https://a.test/p", "https://a.test/p/files/x", "http://g/v/files/x"],
+    ["/v/*", "https://a.test", "https://a.test/v1beta/x", "http://g/v/v1beta/x"],
+    ["/v/*", "https://a.test/p/v2", "https://a.test/q/files/x", undefined],
+    ["/v/*", "https://a.test/v1", "https://b.test/v1/files/x", undefined],
+    ["/v/*", "https://a.test/v1", "http://a.test/v1/files/x", undefined],
+    ["/v/*", "https://a.test/v1", "files/x", undefined],
+  ];
+  t.same(
+    cases.map(([pattern, url, address]) => back(pattern, url, address)),
+    cases.map((each) => each[3]),
+  );
+});

@@ -92,4 +92,6 @@ export const vendor: VendorObjects = {
     members: ["id"],
   },
   derived: [],
+  // SDKs fetch what it names with the key that they have.
+  addresses: { "messages/batches": ["results_url"] },
 };
