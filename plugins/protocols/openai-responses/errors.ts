@@ -1,4 +1,4 @@
-import { asCount, asObject, eventBytes, type Fault, type StreamState } from "model-gateway/protocol";
+import { asCount, asObject, eventBytes, type Fault, Frame, type StreamState } from "model-gateway/protocol";
 import { errorOf } from "../openai/errors.ts";
 
 /** Codes of a failed response: the vendor's, of which typed SDKs take no other [S], and those that its own agent looks for. */
@@ -60,5 +60,16 @@ function begunAs(first: Buffer | undefined): object | undefined {
   const members = HEAD.exec(first?.toString("utf8") ?? "")?.[1];
   if (members === undefined) return undefined;
   const { id, object, created_at, model } = JSON.parse(`${members}"":0}`) as Record<string, unknown>;
-  return typeof id === "string" ? { id, object, created_at, model } : undefined;
+  if (typeof id !== "string") return undefined;
+  return { id, object, created_at, model, ...echoOf(first) };
+}
+
+/** Bytes of a first event that are told once more; agents' instructions and tools have a tenth of it. */
+const LONGEST = 1024 * 1024;
+
+/** What the first event's response says of the request: typed SDKs take no response without it [S: Response]. */
+function echoOf(first: Buffer | undefined): object | undefined {
+  return first && first.length <= LONGEST
+    ? asObject(asObject(new Frame("event", first).json())?.["response"])
+    : undefined;
 }

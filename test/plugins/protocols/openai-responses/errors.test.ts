@@ -73,6 +73,21 @@ t.test(
   },
 );
 
+t.test("a failed response says of the request what the stream's first event does, as typed SDKs demand", async (t) => {
+  const echo = {
+    ...{ instructions: 'Say "id": {', tools: [{ type: "function", name: "f" }], tool_choice: "auto", metadata: {} },
+    ...{ parallel_tool_calls: false, temperature: null, top_p: 1 },
+  };
+  const begun = (more: object) =>
+    eventBytes({ type: "response.created", response: { ...response, ...more } }, "response.created");
+  const failed = (first: Buffer) => (eventsAfter(first)[0]?.[2] as { response: object }).response;
+  t.match(failed(begun({ ...echo, usage: {}, incomplete_details: {} })), {
+    ...{ ...echo, id: "resp_1", model: "m", status: "failed", output: [], usage: null, incomplete_details: null },
+  });
+  const known = ["id", "object", "created_at", "model", "status", "error", "incomplete_details", "output", "usage"];
+  t.same(Object.keys(failed(begun({ instructions: "x".repeat(1 << 20) }))), known, "a very long one is not told twice");
+});
+
 t.test("of a stream that has not begun nothing is said but the error", async (t) => {
   t.same(
     eventsAfter(undefined).map(([name]) => name),
