@@ -9,6 +9,7 @@ import type { Receive } from "./downstream/receive.ts";
 import { type Answering, type LifeParts, live, type Parts } from "./pipeline.ts";
 import { authenticate, pathOf } from "./upstream/address.ts";
 import type { UpstreamAnswer, Upstreams } from "./upstream/attempts.ts";
+import { verdictOn } from "./upstream/retry.ts";
 import { HeaderList } from "./wire/headers.ts";
 import { asObject } from "./wire/values.ts";
 
@@ -195,35 +196,43 @@ class DryUpstreams {
     if (ordered.length === 0) throw new GatewayError("no_target");
     const best = this.upstreams.first(ordered);
     const order = best && best !== ordered[0] ? [best, ...ordered.filter((each) => each !== best)] : ordered;
-    for (const target of order) this.targets.push(await this.attempt(exchange, chain, target));
-    const [first] = this.targets;
-    if (first?.refused && this.targets.every(({ refused }) => refused))
-      throw new GatewayError("no_target", { message: "No target could be asked.", status: first.refused.status });
+    // What the client would get: a refusal that is final for the first target ends it, any other goes to the next one.
+    let [taken, told]: [boolean, GatewayError | undefined] = [false, undefined];
+    for (const target of order) {
+      const error = await this.attempt(exchange, chain, target);
+      const ended = taken || (told !== undefined && verdictOn(told.code) === "final");
+      if (ended) continue;
+      taken = error === undefined;
+      told = error;
+    }
+    if (told) throw told;
     return { head: { status: 200, headers: new HeaderList() }, read() {}, resume() {}, destroy() {} };
   }
 
-  private async attempt(exchange: Exchange, chain: Chain, target: Target): Promise<ExplainedTarget> {
+  /** Writes a target's request; answers why it cannot be asked, if it cannot. */
+  private async attempt(exchange: Exchange, chain: Chain, target: Target): Promise<GatewayError | undefined> {
     const { health, places } = this.upstreams;
     const attempt = this.upstreams.begin(exchange, target);
     exchange.attempts.push(attempt);
     const from = this.steps.length;
-    let refusal: ExplainedRefusal | null = null;
+    let error: GatewayError | undefined;
     try {
       await chain.send(exchange, attempt);
       authenticate(attempt);
     } catch (thrown) {
-      refusal = refusalOf(thrown);
+      error = GatewayError.from(thrown, "plugin_failed");
     }
-    return {
+    this.targets.push({
       target: Marketplace.nameOf(target),
       why: whyThere(exchange, target, health.usable(target), places.free(target.provider)),
       protocol: attempt.protocol.name,
-      request: refusal ? null : requestOf(exchange, attempt),
+      request: error ? null : requestOf(exchange, attempt),
       steps: this.steps.splice(from),
       dropped: attempt.losses?.dropped ?? [],
       notices: attempt.losses?.notices ?? [],
-      refused: refusal,
-    };
+      refused: error ? refusalOf(error) : null,
+    });
+    return error;
   }
 }
 

@@ -75,6 +75,31 @@ t.test("what would be refused is a part of the explanation, with who refuses it"
   t.match((await explained({ ...CHAT, logit_bias: { 1: 2 } }, {}, "/v1/messages")).status, 200);
 });
 
+t.test("where no target can be asked the refusal is the one that would come", async (t) => {
+  const { url } = await startGateway(
+    t,
+    `providers: { other: { url: "http://127.0.0.1:9/v1", credential: provider-secret-1234, protocol: anthropic-messages } }
+models: { claude: { targets: [other:small, other:large] } }
+`,
+  );
+  const ask = async (body: object, headers = {}) => {
+    const init = { method: "POST", headers: asking(headers), body: JSON.stringify(body) };
+    return (await fetch(`${url}/v1/chat/completions`, init)).json();
+  };
+  for (const [more, code] of [
+    [{ n: 2 }, "not_translatable"],
+    [{ messages: [] }, "invalid_field"],
+  ] as const) {
+    const body = { ...CHAT, model: "claude", ...more };
+    const { error } = (await ask(body)) as { error: { code: string; message: string } };
+    const { refused, targets } = (await ask(body, DRY)) as Explanation;
+    t.equal(error.code, code);
+    t.match(refused, { status: 400, code });
+    t.match(error.message, refused?.message ?? "none");
+    t.match(targets[0]?.refused, { code });
+  }
+});
+
 t.test("who may not come in is refused as ever, and another wish than dry-run is a mistake", async (t) => {
   const { explained } = await gateway(t);
   const stranger = await explained(CHAT, { authorization: "Bearer nobody" });
