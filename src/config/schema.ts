@@ -253,6 +253,12 @@ const Facts = z
       .optional(),
     system_in_place: z.boolean().describe("True: it takes system messages between turns.").optional(),
     prefill: z.boolean().describe("True: it continues an assistant's turn at the end.").optional(),
+    cache_marks: z
+      .boolean()
+      .describe(
+        "True: as a Chat provider it takes `prompt_cache_breakpoint` and `prompt_cache_options`; when absent, whether its vendor is known to.",
+      )
+      .optional(),
   })
   .describe("What a translation must know of the model; what is left out is passed on for the vendor to judge.");
 

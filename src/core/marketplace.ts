@@ -183,6 +183,8 @@ export interface Facts {
   system_in_place?: boolean;
   /** True: continues an assistant's turn at the end. */
   prefill?: boolean;
+  /** True: takes marks in a prompt up to which it shall be cached, where others refuse members that they do not know. */
+  cache_marks?: boolean;
 }
 
 /** The list of models that clients may name. */

@@ -80,7 +80,9 @@ export class Catalogue {
   }
 }
 
-const vendorOf = ({ vendor, url }: Seller): string | undefined => vendor ?? (url === "demo:" ? "demo" : vendorAt(url));
+/** The vendor that sells there, where it is known. */
+export const vendorOf = ({ vendor, url }: Seller): string | undefined =>
+  vendor ?? (url === "demo:" ? "demo" : vendorAt(url));
 
 function factsOf(tables: Tables, vendor: string, model: string): ModelFacts {
   const { genaiSource, litellmSource } = tables;

@@ -2,7 +2,8 @@ import type { Config, ConfiguredModel, ConfiguredTarget } from "../config/types.
 import { Marketplace, MODEL, type Model, type Provider, TARGET, type Target } from "../core/marketplace.ts";
 import { OWN, PriceList } from "../core/price-list.ts";
 import { shaped } from "../core/shape.ts";
-import type { Catalogue, ModelFacts } from "./catalogue.ts";
+import { type Catalogue, type ModelFacts, vendorOf } from "./catalogue.ts";
+import { MARKS_CACHE } from "./vendors.ts";
 
 /** Where the built-in provider would be: nothing listens there. */
 const DEMO = new URL("http://demo.invalid");
@@ -51,6 +52,7 @@ function target(
   const output = rest.facts?.output ?? facts.output?.value;
   const reasons = can?.includes("reasoning") || (facts.can?.value.includes("reasoning") ?? true);
   const known = {
+    ...(MARKS_CACHE.has(vendorOf(provider) ?? "") ? { cache_marks: true } : {}),
     ...rest.facts,
     ...(output === undefined ? {} : { output }),
     ...(reasons ? {} : { reasons }),

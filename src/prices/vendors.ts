@@ -24,6 +24,9 @@ const HOSTS = {
 /** What `vendor` of a provider may say. */
 export const VENDORS = Object.keys(HOSTS) as (keyof typeof HOSTS)[];
 
+/** Whose Chat protocol has marks for the prompt's cache. Others refuse members that they do not know. */
+export const MARKS_CACHE: ReadonlySet<string> = new Set(["openai"]);
+
 /** The vendor at an address, as far as its host tells. */
 export function vendorAt({ hostname }: URL): string | undefined {
   return VENDORS.find((vendor) => HOSTS[vendor].test(hostname));

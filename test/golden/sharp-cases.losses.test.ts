@@ -94,7 +94,9 @@ t.test("a mark within a tool's result marks the result", async (t) => {
     { role: "assistant", content: [{ type: "tool_use", id: "a", name: "f", input: {} }] },
     { role: "user", content: [result] },
   ];
-  const { body, dropped } = send("anthropic-messages", { max_tokens: 10, messages }, "openai-chat");
+  const { body, dropped } = send("anthropic-messages", { max_tokens: 10, messages }, "openai-chat", {
+    facts: { cache_marks: true },
+  });
   t.match(at(body, "messages.2.content"), [
     { type: "text", text: "ok", prompt_cache_breakpoint: { mode: "explicit" } },
   ]);

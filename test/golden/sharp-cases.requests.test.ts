@@ -194,7 +194,7 @@ t.test("39: marks on Claude's system blocks are breakpoints on the same parts, i
   };
   const explicit = { mode: "explicit" };
   const long = { mode: "explicit", ttl: "12h" };
-  t.same(listAt(send("anthropic-messages", ask, "openai-chat").body, "messages"), [
+  t.same(listAt(send("anthropic-messages", ask, "openai-chat", { facts: { cache_marks: true } }).body, "messages"), [
     {
       role: "system",
       content: [
@@ -221,6 +221,21 @@ t.test("39: marks on Claude's system blocks are breakpoints on the same parts, i
       content: [{ type: "input_text", text: "Hi", prompt_cache_breakpoint: explicit }],
     },
   ]);
+});
+
+t.test("39: a Chat provider that is not known to take cache marks gets none, which is declared", async (t) => {
+  const marked = { type: "text", text: "Hi", cache_control: { type: "ephemeral", ttl: "1h" } };
+  const ask = {
+    max_tokens: 10,
+    system: [marked],
+    messages: [{ role: "user", content: [marked] }],
+    cache_control: { type: "ephemeral", ttl: "1h" },
+  };
+  const { body, dropped } = send("anthropic-messages", ask, "openai-chat");
+  t.match(listAt(body, "messages"), [{ content: "Hi" }, { content: "Hi" }], "texts stay plain");
+  t.notOk("prompt_cache_options" in body);
+  t.same([...dropped].sort(), ["cache_control", "messages.0.content.0.cache_control", "system.0.cache_control"]);
+  t.equal(refusalOf("anthropic-messages", ask, "openai-chat", { strict: true }).code, "not_translatable");
 });
 
 t.test("46: an assistant's turn at the end is a 400 where the model does not continue it, else as it is", async (t) => {

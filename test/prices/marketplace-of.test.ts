@@ -45,6 +45,18 @@ t.test("where it says nothing, the tables do, each target for itself", async (t)
   t.ok(model?.can.includes("tools"));
 });
 
+t.test(
+  "only where OpenAI itself is reached marks for the cache are known to be taken, or where the file says so",
+  async (t) => {
+    const takes = (provider: string, more = {}) => only([target(provider, "m", more)])?.targets[0]?.facts?.cache_marks;
+    t.same([takes("openai"), takes("own")], [true, undefined]);
+    t.same(
+      [takes("openai", { facts: { cache_marks: false } }), takes("own", { facts: { cache_marks: true } })],
+      [false, true],
+    );
+  },
+);
+
 t.test("a target that nobody knows has no price, and leaves the model's facts unknown", async (t) => {
   const model = only([target("openai", "gpt-5.4-mini"), target("own", "x")]);
   t.equal(model?.targets[1]?.prices, undefined);

@@ -2,7 +2,6 @@ import { isUtf8 } from "node:buffer";
 import {
   asObject,
   asText,
-  type CacheMark,
   type Conversation,
   defined,
   type EncodeContext,
@@ -29,7 +28,7 @@ import {
 } from "model-gateway/protocol";
 import { breakpointOf, checkPrefill, effortFor, failedText, fitName } from "../openai/request.encode.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
-import { SETTINGS } from "./support.ts";
+import { NO_MARKS, SETTINGS } from "./support.ts";
 import { chat, textMember } from "./wire.ts";
 
 /** Writes a Chat request. @throws GatewayError as `context.refuse` makes it. */
@@ -131,7 +130,7 @@ class ChatMessageWriter {
     return parts.flatMap((part) => {
       switch (part.kind) {
         case "text":
-          return [textPart(part)];
+          return [textPart(part, this.context)];
         case "media":
           if (textOnly) this.context.refuse(part.at, "Chat Completions takes only text here");
           return [mediaPart(part, this.context)];
@@ -212,7 +211,8 @@ class ChatMessageWriter {
     const failed = part.isError ? failedText(texts) : undefined;
     const content: JsonObject[] = (failed === undefined ? texts : [failed]).map((text) => ({ type: "text", text }));
     const last = content.at(-1);
-    if (last) Object.assign(last, marked(part.cache ?? part.parts.findLast(({ cache }) => cache)?.cache));
+    const mark = part.cache ? part : part.parts.findLast(({ cache }) => cache);
+    if (last && mark) Object.assign(last, marked(mark, this.context));
     const body = content.length > 0 ? bare(content) : { content: "" };
     this.messages.push({ role: "tool", tool_call_id: safeId(part.callId), ...body });
   }
@@ -251,16 +251,24 @@ function bare(parts: readonly JsonObject[]): JsonObject {
   return { content: plain ? only["text"] : parts };
 }
 
-const textPart = ({ text, cache }: Text): JsonObject => ({ type: "text", text, ...marked(cache) });
+const textPart = (part: Text, context: EncodeContext): JsonObject => ({
+  type: "text",
+  text: part.text,
+  ...marked(part, context),
+});
 
 /** The mark up to which the prompt shall be cached. */
-const marked = (cache: CacheMark | undefined): JsonObject =>
-  cache ? { prompt_cache_breakpoint: breakpointOf(cache) } : {};
+function marked({ cache, at }: Pick<Part, "at" | "cache">, context: EncodeContext): JsonObject {
+  if (!cache) return {};
+  if (context.facts.cache_marks) return { prompt_cache_breakpoint: breakpointOf(cache) };
+  context.drop(cache.at ?? at, NO_MARKS);
+  return {};
+}
 
 /** A content part for media. @throws GatewayError where Chat cannot take it. */
 function mediaPart(part: Media, context: EncodeContext): JsonObject {
   const text = textIn(part);
-  return { ...(text === undefined ? bodyOf(part, context) : { type: "text", text }), ...marked(part.cache) };
+  return { ...(text === undefined ? bodyOf(part, context) : { type: "text", text }), ...marked(part, context) };
 }
 
 /**

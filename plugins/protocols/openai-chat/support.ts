@@ -1,5 +1,6 @@
 import {
   asObject,
+  type CacheMark,
   type Conversation,
   defined,
   type EncodeContext,
@@ -71,7 +72,10 @@ export const support: SupportTable = {
   logprobs: "mapped",
   seed: "mapped",
   verbosity: "mapped",
-  cache_mark: ["mapped", "as `prompt_cache_breakpoint`; 5m as 30m, 1h as 12h; dropped on calls and tools"],
+  cache_mark: [
+    "mapped",
+    "as `prompt_cache_breakpoint`; 5m as 30m, 1h as 12h; dropped on calls and tools, and where the provider is not known to take marks",
+  ],
   cache_key: ["mapped", "longer than 64 characters: its hash, declared"],
   cache_handle: "refused",
   user: ["mapped", "longer than 64 characters: its hash, declared"],
@@ -141,7 +145,7 @@ export const SETTINGS: readonly Setting[] = [
     feature: "cache_mark",
     type: "any",
     read: readCacheOptions,
-    write: wholeCacheOf,
+    write: writeCacheOptions,
   },
   { wire: "safety_identifier", field: "user", feature: "user", type: "text", write: unwritten },
   {
@@ -189,6 +193,16 @@ export const SETTINGS: readonly Setting[] = [
       defined({ aspect_ratio: aspect, image_size: size }),
   },
 ];
+
+/** Why a mark for the cache goes nowhere. */
+export const NO_MARKS = "The provider is not known to take marks for its cache";
+
+function writeCacheOptions(cache: CacheMark, conversation: Conversation, context: EncodeContext): unknown {
+  const options = wholeCacheOf(cache);
+  if (options === undefined || context.facts.cache_marks) return options;
+  context.drop(cache.at ?? pathOfUse(conversation, "cache_mark"), NO_MARKS);
+  return undefined;
+}
 
 /** How long the whole prompt is kept. In the mode `explicit` only marks count, which is what other vendors do. */
 function readCacheOptions(body: Fields, name: string): unknown {

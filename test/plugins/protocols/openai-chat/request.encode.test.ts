@@ -73,12 +73,14 @@ t.test("system and developer keep their place, and blocks their bounds", async (
 
 t.test("cache marks are breakpoints on the very parts", async (t) => {
   const system = turn("system", text("a", { cache: {} }), text("b", { cache: { ttl: "1h" } }));
-  t.same(messages(system)[0]?.["content"], [
+  const takes = { cache_marks: true };
+  const messagesOf = (...turns: Turn[]) => write({ turns }, takes).body.messages;
+  t.same(messagesOf(system)[0]?.["content"], [
     { type: "text", text: "a", prompt_cache_breakpoint: { mode: "explicit" } },
     { type: "text", text: "b", prompt_cache_breakpoint: { mode: "explicit", ttl: "12h" } },
   ]);
   const marked = result("a", [text("1")], { cache: { ttl: "30m" } });
-  t.match(messages(turn("assistant", call("a")), turn("user", marked))[1], {
+  t.match(messagesOf(turn("assistant", call("a")), turn("user", marked))[1], {
     content: [{ type: "text", text: "1", prompt_cache_breakpoint: { ttl: "30m" } }],
   });
 });
@@ -483,8 +485,9 @@ t.test("an answer of no tokens is refused", async (t) => {
 });
 
 t.test("a mark for the whole prompt only holds for how long", async (t) => {
-  t.same(write({ cache: { ttl: "1h" } }).body["prompt_cache_options"], { mode: "implicit", ttl: "12h" });
-  t.same(write({ cache: { ttl: "30m" } }).body["prompt_cache_options"], { mode: "implicit", ttl: "30m" });
+  const takes = { cache_marks: true };
+  t.same(write({ cache: { ttl: "1h" } }, takes).body["prompt_cache_options"], { mode: "implicit", ttl: "12h" });
+  t.same(write({ cache: { ttl: "30m" } }, takes).body["prompt_cache_options"], { mode: "implicit", ttl: "30m" });
   t.same(
     [{}, { ttl: "5m" } as const].map((cache) => write({ cache }).body["prompt_cache_options"]),
     [undefined, undefined],
