@@ -328,8 +328,11 @@ export interface VendorObjects {
   readonly anybodys: readonly string[];
   /** Where bodies name objects (`anywhere`), and the members of answers in which ids of what was made stand. */
   readonly words: ObjectWords;
-  /** Members of any answer about an object in which ids of others stand that came of it. */
-  readonly derived: readonly string[];
+  /**
+   * Collections whose objects tell of others that came of them, each with the members in which those ids stand. They are read
+   * in answers that are the object itself: below it stand contents, which may be anybody's words.
+   */
+  readonly derived: Readonly<Record<string, readonly string[]>>;
   /**
    * Members in which answers about a collection tell an address at the vendor's where clients go on with the key that they have,
    * at the top or in the entries of `data`.

@@ -29,14 +29,31 @@ export interface ObjectPath {
  */
 export function objectPath(path: string, { collections, actions, anybodys }: VendorObjects): ObjectPath | undefined {
   const parts = partsOf(path);
+  const found = outermost(parts, collections);
+  if (!found) return parts.some((part) => anybodys.includes(part.toLowerCase())) ? { owned: false } : undefined;
+  const [id] = found.below;
+  return id === undefined || actions.includes(id) ? { owned: true } : { owned: true, id };
+}
+
+/** Members of the answer to a path in which ids stand of what came of an object: none but where the answer is the object itself. */
+export function derivedAt(path: string, { collections, derived }: VendorObjects): readonly string[] {
+  const { collection = "", below: [id, ...further] = [] } = outermost(partsOf(path), collections) ?? {};
+  const last = decodeURIComponent(path).split("/").at(-1);
+  return id !== undefined && further.length === 0 && id === last ? (derived[collection] ?? []) : [];
+}
+
+/** The outermost collection that a path leads to, and the parts below it. */
+function outermost(
+  parts: readonly string[],
+  collections: readonly string[],
+): { collection: string; below: readonly string[] } | undefined {
   const words = parts.map((part) => part.toLowerCase());
   for (let i = 0; i < parts.length; i++)
     for (let length = PARTS; length > 0; length--) {
-      if (!collections.includes(words.slice(i, i + length).join("/"))) continue;
-      const id = parts[i + length];
-      return id === undefined || actions.includes(id) ? { owned: true } : { owned: true, id };
+      const collection = words.slice(i, i + length).join("/");
+      if (collections.includes(collection)) return { collection, below: parts.slice(i + length) };
     }
-  return words.some((word) => anybodys.includes(word)) ? { owned: false } : undefined;
+  return undefined;
 }
 
 /** The members in which answers about what a path leads to tell addresses. */
@@ -67,7 +84,6 @@ export class PassingObjects {
   /** Members of the answer that are looked for. */
   private readonly sought: readonly string[] | undefined;
   private members: PassingMembers | PassingEvents | undefined;
-  private readonly derived: readonly string[];
   /** Members of the answer in which addresses at the vendor's stand. */
   readonly addresses: readonly string[];
 
@@ -87,12 +103,12 @@ export class PassingObjects {
     const paths = vendors.flatMap((vendor) => objectPath(below, vendor) ?? []);
     this.path = paths.find(({ owned }) => owned) ?? paths[0];
     this.naming = vendors.map(({ words }) => objects.namedIn(words));
-    this.derived = vendors.flatMap(({ derived }) => derived);
+    const derived = vendors.flatMap((vendor) => derivedAt(below, vendor));
     this.addresses = vendors.flatMap((vendor) => addressMembers(below, vendor));
     // What is made below a model is named too: what it will answer later.
     const making = /^P(?:OST|UT)$/.test(exchange.method) && this.path !== undefined;
-    const names = [...(making ? vendors.flatMap(({ words }) => words.members) : []), ...this.derived];
-    if (making || this.path?.owned) this.sought = [...new Set(names)];
+    const names = [...(making ? vendors.flatMap(({ words }) => words.members) : []), ...derived];
+    if (names.length > 0) this.sought = [...new Set(names)];
     if (!this.judges) return;
     const type = exchange.headers.get("content-type")?.trim() ?? "";
     this.body = passingBody(type, this.naming, limit);

@@ -292,6 +292,52 @@ t.test("what comes of an object is its key's too", async (t) => {
   t.equal((await ask("theirs", "GET", `/v1/files/${file}/content`)).status, 404);
 });
 
+t.test("what stands in a file, or below an object, tells of nothing that came of it", async (t) => {
+  const secret = "file-OPERATORsecret1234";
+  const words = JSON.stringify({ output_file_id: secret, error_file_id: secret, result_files: [secret], id: secret });
+  const upstream = await httpUpstream(({ method }, reply) => {
+    reply.writeHead(200, { "content-type": "application/json" });
+    reply.end(method === "POST" ? '{"id":"made-by-mine-1"}' : words);
+  });
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}", speaks: [openai-chat, openai-responses, anthropic-messages, gemini] } }
+models: { m: { targets: [up:m] } }
+paths: { "/v1/*": { pass: up }, "/v1beta/*": { pass: up } }
+keys: { mine: { key: ${KEYS.mine} } }
+`,
+  );
+  const ask = async (method: string, path: string) => {
+    const headers = { authorization: `Bearer ${KEYS.mine}` };
+    const response = await fetch(url + path, { method, headers });
+    await response.text();
+    return response.status;
+  };
+  for (const collection of ["files", "batches", "containers", "videos", "messages/batches", "fine_tuning/jobs"])
+    t.equal(await ask("POST", `/v1/${collection}`), 200);
+  const id = "made-by-mine-1";
+  for (const path of [
+    ...[
+      `/v1/files/${id}`,
+      `/v1/files/${id}/content`,
+      `/v1/containers/${id}/files/f/content`,
+      `/v1/videos/${id}/content`,
+    ],
+    ...[`/v1/messages/batches/${id}/results`, `/v1/batches/${id}/content`, `/v1/batches/${id}:download`],
+    ...[
+      `/v1/batches/${id}%2fcontent`,
+      `/v1/fine_tuning/jobs/${id}/checkpoints`,
+      `/v1beta/files/${id}:download?alt=media`,
+    ],
+  ]) {
+    t.equal(await ask("GET", path), 200, path);
+    t.equal(await ask("GET", `/v1/files/${secret}`), 404, `after ${path}`);
+  }
+  t.equal(await ask("GET", `/v1/fine_tuning/jobs/${id}`), 200);
+  t.equal(await ask("GET", `/v1/files/${secret}`), 200, "of the object itself the vendor tells");
+});
+
 t.test("a socket on which any object could be named is for open paths, or for share: all", async (t) => {
   const upstream = await socketUpstream(t);
   for (const [open_, more, refused] of [

@@ -91,7 +91,7 @@ export const vendor: VendorObjects = {
     ],
     members: ["id"],
   },
-  derived: [],
+  derived: {},
   // SDKs fetch what it names with the key that they have.
   addresses: { "messages/batches": ["results_url"] },
 };

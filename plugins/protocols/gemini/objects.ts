@@ -108,5 +108,5 @@ export const vendor: VendorObjects = {
     id: (text) => (SCREEN.test(text) ? undefined : id(text)),
     members: ["name", "file", "id"],
   },
-  derived: [],
+  derived: {},
 };

@@ -58,5 +58,6 @@ export const vendor: VendorObjects = {
     made: () => [],
     tells: () => false,
   },
-  derived: ["output_file_id", "error_file_id", "result_files"],
+  // [S: Batch, FineTuningJob]
+  derived: { batches: ["output_file_id", "error_file_id"], "fine_tuning/jobs": ["result_files"] },
 };
