@@ -16,7 +16,7 @@ export const help = "check [FILE] [--json]        say everything that is wrong w
 export const USAGE = `usage: ${COMMAND} check [FILE] [--json]
 
 Says everything that is wrong with gateway.yaml, each with line, column and the fix, then builds its plugins and tries their
-start, without serving, opening or asking anything.
+start, without serving or opening anything, and asks PostgreSQL and Redis, where they hold the store, whether they can be used.
 
   --json   prints { ok, problems: [{ file, line, column, severity, message, frame }] }
 

@@ -2,26 +2,64 @@ import { type Problem, warningAt } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
 import { FileError } from "../core/errors.ts";
 import { PostgresDatabase, unusableDatabase } from "../store/postgres/database.ts";
+import type { PostgresPlace } from "../store/postgres/place.ts";
+import { RedisServer, unusableRedis } from "../store/redis/server.ts";
 
 /**
- * What a start from here would find wrong with the database, which is only asked whether it is there. No mistake of the file:
- * it may be checked where its database cannot be reached.
+ * What a start from here would find wrong with PostgreSQL and Redis, which are only asked whether they are there. No mistake of
+ * the file: it may be checked where they cannot be reached.
  */
 export async function storeDoubts(config: Pick<Config, "file" | "text" | "store">): Promise<Problem[]> {
-  const { postgres } = config.store;
-  if (!postgres) return [];
-  try {
-    const database = await PostgresDatabase.open(postgres, 1);
+  const found = await storeAnswers(config);
+  return found.flatMap(({ setting, problem }) =>
+    problem === undefined ? [] : [warningAt(config, { path: ["store", setting], message: problem })],
+  );
+}
+
+/** What came of asking a server that holds a part of the store. */
+export interface StoreAnswer {
+  /** Where gateway.yaml names it, below `store`. */
+  readonly setting: "ledger" | "limits";
+  /** What is wrong with it, and what to do; absent: it can be used. */
+  readonly problem?: string;
+}
+
+/** Asks the servers that hold the store, of which there may be none, whether they can be used. */
+export async function storeAnswers({ store }: Pick<Config, "store">): Promise<StoreAnswer[]> {
+  const { postgres, limits } = store;
+  const answer = async (setting: StoreAnswer["setting"], asked: Promise<void>): Promise<StoreAnswer> => {
     try {
-      await database.ask("select 1");
+      await asked;
+      return { setting };
     } catch (thrown) {
-      throw unusableDatabase(postgres, thrown);
-    } finally {
-      await database.close();
+      if (!(thrown instanceof FileError)) throw thrown;
+      return { setting, problem: thrown.message };
     }
-    return [];
+  };
+  return Promise.all([
+    ...(postgres ? [answer("ledger", askPostgres(postgres))] : []),
+    ...(/^rediss?:/.test(limits) ? [answer("limits", askRedis(limits))] : []),
+  ]);
+}
+
+async function askRedis(url: string): Promise<void> {
+  const server = await RedisServer.of(url);
+  try {
+    await server.connect();
   } catch (thrown) {
-    if (!(thrown instanceof FileError)) throw thrown;
-    return [warningAt(config, { path: ["store", "ledger"], message: thrown.message })];
+    throw unusableRedis(server, thrown);
+  } finally {
+    server.disconnect();
+  }
+}
+
+async function askPostgres(postgres: PostgresPlace): Promise<void> {
+  const database = await PostgresDatabase.open(postgres, 1);
+  try {
+    await database.ask("select 1");
+  } catch (thrown) {
+    throw unusableDatabase(postgres, thrown);
+  } finally {
+    await database.close();
   }
 }

@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import t from "tap";
 import { storeDoubts } from "../../src/cli/store-doubts.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
+import { startRedis } from "../support/redis.ts";
 
 const doubts = (url: string) =>
   storeDoubts({
@@ -12,6 +13,24 @@ const doubts = (url: string) =>
       postgres: { ...placeOf(url), journal: "/nowhere" },
     },
   });
+
+t.test("a Redis that cannot be used is a warning at its place", async (t) => {
+  const limits = (url: string) =>
+    storeDoubts({
+      ...{ file: resolve("gateway.yaml"), text: `listen: 127.0.0.1:0\nstore: { limits: "${url}" }\n` },
+      store: { ledger: "gateway.db", limits: url, durability: "process", keep: 0 },
+    });
+  t.match(await limits("redis://:never-shown@127.0.0.1:1"), [
+    {
+      ...{ severity: "warning", line: 2, column: 18 },
+      message: /^store: limits: 127\.0\.0\.1:1 does not answer \(.*ECONNREFUSED.*\): start it/,
+    },
+  ]);
+  const redis = await startRedis(t, ["--requirepass", "right"]);
+  if (!redis) return;
+  t.match(await limits(redis.url), [{ message: /NOAUTH.*set user and password/ }]);
+  t.same(await limits(redis.url.replace("//", "//:right@")), []);
+});
 
 t.test("a database that is not there is a warning, and one that is there is none", async (t) => {
   t.match(await doubts("postgres://u:never-shown@127.0.0.1:1/d"), [

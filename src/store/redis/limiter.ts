@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Calendar, Period } from "../../core/calendar.ts";
-import { FileError, GatewayError } from "../../core/errors.ts";
+import { GatewayError } from "../../core/errors.ts";
 import type { LimitLevel } from "../../core/limits.ts";
 import { markOf, marksPassed, SOFT_UNKNOWN, spendUnknown, toldOf, withoutSoft } from "../limit-answers.ts";
 import { type Charge, Limiter, type LimiterState, type Reservation, type Reserved, type Standing } from "../limiter.ts";
@@ -9,7 +9,7 @@ import { NOTHING, OnceNames } from "../once-names.ts";
 import { Arrears } from "./arrears.ts";
 import { digits, keeping, packed, packedLevel, type SumName, sumNamed, sumOf, sumsOf } from "./holds.ts";
 import { excessIn, grantIn, ReplyReader, standingsIn } from "./replies.ts";
-import { DEADLINE, RedisRefusal, type RedisScript, RedisServer } from "./server.ts";
+import { DEADLINE, RedisRefusal, type RedisScript, RedisServer, unusableRedis } from "./server.ts";
 
 /** What names of keys begin with: in braces, so that all are in one slot. */
 const PREFIX = "{gateway}:";
@@ -96,6 +96,8 @@ export class RedisLimiter extends Limiter {
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
   private announced = false;
+  /** What the server was last said to refuse with. */
+  private refused: string | undefined;
   private failures = 0;
   /** The ledger could not say what soft budgets have spent, which was told. */
   private blind = false;
@@ -338,6 +340,7 @@ export class RedisLimiter extends Limiter {
   private leave(thrown: unknown): void {
     // It was the ledger that did not answer.
     if (thrown instanceof GatewayError) throw thrown;
+    if (this.alone && !this.closed) this.sayRefused(thrown);
     if (this.alone || this.closed) return;
     this.failures++;
     this.alone = this.part();
@@ -354,6 +357,13 @@ export class RedisLimiter extends Limiter {
     warn(
       `limits: Redis at ${server.place} (store: limits) is away (${message}): this process ${until}, until it is back`,
     );
+  }
+
+  /** It answers again, but with what no waiting heals: why is said once, as the first sign was only that it was gone. */
+  private sayRefused(thrown: unknown): void {
+    if (!(thrown instanceof RedisRefusal) || this.refused === thrown.message) return;
+    this.refused = thrown.message;
+    this.parts.warn(`limits: Redis (store: limits) is asked again, and refuses: ${thrown.message}`);
   }
 
   private get instances(): number {
@@ -513,6 +523,7 @@ export class RedisLimiter extends Limiter {
     if (this.announced)
       this.parts.info(`limits: Redis at ${server.place} (store: limits) is back, and all count together again`);
     this.announced = false;
+    this.refused = undefined;
   }
 }
 
@@ -525,9 +536,6 @@ export async function openRedisLimiter(url: string, parts: Omit<RedisLimiterPart
   try {
     return await RedisLimiter.open({ ...parts, server });
   } catch (cause) {
-    const { message } = cause as Error;
-    if (cause instanceof RedisRefusal) throw new FileError(`store: limits: ${message}`, { cause });
-    const hint = "start it, or set instances: N in gateway.yaml, and a start without it keeps to one part of N";
-    throw new FileError(`store: limits: ${server.place} does not answer (${message}): ${hint}`, { cause });
+    throw unusableRedis(server, cause);
   }
 }

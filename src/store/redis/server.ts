@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { FileError } from "../../core/errors.ts";
 import { optionalPackage } from "../optional-package.ts";
 
 /** Milliseconds to wait for a connection that is ready. */
@@ -121,6 +122,9 @@ export class RedisServer {
       await within(Promise.all(loaded), CONNECTING);
     } catch (thrown) {
       this.disconnect();
+      // A server without TLS waits for the rest of what it takes for a command.
+      if (thrown instanceof RedisAway && this.url.startsWith("rediss:"))
+        throw new RedisAway(`${thrown.message}; does it speak TLS? redis:// does without`, { cause: thrown });
       throw failure(thrown, this.place);
     }
   }
@@ -221,6 +225,14 @@ const REFUSALS: readonly [RegExp, string][] = [
   [/DB index|SELECT is not allowed/i, "there is no database of that number"],
   [/unknown command/i, "limits need Redis 6 or newer, or Valkey, with scripts"],
 ];
+
+/** What is wrong with a server that cannot be used at a start, and what to do. */
+export function unusableRedis({ place }: RedisServer, cause: unknown): FileError {
+  const { message } = cause as Error;
+  if (cause instanceof RedisRefusal) return new FileError(`store: limits: ${message}`, { cause });
+  const hint = "start it, or set instances: N in gateway.yaml, and a start without it keeps to one part of N";
+  return new FileError(`store: limits: ${place} does not answer (${message}): ${hint}`, { cause });
+}
 
 function failure(thrown: unknown, place: string): Error {
   if (thrown instanceof RedisRefusal || thrown instanceof RedisAway) return thrown;

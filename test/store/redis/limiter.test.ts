@@ -409,6 +409,21 @@ test("a server that does not answer keeps nobody waiting for longer than the dea
   t.match(await spent(limiter, levels), { spent: 0, reserved: 1000 }, "nothing is reserved twice");
 });
 
+test("a server that takes the password no more is told with what to do, once", async (t, redis) => {
+  await redis.ask("ACL", "SETUSER", "gateway", "on", ">first", "~*", "&*", "+@all");
+  const { limiters, logged } = await several(t, redis.url.replace("//", "//gateway:first@"), 1);
+  const [limiter] = limiters as [RedisLimiter];
+  await redis.ask("ACL", "SETUSER", "gateway", "resetpass", ">second");
+  await redis.ask("CLIENT", "KILL", "USER", "gateway");
+  granted(await limiter.reserve(asking(budget(1000), 10)));
+  const told = () => logged.filter((line) => /asked again, and refuses: .*WRONGPASS.*set user and password/.test(line));
+  await eventually(() => told().length > 0, "the reason");
+  await redis.ask("ACL", "SETUSER", "gateway", ">first");
+  await eventually(() => limiter.state === "ok", "it to be back");
+  t.equal(told().length, 1);
+  t.match(logged[0], /is away/);
+});
+
 test("a server that was emptied while all are connected is told again what runs and what is spent", async (t, redis) => {
   const { limiters, ledger } = await several(t, redis.url, 2);
   const [one, other] = limiters as [RedisLimiter, RedisLimiter];

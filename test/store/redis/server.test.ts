@@ -43,6 +43,15 @@ t.test("a server that refuses says why, and what to do", async (t) => {
   t.match(await refusal(":right@", "/99"), /no database of that number/);
 });
 
+t.test("a server without TLS that is asked with it is told as that", async (t) => {
+  const redis = await startRedis(t);
+  if (!redis) return;
+  await t.rejects((await RedisServer.of(redis.url.replace("redis:", "rediss:"))).connect(), {
+    name: "RedisAway",
+    message: /no reply within \d+ ms; does it speak TLS\? redis:\/\/ does without$/,
+  });
+});
+
 t.test("a node of a Cluster without the keys' slot is told as what it is", async (t) => {
   const redis = await startRedis(t, ["--cluster-enabled", "yes"]);
   if (!redis) return;
