@@ -1,22 +1,26 @@
 import { lookup } from "node:dns/promises";
+import { OidcSignIn } from "../admin/oidc.ts";
 import type { Config, ConfiguredProvider } from "../config/types.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { arrivalsOf, isBuffered } from "../setup/arrivals.ts";
 import { listModels, type VendorListing } from "../setup/listing.ts";
 import { missingSecret } from "../store/secret.ts";
 import { baseOf } from "../upstream/address.ts";
+import { reason } from "./reason.ts";
+import { storeAnswers } from "./store-doubts.ts";
 import { counted, table } from "./table.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
 
 /** The line of the overall help. */
-export const help = `doctor [--url URL] [--json]   test each provider, DNS, the clock, and what stands in front`;
+export const help = `doctor [--url URL] [--json]   test each provider, stores, sign-in, DNS, the clock, and what stands in front`;
 
 /** What `--help` behind the verb prints. */
 export const USAGE = `usage: ${COMMAND} doctor [--url URL --key KEY [--model MODEL]] [--json]
 
 Asks each provider of gateway.yaml for its list of models with each of its credentials, which costs nothing: does it take the
-credential, how long does it take? Besides: does DNS know their hosts, does this machine's clock agree with theirs, and is the
-secret beside the ledger's file still there?
+credential, how long does it take? Besides: does DNS know their hosts, does this machine's clock agree with theirs, can
+PostgreSQL, Redis and the identity provider (admin: oidc) be used where they are set, and is the secret beside the ledger's file
+still there?
 
   --url URL       the gateway as clients reach it, through nginx or the like: does a stream come through it as it is made, or is
                   it held back and sent in one piece?
@@ -61,6 +65,8 @@ export async function run(
   const findings = [
     ...asked.flatMap(({ findings }) => findings),
     ...(await dnsFindings(config.providers)),
+    ...(await storeFindings(config)),
+    ...(await signInFindings(config)),
     ...secretFindings(config),
     ...clockFindings(asked.flatMap(({ listings }) => listings)),
     ...(values.url === undefined
@@ -133,6 +139,30 @@ async function dnsFindings(providers: readonly ConfiguredProvider[]): Promise<Do
       }
     }),
   );
+}
+
+/** The servers that hold the store. */
+async function storeFindings(config: Config): Promise<DoctorFinding[]> {
+  const answers = await storeAnswers(config);
+  return answers.map(({ setting, problem }) => ({
+    ...{ what: "store", name: setting },
+    ...(problem === undefined ? { state: "ok", says: "it can be used" } : { state: "bad", says: problem }),
+  }));
+}
+
+/** The identity provider, which is asked where people go to sign in, as the console does. */
+async function signInFindings({ adminAccess: { oidc } }: Config): Promise<DoctorFinding[]> {
+  if (!oidc) return [];
+  const finding = { what: "sign-in", name: oidc.issuer.href };
+  const began = performance.now();
+  try {
+    await new OidcSignIn(oidc).begin("/");
+    return [
+      { ...finding, state: "ok", says: `it says where to sign in, in ${Math.round(performance.now() - began)} ms` },
+    ];
+  } catch (thrown) {
+    return [{ ...finding, state: "bad", says: reason(thrown) }];
+  }
 }
 
 /** The secret beside a SQLite file that is in use. */

@@ -1,3 +1,5 @@
+import { unreachable } from "./listing.ts";
+
 /** When the pieces of a streamed answer came, in milliseconds from the request. */
 export interface Arrivals {
   /** The first piece of text. */
@@ -41,8 +43,7 @@ export async function arrivalsOf(url: string, key: string, model: string): Promi
     if (first === undefined || last === undefined) return { problem: "the stream held no text" };
     return { first, last, pieces: times.length };
   } catch (thrown) {
-    const { message, cause } = thrown as Error & { cause?: Error };
-    return { problem: `it could not be reached: ${cause?.message || message}` };
+    return { problem: unreachable(thrown, PATIENCE) };
   }
 }
 

@@ -92,10 +92,16 @@ const refusal = (status: number): string =>
           ? "it has enough requests for now (429), though it knows the credential"
           : `it answers ${status}`;
 
-function unreachable(thrown: unknown, patience: number): string {
+/** Why nobody could be asked. @param patience milliseconds that there were for it */
+export function unreachable(thrown: unknown, patience: number): string {
   const error = thrown as Error & { cause?: NodeJS.ErrnoException };
   if (error.name === "TimeoutError") return `it did not answer within ${patience / 1000} s`;
   const { code, message } = error.cause ?? (error as NodeJS.ErrnoException);
+  // Browsers ask at no port of another service, and so does fetch.
+  if (message === "bad port")
+    return "nothing can be told: fetch, with which this test asks, blocks that port; the gateway itself asks there";
+  if (/^ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG)$/.test(code ?? ""))
+    return "it does not speak TLS there: is it http://, or another port?";
   const words: Record<string, string> = {
     ECONNREFUSED: "nobody listens there",
     ENOTFOUND: "there is no such host: is the name right, does DNS work?",

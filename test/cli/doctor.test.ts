@@ -10,9 +10,9 @@ import { json, startVendor } from "../support/vendor.ts";
 
 const LIST = json({ data: [{ id: "a" }, { id: "b" }] });
 
-async function doctor(t: Test, providers: string, args: string[] = [], env: Record<string, string> = {}) {
+async function doctor(t: Test, providers: string, args: string[] = [], env: Record<string, string> = {}, more = "") {
   const folder = t.testdir({
-    "gateway.yaml": `providers:\n  demo: { url: "demo:" }\n${providers}models: { crawl: { targets: [demo:slow] } }\n`,
+    "gateway.yaml": `${more}providers:\n  demo: { url: "demo:" }\n${providers}models: { crawl: { targets: [demo:slow] } }\n`,
   });
   const out: string[] = [];
   const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env, folder };
@@ -116,6 +116,37 @@ t.test("of a stream that is too short nothing is said but that", async (t) => {
   t.match(text, /^bad +front .*cannot be told: the whole answer of crawl took \d+ ms; name a model .*demo:slow$/m);
 });
 
+t.test("stores and the identity provider are asked where they are set", async (t) => {
+  const issuer = await startVendor(t, (request, response) =>
+    request.url === "/.well-known/openid-configuration"
+      ? json({ issuer: issuer.url, authorization_endpoint: `${issuer.url}/authorize` })(request, response)
+      : json({}, 404)(request, response),
+  );
+  const more = (url: string) =>
+    `admin: { listen: "127.0.0.1:0", oidc: { issuer: "${url}", client_id: gw, url: "http://127.0.0.1:9090", roles: { admin: [ops] } } }
+store: { limits: "redis://127.0.0.1:1" }
+`;
+  const { code, text } = await doctor(t, "", [], {}, more(issuer.url));
+  t.equal(code, 1);
+  t.match(text, /^bad +store +limits +store: limits: 127\.0\.0\.1:1 does not answer .*ECONNREFUSED/m);
+  t.match(text, /^ok +sign-in +http:\/\/127\S+ +it says where to sign in, in \d+ ms$/m);
+  const away = await doctor(t, "", [], {}, more("http://127.0.0.1:1"));
+  t.match(away.text, /^bad +sign-in +http:\/\/127\.0\.0\.1:1\/ +\S/m);
+});
+
+t.test("TLS at a port without it, and a port that cannot be asked, are told in words", async (t) => {
+  const vendor = await startVendor(t, LIST);
+  const { text } = await doctor(
+    t,
+    `  one: { url: "${vendor.url.replace("http:", "https:")}/v1", protocol: openai-chat }
+  two: { url: "http://127.0.0.1:6000/v1", protocol: openai-chat }
+`,
+  );
+  t.match(text, /^bad +provider +one +it does not speak TLS there/m);
+  t.match(text, /^bad +provider +two +nothing can be told: fetch, .* blocks that port/m);
+  t.notMatch(text, /OpenSSL|SSL routines|bad port/);
+});
+
 /** A proxy in front of a gateway that hands answers on as they come, or all at once. */
 const front = (t: Test, url: string, buffering: boolean) =>
   startVendor(t, async (request: IncomingMessage, response: ServerResponse) => {
@@ -142,7 +173,7 @@ t.test("what stands in front is found out when it holds streams back", async (t)
   t.match(await at(good.url), { code: 0, text: /^ok +front .*streams as it comes: first piece after \d+ ms/m });
   t.match(await at(bad.url), { code: 1, text: /^bad +front .*holds streams back/m });
   t.match(await at(running.url, "wrong-key"), { code: 1, text: /it answers 401/ });
-  t.match(await at("http://127.0.0.1:1"), { code: 1, text: /could not be reached/ });
+  t.match(await at("http://127.0.0.1:1"), { code: 1, text: /bad +front .*(?:blocks that port|nobody listens there)/ });
   await t.rejects(doctor(t, "", ["--url", running.url]), { message: /needs a gateway key/ });
   await t.rejects(doctor(t, "", ["--url", "gw", "--key", "k"]), { message: /no address/ });
   t.match(USAGE, /--url URL/);
