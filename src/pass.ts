@@ -75,6 +75,7 @@ async function passOn(
   const target = addressed(provider.url, pathOf(exchange, attempt));
   const meter = new PassMeter(exchange, attempt, path, () => reply.ownHeaders(), redactor, passing);
   const place = await upstreams.places.take(provider, exchange);
+  attempt.tried = true;
   attempt.sent = true;
   upstreams.persist();
   try {

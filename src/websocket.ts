@@ -55,6 +55,7 @@ export async function websocket(
       authenticate(attempt);
       place = await places.take(attempt.target.provider, exchange);
       if (exchange.aborted) throw new GatewayError("client_gone");
+      attempt.tried = true;
       attempt.sent = true;
       parts.upstreams.persist();
       const allowed = pass ? pass.path.responseHeaders : parts.upstreams.responseHeaders(exchange.protocol);

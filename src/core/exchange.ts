@@ -62,6 +62,8 @@ export class Attempt {
   /** The same of its answer, a stream's with the first frame, or of its failure. */
   answeredAt: number | undefined;
   status: number | undefined;
+  /** True once it was handed to the provider's connections, whatever became of it there. */
+  tried = false;
   /** True once the provider may have heard of it. */
   sent = false;
   /** The provider's own id of this request, for the log. */

@@ -235,7 +235,7 @@ function attemptLines({ attempt, attempts, model, dryRun }: Exchange): string[] 
     "gateway-target",
     headerSafe(Marketplace.nameOf(attempt.target)),
     "gateway-attempts",
-    String(attempts.length),
+    String(attempts.filter(({ tried }) => tried).length),
   ];
   return serves === undefined ? lines : ["gateway-model", serves, ...lines];
 }

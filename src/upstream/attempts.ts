@@ -172,6 +172,7 @@ export class Upstreams {
       const judged = this.beside.objects?.admitTranslated(exchange, attempt);
       if (judged) await judged;
       authenticate(attempt);
+      attempt.tried = true;
       attempt.sent = true;
       attempt.sentAt = exchange.elapsed;
       const sending = (made: boolean) => {

@@ -28,6 +28,7 @@ t.test("an exchange is one line, of its last attempt and what it came to", async
   const provider = { name: "up", credentials: credentialsOf("one", "two") };
   const target = { provider, model: "x", serves: "spare" } as unknown as Target;
   for (const name of ["chat", "other"]) one.attempts.push(new Attempt({ target, protocol: { name } } as AttemptStart));
+  for (const attempt of one.attempts) attempt.tried = true;
   Object.assign(one.attempts[1] ?? {}, { credential: provider.credentials[1] });
   Object.assign(one, {
     model: { id: "m" },

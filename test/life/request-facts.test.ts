@@ -53,3 +53,31 @@ keys: { test: { key: ${KEY} }, other: { key: ${OTHER} } }
     "what can be used now",
   );
 });
+
+t.test("a target that cannot take the request was not asked, and is not counted", async (t) => {
+  const upstream = await httpUpstream((_, reply) => {
+    reply.setHeader("content-type", "application/json").end('{"id":"c","choices":[]}');
+  });
+  t.teardown(() => upstream.close());
+  const { url, log } = await startGateway(
+    t,
+    `providers:
+  other: { url: "${upstream.origin.origin}/v1", protocol: anthropic-messages }
+  same: { url: "${upstream.origin.origin}/v1", protocol: openai-chat }
+models:
+  m: { targets: [other:a, other:b] }
+  both: { targets: [other:a], fallback: [rest] }
+  rest: { targets: [same:c] }
+`,
+  );
+  const asked = async (model: string) => {
+    const body = JSON.stringify({ model, n: 2, messages: [{ role: "user", content: "hi" }] });
+    const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+    await response.text();
+    const line = log.lines.findLast(({ message }) => message === "exchange")?.fields as { attempts: number };
+    return [response.status, response.headers.get("gateway-attempts"), line.attempts];
+  };
+  t.same(await asked("m"), [400, "0", 0]);
+  t.equal(upstream.seen.length, 0);
+  t.same(await asked("both"), [200, "1", 1]);
+});
