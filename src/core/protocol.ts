@@ -338,6 +338,20 @@ export interface VendorObjects {
    * at the top or in the entries of `data`.
    */
   readonly addresses?: Readonly<Record<string, readonly string[]>>;
+  /** How files are uploaded in several requests; undefined: nothing is known of that. */
+  readonly uploads?: UploadWords;
+}
+
+/** Uploads that begin with a request whose answer tells where the bytes go. */
+export interface UploadWords {
+  /** The first part of their paths, in front of the version: `/upload`. */
+  readonly path: string;
+  /** Headers of theirs, in both directions: exact lower-case names, or prefixes ending in `*`. */
+  readonly headers: readonly string[];
+  /** Those of an answer that hold an address where the client goes on. */
+  readonly addresses: readonly string[];
+  /** The parameter of the query by which such an address is told: what is sent there is a file. */
+  readonly session: string;
 }
 
 /** Where a request says which conversation it belongs to. */

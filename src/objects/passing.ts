@@ -110,7 +110,11 @@ export class PassingObjects {
     const names = [...(making ? vendors.flatMap(({ words }) => words.members) : []), ...derived];
     if (names.length > 0) this.sought = [...new Set(names)];
     if (!this.judges) return;
-    const type = exchange.headers.get("content-type")?.trim() ?? "";
+    // SDKs say JSON of any file there.
+    const isFile = vendors.some(
+      ({ uploads }) => uploads && below.startsWith(`${uploads.path}/`) && exchange.query.get(uploads.session),
+    );
+    const type = isFile ? "application/octet-stream" : (exchange.headers.get("content-type")?.trim() ?? "");
     this.body = passingBody(type, this.naming, limit);
     const coding = exchange.headers.get("content-encoding");
     if (coding !== undefined && coding !== "identity" && this.body.plain)

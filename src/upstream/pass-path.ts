@@ -4,7 +4,7 @@ import { Attempt, type Exchange } from "../core/exchange.ts";
 import type { LimitLevel } from "../core/limits.ts";
 import { whose } from "../core/limits-words.ts";
 import type { Caller, Provider } from "../core/marketplace.ts";
-import type { Protocol } from "../core/protocol.ts";
+import type { Protocol, UploadWords } from "../core/protocol.ts";
 import type { Objects } from "../objects/objects.ts";
 import { PassingObjects } from "../objects/passing.ts";
 import type { HeaderList } from "../wire/headers.ts";
@@ -49,6 +49,7 @@ export class PassPath {
   readonly dialect: Protocol;
   private readonly up: AllowList;
   private readonly down: AllowList;
+  private readonly uploads: readonly UploadWords[];
 
   /**
    * @param pattern may end in `/*`
@@ -64,13 +65,16 @@ export class PassPath {
     private readonly options: PassPathOptions,
   ) {
     this.dialect = spoken[0] as Protocol;
-    const up = spoken.flatMap(({ headers }) => headers);
+    this.uploads = spoken.flatMap(({ vendor }) => vendor?.uploads ?? []);
+    const both = this.uploads.flatMap(({ headers }) => headers);
+    const up = [...spoken.flatMap(({ headers }) => headers), ...both];
     const trace = options.trace === true ? TRACE_HEADERS : [];
     this.up = new AllowList([...REQUEST_HEADERS, ...trace, ...PASSED_UP, ...up, ...(provider?.forward ?? [])]);
     this.down = new AllowList([
       ...RESPONSE_HEADERS,
       ...PASSED_DOWN,
       ...spoken.flatMap(({ answerHeaders = [] }) => answerHeaders),
+      ...both,
     ]);
   }
 
@@ -88,7 +92,33 @@ export class PassPath {
   /** A version stands for the provider's own: what follows it is the vendor's path. Any other prefix is only ours. */
   private get prefix(): string {
     const { pattern, stem } = this;
+    // The vendor's own.
+    if (this.besideVersion(pattern)) return "";
     return VERSION.exec(pattern)?.[0] ?? stem ?? pattern;
+  }
+
+  /** Whether a path is one that the vendor has beside its versions, as uploads are. */
+  private besideVersion(path: string): boolean {
+    return this.uploads.some((upload) => path.startsWith(`${upload.path}/`));
+  }
+
+  /** A vendor's path as the provider has it. */
+  private pathOf(below: string): string {
+    const { pathname } = (this.provider as Provider).url;
+    return this.besideVersion(below)
+      ? `${withoutVersion(pathname)}${below}`
+      : pathBelow(pathname, this.dialect.segment, below);
+  }
+
+  /** Addresses that headers of an answer tell lead back through this path; one that cannot goes no further. */
+  leadBack(headers: HeaderList, origin: string | undefined): void {
+    for (const name of this.uploads.flatMap(({ addresses }) => addresses)) {
+      const address = headers.get(name);
+      if (address === undefined) continue;
+      const ours = this.back(address, origin);
+      if (ours === undefined) headers.delete(name);
+      else headers.set(name, ours);
+    }
   }
 
   /**
@@ -106,7 +136,7 @@ export class PassPath {
       .map((start) => pathname.slice(start.length));
     // What has its version twice leads there too, but looks wrong.
     if (VERSION.test(prefix)) below.reverse();
-    const found = below.find((each) => pathBelow(provider.url, dialect.segment, each) === pathname);
+    const found = below.find((each) => this.pathOf(each) === pathname);
     return found === undefined ? undefined : `${origin}${prefix}${found}${search}`;
   }
 
@@ -152,7 +182,7 @@ export class PassPath {
       startedAt: exchange.elapsed,
     });
     const query = exchange.query.toString();
-    attempt.path = `${pathBelow(provider.url, dialect.segment, below)}${query === "" ? "" : `?${query}`}`;
+    attempt.path = `${this.pathOf(below)}${query === "" ? "" : `?${query}`}`;
     return attempt;
   }
 
@@ -192,7 +222,7 @@ const withoutVersion = (path: string): string =>
   path.replace(/\/[^/]*$/, (last) => (last === "/" || VERSION.test(last) ? "" : last));
 
 /** A path below an address that ends with a version segment, of which clients may bring their own. */
-function pathBelow({ pathname }: URL, segment: string, below: string): string {
+function pathBelow(pathname: string, segment: string, below: string): string {
   const version = VERSION.exec(below)?.[0];
   const bare = pathname === "/";
   if (version === undefined) return `${bare ? segment : pathname}${below}`;

@@ -109,4 +109,10 @@ export const vendor: VendorObjects = {
     members: ["name", "file", "id"],
   },
   derived: {},
+  uploads: {
+    path: "/upload",
+    headers: ["x-goog-upload-*"],
+    addresses: ["x-goog-upload-url", "x-goog-upload-control-url"],
+    session: "upload_id",
+  },
 };

@@ -1,0 +1,97 @@
+import { GoogleGenAI } from "@google/genai";
+import t, { type Test } from "tap";
+import { HeaderList } from "../../src/wire/headers.ts";
+import { startGateway } from "../support/gateway.ts";
+import { httpUpstream } from "../support/upstream.ts";
+
+const MINE = "the-key-that-uploads-0123";
+const THEIRS = "the-key-of-others-0123456";
+
+const headersOf = (rawHeaders: string[]) => Object.fromEntries(new HeaderList(rawHeaders).entries());
+
+/** A provider that takes files as Gemini does, and a gateway in front of it. */
+async function uploading(t: Test) {
+  let origin = "";
+  let made = 0;
+  const upstream = await httpUpstream(({ url, rawHeaders }, reply) => {
+    const headers = headersOf(rawHeaders);
+    const command = headers["x-goog-upload-command"];
+    if (command === "start") {
+      const address = `${headers["x-test-elsewhere"] === undefined ? origin : "http://elsewhere.test"}/upload/v1beta/files`;
+      reply.setHeader("x-goog-upload-url", `${address}?upload_id=AB_1-x%2F&upload_protocol=resumable`);
+      reply.setHeader("x-goog-upload-status", "active").setHeader("x-goog-upload-chunk-granularity", "8").end();
+    } else if (command === undefined) {
+      reply.setHeader("content-type", "application/json").end(JSON.stringify({ name: url.replace("/v1beta/", "") }));
+    } else {
+      const final = `${command}`.includes("finalize");
+      reply.setHeader("x-goog-upload-status", final ? "final" : "active");
+      reply.setHeader("content-type", "application/json; charset=UTF-8");
+      if (final) made++;
+      reply.end(final ? JSON.stringify({ file: { name: `files/file${made}`, mimeType: "application/jsonl" } }) : "");
+    }
+  });
+  t.teardown(() => upstream.close());
+  ({ origin } = upstream.origin);
+  const { url } = await startGateway(
+    t,
+    `providers:
+  gemini: { url: "${origin}/v1beta", credential: provider-secret-0123456789, speaks: [gemini], forward: [x-test-elsewhere] }
+models:
+  m: { targets: [gemini:m] }
+keys: { mine: { key: ${MINE} }, theirs: { key: ${THEIRS} } }
+paths:
+  /upload/v1beta/*: { pass: gemini }
+  /v1beta/files/*: { pass: gemini }
+  /vendors/g/*: { pass: gemini }
+`,
+  );
+  return { upstream, url };
+}
+
+t.test("the vendor's SDK uploads a file through the gateway, and it is the key's that made it", async (t) => {
+  const { upstream, url } = await uploading(t);
+  for (const [prefix, name] of [
+    ["", "files/file1"],
+    ["/vendors/g", "files/file2"],
+  ] as const) {
+    const seen = upstream.seen.length;
+    const options = { apiVersion: "v1beta", baseUrl: url + prefix };
+    const client = (apiKey: string) => new GoogleGenAI({ apiKey, httpOptions: options });
+    // Larger than a piece; neither its lines nor what they name is looked at.
+    const line = `{"key":"a","request":{"contents":[{"parts":[{"text":"${"x".repeat(1000)}"}]}]}}\n`;
+    const file = new Blob([line.repeat(9000)], { type: "application/jsonl" });
+    const made = await client(MINE).files.upload({ file, config: { mimeType: "application/jsonl", displayName: "d" } });
+    t.equal(made.name, name);
+    const asked = upstream.seen.slice(seen);
+    t.same(
+      asked.map(({ url }) => url),
+      ["/upload/v1beta/files", ...Array(2).fill("/upload/v1beta/files?upload_id=AB_1-x%2F&upload_protocol=resumable")],
+    );
+    const headers = asked.map(({ rawHeaders }) => headersOf(rawHeaders));
+    t.match(headers[0], {
+      "x-goog-upload-protocol": "resumable",
+      "x-goog-upload-header-content-length": `${file.size}`,
+    });
+    t.match(headers[2], { "x-goog-upload-command": "upload, finalize", "x-goog-upload-offset": `${8 << 20}` });
+    for (const each of headers) t.equal(each["x-goog-api-key"], "provider-secret-0123456789");
+    t.equal(
+      asked.slice(1).reduce((sum, { body }) => sum + body.length, 0),
+      file.size,
+    );
+    t.equal((await client(MINE).files.get({ name })).name, name);
+    await t.rejects(client(THEIRS).files.get({ name }), { message: /404/ });
+  }
+});
+
+t.test("an upload goes on at the gateway's own address, and nowhere else", async (t) => {
+  const { url } = await uploading(t);
+  const start = async (headers: Record<string, string>) => {
+    const init = { "x-goog-api-key": MINE, "x-goog-upload-command": "start", ...headers };
+    return (await fetch(`${url}/upload/v1beta/files`, { method: "POST", headers: init })).headers;
+  };
+  const told = await start({});
+  t.equal(told.get("x-goog-upload-url"), `${url}/upload/v1beta/files?upload_id=AB_1-x%2F&upload_protocol=resumable`);
+  t.equal(told.get("x-goog-upload-status"), "active");
+  t.equal(told.get("x-goog-upload-chunk-granularity"), "8");
+  t.equal((await start({ "x-test-elsewhere": "1" })).get("x-goog-upload-url"), null);
+});
