@@ -61,11 +61,11 @@ export default function litellm(file: unknown, vendors: readonly KnownVendor[]) 
   const draft = new Draft(vendors, (text) => /^os\.environ\/(\w+)$/.exec(text)?.[1], INSTEAD);
   const { model_list, router_settings, litellm_settings, general_settings, ...others } = fieldsOf(file);
   for (const [at, entry] of listOf(model_list).entries()) deployment(fieldsOf(entry), `model_list.${at}`, draft);
-  router(fieldsOf(router_settings), draft);
+  const usual = router(fieldsOf(router_settings), draft);
   const special = listOf(model_list)
     .map(fieldsOf)
     .filter(({ model_info }) => !["chat", "undefined"].includes(String(fieldsOf(model_info)["mode"])));
-  settings(fieldsOf(litellm_settings), new Set(special.map(({ model_name }) => String(model_name))), draft);
+  settings(fieldsOf(litellm_settings), usual, new Set(special.map(({ model_name }) => String(model_name))), draft);
   general(fieldsOf(general_settings), draft);
   for (const name of Object.keys(others))
     draft.lose(
@@ -185,19 +185,23 @@ function priceOf(fields: ForeignFields): ForeignFields {
   return price.length === 0 ? {} : { price: Object.fromEntries(price) };
 }
 
-/** `[{ a: [b, c] }]` as fallbacks of models. */
-function fallbacks(value: unknown, path: string, draft: Draft): void {
+/** `[{ a: [b, c] }]` as fallbacks of models. Returns those of `*`: of every model that has none of its own. */
+function fallbacks(value: unknown, path: string, draft: Draft): string[] {
+  const usual: string[] = [];
   for (const each of listOf(value))
     for (const [name, others] of Object.entries(fieldsOf(each))) {
       const known = listOf(others).flatMap((other) => textOf(other) ?? []);
-      if (!draft.has(name)) draft.lose(`${path} (${name})`, "there is no such model in the file");
+      if (name === "*") usual.push(...known);
+      else if (!draft.has(name)) draft.lose(`${path} (${name})`, "there is no such model in the file");
       else draft.model(name).fallback.push(...known);
       for (const other of known)
         if (!draft.has(other)) draft.lose(`${path} (${name} → ${other})`, "there is no such model in the file");
     }
+  return usual;
 }
 
-function router(fields: ForeignFields, draft: Draft): void {
+/** Returns the fallbacks of every model that has none of its own. */
+function router(fields: ForeignFields, draft: Draft): string[] {
   const { routing_strategy, num_retries, timeout, model_group_alias, allowed_fails, cooldown_time } = fields;
   const strategy = textOf(routing_strategy);
   const balance = strategy === undefined ? undefined : BALANCES[strategy];
@@ -211,7 +215,7 @@ function router(fields: ForeignFields, draft: Draft): void {
     if (name !== undefined && draft.has(name)) draft.model(name).aliases.push(alias);
     else draft.lose(`router_settings.model_group_alias.${alias}`, "there is no such model in the file");
   }
-  fallbacks(fields["fallbacks"], "router_settings.fallbacks", draft);
+  const usual = fallbacks(fields["fallbacks"], "router_settings.fallbacks", draft);
   if (typeof num_retries === "number") draft.sections["retry"] = { attempts: Math.min(9, num_retries) };
   if (typeof timeout === "number") draft.sections["timeouts"] = { total: `${timeout}s` };
   const health = {
@@ -230,13 +234,22 @@ function router(fields: ForeignFields, draft: Draft): void {
     "fallbacks",
   ];
   draft.loseOthers(fields, known, "router_settings.");
+  return usual;
 }
 
-/** @param special models that do something else than to answer in words, which no other one does for them */
-function settings(fields: ForeignFields, special: ReadonlySet<string>, draft: Draft): void {
-  fallbacks(fields["fallbacks"], "litellm_settings.fallbacks", draft);
+/**
+ * @param usual fallbacks of every model that has none of its own
+ * @param special models that do something else than to answer in words, which no other one does for them
+ */
+function settings(fields: ForeignFields, usual: readonly string[], special: ReadonlySet<string>, draft: Draft): void {
+  const more = fallbacks(fields["fallbacks"], "litellm_settings.fallbacks", draft);
   const others = listOf(fields["default_fallbacks"]).flatMap((each) => textOf(each) ?? []);
-  for (const name of draft.names) if (!special.has(name)) draft.model(name).fallback.push(...others);
+  for (const name of draft.names) {
+    const { fallback } = draft.model(name);
+    if (special.has(name)) continue;
+    if (fallback.length === 0) fallback.push(...usual, ...more);
+    fallback.push(...others);
+  }
   const { num_retries, request_timeout } = fields;
   if (typeof num_retries === "number") draft.sections["retry"] ??= { attempts: Math.min(9, num_retries) };
   if (typeof request_timeout === "number") draft.sections["timeouts"] ??= { total: `${request_timeout}s` };

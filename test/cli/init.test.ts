@@ -116,6 +116,17 @@ t.test("another gateway's file becomes ours, and what has no counterpart is list
     /no counterpart: model_list\.\{0,1\}\.litellm_params\.rpm: /,
     "what many entries have is said once",
   );
+  writeFileSync(
+    join(folder, "usual.yaml"),
+    `model_list:${["a", "b", "c", "ds"].map((name) => `\n  - { model_name: ${name}, litellm_params: { model: openai/${name} } }`).join("")}
+router_settings: { fallbacks: [{ "*": [ds, gone] }, { a: [b] }] }
+litellm_settings: { fallbacks: [{ c: [a] }] }
+`,
+  );
+  const usual = await init(["--from", "litellm", "usual.yaml", "--out", "-"]);
+  const fallbackOf = (name: string) => new RegExp(`^ +"?${name}"?:.*?fallback: (\\[.*?\\])`, "m").exec(usual.out)?.[1];
+  t.same(["a", "b", "c", "ds"].map(fallbackOf), ["[b]", "[ds]", "[a]", undefined], usual.out);
+  t.match(`${usual.out}${usual.err}`, /router_settings\.fallbacks \(\* → gone\): there is no such model/);
   t.match(text(), /^# Made by init --from litellm litellm\.yaml/);
   for (const [args, why] of [
     [["--from", "litelm", file], /did you mean litellm/],
