@@ -67,10 +67,11 @@ export interface Protocol {
   /** The header that shows a provider our credential, as name and value. */
   credential(secret: string): readonly [name: string, value: string];
   /**
-   * Whether an error's body says that our credential is not accepted, where the status does not: no 401. Only members of the
-   * vendor's own count, as its words may repeat the client's.
+   * What an error with a status from 400 to 499 refuses, where its body says that; undefined: what the status says, which is
+   * our credential everywhere of a 401, at this target of a 403, and the request of others. Of our credential only members of
+   * the vendor's own count, as its words may repeat the client's.
    */
-  refusesCredential?(status: number, body: Buffer): boolean;
+  refuses?(status: number, body: Buffer): Refused | undefined;
   /** Response headers that carry the exchange's id to clients of this protocol, besides `x-request-id`. */
   readonly idHeaders?: readonly string[];
   /** Response headers of this protocol that come back down: exact lower-case names, or prefixes ending in `*`. */
@@ -135,6 +136,16 @@ export interface Protocol {
   /** Objects that the vendor keeps; undefined: requests of this protocol name none. */
   readonly objects?: ObjectWords;
 }
+
+/**
+ * What a provider's error refuses.
+ *
+ * - `credential`: our credential, whatever is asked.
+ * - `target`: our credential, for this model or this call.
+ * - `request`: the request, whoever shows it: what it says.
+ * - `object`: the request, as it names what the account of our credential does not have.
+ */
+export type Refused = "credential" | "target" | "request" | "object";
 
 /** How pictures that are charged by number are told. */
 export interface PictureWords {

@@ -24,7 +24,7 @@ import type { Place, Places } from "./places.ts";
 import type { ProviderRates } from "./provider-rates.ts";
 import { keepWords, noteCredential } from "./provider-words.ts";
 import type { ClientSide, UpstreamProxy } from "./proxy.ts";
-import { refusesCredential } from "./refused-credential.ts";
+import { statusMeant } from "./refused.ts";
 import type { OutgoingRequest } from "./request.ts";
 import type { UpstreamResponse } from "./response.ts";
 import {
@@ -217,8 +217,8 @@ export class Upstreams {
       }
     }
     attempt.status = status;
-    // Some vendors say with a 400 what others say with a 401.
-    if (status >= 400 && (await refusesCredential(upstream, attempt))) status = 401;
+    // Some vendors say with a 400 what others say with a 401, or with a 403 what others say with a 400.
+    if (upstream.status >= 400) status = await statusMeant(upstream, attempt);
     const seconds = status === 429 || status >= 500 ? (retryAfter(headers) ?? error?.retryAfter) : undefined;
     const wait = seconds === undefined ? undefined : seconds * 1000;
     attempt.answeredAt = exchange.elapsed;

@@ -20,6 +20,8 @@ export class PassMeter implements PassObserver {
   change: PassObserver["change"];
   /** Whether the provider does not accept our credential. */
   refused = false;
+  /** Whether it says so in words of its own, and not by the status alone. */
+  sure = false;
 
   /** @param own header lines that every response of the gateway carries: name, value, … */
   constructor(
@@ -88,8 +90,11 @@ export class PassMeter implements PassObserver {
     const { attempt, exchange, path } = this;
     keepWords(attempt, exchange, body, this.redactor);
     const { status = 0 } = attempt;
-    if (this.refused || !path.spoken.some((each) => each.refusesCredential?.(status, body))) return {};
-    this.refused = true;
+    const told = path.spoken.map((each) => each.refuses?.(status, body)).find((each) => each !== undefined);
+    const noted = this.refused;
+    if (told) this.refused = told === "credential";
+    this.sure = told === "credential";
+    if (noted || !this.refused) return {};
     noteCredential(attempt, exchange, true);
     return headerObject(new HeaderList([...this.own()]));
   }

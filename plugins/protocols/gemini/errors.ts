@@ -11,6 +11,7 @@ import {
   type HeaderList,
   type JsonObject,
   type Operation,
+  type Protocol,
   type StreamState,
 } from "model-gateway/protocol";
 
@@ -102,9 +103,17 @@ const KINDS_BY_STATUS: Readonly<Record<number, ErrorKind>> = {
 /** Reads an answer that is an error; it may be anything, like a page of a proxy or nothing. */
 export const failure = (status: number, _headers: HeaderList, text: string): Fault => faultOf(status, errorIn(text));
 
+/** What is said of a file or a cache that another account has, or nobody; the account may well use the model. [F] */
+const NOT_THERE =
+  /^(?:You do not have permission to access the (?:File|CachedContent) |CachedContent not found \(or permission denied\))/;
+
 /** A key that the vendor does not know, or that has expired, is a 400 with a reason of its own. [F] */
-export const refusesCredential = (status: number, body: Buffer): boolean =>
-  status === 400 && body.includes(BAD_KEY) && faultOf(status, errorIn(body.toString())).kind === "authentication";
+export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
+  if (status !== 403 && !(status === 400 && body.includes(BAD_KEY))) return undefined;
+  const { kind, message } = faultOf(status, errorIn(body.toString()));
+  if (status === 400) return kind === "authentication" ? "credential" : undefined;
+  return NOT_THERE.test(message) ? "object" : undefined;
+};
 
 /** The error object of a body; a stream as an array has its error in the array. */
 function errorIn(text: string): unknown {

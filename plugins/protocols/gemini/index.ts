@@ -1,6 +1,6 @@
 import { defined, invalidField, type ListedModel, type Listing, type TranslatedProtocol } from "model-gateway/protocol";
 import { demo } from "./demo.ts";
-import { errorBody, failure, refusesCredential, streamError } from "./errors.ts";
+import { errorBody, failure, refuses, streamError } from "./errors.ts";
 import { objects, otherModels, vendor } from "./objects.ts";
 import { decode, decoding } from "./request.decode.ts";
 import { encode, encoding } from "./request.encode.ts";
@@ -86,7 +86,7 @@ const gemini: TranslatedProtocol = {
   // Ephemeral tokens.
   mints: (method, path) => method === "POST" && /(?:^|\/)auth_tokens[^/]*$/.test(path),
   credential: (secret) => ["x-goog-api-key", secret],
-  refusesCredential,
+  refuses,
   error: errorBody,
   streamError,
   ending,

@@ -12,6 +12,7 @@ import {
   type HeaderList,
   type JsonObject,
   kindOf,
+  type Protocol,
 } from "model-gateway/protocol";
 
 /**
@@ -166,11 +167,23 @@ export function failure(status: number, _headers: HeaderList | undefined, text: 
   return faultWith(status, error, words);
 }
 
-/** Whether an error is that of a key that is not known, though its status is 400. */
-export const refusesCredential = (status: number, body: Buffer): boolean =>
-  status === 400 &&
-  (body.includes(INCORRECT) || body.includes(BAD_KEY)) &&
-  failure(status, undefined, body.toString()).kind === "authentication";
+/**
+ * What an error refuses besides what its status says: a key that is not known with a 400; content with a 403, as xAI does in words
+ * and OpenRouter with what its moderation found; one call of a restricted key with a 401. [F; D: OpenRouter's errors]
+ */
+export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
+  if (status !== 400 && status !== 401 && status !== 403) return undefined;
+  const text = body.toString();
+  const { kind, message } = failure(status, undefined, text);
+  if (status === 400) return kind === "authentication" ? "credential" : undefined;
+  if (message.startsWith(LIMITED)) return "target";
+  if (status === 401) return undefined;
+  const flagged = asObject(asObject(asObject(jsonOf(text))?.["error"])?.["metadata"])?.["reasons"];
+  return message.startsWith(VIOLATING) || Array.isArray(flagged) ? "request" : undefined;
+};
+
+const VIOLATING = "Content violates usage guidelines";
+const LIMITED = "You have insufficient permissions for this operation";
 
 /**
  * A key that is not known is a 400 of two vendors: xAI has it in words alone, `{"code", "error": "Incorrect API key …"}`, and

@@ -1,5 +1,5 @@
 import { asList, asObject, asText, bearer, type Ending, type Frame, PING, type Protocol } from "model-gateway/protocol";
-import { ERROR, error, refusesCredential, reportedIn, streamError } from "./errors.ts";
+import { ERROR, error, refuses, reportedIn, streamError } from "./errors.ts";
 import { vendor } from "./objects.ts";
 import { holdsUsage, includeUsage } from "./usage.ts";
 import { rateHeaders, ratesLeft } from "./wire.ts";
@@ -15,7 +15,7 @@ export const family = {
   answerHeaders: ["openai-processing-ms", "openai-version"],
   ping: PING,
   credential: bearer,
-  refusesCredential,
+  refuses,
   error,
   holdsUsage,
   vendor,

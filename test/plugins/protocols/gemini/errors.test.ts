@@ -50,11 +50,22 @@ t.test("a key that is not known has the vendor's reason", async (t) => {
 
 t.test("a key that the vendor does not know is told by its reason alone", async (t) => {
   const told = (error: object, status = 400) =>
-    protocol.refusesCredential?.(status, Buffer.from(JSON.stringify({ error: { code: 400, ...error } })));
-  t.equal(told({ details: [{ reason: "API_KEY_INVALID" }] }), true);
-  t.equal(told({ details: [{ reason: "API_KEY_INVALID" }] }, 404), false);
-  t.equal(told({ message: '"reason":"API_KEY_INVALID"', details: [] }), false);
-  t.equal(told({ details: [{ reason: "FIELD_INVALID" }] }), false);
+    protocol.refuses?.(status, Buffer.from(JSON.stringify({ error: { code: 400, ...error } })));
+  t.equal(told({ details: [{ reason: "API_KEY_INVALID" }] }), "credential");
+  t.equal(told({ details: [{ reason: "API_KEY_INVALID" }] }, 404), undefined);
+  t.equal(told({ message: '"reason":"API_KEY_INVALID"', details: [] }), undefined);
+  t.equal(told({ details: [{ reason: "FIELD_INVALID" }] }), undefined);
+  const denied = { code: 403, status: "PERMISSION_DENIED" };
+  for (const message of [
+    "You do not have permission to access the File abc or it may not exist.",
+    "You do not have permission to access the CachedContent abc or it may not exist.",
+    "CachedContent not found (or permission denied)",
+  ]) {
+    t.equal(told({ ...denied, message }, 403), "object", message);
+    t.equal(told({ ...denied, message: `No: ${message}` }, 403), undefined);
+    t.equal(told({ message }), undefined);
+  }
+  t.equal(told({ ...denied, message: "The caller does not have permission" }, 403), undefined);
 });
 
 t.test("the reason is the provider's own word, where it has one", async (t) => {

@@ -1,5 +1,5 @@
 import t from "tap";
-import { error, failure, faultIn, refusesCredential } from "../../../../plugins/protocols/openai/errors.ts";
+import { error, failure, faultIn, refuses } from "../../../../plugins/protocols/openai/errors.ts";
 import { GatewayError } from "../../../../src/core/errors.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { receiving, SDKS } from "../../../support/openai-sdks.ts";
@@ -93,11 +93,32 @@ t.test("a key that is not known is one also where the vendor says so with a 400"
     [{ error: { ...google, details: [{ reason: "FIELD_INVALID" }], message: '"reason":"API_KEY_INVALID"' } }, false],
   ] as const) {
     const text = JSON.stringify(body);
-    t.equal(refusesCredential(400, Buffer.from(text)), refused, text);
-    t.equal(refusesCredential(404, Buffer.from(text)), false);
+    t.equal(refuses(400, Buffer.from(text)), refused ? "credential" : undefined, text);
+    t.equal(refuses(404, Buffer.from(text)), undefined);
     const { status, kind } = failure(400, new HeaderList(), text);
     t.same([status, kind], refused ? [401, "authentication"] : [400, "invalid"]);
   }
+});
+
+t.test("a refusal of content, or of one call, is told from one of the key", async (t) => {
+  const denied = "The caller does not have permission to execute the specified operation";
+  const content = "Content violates usage guidelines. Team: t, Model: m, Failed check: SAFETY_CHECK_TYPE_BIO";
+  const flagged = "Your chosen model requires moderation and your input was flagged";
+  const metadata = { reasons: ["violence"], flagged_input: "…", provider_name: "p", model_slug: "m" };
+  const limited = "You have insufficient permissions for this operation. Missing scopes: api.responses.write.";
+  for (const [status, body, refused] of [
+    [403, { code: denied, error: content }, "request"],
+    [403, { error: { code: 403, message: flagged, metadata } }, "request"],
+    [401, { error: { message: limited } }, "target"],
+    [403, { error: { message: limited } }, "target"],
+    [403, { code: denied, error: `The model m has no access. ${content}` }, undefined],
+    [403, { error: { code: 403, message: flagged, metadata: { provider_name: "p" } } }, undefined],
+    [401, { error: { code: "invalid_api_key", message: "Incorrect API key provided: x***." } }, undefined],
+    [401, { code: denied, error: content }, undefined],
+    [403, "no object", undefined],
+    [403, null, undefined],
+  ] as const)
+    t.equal(refuses(status, Buffer.from(JSON.stringify(body))), refused, JSON.stringify(body));
 });
 
 t.test("the problems that a vendor lists are its words", async (t) => {
