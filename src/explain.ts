@@ -9,6 +9,7 @@ import type { Receive } from "./downstream/receive.ts";
 import { type Answering, type LifeParts, live, type Parts } from "./pipeline.ts";
 import { authenticate, pathOf } from "./upstream/address.ts";
 import type { UpstreamAnswer, Upstreams } from "./upstream/attempts.ts";
+import { callerOf } from "./upstream/health.ts";
 import { verdictOn } from "./upstream/retry.ts";
 import { HeaderList } from "./wire/headers.ts";
 import { asObject } from "./wire/values.ts";
@@ -192,9 +193,9 @@ class DryUpstreams {
   ) {}
 
   async reach(exchange: Exchange, chain: Chain): Promise<UpstreamAnswer> {
-    const ordered = this.upstreams.health.ordered(exchange.targets);
+    const ordered = this.upstreams.health.ordered(exchange.targets, callerOf(exchange));
     if (ordered.length === 0) throw new GatewayError("no_target");
-    const best = this.upstreams.first(ordered);
+    const best = this.upstreams.first(ordered, callerOf(exchange));
     const order = best && best !== ordered[0] ? [best, ...ordered.filter((each) => each !== best)] : ordered;
     // What the client would get: a refusal that is final for the first target ends it, any other goes to the next one.
     let [taken, told]: [boolean, GatewayError | undefined] = [false, undefined];
@@ -224,7 +225,7 @@ class DryUpstreams {
     }
     this.targets.push({
       target: Marketplace.nameOf(target),
-      why: whyThere(exchange, target, health.usable(target), places.free(target.provider)),
+      why: whyThere(exchange, target, health.usable(target, attempt.caller), places.free(target.provider)),
       protocol: attempt.protocol.name,
       request: error ? null : requestOf(exchange, attempt),
       steps: this.steps.splice(from),

@@ -65,7 +65,7 @@ async function passOn(
   if (owned) await owned;
   exchange.attempts.push(attempt);
   upstreams.health.admit(attempt.target);
-  attempt.credential = upstreams.health.credential(attempt.target);
+  attempt.credential = upstreams.health.credential(attempt.target, undefined, attempt.caller);
   const written = chain.send(exchange, attempt);
   if (written) await written;
   const { provider } = attempt.target;
@@ -90,5 +90,5 @@ async function passOn(
   }
   meter.end();
   if (exchange.status >= 400) exchange.outcome = "upstream_error";
-  upstreams.health.passed(attempt, meter.refused);
+  upstreams.health.passed(attempt, meter.sure || path.knows(below), meter.refused);
 }

@@ -12,7 +12,7 @@ import { Reply } from "./downstream/reply.ts";
 import { SocketNames } from "./objects/socket-names.ts";
 import type { Parts } from "./pipeline.ts";
 import { addressed, authenticate, pathOf } from "./upstream/address.ts";
-import { switchedOff } from "./upstream/health.ts";
+import { callerOf, switchedOff } from "./upstream/health.ts";
 import { headerObject } from "./upstream/pass-meter.ts";
 import type { PassMatch } from "./upstream/pass-path.ts";
 import type { Place } from "./upstream/places.ts";
@@ -69,7 +69,7 @@ export async function websocket(
       const account = attempt.credential?.account ?? name;
       const outgoing = { target, headers: headerObject(attempt.headers), account, timeouts };
       settle(exchange, attempt, await parts.proxy.connect(outgoing, handshake, parts.sockets, meter));
-      health.passed(attempt);
+      health.passed(attempt, !pass || pass.path.knows(pass.below));
     } else if (exchange.answer) {
       const answer = pluginAnswer(exchange, exchange.answer);
       response.send(handshake.socket);
@@ -94,7 +94,7 @@ async function passing(exchange: Exchange, { path, below }: PassMatch, parts: So
   const owned = path.objects(exchange, below, parts.objects, 0).admit(path.open);
   if (owned) await owned;
   parts.upstreams.health.admit(attempt.target);
-  attempt.credential = parts.upstreams.health.credential(attempt.target);
+  attempt.credential = parts.upstreams.health.credential(attempt.target, undefined, attempt.caller);
   return attempt;
 }
 
@@ -115,7 +115,7 @@ async function aim(
   if (exchange.answer) return undefined;
   const { protocol, query } = exchange;
   const able = exchange.targets.filter(({ provider }) => provider.speaks.includes(protocol.name));
-  const target = upstreams.first(upstreams.health.on(able));
+  const target = upstreams.first(upstreams.health.on(able), callerOf(exchange));
   if (!target) throw able.length > 0 ? switchedOff() : withoutSocket(exchange);
   const named = query
     .entries()

@@ -29,6 +29,7 @@ export interface AttemptStart {
   headers: HeaderList;
   body: Body;
   startedAt: number;
+  caller?: string;
 }
 
 /** One try at one target. */
@@ -49,6 +50,8 @@ export class Attempt {
   body: Body;
   /** What a translation of the request leaves out, and changes within its meaning; undefined: nothing was translated. */
   losses: { readonly dropped: readonly string[]; readonly notices: readonly string[] } | undefined;
+  /** Whose request it is, as far as refusals of a credential are one caller's alone; undefined: nobody's in particular. */
+  readonly caller: string | undefined;
   /** What is shown to the provider; undefined: it has none. */
   credential: Credential | undefined;
   /** Milliseconds since the exchange began. */
@@ -79,6 +82,7 @@ export class Attempt {
     this.headers = start.headers;
     this.body = start.body;
     this.startedAt = start.startedAt;
+    this.caller = start.caller;
   }
 
   /** Changes the body of this attempt only. @param edits offsets in `body` as it is now */

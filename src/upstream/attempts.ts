@@ -18,7 +18,7 @@ import { BufferedResponse } from "./buffered-response.ts";
 import { ErrorBody } from "./error-body.ts";
 import { noAnswer } from "./first-bytes.ts";
 import { firstFrame, reportedIn } from "./first-frame.ts";
-import { type Health, switchedOff } from "./health.ts";
+import { callerOf, type Health, switchedOff } from "./health.ts";
 import { scopeIdempotency } from "./idempotency.ts";
 import type { Place, Places } from "./places.ts";
 import type { ProviderRates } from "./provider-rates.ts";
@@ -98,8 +98,8 @@ export class Upstreams {
    * @throws GatewayError of the last attempt.
    */
   async reach(exchange: Exchange, chain: Chain, client: ClientSide): Promise<UpstreamAnswer> {
-    const targets = this.health.ordered(exchange.targets);
-    let target = this.first(targets);
+    const targets = this.health.ordered(exchange.targets, callerOf(exchange));
+    let target = this.first(targets, callerOf(exchange));
     if (!target) throw exchange.targets.length > 0 ? switchedOff() : new GatewayError("no_target");
     this.budget.arrived();
     // Asked before the first try: what streams through of a form goes to its provider.
@@ -152,10 +152,10 @@ export class Upstreams {
   }
 
   /** The best of some targets, but that one whose provider has room goes before one that has not. */
-  first(targets: readonly Target[]): Target | undefined {
+  first(targets: readonly Target[], caller?: string): Target | undefined {
     const [best] = targets;
     if (!best || this.places.free(best.provider)) return best;
-    return targets.find((target) => this.places.free(target.provider) && this.health.usable(target)) ?? best;
+    return targets.find((target) => this.places.free(target.provider) && this.health.usable(target, caller)) ?? best;
   }
 
   /** @throws GatewayError where its provider has no room, and has none in time */
@@ -291,8 +291,9 @@ export class Upstreams {
       headers,
       body: exchange.body,
       startedAt: exchange.elapsed,
+      caller: callerOf(exchange),
     });
-    attempt.credential = this.health.credential(target, exchange.conversation);
+    attempt.credential = this.health.credential(target, exchange.conversation, attempt.caller);
     return attempt;
   }
 

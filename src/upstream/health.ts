@@ -1,9 +1,9 @@
 import { hash } from "node:crypto";
 import { GatewayError } from "../core/errors.ts";
-import type { Attempt } from "../core/exchange.ts";
+import type { Attempt, Exchange } from "../core/exchange.ts";
 import type { Log } from "../core/log.ts";
 import { type Credential, Marketplace, type Target } from "../core/marketplace.ts";
-import { CredentialRests } from "./credential-rests.ts";
+import { CredentialRests, type RestNews } from "./credential-rests.ts";
 import { type TargetCondition, TargetHealth } from "./target-health.ts";
 
 /** Milliseconds for which a credential rests after a 429 that says no time, at least, and at most. */
@@ -23,6 +23,8 @@ export interface HealthNews {
   readonly until: number;
   /** Milliseconds: how long it is left alone this time, for a credential the next time. */
   readonly time: number;
+  /** Whose requests alone the credential was refused for; absent: it rests for all. */
+  readonly caller?: string | undefined;
 }
 
 /** A target of a provider, or all of them. */
@@ -103,7 +105,7 @@ export class Health {
   }
 
   /** Another process has found out something. */
-  learn({ about, credential: label, until, time }: HealthNews): void {
+  learn({ about, credential: label, until, time, caller: by }: HealthNews): void {
     const left = Math.max(0, until - Date.now());
     const { provider, ...target } = this.byName.get(about) ?? { provider: this.providers.get(about) };
     if (label === undefined) {
@@ -113,7 +115,7 @@ export class Health {
     const credential = provider?.credentials.find((each) => each.label === label);
     if (!credential) return;
     const rests = "rests" in target ? target.rests : provider?.rests;
-    rests?.learn(credential, until === 0 ? undefined : { until: this.clock() + left, next: time });
+    rests?.learn(credential, until === 0 ? undefined : { until: this.clock() + left, next: time, by });
   }
 
   /** Ends that targets and credentials are left alone. @param model one of the provider's; left out: all */
@@ -149,25 +151,28 @@ export class Health {
     if (this.isOff(target)) throw switchedOff();
   }
 
-  /** Whether a target may be asked: it is on and not left alone, and a credential of its provider may be shown there. */
-  usable(target: Target): boolean {
+  /**
+   * Whether a target may be asked: it is on and not left alone, and a credential of its provider may be shown there.
+   * @param caller whose request it would be; left out: nobody's in particular
+   */
+  usable(target: Target, caller?: string): boolean {
     const { health, rests, provider } = this.of(target);
     const { credentials } = target.provider;
     if (!health.usable || this.isOff(target)) return false;
     if (credentials.length === 0) return true;
     const now = this.clock();
-    return credentials.some((each) => provider.rests.until(each) <= now && rests.until(each) <= now);
+    return credentials.some((each) => provider.rests.until(each, caller) <= now && rests.until(each, caller) <= now);
   }
 
   /** Whether a target is well but for a rest that its provider has asked for with a 429, and which is soon over. */
-  onlyRests(target: Target): boolean {
+  onlyRests(target: Target, caller?: string): boolean {
     const { health, rests, provider } = this.of(target);
     if (!health.usable || this.isOff(target)) return false;
     const now = this.clock();
-    const until = (each: Credential) => Math.max(provider.rests.until(each), rests.until(each));
+    const until = (each: Credential) => Math.max(provider.rests.until(each, caller), rests.until(each, caller));
     const [soonest] = target.provider.credentials.toSorted((a, b) => until(a) - until(b));
     if (!soonest || until(soonest) > now + SHORT_REST) return false;
-    return !provider.rests.of(soonest)?.next && !rests.of(soonest)?.next;
+    return !provider.rests.refused(soonest, caller) && !rests.refused(soonest, caller);
   }
 
   /** Whether a target has failed more than once in a row. */
@@ -179,21 +184,21 @@ export class Health {
    * The targets that requests are shared among, in the given order: those that may be asked, and where these are too few of
    * all, the others that may be asked soonest.
    */
-  among(all: readonly Target[]): readonly Target[] {
+  among(all: readonly Target[], caller?: string): readonly Target[] {
     const targets = this.on(all);
-    const usable = targets.filter((target) => this.usable(target));
+    const usable = targets.filter((target) => this.usable(target, caller));
     const missing = Math.ceil(targets.length * this.keep) - usable.length;
     if (missing <= 0 || usable.length === targets.length) return usable;
     const others = targets.filter((target) => !usable.includes(target));
-    const kept = others.sort((a, b) => this.usableAt(a) - this.usableAt(b)).slice(0, missing);
+    const kept = others.sort((a, b) => this.usableAt(a, caller) - this.usableAt(b, caller)).slice(0, missing);
     return targets.filter((target) => usable.includes(target) || kept.includes(target));
   }
 
   /** All that are on, best first as given, but those that are left alone behind the others. */
-  ordered(all: readonly Target[]): readonly Target[] {
+  ordered(all: readonly Target[], caller?: string): readonly Target[] {
     const targets = this.on(all);
-    if (targets.length < 2 || targets.every((target) => this.usable(target))) return targets;
-    const among = this.among(targets);
+    if (targets.length < 2 || targets.every((target) => this.usable(target, caller))) return targets;
+    const among = this.among(targets, caller);
     return [...among, ...targets.filter((target) => !among.includes(target))];
   }
 
@@ -220,7 +225,7 @@ export class Health {
    * The credential of a conversation that may be shown at a target: the same one as long as it may, or else the same second
    * one. Without a conversation the next in turn; where none may be shown, the one that may be soonest.
    */
-  credential(target: Target, conversation?: string): Credential | undefined {
+  credential(target: Target, conversation?: string, caller?: string): Credential | undefined {
     const { provider, rests } = this.of(target);
     const { credentials } = target.provider;
     if (credentials.length < 2) return credentials[0];
@@ -228,32 +233,36 @@ export class Health {
     let best: Credential | undefined;
     let soonest = Number.POSITIVE_INFINITY;
     for (const credential of inTurn(credentials, conversation ?? provider.turn++)) {
-      const until = Math.max(provider.rests.until(credential), rests.until(credential), now);
+      const until = Math.max(provider.rests.until(credential, caller), rests.until(credential, caller), now);
       if (until < soonest) [best, soonest] = [credential, until];
     }
     return best;
   }
 
   /** An attempt is about to be sent. */
-  begin({ target, credential }: Attempt): TargetHealth {
+  begin({ target, credential, caller }: Attempt): TargetHealth {
     const { health, rests, provider } = this.of(target);
     health.begin();
     if (credential) {
       const now = this.clock();
-      rests.show(credential, now);
-      provider.rests.show(credential, now);
+      rests.show(credential, now, caller);
+      provider.rests.show(credential, now, caller);
     }
     return health;
   }
 
   /**
    * What the answer to a request that passed unread tells of the credential; of targets it tells nothing.
+   * @param known whether its path, or its words, are such that it tells something of it
    * @param refused whether it is not accepted
    */
-  passed(attempt: Attempt, refused = attempt.status === 401): void {
-    const { target, credential } = attempt;
+  passed(attempt: Attempt, known = true, refused = attempt.status === 401): void {
+    const { target, credential, caller } = attempt;
     if (!credential || !refused) return;
-    this.refused(attempt, this.of(target).provider.rests.refuse(credential, this.clock()), "everywhere");
+    const { rests } = this.of(target).provider;
+    if (known) this.refused(attempt, rests.refuse(credential, this.clock(), caller), "everywhere");
+    else
+      this.log.warn(told(attempt), "the provider does not accept the credential on a path of its own: it stays in use");
   }
 
   /**
@@ -263,18 +272,18 @@ export class Health {
    * @param firstByte milliseconds that the answer took
    */
   answered(attempt: Attempt, status: number, wait = COOLING, firstByte = 0): void {
-    const { target, credential } = attempt;
+    const { target, credential, caller } = attempt;
     const { health, rests, provider } = this.of(target);
     const now = this.clock();
     if (status >= 500) health.fail();
     else health.succeed(firstByte);
     if (!credential) return;
-    if (status === 401) this.refused(attempt, provider.rests.refuse(credential, now), "everywhere");
-    else if (status === 403) this.refused(attempt, rests.refuse(credential, now), "at this target");
+    if (status === 401) this.refused(attempt, provider.rests.refuse(credential, now, caller), "everywhere");
+    else if (status === 403) this.refused(attempt, rests.refuse(credential, now, caller), "at this target");
     else if (status === 429) rests.cool(credential, now + Math.min(Math.max(wait, LEAST_COOLING), LONGEST_COOLING));
     else if (status < 300) {
-      const known = provider.rests.accept(credential, now);
-      if (rests.accept(credential, now) || known)
+      const known = provider.rests.accept(credential, now, caller);
+      if (rests.accept(credential, now, caller) || known)
         this.log.info(named(attempt), "the provider accepts the credential again");
     }
   }
@@ -290,12 +299,13 @@ export class Health {
     else health.left(waited);
   }
 
-  private refused(attempt: Attempt, news: boolean, where: string): void {
+  private refused(attempt: Attempt, news: RestNews | undefined, where: string): void {
     if (!news) return;
-    const fields = { ...named(attempt), status: attempt.status };
+    const alone = news === "caller" && attempt.caller !== "";
+    const whose = alone ? " for this key, for all once another one is refused too" : "";
     this.log.error(
-      fields,
-      `the provider does not accept the credential: switched off ${where}, tried again now and then`,
+      told(attempt),
+      `the provider does not accept the credential: switched off ${where}${whose}, tried again now and then`,
     );
   }
 
@@ -303,10 +313,10 @@ export class Health {
     return this.off.size > 0 && (this.off.has(target.provider.name) || this.off.has(Marketplace.nameOf(target)));
   }
 
-  private usableAt(target: Target): number {
+  private usableAt(target: Target, caller?: string): number {
     const { health, rests, provider } = this.of(target);
     const { credentials } = target.provider;
-    const free = credentials.map((each) => Math.max(provider.rests.until(each), rests.until(each)));
+    const free = credentials.map((each) => Math.max(provider.rests.until(each, caller), rests.until(each, caller)));
     return Math.max(health.usableAt, credentials.length === 0 ? 0 : Math.min(...free));
   }
 
@@ -335,9 +345,15 @@ export class Health {
   private rests(about: string): CredentialRests {
     const { clock, others } = this;
     const rests: CredentialRests = new CredentialRests((credential) => {
-      const { until = 0, next: time = 0 } = rests.of(credential) ?? {};
+      const { until = 0, next: time = 0, by } = rests.of(credential) ?? {};
       const moment = until === 0 ? 0 : Date.now() + until - clock();
-      others.tell({ about, credential: credential.label, until: moment, time });
+      others.tell({
+        about,
+        credential: credential.label,
+        until: moment,
+        time,
+        ...(by !== undefined && { caller: by }),
+      });
     });
     return rests;
   }
@@ -363,6 +379,16 @@ function inTurn(credentials: readonly Credential[], by: string | number): readon
   const first = by % credentials.length;
   return [...credentials.slice(first), ...credentials.slice(0, first)];
 }
+
+/** Of whom refusals of a credential are told apart: those whose key nobody knows are one. */
+export const callerOf = ({ caller }: Pick<Exchange, "caller">): string => caller?.id ?? "";
+
+/** What a line on a refusal names. */
+const told = (attempt: Attempt) => ({
+  ...named(attempt),
+  status: attempt.status,
+  ...(attempt.caller && { key: attempt.caller }),
+});
 
 const named = ({ target, credential }: Attempt) => ({
   target: Marketplace.nameOf(target),

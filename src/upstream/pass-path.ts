@@ -10,6 +10,7 @@ import { PassingObjects } from "../objects/passing.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { AllowList, REQUEST_HEADERS, RESPONSE_HEADERS, TRACE_HEADERS } from "./allow-list.ts";
+import { callerOf } from "./health.ts";
 import { scopeIdempotency } from "./idempotency.ts";
 
 /** Request headers that go upstream besides those of every protocol, because the body passes as it is. */
@@ -180,6 +181,7 @@ export class PassPath {
       headers,
       body: Body.empty,
       startedAt: exchange.elapsed,
+      caller: callerOf(exchange),
     });
     const query = exchange.query.toString();
     attempt.path = `${this.pathOf(below)}${query === "" ? "" : `?${query}`}`;
@@ -189,6 +191,19 @@ export class PassPath {
   /** What the request is about, and names. @throws GatewayError unsupported_encoding */
   objects(exchange: Exchange, below: string, objects: Objects, limit: number): PassingObjects {
     return new PassingObjects(objects, exchange, this.provider?.name ?? "", below, this.spoken, limit);
+  }
+
+  /**
+   * Whether a path begins like one of the vendor's interface for models, of which the protocols tell: of what else there is, as
+   * for managing an account, a refusal tells nothing of a credential that is for models.
+   */
+  knows(below: string): boolean {
+    const [first = ""] = segments(below);
+    return this.spoken.some(({ paths, vendor }) =>
+      [...paths, ...(vendor?.collections ?? []), ...(vendor?.anybodys ?? [])].some(
+        (path) => segments(path)[0] === first,
+      ),
+    );
   }
 
   /** Whether it takes what may show one key what another one made. */
@@ -220,6 +235,13 @@ function plain(path: string): string {
 /** A path without the version that it may end with, and without a slash at its end. */
 const withoutVersion = (path: string): string =>
   path.replace(/\/[^/]*$/, (last) => (last === "/" || VERSION.test(last) ? "" : last));
+
+/** The parts of a path, without a version in front. */
+const segments = (path: string): string[] =>
+  plain(path)
+    .replace(VERSION, "")
+    .split("/")
+    .filter((part) => part !== "");
 
 /** A path below an address that ends with a version segment, of which clients may bring their own. */
 function pathBelow(pathname: string, segment: string, below: string): string {

@@ -1,7 +1,7 @@
 import { type ErrorCode, GatewayError } from "../core/errors.ts";
 import type { Attempt, Exchange } from "../core/exchange.ts";
 import type { RetryLimits, Target } from "../core/marketplace.ts";
-import type { Health } from "./health.ts";
+import { callerOf, type Health } from "./health.ts";
 import type { Places } from "./places.ts";
 import { SlidingWindow } from "./sliding-window.ts";
 
@@ -10,7 +10,8 @@ import { SlidingWindow } from "./sliding-window.ts";
  *
  * - `final`: an answer, or an error that another try does not mend.
  * - `unsent`: no provider has heard of the request.
- * - `refused`: a provider has done nothing for it, because of our credential: 401, 403, 429.
+ * - `refused`: a provider has done nothing for it, because of our credential: 401, 403, 429, but where its words say that it is
+ *   the request (see `Protocol.refuses`).
  * - `failed`: a provider answered that it has failed: 5xx, or a stream that begins with an error.
  * - `late`: a provider did not begin to answer in time. It may still work, and bill that.
  * - `broken`: a provider broke off, or answered nothing that can be read. It may have worked.
@@ -94,6 +95,8 @@ export class Tries {
   private count = 0;
   /** Tries that a provider may have worked on, besides the first. */
   private counted = 0;
+  /** How often credentials were refused at each. */
+  private readonly refusals = new Map<Target, number>();
   /** One that rests has been asked: no provider is asked so twice for one request. */
   private rested = false;
 
@@ -111,7 +114,7 @@ export class Tries {
    * @param wait milliseconds that the provider wants to be left alone for; undefined: it does not say
    */
   after(attempt: Attempt, verdict: Verdict, wait: number | undefined): NextTry | undefined {
-    const { exchange, health } = this;
+    const { exchange } = this;
     const { target } = attempt;
     this.tried.add(target);
     if (verdict === "final" || exchange.aborted || ++this.count >= MOST) return;
@@ -119,27 +122,38 @@ export class Tries {
       case "unsent":
         return this.another(() => true);
       case "refused":
-        if (target.provider.credentials.length > 1 && health.usable(target)) return { target, wait: 0 };
+        if (this.hasAnother(target)) return { target, wait: 0 };
         // One that asks to wait without saying how long: clients know better, and their own waits grow.
         return (
-          this.another((each) => health.usable(each)) ??
+          this.another((each) => this.usable(each)) ??
           (attempt.status === 429 && wait !== undefined ? this.again(target, wait) : undefined)
         );
       case "failed":
         return this.onceMore(target, wait);
       case "late":
         if (!this.budget.limits.after_timeout && !isRepeatable(exchange)) return;
-        return this.granted(this.another((each) => health.usable(each))) ?? this.resting();
+        return this.granted(this.another((each) => this.usable(each))) ?? this.resting();
       case "broken":
         if (isRepeatable(exchange)) return this.onceMore(target, wait);
         return target.provider.idempotency === undefined ? undefined : this.again(target, wait, true);
     }
   }
 
+  private usable(target: Target): boolean {
+    return this.health.usable(target, callerOf(this.exchange));
+  }
+
+  /** Whether a target has a credential left behind one that was refused. Others may be accepted with that one meanwhile. */
+  private hasAnother(target: Target): boolean {
+    const refusals = (this.refusals.get(target) ?? 0) + 1;
+    this.refusals.set(target, refusals);
+    return refusals < target.provider.credentials.length && this.usable(target);
+  }
+
   /** Another target that is well, or the same one; behind it, or in the place of one that keeps failing, one that only rests. */
   private onceMore(target: Target, wait: number | undefined): NextTry | undefined {
     const { health } = this;
-    const next = this.granted(this.another((each) => health.usable(each)));
+    const next = this.granted(this.another((each) => this.usable(each)));
     if (next) return next;
     if (health.failing(target)) return this.resting() ?? this.again(target, wait, true);
     return this.again(target, wait, true) ?? this.resting();
@@ -148,7 +162,7 @@ export class Tries {
   /** One that rests for a while, as its provider has asked for: it may answer, and the client would get a failure. */
   private resting(): NextTry | undefined {
     if (this.rested) return undefined;
-    const next = this.granted(this.another((each) => this.health.onlyRests(each)));
+    const next = this.granted(this.another((each) => this.health.onlyRests(each, callerOf(this.exchange))));
     this.rested = next !== undefined;
     return next;
   }
@@ -166,7 +180,7 @@ export class Tries {
     const wait = asked ?? BACKOFF * (1 + Math.random());
     const { total } = target.provider.timeouts;
     const inTime = total === 0 || sinceFirst(this.exchange) + wait < total;
-    if (wait > longest || !inTime || (well && !this.health.usable(target))) return undefined;
+    if (wait > longest || !inTime || (well && !this.usable(target))) return undefined;
     return this.granted({ target, wait });
   }
 

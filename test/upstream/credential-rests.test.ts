@@ -34,6 +34,34 @@ t.test("one that is refused rests ever longer, tried by one request each time, u
   t.equal(rests.until(one), now + 30_000);
 });
 
+t.test("one that was refused for one caller alone rests anew for all", async (t) => {
+  const rests = new CredentialRests();
+  let now = 1000;
+  t.equal(rests.refuse(one, now, "x"), "caller");
+  for (const seconds of [30, 60, 120]) {
+    t.same([rests.until(one, "x"), rests.until(one, "y"), rests.until(one)], [now + seconds * 1000, 0, 0]);
+    t.same([rests.refused(one, "x"), rests.refused(one, "y")], [true, false]);
+    now = rests.until(one, "x");
+    rests.show(one, now, "x");
+    t.equal(rests.refuse(one, now, "x"), undefined);
+  }
+  rests.show(one, now, "y");
+  t.equal(rests.until(one, "y"), 0, "others show it without a turn");
+  t.equal(rests.refuse(one, now, "y"), "all");
+  t.same([rests.until(one, "x"), rests.until(one, "z"), rests.until(one)], Array(3).fill(now + 30_000));
+  t.ok(rests.accept(one, now, "z"));
+  rests.refuse(one, now, "x");
+  t.notOk(rests.accept(one, now, "y"), "of what was no matter of others it is no news for them");
+  t.equal(rests.until(one, "x"), 0);
+});
+
+t.test("what is heard to rest for all is no news when it is refused again", async (t) => {
+  const rests = new CredentialRests();
+  rests.learn(one, { until: 5000, next: 60_000 });
+  t.equal(rests.refuse(one, 4000, "x"), undefined);
+  t.equal(rests.until(one, "y"), 64_000);
+});
+
 t.test("others are told of what changes, but not of every few milliseconds", async (t) => {
   const told: (number | undefined)[] = [];
   const rests: CredentialRests = new CredentialRests((credential) => told.push(rests.of(credential)?.until));

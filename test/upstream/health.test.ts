@@ -13,10 +13,10 @@ function watched(keep = 0.5) {
   const watch = { now: 1000 };
   const health = new Health(keep, log, () => watch.now);
   /** An attempt that is answered so. */
-  const ask = (target: Target, status: number, wait?: number) => {
+  const ask = (target: Target, status: number, wait?: number, caller?: string) => {
     const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
-    const attempt = new Attempt({ target, ...start });
-    attempt.credential = health.credential(target);
+    const attempt = new Attempt({ target, ...start, ...(caller !== undefined && { caller }) });
+    attempt.credential = health.credential(target, undefined, caller);
     attempt.status = status;
     const run = health.begin(attempt);
     if (status === 0) health.unanswered(attempt, true);
@@ -108,6 +108,96 @@ t.test("a 401 switches a credential off at all models, a 403 at one, told once; 
     t.ok(health.usable(target));
     t.match(log.lines.at(-1), { level: "info", fields: { credential: "bad" } });
   }
+});
+
+t.test("what one caller is refused takes no credential from others, until a second one is refused", async (t) => {
+  for (const status of [401, 403]) {
+    const { health, ask, watch, log } = watched();
+    const target = targetOf("p", { credentials: credentialsOf("A") });
+    const usable = () => ["x", "y", "z"].map((caller) => health.usable(target, caller));
+    const errors = () =>
+      log.lines.filter(({ level }) => level === "error").map(({ message }) => /for this key/.test(message));
+    ask(target, status, undefined, "x");
+    t.same(usable(), [false, true, true], "at once for its own caller");
+    t.ok(health.usable(target));
+    t.equal(health.report(target).credentials[0]?.state, "refused");
+    for (let i = 0; i < 9; i++) ask(target, status, undefined, "x");
+    t.same(usable(), [false, true, true], "however often it asks");
+    ask(target, 200, undefined, "y");
+    t.same(usable(), [true, true, true]);
+    ask(target, status, undefined, "x");
+    ask(target, 200, undefined, "y");
+    ask(target, status, undefined, "z");
+    t.same(usable(), [true, true, false], "a success between two refusals parts them");
+    t.same(errors(), [true, true, true]);
+    ask(target, status, undefined, "y");
+    t.same(usable(), [false, false, false]);
+    t.same(errors().slice(3), [false]);
+    for (let i = 0; i < 9; i++) {
+      watch.now += 300_000;
+      t.same(usable(), [true, true, true]);
+      ask(target, status, undefined, "x");
+      t.same(usable(), [false, true, true], "the one that tries it again is alone, too");
+    }
+    ask(target, status, undefined, "y");
+    t.same(usable(), [false, false, false]);
+    t.equal(errors().length, 4, "told once");
+    watch.now += 300_000;
+    ask(target, 200, undefined, "z");
+    t.same(usable(), [true, true, true]);
+    t.match(log.lines.at(-1), { level: "info", fields: { credential: "A" } });
+  }
+});
+
+t.test("while one asks for all whether a credential is accepted again, nobody else shows it", async (t) => {
+  const { health, ask, watch } = watched();
+  const target = targetOf("p", { credentials: credentialsOf("A") });
+  for (const caller of ["x", "y"]) ask(target, 401, undefined, caller);
+  watch.now += 300_000;
+  const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
+  const probe = new Attempt({ target, ...start, caller: "x" });
+  probe.credential = health.credential(target);
+  health.begin(probe);
+  t.notOk(health.usable(target, "y"));
+});
+
+t.test("a wait that a provider asks for holds for all, whoever was refused before or is then", async (t) => {
+  const { health, ask, watch } = watched();
+  const target = targetOf("p", { credentials: credentialsOf("A") });
+  ask(target, 403, undefined, "x");
+  ask(target, 429, 60_000, "y");
+  ask(target, 403, undefined, "x");
+  watch.now += 59_000;
+  t.same([health.usable(target, "x"), health.usable(target, "y")], [false, false]);
+  t.ok(health.onlyRests(target, "y"));
+  watch.now += 1000;
+  t.same([health.usable(target, "x"), health.usable(target, "y")], [true, true]);
+});
+
+t.test("a refusal on a path of which nothing is known is a line in the log, and no more", async (t) => {
+  const { health, log } = watched();
+  const target = targetOf("p", { credentials: credentialsOf("one") });
+  const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
+  for (const caller of ["x", "y"]) {
+    const attempt = new Attempt({ target, ...start, caller });
+    attempt.credential = health.credential(target);
+    attempt.status = 401;
+    health.passed(attempt, false);
+    t.match(log.lines.at(-1), { level: "warn", fields: { credential: "one", status: 401, key: caller } });
+    t.ok(health.usable(target, caller));
+  }
+});
+
+t.test("other processes learn whose requests alone a credential was refused for", async (t) => {
+  const [one, other] = [watched(), watched()];
+  const target = () => targetOf("a", { credentials: credentialsOf("A") });
+  const [here, there] = [target(), target()];
+  one.health.share([here], (news) => other.health.learn(JSON.parse(JSON.stringify(news))));
+  other.health.share([there], (news) => one.health.learn(JSON.parse(JSON.stringify(news))));
+  one.ask(here, 401, undefined, "x");
+  t.same([other.health.usable(there, "x"), other.health.usable(there, "y")], [false, true]);
+  other.ask(there, 401, undefined, "y");
+  t.same([one.health.usable(here, "x"), one.health.usable(here, "z")], [false, false]);
 });
 
 t.test("what passes unread tells of a credential only, and of that only a 401", async (t) => {

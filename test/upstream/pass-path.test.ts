@@ -176,3 +176,12 @@ t.test("an address at the provider's comes back through the path, and no other d
     cases.map((each) => each[3]),
   );
 });
+
+t.test("a path is one of the vendor's for models where it begins like one that a protocol tells of", async (t) => {
+  const provider = providerOf({ name: "a", credentials: credentialsOf("a") });
+  const path = new PassPath("/vendors/a/*", provider, [openaiChat], [openaiChat], { open: true, mint: false });
+  for (const below of ["/chat/completions", "/v1/chat/completions", "/files", "/v1/Files/file-1/content", "/models"])
+    t.ok(path.knows(below), below);
+  for (const below of ["", "/", "/v1", "/organizations/invites", "/v1/organization/files", "/organization/models"])
+    t.notOk(path.knows(below), below);
+});
