@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { FileError } from "../core/errors.ts";
@@ -24,8 +24,13 @@ export function keptSecret(ledger: string, warn: (message: string) => void): Buf
         `The secret ${file} was missing and is made anew, though the ledger has exchanges from before it: ${WITHOUT}`,
       );
   } catch (thrown) {
-    if ((thrown as NodeJS.ErrnoException).code !== "EEXIST")
-      throw new FileError(`The secret for envelopes cannot be kept in ${file}: ${(thrown as Error).message}`);
+    const { code, syscall, message } = thrown as NodeJS.ErrnoException;
+    // Half a secret is none, and the next start would find it.
+    if (syscall === "write") rmSync(file, { force: true });
+    if (code !== "EEXIST")
+      throw new FileError(
+        `The secret for envelopes cannot be kept in ${file}: ${code === "ENOSPC" ? `the disk is full; free room on ${dirname(file)} and try again` : message}`,
+      );
   }
   const secret = Buffer.from(read(file).trim(), "hex");
   if (secret.length !== 32)

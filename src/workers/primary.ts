@@ -76,6 +76,8 @@ export class Primary {
   private readonly looking: NodeJS.Timeout;
   private stopping = false;
   private replacing = false;
+  /** All workers have been ready once: until then, one that ends ends the start. */
+  private begun = false;
   private deaths = 0;
 
   private constructor(
@@ -122,6 +124,7 @@ export class Primary {
       primary.address = await primary.listener.listen();
       for (let i = 0; i < loaded.config.workers; i++) primary.slots.push({ worker: primary.fork(), failures: 0 });
       await Promise.all(primary.slots.map(({ worker }) => worker.ready));
+      primary.begun = true;
       return primary;
     } catch (thrown) {
       for (const worker of primary.workers) worker.kill();
@@ -385,7 +388,7 @@ export class Primary {
     this.workers.delete(worker);
     this.limiter.release(String(worker.pid));
     const slot = this.slots.find((each) => each.worker === worker);
-    if (slot && !this.stopping) {
+    if (slot && this.begun && !this.stopping) {
       // One that has failed said so before it ended.
       if (!worker.leaving) this.deaths++;
       this.log.error({ worker: worker.pid, end: worker.end }, "a worker has died, and is replaced");

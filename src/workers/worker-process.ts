@@ -82,7 +82,7 @@ export class WorkerProcess {
       this.serving = false;
       for (const { reject } of this.asking.values()) reject(new Error("the worker has ended"));
       this.asking.clear();
-      ready.reject(new Error(`a worker has ended before it was ready: ${signal ?? `exit code ${code}`}`));
+      ready.reject(new KnownReason(`a worker has ended before it was ready: ${signal ?? `exit code ${code}`}`));
       this.listener.ended(
         this,
         [...this.untaken.values()].map(({ socket }) => socket),

@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, unlinkSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import Record from "../../plugins/record.ts";
@@ -189,3 +190,51 @@ for (const workers of [1, 2])
     t.equal(await next.end("SIGINT"), 0);
     t.same(next.ledger(), { outcomes: { completed: 11 }, twice: 0 });
   });
+
+/** A gateway.yaml with that price, whose store is on a disk of its own. */
+const priced = (ledger: string, input: number, workers: number) => `workers: ${workers}
+store: { ledger: "sqlite:${ledger}" }
+providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo], price: { input: ${input}, output: 1 } } }
+`;
+
+t.test("a start and a reload on a full disk say so in a line", async (t) => {
+  const own = disk(t, "8m");
+  if (!own) return;
+  const { mount, fill, free } = own;
+  const ledger = join(mount, "gateway", "gateway.db");
+  const place = join(mount, "gateway");
+  const started = (workers: number) =>
+    startProcess(t, priced(ledger, 1, workers)).catch(({ message }: Error) => message);
+  const refused = async (workers: number) => {
+    const text = String(await started(workers));
+    t.ok(text.includes(`the disk is full; free room on ${place} and try again`), text);
+    t.notMatch(text, /^ +at |has died, and is replaced/m);
+  };
+  mkdirSync(place);
+  fill();
+  for (const workers of [1, 2]) await refused(workers);
+  free();
+  const gateway = await startProcess(t, priced(ledger, 1, 1));
+  fill();
+  // What SQLite keeps beside its file may have room for one more.
+  for (let price = 2; !said(gateway, /was not reloaded/) && price < 60; price++) {
+    writeFileSync(
+      join(gateway.folder, "gateway.yaml"),
+      `${priced(ledger, price, 1)}listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n`,
+    );
+    gateway.child.kill("SIGHUP");
+    await after(250);
+  }
+  const problem = gateway.lines().find(({ msg }) => /was not reloaded/.test(String(msg)))?.["problem"];
+  t.equal(problem, `${ledger}: the disk is full; free room on ${place} and try again.`);
+  await gateway.end("SIGINT");
+  free();
+  // As after a clean end: nothing is kept beside the file.
+  const whole = new DatabaseSync(ledger);
+  whole.prepare("select count(*) from price").get();
+  whole.close();
+  fill();
+  await refused(1);
+  free();
+});

@@ -143,7 +143,13 @@ export class PostgresDatabase {
   /** What a database that is away says names neither itself nor the setting that it stands in. */
   private named(thrown: unknown): unknown {
     const code = postgresCode(thrown);
-    if (thrown instanceof StoreAway || (!isBroken(thrown) && !AWAY.has(code ?? ""))) return thrown;
+    if (thrown instanceof StoreAway) return thrown;
+    const advice = ADVICE.get(code ?? "");
+    if (advice !== undefined) {
+      const told = `PostgreSQL at ${shownPlace(this.place)} (store: ledger): ${messageOf(thrown)}; ${advice}`;
+      return Object.assign(new FileError(told, { cause: thrown }), { code });
+    }
+    if (!isBroken(thrown) && !AWAY.has(code ?? "")) return thrown;
     const away = `PostgreSQL at ${shownPlace(this.place)} (store: ledger): ${messageOf(thrown)}`;
     return new StoreAway(away, { cause: thrown, code });
   }
@@ -258,7 +264,8 @@ export function postgresCode(error: unknown): string | undefined {
 
 /** Why a database cannot be used, and how to mend that. The password is not in it. */
 export function unusableDatabase(place: PostgresPlace, error: unknown): FileError {
-  const reason = messageOf(error instanceof StoreAway ? error.cause : error).replace(/\.$/, "");
+  const named = error instanceof StoreAway || (error instanceof FileError && error.cause !== undefined);
+  const reason = messageOf(named ? error.cause : error).replace(/\.$/, "");
   const hint = hintOf(place, postgresCode(error));
   const message = `The store ${shownPlace(place)} cannot be used: ${reason}${hint === undefined ? "" : `; ${hint}`}`;
   return new FileError(message.endsWith("?") ? message : `${message}.`, { cause: error });
@@ -275,6 +282,7 @@ function hintOf({ user, database, tls }: PostgresPlace, code = ""): string | und
   if (code === "3D000") return `make it: create database "${database}" owner "${user}"`;
   if (code === "42501")
     return `grant create on database "${database}" to "${user}", or make it the owner of schema ${SCHEMA}`;
+  if (code === "25006" || code === "53100") return ADVICE.get(code);
   if (code === "53300") return "raise max_connections of the server, or have fewer instances";
   if (tls.mode !== "disable" && TLS.test(code))
     return tls.mode === "prefer" || code === "ECONNRESET"
@@ -282,6 +290,13 @@ function hintOf({ user, database, tls }: PostgresPlace, code = ""): string | und
       : "sslrootcert=FILE names who signed the server's certificate, sslmode=require does not ask";
   return undefined;
 }
+
+/** What to do where the server will not write, by its code. */
+const ADVICE: ReadonlyMap<string, string> = new Map([
+  ["25006", "name the server that can be written, or end its being read-only, and try again"],
+  ["42501", "grant its user what is missing, and try again"],
+  ["53100", "its disk is full: free room there and try again"],
+]);
 
 /** Codes for a server that is not there, or not yet. */
 export const AWAY: ReadonlySet<string> = new Set([

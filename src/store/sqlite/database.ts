@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, mkdirSync, openSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { closeSync, fstatSync, mkdirSync, openSync, readdirSync, readFileSync, statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -22,10 +22,13 @@ export const SERVING_CHECKPOINT = 4000;
 
 const BUSY = 5;
 const READ_ONLY = 8;
+const IO_ERROR = 10;
+const FULL = 13;
 const CANNOT_OPEN = 14;
 
 /** SQLite's primary result code of an error that it threw, like 13 for a full disk; undefined for any other error. */
 export function sqliteCode(error: unknown): number | undefined {
+  if (error instanceof FileError) return sqliteCode(error.cause);
   const code = error instanceof Error && "errcode" in error ? error.errcode : undefined;
   return typeof code === "number" ? code & 0xff : undefined;
 }
@@ -121,14 +124,17 @@ export class Database {
     });
   }
 
-  /** Tries `work` again for some seconds while another process holds the file. */
+  /**
+   * Tries `work` again for some seconds while another process holds the file.
+   * @throws FileError with what to do, where the file cannot be written
+   */
   async patiently<T>(work: () => T): Promise<T> {
     const deadline = performance.now() + PATIENCE;
     for (;;) {
       try {
         return work();
       } catch (error) {
-        if (sqliteCode(error) !== BUSY || performance.now() > deadline) throw error;
+        if (sqliteCode(error) !== BUSY || performance.now() > deadline) throw unwritable(this.path, error);
       }
       await sleep(BLOCKING);
     }
@@ -166,8 +172,40 @@ function checkPlace(path: string, inode: number): void {
   throw new Error(`${path} was removed, moved or replaced; a restart goes on with what is there then`);
 }
 
+/** What to do about a file that cannot be written; any other error as it is. */
+function unwritable(path: string, error: unknown): unknown {
+  const code = sqliteCode(error);
+  if (isFull(path, error)) return new FileError(`${path}: ${fullText(path)}.`, { cause: error });
+  if (code === BUSY)
+    return new FileError(`${path}: another process has held it for ${PATIENCE / 1000} s; try again.`, { cause: error });
+  if (code === READ_ONLY)
+    return new FileError(`${path}: it cannot be written; let this user write to it and to its folder.`, {
+      cause: error,
+    });
+  return error;
+}
+
+const fullText = (path: string): string => `the disk is full; free room on ${dirname(path)} and try again`;
+
+/** Bytes below which there is no room for what SQLite keeps beside a file. */
+const ROOM = 64 * 1024;
+
+/** Whether there is no room: what is kept beside a file and finds none is an error of reading or writing to SQLite. */
+function isFull(path: string, error: unknown): boolean {
+  const code = sqliteCode(error);
+  if (code === FULL || (error as NodeJS.ErrnoException).code === "ENOSPC") return true;
+  if (code !== IO_ERROR || path === ":memory:") return false;
+  try {
+    const { bavail, bsize } = statfsSync(dirname(path));
+    return bavail * bsize < ROOM;
+  } catch {
+    return false;
+  }
+}
+
 function unusable(path: string, error: unknown): FileError {
-  const reason = error instanceof Error ? error.message : String(error);
+  const own = error instanceof Error ? error.message : String(error);
+  const reason = isFull(path, error) ? fullText(path) : own;
   const hint = isRefused(error)
     ? '; store: { ledger: "sqlite:/PATH/gateway.db" } names a folder that can be written'
     : "";

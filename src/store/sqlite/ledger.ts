@@ -297,7 +297,9 @@ export class SqliteLedger extends Ledger {
 
   private beginOutage(error: unknown): { delay: number; lostBefore: number } {
     const where = this.journaled ? "the journal" : "memory";
-    this.warn(`The ledger ${this.database.path} cannot be written: ${message(error)}. Its entries wait in ${where}.`);
+    const { path } = this.database;
+    const why = message(error).replace(`${path}: `, "").replace(/\.$/, "");
+    this.warn(`The ledger ${path} cannot be written: ${why}. Its entries wait in ${where}.`);
     return { delay: DELAY, lostBefore: this.lost };
   }
 

@@ -25,6 +25,8 @@ t.test("why a database cannot be used is said with what mends it, and without it
     ["28P01", /the password of u in store\.ledger is wrong/],
     ["28000", /pg_hba\.conf/],
     ["53300", /max_connections/],
+    ["25006", /name the server that can be written/],
+    ["53100", /its disk is full: free room there/],
     ["SELF_SIGNED_CERT_IN_CHAIN", /sslrootcert=FILE/],
     ["ERR_TLS_CERT_ALTNAME_INVALID", /sslrootcert=FILE/],
     ["ECONNRESET", /does the server offer TLS/],
@@ -50,6 +52,22 @@ if (server) {
     t.same([...(await database.ask("select name from usage_once"))], [{ name: "one" }]);
     t.ok(await tableExists(database.ask, "usage_once"));
     t.notOk(await tableExists(database.ask, "usage_twice"));
+  });
+
+  t.test("a server that will not write is named, with what to do and without its password", async (t) => {
+    const { database } = await openPostgres(placeOf(await server.database()), 2);
+    t.teardown(() => database.close());
+    const written = database.transaction(async (ask) => {
+      await ask("set transaction read only");
+      await ask("insert into usage_once values (?, 0)", "one");
+    });
+    const thrown = await written.catch((error: unknown) => error);
+    t.match(thrown, {
+      name: "FileError",
+      message:
+        /^PostgreSQL at \S+ \(store: ledger\): cannot execute INSERT in a read-only transaction; name the server that can be written/,
+    });
+    t.equal(postgresCode(thrown), "25006");
   });
 
   t.test("a transaction whose connection is lost holds not at all, and those behind it do", async (t) => {

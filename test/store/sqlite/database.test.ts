@@ -1,5 +1,5 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import t from "tap";
 import { Database, sqliteCode } from "../../../src/store/sqlite/database.ts";
@@ -93,6 +93,29 @@ t.test("a write waits, without blocking, until another process has written", asy
   await written;
   t.same(steps, ["the event loop turned", "written"]);
   t.equal(database.prepare("pragma synchronous").get()?.["synchronous"], 1, "and ordinary writes are quick again");
+});
+
+t.test("a file that cannot be written is named, with what to do", async (t) => {
+  const path = join(t.testdir(), "gateway.db");
+  const database = new Database(path);
+  t.teardown(() => database.close());
+  const insert = () =>
+    database
+      .prepare("insert into audit (time, who, address, action, subject, detail) values (1, ?, '', '', '', '')")
+      .run("x".repeat(100_000));
+  const pages = Number(database.prepare("pragma page_count").get()?.["page_count"]);
+  database.prepare(`pragma max_page_count = ${pages}`).get();
+  const full = await database.durably(insert).catch((thrown: unknown) => thrown);
+  t.match(full, {
+    name: "FileError",
+    message: `${path}: the disk is full; free room on ${dirname(path)} and try again.`,
+  });
+  t.equal(sqliteCode(full), 13);
+  database.prepare("pragma query_only = on").get();
+  await t.rejects(database.patiently(insert), {
+    name: "FileError",
+    message: /gateway\.db: it cannot be written; let this user write/,
+  });
 });
 
 t.test("a store that cannot be used is refused with its name and the reason", async (t) => {
