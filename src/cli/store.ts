@@ -61,7 +61,7 @@ export async function run(
   let care: Maintenance | undefined;
   try {
     const word = read(args, io.folder);
-    if (word.verb === "restore") return await restored(word, restore, io);
+    if (word.verb === "restore") return await restored(word, restore, io, withoutSecret);
     care = await open();
     return await act(word, care, io, withoutSecret);
   } catch (error) {
@@ -80,12 +80,16 @@ async function restored(
   { file, force, json }: Extract<StoreWord, { verb: "restore" }>,
   restore: StoreCare["restore"],
   io: Terminal,
+  withoutSecret: StoreCare["withoutSecret"],
 ): Promise<number> {
   const { rows, kept } = await restore(file, { force, progress: (message) => io.err(`restore: ${message}`) });
+  const missing = withoutSecret();
+  const warning = missing && `the backup has no secret beside it: ${missing}`;
+  if (warning) io.err(`restore: warning: ${warning}`);
   const before = kept === undefined ? "" : ` What was there before is ${kept}.`;
   io.out(
     json
-      ? JSON.stringify({ file, rows, kept })
+      ? JSON.stringify({ file, rows, kept, ...(warning && { warning }) })
       : `The store holds what ${file} holds: ${counted(rows, "row")}, in order.${before}`,
   );
   return 0;

@@ -55,6 +55,15 @@ t.test("store backup says that it has no secret, and what that means", async (t)
   t.notOk("warning" in JSON.parse(whole.out));
 });
 
+t.test("store restore says that a backup has no secret, and what that means", async (t) => {
+  const { store } = await terminal(t);
+  await store("backup", "copy.db");
+  const { code, out, err } = await store("restore", "copy.db", "--json");
+  t.equal(code, 0);
+  t.match(err, /restore: warning: the backup has no secret beside it: it is missing, .*Put the former file back/);
+  t.match(JSON.parse(out), { rows: 30, warning: /^the backup has no secret/ });
+});
+
 t.test("store restore puts a backup in the store's place, and says where the old one is", async (t) => {
   const { path, store } = await terminal(t);
   await store("backup", "copy.db");
