@@ -26,7 +26,7 @@ import {
   type Turn,
   writeSettings,
 } from "model-gateway/protocol";
-import { breakpointOf, checkPrefill, effortFor, failedText, fitName } from "../openai/request.encode.ts";
+import { breakpointOf, checkPrefill, effortFor, failedText, fitName, knownEffort } from "../openai/request.encode.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
 import { NO_MARKS, SETTINGS } from "./support.ts";
 import { chat, textMember } from "./wire.ts";
@@ -61,8 +61,8 @@ function thinking(conversation: Conversation, context: EncodeContext): JsonObjec
     if (effort !== "none" && budget !== 0) context.drop(pathOfUse(conversation, feature), "This model does not think");
     return {};
   }
-  if (effort !== undefined) return { reasoning_effort: effort };
-  const nearest = budget === undefined ? undefined : effortFor(budget);
+  if (effort !== undefined) return { reasoning_effort: knownEffort(effort, conversation, context) };
+  const nearest = budget === undefined ? undefined : effortFor(budget, context.model);
   if (nearest === undefined) return {};
   context.change(
     pathOfUse(conversation, "reasoning_budget"),

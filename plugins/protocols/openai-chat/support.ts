@@ -52,7 +52,10 @@ export const support: SupportTable = {
   ],
   tool_result_media: ["mapped", "as a message of the user behind the results, declared"],
   tool_result_error: ["mapped", "as a text that speaks of an error"],
-  reasoning_effort: ["mapped", "dropped where the model is known not to think"],
+  reasoning_effort: [
+    "mapped",
+    "of other vendors' clients minimal becomes low, xhigh and max the highest effort that the model is known to take, declared; dropped where the model is known not to think",
+  ],
   reasoning_budget: ["mapped", "as the nearest effort, declared"],
   reasoning_summary: "dropped",
   reasoning_text: ["mapped", "goes back to the provider that made it; others' is dropped, declared"],

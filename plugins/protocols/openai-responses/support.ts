@@ -15,7 +15,7 @@ import {
   type SupportTable,
   settingFields,
 } from "model-gateway/protocol";
-import { effortFor, label, wholeCacheOf } from "../openai/request.encode.ts";
+import { effortFor, knownEffort, label, wholeCacheOf } from "../openai/request.encode.ts";
 import { canBeKept } from "../openai/schema.ts";
 import { EFFORTS, tierOf } from "../openai/wire.ts";
 import { ENCRYPTED, LOGPROBS } from "./wire.ts";
@@ -56,7 +56,10 @@ export const support: SupportTable = {
   ],
   tool_result_media: ["mapped", "images and files"],
   tool_result_error: ["mapped", 'as `{"error": …}`, unless the text speaks of an error'],
-  reasoning_effort: "mapped",
+  reasoning_effort: [
+    "mapped",
+    "of other vendors' clients minimal becomes low, xhigh and max the highest effort that the model is known to take, declared",
+  ],
   reasoning_budget: ["mapped", "as the nearest effort"],
   reasoning_summary: "mapped",
   reasoning_text: ["mapped", "with the encrypted state they came with; without it they are dropped"],
@@ -145,6 +148,7 @@ export const settings: readonly Setting[] = [
     feature: "reasoning_effort",
     type: "text",
     words: sameWords(EFFORTS),
+    write: knownEffort,
   },
   // A summary of a certain kind is one that is shown.
   {
@@ -235,7 +239,7 @@ function writeLongest(tokens: number, conversation: Conversation, context: Encod
 }
 
 function writeBudget(budget: number, conversation: Conversation, context: EncodeContext): Effort | undefined {
-  const effort = conversation.reasoning?.effort === undefined ? effortFor(budget) : undefined;
+  const effort = conversation.reasoning?.effort === undefined ? effortFor(budget, context.model) : undefined;
   const path = pathOfUse(conversation, "reasoning_budget");
   if (effort !== undefined) context.change(path, `an effort is sent instead of tokens: ${effort}`);
   return effort;

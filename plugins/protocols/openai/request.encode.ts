@@ -1,5 +1,45 @@
 import { createHash } from "node:crypto";
-import type { CacheMark, Conversation, Effort, EncodeContext, JsonObject, ToolNameMap } from "model-gateway/protocol";
+import {
+  type CacheMark,
+  type Conversation,
+  type Effort,
+  type EncodeContext,
+  type JsonObject,
+  pathOfUse,
+  type ToolNameMap,
+} from "model-gateway/protocol";
+
+/** Efforts from the least to the most. */
+const LADDER: readonly Effort[] = ["minimal", "low", "medium", "high", "xhigh", "max"];
+
+/** Models that are known to take efforts besides low, medium and high. [D: model pages] */
+const MORE: readonly (readonly [model: RegExp, efforts: readonly Effort[]])[] = [
+  [/(?:^|\/)gpt-5(?:-mini|-nano)?(?:-\d{4}-\d{2}-\d{2})?$/, ["minimal"]],
+  [/(?:^|\/)gpt-(?:5\.[2-9]|[6-9])/, ["xhigh"]],
+];
+
+/**
+ * The effort as the model takes it: one that another vendor's client asks for, and that the model is not known to take, is
+ * the next one towards the middle, and the client is told. Clients of these protocols say the word themselves.
+ */
+export function knownEffort(effort: Effort, conversation: Conversation, context: EncodeContext): Effort {
+  if (conversation.protocol.startsWith("openai-")) return effort;
+  const taken = fitted(effort, context.model);
+  if (taken !== effort)
+    context.change(
+      pathOfUse(conversation, "reasoning_effort"),
+      `the model is not known to take the effort ${effort}: ${taken} is asked for`,
+    );
+  return taken;
+}
+
+function fitted(effort: Effort, model: string): Effort {
+  const more = MORE.find(([name]) => name.test(model))?.[1] ?? [];
+  const takes = (each: Effort) => each === "low" || each === "medium" || each === "high" || more.includes(each);
+  const at = LADDER.indexOf(effort);
+  if (at < 0 || takes(effort)) return effort;
+  return (at < LADDER.indexOf("medium") ? LADDER.slice(at) : LADDER.slice(0, at).toReversed()).find(takes) ?? effort;
+}
 
 /** Thinking tokens up to which an effort stands; Google's own table has low at 1k, medium at 8k and high at 24k. */
 const BUDGETS: readonly (readonly [most: number, effort: Effort])[] = [
@@ -10,9 +50,9 @@ const BUDGETS: readonly (readonly [most: number, effort: Effort])[] = [
   [24_576, "high"],
 ];
 
-/** The effort that a number of tokens comes nearest to; undefined where the model shall decide (below 0). */
-export function effortFor(budget: number): Effort | undefined {
-  return budget < 0 ? undefined : (BUDGETS.find(([most]) => budget <= most)?.[1] ?? "xhigh");
+/** The effort of a model that a number of tokens comes nearest to; undefined where the model shall decide (below 0). */
+export function effortFor(budget: number, model: string): Effort | undefined {
+  return budget < 0 ? undefined : fitted(BUDGETS.find(([most]) => budget <= most)?.[1] ?? "xhigh", model);
 }
 
 /** How long a mark holds here, by how long it was asked to hold; undefined is the vendor's usual time, 30 minutes. [S] */

@@ -335,7 +335,7 @@ t.test("members are written under this protocol's names", async (t) => {
     topP: 0.5,
     seed: 1,
     logprobs: 3,
-    reasoning: { effort: "xhigh" },
+    reasoning: { effort: "high" },
     format: { kind: "json" },
     verbosity: "low",
     cacheKey: "k",
@@ -351,7 +351,7 @@ t.test("members are written under this protocol's names", async (t) => {
     seed: 1,
     logprobs: true,
     top_logprobs: 3,
-    reasoning_effort: "xhigh",
+    reasoning_effort: "high",
     response_format: { type: "json_object" },
     verbosity: "low",
     prompt_cache_key: "k",
@@ -365,11 +365,11 @@ t.test("tokens for thinking become the nearest effort, and that is declared", as
   const effort = (budget: number) => write({ reasoning: { budget }, uses: uses });
   for (const [budget, word] of [
     [0, "none"],
-    [1024, "minimal"],
+    [1024, "low"],
     [4096, "low"],
     [12_000, "medium"],
     [24_000, "high"],
-    [31_999, "xhigh"],
+    [31_999, "high"],
   ] as const)
     t.equal(effort(budget).body["reasoning_effort"], word);
   t.same(effort(2000).losses.changed, ["thinking.budget_tokens"]);

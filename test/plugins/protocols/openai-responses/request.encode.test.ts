@@ -157,11 +157,11 @@ t.test("tokens for thinking become the nearest effort, with a notice", async (t)
   });
   t.same(efforts, [
     ["none", 1],
-    ["minimal", 1],
+    ["low", 1],
     ["low", 1],
     ["medium", 1],
     ["high", 1],
-    ["xhigh", 1],
+    ["high", 1],
     [undefined, 0],
   ]);
 });
@@ -169,9 +169,9 @@ t.test("tokens for thinking become the nearest effort, with a notice", async (t)
 t.test("thoughts are shown where that was asked for", async (t) => {
   t.same(written(plain({ reasoning: { show: true } })).body["reasoning"], { summary: "auto" });
   t.same(written(plain({ reasoning: { show: false } })).body["reasoning"], undefined);
-  t.same(written(plain({ reasoning: { summary: "concise", effort: "max" } })).body["reasoning"], {
+  t.same(written(plain({ reasoning: { summary: "concise", effort: "low" } })).body["reasoning"], {
     summary: "concise",
-    effort: "max",
+    effort: "low",
   });
 });
 

@@ -5,9 +5,11 @@ import {
   effortFor,
   failedText,
   fitName,
+  knownEffort,
   label,
   wholeCacheOf,
 } from "../../../../plugins/protocols/openai/request.encode.ts";
+import type { Conversation, Effort } from "../../../../src/translation/conversation.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { terms } from "../openai-chat/fixture.ts";
 
@@ -59,17 +61,43 @@ t.test("all other texts together become the error of an object", async (t) => {
   t.equal(failedText([""]), '{"error":"The tool failed."}');
 });
 
-t.test("tokens for thinking stand for the nearest effort; below 0 the model decides", async (t) => {
-  t.same([-1, 0, 1, 1024, 1025, 4096, 12_288, 24_576, 24_577, 1_000_000].map(effortFor), [
-    undefined,
-    "none",
-    "minimal",
-    "minimal",
-    "low",
-    "low",
-    "medium",
-    "high",
-    "xhigh",
-    "xhigh",
-  ]);
+const BUDGETS = [-1, 0, 1, 1024, 1025, 4096, 12_288, 24_576, 24_577, 1_000_000];
+
+t.test(
+  "tokens for thinking stand for the nearest effort that any model takes; below 0 the model decides",
+  async (t) => {
+    const efforts = BUDGETS.map((budget) => effortFor(budget, "gpt-5.1"));
+    t.same(efforts, [undefined, "none", "low", "low", "low", "low", "medium", "high", "high", "high"]);
+  },
+);
+
+t.test("of a model that is known to take more efforts, for one of those", async (t) => {
+  t.same(
+    [1024, 24_577].map((budget) => effortFor(budget, "gpt-5-mini-2025-08-07")),
+    ["minimal", "high"],
+  );
+  t.same(
+    [1024, 24_577].map((budget) => effortFor(budget, "openai/gpt-5.6")),
+    ["low", "xhigh"],
+  );
 });
+
+t.test(
+  "an effort that the model is not known to take is the next one, declared, but for clients of the family",
+  async (t) => {
+    const sent = (effort: Effort, model: string, protocol = "gemini") => {
+      const to = { ...terms(), model };
+      const uses = [{ feature: "reasoning_effort" as const, path: "effort" }];
+      const asked: Conversation = { protocol, task: "generate", stream: false, turns: [], tools: [], uses };
+      return [knownEffort(effort, asked, to), to.losses.changed.length];
+    };
+    t.same(sent("minimal", "gpt-5.6"), ["low", 1]);
+    t.same(sent("minimal", "gpt-5"), ["minimal", 0]);
+    t.same(sent("max", "gpt-5.6"), ["xhigh", 1]);
+    t.same(sent("max", "another"), ["high", 1]);
+    t.same(sent("xhigh", "another"), ["high", 1]);
+    t.same(sent("none", "another"), ["none", 0]);
+    t.same(sent("low", "another"), ["low", 0]);
+    t.same(sent("minimal", "another", "openai-chat"), ["minimal", 0], "it is for the vendor to judge");
+  },
+);
