@@ -223,7 +223,7 @@ function prunedFor(conversation: Conversation, to: RequestDestination, losses: L
   const within = withinOutput(readers, terms);
   const placed = request.assistantMedia ? within : mediaWithUser(within, terms);
   const asked = wrapping ? { ...placed, format: wrapping.format } : placed;
-  return { asked, terms, written: { names, losses, ...(wrapping ? { wrapped: wrapping.wrapped } : {}) } };
+  return { asked, terms, written: { names, losses, ...(wrapping?.wrapped ? { wrapped: wrapping.wrapped } : {}) } };
 }
 
 /** With an answer no longer than the model's answers are: vendors refuse more, and thinking has its place within it. */

@@ -11,18 +11,20 @@ const MEMBER = "value";
 export type Wrapped = "json" | "text";
 
 /**
- * A format whose schema has an object at its root, for vendors that want that, and how the answer comes out of it.
- * Undefined where it goes as it is.
+ * A format whose schema has an object at its root, for vendors that want that, and how the answer comes out of it where
+ * one was put around it. Undefined where it goes as it is.
  */
 export function wrap(
   format: Format | undefined,
   objectsOnly: boolean,
-): { format: Format; wrapped: Wrapped } | undefined {
+): { format: Format; wrapped?: Wrapped } | undefined {
   const { schema, plain, ...rest } = format ?? {};
   if (!schema || !(plain || objectsOnly)) return undefined;
   const root = asObject(parseExact(schema.text));
   if (!root || root instanceof RawJson) return undefined;
-  if (!plain && isObjectSchema(root)) return undefined;
+  if (!plain && isObject(root)) return undefined;
+  const placed = plain ? undefined : withRootInPlace(root);
+  if (placed) return { format: { ...rest, kind: "schema", schema: new RawJson(writeJson(placed)) } };
   const { $defs, definitions, ...inner } = root;
   const json = writeJson({
     type: "object",
@@ -35,11 +37,18 @@ export function wrap(
   return { format: { ...rest, kind: "schema", schema: new RawJson(json) }, wrapped: plain ? "text" : "json" };
 }
 
-/** A root that only refers to a schema of its own is what that is. */
-function isObjectSchema(root: JsonObject): boolean {
-  const [, place = "", name = ""] = /^#\/(\$defs|definitions)\/([^/]+)$/.exec(String(root["$ref"])) ?? [];
-  const schema = asObject(asObject(root[place])?.[name]) ?? root;
-  return schema["type"] === "object" || schema["properties"] !== undefined;
+const isObject = (root: JsonObject): boolean => root["type"] === "object" || root["properties"] !== undefined;
+
+/**
+ * A schema whose root only refers to an object among its own definitions, like those of recursive models, with that object
+ * at its root; undefined for others. Vendors that want an object there do not follow the reference.
+ */
+function withRootInPlace(root: JsonObject): JsonObject | undefined {
+  const [, place = "", name = ""] = /^#\/(\$defs|definitions)\/([^/~%]+)$/.exec(String(root["$ref"])) ?? [];
+  const schema = asObject(asObject(root[place])?.[name]);
+  if (!schema || schema instanceof RawJson || !isObject(schema)) return undefined;
+  const { $ref: _, ...beside } = root;
+  return { ...schema, ...beside };
 }
 
 /** References lead to the schema's root, which is one step deeper now; what it defines for them stays at the root. */

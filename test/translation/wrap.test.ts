@@ -11,16 +11,19 @@ const schemaOf = (schema: object, more = {}, objectsOnly = true) => {
 };
 
 t.test("an object goes as it is, and all where the vendor takes any", async (t) => {
-  for (const schema of [
-    { type: "object" },
-    { properties: { a: {} } },
-    { $ref: "#/$defs/a", $defs: { a: { type: "object" } } },
-  ])
-    t.equal(schemaOf(schema), undefined);
+  for (const schema of [{ type: "object" }, { properties: { a: {} } }]) t.equal(schemaOf(schema), undefined);
   t.match(schemaOf({ $ref: "#/$defs/a", $defs: { a: { type: "array" } } }), { wrapped: "json" });
   t.equal(schemaOf({ type: "array" }, {}, false), undefined);
   t.equal(wrap({ kind: "json" }, true), undefined);
   t.equal(wrap(undefined, true), undefined);
+});
+
+t.test("an object that the root refers to stands at the root", async (t) => {
+  const node = { type: "object", properties: { next: { $ref: "#/$defs/Node" } } };
+  const root = { $ref: "#/$defs/Node", $defs: { Node: node } };
+  t.same(schemaOf(root), { schema: { ...node, $defs: { Node: node } }, wrapped: undefined });
+  t.equal(schemaOf(root, {}, false), undefined);
+  t.same(schemaOf({ $ref: "#/definitions/a", definitions: { a: { properties: {} } } })?.schema.properties, {});
 });
 
 t.test("any other schema is the only member of an object, and its references lead where they led", async (t) => {
@@ -107,7 +110,8 @@ t.test("a Gemini client gets a list and a bare word of a vendor that only answer
   t.match(at(send("gemini", word, "openai-responses").body, "text.format.schema"), wrapped);
   t.match(at(send("gemini", word, "anthropic-messages").body, "output_config.format.schema"), wrapped);
   t.same(told(send("gemini", word, "openai-chat"), '{"value":"green"}'), ["green", "green"]);
-  t.same([list.dropped, list.notices], [[], []]);
+  const held = "generationConfig.responseSchema: the model is told of the schema, not held to it";
+  t.same([list.dropped, list.notices], [[], [held]]);
 });
 
 t.test("a vendor that takes any schema gets it as it is", async (t) => {

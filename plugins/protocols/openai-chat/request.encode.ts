@@ -26,7 +26,15 @@ import {
   type Turn,
   writeSettings,
 } from "model-gateway/protocol";
-import { breakpointOf, checkPrefill, effortFor, failedText, fitName, knownEffort } from "../openai/request.encode.ts";
+import {
+  breakpointOf,
+  checkPrefill,
+  effortFor,
+  failedText,
+  fitName,
+  knownEffort,
+  UNENFORCED,
+} from "../openai/request.encode.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
 import { NO_MARKS, SETTINGS } from "./support.ts";
 import { chat, textMember } from "./wire.ts";
@@ -46,7 +54,10 @@ export function* encodingRequest(conversation: Conversation, context: EncodeCont
     ...thinking(conversation, context),
   };
   const { format } = conversation;
-  if (format && format.kind !== "text") body["response_format"] = formatOf(format);
+  if (format && format.kind !== "text") {
+    body["response_format"] = formatOf(format);
+    if (format.holds && format.strict === undefined) context.change(pathOfUse(conversation, "json_schema"), UNENFORCED);
+  }
   // A stream without its usage could not be accounted for.
   if (conversation.stream) Object.assign(body, { stream: true, stream_options: { include_usage: true } });
   yield;

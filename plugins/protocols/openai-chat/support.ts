@@ -62,7 +62,7 @@ export const support: SupportTable = {
   citations: "ignored",
   foreign_block: "dropped",
   json_object: "mapped",
-  json_schema: "mapped",
+  json_schema: ["mapped", "of a vendor that always keeps to it: not held to here, declared"],
   json_schema_strict: "mapped",
   stop: ["mapped", "at most 4; more are refused"],
   max_tokens: ["mapped", "as `max_completion_tokens`"],

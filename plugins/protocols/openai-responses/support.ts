@@ -15,7 +15,7 @@ import {
   type SupportTable,
   settingFields,
 } from "model-gateway/protocol";
-import { effortFor, knownEffort, label, wholeCacheOf } from "../openai/request.encode.ts";
+import { effortFor, knownEffort, label, UNENFORCED, wholeCacheOf } from "../openai/request.encode.ts";
 import { canBeKept } from "../openai/schema.ts";
 import { EFFORTS, tierOf } from "../openai/wire.ts";
 import { ENCRYPTED, LOGPROBS } from "./wire.ts";
@@ -66,7 +66,7 @@ export const support: SupportTable = {
   citations: ["mapped", "those with a URL"],
   foreign_block: "dropped",
   json_object: "mapped",
-  json_schema: ["mapped", "of a vendor that always keeps to it as `strict`, where it can be"],
+  json_schema: ["mapped", "of a vendor that always keeps to it as `strict`; where it cannot be, that is declared"],
   json_schema_strict: "mapped",
   stop: "refused",
   max_tokens: ["mapped", "16 at least"],
@@ -211,7 +211,7 @@ function readFormat(text: Fields, name: string): Format | undefined {
   return { kind: "schema", schema, ...defined(named) };
 }
 
-function writeFormat(format: Format): JsonObject {
+function writeFormat(format: Format, conversation: Conversation, context: EncodeContext): JsonObject {
   switch (format.kind) {
     case "text":
       return { type: "text" };
@@ -221,6 +221,7 @@ function writeFormat(format: Format): JsonObject {
       const { schema, description, holds = false } = format;
       // Chat has other vendors, of which some refuse what they cannot keep to.
       const strict = format.strict ?? (holds && canBeKept(schema?.value));
+      if (holds && !strict) context.change(pathOfUse(conversation, "json_schema"), UNENFORCED);
       const name = (format.name ?? "answer").replace(/[^a-zA-Z0-9_-]/g, "_").slice(0, 64);
       return defined({ type: "json_schema", name, description, schema, strict });
     }

@@ -94,6 +94,9 @@ export function label(text: string, path: string, context: EncodeContext): strin
   return createHash("sha256").update(text).digest("hex");
 }
 
+/** The notice for a schema that the client's vendor would keep to without being asked. */
+export const UNENFORCED = "the model is told of the schema, not held to it";
+
 /** What the vendor takes as a tool's name. [S] */
 const NAME_CHARACTERS = "a-zA-Z0-9_-";
 const LONGEST_NAME = 64;
