@@ -48,7 +48,7 @@ function numberIn(name: string, query: Parameters<Listing["list"]>[1]): number |
   const text = query.get(name);
   if (text === null || text === "") return undefined;
   if (/^\d{1,9}$/.test(text)) return Number(text);
-  throw invalidField(name, `${name} must be a number.`);
+  throw invalidField(name, `${name} must be a whole number, 0 or more.`);
 }
 
 /** The Gemini protocol, also in its Vertex form; README.md has its facts and their sources. */

@@ -91,6 +91,7 @@ t.test("a long list comes in pages", async (t) => {
   t.same(page("pageSize=5000"), ["abc", undefined]);
   for (const query of ["pageToken=bogus", "pageToken=3", "pageSize=x"])
     t.throws(() => page(query), { code: "invalid_field", param: query.split("=")[0] }, query);
+  t.throws(() => page("pageSize=-1"), { message: "pageSize must be a whole number, 0 or more." });
 });
 
 t.test("a model of embeddings generates nothing", async (t) => {
