@@ -12,7 +12,7 @@ import {
 /** Efforts from the least to the most. */
 const LADDER: readonly Effort[] = ["minimal", "low", "medium", "high", "xhigh", "max"];
 
-/** Models that are known to take efforts besides low, medium and high. [D: model pages] */
+/** Models that are known to take efforts besides low, medium and high. [M] */
 const MORE: readonly (readonly [model: RegExp, efforts: readonly Effort[]])[] = [
   [/(?:^|\/)gpt-5(?:-mini|-nano)?(?:-\d{4}-\d{2}-\d{2})?$/, ["minimal"]],
   [/(?:^|\/)gpt-(?:5\.[2-9]|[6-9])/, ["xhigh"]],
