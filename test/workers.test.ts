@@ -1,7 +1,12 @@
 import { once } from "node:events";
+import { mkdtempSync, writeFileSync } from "node:fs";
 import { Agent, request } from "node:http";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
+import { freePort } from "./support/free-port.ts";
 import { asking } from "./support/gateway.ts";
 import { eventually, type GatewayProcess, startProcess } from "./support/process.ts";
 import { EVERY_CASE } from "./support/sample.ts";
@@ -51,6 +56,13 @@ async function served(gateway: GatewayProcess, agent: Agent): Promise<{ pid: num
   await once(answer, "end");
   return { pid: Number(answer.headers["gateway-notice"]), socket: answer.socket };
 }
+
+/** Whether somebody listens. */
+const listens = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1", () => resolve(true)).once("error", () => resolve(false));
+    socket.once("connect", () => socket.destroy());
+  });
 
 const withWorkers = (t: Test): Promise<GatewayProcess> => startProcess(t, WITH_WHERE, { files });
 
@@ -241,7 +253,6 @@ t.test("workers whose primary was killed end what they serve, and then themselve
 });
 
 t.test("new code or a new file that does not start leaves the old workers in place", async (t) => {
-  const { writeFileSync } = await import("node:fs");
   const gateway = await withWorkers(t);
   writeFileSync(`${gateway.folder}/where.ts`, 'throw new Error("half written");');
   gateway.child.kill("SIGUSR2");
@@ -253,7 +264,6 @@ t.test("new code or a new file that does not start leaves the old workers in pla
 });
 
 t.test("it is ready while a worker serves; with none left connections are closed", async (t) => {
-  const { writeFileSync } = await import("node:fs");
   const gateway = await withWorkers(t);
   const agents = [new Agent({ keepAlive: true, maxSockets: 1 }), new Agent({ keepAlive: true, maxSockets: 1 })];
   const [one, other] = await Promise.all(agents.map(async (agent) => (await served(gateway, agent)).pid));
@@ -285,5 +295,48 @@ t.test("it is ready while a worker serves; with none left connections are closed
   t.equal((await ask(gateway, "echo")).status, 200);
   t.equal(gateway.lines().filter(({ msg }) => String(msg).startsWith("a worker serves again")).length, 1);
   t.match(told(), [{ level: 50 }], "told once");
+  t.equal(await gateway.end(), 0);
+});
+
+t.test("nobody can connect before a worker serves; a start that fails says why", async (t) => {
+  const port = await freePort();
+  const files = {
+    "where.ts": `export default class Where {
+  async start() { await new Promise((later) => setTimeout(later, 500)); throw new Error("no paper left"); }
+  access() {}
+}`,
+  };
+  let [over, connections] = [false, 0];
+  const trying = (async () => {
+    for (; !over; await after(20)) if (await listens(port)) connections++;
+  })();
+  const failed = await startProcess(t, `listen: 127.0.0.1:${port}\n${WITH_WHERE}`, { files }).catch(
+    ({ message }: Error) => message,
+  );
+  over = true;
+  await trying;
+  t.equal(connections, 0);
+  t.match(failed, /no paper left/);
+  t.match(failed, /\na worker has ended before it was ready: \S.*\n$/, "the last line");
+  t.notMatch(failed, /is replaced/);
+});
+
+t.test("the first worker that is ready serves, while others start", async (t) => {
+  const [port, folder] = [await freePort(), mkdtempSync(join(tmpdir(), "gateway-"))];
+  const files = {
+    "where.ts": `import { mkdirSync, existsSync } from "node:fs";
+export default class Where {
+  async start() {
+    try { mkdirSync("first"); } catch { while (!existsSync("asked")) await new Promise((later) => setTimeout(later, 50)); }
+  }
+  access() {}
+}`,
+  };
+  const starting = startProcess(t, `listen: 127.0.0.1:${port}\n${WITH_WHERE}`, { files, folder });
+  await eventually(() => listens(port), "the first worker");
+  t.equal((await fetch(`http://127.0.0.1:${port}/livez`)).status, 200);
+  writeFileSync(join(folder, "asked"), "");
+  const gateway = await starting;
+  t.match(await gateway.ready(), { status: 200, body: { workers: "2 of 2" } });
   t.equal(await gateway.end(), 0);
 });

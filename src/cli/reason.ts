@@ -1,6 +1,6 @@
 import { relative } from "node:path";
 import { ConfigError, type Problem } from "../config/problems.ts";
-import { FileError } from "../core/errors.ts";
+import { FileError, StoreAway } from "../core/errors.ts";
 import { PluginError, type PluginProblem } from "../loader/problems.ts";
 import type { Terminal } from "./verb.ts";
 
@@ -16,7 +16,7 @@ export function reason(thrown: unknown): string {
     return `${error.address}:${error.port} is taken: stop what listens there, or change it in gateway.yaml, where listen: or admin: says it`;
   if (error.code === "EACCES" && error.syscall === "listen")
     return `not allowed to listen on ${error.address}:${error.port}`;
-  const foreseen = [ConfigError, PluginError, FileError, KnownReason].some((kind) => thrown instanceof kind);
+  const foreseen = [ConfigError, PluginError, FileError, StoreAway, KnownReason].some((kind) => thrown instanceof kind);
   return foreseen ? error.message : (error.stack ?? String(thrown));
 }
 

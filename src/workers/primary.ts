@@ -74,10 +74,9 @@ export class Primary {
   /** The last fact of each key of each topic, for workers that start later. */
   private readonly facts = new Map<string, SharedFact>();
   private readonly looking: NodeJS.Timeout;
+  private starting = true;
   private stopping = false;
   private replacing = false;
-  /** All workers have been ready once: until then, one that ends ends the start. */
-  private begun = false;
   private deaths = 0;
 
   private constructor(
@@ -121,16 +120,33 @@ export class Primary {
       primary.opened = await connectStores(store, keys, (message) => log.error({}, message));
       // While the workers start: no request has to wait for it then. What nobody can say now is asked again.
       primary.limiter.prepare(periodsOf(loaded.config.limits)).catch(() => {});
-      primary.address = await primary.listener.listen();
       for (let i = 0; i < loaded.config.workers; i++) primary.slots.push({ worker: primary.fork(), failures: 0 });
-      await Promise.all(primary.slots.map(({ worker }) => worker.ready));
-      primary.begun = true;
+      await primary.begin();
       return primary;
     } catch (thrown) {
-      for (const worker of primary.workers) worker.kill();
       await primary.stop({ drain: 0 });
       throw thrown;
     }
+  }
+
+  /**
+   * Listens when the first worker serves, and settles when all do. Until then nobody connects, or the queue of a socket that
+   * somebody keeps has who comes, and whoever has that socket after a start that failed.
+   */
+  private async begin(): Promise<void> {
+    const ready = this.slots.map(({ worker }) => worker.ready);
+    const listening = Promise.any(ready).then(async () => {
+      this.address = await this.listener.listen();
+    });
+    try {
+      await Promise.all([...ready, listening]);
+    } catch (thrown) {
+      // What serves already ends as at any stop.
+      for (const worker of this.workers) if (!worker.serving) worker.kill();
+      await listening.catch(() => {});
+      throw thrown;
+    }
+    this.starting = false;
   }
 
   get config(): Config {
@@ -388,7 +404,8 @@ export class Primary {
     this.workers.delete(worker);
     this.limiter.release(String(worker.pid));
     const slot = this.slots.find((each) => each.worker === worker);
-    if (slot && this.begun && !this.stopping) {
+    // One that never served fails the start, which says so.
+    if (slot && !this.stopping && !(this.starting && !worker.served)) {
       // One that has failed said so before it ended.
       if (!worker.leaving) this.deaths++;
       this.log.error({ worker: worker.pid, end: worker.end }, "a worker has died, and is replaced");

@@ -27,6 +27,8 @@ export class WorkerProcess {
   readonly ready: Promise<void>;
   /** It serves. */
   serving = false;
+  /** It does, or did before it ended. */
+  served = false;
   /** It gets no more connections. */
   leaving = false;
   /** What it said of its parts when it was last looked at. */
@@ -67,6 +69,7 @@ export class WorkerProcess {
       this.heardAt = performance.now();
       if (message.type === "ready") {
         this.serving = true;
+        this.served = true;
         ready.resolve();
       } else if (message.type === "alive") {
         this.parts = message.parts;
@@ -82,6 +85,7 @@ export class WorkerProcess {
       this.serving = false;
       for (const { reject } of this.asking.values()) reject(new Error("the worker has ended"));
       this.asking.clear();
+      // It has said why, unless something killed it.
       ready.reject(new KnownReason(`a worker has ended before it was ready: ${signal ?? `exit code ${code}`}`));
       this.listener.ended(
         this,

@@ -1,11 +1,12 @@
 import t from "tap";
 import { KnownReason, reason, sayReason } from "../../src/cli/reason.ts";
 import { ConfigError } from "../../src/config/problems.ts";
-import { FileError } from "../../src/core/errors.ts";
+import { FileError, StoreAway } from "../../src/core/errors.ts";
 import { PluginError, pluginError } from "../../src/loader/problems.ts";
 
 t.test("what can be foreseen is told in a line, without a stack", async (t) => {
   t.equal(reason(new FileError("The store x cannot be used.")), "The store x cannot be used.");
+  t.equal(reason(new StoreAway("PostgreSQL at x cannot be reached.")), "PostgreSQL at x cannot be reached.");
   const taken = Object.assign(new Error("listen EADDRINUSE"), { code: "EADDRINUSE", address: "127.0.0.1", port: 80 });
   t.match(reason(taken), /^127\.0\.0\.1:80 is taken: .*listen:/);
   const refused = Object.assign(new Error("listen EACCES"), {
