@@ -33,7 +33,8 @@ keys: { test: { key: test-key-0123456789abcdef, group: acme } }
   );
   const unwritten = { lines: 3, where: "/x cannot be written (full)" };
   t.match((await attentionOf(Object.assign(Object.create(waiting), { unwritten }) as AdminSubject))[1], {
-    message: "3 lines of the journal are in memory only, as /x cannot be written (full): free room before it is stopped.",
+    message:
+      "3 lines of the journal are in memory only, as /x cannot be written (full): free room before it is stopped.",
   });
   t.match(found[2], { name: "missing", message: "3 of 4 serve; 7 died since the start, and the log says how." });
   const workerless = { ...waiting, readiness: () => ({ ready: false, parts: { store: "unknown" } }) } as AdminSubject;

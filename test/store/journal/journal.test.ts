@@ -149,7 +149,15 @@ t.test("memory for what cannot be written has an end: the oldest goes first, and
   journal.close();
   const ids = lines().map((line) => rowIn(line).values[0]);
   t.equal(told.length + ids.length, 51, "each line is in the file, or was told");
-  t.same(told[0], { journal: ["ended", [["k", 200], ["first", 1, null]]] });
+  t.same(told[0], {
+    journal: [
+      "ended",
+      [
+        ["k", 200],
+        ["first", 1, null],
+      ],
+    ],
+  });
   t.equal(ids.at(-1), "49");
   t.notOk(ids.includes("first"));
   t.match(warnings.at(-1), /written again; \d\d lines were lost/);
