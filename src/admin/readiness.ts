@@ -9,7 +9,10 @@ export interface Readiness {
 /** What a part is that only workers know of, while none serves. */
 export const UNKNOWN = "unknown";
 
-/** Why not all is well: which store a part waits for or does without, by its setting, and workers that are missing. No addresses, as anybody may ask. */
+/**
+ * Why not all is well: which store a part waits for or does without, by its setting, and workers that are missing. No addresses,
+ * as anybody may ask.
+ */
 export function whyNot(
   { store, limits }: Readiness["parts"],
   config: Pick<Config, "store">,

@@ -1,4 +1,5 @@
 import { Frame } from "../wire/frame.ts";
+import { peeked } from "./peeked.ts";
 import type { UpstreamResponse } from "./response.ts";
 
 /** Bytes that are waited for: an error is short, and an answer that is longer is none. */
@@ -21,24 +22,12 @@ export type NoAnswer = "empty" | "unreadable" | Frame;
  * @param limit milliseconds after which it is taken for one
  */
 export function noAnswer(response: UpstreamResponse, array: boolean, limit: number): Promise<NoAnswer | undefined> {
-  return new Promise((resolve) => {
-    let timer: NodeJS.Timeout | undefined;
-    let over = false;
-    const settle = (found?: NoAnswer): true => {
-      over = true;
-      clearTimeout(timer);
-      resolve(found);
-      return true;
-    };
-    response.peek((pieces, last, whole) => {
-      if (over) return true;
-      const first = beginning(pieces);
-      if (first === undefined) return last && settle(whole ? "empty" : undefined);
-      if (first !== OBJECT && !(array && first === ARRAY)) return settle("unreadable");
-      if (last) return settle(whole ? failure(pieces) : undefined);
-      return lengthOf(pieces) > LARGEST && settle();
-    });
-    if (!over) timer = setTimeout(settle, limit).unref();
+  return peeked<NoAnswer>(response, limit, (settle, pieces, last, whole) => {
+    const first = beginning(pieces);
+    if (first === undefined) return last && settle(whole ? "empty" : undefined);
+    if (first !== OBJECT && !(array && first === ARRAY)) return settle("unreadable");
+    if (last) return settle(whole ? failure(pieces) : undefined);
+    return lengthOf(pieces) > LARGEST && settle();
   });
 }
 

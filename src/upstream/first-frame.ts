@@ -6,6 +6,7 @@ import { refusal } from "../translation/faults.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import type { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";
+import { peeked } from "./peeked.ts";
 import type { UpstreamResponse } from "./response.ts";
 
 /** Bytes of a first frame that are waited for. An error is short. */
@@ -20,30 +21,13 @@ export function firstFrame(
   framing: NonNullable<Head["framing"]>,
   limit: number,
 ): Promise<Frame | "none" | undefined> {
-  return new Promise((resolve) => {
-    const splitter = framing === "sse" ? new SseSplitter(LARGEST) : new ArraySplitter(LARGEST);
-    let timer: NodeJS.Timeout | undefined;
-    let seen = 0;
-    const settle = (frame?: Frame | "none"): true => {
-      clearTimeout(timer);
-      resolve(frame);
-      return true;
-    };
-    let over = false;
-    response.peek((pieces, last, whole) => {
-      if (over) return true;
-      const frame = next(splitter, pieces.slice(seen));
-      seen = pieces.length;
-      over = last || frame !== undefined;
-      if (!over) return false;
-      if (frame === undefined) return settle(whole ? "none" : undefined);
-      return settle(frame === "unreadable" ? undefined : frame);
-    });
-    if (!over)
-      timer = setTimeout(() => {
-        over = true;
-        settle();
-      }, limit).unref();
+  const splitter = framing === "sse" ? new SseSplitter(LARGEST) : new ArraySplitter(LARGEST);
+  let seen = 0;
+  return peeked<Frame | "none">(response, limit, (settle, pieces, last, whole) => {
+    const frame = next(splitter, pieces.slice(seen));
+    seen = pieces.length;
+    if (frame === undefined) return last && settle(whole ? "none" : undefined);
+    return settle(frame === "unreadable" ? undefined : frame);
   });
 }
 

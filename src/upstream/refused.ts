@@ -1,5 +1,6 @@
 import type { Attempt } from "../core/exchange.ts";
 import type { Refused } from "../core/protocol.ts";
+import { peeked } from "./peeked.ts";
 import type { UpstreamResponse } from "./response.ts";
 
 /** Bytes and milliseconds of an error that are waited for; what vendors say of a credential is a few hundred, and comes at once. */
@@ -27,20 +28,8 @@ export async function statusMeant(response: UpstreamResponse, attempt: Attempt):
 function refusedIn(response: UpstreamResponse, { protocol }: Attempt): undefined | Promise<Refused | undefined> {
   const { status } = response;
   if (!protocol.refuses || status < 400 || status >= 500) return undefined;
-  return new Promise((resolve) => {
-    let timer: NodeJS.Timeout | undefined;
-    let over = false;
-    const settle = (refused?: Refused): true => {
-      over = true;
-      clearTimeout(timer);
-      resolve(refused);
-      return true;
-    };
-    response.peek((pieces, last, whole) => {
-      if (over) return true;
-      if (pieces.reduce((sum, { length }) => sum + length, 0) > LARGEST) return settle();
-      return last && settle(whole ? protocol.refuses?.(status, Buffer.concat(pieces)) : undefined);
-    });
-    if (!over) timer = setTimeout(settle, LONGEST).unref();
+  return peeked<Refused>(response, LONGEST, (settle, pieces, last, whole) => {
+    if (pieces.reduce((sum, { length }) => sum + length, 0) > LARGEST) return settle();
+    return last && settle(whole ? protocol.refuses?.(status, Buffer.concat(pieces)) : undefined);
   });
 }
