@@ -212,8 +212,13 @@ export class PassedRequest {
     // The library would say keep-alive to a client that asked for close.
     answer.headers.connection = response.shouldKeepAlive ? "keep-alive" : "close";
     const { change } = observer;
-    if (isError) this.tell(answer, status);
-    else if (change) this.retell(answer, status, change);
+    // The words of an error are only known to hold no secret once all of them have come.
+    if (isError)
+      this.tell(answer, status, errorBody(answer, status, this.outgoing, observer.redactor), (body) => ({
+        body,
+        headers: observer.failed(body),
+      }));
+    else if (change) this.tell(answer, status, changeable(answer), (body) => ({ body: change(body) }));
     else {
       answer.on("data", (bytes: Buffer) => observer.down(bytes));
       answer.once("close", () => {
@@ -223,49 +228,33 @@ export class PassedRequest {
     }
     // Node keeps a head until the first byte of the body; one that comes in the same turn still leaves together with it.
     setImmediate(() => {
-      if (
-        !response.headersSent &&
-        !response.destroyed &&
-        !this.error &&
-        request.method !== "HEAD" &&
-        !isError &&
-        !change
-      )
-        response.flushHeaders();
+      const over = response.headersSent || response.destroyed || this.error !== undefined;
+      if (!over && !isError && !change && request.method !== "HEAD") response.flushHeaders();
     });
   }
 
-  /** Writes an error in place of the library: its words are only known to hold no secret once all of them have come. */
-  private tell(answer: IncomingMessage, status: number): void {
-    const { response, observer, outgoing } = this;
-    this.options.selfHandleResponse = true;
-    errorBody(answer, status, outgoing, observer.redactor).then(
-      (body) => {
-        if (this.error || response.destroyed) return;
-        const { "content-encoding": _, ...headers } = answer.headers;
-        response.writeHead(status, { ...headers, ...observer.failed(body), "content-length": body.length });
-        observer.down(body);
-        response.end(body);
-      },
-      (thrown) => this.fail(GatewayError.from(thrown, "upstream_invalid")),
-    );
-  }
-
-  /** Writes an answer of success in place of the library, changed. */
-  private retell(answer: IncomingMessage, status: number, change: (body: Buffer) => Buffer): void {
+  /**
+   * Writes an answer in place of the library, once all of it has come.
+   * @param told what goes down, and headers in the place of the answer's own
+   */
+  private tell(
+    answer: IncomingMessage,
+    status: number,
+    whole: Promise<Buffer>,
+    told: (body: Buffer) => { body: Buffer; headers?: IncomingHttpHeaders },
+  ): void {
     const { response, observer } = this;
     this.options.selfHandleResponse = true;
-    changeable(answer).then(
-      (body) => {
+    whole
+      .then((come) => {
         if (this.error || response.destroyed) return;
-        const { "content-encoding": _, ...headers } = answer.headers;
-        const changed = change(body);
-        response.writeHead(status, { ...headers, "content-length": changed.length });
-        observer.down(changed);
-        response.end(changed);
-      },
-      (thrown) => this.fail(GatewayError.from(thrown, "upstream_invalid")),
-    );
+        const { body, headers } = told(come);
+        const { "content-encoding": _, ...own } = answer.headers;
+        response.writeHead(status, { ...own, ...headers, "content-length": body.length });
+        observer.down(body);
+        response.end(body);
+      })
+      .catch((thrown: unknown) => this.fail(GatewayError.from(thrown, "upstream_invalid")));
   }
 
   /** Why a response is not one that can be passed on, if it is none. */
