@@ -39,7 +39,7 @@ export function logExchange(
     credential: last && last.target.provider.credentials.length > 1 ? last.credential?.label : undefined,
     answered_by: answerer?.name,
     via: last && last.protocol !== exchange.protocol ? last.protocol.name : undefined,
-    attempts: attempts.filter(({ tried }) => tried).length,
+    attempts: exchange.tries,
     upstream_id: last?.requestId,
     status: exchange.status,
     outcome: exchange.outcome,

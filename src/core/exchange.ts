@@ -465,6 +465,13 @@ export class Exchange {
     return this.attempts.at(-1);
   }
 
+  /** How many times a provider was asked: targets that could not take the request are none of them. */
+  get tries(): number {
+    let tries = 0;
+    for (const { tried } of this.attempts) if (tried) tries++;
+    return tries;
+  }
+
   /** The protocol of the answer as the plugins so far have left it: the provider's until it is translated. */
   private get answerProtocol(): Protocol {
     return this.head?.translated ? this.protocol : (this.attempt?.protocol ?? this.protocol);

@@ -228,15 +228,10 @@ function listed(paths: readonly string[]): string {
 }
 
 /** Who has answered, or was asked last, and how many tries there were. */
-function attemptLines({ attempt, attempts, model, dryRun }: Exchange): string[] {
+function attemptLines({ attempt, tries, model, dryRun }: Exchange): string[] {
   if (!attempt) return model && !dryRun ? ["gateway-model", model.id, "gateway-attempts", "0"] : [];
   const { serves } = attempt.target;
-  const lines = [
-    "gateway-target",
-    headerSafe(Marketplace.nameOf(attempt.target)),
-    "gateway-attempts",
-    String(attempts.filter(({ tried }) => tried).length),
-  ];
+  const lines = ["gateway-target", headerSafe(Marketplace.nameOf(attempt.target)), "gateway-attempts", String(tries)];
   return serves === undefined ? lines : ["gateway-model", serves, ...lines];
 }
 

@@ -377,7 +377,7 @@ export class Downstream {
     const judged = (name: string) => saysWhatIsJudged(name, destination.protocol);
     const dropped = passes ? [] : query.take(judged).map((name) => `?${name}`);
     const origin = passes && this.connections.origin(this.connections.of(request.socket), headers);
-    const exchange = begin(request, query, destination, { ...known, origin }, keys);
+    const exchange = begin(request, query, destination, passes ? { ...known, origin } : known, keys);
     exchange.dropped.push(...dropped);
     response.on("close", () => {
       if (!response.writableFinished) exchange.abort();
