@@ -29,6 +29,8 @@ export class PostgresKeys extends RememberedKeys {
   /** The number of the last change that was seen; undefined until somebody has looked. */
   private seen: number | undefined;
   private pausedUntil = Number.NEGATIVE_INFINITY;
+  /** Why the database could not answer last. */
+  private failure: unknown;
   /** Ids that are to be asked for, all in one question, and who waits for that. */
   private wanted: { ids: Set<string>; found: Promise<Map<string, StoredKey>> } | undefined;
   private asking: Promise<unknown> = Promise.resolve();
@@ -226,9 +228,9 @@ export class PostgresKeys extends RememberedKeys {
         }
       });
       this.answeredAt = now;
-    } catch {
+    } catch (cause) {
       // The store is down. What is known goes on until it is too old.
-      this.pausedUntil = now + PAUSE;
+      this.pause(cause);
     }
   }
 
@@ -252,21 +254,27 @@ export class PostgresKeys extends RememberedKeys {
   /** The one place where a presented key meets SQL: by the ids of well-formed keys, which are letters and digits. */
   private async askFor(ids: ReadonlySet<string>): Promise<Map<string, StoredKey>> {
     const now = this.clock();
+    // Whoever asks meanwhile does not make the pause longer.
+    if (now < this.pausedUntil) throw storeSilent(this.failure);
     try {
-      if (now < this.pausedUntil) throw new Error("it could not a moment ago");
       // Changes are counted from a look on: what was read before would be taken for newer than it is.
       if (this.seen === undefined) await this.look();
-      if (this.seen === undefined) throw new Error("it does not answer");
+      if (this.seen === undefined) throw this.failure ?? new Error("it does not answer");
       this.underway = ids;
       const rows = await this.database.within(LOOK_UP, (ask) => ask(SELECT, [...ids].join(",")));
       this.answeredAt = now;
       return new Map(rows.map((row) => this.newest(row)));
     } catch (cause) {
-      this.pausedUntil = Math.max(this.pausedUntil, this.clock() + PAUSE);
+      this.pause(cause);
       throw storeSilent(cause);
     } finally {
       this.underway = new Set();
     }
+  }
+
+  private pause(cause: unknown): void {
+    this.failure = cause;
+    this.pausedUntil = this.clock() + PAUSE;
   }
 
   /** Remembers a row, unless a later one was seen while it came. */

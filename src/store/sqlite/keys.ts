@@ -27,6 +27,8 @@ export class SqliteKeys extends RememberedKeys {
   private seen: number;
   private askedAt = Number.NEGATIVE_INFINITY;
   private pausedUntil = Number.NEGATIVE_INFINITY;
+  /** Why the file could not be read last. */
+  private failure: unknown;
 
   /** @param clock monotonic milliseconds; a test may bring its own */
   constructor(
@@ -201,10 +203,15 @@ export class SqliteKeys extends RememberedKeys {
       if (own || version !== this.version) this.readChanges();
       this.version = version;
       this.answeredAt = now;
-    } catch {
+    } catch (cause) {
       // The store is down. What is known goes on until it is too old.
-      this.pausedUntil = now + PAUSE;
+      this.pause(cause, now);
     }
+  }
+
+  private pause(cause: unknown, now: number): void {
+    this.failure = cause;
+    this.pausedUntil = now + PAUSE;
   }
 
   private readChanges(): void {
@@ -217,12 +224,13 @@ export class SqliteKeys extends RememberedKeys {
   /** The one place where a presented key meets SQL: by the id of a well-formed key, in a bound parameter. */
   private ask(id: string, now: number): StoredKey | undefined {
     let found: StoredKey | undefined;
+    // Whoever asks meanwhile does not make the pause longer.
+    if (now < this.pausedUntil) throw storeSilent(this.failure);
     try {
-      if (now < this.pausedUntil) throw new Error("it could not a moment ago");
       const row = this.select.get(id);
       found = row && new StoredKey(row);
     } catch (cause) {
-      this.pausedUntil = Math.max(this.pausedUntil, now + PAUSE);
+      this.pause(cause, now);
       throw storeSilent(cause);
     }
     this.answeredAt = now;

@@ -245,6 +245,32 @@ t.test(
   },
 );
 
+t.test("who asks while a store is left alone is told why, and does not make that time longer", async (t) => {
+  const { keys: others, database } = open(t);
+  const { key } = await others.create({ name: "one" });
+  let down = false;
+  const prepare = database.prepare.bind(database);
+  database.prepare = (sql) => {
+    const statement = prepare(sql);
+    const get = statement.get.bind(statement) as (...values: unknown[]) => ReturnType<typeof statement.get>;
+    return Object.assign(statement, {
+      get: (...values: unknown[]) => {
+        if (down) throw new Error("it is down");
+        return get(...values);
+      },
+    });
+  };
+  const clock = { now: 10_000 };
+  const keys = new SqliteKeys(database, [], () => clock.now);
+  down = true;
+  t.throws(() => keys.find(key), { code: "store_unavailable", cause: { message: "it is down" } });
+  down = false;
+  clock.now += 200;
+  t.throws(() => keys.find(key), { code: "store_unavailable", cause: { message: "it is down" } });
+  clock.now += 100;
+  t.ok(keys.find(key), "a quarter of a second after it failed");
+});
+
 t.test("several views of one store in a process agree at once", async (t) => {
   const { keys, database } = open(t);
   const other = new SqliteKeys(database, [], () => 0);
