@@ -36,8 +36,10 @@ export function askedTier({ target, protocol, body }: Attempt, time: number): st
   const [member, value, name] = dearer ?? [];
   const isPriority = () => service.map(asked).some((tier) => typeof tier === "string" && PRIORITY.test(tier));
   const tier = member !== undefined && asked(member) === value ? name : isPriority() ? "priority" : undefined;
+  // Hardly any request asks for one.
+  if (tier === undefined) return undefined;
   const price = target.prices?.at(time)?.price;
-  return tier !== undefined && price && Object.hasOwn(price, tier) ? tier : undefined;
+  return price && Object.hasOwn(price, tier) ? tier : undefined;
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
