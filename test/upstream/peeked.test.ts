@@ -35,6 +35,9 @@ t.test("what is found is told once, and nobody looks any further", async (t) => 
 
 t.test("what is not found in time is undefined, and what comes then is not looked at", async (t) => {
   const response = coming();
+  // The limit's timer keeps no process alive, and nothing else does here.
+  const awake = setTimeout(() => {}, 60_000);
+  t.teardown(() => clearTimeout(awake));
   const found = peeked<string>(response, 1, (settle) => settle("late"));
   t.equal(await found, undefined);
   t.equal(response.come("a"), true);
