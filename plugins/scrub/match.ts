@@ -214,11 +214,27 @@ export interface Table {
   comments: readonly Buffer[];
 }
 
+/** Tables that were made, by what they are made for. */
+const tables = new Map<string, Table>();
+/** Tables that are kept; an operator who changes what is allowed makes others with each reload. */
+const KEPT = 100;
+
 /**
- * The catalogue as one protocol sees it.
+ * The catalogue as one protocol sees it. Made once, not for each generation: it takes milliseconds, which its first request
+ * would wait for.
  * @param allowed patterns and names that the operator lets pass, in lower case for headers
  */
 export function tableFor(protocol: string, allowed: ReadonlySet<string>): Table {
+  const name = JSON.stringify([protocol, ...allowed]);
+  const known = tables.get(name);
+  if (known) return known;
+  if (tables.size >= KEPT) tables.clear();
+  const table = makeTable(protocol, allowed);
+  tables.set(name, table);
+  return table;
+}
+
+function makeTable(protocol: string, allowed: ReadonlySet<string>): Table {
   const marks = marksIn(protocol, allowed);
   const at = (place: MarkPlace) => marks.filter(({ where }) => where === place);
   const named = (place: MarkPlace) => at(place).map((mark) => [mark.pattern, mark] as const);

@@ -69,3 +69,12 @@ t.test("a table sees the catalogue as its protocol does", async (t) => {
   t.equal(chat.query.find("api-version")?.owner, "Azure OpenAI");
   t.ok(chat.answerNames.some((name) => '"native_finish_reason":null'.startsWith(name.toString())));
 });
+
+t.test("a protocol's table is made once for each list of what is allowed", async (t) => {
+  const table = tableFor("openai-chat", new Set(["provider"]));
+  t.equal(tableFor("openai-chat", new Set(["provider"])), table);
+  for (const other of [tableFor("openai-chat", new Set()), tableFor("gemini", new Set(["provider"]))])
+    t.not(other, table);
+  t.ok(tableFor("openai-chat", new Set()).body.inObject(Buffer.from('{"provider":{}}'), () => true).found.length);
+  t.strictSame(table.body.inObject(Buffer.from('{"provider":{}}'), () => true).found, []);
+});
