@@ -15,6 +15,7 @@ import { Gateway } from "../../src/gateway.ts";
 import { journalFolder } from "../../src/store/journal/files.ts";
 import { Journal } from "../../src/store/journal/journal.ts";
 import { JournaledLedger } from "../../src/store/journal/journaled-ledger.ts";
+import { LedgerThread } from "../../src/store/journal/ledger-thread.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
 import type { Limiter } from "../../src/store/limiter.ts";
 import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
@@ -55,6 +56,11 @@ class Held {
     if (go.took > LONG / 4) this.long.push(go);
   }
 
+  forget(): void {
+    this.count = 0;
+    this.long.length = 0;
+  }
+
   /** What it comes to, with collections of garbage told apart: when they are due is not for one go to say. */
   told(collections: readonly Go[]): string {
     const collected = ({ begun, ended }: Go) => collections.some((one) => one.begun < ended && one.ended > begun);
@@ -71,6 +77,8 @@ const held: Record<string, Held> = {};
 /** All of them in one turn of the event loop. */
 let turn: Go | undefined;
 const turns = new Held();
+/** Behind each turn the clock is read for as long, and nothing else done: what takes long there is the machine's doing. */
+const idling = new Held();
 /** Goes within which another program had the core: they tell nothing of how long they take. */
 let interrupted = 0;
 
@@ -116,7 +124,16 @@ function inTurn(go: Go): void {
   setImmediate(() => {
     turn = undefined;
     turns.add(one);
+    idleFor(Math.min(one.took, LONG / 2));
   });
+}
+
+function idleFor(long: number): void {
+  const before = interruptions();
+  const begun = performance.now();
+  let ended = begun;
+  while ((ended - begun) * 1000 < long) ended = performance.now();
+  if (interruptions() === before) idling.add({ begun, ended, took: (ended - begun) * 1000, calls: 0 });
 }
 
 const median = (numbers: number[]): number => numbers.sort((a, b) => a - b)[numbers.length >> 1] ?? Number.NaN;
@@ -166,11 +183,12 @@ class Load {
     return provider;
   }
 
-  /** Microseconds of CPU for a request: of this thread, and of the process with the ledger's thread. */
-  async round(port: number, requests: number): Promise<{ thread: number; process: number }> {
+  /** Microseconds of CPU for a request: of this thread, and of the process with the ledger's thread, until all rows are there. */
+  async round({ address: { port }, stores }: Gateway, requests: number): Promise<{ thread: number; process: number }> {
     const [thread, all] = [process.threadCpuUsage(), process.cpuUsage()];
     this.child.send({ port, requests } satisfies Round);
     await once(this.child, "message");
+    await stores.ledger.flush();
     const own = process.threadCpuUsage(thread);
     const both = process.cpuUsage(all);
     return { thread: (own.user + own.system) / requests, process: (both.user + both.system) / requests };
@@ -216,15 +234,15 @@ async function overhead(folder: string): Promise<void> {
   idle(without);
   const bare = await start(join(folder, "bare"), provider, "chains: { llm: [sse, auth, scrub, models, rewrite] }");
   const gateways = [full, without, bare];
-  const ports = gateways.map(({ address }) => address.port);
-  for (let i = 0; i < 3; i++) for (const port of ports) await load.round(port, REQUESTS);
-  const took = ports.map(() => ({ thread: [] as number[], process: [] as number[] }));
+  for (let i = 0; i < 3; i++) for (const gateway of gateways) await load.round(gateway, REQUESTS);
+  const took = gateways.map(() => ({ thread: [] as number[], process: [] as number[] }));
   for (let i = 0; i < ROUNDS; i++) {
-    const found = new Map<number, { thread: number; process: number }>();
-    for (const port of i % 2 === 0 ? ports : ports.toReversed()) found.set(port, await load.round(port, REQUESTS));
-    const all = found.get(ports[0] as number) as { thread: number; process: number };
-    for (const [at, port] of ports.entries()) {
-      const { thread, process } = found.get(port) as typeof all;
+    const found = new Map<Gateway, { thread: number; process: number }>();
+    for (const gateway of i % 2 === 0 ? gateways : gateways.toReversed())
+      found.set(gateway, await load.round(gateway, REQUESTS));
+    const all = found.get(full) as { thread: number; process: number };
+    for (const [at, gateway] of gateways.entries()) {
+      const { thread, process } = found.get(gateway) as typeof all;
       took[at]?.thread.push(at === 0 ? thread : all.thread - thread);
       took[at]?.process.push(at === 0 ? process : all.process - process);
     }
@@ -239,18 +257,23 @@ the gateway in all: ${words(all)} (medians of ${ROUNDS} rounds of ${REQUESTS})`)
   watch(Journal.prototype, "write", "journal write");
   watch(JournaledLedger.prototype, "begin", "ledger begin");
   watch(JournaledLedger.prototype, "append", "ledger append");
+  watch(LedgerThread.prototype, "tell", "word to the ledger's thread");
   watch(MemoryLimiter.prototype, "reserve", "limiter reserve");
   watch(MemoryLimiter.prototype, "settle", "limiter settle");
+  // What is watched is compiled anew first.
+  await load.round(full, REQUESTS);
+  for (const sum of [...Object.values(held), turns, idling]) sum.forget();
+  interrupted = 0;
   const collections: Go[] = [];
   const observer = new PerformanceObserver((list) => {
     for (const { startTime: begun, duration } of list.getEntries())
       collections.push({ begun, ended: begun + duration, took: duration * 1000, calls: 0 });
   });
   observer.observe({ entryTypes: ["gc"] });
-  for (let i = 0; i < ROUNDS; i++) await load.round(full.address.port, REQUESTS);
+  for (let i = 0; i < ROUNDS; i++) await load.round(full, REQUESTS);
   await sleep(100);
   observer.disconnect();
-  for (const [label, sum] of Object.entries({ ...held, "all of one turn": turns }))
+  for (const [label, sum] of Object.entries({ ...held, "all of one turn": turns, "nothing, for as long": idling }))
     console.log(`${label}: ${sum.told(collections)}`);
   console.log(`${interrupted} left out, within which another program had the core`);
   load.stop();
