@@ -55,7 +55,7 @@ export function rowOf(entry: LedgerEntry): Row {
       detailOf(entry),
     ],
   };
-  if (entry.group !== undefined || entry.tags) row.holder = [entry.group ?? "", tagsText(entry.tags)];
+  if (entry.group !== undefined || entry.tags) row.holder = holderOf(entry.group ?? "", tagsText(entry.tags));
   if (once !== undefined) {
     const { once: _, ...again } = { ...entry, usage: { in: {}, out: {}, raw: undefined }, cost: 0 };
     row.once = { name: once, counted: rowOf(again) };
@@ -90,6 +90,14 @@ function kindOf(entry: LedgerEntry): Row["kind"] {
   const made = [key, model, target, protocol, operation, status, outcome, streaming, source, price];
   kinds[at] = made;
   return made;
+}
+
+/** The holder that was met last: many entries in a row have the same. */
+let lastHolder: NonNullable<Row["holder"]> = ["", ""];
+
+function holderOf(group: string, tags: string): NonNullable<Row["holder"]> {
+  if (group !== lastHolder[0] || tags !== lastHolder[1]) lastHolder = [group, tags];
+  return lastHolder;
 }
 
 const texts = new WeakMap<object, string>();

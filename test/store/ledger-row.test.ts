@@ -43,6 +43,13 @@ t.test("group and tags come back too, and equal tags are the same text in any or
   t.same(once?.holder, rowOf(held).holder);
 });
 
+t.test("entries that follow each other and have the same holder share it", async (t) => {
+  const held = { ...entry, group: "acme/research", tags: { team: "search" } };
+  t.equal(rowOf({ ...held, id: "another" }).holder, rowOf(held).holder, "its text is made once");
+  t.same(rowOf({ ...held, group: "acme" }).holder, ["acme", '{"team":"search"}']);
+  t.same(rowOf({ ...held, tags: { team: "ads" } }).holder, ["acme/research", '{"team":"ads"}']);
+});
+
 t.test("an entry comes back as it went in", async (t) => {
   t.same(back(rowOf(entry)), entry, "without usage");
   const usage = { in: { total: 10, cached: 0 }, out: { total: 5, reasoning: 2 }, raw: undefined };

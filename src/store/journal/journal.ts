@@ -10,7 +10,6 @@ import {
   statSync,
   writeSync,
 } from "node:fs";
-import { jsonString } from "../../wire/json-string.ts";
 import type { LedgerWarn, Unwritten } from "../ledger.ts";
 import { type Cell, KIND, type Row } from "../ledger-row.ts";
 import type { MadeObject } from "../object-rows.ts";
@@ -300,7 +299,7 @@ function syncFolder(folder: string): void {
   }
 }
 
-/** A `RowLine` as JSON, put together here: each exchange has two of them. */
+/** A `RowLine` as JSON; what many rows share is made to text once. */
 function lineOf(kind: RowLine[0], { kind: common, values, holder, once }: Row): string {
   const row = rowText(common, values, holder);
   if (!once) return `["${kind}",${row}]\n`;
@@ -308,23 +307,18 @@ function lineOf(kind: RowLine[0], { kind: common, values, holder, once }: Row): 
 }
 
 function rowText(kind: Row["kind"], values: Row["values"], holder: Row["holder"]): string {
-  let text = `[${kindText(kind)},[`;
-  for (let i = 0; i < values.length; i++) {
-    const value = values[i] as Cell;
-    const told = typeof value === "string" ? jsonString(value) : value;
-    text += i === 0 ? told : `,${told}`;
-  }
-  return holder ? `${text}],${JSON.stringify(holder)}]` : `${text}]]`;
+  const row = `${sharedText(kind)},${JSON.stringify(values)}`;
+  return holder ? `[${row},${sharedText(holder)}]` : `[${row}]`;
 }
 
-/** JSON of kinds, which many rows share. */
-const kindTexts = new WeakMap<Row["kind"], string>();
+/** JSON of kinds and holders, which many rows share. */
+const sharedTexts = new WeakMap<readonly Cell[], string>();
 
-function kindText(kind: Row["kind"]): string {
-  let text = kindTexts.get(kind);
+function sharedText(shared: readonly Cell[]): string {
+  let text = sharedTexts.get(shared);
   if (text === undefined) {
-    text = JSON.stringify(kind);
-    kindTexts.set(kind, text);
+    text = JSON.stringify(shared);
+    sharedTexts.set(shared, text);
   }
   return text;
 }
