@@ -16,7 +16,7 @@ import { Generation } from "../generation.ts";
 import { NoLog } from "../rehearsal.ts";
 import type { KeyRecord, Keys } from "../store/keys.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
-import { connectStores, type Stores } from "../store/open.ts";
+import { connectToRead, type Stores } from "../store/open.ts";
 import { spendSince } from "../store/spend.ts";
 import { Envelopes } from "../translation/envelope.ts";
 import type { Loaded } from "../vocabulary.ts";
@@ -91,7 +91,9 @@ export async function run(args: readonly string[], io: Terminal, loaded: Loaded)
   const body = bodyOf(values.body, io);
   const headers = headersOf(values.header ?? []);
   const request = { method, path, query, body, model: values.model, headers, address: values.address ?? "127.0.0.1" };
-  const stores = await connectStores(loaded.config.store, loaded.config.keys, io.err);
+  // The store is of interest where a key is named.
+  const warn = values.key === undefined ? () => {} : io.err;
+  const stores = await connectToRead(loaded.config.store, loaded.config.keys, warn);
   const record = await recordOf(values.key, stores);
   const dry = await openDry(loaded, stores, record);
   try {

@@ -23,10 +23,11 @@ All of it but restore can be done while gateways run.
   restore  checks a backup and puts it, and its secret, in the store's place, once all gateways have stopped. What was there
            stays beside it as gateway.db.until-TIME, its journals' rows included. Where that has exchanges later than
            the backup's last, they would be gone: then it takes --force
-  verify   checks the file, and that the sums of hours are those of their rows: 1 where they are not
+  verify   checks the file, and that the sums of hours are those of their rows: 1 where they are not,
+           and where there is no store yet
   prune    takes the rows of requests away that came before a day; what they sum up to, hour by hour, stays. The
            file keeps its size: new rows fill the room
-  migrate  brings the store up to date, as every start does
+  migrate  brings the store up to date, as every start does; it alone makes one where there is none
 
   --force         restores also over a store with later exchanges
   --before WHEN   the first day that stays, a day ago or earlier; days begin in UTC: ${WHEN}
@@ -45,8 +46,12 @@ type StoreWord =
 
 /** What is done to the store that gateway.yaml names. */
 export interface StoreCare {
-  /** It is closed here. */
-  open(): Maintenance | Promise<Maintenance>;
+  /**
+   * It is closed here.
+   * @param makes whether it is made where there is none
+   * @throws Error that says so, where there is none and it is not made
+   */
+  open(makes: boolean): Maintenance | Promise<Maintenance>;
   restore(file: string, terms: RestoreTerms): Promise<Restored>;
   /** What follows from a secret that belongs beside the store and is not there; undefined: nothing is missing. */
   withoutSecret(): string | undefined;
@@ -62,7 +67,7 @@ export async function run(
   try {
     const word = read(args, io.folder);
     if (word.verb === "restore") return await restored(word, restore, io, withoutSecret);
-    care = await open();
+    care = await open(word.verb === "migrate");
     return await act(word, care, io, withoutSecret);
   } catch (error) {
     if (error instanceof StoreMisuse) {

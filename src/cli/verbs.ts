@@ -1,5 +1,5 @@
 // The verbs and what each is given. A verb is loaded when it is asked for: most need no gateway, and --version nothing at all.
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { StorePart } from "../config/store-part.ts";
 import type { Config } from "../config/types.ts";
@@ -156,7 +156,11 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
       async act(args, io, place) {
         const { store: written, config } = await storeOf(place, io);
         return store.run(args, io, {
-          open: () => open.connectMaintenance(written),
+          async open(makes) {
+            const none = makes ? undefined : await open.missingStore(written);
+            if (none !== undefined) throw new Error(none);
+            return open.connectMaintenance(written);
+          },
           restore: (from, terms) => open.restoreStore(written, from, terms),
           withoutSecret() {
             if (written.postgres || configIfRight(config)?.envelopes.key !== undefined) return undefined;
@@ -244,29 +248,14 @@ async function withStores(
   makes = false,
 ): Promise<number> {
   const { store, keys, config, zone } = await storeOf(place, io);
-  const { connectStores } = await import("../store/open.ts");
-  const none = !makes && !store.postgres && store.ledger !== IN_MEMORY && isMissing(store.ledger);
-  if (none) io.err(`${store.ledger} is not there yet: a gateway makes it with its first request, or keys create.`);
-  const stores = await connectStores(none ? { ...store, ledger: IN_MEMORY } : store, keys, io.err);
+  const { connectStores, connectToRead } = await import("../store/open.ts");
+  const stores = await (makes ? connectStores : connectToRead)(store, keys, io.err);
   try {
     return await act(stores, config, zone);
   } finally {
     await stores.close();
   }
 }
-
-/** Whether nothing stands at a path; not where the path itself is wrong, which is for the store to say. */
-function isMissing(file: string): boolean {
-  try {
-    statSync(file);
-    return false;
-  } catch (thrown) {
-    return (thrown as NodeJS.ErrnoException).code === "ENOENT";
-  }
-}
-
-/** A store that ends with the process. */
-const IN_MEMORY = ":memory:";
 
 /** Reads the file and tries all that it names. */
 async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<number> {

@@ -15,9 +15,9 @@ import { PostgresAudit } from "./postgres/audit.ts";
 import { PostgresKeptValues } from "./postgres/kept-values.ts";
 import { PostgresKeys } from "./postgres/keys.ts";
 import { copiesOf, PostgresMaintenance } from "./postgres/maintenance.ts";
-import { openPostgres } from "./postgres/migrations.ts";
+import { isUnmade, openPostgres } from "./postgres/migrations.ts";
 import { PostgresObjects } from "./postgres/objects.ts";
-import type { StorePlace } from "./postgres/place.ts";
+import { type StorePlace, shownPlace } from "./postgres/place.ts";
 import { PostgresPrices } from "./postgres/prices.ts";
 import { PostgresSignedOut } from "./postgres/signed-out.ts";
 import type { PriceVersions } from "./price-versions.ts";
@@ -37,6 +37,9 @@ import { SqliteSignedOut } from "./sqlite/signed-out.ts";
 
 /** Connections of the thread that serves; one more listens for changes of keys. */
 const CONNECTIONS = 4;
+
+/** A store that ends with the process. */
+const IN_MEMORY = ":memory:";
 
 /** All that is kept, in one file or in one database. */
 export interface Stores {
@@ -73,6 +76,42 @@ export async function connectStores(
 }
 
 /**
+ * As `connectStores`, for who puts nothing into it: where there is none, none is made, and one in memory stands for it.
+ * @param warn told so as well
+ */
+export async function connectToRead(
+  place: StorePlace & StoreTerms,
+  fileKeys: readonly FileKey[],
+  warn: LedgerWarn,
+): Promise<Stores> {
+  const none = await missingStore(place);
+  if (none === undefined) return connectStores(place, fileKeys, warn);
+  warn(none);
+  return openStores(IN_MEMORY, fileKeys, warn);
+}
+
+/**
+ * What is said where nobody has made the store yet; undefined: there is one, or it ends with its process.
+ * @throws FileError when a database cannot be asked
+ */
+export async function missingStore({ ledger, postgres }: StorePlace): Promise<string | undefined> {
+  const isMissing = postgres ? await isUnmade(postgres) : ledger !== IN_MEMORY && isAbsent(ledger);
+  if (!isMissing) return undefined;
+  const text = postgres ? `${shownPlace(postgres)} has no store yet` : `${ledger} is not there yet`;
+  return `${text}: a gateway makes it when it starts, or keys create.`;
+}
+
+/** Whether nothing stands at a path; not where the path itself is wrong, which is for the store to say. */
+function isAbsent(file: string): boolean {
+  try {
+    statSync(file);
+    return false;
+  } catch (thrown) {
+    return (thrown as NodeJS.ErrnoException).code === "ENOENT";
+  }
+}
+
+/**
  * Opens a store for what is done besides serving from it.
  * @throws FileError when it cannot be used, Error for a store in memory
  */
@@ -101,7 +140,7 @@ export async function restoreStore(
 }
 
 function notInMemory(path: string): void {
-  if (path === ":memory:")
+  if (path === IN_MEMORY)
     throw new Error("The store is in memory, and ends with its gateway: there is nothing to care for.");
 }
 
@@ -119,11 +158,11 @@ export function openStores(
   terms: StoreTerms = {},
 ): EmbeddedStores {
   const database = new Database(path, false, SERVING_CHECKPOINT);
-  if (path !== ":memory:" && process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0) {
+  if (path !== IN_MEMORY && process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0) {
     warn(`Other users of this machine can read the store ${path}: chmod 600 ${path}`);
   }
   const keys = new SqliteKeys(database, fileKeys);
-  const { ledger, owners } = path === ":memory:" ? inMemory(database, warn) : journaledIn(path, database, warn, terms);
+  const { ledger, owners } = path === IN_MEMORY ? inMemory(database, warn) : journaledIn(path, database, warn, terms);
   const close = async () => {
     await owners.close();
     await ledger.close();

@@ -3,6 +3,8 @@ import { join } from "node:path";
 import t from "tap";
 import { COMMAND, Misuse } from "../../src/cli/verb.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
+import { shownPlace } from "../../src/store/postgres/place.ts";
+import { placeOf, startPostgres } from "../support/postgres.ts";
 
 const folder = t.testdir({
   "gateway.yaml":
@@ -58,14 +60,50 @@ t.test("a gateway.yaml with a mistake elsewhere keeps nobody from its keys and i
   await t.rejects(act("keys", ["list"], own), { name: "ConfigError" });
 });
 
+const MAKES = ": a gateway makes it when it starts, or keys create.";
+
 t.test("who only reads makes no store where there is none", async (t) => {
   const folder = t.testdir({});
   const own = { file: join(folder, "gateway.yaml"), folder };
+  const ours = join(folder, "data/ours.db");
   const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
   writeFileSync(own.file, `${yaml}store: { ledger: "sqlite:data/ours.db" }\n`);
-  for (const args of [["keys", "list"], ["usage"], ["groups"], ["keys", "revoke", "ci"]])
+  for (const args of [["keys", "list"], ["usage"], ["groups"], ["explain", "--key", "ci"], ["keys", "revoke", "ci"]])
     t.match(await act(args[0] as string, args.slice(1), own), { text: /ours\.db is not there yet/ }, args.join(" "));
+  for (const args of [["verify"], ["prune", "--before", "2w"], ["backup", "copy.db"]])
+    t.same(await act("store", args, own), { code: 1, text: `${ours} is not there yet${MAKES}` }, args.join(" "));
   t.same(readdirSync(folder), ["gateway.yaml"]);
   t.match(await act("keys", ["create", "ci"], own), { code: 0, text: /^gw_/ });
   t.match(await act("keys", ["list"], own), { code: 0, text: /^ID/ });
 });
+
+const server = await startPostgres(t);
+
+if (server)
+  t.test("who only reads makes no schema where there is none", async (t) => {
+    const url = await server.database();
+    const folder = t.testdir({
+      "gateway.yaml": `providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\nstore: { ledger: "${url}" }\n`,
+      "invoice.csv": "date,model,cost\n2026-11-01,echo,1\n",
+    });
+    const own = { file: join(folder, "gateway.yaml"), folder };
+    const none = `${shownPlace(placeOf(url))} has no store yet${MAKES}`;
+    const reads = [
+      ["keys", "list"],
+      ["usage"],
+      ["groups"],
+      ["tail", "--once"],
+      ["explain", "--key", "ci"],
+      ["reconcile", "invoice.csv"],
+    ];
+    for (const args of [...reads, ["keys", "revoke", "ci"], ["store", "verify"], ["store", "backup", "copy.db"]]) {
+      const { code, text } = await act(args[0] as string, args.slice(1), own);
+      t.ok(text.startsWith(none), `${args.join(" ")}: ${text}`);
+      if (args[0] === "store") t.equal(code, 1);
+    }
+    t.same(await server.ask(url, "select 1 from pg_namespace where nspname = 'model_gateway'"), []);
+    t.same(readdirSync(folder).sort(), ["gateway.yaml", "invoice.csv"]);
+    t.match(await act("store", ["migrate"], own), { code: 0, text: /The store was at 0/ });
+    t.match(await act("usage", [], own), { code: 0 });
+    t.notMatch((await act("usage", [], own)).text, /no store yet/);
+  });

@@ -35,11 +35,31 @@ export async function openPostgres(
   place: PostgresPlace,
   most: number,
 ): Promise<{ database: PostgresDatabase; migrated: Migrated }> {
+  const { database, result } = await opened(place, most, migrate);
+  return { database, migrated: result };
+}
+
+/**
+ * Whether a database has no schema of ours yet; none is made.
+ * @throws FileError when it cannot be reached or used
+ */
+export async function isUnmade(place: PostgresPlace): Promise<boolean> {
+  const { database, result } = await opened(place, 1, (database) => database.within(MIGRATING, seenBy));
+  await database.close();
+  return result === 0;
+}
+
+/** Opens a database and asks it the first thing, for as long as it may only be starting. */
+async function opened<T>(
+  place: PostgresPlace,
+  most: number,
+  first: (database: PostgresDatabase) => Promise<T>,
+): Promise<{ database: PostgresDatabase; result: T }> {
   const database = await PostgresDatabase.open(place, most);
   const deadline = performance.now() + PATIENCE;
   for (;;)
     try {
-      return { database, migrated: await migrate(database) };
+      return { database, result: await first(database) };
     } catch (thrown) {
       if (AWAY.has(postgresCode(thrown) ?? "") && performance.now() < deadline) {
         await sleep(AGAIN);
