@@ -7,7 +7,7 @@ import type { Alerts } from "./alerts.ts";
 
 /** Milliseconds between two looks. */
 const LOOK = 5000;
-/** Looks in a row that find the ledger or the limiter not well before somebody is told: most such moments are short. */
+/** Looks in a row that find the ledger, the limiter or workers not well before somebody is told: most such moments are short. */
 const TIMES = 3;
 
 /** What is looked at. */
@@ -66,6 +66,11 @@ export class AlertWatch {
   private stores(): void {
     const { store = "ok", limits = "ok", gateway } = this.gateway.readiness().parts;
     if (gateway === "stopping") return;
+    const { wanted, up } = this.gateway.workerCounts ?? { wanted: 1, up: 1 };
+    this.lasting("workers", up < wanted ? `${up} of ${wanted}` : "ok", {
+      bad: `${up} of ${wanted} workers serve: the log says why the others ended, or do not start.`,
+      well: "All workers serve again.",
+    });
     this.lasting("ledger", store, {
       bad: "The ledger cannot be written, or is behind: rows wait in the journal, or in memory where that cannot be written either.",
       well: "The ledger has all rows again.",

@@ -168,6 +168,21 @@ t.test("a ledger or a limiter that is not well is told when it stays so", async 
   );
 });
 
+t.test("workers that are missing are told when they stay so", async (t) => {
+  const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+  const { look, gateway } = await watched(t, yaml);
+  const counts = { wanted: 4, up: 3, deaths: 1 };
+  Object.defineProperty(gateway, "workerCounts", { value: counts });
+  t.same([await look(), await look()], [[], []], "one that ends is replaced in a moment");
+  const subject = "workers";
+  t.match(await look(), [{ subject, state: "firing", text: /3 of 4 workers serve: the log says why/ }]);
+  t.same(await look(), [], "once");
+  counts.up = 0;
+  t.match(await look(), [{ subject, state: "firing", text: /0 of 4 workers serve/ }]);
+  counts.up = 4;
+  t.match(await look(), [{ subject, state: "resolved", text: /All workers serve again/ }]);
+});
+
 t.test("without a webhook nothing is told, and what was noticed is not told later", async (t) => {
   const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
   const { look, gateway, receiver, folder } = await watched(t, yaml);
