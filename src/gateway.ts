@@ -1,4 +1,5 @@
 import type { AddressInfo, Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { DependencyContainer } from "tsyringe";
 import { answerAdmin } from "./admin/questions.ts";
 import type { Readiness } from "./admin/readiness.ts";
@@ -22,7 +23,7 @@ import { pluginError } from "./loader/problems.ts";
 import { answerMetrics, ProcessMetrics } from "./metrics/process-metrics.ts";
 import { type Reloaded, Reloads } from "./reloads.ts";
 import { type BudgetMark, BudgetMarks } from "./store/budget-marks.ts";
-import type { Ledger, Unwritten } from "./store/ledger.ts";
+import type { Ledger, LedgerWarn, Unwritten } from "./store/ledger.ts";
 import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { connectStores, type Stores } from "./store/open.ts";
@@ -32,6 +33,7 @@ import { type Initiator, servedFile, Trail } from "./trail.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
 import { type ConfigPlace, type Loaded, load } from "./vocabulary.ts";
+import { knownStore } from "./workers/known-store.ts";
 import { Answers, type Peers, type Question } from "./workers/peers.ts";
 import { SharedLimiter } from "./workers/shared-limiter.ts";
 
@@ -121,7 +123,15 @@ export class Gateway {
    */
   static async open(loaded: Loaded, log: Log, processes = 1, peers?: Peers, pools?: Pools): Promise<Gateway> {
     const { config, vocabulary } = loaded;
-    const stores = await connectStores(config.store, config.keys, (message, fields = {}) => log.error(fields, message));
+    const warn: LedgerWarn = (message, fields = {}) => log.error(fields, message);
+    let away = false;
+    const others = async () => {
+      const known = peers && (await knownStore(peers));
+      away = known !== undefined;
+      if (away) log.warn({}, "PostgreSQL (store: ledger) is away: this worker starts with what the others know of it");
+      return known;
+    };
+    const stores = await connectStores(config.store, config.keys, warn, others);
     let limiter: Limiter | undefined;
     try {
       limiter = await openLimiter(config, stores.ledger, log, processes, peers);
@@ -131,7 +141,7 @@ export class Gateway {
       const carried = new Carried(vocabulary.protocolList, pools);
       const process = processContainer({ log });
       const lasting = { stores, carried, limiter, process, log, processes, peers, metrics: new ProcessMetrics() };
-      const generation = await build(loaded, envelopes, lasting);
+      const generation = await build(loaded, envelopes, lasting, { away });
       return new Gateway(loaded, generation, envelopes, lasting);
     } catch (thrown) {
       await limiter?.close();
@@ -208,7 +218,7 @@ export class Gateway {
     const changes = this.changes(loaded);
     if (changes.length === 0) return { loaded, changes };
     const envelopes = await this.envelopesOf(loaded.config);
-    const generation = await build(loaded, envelopes, this.lasting, this.serving);
+    const generation = await build(loaded, envelopes, this.lasting, { former: this.serving });
     return { loaded, changes, generation, envelopes };
   }
 
@@ -375,7 +385,7 @@ async function build(
   { config, vocabulary }: Loaded,
   envelopes: Envelopes,
   { stores, peers, metrics, ...lasting }: Lasting,
-  former?: Generation,
+  { former, away = false }: { former?: Generation; away?: boolean },
 ): Promise<Generation> {
   const { keys, values, ledger, owners } = stores;
   const { protocolList: protocols, classes } = vocabulary;
@@ -383,8 +393,12 @@ async function build(
   const observed = { observer: metrics.times, rates: metrics.rates };
   const generation = await Generation.build({ ...parts, ...observed, ...(peers && { peers }) });
   try {
-    await keepPrices(stores, generation);
-    await tellUnkept(config, stores, lasting.log);
+    // The processes beside this one have kept the prices, and told the rest, unless their code is older.
+    if (away) void keepPricesLater(stores, generation);
+    else {
+      await keepPrices(stores, generation);
+      await tellUnkept(config, stores, lasting.log);
+    }
     return generation;
   } catch (thrown) {
     await generation.close(false);
@@ -434,6 +448,20 @@ async function keepPrices({ prices }: Stores, { marketplace: { models } }: Gener
   const targets = models.flatMap((model) => model.targets);
   await prices.keep(targets.flatMap((target) => target.prices?.all ?? []));
 }
+
+/** The same, once a database that is away is back. Never throws. */
+async function keepPricesLater(stores: Stores, generation: Generation): Promise<void> {
+  for (;;)
+    try {
+      await keepPrices(stores, generation);
+      return;
+    } catch {
+      await sleep(AGAIN, undefined, { ref: false });
+    }
+}
+
+/** Milliseconds until a database that is away is tried again. */
+const AGAIN = 5000;
 
 /** Milliseconds that running exchanges get when something broke of which nobody knows what it left behind. */
 export const AFTER_FAILURE = 10_000;

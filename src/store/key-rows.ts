@@ -36,6 +36,9 @@ export function columnsOf(edit: KeyEdit): { columns: string[]; values: SQLInputV
   return { columns: given.map((field) => `"${field}"`), values: given.map(write) };
 }
 
+/** A row of the table `key`. */
+export type KeyRow = Record<string, SQLOutputValue>;
+
 /** A key of the store as it is remembered. */
 export class StoredKey {
   readonly record: KeyRecord;
@@ -44,7 +47,7 @@ export class StoredKey {
   private readonly digest: Buffer;
   private readonly old: { digest: Buffer; record: KeyRecord } | undefined;
 
-  constructor(row: Record<string, SQLOutputValue>) {
+  constructor(row: KeyRow) {
     this.record = storedRecord(row);
     this.changed = Number(row["changed"]);
     this.digest = Buffer.from(this.record.hash, "hex");
@@ -52,6 +55,20 @@ export class StoredKey {
     if (before === null || before === undefined) return;
     const expires = Math.min(Number(until), this.record.expires ?? Number.POSITIVE_INFINITY);
     this.old = { digest: Buffer.from(String(before), "hex"), record: { ...this.record, expires } };
+  }
+
+  /** The row that it was made of, as plain JSON: another process may make it again. */
+  get row(): KeyRow {
+    const { record, changed, old } = this;
+    const { id, name, hash, created, group = null, owner = null, expires = null } = record;
+    const { disabled = null, revoked = null, rotating = null } = record;
+    const { models, paths, addresses, tags, limits } = record;
+    const texts = Object.entries({ models, paths, addresses, tags, limits });
+    return {
+      ...{ id, name, hash, created, group, owner, expires, disabled, revoked, changed },
+      ...Object.fromEntries(texts.map(([field, value]) => [field, value === undefined ? null : JSON.stringify(value)])),
+      ...{ old_hash: old?.digest.toString("hex") ?? null, old_until: rotating },
+    };
   }
 
   /** The record for who shows this key; undefined: it is another one with the same id. @param digest its SHA-256 */

@@ -1,4 +1,5 @@
 import { statSync } from "node:fs";
+import { FileError, StoreAway } from "../core/errors.ts";
 import { AlertClaims } from "./alert-claims.ts";
 import type { Audit } from "./audit.ts";
 import { journalFolder } from "./journal/files.ts";
@@ -12,10 +13,11 @@ import { MemoryOwners } from "./memory-owners.ts";
 import type { Owners } from "./owners.ts";
 import { PostgresClaims } from "./postgres/alert-claims.ts";
 import { PostgresAudit } from "./postgres/audit.ts";
+import { PostgresDatabase } from "./postgres/database.ts";
 import { PostgresKeptValues } from "./postgres/kept-values.ts";
-import { PostgresKeys } from "./postgres/keys.ts";
+import { type KnownKeys, PostgresKeys } from "./postgres/keys.ts";
 import { copiesOf, PostgresMaintenance } from "./postgres/maintenance.ts";
-import { isUnmade, openPostgres } from "./postgres/migrations.ts";
+import { isUnmade, migrationCount, openPostgres } from "./postgres/migrations.ts";
 import { PostgresObjects } from "./postgres/objects.ts";
 import { type StorePlace, shownPlace } from "./postgres/place.ts";
 import { PostgresPrices } from "./postgres/prices.ts";
@@ -53,8 +55,19 @@ export interface Stores {
   values: KeptValues;
   /** What envelopes are sealed with where gateway.yaml does not say it: the same for all who use this store. */
   secret(): Promise<Buffer>;
+  /** What another process may start with while the database is away; undefined: nothing is known, or this is no database. */
+  known(): KnownStore | undefined;
   /** Writes what waits and closes the store. */
   close(): Promise<void>;
+}
+
+/** What a process of a gateway knows of a database, so that another one can start while that is away. Plain JSON. */
+export interface KnownStore {
+  /** How many migrations it has seen. */
+  readonly schema: number;
+  /** As `Stores.secret`, in hexadecimal; absent where it was not asked for. */
+  readonly secret?: string;
+  readonly keys: KnownKeys;
 }
 
 /** All in one SQLite file, whose keys are found without waiting. */
@@ -65,14 +78,26 @@ export interface EmbeddedStores extends Stores {
 /**
  * Opens the stores, wherever they are.
  * @param warn told what an operator should know
+ * @param others asked for what they know where a database is away
  * @throws FileError when they cannot be used
  */
 export async function connectStores(
   { ledger, postgres, ...terms }: StorePlace & StoreTerms,
   fileKeys: readonly FileKey[],
   warn: LedgerWarn,
+  others?: () => Promise<KnownStore | undefined>,
 ): Promise<Stores> {
-  return postgres ? openDatabase(postgres, fileKeys, warn, terms) : openStores(ledger, fileKeys, warn, terms);
+  if (!postgres) return openStores(ledger, fileKeys, warn, terms);
+  try {
+    const { database } = await openPostgres(postgres, CONNECTIONS);
+    return storesIn(database, postgres, fileKeys, warn, terms);
+  } catch (thrown) {
+    if (!(thrown instanceof FileError && thrown.cause instanceof StoreAway)) throw thrown;
+    const known = await others?.();
+    // Where this program knows another schema nobody has made that yet.
+    if (known?.schema !== migrationCount()) throw thrown;
+    return storesIn(await PostgresDatabase.open(postgres, CONNECTIONS), postgres, fileKeys, warn, terms, known);
+  }
 }
 
 /**
@@ -172,7 +197,8 @@ export function openStores(
   const secret = async () => keptSecret(path, warn);
   const [audit, signedOut] = [new SqliteAudit(database), new SqliteSignedOut(database)];
   const [prices, values] = [new SqlitePrices(database), new SqliteKeptValues(database)];
-  return { keys, ledger, owners, prices, audit, signedOut, values, claims: new AlertClaims(), secret, close };
+  const known = () => undefined;
+  return { keys, ledger, owners, prices, audit, signedOut, values, claims: new AlertClaims(), secret, known, close };
 }
 
 const inMemory = (database: Database, warn: LedgerWarn) => ({
@@ -186,14 +212,17 @@ function journaledIn(path: string, database: Database, warn: LedgerWarn, terms: 
   return { ledger, owners: new JournaledOwners(new SqliteObjects(database), ledger, () => ledger.hasOthers) };
 }
 
-async function openDatabase(
+/** @param known what others know of it, where it is away */
+function storesIn(
+  database: PostgresDatabase,
   { journal, ...place }: NonNullable<StorePlace["postgres"]>,
   fileKeys: readonly FileKey[],
   warn: LedgerWarn,
   terms: StoreTerms,
-): Promise<Stores> {
-  const { database } = await openPostgres(place, CONNECTIONS);
+  known?: KnownStore,
+): Stores {
   const keys = new PostgresKeys(database, fileKeys);
+  if (known) keys.takeOver(known.keys);
   const ledger = new JournaledLedger(place, journal, warn, terms);
   const owners = new JournaledOwners(new PostgresObjects(database), ledger, () => true);
   const close = async () => {
@@ -202,9 +231,17 @@ async function openDatabase(
     keys.close();
     await database.close();
   };
-  const secret = () => sharedSecret(database);
+  let sealing = known?.secret;
+  const secret = async () => {
+    sealing ??= (await sharedSecret(database)).toString("hex");
+    return Buffer.from(sealing, "hex");
+  };
+  const told = () => {
+    const remembered = keys.told();
+    return remembered && { schema: migrationCount(), ...(sealing && { secret: sealing }), keys: remembered };
+  };
   const [audit, signedOut] = [new PostgresAudit(database), new PostgresSignedOut(database)];
   const values = new PostgresKeptValues(database);
   const [prices, claims] = [new PostgresPrices(database), new PostgresClaims(database)];
-  return { keys, ledger, owners, prices, audit, signedOut, values, claims, secret, close };
+  return { keys, ledger, owners, prices, audit, signedOut, values, claims, secret, known: told, close };
 }

@@ -5,6 +5,7 @@ import { JsonLog } from "../core/log.ts";
 import { Gateway } from "../gateway.ts";
 import { load } from "../vocabulary.ts";
 import { WarmUp } from "../warm-up.ts";
+import { answerKnownStore } from "./known-store.ts";
 import type { ToPrimary, ToWorker } from "./messages.ts";
 import { type Answers, WorkerPeers } from "./peers.ts";
 import { answerReloads } from "./reloading.ts";
@@ -61,9 +62,25 @@ async function answerPrimary(answers: Answers, id: number, name: string, asked: 
   }
 }
 
-function obey(gateway: Gateway, peers: WorkerPeers): void {
+/** Answers of the primary are heard while there is no gateway yet; all else waits. Returns that, and ends. */
+function hearAnswers(peers: WorkerPeers): () => [ToWorker, Socket | undefined][] {
+  const waiting: [ToWorker, Socket | undefined][] = [];
+  const hear = (message: ToWorker, socket: Socket | undefined) => {
+    if (message.type === "answer") peers.receiveAnswer(message);
+    else waiting.push([message, socket]);
+  };
+  const orphan = () => peers.orphan();
+  process.on("message", hear).once("disconnect", orphan);
+  return () => {
+    process.off("message", hear).off("disconnect", orphan);
+    return waiting;
+  };
+}
+
+function obey(gateway: Gateway, peers: WorkerPeers, waiting: [ToWorker, Socket | undefined][]): void {
   const { answers } = gateway;
   answerReloads(answers, gateway);
+  answerKnownStore(answers, gateway.stores);
   const hurry = new AbortController();
   let stopping = false;
   const stop = async (patience: { linger: number; drain: number }) => {
@@ -72,7 +89,7 @@ function obey(gateway: Gateway, peers: WorkerPeers): void {
     await gateway.stop({ ...patience, hurry: hurry.signal });
     await leave(0);
   };
-  process.on("message", (message: ToWorker, socket: Socket | undefined) => {
+  const hear = (message: ToWorker, socket: Socket | undefined) => {
     if (message.type === "connection") take(gateway, message.id, socket);
     else if (message.type === "look")
       tell({ type: "alive", parts: gateway.readiness().parts, unwritten: gateway.stores.ledger.unwritten });
@@ -82,7 +99,9 @@ function obey(gateway: Gateway, peers: WorkerPeers): void {
     else if (message.type === "fact") peers.receive(message);
     else if (message.type === "ask") void answerPrimary(answers, message.id, message.name, message.question);
     else if (message.type === "answer") peers.receiveAnswer(message);
-  });
+  };
+  for (const [message, socket] of waiting) hear(message, socket);
+  process.on("message", hear);
   const orphaned = () => {
     peers.orphan();
     log.error({}, "the primary is gone: this worker stops when running requests have ended");
@@ -106,6 +125,7 @@ try {
   log.level = loaded.config.log.level;
   const warmUp = await WarmUp.begin(loaded.config.warm_up, log);
   const peers = new WorkerPeers(tell);
+  const heard = hearAnswers(peers);
   const gateway = await Gateway.open(loaded, log, Number(workers), peers);
   gateway.number = generation;
   const fail = () => {
@@ -119,7 +139,7 @@ try {
     fail,
   };
   endAfterCrash(breakable, log, () => leave(1));
-  obey(gateway, peers);
+  obey(gateway, peers, heard());
   tell({ type: "ready" });
   void warmUp?.continue(() => gateway.begun);
 } catch (thrown) {

@@ -21,6 +21,7 @@ import { connectStores, type Stores } from "../store/open.ts";
 import { spendSince } from "../store/spend.ts";
 import { type Initiator, PROGRAM, servedFile, Trail } from "../trail.ts";
 import { type Loaded, load } from "../vocabulary.ts";
+import { answerKnownStores } from "./known-store.ts";
 import type { PrimaryAnswer, SharedFact, ToPrimary, WorkerQuestion } from "./messages.ts";
 import { Answers, type Question } from "./peers.ts";
 import { reloadAll } from "./reloading.ts";
@@ -108,6 +109,7 @@ export class Primary {
     this.limiter = new MemoryLimiter(spent, new Calendar(config.timezone), warn);
     this.limiter.marked = this.marks.add;
     answerLimits(this.answers, this.limiter);
+    answerKnownStores(this.answers, (question, asked) => this.askAll(question, asked));
     this.listener = new Listener(place, (socket) => this.give(socket), true);
     this.looking = setInterval(() => this.look(), LOOK);
   }

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import t, { type Test } from "tap";
 import { newKey } from "../../src/store/key-format.ts";
 import { asking } from "../support/gateway.ts";
@@ -142,4 +143,55 @@ test("both away: whoever has a hard budget gets a 503, known keys without one go
   t.same(await ask("hard", "soft", "unknown"), { hard: 503, soft: 200, unknown: 503 });
   await eventually(async () => (await ready())["store"] === "waiting", "the word of it");
   t.match(await ready(), { ready: true, store: "waiting", limits: "apart" });
+});
+
+test("PostgreSQL away: a worker that ends is replaced, and knows the keys that the others know", async (t, {
+  store,
+  postgres,
+}) => {
+  const more = `workers: 2\nadmin: { listen: "127.0.0.1:0", token: ${TOKEN} }\nkeys: { plain: { key: ${keyOf("plain")} } }\n`;
+  const gateway = await startProcess(t, `store: ${store}\n${yaml({ p: await vendor(t, "a") }, more)}`);
+  const made = async (name: string) => {
+    const answer = await fetch(`${gateway.admin}/api/keys`, {
+      ...{ method: "POST", body: JSON.stringify({ name }) },
+      headers: { "content-type": "application/json", authorization: `Bearer ${TOKEN}` },
+    });
+    return ((await answer.json()) as { secret: string }).secret;
+  };
+  const [seen, unseen] = [await made("seen"), await made("unseen")];
+  // Each has a connection of its own, so that both workers serve some.
+  const ask = async (key: string) => {
+    const all = await Promise.all(Array.from({ length: 6 }, () => chat(gateway.url, {}, key)));
+    await Promise.all(all.map((answer) => answer.text()));
+    return [...new Set(all.map(({ status }) => status))].sort();
+  };
+  const workers = () => {
+    const text = readFileSync(`/proc/${gateway.child.pid}/task/${gateway.child.pid}/children`, "utf8");
+    return text.trim().split(" ").map(Number);
+  };
+  const serve = async (before: readonly number[]) => {
+    const isReady = async () => (await gateway.ready())?.body["workers"] === "2 of 2";
+    await eventually(async () => (await isReady()) && !workers().some((pid) => before.includes(pid)), "the successors");
+  };
+  t.same([await ask(seen), await ask(keyOf("plain"))], [[200], [200]]);
+  await postgres.kill();
+  t.teardown(() => postgres.start());
+  for (const pid of workers()) {
+    process.kill(pid, "SIGKILL");
+    await serve([pid]);
+    t.same([await ask(seen), await ask(keyOf("plain")), await ask(unseen)], [[200], [200], [503]]);
+  }
+  t.match(told(gateway.lines()), /is away: this worker starts with what the others know of it/);
+  const before = workers();
+  gateway.child.kill("SIGUSR2");
+  await serve(before);
+  t.same([await ask(seen), await ask(unseen)], [[200], [503]]);
+  await postgres.start();
+  await eventually(async () => (await ask(unseen)).join() === "200", "the keys of the store");
+  const stop = await fetch(`${gateway.admin}/api/keys/seen`, {
+    ...{ method: "DELETE", headers: { authorization: `Bearer ${TOKEN}` } },
+  });
+  t.equal(stop.status, 204);
+  await eventually(async () => (await ask(seen)).join() === "401", "the end of a key that was handed over");
+  t.equal(await gateway.end(), 0);
 });

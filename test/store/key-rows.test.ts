@@ -22,6 +22,12 @@ t.test("a row is the record of who shows its key, or the one before while that s
   t.equal(new StoredKey({ ...row, old_hash: null, old_until: null }).opened(digest("old")), undefined);
 });
 
+t.test("a key tells its row again, as plain JSON", async (t) => {
+  t.same(JSON.parse(JSON.stringify(new StoredKey(row).row)), row);
+  const bare = { ...row, old_hash: null, old_until: null, models: null, limits: null, tags: null, addresses: null };
+  t.same(new StoredKey(bare).row, bare);
+});
+
 t.test("an edit sets what it names, and null empties a column", async (t) => {
   t.same(columnsOf({ group: "a/b", models: ["x"], owner: null }), {
     columns: ['"models"', '"group"', '"owner"'],

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { newKey } from "../key-format.ts";
-import { columnsOf, type FileKey, StoredKey, storedRecord } from "../key-rows.ts";
+import { columnsOf, type FileKey, type KeyRow, StoredKey, storedRecord } from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
 import { nameTaken, RememberedKeys, storeSilent } from "../remembered-keys.ts";
 import { type PostgresAsk, type PostgresDatabase, type PostgresRow, type PostgresValue, storable } from "./database.ts";
@@ -14,6 +14,15 @@ const DEADLINE = 2_500;
 const LOOK_UP = 1_500;
 /** Milliseconds without a question to a store that could not answer. */
 const PAUSE = 250;
+
+/** What a process remembers of keys. Plain JSON. */
+export interface KnownKeys {
+  /** The number of the last change that it has seen. */
+  readonly seen: number;
+  /** Milliseconds since the database said anything. */
+  readonly age: number;
+  readonly rows: readonly KeyRow[];
+}
 
 /** How often changes are looked for, and whether the database is listened to. */
 interface KeyNews {
@@ -121,6 +130,20 @@ export class PostgresKeys extends RememberedKeys {
       found.revoked === undefined ? update(ask, found.id, ["revoked"], [Date.now()]) : found,
     );
     return revoked !== undefined;
+  }
+
+  /** What it remembers, for a process that starts while the database is away; undefined: the database has not said anything yet. */
+  told(): KnownKeys | undefined {
+    if (this.seen === undefined) return undefined;
+    const rows = [...this.known.values()].map(({ row }) => row);
+    return { seen: this.seen, age: this.clock() - this.answeredAt, rows };
+  }
+
+  /** Begins with what others remember, for as long as they may. */
+  takeOver({ seen, age, rows }: KnownKeys): void {
+    this.seen = seen;
+    this.answeredAt = this.clock() - age;
+    for (const row of rows) this.newest(row);
   }
 
   /** Forgets what it remembered. The database stays open: others share it. */
@@ -287,8 +310,6 @@ export class PostgresKeys extends RememberedKeys {
     return [id, key];
   }
 }
-
-type KeyRow = ConstructorParameters<typeof StoredKey>[0];
 
 const SELECT = "select * from key where id = any(string_to_array(?::text, ','))";
 

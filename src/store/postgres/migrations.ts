@@ -39,6 +39,9 @@ export async function openPostgres(
   return { database, migrated: result };
 }
 
+/** How many migrations this program knows: two of the same number have the same schema. */
+export const migrationCount = (): number => readdirSync(MIGRATIONS).length;
+
 /**
  * Whether a database has no schema of ours yet; none is made.
  * @throws FileError when it cannot be reached or used

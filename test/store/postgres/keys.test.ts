@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { newKey } from "../../../src/store/key-format.ts";
 import type { KeyChange } from "../../../src/store/keys.ts";
+import { PostgresDatabase } from "../../../src/store/postgres/database.ts";
 import { PostgresKeys } from "../../../src/store/postgres/keys.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { keysContract } from "../../support/keys-contract.ts";
@@ -49,6 +50,29 @@ if (server) {
         return keys;
       },
     };
+  });
+
+  t.test("what one remembers another may begin with, for what is left of its time", async (t) => {
+    const { url, view } = await open(t);
+    let now = 0;
+    const one = await view([], () => now);
+    t.equal(one.told(), undefined, "nothing was heard yet");
+    const { key } = await one.create({ name: "one", models: ["a"] });
+    t.match(await one.find(key), { name: "one" });
+    now = 9 * 60_000;
+    const told = JSON.parse(JSON.stringify(one.told()));
+    t.equal(told.age, now);
+    const away = await PostgresDatabase.open({ ...placeOf(url), database: "none" }, 1);
+    let later = 0;
+    const other = new PostgresKeys(away, [], () => later, { poll: 3_600_000, listen: false });
+    t.teardown(async () => {
+      other.close();
+      await away.close();
+    });
+    other.takeOver(told);
+    t.match(await other.find(key), { name: "one", models: ["a"] });
+    later = 61_000;
+    await t.rejects(async () => other.find(key), { message: /key store cannot answer/ });
   });
 
   t.test("a key that was seen before is found without asking, and every view hears of its end", async (t) => {

@@ -1,0 +1,38 @@
+import type { KnownStore, Stores } from "../store/open.ts";
+import { type Answers, type Peers, question } from "./peers.ts";
+
+/** What a worker knows of a database that is away; the primary answers for all of its workers. */
+const KNOWN_STORE = question<null, KnownStore | null>("store known");
+
+/** Has a worker tell what it knows. */
+export function answerKnownStore(answers: Answers, stores: Pick<Stores, "known">): void {
+  answers.set(KNOWN_STORE, () => stores.known() ?? null);
+}
+
+/** Has a primary tell what its workers know. @param askAll as `Primary.askAll` */
+export function answerKnownStores(
+  answers: Answers,
+  askAll: (question: typeof KNOWN_STORE, asked: null) => Promise<(KnownStore | null)[]>,
+): void {
+  answers.set(KNOWN_STORE, async () => together(await askAll(KNOWN_STORE, null)) ?? null);
+}
+
+/** Asks the other workers; undefined where none of them knows anything. */
+export const knownStore = async (peers: Peers): Promise<KnownStore | undefined> =>
+  (await peers.ask(KNOWN_STORE, null).catch(() => null)) ?? undefined;
+
+/** What several know: each key as who has seen it last, and no later than who has been without the database for longest. */
+function together(all: readonly (KnownStore | null)[]): KnownStore | undefined {
+  const known = all.filter((each) => each !== null);
+  const [first] = known;
+  if (!first) return undefined;
+  const keys = known.map((each) => each.keys);
+  const rows = new Map<unknown, KnownStore["keys"]["rows"][number]>();
+  for (const row of keys.flatMap((each) => each.rows)) {
+    const other = rows.get(row["id"]);
+    if (!other || Number(other["changed"]) < Number(row["changed"])) rows.set(row["id"], row);
+  }
+  const seen = Math.min(...keys.map((each) => each.seen));
+  const age = Math.max(...keys.map((each) => each.age));
+  return { ...first, keys: { seen, age, rows: [...rows.values()] } };
+}

@@ -1,0 +1,33 @@
+import t from "tap";
+import type { KnownStore } from "../../src/store/open.ts";
+import { answerKnownStore, answerKnownStores, knownStore } from "../../src/workers/known-store.ts";
+import { Answers, Peers } from "../../src/workers/peers.ts";
+
+const row = (id: string, changed: number) => ({ id, changed });
+
+/** What a worker that starts is told by the primary of these. */
+function told(...all: readonly (KnownStore | undefined)[]): Promise<KnownStore | undefined> {
+  const workers = all.map((known) => {
+    const answers = new Answers();
+    answerKnownStore(answers, { known: () => known });
+    return new Peers(answers);
+  });
+  const primary = new Answers();
+  answerKnownStores(primary, (question, asked) => Promise.all(workers.map((worker) => worker.ask(question, asked))));
+  return knownStore(new Peers(primary));
+}
+
+t.test("what several workers know is told together: the newest of each key, from the oldest look on", async (t) => {
+  const one = { schema: 7, secret: "ab", keys: { seen: 5, age: 100, rows: [row("a", 1), row("b", 5)] } };
+  const other = { schema: 7, secret: "ab", keys: { seen: 4, age: 900, rows: [row("b", 2), row("c", 3)] } };
+  t.same(await told(one, undefined, other), {
+    ...{ schema: 7, secret: "ab" },
+    keys: { seen: 4, age: 900, rows: [row("a", 1), row("b", 5), row("c", 3)] },
+  });
+});
+
+t.test("where none knows anything, or nobody answers, nothing is told", async (t) => {
+  t.equal(await told(), undefined);
+  t.equal(await told(undefined), undefined);
+  t.equal(await knownStore(new Peers()), undefined);
+});
