@@ -285,6 +285,11 @@ export class Gateway {
     return this.stores.ledger.unwritten;
   }
 
+  /** Whether rows of the ledger were lost as it stopped. */
+  get hasLost(): boolean {
+    return this.stores.ledger.lostLines > 0;
+  }
+
   async askAll<Ask, Answer>({ name }: Question<Ask, Answer>, asked: Ask): Promise<Answer[]> {
     return [(await this.answers.answer(name, asked)) as Answer];
   }

@@ -43,7 +43,7 @@ long as drain: in gateway.yaml says. SIGHUP reads gateway.yaml, secrets and plug
   --watch   does that by itself when one of these files changes
   --json    prints where it listens, what it serves and a key made for the first run as one line of JSON instead
 
-Exit codes: 0 stopped, 1 could not start or failed while it ran, 2 not understood.`;
+Exit codes: 0 stopped, 1 could not start, failed while it ran or lost rows of the ledger as it stopped, 2 not understood.`;
 
 /** The lines of the overall help. */
 export const help =
@@ -51,7 +51,7 @@ export const help =
 
 /**
  * Starts, prints what a newcomer needs, and serves until a signal. Its process is to be ended then: left to itself it would wait
- * for whoever does not read what it prints. Exit codes: 0 stopped, 1 could not start or failed while it ran, 2 usage.
+ * for whoever does not read what it prints. Exit codes: 0 stopped, 1 could not start, failed while it ran or lost rows as it stopped, 2 usage.
  */
 export async function run(
   args: readonly string[],
@@ -69,6 +69,7 @@ export async function run(
   // A reader that has left is no failure of the gateway.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   const log = new JsonLog();
+  let lost = false;
   try {
     const loaded = await load({ ...place, env: io.env });
     const { config } = loaded;
@@ -107,13 +108,14 @@ export async function run(
     await untilStopped(gateway, config.linger, log, io.out, io.env);
     watching.close();
     await noted;
+    lost = gateway.hasLost;
   } catch (thrown) {
     sayReason(thrown, io, options.json);
     await log.flush();
     return 1;
   }
   await log.flush();
-  return 0;
+  return lost ? 1 : 0;
 }
 
 /** Puts the start into the audit trail; requests do not wait for it. */

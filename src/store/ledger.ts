@@ -253,6 +253,8 @@ export abstract class Ledger {
   get unwritten(): Unwritten | undefined {
     return undefined;
   }
+  /** How many lines were lost when it was closed, as its journal could not be written. */
+  readonly lostLines: number = 0;
   /**
    * Until nothing is unwritten, or that was waited for long enough.
    * @param patience milliseconds

@@ -6,7 +6,7 @@ import { Gateway } from "../gateway.ts";
 import { load } from "../vocabulary.ts";
 import { WarmUp } from "../warm-up.ts";
 import { answerKnownStore } from "./known-store.ts";
-import type { ToPrimary, ToWorker } from "./messages.ts";
+import { LOST_ROWS, type ToPrimary, type ToWorker } from "./messages.ts";
 import { type Answers, WorkerPeers } from "./peers.ts";
 import { answerReloads } from "./reloading.ts";
 
@@ -87,7 +87,7 @@ function obey(gateway: Gateway, peers: WorkerPeers, waiting: [ToWorker, Socket |
     if (stopping) return;
     stopping = true;
     await gateway.stop({ ...patience, hurry: hurry.signal });
-    await leave(0);
+    await leave(gateway.hasLost ? LOST_ROWS : 0);
   };
   const hear = (message: ToWorker, socket: Socket | undefined) => {
     if (message.type === "connection") take(gateway, message.id, socket);

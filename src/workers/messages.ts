@@ -1,6 +1,9 @@
 import type { Readiness } from "../admin/readiness.ts";
 import type { Unwritten } from "../store/ledger.ts";
 
+/** The exit code of a worker that has stopped, and has told which rows of the ledger were lost. */
+export const LOST_ROWS = 4;
+
 /** What the primary tells a worker. A connection comes along with its message. */
 export type ToWorker =
   /** What gateway.yaml says, and the number of the generation that serves it. The first message. */

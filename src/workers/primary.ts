@@ -22,7 +22,7 @@ import { spendSince } from "../store/spend.ts";
 import { type Initiator, PROGRAM, servedFile, Trail } from "../trail.ts";
 import { type Loaded, load } from "../vocabulary.ts";
 import { answerKnownStores } from "./known-store.ts";
-import type { PrimaryAnswer, SharedFact, ToPrimary, WorkerQuestion } from "./messages.ts";
+import { LOST_ROWS, type PrimaryAnswer, type SharedFact, type ToPrimary, type WorkerQuestion } from "./messages.ts";
 import { Answers, type Question } from "./peers.ts";
 import { reloadAll } from "./reloading.ts";
 import { answerLimits } from "./shared-limiter.ts";
@@ -79,6 +79,8 @@ export class Primary {
   private stopping = false;
   private replacing = false;
   private deaths = 0;
+  /** Whether rows of the ledger were lost as it stopped. */
+  hasLost = false;
 
   private constructor(
     private loaded: Loaded,
@@ -415,7 +417,10 @@ export class Primary {
       this.lost();
     }
     // One that has ended by itself has told what it could not write.
-    if (worker.unwritten && worker.end !== "exit code 0")
+    const toldLost = worker.end === `exit code ${LOST_ROWS}`;
+    const killed = worker.unwritten !== undefined && worker.end !== "exit code 0" && !toldLost;
+    if (this.stopping && (toldLost || killed)) this.hasLost = true;
+    if (worker.unwritten && killed)
       this.log.error(
         { worker: worker.pid, lines: worker.unwritten.lines },
         "lines of the ledger's journal were in this worker's memory only, as they could not be written: they are lost, and with them what it wrote since",

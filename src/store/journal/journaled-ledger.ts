@@ -61,6 +61,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   private soon: NodeJS.Immediate | undefined;
   private store: "ok" | "waiting" = "ok";
   private closed = false;
+  override lostLines = 0;
 
   /**
    * @param place where the ledger is
@@ -195,7 +196,9 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     this.closed = true;
     clearTimeout(this.timer);
     clearImmediate(this.soon);
-    await this.tellLost(this.journal.close());
+    const lost = this.journal.close();
+    this.lostLines = lost.length;
+    await this.tellLost(lost);
     if (this.number === undefined && !this.journal.used) return;
     const ledger = this.opened();
     const thread = LedgerThread.shared();
