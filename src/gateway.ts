@@ -123,7 +123,7 @@ export class Gateway {
    */
   static async open(loaded: Loaded, log: Log, processes = 1, peers?: Peers, pools?: Pools): Promise<Gateway> {
     const { config, vocabulary } = loaded;
-    const warn: LedgerWarn = (message, fields = {}) => log.error(fields, message);
+    const warn = ledgerWarn(log);
     let away = false;
     const others = async () => {
       const known = peers && (await knownStore(peers));
@@ -447,6 +447,12 @@ async function tellUnkept({ paths, chains, store, instances }: Config, { keys }:
   if (limited.length === 0) return;
   log.error({ keys: limited.map(({ name }) => name) }, `keys have limits, and ${why}`);
 }
+
+/** Tells a log what an operator should know of a ledger. */
+export const ledgerWarn =
+  (log: Log): LedgerWarn =>
+  (message, fields = {}, over = false) =>
+    over ? log.info(fields, message) : log.error(fields, message);
 
 /** Keeps the terms of all prices, for the ledger names them. */
 async function keepPrices({ prices }: Stores, { marketplace: { models } }: Generation): Promise<void> {

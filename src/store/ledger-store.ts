@@ -9,6 +9,7 @@ import type {
   LedgerSpan,
   LedgerSpeed,
   LedgerSum,
+  LedgerWarn,
   SpeedGroup,
 } from "./ledger.ts";
 import type { Row } from "./ledger-row.ts";
@@ -52,11 +53,7 @@ export interface LedgerStore extends AgingRows {
  * @param durable whether what is written survives a power cut
  * @throws FileError when a file cannot be used, or the package that speaks to a database is missing
  */
-export async function openLedgerStore(
-  place: LedgerPlace,
-  durable: boolean,
-  warn: (message: string) => void,
-): Promise<LedgerStore> {
+export async function openLedgerStore(place: LedgerPlace, durable: boolean, warn: LedgerWarn): Promise<LedgerStore> {
   if (typeof place !== "string" && !("inode" in place)) {
     const database = await PostgresDatabase.open(place, CONNECTIONS, durable);
     const ledger = new PostgresLedger(database, warn);

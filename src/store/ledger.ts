@@ -204,8 +204,8 @@ export interface Unwritten {
   readonly where: string;
 }
 
-/** Hears what an operator should know of a ledger. */
-export type LedgerWarn = (message: string, fields?: object) => void;
+/** Hears what an operator should know of a ledger. @param over whether it is that all is well again, and nothing was lost */
+export type LedgerWarn = (message: string, fields?: object, over?: boolean) => void;
 
 /** The record of usage. */
 export abstract class Ledger {

@@ -10,7 +10,7 @@ import { periodsOf } from "../core/limits.ts";
 import type { JsonLog } from "../core/log.ts";
 import { Listener, type ListenPlace } from "../downstream/listener.ts";
 import type { Patience } from "../downstream/server.ts";
-import { AFTER_FAILURE } from "../gateway.ts";
+import { AFTER_FAILURE, ledgerWarn } from "../gateway.ts";
 import { SWITCHES } from "../generation.ts";
 import { type LoadedPlugin, versionsOf } from "../loader/instances.ts";
 import { type Reloaded, Reloads } from "../reloads.ts";
@@ -121,7 +121,7 @@ export class Primary {
     const primary = new Primary(loaded, log, place);
     try {
       const { store, keys } = loaded.config;
-      primary.opened = await connectStores(store, keys, (message) => log.error({}, message));
+      primary.opened = await connectStores(store, keys, ledgerWarn(log));
       // While the workers start: no request has to wait for it then. What nobody can say now is asked again.
       primary.limiter.prepare(periodsOf(loaded.config.limits)).catch(() => {});
       for (let i = 0; i < loaded.config.workers; i++) primary.slots.push({ worker: primary.fork(), failures: 0 });

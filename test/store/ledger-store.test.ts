@@ -12,7 +12,7 @@ t.test("a thread's ledger takes rows and answers, wherever it is", async (t) => 
   const places = [join(t.testdir(), "gateway.db"), ...(server ? [placeOf(await server.database())] : [])];
   if (typeof places[1] === "object") await (await openPostgres(places[1], 1)).database.close();
   for (const place of places) {
-    const store = await openLedgerStore(place, true, t.fail);
+    const store = await openLedgerStore(place, true, (told) => t.fail(told));
     store.ledger.appendRow(rowOf(entry({ id: "1", time: Date.UTC(2026, 0, 1) })));
     store.ledger.appendRow(rowOf(entry({ id: "2", time: Date.UTC(2026, 4, 1) })));
     await store.ledger.flush();

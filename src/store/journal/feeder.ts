@@ -1,6 +1,6 @@
 import { statSync, utimesSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { LedgerBacklog } from "../ledger.ts";
+import type { LedgerBacklog, LedgerWarn } from "../ledger.ts";
 import type { Row } from "../ledger-row.ts";
 import type { MadeObject } from "../object-rows.ts";
 import { abandoned, type JournalOwner, journalFile, journals, orphaned, remove } from "./files.ts";
@@ -47,7 +47,7 @@ export class JournalFeeder {
     private readonly folder: string,
     private readonly owner: string,
     private readonly store: LineTaker,
-    private readonly warn: (message: string) => void = () => {},
+    private readonly warn: LedgerWarn = () => {},
   ) {}
 
   /** Reads the running journal up to a place, once what was asked before is done. Waits for a store that is down. */
@@ -147,7 +147,7 @@ export class JournalFeeder {
     for (let wait = AGAIN; ; wait = longer(wait))
       try {
         await this.read(place);
-        if (wait > AGAIN) this.warn("The ledger's journal can be read again.");
+        if (wait > AGAIN) this.warn("The ledger's journal can be read again.", undefined, true);
         return;
       } catch (thrown) {
         this.errors++;

@@ -267,7 +267,8 @@ export class Journal {
 
   private recover({ lost }: { lost: number }): void {
     this.failed = undefined;
-    this.warn(`The ledger's journal is being written again; ${lost === 1 ? "1 line was" : `${lost} lines were`} lost.`);
+    const told = `The ledger's journal is being written again; ${lost === 1 ? "1 line was" : `${lost} lines were`} lost.`;
+    this.warn(told, undefined, lost === 0);
     this.recovered();
   }
 

@@ -35,5 +35,5 @@ export type ToLedgerThread = { ledger: number; call: number } & LedgerAsk;
 
 export type FromLedgerThread =
   | { type: "answer"; call: number; value?: unknown; error?: string; away?: boolean }
-  | { type: "warning"; ledger: number; message: string }
+  | { type: "warning"; ledger: number; message: string; over?: boolean }
   | { type: "state"; ledger: number; state: "ok" | "waiting" };

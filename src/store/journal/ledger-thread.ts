@@ -1,10 +1,11 @@
 import { Worker } from "node:worker_threads";
 import { StoreAway } from "../../core/errors.ts";
+import type { LedgerWarn } from "../ledger.ts";
 import type { FromLedgerThread, LedgerAsk, ToLedgerThread } from "./ledger-messages.ts";
 
 /** What a ledger hears of its thread by itself. */
 export interface LedgerListener {
-  warn(message: string): void;
+  warn: LedgerWarn;
   state(state: "ok" | "waiting"): void;
   /** The thread does not know it any more: it has died, or cannot open the store. What was not read stands in the journal. */
   ended(): void;
@@ -74,7 +75,7 @@ export class LedgerThread {
   }
 
   private hear(message: FromLedgerThread): void {
-    if (message.type === "warning") this.listeners.get(message.ledger)?.warn(message.message);
+    if (message.type === "warning") this.listeners.get(message.ledger)?.warn(message.message, undefined, message.over);
     else if (message.type === "state") this.listeners.get(message.ledger)?.state(message.state);
     else {
       const answer = this.calls.get(message.call);

@@ -3,6 +3,7 @@ import { setPriority } from "node:os";
 import { basename } from "node:path";
 import { parentPort } from "node:worker_threads";
 import { StoreAway } from "../../core/errors.ts";
+import type { LedgerWarn } from "../ledger.ts";
 import { type LedgerStore, openLedgerStore } from "../ledger-store.ts";
 import { Retention } from "../retention.ts";
 import { JournalFeeder } from "./feeder.ts";
@@ -50,7 +51,7 @@ class FedLedger {
     private readonly number: number,
     { folder, owner, keep }: Extract<LedgerAsk, { type: "open" }>,
     private readonly store: LedgerStore,
-    warn: (message: string) => void,
+    warn: LedgerWarn,
   ) {
     this.feeder = new JournalFeeder(folder, owner, new StoreTaker(store), warn);
     this.lag = new LagWatch(warn);
@@ -61,7 +62,8 @@ class FedLedger {
 
   /** @throws Error when the store cannot be opened */
   static async open(number: number, place: Extract<LedgerAsk, { type: "open" }>): Promise<FedLedger> {
-    const warn = (message: string) => tell({ type: "warning", ledger: number, message });
+    const warn: LedgerWarn = (message, _fields, over = false) =>
+      tell({ type: "warning", ledger: number, message, over });
     return new FedLedger(number, place, await openLedgerStore(place.store, place.durable, warn), warn);
   }
 

@@ -9,6 +9,7 @@ import {
   type LedgerSpan,
   type LedgerSpeed,
   type LedgerSum,
+  type LedgerWarn,
   type SpeedGroup,
 } from "../ledger.ts";
 import { paged } from "../ledger-pages.ts";
@@ -100,7 +101,7 @@ export class PostgresLedger extends Ledger {
   /** @param warn told when the store cannot be written, when entries are lost, and when all is well again */
   constructor(
     private readonly database: PostgresDatabase,
-    private readonly warn: (message: string) => void = () => {},
+    private readonly warn: LedgerWarn = () => {},
   ) {
     super();
     this.partitions = new Partitions(database);
@@ -214,7 +215,7 @@ export class PostgresLedger extends Ledger {
       this.deadline = Math.min(this.deadline * 2, LONGEST_WRITING);
       throw error;
     }
-    if (this.outage) this.warn("The ledger is being written again; nothing was lost.");
+    if (this.outage) this.warn("The ledger is being written again; nothing was lost.", undefined, true);
     this.outage = false;
     this.deadline = WRITING;
     await this.lookAhead();

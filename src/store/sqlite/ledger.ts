@@ -10,6 +10,7 @@ import {
   type LedgerSpan,
   type LedgerSpeed,
   type LedgerSum,
+  type LedgerWarn,
   type SpeedGroup,
 } from "../ledger.ts";
 import { Kinds } from "../ledger-kinds.ts";
@@ -79,7 +80,7 @@ export class SqliteLedger extends Ledger {
    */
   constructor(
     private readonly database: Database,
-    private readonly warn: (message: string) => void = () => {},
+    private readonly warn: LedgerWarn = () => {},
     private readonly journaled = false,
   ) {
     super();
@@ -306,7 +307,8 @@ export class SqliteLedger extends Ledger {
   private endOutage(outage: { lostBefore: number }): void {
     this.outage = undefined;
     const lost = this.lost - outage.lostBefore;
-    this.warn(`The ledger is being written again; ${lost === 1 ? "1 entry was" : `${lost} entries were`} lost.`);
+    const told = `The ledger is being written again; ${lost === 1 ? "1 entry was" : `${lost} entries were`} lost.`;
+    this.warn(told, undefined, lost === 0);
   }
 }
 

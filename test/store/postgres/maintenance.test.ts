@@ -14,7 +14,7 @@ if (server) {
     const url = await server.database();
     const { database } = await openPostgres(placeOf(url), 2);
     t.teardown(() => database.close());
-    const ledger = new PostgresLedger(database, t.fail);
+    const ledger = new PostgresLedger(database, (told) => t.fail(told));
     for (const hour of [0, 1, 2, 3])
       for (const at of [0, 7]) ledger.append(entry({ time: DAY + hour * HOUR + at, model: `m${hour}`, key: "k" }));
     await ledger.flush();

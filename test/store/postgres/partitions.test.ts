@@ -19,7 +19,7 @@ async function open(t: Test) {
   const { database } = await openPostgres(placeOf(await server.database()), 4);
   t.teardown(() => database.close());
   const tables = async () => (await months(database.ask)).map(({ table }) => table);
-  return { database, tables, ledger: new PostgresLedger(database, t.fail) };
+  return { database, tables, ledger: new PostgresLedger(database, (told) => t.fail(told)) };
 }
 
 t.test("a month goes from its first millisecond in UTC to the next one's", async (t) => {
@@ -50,7 +50,7 @@ if (server) {
       for (let i = 0; i < 60; i++) ledger.append(entry({ time: Date.UTC(2026, 0, 1 + day) + i, cost: 1 }));
     await ledger.flush();
     const before = Date.UTC(2026, 2, 10);
-    const other = new PostgresLedger(database, t.fail);
+    const other = new PostgresLedger(database, (told) => t.fail(told));
     let removed = 0;
     await Promise.all([
       (async () => {
