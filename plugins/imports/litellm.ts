@@ -200,8 +200,22 @@ function fallbacks(value: unknown, path: string, draft: Draft): string[] {
   return usual;
 }
 
-/** Returns the fallbacks of every model that has none of its own. */
-function router(fields: ForeignFields, draft: Draft): string[] {
+/** `[b, c]` behind the fallbacks of every model. */
+function defaults(value: unknown, path: string, draft: Draft): string[] {
+  const named = listOf(value).flatMap((each) => textOf(each) ?? []);
+  for (const name of named) if (!draft.has(name)) draft.lose(`${path} (${name})`, "there is no such model in the file");
+  return named;
+}
+
+/** Fallbacks of models that are not named. */
+interface UsualFallbacks {
+  /** Of every model that has none of its own. */
+  readonly usual: readonly string[];
+  /** Of every model, behind its own. */
+  readonly last: readonly string[];
+}
+
+function router(fields: ForeignFields, draft: Draft): UsualFallbacks {
   const { routing_strategy, num_retries, timeout, model_group_alias, allowed_fails, cooldown_time } = fields;
   const strategy = textOf(routing_strategy);
   const balance = strategy === undefined ? undefined : BALANCES[strategy];
@@ -216,6 +230,7 @@ function router(fields: ForeignFields, draft: Draft): string[] {
     else draft.lose(`router_settings.model_group_alias.${alias}`, "there is no such model in the file");
   }
   const usual = fallbacks(fields["fallbacks"], "router_settings.fallbacks", draft);
+  const last = defaults(fields["default_fallbacks"], "router_settings.default_fallbacks", draft);
   if (typeof num_retries === "number") draft.sections["retry"] = { attempts: Math.min(9, num_retries) };
   if (typeof timeout === "number") draft.sections["timeouts"] = { total: `${timeout}s` };
   const health = {
@@ -232,23 +247,24 @@ function router(fields: ForeignFields, draft: Draft): string[] {
     "allowed_fails",
     "cooldown_time",
     "fallbacks",
+    "default_fallbacks",
   ];
   draft.loseOthers(fields, known, "router_settings.");
-  return usual;
+  return { usual, last };
 }
 
 /**
- * @param usual fallbacks of every model that has none of its own
+ * @param given what the router's settings say
  * @param special models that do something else than to answer in words, which no other one does for them
  */
-function settings(fields: ForeignFields, usual: readonly string[], special: ReadonlySet<string>, draft: Draft): void {
+function settings(fields: ForeignFields, given: UsualFallbacks, special: ReadonlySet<string>, draft: Draft): void {
   const more = fallbacks(fields["fallbacks"], "litellm_settings.fallbacks", draft);
-  const others = listOf(fields["default_fallbacks"]).flatMap((each) => textOf(each) ?? []);
+  const last = defaults(fields["default_fallbacks"], "litellm_settings.default_fallbacks", draft);
   for (const name of draft.names) {
     const { fallback } = draft.model(name);
     if (special.has(name)) continue;
-    if (fallback.length === 0) fallback.push(...usual, ...more);
-    fallback.push(...others);
+    if (fallback.length === 0) fallback.push(...given.usual, ...more);
+    fallback.push(...given.last, ...last);
   }
   const { num_retries, request_timeout } = fields;
   if (typeof num_retries === "number") draft.sections["retry"] ??= { attempts: Math.min(9, num_retries) };

@@ -61,6 +61,31 @@ t.test("a LiteLLM file of 40 models becomes a gateway.yaml that check finds righ
 });
 
 t.test(
+  "fallbacks of every model are known wherever LiteLLM's file says them, and those of no model are named",
+  async (t) => {
+    const { model, lost } = await imported(
+      t,
+      "litellm",
+      `model_list:
+  - { model_name: a, litellm_params: { model: openai/x, api_key: none } }
+  - { model_name: b, litellm_params: { model: openai/y, api_key: none } }
+  - { model_name: c, litellm_params: { model: openai/z, api_key: none } }
+router_settings: { default_fallbacks: [b, gone] }
+litellm_settings: { default_fallbacks: [c, nobody] }
+`,
+    );
+    t.same(model("a")?.fallback, ["b", "c"]);
+    t.same(
+      lost.map(({ path, why }) => [path, why]).filter(([path]) => path?.includes("fallbacks")),
+      [
+        ["router_settings.default_fallbacks (gone)", "there is no such model in the file"],
+        ["litellm_settings.default_fallbacks (nobody)", "there is no such model in the file"],
+      ],
+    );
+  },
+);
+
+t.test(
   "what LiteLLM's file may hold besides: addresses in variables, providers by a member, conflicting settings",
   async (t) => {
     const { model, provider, lostAt } = await imported(
