@@ -1,13 +1,21 @@
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
+import type { NumberedAuditEntry } from "../store/audit.ts";
 import type { Maintenance, ProgressListener, Restored, RestoreTerms } from "../store/maintenance.ts";
-import { counted, thousands } from "./table.ts";
+import { counted, table, thousands, utc } from "./table.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
-import { WHEN, when } from "./when.ts";
+import { PAST, past, WHEN, when } from "./when.ts";
 
 /** The lines of the overall help. */
-export const help = `store backup FILE | restore FILE | verify | prune --before DATE | migrate
-                               copy the store, put a copy in its place, check it, take old rows away, bring it up to date`;
+export const help = `store backup FILE | restore FILE | verify | prune --before DATE | migrate | audit [--since 24h]
+                               copy the store, put a copy in its place, check it, take old rows away, bring it up to date;
+                               show who changed what`;
+
+/** Entries of the audit trail that are shown where nobody says since when, and that are read at a time. */
+const LAST = 100;
+const PAGE = 1000;
+/** Characters of an entry's detail; JSON has all of it. */
+const LONGEST = 160;
 
 /** What `--help` behind the verb prints. */
 export const USAGE = `usage: ${COMMAND} store backup FILE [--json]
@@ -15,6 +23,7 @@ export const USAGE = `usage: ${COMMAND} store backup FILE [--json]
        ${COMMAND} store verify [--json]
        ${COMMAND} store prune --before WHEN [--json]
        ${COMMAND} store migrate [--json]
+       ${COMMAND} store audit [--since WHEN] [--json]
 
 All of it but restore can be done while gateways run.
 
@@ -28,9 +37,12 @@ All of it but restore can be done while gateways run.
   prune    takes the rows of requests away that came before a day; what they sum up to, hour by hour, stays. The
            file keeps its size: new rows fill the room
   migrate  brings the store up to date, as every start does; it alone makes one where there is none
+  audit    shows the audit trail, newest first: starts, reloads, and each change of keys, providers and sessions, with who
+           made it and from where
 
   --force         restores also over a store with later exchanges
   --before WHEN   the first day that stays, a day ago or earlier; days begin in UTC: ${WHEN}
+  --since WHEN    shows all from then on; without it the last ${LAST}: ${PAST}
   --json          prints JSON`;
 
 const DAY = 86_400_000;
@@ -42,6 +54,7 @@ type StoreWord =
   | { verb: "backup"; file: string; json: boolean }
   | { verb: "restore"; file: string; force: boolean; json: boolean }
   | { verb: "prune"; before: number; json: boolean }
+  | { verb: "audit"; since: number | undefined; json: boolean }
   | { verb: "verify" | "migrate"; json: boolean };
 
 /** What is done to the store that gateway.yaml names. */
@@ -53,6 +66,8 @@ export interface StoreCare {
    */
   open(makes: boolean): Maintenance | Promise<Maintenance>;
   restore(file: string, terms: RestoreTerms): Promise<Restored>;
+  /** Whose days `today` and `yesterday` are; absent: those of UTC. */
+  zone?(): string;
   /** What follows from a secret that belongs beside the store and is not there; undefined: nothing is missing. */
   withoutSecret(): string | undefined;
 }
@@ -61,11 +76,11 @@ export interface StoreCare {
 export async function run(
   args: readonly string[],
   io: Terminal,
-  { open, restore, withoutSecret }: StoreCare,
+  { open, restore, withoutSecret, zone = () => "UTC" }: StoreCare,
 ): Promise<number> {
   let care: Maintenance | undefined;
   try {
-    const word = read(args, io.folder);
+    const word = read(args, io.folder, zone);
     if (word.verb === "restore") return await restored(word, restore, io, withoutSecret);
     care = await open(word.verb === "migrate");
     return await act(word, care, io, withoutSecret);
@@ -130,6 +145,11 @@ async function act(
       care.migrated,
       from === to ? `The store is up to date (${to}).` : `The store was at ${from}, and is at ${to} now.`,
     );
+  } else if (word.verb === "audit") {
+    const entries = await trailOf(care.audit, word.since);
+    if (word.json) io.out(JSON.stringify(entries, undefined, 2));
+    else if (entries.length === 0) io.out("The audit trail has nothing from then on.");
+    else for (const line of table(COLUMNS, entries.map(rowOf))) io.out(line);
   } else {
     const problems = await care.verify(progress);
     if (word.json) io.out(JSON.stringify({ ok: problems.length === 0, problems }));
@@ -140,12 +160,36 @@ async function act(
   return 0;
 }
 
-function read(args: readonly string[], folder: string): StoreWord {
+/** Entries from a moment on, newest first; without one the last. */
+async function trailOf(audit: Maintenance["audit"], since: number | undefined): Promise<NumberedAuditEntry[]> {
+  if (since === undefined) return audit.list(LAST);
+  const found: NumberedAuditEntry[] = [];
+  for (let before: number | undefined; ; ) {
+    const page = await audit.list(PAGE, before);
+    const late = page.filter(({ time }) => time >= since);
+    found.push(...late);
+    // Clocks of several machines differ a little: those of one page may not be in order.
+    if (page.length < PAGE || late.length === 0) return found;
+    before = page.at(-1)?.id;
+  }
+}
+
+const COLUMNS = ["TIME", "WHO", "FROM", "ACTION", "SUBJECT", "DETAIL"].map((title) => ({ title }));
+
+function rowOf({ time, who, address, action, subject, detail }: NumberedAuditEntry): string[] {
+  const text = Object.keys(detail).length === 0 ? "" : JSON.stringify(detail);
+  const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+  return [utc(time), who, address, action, subject, short];
+}
+
+function read(args: readonly string[], folder: string, zone: () => string): StoreWord {
   const { values, positionals } = parsed(args);
   const [verb, file, ...more] = positionals;
-  const { json, before, force } = values;
-  if (verb === undefined) throw new StoreMisuse("store needs a word: backup, restore, verify, prune or migrate.");
+  const { json, before, force, since } = values;
+  if (verb === undefined)
+    throw new StoreMisuse("store needs a word: backup, restore, verify, prune, migrate or audit.");
   if (force && verb !== "restore") throw new StoreMisuse("--force belongs to store restore.");
+  if (since !== undefined && verb !== "audit") throw new StoreMisuse("--since belongs to store audit.");
   if (before !== undefined && verb !== "prune") throw new StoreMisuse("--before belongs to store prune.");
   const named = file === undefined || more.length > 0 ? undefined : resolve(folder, file);
   if (verb === "backup" && named !== undefined) return { verb, file: named, json };
@@ -153,6 +197,7 @@ function read(args: readonly string[], folder: string): StoreWord {
   if (verb === "backup" || verb === "restore") throw new StoreMisuse(`store ${verb} takes one file.`);
   if (file !== undefined) throw new StoreMisuse(`store ${verb} takes no names.`);
   if (verb === "prune") return { verb, before: dayOf(before), json };
+  if (verb === "audit") return { verb, since: sinceOf(since, zone), json };
   if (verb === "verify" || verb === "migrate") return { verb, json };
   throw new StoreMisuse(`store has no word ${JSON.stringify(verb)}.`);
 }
@@ -165,11 +210,21 @@ function parsed(args: readonly string[]) {
       options: {
         before: { type: "string" },
         force: { type: "boolean", default: false },
+        since: { type: "string" },
         json: { type: "boolean", default: false },
       },
     });
   } catch (error) {
     throw new StoreMisuse((error as Error).message);
+  }
+}
+
+function sinceOf(text: string | undefined, zone: () => string): number | undefined {
+  if (text === undefined) return undefined;
+  try {
+    return past(text, Date.now(), zone);
+  } catch (error) {
+    throw new StoreMisuse(`--since: ${(error as Error).message}`);
   }
 }
 

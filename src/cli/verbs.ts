@@ -154,7 +154,7 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
     return {
       ...store,
       async act(args, io, place) {
-        const { store: written, config } = await storeOf(place, io);
+        const { store: written, config, zone } = await storeOf(place, io);
         return store.run(args, io, {
           async open(makes) {
             const none = makes ? undefined : await open.missingStore(written);
@@ -162,6 +162,7 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
             return open.connectMaintenance(written);
           },
           restore: (from, terms) => open.restoreStore(written, from, terms),
+          zone,
           withoutSecret() {
             if (written.postgres || configIfRight(config)?.envelopes.key !== undefined) return undefined;
             const says = missingSecret(written.ledger);

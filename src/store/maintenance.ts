@@ -1,3 +1,5 @@
+import type { Audit } from "./audit.ts";
+
 /** Told how far something that takes long has come. */
 export type ProgressListener = (message: string) => void;
 
@@ -28,6 +30,8 @@ export abstract class Maintenance {
    * @throws Error when it cannot be written, or is not in order
    */
   abstract backup(file: string, progress: ProgressListener): Promise<{ bytes: number; rows: number }>;
+  /** Who changed what. */
+  abstract readonly audit: Pick<Audit, "list">;
   /** What is wrong with the store: nothing, in a list that is empty. */
   abstract verify(progress: ProgressListener): Promise<string[]>;
   /**

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/store.ts";
+import type { NumberedAuditEntry } from "../../src/store/audit.ts";
 import { openMaintenance, openStores, restoreStore } from "../../src/store/open.ts";
 import { keptSecret, missingSecret } from "../../src/store/secret.ts";
 import { Database } from "../../src/store/sqlite/database.ts";
@@ -104,6 +105,27 @@ t.test("store prune takes rows away and keeps sums", async (t) => {
   t.match(JSON.parse((await store("prune", "--before", day, "--json")).out), { removed: 0, before: day });
 });
 
+t.test("store audit shows who changed what, newest first", async (t) => {
+  const { path, store } = await terminal(t);
+  t.match(await store("audit"), { code: 0, out: "The audit trail has nothing from then on." });
+  const stores = openStores(path, [], () => {});
+  const by = { who: "cli:ada", address: "host-1" };
+  const hour = 3_600_000;
+  for (let i = 1500; i > 0; i--)
+    await stores.audit.add({ ...by, time: Date.now() - i * hour, action: "keys.set", subject: `k${i}`, detail: { i } });
+  await stores.audit.add({ ...by, time: Date.now(), action: "start", subject: "a\u001b[2Jb", detail: {} });
+  await stores.close();
+  const all = (await store("audit")).out.split("\n");
+  t.match(all[0], /^TIME +WHO +FROM +ACTION +SUBJECT +DETAIL$/);
+  t.match(all[1], /Z {2}cli:ada {2}host-1 {2}start +a\?\[2Jb$/);
+  t.match(all[2], /keys\.set +k1 +\{"i":1\}$/);
+  t.equal(all.length, 101);
+  const late = JSON.parse((await store("audit", "--since", "150m", "--json")).out) as NumberedAuditEntry[];
+  t.match(late, [{ action: "start" }, { subject: "k1", detail: { i: 1 } }, { subject: "k2" }]);
+  t.equal(late.length, 3);
+  t.equal(JSON.parse((await store("audit", "--since", "1400h", "--json")).out).length, 1400, "over several pages");
+});
+
 t.test("store migrate tells how old a store was", async (t) => {
   const { store } = await terminal(t);
   t.match(await store("migrate"), { code: 0, out: /^The store is up to date \(\d+\)\.$/ });
@@ -126,6 +148,9 @@ t.test("a command line that is not understood exits with 2, and does nothing", a
     [["prune", "--before", TODAY], /last day's rows stay/],
     [["verify", "--before", "2w"], /belongs to store prune/],
     [["verify", "--what"], /Unknown option/],
+    [["verify", "--since", "1h"], /belongs to store audit/],
+    [["audit", "--since", "soon"], /--since: "soon" is no moment/],
+    [["audit", "x"], /takes no names/],
   ];
   for (const [args, why] of cases) {
     const { code, err } = await store(...args);

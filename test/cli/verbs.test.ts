@@ -96,7 +96,13 @@ if (server)
       ["explain", "--key", "ci"],
       ["reconcile", "invoice.csv"],
     ];
-    for (const args of [...reads, ["keys", "revoke", "ci"], ["store", "verify"], ["store", "backup", "copy.db"]]) {
+    for (const args of [
+      ...reads,
+      ["keys", "revoke", "ci"],
+      ["store", "verify"],
+      ["store", "backup", "copy.db"],
+      ["store", "audit"],
+    ]) {
       const { code, text } = await act(args[0] as string, args.slice(1), own);
       t.ok(text.startsWith(none), `${args.join(" ")}: ${text}`);
       if (args[0] === "store") t.equal(code, 1);

@@ -1,6 +1,7 @@
 import { DIFFERING, DIFFERING_DAYS, DIFFERING_WEEKS, differences } from "../ledger-sql.ts";
 import { HOUR } from "../ledger-sums.ts";
 import { Maintenance, type ProgressListener } from "../maintenance.ts";
+import { PostgresAudit } from "./audit.ts";
 import { type PostgresDatabase, SCHEMA } from "./database.ts";
 import { type Migrated, openPostgres } from "./migrations.ts";
 import { prunedBefore, prunedPostgres } from "./partitions.ts";
@@ -48,6 +49,10 @@ export class PostgresMaintenance extends Maintenance {
       if (rows > 0) progress(`${removed.toLocaleString("en-US")} rows`);
     }
     return removed;
+  }
+
+  override get audit(): PostgresAudit {
+    return new PostgresAudit(this.database);
   }
 
   override close(): Promise<void> {

@@ -5,6 +5,7 @@ import { journaled } from "../journal/lines.ts";
 import { DIFFERING, DIFFERING_DAYS, DIFFERING_WEEKS, differences } from "../ledger-sql.ts";
 import { HOUR } from "../ledger-sums.ts";
 import { Maintenance, type ProgressListener } from "../maintenance.ts";
+import { SqliteAudit } from "./audit.ts";
 import { Database } from "./database.ts";
 import { pruned, prunedBefore } from "./pruning.ts";
 import { putJournaled } from "./put-journaled.ts";
@@ -82,6 +83,10 @@ export class SqliteMaintenance extends Maintenance {
       if (removed % ROWS === 0) progress(`${removed.toLocaleString("en-US")} rows`);
     }
     return removed;
+  }
+
+  override get audit(): SqliteAudit {
+    return new SqliteAudit(this.database);
   }
 
   override close(): void {

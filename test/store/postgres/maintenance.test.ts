@@ -41,6 +41,7 @@ if (server) {
     const care = await PostgresMaintenance.open(placeOf(url));
     t.teardown(() => care.close());
     t.equal(await care.prune(DAY, () => {}), 0);
+    t.same(await care.audit.list(10), []);
     t.same(await care.verify(() => {}), []);
     await t.rejects(care.backup(), { message: /^PostgreSQL makes its own copies: pg_dump .*--schema=model_gateway/ });
     t.notMatch(copiesOf({ ...placeOf(url), password: "never-shown" }), /never-shown/);
