@@ -1,5 +1,6 @@
 import {
   type AccessExchange,
+  type Attempt,
   GatewayError,
   type Head,
   Log,
@@ -8,6 +9,7 @@ import {
   type Plugin,
   type RequestExchange,
   type ResponseExchange,
+  type SendExchange,
   type Stage,
 } from "model-gateway";
 import { inject, injectable } from "tsyringe";
@@ -111,6 +113,23 @@ export default class Scrub implements Plugin {
     this.tell(exchange, found);
   }
 
+  /** What some providers read is a mark to others; a translation reads it, and says what becomes of it. */
+  send(exchange: SendExchange, attempt: Attempt): void {
+    const { body, target } = attempt;
+    const { name } = exchange.protocol;
+    const table = this.table(name);
+    const { speaks, url } = target.provider;
+    if (!table.excepts || !body.scan || !speaks.includes(name) || (target.via ?? name) !== name) return;
+    const { found, edits } = table.excepts.search(
+      body.scan,
+      (start, end) => body.slice(start, end),
+      this.takes,
+      url.hostname,
+    );
+    attempt.edit(edits);
+    this.tell(exchange, found);
+  }
+
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
     if (this.options.responses === "keep" || this.options.mode === "report") return undefined;
     const table = this.table(exchange.protocol.name);
@@ -150,7 +169,7 @@ export default class Scrub implements Plugin {
   }
 
   /** Refuses, or tells client and log; never a value. */
-  private tell(exchange: AccessExchange, found: readonly FoundMark[]): void {
+  private tell(exchange: Pick<AccessExchange, "id" | "notices">, found: readonly FoundMark[]): void {
     if (found.length === 0) return;
     const loud = found.filter(({ mark }) => !mark.quiet);
     const [first] = loud;
@@ -160,7 +179,9 @@ export default class Scrub implements Plugin {
       { id: exchange.id, marks: found.slice(0, NAMED).map(label), count: found.length },
       `other services' marks ${did}`,
     );
-    if (first) exchange.notices.push(`scrub: ${did} ${list(loud)}`);
+    const notice = `scrub: ${did} ${list(loud)}`;
+    // Each attempt may have to go without the same.
+    if (first && !exchange.notices.includes(notice)) exchange.notices.push(notice);
   }
 }
 

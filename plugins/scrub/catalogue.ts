@@ -18,6 +18,11 @@ const CatalogueEntry = z.strictObject({
   only: z.array(z.string()).optional(),
   /** A body member is a mark only when its value is one of these. */
   kinds: z.array(z.enum(["object", "array", "string", "number", "true", "false", "null"])).optional(),
+  /**
+   * In one protocol an object with this member is no mark: providers at this host or below it read it, and translation does.
+   * Requests that go to other providers as they are go without it.
+   */
+  except: z.strictObject({ protocol: z.string(), member: z.string().min(2), host: z.string().min(2) }).optional(),
   /** Not the client's own wish but put there by its environment: removed without a word, never a reason to refuse. */
   quiet: z.boolean().optional(),
   /** Its value may be a credential or an address. */
@@ -41,15 +46,24 @@ export interface Mark {
   readonly pattern: string;
   readonly kinds: ReadonlySet<string> | undefined;
   readonly quiet: boolean;
+  /** Its value is no mark where it is an object with this member, for providers at this host. */
+  readonly except?: { readonly member: string; readonly host: string };
 }
 
 /** The marks that hold in a protocol, without those whose pattern is allowed. */
 export function marksIn(protocol: string, allowed: ReadonlySet<string>): Mark[] {
   return catalogue
     .filter(({ native, only }) => !native?.includes(protocol) && (only === undefined || only.includes(protocol)))
-    .flatMap(({ owner, where, match, kinds, quiet = false }) =>
+    .flatMap(({ owner, where, match, kinds, quiet = false, except }) =>
       match
         .filter((pattern) => !allowed.has(pattern))
-        .map((pattern) => ({ owner, where, pattern, kinds: kinds && new Set(kinds), quiet })),
+        .map((pattern) => ({
+          owner,
+          where,
+          pattern,
+          kinds: kinds && new Set(kinds),
+          quiet,
+          ...(except?.protocol === protocol ? { except } : {}),
+        })),
     );
 }

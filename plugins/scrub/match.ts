@@ -87,19 +87,25 @@ export class Level {
    * @param scanned the object's members
    * @param slice the bytes between two of their positions
    * @param take whether a mark is to be removed
+   * @param host the provider's, where only values are looked for that are marks to others
    * @returns what was found, and the edits that remove what is taken
    */
   search(
     scanned: Scan,
     slice: (start: number, end: number) => Buffer,
     take: Take,
+    host?: string,
   ): { found: FoundMark[]; edits: Edit[] } {
     const found: FoundMark[] = [];
     const edits: Edit[] = [];
     let gone: Set<string> | undefined;
     for (const { name, start, end, kind } of scanned.members) {
       const mark = this.names.find(name);
-      if (mark && (mark.kinds === undefined || mark.kinds.has(kind))) {
+      if (
+        mark &&
+        (mark.kinds === undefined || mark.kinds.has(kind)) &&
+        !isExcept(mark, () => slice(start, end), host)
+      ) {
         found.push({ name, mark });
         if (take(mark)) gone = (gone ?? new Set()).add(name);
         continue;
@@ -139,6 +145,13 @@ export class Level {
 }
 
 type Take = (mark: Mark) => boolean;
+
+/** Whether a value that would be a mark is the exception of it, which the provider reads if it is known. */
+function isExcept({ except }: Mark, value: () => Buffer, host: string | undefined): boolean {
+  if (except === undefined || (host !== undefined && !`.${host}`.endsWith(`.${except.host}`))) return false;
+  const bytes = value();
+  return bytes[0] === OPEN_OBJECT && scan(bytes, { duplicates: "allow" }).find(except.member) !== undefined;
+}
 
 interface Cleaned {
   found: FoundMark[];
@@ -206,6 +219,8 @@ export interface Table {
   query: MarkNames;
   model: ModelMarks;
   body: Level;
+  /** The marks of the body that are none to some providers; undefined: there are none. */
+  excepts: Level | undefined;
   answerHeaders: MarkNames;
   answerBody: Level;
   /** The last names of the paths in answers, for a glance at bytes. */
@@ -238,12 +253,14 @@ function makeTable(protocol: string, allowed: ReadonlySet<string>): Table {
   const marks = marksIn(protocol, allowed);
   const at = (place: MarkPlace) => marks.filter(({ where }) => where === place);
   const named = (place: MarkPlace) => at(place).map((mark) => [mark.pattern, mark] as const);
+  const excepts = named("body").filter(([, { except }]) => except !== undefined);
   const last = (pattern: string) => pattern.slice(pattern.lastIndexOf(".") + 1).replace("*", "");
   return {
     headers: new MarkNames(named("header"), allowed),
     query: new MarkNames(named("query"), allowed),
     model: new ModelMarks(at("model")),
     body: new Level(named("body"), allowed),
+    excepts: excepts.length > 0 ? new Level(excepts, allowed) : undefined,
     answerHeaders: new MarkNames(named("response-header"), allowed),
     answerBody: new Level(named("response-body"), allowed),
     answerNames: [...new Set(at("response-body").map(({ pattern }) => last(pattern)))].map((name) =>

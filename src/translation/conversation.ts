@@ -222,6 +222,8 @@ export interface Conversation {
   cacheKey?: string;
   /** A mark for the whole prompt. */
   cache?: CacheMark;
+  /** A cached beginning of the prompt, by the vendor's name of it. */
+  cacheHandle?: string;
   /** An opaque name of the end user. */
   user?: string;
   metadata?: Record<string, string>;

@@ -387,6 +387,19 @@ t.test("51: a Gemini schema becomes JSON Schema for everybody else", async (t) =
   t.ok(send("gemini", ask, "openai-responses").text.includes(`"schema":${expected}`));
 });
 
+t.test("what Google's endpoint for Chat takes besides is asked of Gemini in its own words", async (t) => {
+  const thinking_config = { thinking_budget: 800, include_thoughts: true };
+  const asked = {
+    ...PLAIN["openai-chat"],
+    extra_body: { google: { thinking_config, cached_content: "cachedContents/1" } },
+  };
+  const { body } = send("openai-chat", asked, "gemini", { facts: { thinking: "budget" } });
+  t.same(at(body, "generationConfig.thinkingConfig"), { thinkingBudget: 800, includeThoughts: true });
+  t.equal(at(body, "cachedContent"), "cachedContents/1");
+  const param = "extra_body.google.cached_content";
+  t.match(refusalOf("openai-chat", asked, "anthropic-messages"), { code: "not_translatable", param });
+});
+
 t.test("a field that would change the answer is a 400 in the client's own words, in every direction", async (t) => {
   const more: Record<(typeof PROTOCOLS)[number], [JsonObject, string]> = {
     "openai-chat": [{ logit_bias: { 50256: -100 } }, "logit_bias"],

@@ -3,8 +3,9 @@ import { type CatalogueEntry, catalogue } from "../../plugins/scrub/catalogue.ts
 import Scrub from "../../plugins/scrub.ts";
 import { buildPlugin, generationContainer, processContainer } from "../../src/container.ts";
 import { GatewayError } from "../../src/core/errors.ts";
+import { Attempt } from "../../src/core/exchange.ts";
 import type { Levels } from "../../src/core/limits.ts";
-import { Marketplace } from "../../src/core/marketplace.ts";
+import { Marketplace, type Target } from "../../src/core/marketplace.ts";
 import { Redactor } from "../../src/core/redactor.ts";
 import type { Objects } from "../../src/objects/objects.ts";
 import type { KeptValues } from "../../src/store/kept-values.ts";
@@ -13,6 +14,7 @@ import type { Ledger } from "../../src/store/ledger.ts";
 import type { Limiter } from "../../src/store/limiter.ts";
 import type { Translations } from "../../src/translation/translations.ts";
 import type { Health } from "../../src/upstream/health.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
 import { gathered } from "../support/gathered.ts";
 import { shared } from "../support/shared.ts";
 import { type Asked, bodyOf, exchange, Kept, model, pass, recorded, scrub } from "./scrub/support.ts";
@@ -331,4 +333,31 @@ t.test("the container builds it with its parts", async (t) => {
   const passed = pass(plugin, exchange({ asked: "openrouter/fast", body: '{"route":"x"}' }));
   t.equal(passed.requestedModel, "fast");
   t.equal(bodyOf(passed), "{}");
+});
+
+t.test("what only some providers read goes to them, and on to translations, and is taken out for others", async (t) => {
+  const body = '{"model":"fast","extra_body":{"google":{"cached_content":"x"}},"n":1}';
+  const sent = (url: string, { via, mode = "strip" }: { via?: string; mode?: string } = {}) => {
+    const plugin = scrub({ mode });
+    const passing = pass(plugin, exchange({ body }));
+    t.equal(bodyOf(passing), body, "where it goes is not known yet");
+    const provider = { name: "p", url: new URL(url), speaks: ["openai-chat", "gemini"] };
+    const target = { provider, model: "m", weight: 1, ...(via ? { via } : {}) } as unknown as Target;
+    const { protocol } = passing;
+    const start = { target, protocol, method: "POST", path: "/", headers: new HeaderList(), body: passing.body };
+    const attempts = [1, 2].map(() => new Attempt({ ...start, startedAt: 0 }));
+    for (const attempt of attempts) plugin.send(passing, attempt);
+    return [attempts.at(-1)?.body.bytes().toString(), ...passing.notices];
+  };
+  const google = "https://generativelanguage.googleapis.com/v1beta/openai";
+  t.same(sent(google), [body]);
+  t.same(sent("https://api.example/v1", { via: "gemini" }), [body], "translated");
+  const told = "scrub: removed extra_body (an SDK call copied literally)";
+  t.same(sent("https://api.example/v1"), ['{"model":"fast","n":1}', told], "told once");
+  t.same(sent("https://notgoogleapis.com/v1"), ['{"model":"fast","n":1}', told]);
+  t.match(sent("https://api.example/v1", { mode: "report" }), [body, /found extra_body/]);
+  t.equal(refused(() => sent("https://api.example/v1", { mode: "reject" }))?.code, "foreign_field");
+  const literal = '{"model":"fast","extra_body":{"top_k":1}}';
+  t.equal(bodyOf(pass(scrub(), exchange({ body: literal }))), '{"model":"fast"}');
+  t.equal(bodyOf(pass(scrub(), exchange({ protocol: "openai-completions", body }))), '{"model":"fast","n":1}');
 });

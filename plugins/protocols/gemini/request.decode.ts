@@ -80,7 +80,6 @@ function bodyFields(text: string, uses: FeatureUse[]): ProtoFields {
 
 /** Members at top level that the vocabulary has no word for. */
 const TOP_LEVEL = spelledBoth<Feature>({
-  cachedContent: "cache_handle",
   continuationToken: "stored_state",
   modelArmorConfig: "moderation",
   model: "cosmetic",

@@ -16,7 +16,6 @@ import {
   type Opaque,
   type Part,
   type Reasoning,
-  type ReasoningConfig,
   readSettings,
   requestFields,
   Steps,
@@ -25,7 +24,8 @@ import {
   type Turn,
   writeJson,
 } from "model-gateway/protocol";
-import { audioType, effortOf, readInline } from "../openai/wire.ts";
+import { audioType, readInline } from "../openai/wire.ts";
+import { readGoogle, readThinking } from "./request.decode.thinking.ts";
 import { choiceOf, formatOf, functionsOf, toolsOf, webSearchOf } from "./request.decode.tools.ts";
 import { SETTINGS } from "./support.ts";
 import {
@@ -64,6 +64,7 @@ export function* decodingRequest(incoming: IncomingRequest): Steps<Conversation>
   readSettings(SETTINGS, body, conversation);
   readTools(body, conversation);
   readThinking(body, conversation);
+  readGoogle(body, conversation);
   const format = body.object("response_format");
   if (format) conversation.format = formatOf(format);
   body.leave("audio", "audio_out");
@@ -82,43 +83,6 @@ function readTools(body: Fields, into: Conversation): void {
   if (search) into.tools.push(webSearchOf(search));
   const name = ["tool_choice", LEGACY_CALL].find((each) => body.has(each));
   if (name) into.toolChoice = choiceOf(body.any(name), name, body.uses);
-}
-
-/** `reasoning_effort`, or OpenRouter's `reasoning`. */
-function readThinking(body: Fields, into: Conversation): void {
-  const config: ReasoningConfig = {};
-  readEffort(body, "reasoning_effort", config);
-  const nested = isObject(body.of["reasoning"]) ? body.object("reasoning") : undefined;
-  if (nested) readNestedThinking(nested, config);
-  if (Object.keys(config).length > 0) into.reasoning = config;
-}
-
-/** A word that is no effort is left to be dropped: vendors have their own, like `default`. */
-function readEffort(fields: Fields, name: string, config: ReasoningConfig): void {
-  const effort = effortOf(fields.of[name]);
-  if (effort === undefined) return;
-  config.effort = effort;
-  fields.any(name);
-  fields.declare(name, "reasoning_effort");
-}
-
-function readNestedThinking(nested: Fields, config: ReasoningConfig): void {
-  readEffort(nested, "effort", config);
-  const budget = nested.number("max_tokens");
-  if (budget !== undefined) {
-    config.budget = budget;
-    nested.declare("max_tokens", "reasoning_budget");
-  }
-  if (nested.of["exclude"] === true) {
-    config.show = false;
-    nested.leave("exclude", "reasoning_summary");
-  }
-  const enabled = nested.of["enabled"];
-  if (typeof enabled === "boolean" && config.effort === undefined && budget === undefined) {
-    // OpenRouter's documents: enabled alone means medium.
-    config.effort = enabled ? "medium" : "none";
-    nested.leave("enabled", "reasoning_effort");
-  } else nested.leave("enabled");
 }
 
 /** The turns of `messages`, one for each; a tool's result is the user's. @throws GatewayError with the message's path. */

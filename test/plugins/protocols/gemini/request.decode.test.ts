@@ -294,11 +294,11 @@ t.test("the members at top level", async (t) => {
   t.same({ metadata, tier, store }, { metadata: { team: "a" }, tier: "default", store: false });
   t.same(usesOf(body), [
     "tier serviceTier",
+    "cache_handle cachedContent",
     "store store",
     "metadata labels",
     "safety safety_settings.1",
     "cosmetic safety_settings",
-    "cache_handle cachedContent",
     "moderation modelArmorConfig",
     "other newThing",
   ]);

@@ -9,5 +9,5 @@ t.test("each field names a feature that there is", async (t) => {
 t.test("of the features that its own requests have, these it refuses from others", async (t) => {
   const own = new Set(fields.map(([, feature]) => feature));
   const refused = [...own].filter((feature) => supportOf(support, feature).support === "refused");
-  t.same(refused.sort(), ["audio_out", "file_url", "logit_bias", "store", "tools_server_needed"]);
+  t.same(refused.sort(), ["audio_out", "cache_handle", "file_url", "logit_bias", "store", "tools_server_needed"]);
 });

@@ -1,0 +1,55 @@
+import t from "tap";
+import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
+import type { Translation } from "../../../../src/translation/codec.ts";
+import { asked } from "./fixture.ts";
+
+const { request } = openaiChat.translation as Translation;
+const read = (body: object) => request.decode(asked({ model: "m", messages: [], ...body }));
+const google = (members: object) => read({ extra_body: { google: members } });
+const uses = ({ uses }: ReturnType<typeof read>) => uses.map(({ feature, path }) => `${feature} ${path}`);
+
+t.test("thinking is asked for as an effort, in OpenRouter's words or in Google's", async (t) => {
+  t.same(read({ reasoning_effort: "high" }).reasoning, { effort: "high" });
+  t.same(read({ reasoning: { max_tokens: 100, exclude: true } }).reasoning, { budget: 100, show: false });
+  t.same(read({ reasoning: { enabled: true } }).reasoning, { effort: "medium" });
+  const asked = google({ thinking_config: { thinking_budget: 800, include_thoughts: true } });
+  t.same(asked.reasoning, { budget: 800, show: true });
+  t.same(uses(asked), [
+    "reasoning_budget extra_body.google.thinking_config.thinking_budget",
+    "reasoning_summary extra_body.google.thinking_config.include_thoughts",
+  ]);
+  t.same(google({ thinking_config: { thinking_level: "LOW" } }).reasoning, { effort: "low", show: false });
+  t.same(google({ thinking_config: { thinking_budget: 0 } }).reasoning, { budget: 0, effort: "none", show: false });
+  const both = read({
+    reasoning_effort: "low",
+    extra_body: { google: { thinking_config: { include_thoughts: false } } },
+  });
+  t.same(both.reasoning, { effort: "low", show: false });
+});
+
+t.test("tokens, a level and an effort exclude each other", async (t) => {
+  const param = "extra_body.google.thinking_config.thinking_budget";
+  const thinking_config = { thinking_budget: 1, thinking_level: "low" };
+  t.throws(() => google({ thinking_config }), { code: "invalid_field", param, message: /thinking_level/ });
+  const extra_body = { google: { thinking_config: { thinking_budget: 1 } } };
+  t.throws(() => read({ reasoning_effort: "low", extra_body }), { param, message: /with reasoning_effort/ });
+});
+
+t.test("what Google has cached is named, and all else of its own declared", async (t) => {
+  const asked = google({
+    cached_content: "cachedContents/a",
+    safety_settings: [],
+    more: 1,
+    thinking_config: { thinking_level: "odd", odd: 1 },
+  });
+  t.equal(asked.cacheHandle, "cachedContents/a");
+  t.same(uses(asked).sort(), [
+    "cache_handle extra_body.google.cached_content",
+    "other extra_body.google.more",
+    "other extra_body.google.thinking_config.odd",
+    "other extra_body.google.thinking_config.thinking_level",
+    "safety extra_body.google.safety_settings",
+  ]);
+  t.same(uses(read({ extra_body: { top_k: 1 } })), ["other extra_body.top_k"]);
+  t.same(uses(read({ extra_body: "x" })), ["other extra_body"]);
+});
