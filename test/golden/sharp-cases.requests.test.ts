@@ -400,6 +400,25 @@ t.test("what Google's endpoint for Chat takes besides is asked of Gemini in its 
   t.match(refusalOf("openai-chat", asked, "anthropic-messages"), { code: "not_translatable", param });
 });
 
+t.test(
+  "a schema that contains itself is refused as a format of Anthropic's, and goes with a tool that is not strict",
+  async (t) => {
+    const schema = { type: "object", properties: { of: { $ref: "#" } }, required: ["of"], additionalProperties: false };
+    const response_format = { type: "json_schema", json_schema: { name: "n", strict: true, schema } };
+    const refused = refusalOf("openai-chat", { ...PLAIN["openai-chat"], response_format }, "anthropic-messages");
+    t.match(refused, {
+      code: "not_translatable",
+      param: "response_format",
+      message: /contains itself \(#\)/,
+    });
+    const tools = [{ type: "function", function: { name: "f", strict: true, parameters: schema } }];
+    const { body, notices } = send("openai-chat", { ...PLAIN["openai-chat"], tools }, "anthropic-messages");
+    t.same(at(body, "tools.0.input_schema"), schema);
+    t.notOk(Object.hasOwn(at(body, "tools.0") as object, "strict"));
+    t.match(notices, [/^tools\.0.*without strict/]);
+  },
+);
+
 t.test("a field that would change the answer is a 400 in the client's own words, in every direction", async (t) => {
   const more: Record<(typeof PROTOCOLS)[number], [JsonObject, string]> = {
     "openai-chat": [{ logit_bias: { 50256: -100 } }, "logit_bias"],

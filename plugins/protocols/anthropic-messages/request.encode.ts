@@ -25,6 +25,7 @@ import {
   type Turn,
   writeSettings,
 } from "model-gateway/protocol";
+import { selfReference } from "./support.schema.ts";
 import { answerSettings, cacheControl, enforceableSchema, promptSettings } from "./support.ts";
 import { COUNT_TOKENS, holdsObject, MESSAGES, NAME, stateOf } from "./wire.ts";
 
@@ -418,8 +419,15 @@ function toolOf(tool: Tool, context: EncodeContext): JsonObject | undefined {
 }
 
 function functionTool(tool: Extract<Tool, { kind: "function" }>, context: EncodeContext): JsonObject {
-  const { description, strict, parameters } = tool;
+  const { description, parameters } = tool;
   const schema = schemaOf(parameters);
+  const itself = tool.strict ? selfReference(schema.value) : undefined;
+  if (itself !== undefined)
+    context.change(
+      tool.at,
+      `no call is held there to a schema that contains itself (${itself}): it goes without strict`,
+    );
+  const strict = itself === undefined ? tool.strict : undefined;
   const input = strict === true ? enforceableSchema(schema, tool.at, context) : schema;
   return { name: toolName(tool, context), description, input_schema: input, ...(strict ? { strict } : {}) };
 }

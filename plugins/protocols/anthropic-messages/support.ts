@@ -18,6 +18,7 @@ import {
   settingFields,
   writeJson,
 } from "model-gateway/protocol";
+import { selfReference } from "./support.schema.ts";
 
 /** What becomes of each feature in a Messages request. */
 export const support: SupportTable = {
@@ -37,7 +38,7 @@ export const support: SupportTable = {
   audio_out: "refused",
   image_out: "refused",
   tools: "mapped",
-  tools_strict: "mapped",
+  tools_strict: ["mapped", "left out for a schema that contains itself, declared"],
   tools_custom: ["mapped", "as a function with one string, undone in the answer; a grammar is told, not enforced"],
   tools_namespace: ["mapped", "in the name, undone in the answer"],
   web_search: ["mapped", "a context size is dropped"],
@@ -59,7 +60,7 @@ export const support: SupportTable = {
   citations: "dropped",
   foreign_block: "dropped",
   json_object: ["refused", "there is no JSON without a schema; send a schema"],
-  json_schema: ["mapped", "its description is left out, declared"],
+  json_schema: ["mapped", "its description is left out, declared; one that contains itself is refused"],
   json_schema_strict: ["mapped", "it always matches"],
   stop: ["mapped", "sequences of white space only are refused"],
   max_tokens: "mapped",
@@ -124,7 +125,15 @@ function writeFormat({ kind, schema, description }: Format, conversation: Conver
   if (kind !== "schema" || !schema) return undefined;
   const path = pathOfUse(conversation, "json_schema");
   if (description !== undefined) context.change(path, "without the description of the schema");
-  return { type: "json_schema", schema: enforceableSchema(schema, path, context) };
+  const enforceable = enforceableSchema(schema, path, context);
+  const itself = selfReference(enforceable.value);
+  if (itself !== undefined)
+    context.refuse(
+      path,
+      `no answer can be held there to a schema that contains itself (${itself})`,
+      "Write the levels that are needed below each other, or ask for a model of another vendor.",
+    );
+  return { type: "json_schema", schema: enforceable };
 }
 
 function writeStop(stop: string[], conversation: Conversation, context: EncodeContext): string[] | undefined {

@@ -1,0 +1,77 @@
+import { asObject, type JsonObject, RawJson } from "model-gateway/protocol";
+
+/** Members whose value is no schema, and those that are only schemas where a `$ref` leads there. */
+const ELSEWHERE: ReadonlySet<string> = new Set(["const", "default", "enum", "examples", "$defs", "definitions"]);
+
+const objectOf = (value: unknown): JsonObject | undefined => (value instanceof RawJson ? undefined : asObject(value));
+
+/** A `$ref` through which a schema contains itself; undefined: there is none. Schemas elsewhere are not looked at. */
+export function selfReference(schema: unknown): string | undefined {
+  const root = objectOf(schema);
+  if (!root) return undefined;
+  const refs = new Map<JsonObject, Map<string, JsonObject>>();
+  const refsOf = (of: JsonObject): Map<string, JsonObject> => {
+    const known = refs.get(of) ?? refsIn(of, root);
+    refs.set(of, known);
+    return known;
+  };
+  // Without recursion: a chain of references is as long as the schema.
+  const ended = new Set<JsonObject>();
+  const open = new Set([root]);
+  const path = [{ schema: root, left: refsOf(root).entries() }];
+  for (let last = path.at(-1); last; last = path.at(-1)) {
+    const next = last.left.next();
+    if (next.done) {
+      path.pop();
+      open.delete(last.schema);
+      ended.add(last.schema);
+      continue;
+    }
+    const [ref, to] = next.value;
+    if (open.has(to)) return ref;
+    if (ended.has(to)) continue;
+    open.add(to);
+    path.push({ schema: to, left: refsOf(to).entries() });
+  }
+  return undefined;
+}
+
+/** The references within a schema, and what they lead to. */
+function refsIn(schema: JsonObject, root: JsonObject): Map<string, JsonObject> {
+  const found = new Map<string, JsonObject>();
+  const look = (value: unknown, names: boolean): void => {
+    if (Array.isArray(value)) for (const each of value) look(each, false);
+    const object = objectOf(value);
+    if (!object) return;
+    for (const [name, member] of Object.entries(object)) {
+      const to = name === "$ref" && typeof member === "string" ? pointed(member, root) : undefined;
+      if (to) found.set(member as string, to);
+      if (names || !ELSEWHERE.has(name)) look(member, name === "properties" && !names);
+    }
+  };
+  look(schema, false);
+  return found;
+}
+
+/** What a reference within a schema (`#/$defs/a`) leads to. */
+function pointed(ref: string, root: JsonObject): JsonObject | undefined {
+  if (ref !== "#" && !ref.startsWith("#/")) return undefined;
+  let at: unknown = root;
+  for (const step of decoded(ref).split("/").slice(1)) {
+    const name = step.replaceAll("~1", "/").replaceAll("~0", "~");
+    if (Array.isArray(at)) at = at[Number(name)];
+    else {
+      const object = objectOf(at);
+      at = object && Object.hasOwn(object, name) ? object[name] : undefined;
+    }
+  }
+  return objectOf(at);
+}
+
+function decoded(ref: string): string {
+  try {
+    return decodeURIComponent(ref);
+  } catch {
+    return ref;
+  }
+}

@@ -1,0 +1,36 @@
+import t from "tap";
+import { selfReference } from "../../../../plugins/protocols/anthropic-messages/support.schema.ts";
+
+const node = { type: "object", properties: { next: { anyOf: [{ $ref: "#/$defs/node" }, { type: "null" }] } } };
+
+t.test("a schema that contains itself is told by the reference", async (t) => {
+  t.equal(selfReference({ $ref: "#/$defs/node", $defs: { node } }), "#/$defs/node");
+  t.equal(selfReference({ type: "object", properties: { a: { items: { $ref: "#" } } } }), "#");
+  t.equal(selfReference({ properties: { a: { properties: { b: { $ref: "#/properties/a" } } } } }), "#/properties/a");
+  const definitions = { "a/b": { items: { $ref: "#/definitions/c" } }, c: { $ref: "#/definitions/a~1b" } };
+  t.equal(selfReference({ $ref: "#/definitions/a%2Fb", definitions }), undefined, "a slash that is none of the name's");
+  t.equal(selfReference({ $ref: "#/definitions/a~1b", definitions }), "#/definitions/a~1b");
+  t.equal(selfReference({ anyOf: [{ $ref: "#/anyOf/0" }] }), "#/anyOf/0");
+  const properties = { $ref: { type: "string" }, enum: { $ref: "#" } };
+  t.equal(selfReference({ properties }), "#", "names of properties are no keywords");
+});
+
+t.test("other references are none", async (t) => {
+  const pair = { properties: { a: { $ref: "#/$defs/leaf" }, b: { $ref: "#/$defs/leaf" } }, $defs: { leaf: {} } };
+  t.equal(selfReference(pair), undefined, "one twice");
+  t.equal(selfReference({ type: "string", $defs: { node } }), undefined, "one that nothing leads to");
+  t.equal(selfReference({ const: { $ref: "#" }, enum: [{ $ref: "#" }], properties: { $ref: {} } }), undefined);
+  for (const $ref of ["https://example.org/a.json", "#node", "#/$defs/none", "#/%/x", 1])
+    t.equal(selfReference({ $ref }), undefined);
+  for (const schema of [true, null, "x", [{ $ref: "#" }]]) t.equal(selfReference(schema), undefined);
+});
+
+t.test("a long chain of references takes no long time", async (t) => {
+  const long = 100_000;
+  const $defs = Object.fromEntries(Array.from({ length: long }, (_, i) => [`d${i}`, { $ref: `#/$defs/d${i + 1}` }]));
+  t.equal(selfReference({ $ref: "#/$defs/d0", $defs }), undefined);
+  t.equal(
+    selfReference({ $ref: "#/$defs/d0", $defs: { ...$defs, [`d${long}`]: { $ref: "#/$defs/d7" } } }),
+    "#/$defs/d7",
+  );
+});
