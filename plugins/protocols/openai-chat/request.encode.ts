@@ -195,7 +195,7 @@ class ChatMessageWriter {
         const member = textMember(entry);
         details.push({ ...(text && member ? { [member]: text } : {}), ...entry });
       } else if (opaque.kind === "reasoning" || opaque.kind === "reasoning_content")
-        members[opaque.kind] = `${asText(members[opaque.kind]) ?? ""}${opaque.data || text || ""}`;
+        members[opaque.kind] = [asText(members[opaque.kind]), opaque.data || text].filter(Boolean).join("\n\n");
     }
     if (details.length > 0) members["reasoning_details"] = details;
     return members;

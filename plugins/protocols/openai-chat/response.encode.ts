@@ -221,7 +221,10 @@ abstract class ChatDeltaWriter {
     if (!block) return;
     const { choice, kind, thought } = block;
     if (thought) {
-      this.add(choice, `"reasoning_content":${JSON.stringify(thoughtOf(thought, event))}`);
+      // Thoughts of their own are paragraphs, too; their entries in `reasoning_details` stay as they came.
+      const first = event.text !== "" && !hasText(thought) && choice.thoughts.some(hasText);
+      const text = thoughtOf(thought, event);
+      this.add(choice, `"reasoning_content":${JSON.stringify(first ? `\n\n${text}` : text)}`);
       return;
     }
     const member = kind === "refusal" ? "refusal" : "content";
@@ -302,6 +305,8 @@ function keep(choice: WrittenChoice, opaque: Opaque): WrittenThought {
   choice.thoughts.push(thought);
   return thought;
 }
+
+const hasText = ({ texts }: WrittenThought): boolean => texts.some((text) => text !== "");
 
 /** More of a thought; parts of a summary are paragraphs. */
 function thoughtOf(thought: WrittenThought, { text, part }: EventOf<"text">): string {

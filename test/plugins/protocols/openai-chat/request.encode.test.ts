@@ -439,6 +439,8 @@ t.test("thoughts go back as they came, and only to a vendor of this protocol", a
   t.match(message(thought({ text: "so", opaque: state("reasoning_content") })).body.messages, [
     { reasoning_content: "so", content: "a" },
   ]);
+  const [one, two] = ["one", "two"].map((text) => thought({ text, opaque: state("reasoning") }));
+  t.match(message(one as Part, two as Part).body.messages, [{ reasoning: "one\n\ntwo" }], "two as paragraphs");
   const entry = { type: "reasoning.text", format: "anthropic-claude-v1", index: 0, signature: "sig" };
   t.same(
     message(thought({ text: "so", opaque: state("reasoning_details", JSON.stringify(entry)) })).body.messages[0]?.[

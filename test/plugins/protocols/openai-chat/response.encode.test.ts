@@ -318,6 +318,17 @@ t.test("thoughts are shown as they come; without state nothing else is written o
   t.same(chunks(events)[1]?.choices[0]?.delta, { reasoning_content: "so" });
 });
 
+t.test("several thoughts are paragraphs, streamed and whole; their entries have their own text alone", async (t) => {
+  const opaque: Opaque = { protocol: "anthropic-messages", account: "acme", kind: "signature", data: "sig" };
+  const thoughts = [...thought(0, "one", opaque), ...thought(1, "", opaque), ...thought(2, "two", opaque)];
+  const events = [start, ...thoughts, ...textBlock(3, "a"), ...end()];
+  const message = whole(events).choices[0]?.message as Message;
+  t.equal(message.reasoning_content, "one\n\ntwo");
+  t.match(message.reasoning_details, [{ text: "one" }, { text: "" }, { text: "two" }]);
+  const deltas = chunks(events).flatMap(({ choices }) => choices.map(({ delta }) => delta["reasoning_content"] ?? ""));
+  t.equal(deltas.join(""), "one\n\ntwo");
+});
+
 t.test("state on a call stands on the call, beside it, and is kept", async (t) => {
   const opaque: Opaque = { protocol: "gemini", account: "acme", kind: "thoughtSignature", data: "sig" };
   const on = { ...opaque, on: { call: "a" } };
