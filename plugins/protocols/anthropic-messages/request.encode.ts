@@ -173,8 +173,12 @@ const isSystem = ({ role }: Turn): boolean => role === "system" || role === "dev
 
 /** A turn without what the vendor refuses or cannot read: empty texts, other vendors' blocks, unsigned thoughts. */
 function sayableTurn(turn: Turn, context: EncodeContext): Turn {
-  if (turn.parts.every((part) => part.kind === "text" && part.text.trim() !== "")) return turn;
-  return { ...turn, parts: turn.parts.filter((part) => isSayable(part, context)) };
+  if (turn.parts.length > 0 && turn.parts.every((part) => part.kind === "text" && part.text.trim() !== "")) return turn;
+  const parts = turn.parts.filter((part) => isSayable(part, context));
+  // An empty system message says nothing, but a turn that is left out joins those around it.
+  if (parts.length === 0 && !isSystem(turn) && turn.parts.every(({ kind }) => kind === "text" || kind === "refusal"))
+    context.drop(turn.at, "This model takes no turn without anything in it");
+  return { ...turn, parts };
 }
 
 function isSayable(part: Part, context: EncodeContext): boolean {

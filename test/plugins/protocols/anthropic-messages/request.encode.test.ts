@@ -61,6 +61,27 @@ t.test("a call without text is a turn without a text block", async (t) => {
   t.same(messages(asked)[1], { role: "assistant", content: [{ type: "tool_use", id: "a", name: "f", input: {} }] });
 });
 
+t.test(
+  "a turn with nothing in it is left out, and that is declared; an empty system message says nothing",
+  async (t) => {
+    const asked = conversation([
+      ["system", text("")],
+      ["user", text("Hi", "one")],
+      ["assistant", text(" ", "two")],
+      ["user", text("Ho", "three")],
+      ["assistant"],
+      ["assistant", { kind: "reasoning", text: "Hm", at: "thought" }],
+      ["user", text("Ha", "four"), text("", "five")],
+    ]);
+    const { body, dropped } = write(asked);
+    t.same(
+      (body["messages"] as JsonObject[]).map(({ role, content }) => [role, (content as JsonObject[]).length]),
+      [["user", 3]],
+    );
+    t.same(dropped, ["messages.2", "messages.4", "thought"]);
+  },
+);
+
 t.test("arguments keep their digits and their spaces", async (t) => {
   const args = '{"a": 1.0, "b":12345678901234567890}';
   t.ok(write(conversation([["assistant", call("a", args)]])).text.includes(`"input":${args}`));
