@@ -26,11 +26,17 @@ export class Losses {
     readonly strict: boolean,
   ) {}
 
-  /** Looks up everything that the client asks for. @throws GatewayError `not_translatable` for what would change the answer. */
-  judge(uses: readonly FeatureUse[], table: SupportTable): void {
+  /**
+   * Looks up everything that the client asks for.
+   * @param names what blocks that only their vendor understands are called, by their paths
+   * @throws GatewayError `not_translatable` for what would change the answer
+   */
+  judge(uses: readonly FeatureUse[], table: SupportTable, names?: ReadonlyMap<string, string>): void {
     for (const { feature, path, hint, details } of uses) {
       const { support, note } = supportOf(table, feature);
-      const why = `${FEATURES[feature]} cannot be said in ${this.target}${note === undefined ? "" : ` (${note})`}`;
+      const name = names?.get(path);
+      const what = name === undefined ? FEATURES[feature] : `${FEATURES[feature]} ("${name}")`;
+      const why = `${what} cannot be said in ${this.target}${note === undefined ? "" : ` (${note})`}`;
       if (support === "refused") this.refuse(path, why, hint, details);
       else if (support === "dropped") this.drop(path, why);
     }

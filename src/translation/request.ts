@@ -12,7 +12,7 @@ import {
   type IncomingRequest,
   type TranslatedProtocol,
 } from "./codec.ts";
-import type { Conversation } from "./conversation.ts";
+import type { Conversation, Foreign } from "./conversation.ts";
 import type { Envelopes } from "./envelope.ts";
 import type { Feature } from "./features.ts";
 import { Losses } from "./losses.ts";
@@ -184,9 +184,25 @@ function begun(conversation: Conversation, to: RequestDestination, strict: boole
   const losses = lossesAt(to, strict);
   const { uses, task } = conversation;
   const counted = task === "count" ? uses.filter(({ feature }) => !UNCOUNTED.has(feature)) : uses;
-  losses.judge(counted, support);
+  const blocks = strict ? foreignBlocks(conversation) : [];
+  losses.judge(counted, support, new Map(blocks.map(({ at, name }) => [at, name])));
   for (const { path, why } of conversation.changed ?? []) losses.change(path, why);
   return prunedFor(conversation, to, losses);
+}
+
+const foreignBlocks = ({ turns }: Conversation): Foreign[] =>
+  turns.flatMap(({ parts }) => parts.filter((part) => part.kind === "foreign"));
+
+/** A request is refused of which nothing is left but system messages once blocks are gone that only their vendor understands. */
+function refuseNothing(whole: Conversation, left: Conversation, losses: Losses): void {
+  if (whole.task === "count" || left.turns.some(({ role }) => role === "user" || role === "assistant")) return;
+  const [block] = foreignBlocks(whole);
+  if (block)
+    losses.refuse(
+      block.at,
+      `"${block.name}" is a block that only its vendor understands, and without it there is nothing to answer`,
+      "Say it in another way, or ask for a model whose provider takes it.",
+    );
 }
 
 export const lossesAt = ({ protocol }: RequestDestination, strict: boolean): Losses =>
@@ -207,6 +223,7 @@ function prunedFor(conversation: Conversation, to: RequestDestination, losses: L
       );
     else losses.note(UNREADABLE);
   });
+  refuseNothing(conversation, readers, losses);
   const names = new ToolNames();
   const terms: EncodeContext = {
     client: conversation.protocol,

@@ -4,6 +4,7 @@ import t from "tap";
 import { type JsonObject } from "../../src/wire/values.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { httpUpstream } from "../support/upstream.ts";
+import { PROTOCOLS } from "../support/vendor-sdks.ts";
 import {
   at,
   candidate,
@@ -22,6 +23,27 @@ import {
 
 const ask = { role: "user", content: "Hi" };
 const mark = { type: "ephemeral" };
+
+t.test(
+  "a block that only its vendor understands is named where it is refused, as where nothing is left without it",
+  async (t) => {
+    const block = { type: "hologram", hologram: { a: 1 } };
+    const asks: Record<(typeof PROTOCOLS)[number], [JsonObject, string]> = {
+      "openai-chat": [{ messages: [{ role: "user", content: [block] }] }, "messages.0.content.0"],
+      "openai-responses": [{ input: [{ role: "user", content: [block] }] }, "input.0.content.0"],
+      "anthropic-messages": [{ max_tokens: 9, messages: [{ role: "user", content: [block] }] }, "messages.0.content.0"],
+      gemini: [{ contents: [{ role: "user", parts: [{ toolCall: {} }] }] }, "contents.0.parts.0"],
+    };
+    for (const client of PROTOCOLS)
+      for (const vendor of PROTOCOLS.filter((name) => name !== client))
+        for (const strict of [false, true]) {
+          const [asked, param] = asks[client];
+          const refused = refusalOf(client, asked, vendor, { strict });
+          t.match(refused, { code: "not_translatable", param }, `${client} to ${vendor}`);
+          t.match(refused.message, client === "gemini" ? '"toolCall"' : '"hologram"');
+        }
+  },
+);
 
 t.test("a call that Gemini did not expect is a call in every protocol's word", async (t) => {
   const answer = candidate([{ functionCall: { name: "f", args: {} } }], "UNEXPECTED_TOOL_CALL");
