@@ -184,6 +184,8 @@ class CandidateWriter {
 
   finish(event: EventOf<"finish">): void {
     this.ending = event;
+    if (event.stopSequence !== undefined)
+      this.context.drop("stop_sequence", "No finish reason says which sequence matched.");
     if (event.reason === "pause") this.context.drop("finishReason", "The turn was paused; ask again to let it go on.");
   }
 

@@ -158,7 +158,8 @@ class ResponsesEncoder implements ResponseEncoder {
 
   /** What the end says that this protocol has no word for. */
   private declare(): void {
-    const { reason, raw, message } = this.finish ?? {};
+    const { reason, raw, message, stopSequence } = this.finish ?? {};
+    if (stopSequence !== undefined) this.context.drop("stop_sequence", "No status says which sequence matched.");
     if (reason === "pause") this.context.drop("status", "The vendor paused: ask again to let it go on.");
     if (reason === "malformed_call")
       this.context.drop("status", message ?? "The model wrote a call that cannot be read.");

@@ -526,6 +526,12 @@ t.test("an answer that was filtered before its first word has no content", async
   });
 });
 
+t.test("which sequence ended it is said to be lost", async (t) => {
+  const lost: string[] = [];
+  last(answer([], { type: "finish", choice: 0, reason: "stop_sequence", stopSequence: "END" }), contextFor({}, lost));
+  t.match(lost, ["stop_sequence"]);
+});
+
 t.test("a paused turn is said to be lost", async (t) => {
   const lost: string[] = [];
   t.match(last(answer([], { type: "finish", choice: 0, reason: "pause" }), contextFor({}, lost)), {

@@ -229,6 +229,15 @@ t.test("how it ended is told in the vendor's own way", async (t) => {
   }
 });
 
+t.test("which sequence ended it is said to be lost", async (t) => {
+  const context = withLosses();
+  const events = answer([[{ kind: "text" }, text("Hi")]], "stop_sequence").map(
+    (event): Event => (event.type === "finish" ? { ...event, stopSequence: "END" } : event),
+  );
+  written(events, context);
+  t.match(context.lost, ["stop_sequence"]);
+});
+
 t.test("a call that was cut is not complete", async (t) => {
   const cut = answer([[{ kind: "tool_call", id: "call_1", name: "find" }, args('{"a')]], "length");
   t.match(outputOf(written(cut)), [{ status: "incomplete", arguments: '{"a' }]);
