@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Attempt, Exchange } from "../core/exchange.ts";
 import { JsonUsage } from "../core/json-usage.ts";
 import type { Redactor } from "../core/redactor.ts";
+import { StreamUsage } from "../core/stream-usage.ts";
 import type { PassingObjects } from "../objects/passing.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { adviseRetry, requestIdIn } from "./allow-list.ts";
@@ -13,9 +14,10 @@ import { keepWords, noteCredential } from "./provider-words.ts";
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/;
 
-/** Writes down what passes: status, bytes of both directions, times, and tokens where the response is JSON that tells them. */
+/** Writes down what passes: status, bytes of both directions, times, and tokens where JSON or events of the response tell them. */
 export class PassMeter implements PassObserver {
   private usage: JsonUsage | undefined;
+  private streamed: StreamUsage | undefined;
   private makes = false;
   change: PassObserver["change"];
   /** Whether the provider does not accept our credential. */
@@ -66,6 +68,8 @@ export class PassMeter implements PassObserver {
       this.usage = new JsonUsage(path.spoken);
       this.makes = true;
     } else if (status < 300) this.makes = exchange.streaming;
+    // What is only read again has told its usage when it was made.
+    if (status < 300 && exchange.streaming && exchange.method === "POST") this.streamed = new StreamUsage(path.spoken);
     if (this.makes) this.objects?.answered(exchange.streaming);
     const members = this.objects?.addresses ?? [];
     // A part of an answer is no JSON.
@@ -84,6 +88,11 @@ export class PassMeter implements PassObserver {
     exchange.written += bytes.length;
     if (this.makes) this.objects?.down(bytes);
     this.usage?.push(bytes);
+    if (!this.streamed) return;
+    // A client may leave before the end.
+    this.streamed.push(bytes);
+    exchange.usage = this.streamed.usage;
+    exchange.unread = this.streamed.fault;
   }
 
   failed(body: Buffer): IncomingHttpHeaders {
@@ -101,8 +110,9 @@ export class PassMeter implements PassObserver {
 
   /** The response is whole. */
   end(): void {
-    this.exchange.usage = this.usage?.end();
-    this.exchange.unread = this.usage?.fault;
+    if (!this.usage) return;
+    this.exchange.usage = this.usage.end();
+    this.exchange.unread = this.usage.fault;
   }
 }
 

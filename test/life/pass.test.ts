@@ -163,6 +163,22 @@ t.test(
         "application/json; charset=utf-8",
         '{"text":"hi","usage":{"type":"tokens","input_tokens":14,"output_tokens":45,"total_tokens":59}}',
       ],
+      "/v1/audio/transcriptions?stream": [
+        "text/event-stream",
+        [
+          { type: "transcript.text.delta", delta: "hi" },
+          {
+            type: "transcript.text.done",
+            text: "hi",
+            usage: {
+              ...{ type: "tokens", input_tokens: 14, output_tokens: 45, total_tokens: 59 },
+              input_token_details: { text_tokens: 4, audio_tokens: 10 },
+            },
+          },
+        ]
+          .map((event) => `data: ${JSON.stringify(event)}\n\n`)
+          .join(""),
+      ],
       "/v1/moderations": ["application/json", '{"usage":{"prompt_tokens":7,"completion_tokens":0}}'],
       "/v1/files": ["application/json", "not JSON at all"],
     };
@@ -177,18 +193,19 @@ t.test(
     const entries = (await ledger(running)).toReversed();
     t.match(
       entries.map(({ bytes, usage, source, status, target, operation, model, outcome }) => [
-        ...[bytes, usage?.in.total, usage?.out.total, source],
+        ...[bytes, usage?.in.total, usage?.in.audio, usage?.out.total, source],
         ...[status, target, operation, model, outcome],
       ]),
       [
-        [{ up: 5, down: 5000 }, undefined, undefined, "none", 200, "vendor:*", "pass", "", "completed"],
-        [{ up: 5, down: 94 }, 14, 45, "reported", 200, "vendor:*", "pass", "", "completed"],
-        [{ up: 5, down: 51 }, 7, 0, "reported", 200, "vendor:*", "pass", "", "completed"],
-        [{ up: 5, down: 15 }, undefined, undefined, "none", 200, "vendor:*", "pass", "", "completed"],
+        [{ up: 5, down: 5000 }, undefined, undefined, undefined, "none", 200, "vendor:*", "pass", "", "completed"],
+        [{ up: 5, down: 94 }, 14, undefined, 45, "reported", 200, "vendor:*", "pass", "", "completed"],
+        [{ up: 5, down: 243 }, 14, 10, 45, "reported", 200, "vendor:*", "pass", "", "completed"],
+        [{ up: 5, down: 51 }, 7, undefined, 0, "reported", 200, "vendor:*", "pass", "", "completed"],
+        [{ up: 5, down: 15 }, undefined, undefined, undefined, "none", 200, "vendor:*", "pass", "", "completed"],
       ],
     );
     const lines = ended(running);
-    t.equal(lines.length, 4);
+    t.equal(lines.length, 5);
     t.match(lines[1], { target: "vendor:*", status: 200, tokens_in: 14, tokens_out: 45, bytes: 94, bytes_up: 5 });
   },
 );

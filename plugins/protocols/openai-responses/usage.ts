@@ -21,13 +21,20 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const raw = asObject(body?.["usage"]);
   if (!raw) return before;
   const inParts = asObject(raw["input_tokens_details"]) ?? {};
+  // A transcription's word for it, whose usage is told like this but for its details. [S]
+  const audio = asCount(asObject(raw["input_token_details"])?.["audio_tokens"]);
   const outParts = asObject(raw["output_tokens_details"]) ?? {};
   const input = asCount(raw["input_tokens"]);
   const output = asCount(raw["output_tokens"]);
   const tier = asText(body?.["service_tier"]) ?? before?.tier;
   const serverTools = counts(raw["server_side_tool_usage_details"]) ?? searches(body);
   return {
-    in: defined({ total: input, cached: atMost(asCount(inParts["cached_tokens"]), input), write: written(inParts) }),
+    in: defined({
+      total: input,
+      cached: atMost(asCount(inParts["cached_tokens"]), input),
+      write: written(inParts),
+      audio: atMost(audio, input),
+    }),
     out: defined({ total: output, reasoning: atMost(asCount(outParts["reasoning_tokens"]), output) }),
     ...defined({ serverTools, tier, drawn: drawn(body), providerCost: providerCost(raw) }),
     raw,
