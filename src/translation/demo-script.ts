@@ -18,6 +18,8 @@ export interface DemoAsk<Tool> {
   result?: string | undefined;
   /** Tokens that the answer's text may have. */
   limit?: number | undefined;
+  /** Texts before which the answer's ends. */
+  stop?: readonly string[] | undefined;
   /** A picture follows the text. */
   picture?: boolean;
 }
@@ -33,6 +35,8 @@ export interface DemoScript<Tool> {
   wait: { first: number; between: number };
   /** `length`: the text was cut at the limit. `error`, `cut`: it breaks off in the middle. */
   end: "whole" | "length" | "error" | "cut";
+  /** The text before which it was ended. */
+  stopped?: string;
 }
 
 /** Why the model refuses, or undefined where it answers. `error-stream` can only keep its promise in a stream. */
@@ -59,7 +63,7 @@ export function demoScript<Tool>(model: string, ask: DemoAsk<Tool>): DemoScript<
   if (model === "reasoning") script.reasoning = "The user wrote something. I am made to repeat it, so I do.";
   const call = model === "tool" && ask.result === undefined ? ask.tools[0] : undefined;
   if (call !== undefined) return { ...script, call };
-  return limited({ ...script, pieces: piecesOf(model, ask) }, ask.limit);
+  return limited(stopped({ ...script, pieces: piecesOf(model, ask) }, ask.stop), ask.limit);
 }
 
 function piecesOf(model: string, ask: DemoAsk<unknown>): string[] {
@@ -97,10 +101,21 @@ function words(text: string): string[] {
   return piece === "" ? pieces : [...pieces, piece];
 }
 
+function stopped<Tool>(script: DemoScript<Tool>, stop: readonly string[] = []): DemoScript<Tool> {
+  if (script.end !== "whole") return script;
+  const text = script.pieces.join("");
+  const found = stop.filter((each) => each !== "" && text.includes(each));
+  const [first] = found.sort((a, b) => text.indexOf(a) - text.indexOf(b));
+  return first === undefined
+    ? script
+    : { ...script, pieces: words(text.slice(0, text.indexOf(first))), stopped: first };
+}
+
 function limited<Tool>(script: DemoScript<Tool>, limit: number | undefined): DemoScript<Tool> {
   const text = script.pieces.join("");
   if (limit === undefined || script.end !== "whole" || demoTokens(text) <= limit) return script;
-  return { ...script, pieces: words(text.slice(0, limit * 4).toWellFormed()), end: "length" };
+  const { stopped: _, ...rest } = script;
+  return { ...rest, pieces: words(text.slice(0, limit * 4).toWellFormed()), end: "length" };
 }
 
 /** How many tokens a text is said to have: one for each four characters. */

@@ -22,7 +22,9 @@ import {
   sampleOf,
 } from "./demo-script.ts";
 import type { Event, Opaque } from "./events.ts";
+import { invalidField } from "./fields.ts";
 import { Framing } from "./framing.ts";
+import { pathOfUse } from "./settings.ts";
 
 /** A tool that the demo model can call: the client runs it. */
 type CallableTool = Tool & { kind: "function" | "custom" };
@@ -58,6 +60,7 @@ function answerTo(protocol: Protocol, request: DemoRequest, id: string, extra: D
   try {
     const conversation = read(protocol, codec, request);
     if (conversation.task === "count") return counted(protocol, conversation);
+    refuseUndone(conversation);
     const script = scriptOf(request.model, conversation, extra);
     const events = eventsOf(protocol, script, conversation, { id, model: request.model, extra });
     const context = contextOf(request, conversation, id);
@@ -116,9 +119,23 @@ function counted(protocol: Protocol, conversation: Conversation): DemoAnswer {
   return demoWhole(JSON.parse(count?.encode(demoTokens(promptOf(conversation))) ?? "{}"));
 }
 
+/** What would change an answer, and is not done here. @throws GatewayError as the demo's model answers */
+function refuseUndone(conversation: Conversation): void {
+  const { choices = 1, logprobs } = conversation;
+  if (choices <= 1 && logprobs === undefined) return;
+  const [feature, what] =
+    choices > 1 ? (["choices", "one answer only"] as const) : (["logprobs", "no likelihoods of tokens"] as const);
+  const param = pathOfUse(conversation, feature);
+  throw invalidField(
+    param,
+    `${param}: the demo provider gives ${what}.`,
+    "Leave it out, or ask another provider's model.",
+  );
+}
+
 /** What the last turn of the user asks: a tool's result in it comes before its text. */
 function scriptOf(model: string, conversation: Conversation, extra: DemoExtra): DemoScript<CallableTool> {
-  const { turns, maxTokens } = conversation;
+  const { turns, maxTokens, stop } = conversation;
   const last = turns.findLast(({ role }) => role === "user");
   const ends = turns.at(-1)?.parts.findLast((part) => part.kind === "tool_result");
   return demoScript(model, {
@@ -126,6 +143,7 @@ function scriptOf(model: string, conversation: Conversation, extra: DemoExtra): 
     tools: callable(conversation),
     result: ends === undefined ? undefined : (ends.json ?? textIn(ends.parts)),
     limit: maxTokens,
+    stop,
     picture: extra.picture ?? false,
   });
 }
@@ -154,11 +172,12 @@ function eventsOf(
   if (script.call) events.push(...callEvents(script.call, id, block, state));
   else if (script.pieces.length > 0) events.push(...textEvents(script, block));
   if (script.end === "cut" || script.end === "error") return withoutLastClose(events);
-  const reason = script.call ? "tool_calls" : script.end === "length" ? "length" : "stop";
+  const { stopped } = script;
+  const reason = script.call ? "tool_calls" : script.end === "length" ? "length" : stopped ? "stop_sequence" : "stop";
   return [
     ...events,
     ...(extra.picture ? pictureEvents(block + 1) : []),
-    { type: "finish", choice: 0, reason },
+    { type: "finish", choice: 0, reason, ...(stopped === undefined ? {} : { stopSequence: stopped }) },
     { type: "usage", usage },
     { type: "end" },
   ];

@@ -49,6 +49,15 @@ t.test("echo repeats the text exactly, in pieces of whole words", async (t) => {
   t.match(uses("echo", { text: "" }).pieces.join(""), /no text/);
 });
 
+t.test("an answer ends before the first text that is to end it, and at its limit where that comes first", async (t) => {
+  const stopped = uses("echo", { stop: ["three", "two", "", "four"] });
+  t.match([stopped.pieces.join(""), stopped.end, stopped.stopped], ["one ", "whole", "two"]);
+  t.equal(uses("echo", { stop: ["four"] }).stopped, undefined);
+  const limited = uses("echo", { stop: ["three"], limit: 1 });
+  t.match([limited.pieces.join(""), limited.end, limited.stopped], ["one ", "length", undefined]);
+  t.equal(uses("cut", { stop: ["will"] }).stopped, undefined, "what breaks off does so");
+});
+
 t.test("a long text comes in a bounded number of pieces", async (t) => {
   const text = "word ".repeat(20_000);
   const { pieces } = uses("echo", { text });

@@ -63,6 +63,33 @@ function gist(events: readonly Event[]) {
   return { texts, finish: finish?.type === "finish" ? finish.reason : undefined, last: events.at(-1)?.type };
 }
 
+t.test(
+  "stop sequences are kept to; several answers and likelihoods are refused, at the client's own field",
+  async (t) => {
+    const named = (name: string) => protocols.find((protocol) => protocol.name === name) as TranslatedProtocol;
+    const json = (name: string, more: object) => {
+      const answer = ask(named(name), "echo", false, { ...BODY, ...more });
+      return { status: answer.status, body: JSON.parse(bytesOf(answer).toString()) };
+    };
+    t.match(json("openai-chat", { stop: " there" }).body, {
+      choices: [{ message: { content: "Hello" }, finish_reason: "stop" }],
+    });
+    const stopped = { content: [{ text: "Hello" }], stop_reason: "stop_sequence", stop_sequence: " there" };
+    t.match(json("anthropic-messages", { stop_sequences: [" there"] }).body, stopped);
+    for (const [more, param] of [
+      [{ n: 2 }, "n"],
+      [{ logprobs: true }, "logprobs"],
+    ] as const)
+      t.match(json("openai-chat", more), {
+        status: 400,
+        body: { error: { param, message: /the demo provider gives/ } },
+      });
+    t.equal(json("openai-chat", { n: 1, logprobs: false }).status, 200);
+    const candidates = json("gemini", { generationConfig: { candidateCount: 2 } });
+    t.match(candidates, { status: 400, body: { error: { message: /candidateCount: the demo/ } } });
+  },
+);
+
 for (const protocol of protocols) {
   const own = plain(protocol);
 
