@@ -87,6 +87,13 @@ function refusal(protocol: Protocol, fault: Fault, id: string): DemoAnswer {
   return demoRefusal(fault, protocol.error(asError(fault), `req_${id}`));
 }
 
+/** The answer to whoever asks the demo provider for an answer that was kept. */
+export function demoKeepsNothing(protocol: Protocol): DemoAnswer {
+  const message =
+    "The demo provider keeps no answers: there is none to fetch, cancel or delete. Send the whole conversation again, or ask a model whose provider keeps them.";
+  return refusal(protocol, faultOf(404, message), "demo");
+}
+
 const asError = (fault: Fault): GatewayError =>
   fault instanceof GatewayError
     ? fault

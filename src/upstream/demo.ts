@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import type { DemoAnswer, DemoRequest, Protocol } from "../core/protocol.ts";
-import { demoAnswer } from "../translation/demo.ts";
+import { demoAnswer, demoKeepsNothing } from "../translation/demo.ts";
 import { Query } from "../wire/query.ts";
 
 /** The built-in `demo:` provider: a real HTTP upstream inside the process that serves every protocol's scripted answers. */
@@ -30,7 +30,8 @@ export class Demo {
 
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = Buffer.concat(await Array.fromAsync(request as AsyncIterable<Buffer>));
-    const answer = this.answer(request.url ?? "/", body);
+    const target = request.url ?? "/";
+    const answer = this.answer(target, body) ?? this.absent(target);
     if (!answer) {
       response.writeHead(404).end();
       return;
@@ -59,6 +60,12 @@ export class Demo {
   private answer(target: string, body: Buffer): DemoAnswer | undefined {
     const asked = askedOf(this.protocols, target, body);
     return asked && demoAnswer(asked.protocol, asked.request);
+  }
+
+  /** Where others have what they keep there is nothing, and clients are told so. */
+  private absent(target: string): DemoAnswer | undefined {
+    const protocol = this.protocols.find(({ kept, paths }) => kept && target.startsWith(`${paths[0]}/`));
+    return protocol && demoKeepsNothing(protocol);
   }
 }
 

@@ -42,6 +42,18 @@ function scripted(answer: (request: DemoRequest) => DemoAnswer, operation: Parti
   return { protocol: protocol as unknown as Protocol, asked };
 }
 
+t.test("whoever asks for an answer that was kept is told that none is, and what to do", async (t) => {
+  const origin = await started(t, await loadProtocols());
+  for (const [method, path] of [
+    ["GET", "/v1/responses/resp_1?stream=true"],
+    ["POST", "/v1/responses/resp_1/cancel"],
+  ] as const) {
+    const response = await fetch(origin + path, { method });
+    t.equal(response.status, 404, path);
+    t.match(await response.json(), { error: { message: /keeps no answers.*Send the whole conversation again/ } });
+  }
+});
+
 const post = (url: string, body: unknown = BODY) =>
   fetch(url, {
     method: "POST",
