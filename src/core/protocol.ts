@@ -289,6 +289,8 @@ export interface StreamState {
   first: Buffer | undefined;
   /** The last frame written. */
   last: Frame | undefined;
+  /** What of the answer has been written whole, as JSON texts; undefined: it passes as it came, and nobody keeps that. */
+  finished?: () => readonly string[];
 }
 
 export interface IncludeUsage {

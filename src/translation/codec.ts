@@ -200,6 +200,8 @@ export interface EncodedFrame {
 /** Writes the frames of one stream. State lives inside. Errors are written by `Protocol.streamError`, never here. */
 export interface ResponseEncoder {
   event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void;
+  /** What of the answer has been written whole, as JSON texts, where `Protocol.streamError` tells it again. */
+  finished?(): readonly string[];
 }
 
 /** What the writer of an answer is given. */

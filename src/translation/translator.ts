@@ -72,7 +72,9 @@ export class StreamTranslator {
     this.framing = new Framing(operation);
     this.pinged = now();
     this.decoder = from.translation.response.decoder(source);
-    this.encoder = writing(translation).encoder(context);
+    const encoder = writing(translation).encoder(context);
+    this.encoder = encoder;
+    if (encoder.finished) this.framing.state.finished = () => encoder.finished?.() ?? [];
     this.restorer = new NameRestorer(names, from.name, source, context.id);
     this.unwrapper = wrapped && new AnswerUnwrapper(wrapped);
   }

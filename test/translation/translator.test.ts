@@ -1,5 +1,7 @@
 import t from "tap";
+import responses from "../../plugins/protocols/openai-responses/index.ts";
 import type { GatewayError } from "../../src/core/errors.ts";
+import type { TranslatedProtocol } from "../../src/translation/codec.ts";
 import type { Conversation } from "../../src/translation/conversation.ts";
 import { Framing } from "../../src/translation/framing.ts";
 import { ToolNames } from "../../src/translation/names.ts";
@@ -63,6 +65,16 @@ t.test("a stream becomes events with their names, then the end passes for those 
       'data: {"type":"finish","choice":0,"reason":"stop"}\n\ndata: [DONE]\n\n',
   );
   t.equal(frames.at(-1), END);
+});
+
+t.test("what has been written whole is at hand for an error that breaks the stream off", async (t) => {
+  const translator = new StreamTranslator({ ...crossing(), to: responses as TranslatedProtocol });
+  const finished = () => translator.framing.state.finished?.().map((item) => JSON.parse(item) as unknown);
+  run(translator, ["start:x", "hello"]);
+  t.same(finished(), []);
+  run(translator, ["end"]);
+  t.match(finished(), [{ type: "message", status: "completed", content: [{ text: "hello" }] }]);
+  t.equal(new StreamTranslator(crossing()).framing.state.finished, undefined, "where nobody tells it again");
 });
 
 t.test("framed as an array, the elements and the end together are JSON", async (t) => {

@@ -44,7 +44,7 @@ export function streamError(fault: Fault, _id: string, stream: StreamState): Buf
       status: "failed",
       error: CODES.has(code) ? { code, message } : { code: CODE_OF[fault.kind], message: `${message} (${code})` },
       incomplete_details: null,
-      output: [],
+      output: (stream.finished?.() ?? []).map((item) => JSON.parse(item) as unknown),
       usage: null,
     };
     events.push(eventBytes({ type: "response.failed", sequence_number: sequence++, response }, "response.failed"));

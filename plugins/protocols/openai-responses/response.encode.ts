@@ -118,6 +118,11 @@ class ResponsesEncoder implements ResponseEncoder {
     this.item = new CompactionWriter(this.next("cmp", out), summary, out);
   }
 
+  /** The items that have ended. */
+  finished(): readonly string[] {
+    return this.output;
+  }
+
   /** The whole response, once it has ended. */
   whole(): string {
     const { status, incomplete_details: details } = endOf(this.finish, this.refused);

@@ -48,6 +48,13 @@ t.test("in a stream it is a failed response with the stream's own id, then an er
   ]);
 });
 
+t.test("a failed response has the items that have ended, where they are known", async (t) => {
+  const item = { id: "msg_1", type: "message", status: "completed", role: "assistant", content: [] };
+  const state = { operation, frames: 3, first: created, last: undefined, finished: () => [JSON.stringify(item)] };
+  const [failed] = streamError(fault, "id", state).toString().split("\n\n");
+  t.match(new Frame("event", Buffer.from(`${failed}\n\n`)).json(), { response: { status: "failed", output: [item] } });
+});
+
 t.test(
   "a failed response has a code that typed SDKs know, and the gateway's or provider's own in its message",
   async (t) => {
@@ -131,15 +138,22 @@ t.test("after a frame without a number the frames are counted", async (t) => {
 
 for (const [name, Sdk] of Object.entries(SDKS)) {
   t.test(`${name} throws it, from the raw stream and from its accumulator`, async (t) => {
-    const state = { operation, frames: 1, first: created, last: new Frame("event", created) };
-    const client = receiving(Sdk, Buffer.concat([created, streamError(fault, "id", state)]));
+    const item = { id: "msg_1", type: "message", status: "completed", role: "assistant", content: [] };
+    const items = ["added", "done"].map((what, n) => {
+      const type = `response.output_item.${what}`;
+      return eventBytes({ type, sequence_number: n + 1, output_index: 0, item }, type);
+    });
+    const last = new Frame("event", items[1] as Buffer);
+    const state = { operation, frames: 3, first: created, last, finished: () => [JSON.stringify(item)] };
+    const client = receiving(Sdk, Buffer.concat([created, ...items, streamError(fault, "id", state)]));
     const types: string[] = [];
     const reading = async () => {
       for await (const event of await client.responses.create({ model: "m", input: "", stream: true }))
         types.push(event.type);
     };
     await t.rejects(reading(), { code: "upstream_truncated", message: "Broken off." });
-    t.same(types, ["response.created", "response.failed"]);
+    const told = ["response.created", "response.output_item.added", "response.output_item.done", "response.failed"];
+    t.same(types, told);
     await t.rejects(client.responses.stream({ model: "m", input: "" }).finalResponse(), { message: "Broken off." });
   });
 }
