@@ -5,7 +5,6 @@ import { spawn, spawnSync } from "node:child_process";
 import { hash } from "node:crypto";
 import {
   existsSync,
-  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -19,12 +18,9 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { newKey } from "../src/store/key-format.ts";
+import { bytesIn, LARGEST, mebibytes } from "./installed.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-/** Bytes of all that is installed, without Node itself. */
-const LARGEST = 20 * 1024 * 1024;
-/** What brings a Node along. */
-const NODE = /^(?:node|node-bin-[\w-]+|node-(?:linux|darwin|win)-[\w-]+)$/;
 const KEY = "release-key-0123456789abcdef";
 
 interface Manager {
@@ -52,19 +48,6 @@ function clean(): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^npm_|^NODE_OPTIONS$|_API_KEY$/i.test(name)),
   );
-}
-
-/** Bytes of a folder's files, each counted once. */
-function sizeOf(place: string, seen = new Set<number>()): number {
-  let sum = 0;
-  for (const name of readdirSync(place)) {
-    const file = join(place, name);
-    const { ino, size } = lstatSync(file);
-    if (lstatSync(file).isSymbolicLink() || seen.has(ino)) continue;
-    seen.add(ino);
-    sum += statSync(file).isDirectory() ? (NODE.test(name) ? 0 : sizeOf(file, seen)) : size;
-  }
-  return sum;
 }
 
 /**
@@ -140,14 +123,13 @@ async function tried(manager: Manager, tarball: string): Promise<void> {
     writeFileSync(join(place, "yarn.lock"), "");
   }
   run(place, manager.name, manager.install(tarball));
-  const size = sizeOf(join(place, "node_modules"));
+  const size = bytesIn(join(place, "node_modules"));
   await serves(place);
-  const megabytes = (size / 1024 / 1024).toFixed(1);
   console.log(
-    `ok   ${manager.name}: installed (${megabytes} MiB without Node), checked, ran, streamed, stopped, with a store of the version before`,
+    `ok   ${manager.name}: installed (${mebibytes(size)} without Node), checked, ran, streamed, stopped, with a store of the version before`,
   );
   if (manager.name !== "npm" || size <= LARGEST) return;
-  console.error(`NOT ok: ${megabytes} MiB are more than 20`);
+  console.error(`NOT ok: ${size} bytes are more than ${LARGEST}`);
   process.exitCode = 1;
 }
 

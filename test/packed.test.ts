@@ -11,9 +11,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
+import { bytesIn, LARGEST, NODE } from "../scripts/installed.ts";
 import { linksIn } from "./support/links.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -23,6 +24,10 @@ const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(ROOT, "p
   "dependencies" | "peerDependencies",
   Record<string, string>
 >;
+/** What npm installs with it, by its places. */
+const { packages } = JSON.parse(readFileSync(join(ROOT, "package-lock.json"), "utf8")) as {
+  packages: Record<string, { dev?: boolean }>;
+};
 /** Whoever copies a built-in plugin that needs them has installed them, and Node's types whoever compiles. */
 const PEERS = Object.entries(peerDependencies).filter(([name]) => /^@(?:opentelemetry|types)\//.test(name));
 
@@ -111,6 +116,19 @@ t.test("the package has declarations that a door asks for, and no others", async
   );
   const doors = ["index", "protocol", "store", "testing"].map((door) => `${door}.d.ts`);
   t.same(packed.toSorted(), [...new Set([...doors, ...asked])].toSorted());
+});
+
+t.test("without Node itself, what an operator installs is within 20 MiB", async (t) => {
+  const places = Object.entries(packages).flatMap(([place, { dev }]) =>
+    // Those of other platforms are not here.
+    place === "" || dev || NODE.test(basename(place)) || !existsSync(join(ROOT, place)) ? [] : [place],
+  );
+  t.ok(places.includes("node_modules/zod") && places.length > Object.keys(dependencies).length);
+  const seen = new Set<number>();
+  const bytes = (place: string): number => bytesIn(place, seen);
+  const own = bytes(join(folder, "node_modules/model-gateway"));
+  const all = places.reduce((sum, place) => sum + bytes(join(ROOT, place)), own);
+  t.ok(all <= LARGEST, `${all} bytes`);
 });
 
 t.test("plugins outside the checkout compile against the packed gateway, and run in it", async (t) => {
