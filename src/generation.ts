@@ -22,7 +22,7 @@ import type { BodyLimits } from "./downstream/body.ts";
 import { Cors } from "./downstream/cors.ts";
 import { type Mount, Paths } from "./downstream/paths.ts";
 import { finish } from "./downstream/reply.ts";
-import { loadClients } from "./loader/clients.ts";
+import { knownClients } from "./loader/clients.ts";
 import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { PluginError, type PluginProblem } from "./loader/problems.ts";
 import { Objects } from "./objects/objects.ts";
@@ -356,7 +356,7 @@ async function openPages(
   // Of several paths of a protocol the first one counts.
   const first = new Map(paths.toReversed().flatMap(({ path, protocol }) => (protocol ? [[protocol, path]] : [])));
   const serves = paths.flatMap(({ path, serve }) => (serve ? [path] : []));
-  const facts = { marketplace, health, protocols, paths: first, serves, clients: loadClients() };
+  const facts = { marketplace, health, protocols, paths: first, serves, clients: knownClients() };
   return new PublicPages(await PageFiles.load(), facts);
 }
 

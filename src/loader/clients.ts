@@ -57,6 +57,11 @@ export function loadClients(folder = join(BUILT_IN, "clients")): Client[] {
   return clients.sort((a, b) => a.order - b.order || (a.id < b.id ? -1 : 1));
 }
 
+let builtIn: readonly Client[] | undefined;
+
+/** Those that come with the gateway, read once: a reload does not read them again. @throws PluginError with file and reason */
+export const knownClients = (): readonly Client[] => (builtIn ??= loadClients());
+
 /** A text of a client with these values in their places. */
 export const filled = (text: string, values: ClientValues): string =>
   text.replaceAll(/\{\{(address|key|model)\}\}/g, (_, name: keyof ClientValues) => values[name]);

@@ -47,6 +47,16 @@ const NUMBER = /^\d+$/;
 /** Between the steps of a path in a field's name. */
 const STEPS = /\]\[|[[\].]/;
 
+/** By the words: all their spellings take milliseconds to find, and each start and reload asks for them. */
+const known = new WeakMap<ObjectWords, NamedObjects>();
+
+/** What finds the objects that requests in these words name. */
+export function namedObjects(words: ObjectWords): NamedObjects {
+  const its = known.get(words) ?? new NamedObjects(words);
+  known.set(words, its);
+  return its;
+}
+
 /** Finds the objects that requests in the words of a protocol name. */
 export class NamedObjects {
   private readonly marks: AnyOf;

@@ -8,7 +8,7 @@ import type { OwnedObject, Owners } from "../store/owners.ts";
 import { asObject, type JsonObject } from "../wire/values.ts";
 import type { IssuedIds } from "./issued.ts";
 import { PassingMembers } from "./made.ts";
-import { type NamedObject, NamedObjects } from "./named.ts";
+import { type NamedObject, type NamedObjects, namedObjects } from "./named.ts";
 import { ownersOf, type Share } from "./share.ts";
 
 /**
@@ -29,7 +29,7 @@ export class Objects {
   ) {
     // All at once: a body is looked through for what is known when it comes.
     for (const { objects, vendor } of protocols)
-      for (const words of [objects, vendor?.words]) if (words) this.naming.set(words, new NamedObjects(words));
+      for (const words of [objects, vendor?.words]) if (words) this.naming.set(words, namedObjects(words));
     for (const { name, shared = [] } of providers)
       for (const id of shared) this.shared.set(id, [...(this.shared.get(id) ?? []), name]);
   }

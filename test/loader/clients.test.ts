@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t from "tap";
-import { filled, loadClients } from "../../src/loader/clients.ts";
+import { filled, knownClients, loadClients } from "../../src/loader/clients.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import { PluginError } from "../../src/loader/problems.ts";
 
@@ -53,4 +53,9 @@ t.test("a file that is wrong is named with what is wrong", async (t) => {
   t.teardown(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, "odd.yaml"), "name: Odd\nkind: toy\nprotocol: acme\n");
   t.throws(() => loadClients(folder), { constructor: PluginError, message: /odd\.yaml.*kind/s });
+});
+
+t.test("those that come with the gateway are read once, however often a configuration is", async (t) => {
+  t.equal(knownClients(), knownClients());
+  t.same(knownClients(), loadClients());
 });

@@ -5,7 +5,7 @@ import chat from "../../plugins/protocols/openai-chat/index.ts";
 import responses from "../../plugins/protocols/openai-responses/index.ts";
 import { Body } from "../../src/core/body.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
-import { NamedObjects } from "../../src/objects/named.ts";
+import { NamedObjects, namedObjects } from "../../src/objects/named.ts";
 
 const bodyOf = (text: string) => new Body([Buffer.from(text)], "json");
 
@@ -415,4 +415,10 @@ t.test("more objects than are looked up in one go are refused", async (t) => {
     message: "The request names more than 5000 objects.",
     param: "input.5000.id",
   });
+});
+
+t.test("words are read once, however often a configuration is", async (t) => {
+  const words = responses.objects as NonNullable<Protocol["objects"]>;
+  t.equal(namedObjects(words), namedObjects(words));
+  t.not(namedObjects({ ...words }), namedObjects(words));
 });
