@@ -14,6 +14,7 @@ import { inTime } from "./core/in-time.ts";
 import { periodsOf } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
 import { Networks } from "./core/networks.ts";
+import { Answers, type Peers, type Question } from "./core/peers.ts";
 import { KeyWatch } from "./downstream/key-watch.ts";
 import type { ListenPlace } from "./downstream/listener.ts";
 import { Downstream, type Patience, type ServerLimits } from "./downstream/server.ts";
@@ -34,7 +35,6 @@ import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
 import { type ConfigPlace, type Loaded, load } from "./vocabulary.ts";
 import { knownStore } from "./workers/known-store.ts";
-import { Answers, type Peers, type Question } from "./workers/peers.ts";
 import { SharedLimiter } from "./workers/shared-limiter.ts";
 
 export interface GatewayOptions extends ConfigPlace {

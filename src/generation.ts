@@ -1,7 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { isDeepStrictEqual } from "node:util";
 import type { DependencyContainer } from "tsyringe";
-import { budgetProblems } from "./budgets.ts";
 import type { Carried, Providers } from "./carried.ts";
 import { secretsOf } from "./config/secrets.ts";
 import type { Config, ConfiguredPath, ConfiguredPlugin } from "./config/types.ts";
@@ -12,7 +11,8 @@ import { Admission, type AdmissionLimits } from "./core/admission.ts";
 import { Chain, type Link, type PhaseObserver } from "./core/chain.ts";
 import { Levels } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
-import { type Marketplace, PROVIDER, type Provider, type RetryLimits } from "./core/marketplace.ts";
+import { type Caller, type Marketplace, PROVIDER, type Provider, type RetryLimits } from "./core/marketplace.ts";
+import { type Peers, topic } from "./core/peers.ts";
 import type { Plugin } from "./core/plugin.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { Protocols } from "./core/protocols.ts";
@@ -25,14 +25,15 @@ import { finish } from "./downstream/reply.ts";
 import { knownClients } from "./loader/clients.ts";
 import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { PluginError, type PluginProblem } from "./loader/problems.ts";
+import { budgetProblems } from "./marketplace/budgets.ts";
+import { marketplaceOf } from "./marketplace/marketplace-of.ts";
 import { Objects } from "./objects/objects.ts";
 import { openApi } from "./openapi.ts";
 import { Catalogue } from "./prices/catalogue.ts";
-import { marketplaceOf } from "./prices/marketplace-of.ts";
 import type { KeptValues } from "./store/kept-values.ts";
 import type { Keys } from "./store/keys.ts";
 import type { Ledger } from "./store/ledger.ts";
-import type { Limiter } from "./store/limiter.ts";
+import type { Limiter, Standing } from "./store/limiter.ts";
 import type { Owners } from "./store/owners.ts";
 import type { Envelopes } from "./translation/envelope.ts";
 import { Translations } from "./translation/translations.ts";
@@ -44,7 +45,6 @@ import type { ProviderRates } from "./upstream/provider-rates.ts";
 import { UpstreamProxy } from "./upstream/proxy.ts";
 import { RetryBudget } from "./upstream/retry.ts";
 import type { SocketLimits } from "./upstream/websocket.ts";
-import { type Peers, topic } from "./workers/peers.ts";
 
 /** What a generation is made from. */
 export interface Ingredients {
@@ -270,6 +270,18 @@ export class Generation {
 
   get sockets(): SocketLimits {
     return this.config.sockets;
+  }
+
+  /** Where all limits stand: those of some callers, their groups, the models and the providers. */
+  standings(callers: readonly Caller[]): Promise<Standing[]> {
+    const { levels, limiter, marketplace, providers } = this;
+    const found = [
+      ...callers.flatMap((caller) => levels.of(caller)),
+      ...levels.of(undefined),
+      ...marketplace.models.flatMap(({ id }) => levels.model(id) ?? []),
+      ...[...providers.keys()].flatMap((name) => levels.provider(name) ?? []),
+    ];
+    return limiter.standings([...new Map(found.map((level) => [level.scope, level])).values()]);
   }
 
   /** How many exchanges have begun. */

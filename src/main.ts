@@ -1,7 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { BUNDLED, COMMAND, Misuse, misuseText, type Terminal, type VerbPlace } from "./cli/verb.ts";
+import { BUNDLED, COMMAND, misuseText, type Terminal, type VerbPlace } from "./cli/verb.ts";
 import { VERBS } from "./cli/verbs.ts";
+import { Misuse } from "./text/reason.ts";
 
 const EXIT_CODES = "Exit codes: 0 done, 1 could not be done or something is wrong, 2 not understood.";
 
@@ -106,7 +107,7 @@ async function main(argv: readonly string[]): Promise<number> {
       io.err(misuseText(thrown.message, verb.USAGE, args));
       return 2;
     }
-    (await import("./cli/reason.ts")).sayReason(thrown, io, ours.includes("--json"));
+    (await import("./text/reason.ts")).sayReason(thrown, io, ours.includes("--json"));
     return 1;
   }
 }
@@ -114,7 +115,7 @@ async function main(argv: readonly string[]): Promise<number> {
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (thrown) {
-  const text = thrown instanceof Misuse ? thrown.message : (await import("./cli/reason.ts")).reason(thrown);
+  const text = thrown instanceof Misuse ? thrown.message : (await import("./text/reason.ts")).reason(thrown);
   process.stderr.write(`${text}\n`);
   process.exitCode = thrown instanceof Misuse ? 2 : 1;
 }

@@ -1,4 +1,3 @@
-import { budgetProblems } from "./budgets.ts";
 import type { Config } from "./config/types.ts";
 import { generationContainer, processContainer } from "./container.ts";
 import { Calendar } from "./core/calendar.ts";
@@ -11,9 +10,10 @@ import { Redactor } from "./core/redactor.ts";
 import { servingProblems } from "./generation.ts";
 import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { type PluginError, type PluginProblem, pluginError } from "./loader/problems.ts";
+import { budgetProblems } from "./marketplace/budgets.ts";
+import { marketplaceOf, providersOn } from "./marketplace/marketplace-of.ts";
 import { Objects } from "./objects/objects.ts";
 import { Catalogue } from "./prices/catalogue.ts";
-import { marketplaceOf, providersOn } from "./prices/marketplace-of.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { openStores } from "./store/open.ts";
 import { RedisServer } from "./store/redis/server.ts";

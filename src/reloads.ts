@@ -1,11 +1,11 @@
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
-import { reason } from "./cli/reason.ts";
 import type { Change } from "./config/changes.ts";
 import type { Config } from "./config/types.ts";
 import type { Log } from "./core/log.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
 import { filesOf } from "./loader/versions.ts";
+import { reason } from "./text/reason.ts";
 import { type Initiator, PROGRAM, type ServedFile, type Trail } from "./trail.ts";
 
 /** What a reload changed. */

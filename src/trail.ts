@@ -1,10 +1,10 @@
 import { hostname } from "node:os";
-import { reason } from "./cli/reason.ts";
 import { hide } from "./config/secrets.ts";
 import type { Config } from "./config/types.ts";
 import type { Log } from "./core/log.ts";
 import { hashOf } from "./metrics/process-metrics.ts";
 import type { Audit, Author } from "./store/audit.ts";
+import { reason } from "./text/reason.ts";
 
 /** Who has the gateway do something, and what else the audit trail is to say of that. */
 export interface Initiator extends Author {

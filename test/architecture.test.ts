@@ -109,11 +109,14 @@ t.test("no vendor's name stands in the engine, but for what reads tables of thei
   t.same(found, []);
 });
 
-/** Groups of files that import each other in a circle (Tarjan's strongly connected components). */
-function circles(among: readonly string[]): string[][] {
-  const edges = new Map(
+/** What each file imports of ours. */
+const importsOf = (among: readonly string[]): Map<string, string[]> =>
+  new Map(
     among.map((file) => [file, imports(file).flatMap((each) => (each.startsWith(".") ? [target(file, each)] : []))]),
   );
+
+/** Groups that import each other in a circle (Tarjan's strongly connected components). */
+function circles(edges: ReadonlyMap<string, readonly string[]>): string[][] {
   const found: string[][] = [];
   const order = new Map<string, number>();
   const lowest = new Map<string, number>();
@@ -138,16 +141,30 @@ function circles(among: readonly string[]): string[][] {
 }
 
 t.test("no import goes in a circle, types included", async (t) => {
-  t.same(circles([...SOURCES, ...PLUGINS]), []);
+  t.same(circles(importsOf([...SOURCES, ...PLUGINS])), []);
+});
+
+t.test("no room of the engine imports in a circle: each is above or below another", async (t) => {
+  // Files beside the rooms put them together.
+  const roomOf = (file: string): string | undefined => /^src\/(\w+)\//.exec(file)?.[1];
+  const rooms = new Map<string, string[]>();
+  for (const [file, imported] of importsOf(SOURCES)) {
+    const room = roomOf(file);
+    const others = imported.flatMap((each) => roomOf(each) ?? []).filter((other) => other !== room);
+    if (room !== undefined) rooms.set(room, [...(rooms.get(room) ?? []), ...others]);
+  }
+  t.ok(rooms.size > 10);
+  t.same(circles(rooms), []);
 });
 
 t.test("a type's name stands for one thing", async (t) => {
   const places = new Map<string, string[]>();
+  // A schema and the type of what it gives are one thing.
   for (const file of [...SOURCES, ...PLUGINS])
     for (const [, name = ""] of text(file).matchAll(
-      /^(?:export )?(?:default )?(?:abstract )?(?:interface|type|class|enum) (\w+)/gm,
+      /^(?:export )?(?:default )?(?:abstract )?(?:interface|type|class|enum|const(?= [A-Z]\w*[a-z])) (\w+)/gm,
     ))
-      places.set(name, [...(places.get(name) ?? []), file]);
+      if (!places.get(name)?.includes(file)) places.set(name, [...(places.get(name) ?? []), file]);
   t.same(
     [...places].filter(([, where]) => where.length > 1),
     [],
@@ -191,12 +208,18 @@ const code = (file: string): string =>
     .replaceAll(/"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/g, '""')
     .replaceAll(/`(?:[^`\\]|\\.)*`/g, (template) => (template.match(/\$\{[^}]*\}/g) ?? []).join(" "));
 
+/** Words that are fine within a name and say nothing as a type's. */
+const VAGUE = /^(?:Lane|Line|Call|Way|Gate|Item|Thing|Data|Info)$/;
+
 t.test("names are the field's own words", async (t) => {
   const found = new Set<string>();
   for (const file of [...SOURCES, ...PLUGINS])
     for (const [name] of code(file).matchAll(/[A-Za-z_$][\w$]*/g))
       for (const word of name.replaceAll(/([a-z0-9])([A-Z])/g, "$1_$2").split("_"))
         if (PICTURES.test(word)) found.add(`${name} in ${file}`);
+  for (const file of [...SOURCES, ...PLUGINS])
+    for (const [, name = ""] of code(file).matchAll(/^(?:export )?(?:abstract )?(?:interface|type|class|enum) (\w+)/gm))
+      if (VAGUE.test(name)) found.add(`${name} in ${file}`);
   t.same([...found], []);
 });
 

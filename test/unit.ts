@@ -29,7 +29,7 @@ const FIRST = [
   "admin/live-stream",
   "admin/api",
   "cli/run",
-  "cli/crash",
+  "crash",
   "cli/doctor",
   "cli/store-doubts",
   "cli/signals",

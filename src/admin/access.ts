@@ -15,12 +15,12 @@ export type OidcReturn = { readonly cookies: readonly string[] } & (
 );
 
 /** How somebody signed in. */
-type Way = "token" | "viewer" | "oidc";
+type SignInKind = "token" | "viewer" | "oidc";
 
 /** What a session's cookie holds, sealed. */
 interface Session {
   readonly id: string;
-  readonly way: Way;
+  readonly kind: SignInKind;
   readonly role: Role;
   readonly who: string;
   /** Unix milliseconds. */
@@ -95,7 +95,7 @@ export class Access {
   /** Opens a session with a token. @returns the cookie's line; undefined: the token is wrong */
   async signIn(token: string, request: IncomingMessage): Promise<string | undefined> {
     const role = this.roleOf(token);
-    if (role) return this.open({ way: role === "admin" ? "token" : "viewer", role, who: role }, request);
+    if (role) return this.open({ kind: role === "admin" ? "token" : "viewer", role, who: role }, request);
     this.wrong++;
     return undefined;
   }
@@ -135,7 +135,7 @@ export class Access {
     if (!signIn || !login || login.until < Date.now()) return { refused: "late", cookies: [forgotten] };
     const { who, role } = await signIn.finish(query, login);
     if (!role) return { refused: "no_role", who, cookies: [forgotten] };
-    return { who, role, to: login.to, cookies: [await this.open({ way: "oidc", role, who }, request), forgotten] };
+    return { who, role, to: login.to, cookies: [await this.open({ kind: "oidc", role, who }, request), forgotten] };
   }
 
   /** The line that takes away what somebody brought to come back with. */
@@ -183,10 +183,10 @@ export class Access {
     return oidc?.url.hostname === name || hosts.some((each) => each.toLowerCase() === name);
   }
 
-  private async open(who: Pick<Session, "way" | "role" | "who">, request: IncomingMessage): Promise<string> {
+  private async open(who: Pick<Session, "kind" | "role" | "who">, request: IncomingMessage): Promise<string> {
     const lasts = this.settings().session;
     const id = randomBytes(16).toString("base64url");
-    const session: Session = { id, ...who, until: Date.now() + lasts, rests: this.groundOf(who.way) as string };
+    const session: Session = { id, ...who, until: Date.now() + lasts, rests: this.groundOf(who.kind) as string };
     return this.line(SESSION, (await this.seal()).close(session, SESSION), request, lasts);
   }
 
@@ -194,15 +194,15 @@ export class Access {
     const sealed = this.cookieOf(SESSION, request);
     if (sealed === undefined) return undefined;
     const session = (await this.seal()).open(sealed, SESSION) as Session | undefined;
-    if (!session || session.until < Date.now() || session.rests !== this.groundOf(session.way)) return undefined;
+    if (!session || session.until < Date.now() || session.rests !== this.groundOf(session.kind)) return undefined;
     return (await this.ground.signedOut.has(session.id)) ? undefined : session;
   }
 
-  /** What sessions of that way rest on now; undefined: nobody signs in that way any more. */
-  private groundOf(way: Way): string | undefined {
-    if (way === "oidc") return this.oidc?.settingsHash;
-    const token = this.settings()[way];
-    return token && hash("sha256", `${way} ${token}`, "base64url");
+  /** What sessions of that kind rest on now; undefined: nobody signs in that way any more. */
+  private groundOf(kind: SignInKind): string | undefined {
+    if (kind === "oidc") return this.oidc?.settingsHash;
+    const token = this.settings()[kind];
+    return token && hash("sha256", `${kind} ${token}`, "base64url");
   }
 
   private get oidc(): OidcSignIn | undefined {

@@ -1,12 +1,12 @@
 import { z } from "zod";
-import { problemsOf, reason } from "../cli/reason.ts";
 import { shownConfig } from "../config/changes.ts";
 import { hide, secretsByLook, secretsOf } from "../config/secrets.ts";
 import type { LedgerEntry, LedgerSearch, SpeedGroup } from "../store/ledger.ts";
+import { problemsOf, reason } from "../text/reason.ts";
 import { budgets } from "./budgets.ts";
 import { clients } from "./clients.ts";
 import { AdminError } from "./errors.ts";
-import { Asked, explain } from "./explain.ts";
+import { ExplainSchema, explain } from "./explain.ts";
 import * as keys from "./keys.ts";
 import { now, speedOf } from "./now.ts";
 import { providers, switchOff, switchOn, tryNow, Which } from "./providers.ts";
@@ -75,11 +75,11 @@ export const ROUTES: readonly AdminRoute[] = [
   route("GET", "budgets", "Where all limits stand.", budgets, { gives: ["standings"] }),
   route("GET", "keys", "All keys.", keys.list, { gives: ["keys"] }),
   route("POST", "keys", "Makes a key, which is shown once.", keys.create, {
-    ...{ status: 201, body: keys.Fields.required({ name: true }), gives: ["key", "secret"] },
+    ...{ status: 201, body: keys.KeyFieldsSchema.required({ name: true }), gives: ["key", "secret"] },
   }),
   route("GET", "keys/{id}", "One key, by its id or name.", keys.show, { gives: ["key"] }),
   route("PATCH", "keys/{id}", "Changes a key; null takes a field away.", keys.edit, {
-    ...{ body: keys.Fields, gives: ["key"] },
+    ...{ body: keys.KeyFieldsSchema, gives: ["key"] },
   }),
   route("DELETE", "keys/{id}", "Revokes a key for good.", keys.revoke, { status: 204 }),
   route("POST", "keys/{id}/rotate", "Makes another key in its place, which is shown once.", keys.rotate, {
@@ -107,7 +107,7 @@ export const ROUTES: readonly AdminRoute[] = [
     gives: ["file", "loaded?", "generation?", "text", "settings", "chains", "paths", "plugins", "warnings", "restart"],
   }),
   route("GET", "config/diff", "What a reload would change.", diff, { gives: ["changes", "restart"] }),
-  route("POST", "explain", "What would become of a request; no provider is asked.", explain, { body: Asked }),
+  route("POST", "explain", "What would become of a request; no provider is asked.", explain, { body: ExplainSchema }),
   route("POST", "reload", "Serves what gateway.yaml says now.", reload, {
     ...{ body: Reload, gives: ["changes", "restart", "generation"] },
   }),

@@ -14,7 +14,7 @@ const MOST = 2;
 let running = 0;
 
 /** What is asked about a request. */
-export const Asked = z.strictObject({
+export const ExplainSchema = z.strictObject({
   path: z.string().regex(/^(?:[A-Z]+:)?\/\S*$/, "a path starts with /"),
   model: z.string().min(1).max(200).optional(),
   key: z.string().min(1).max(100).optional(),
@@ -28,7 +28,7 @@ export const Asked = z.strictObject({
  * that what is asked here touches nothing that serves.
  */
 export const explain: AdminAct = async ({ config, stores }, { body }) => {
-  const asked = read(Asked, body);
+  const asked = read(ExplainSchema, body);
   if (running >= MOST) throw new AdminError("too_many", `${MOST} explanations are being made: ask again in a second.`);
   running++;
   try {
@@ -50,7 +50,7 @@ async function nameOf(key: string | undefined, { keys }: AdminSubject["stores"])
 }
 
 /** @throws AdminError with what the verb says of what was asked */
-function verb(file: string, { path, ...asked }: z.output<typeof Asked>): Promise<object> {
+function verb(file: string, { path, ...asked }: z.output<typeof ExplainSchema>): Promise<object> {
   const options = Object.entries(asked).map(([name, value]) => `--${name}=${value}`);
   const args = ["--import", LOADER, MAIN, "explain", "--config", file, "--json", ...options, "--", path];
   // What was set for this process, like a debugger's port, is not the other's.

@@ -1,14 +1,14 @@
 import { z } from "zod";
-import { unkeptLimits } from "../budgets.ts";
-import { groupLines } from "../cli/groups.ts";
-import { spanOf as overlapOf } from "../cli/key-fields.ts";
-import { limitsOf, limitWords } from "../cli/key-limits.ts";
 import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Limits } from "../core/limit-kinds.ts";
 import { Networks } from "../core/networks.ts";
+import { unkeptLimits } from "../marketplace/budgets.ts";
 import { editDetail } from "../store/audit.ts";
+import { groupLines } from "../store/group-lines.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, NewKey } from "../store/keys.ts";
+import { limitsOf, limitWords } from "../text/key-limits.ts";
+import { span } from "../text/when.ts";
 import { AdminError } from "./errors.ts";
 import { type AdminAct, type AdminAnswer, type AdminRequest, read } from "./route.ts";
 import type { AdminSubject } from "./served.ts";
@@ -23,7 +23,7 @@ const network = z.string().refine((text) => {
 }, "expected an address or a range like 10.0.0.0/8");
 
 /** What may be said of a key; null takes a field away. */
-export const Fields = z.strictObject({
+export const KeyFieldsSchema = z.strictObject({
   name: z.string().min(1).max(100).optional(),
   group: z.string().regex(GROUP).nullish(),
   owner: z.string().regex(LABEL).nullish(),
@@ -50,7 +50,7 @@ const written = (value: string | number | null | undefined): string | undefined 
  * @throws AdminError that names the field
  */
 function fieldsOf(body: unknown, before?: KeyRecord["limits"]): KeyEdit {
-  const { rpm, tpm, concurrency, budget, ...fields } = read(Fields, body);
+  const { rpm, tpm, concurrency, budget, ...fields } = read(KeyFieldsSchema, body);
   const options = { rpm: written(rpm), tpm: written(tpm), concurrency: written(concurrency) };
   const sums = budget === undefined ? undefined : [budget ?? ""].flat();
   try {
@@ -179,7 +179,7 @@ export const rotate: AdminAct = async (subject, request) => {
 
 function spanned(text: string): number {
   try {
-    return overlapOf(text, "overlap");
+    return span(text, "overlap");
   } catch (thrown) {
     throw new AdminError("bad_request", (thrown as Error).message);
   }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isDeepStrictEqual } from "node:util";
-import { reason } from "../cli/reason.ts";
 import type { Log } from "../core/log.ts";
+import { reason } from "../text/reason.ts";
 import type { Access } from "./access.ts";
 import { AdminError } from "./errors.ts";
 import { lastHour } from "./hour.ts";

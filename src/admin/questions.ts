@@ -1,14 +1,15 @@
 import { reachesOf } from "../console/model-card.ts";
 import { type Caller, type Credential, Marketplace } from "../core/marketplace.ts";
+import { type Answers, question } from "../core/peers.ts";
 import { PHASES } from "../core/plugin.ts";
 import type { Recorded } from "../core/recorded.ts";
 import type { RunningExchange } from "../downstream/server.ts";
 import type { Generation } from "../generation.ts";
+import type { MeasuredGateway } from "../metrics/process-metrics.ts";
 import type { BudgetMark } from "../store/budget-marks.ts";
 import type { Standing } from "../store/limiter.ts";
 import type { Reach } from "../translation/reach.ts";
 import type { CredentialReport, NamedTarget, TargetReport } from "../upstream/health.ts";
-import { type Answers, question } from "../workers/peers.ts";
 
 /** An exchange that has not ended, as the console shows it. Times in milliseconds. */
 export interface LiveRequest {
@@ -120,10 +121,7 @@ export const RECORDED = question<string, Recorded | null>("recorded");
 export const STANDINGS = question<readonly Caller[], Standing[]>("standings");
 
 /** A gateway in this process, as far as it is asked. */
-export interface AskedGateway {
-  readonly generation: Generation;
-  readonly generations: readonly Generation[];
-  readonly exchanges: readonly RunningExchange[];
+export interface AskedGateway extends MeasuredGateway {
   cancel(id: string): boolean;
   takeMarks(): BudgetMark[];
 }
@@ -147,7 +145,7 @@ export function answerAdmin(answers: Answers, gateway: AskedGateway): void {
   );
   answers.set(RECORDED, (id) => recordedBy(gateway.generation, id));
   answers.set(LIMIT_MARKS, () => gateway.takeMarks());
-  answers.set(STANDINGS, (callers) => standings(gateway.generation, callers));
+  answers.set(STANDINGS, (callers) => gateway.generation.standings(callers));
 }
 
 /** The first plugin that has kept something says what. */
@@ -246,18 +244,4 @@ function liveModels({ marketplace, protocols, config }: Generation): LiveModel[]
       }),
     };
   });
-}
-
-/** Where all limits stand: those of some callers, their groups, the models and the providers. */
-export function standings(
-  { levels, limiter, marketplace, providers }: Generation,
-  callers: readonly Caller[],
-): Promise<Standing[]> {
-  const found = [
-    ...callers.flatMap((caller) => levels.of(caller)),
-    ...levels.of(undefined),
-    ...marketplace.models.flatMap(({ id }) => levels.model(id) ?? []),
-    ...[...providers.keys()].flatMap((name) => levels.provider(name) ?? []),
-  ];
-  return limiter.standings([...new Map(found.map((level) => [level.scope, level])).values()]);
 }

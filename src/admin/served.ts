@@ -1,9 +1,9 @@
 import type { Config } from "../config/types.ts";
+import type { Question } from "../core/peers.ts";
 import type { Reloaded, Reloads } from "../reloads.ts";
 import type { Unwritten } from "../store/ledger.ts";
 import type { Stores } from "../store/open.ts";
 import type { Initiator } from "../trail.ts";
-import type { Question } from "../workers/peers.ts";
 import type { Readiness } from "./readiness.ts";
 
 /** How the workers of a primary do. */

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
-import { reason } from "../cli/reason.ts";
 import type { Log } from "../core/log.ts";
 import type { Audit } from "../store/audit.ts";
+import { reason } from "../text/reason.ts";
 import type { Access, OidcReturn } from "./access.ts";
 import { AdminError } from "./errors.ts";
 import { bodyOf, HEADERS, send } from "./messages.ts";

@@ -1,5 +1,5 @@
-import { past } from "../cli/when.ts";
 import type { LedgerSpan } from "../store/ledger.ts";
+import { past } from "../text/when.ts";
 import { AdminError } from "./errors.ts";
 
 const DAY = 86_400_000;

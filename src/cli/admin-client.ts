@@ -6,7 +6,8 @@ import { ConfigError } from "../config/problems.ts";
 import { reveal, whyNot } from "../config/secrets.ts";
 import type { AdminAddress } from "../config/types.ts";
 import { adminAddress } from "../config/values.ts";
-import { BUNDLED, Misuse, type VerbPlace } from "./verb.ts";
+import { Misuse } from "../text/reason.ts";
+import { BUNDLED, type VerbPlace } from "./verb.ts";
 
 /** Milliseconds that an answer may take; a reload builds all plugins. */
 const PATIENCE = 70_000;

@@ -1,7 +1,8 @@
 import { postTest } from "../alerts/alerts.ts";
 import { Webhook } from "../alerts/webhook.ts";
 import type { Config } from "../config/types.ts";
-import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+import { Misuse } from "../text/reason.ts";
+import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
 /** The line of the overall help. */
 export const help = "alerts test [--json]         post one to the webhook of gateway.yaml";

@@ -1,8 +1,9 @@
 import { placedIn, secretsIn } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
 import { Networks } from "../core/networks.ts";
-import { table } from "./table.ts";
-import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+import { Misuse } from "../text/reason.ts";
+import { table } from "../text/table.ts";
+import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
 /** The line of the overall help. */
 export const help =

@@ -5,8 +5,8 @@ import { ConfigError, loadConfig, type Problem, type Vocabulary } from "../confi
 import { format, offNotice } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import type { PluginProblem } from "../loader/problems.ts";
-import { problemOf, sayReason } from "./reason.ts";
-import { counted } from "./table.ts";
+import { problemOf, sayReason } from "../text/reason.ts";
+import { counted } from "../text/table.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
 /** The line of the overall help. */

@@ -2,10 +2,10 @@ import { Calendar } from "../core/calendar.ts";
 import type { PriceVersion } from "../core/price-list.ts";
 import type { Ledger, LedgerSpan } from "../store/ledger.ts";
 import type { PriceVersions } from "../store/price-versions.ts";
+import { counted } from "../text/table.ts";
 import { billedApart } from "./billed-apart.ts";
 import { FIGURES, type Figures, type Invoice, type InvoiceLine } from "./invoice.ts";
 import { InvoiceModels, undated } from "./invoice-models.ts";
-import { counted } from "./table.ts";
 
 /** What the ledger has of a provider's model on a day. */
 export interface LedgerDay {

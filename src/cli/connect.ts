@@ -5,9 +5,10 @@ import { delimiter, join } from "node:path";
 import { nearest } from "../config/suggest.ts";
 import { globOf } from "../core/glob.ts";
 import { type Client, type ClientValues, filled, loadClients } from "../loader/clients.ts";
+import { Misuse } from "../text/reason.ts";
+import { table } from "../text/table.ts";
 import { shellWord } from "./shell.ts";
-import { table } from "./table.ts";
-import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
 export const help = `connect [CLIENT] [--key …] [--model …] [-- …]

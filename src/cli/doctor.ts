@@ -5,11 +5,11 @@ import type { Protocol } from "../core/protocol.ts";
 import { arrivalsOf, isBuffered } from "../setup/arrivals.ts";
 import { listModels, type VendorListing } from "../setup/listing.ts";
 import { missingSecret } from "../store/secret.ts";
+import { Misuse, reason } from "../text/reason.ts";
+import { counted, table } from "../text/table.ts";
 import { baseOf } from "../upstream/address.ts";
-import { reason } from "./reason.ts";
 import { storeAnswers } from "./store-doubts.ts";
-import { counted, table } from "./table.ts";
-import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
 /** The line of the overall help. */
 export const help = `doctor [--url URL] [--json]   test each provider, stores, sign-in, DNS, the clock, and what stands in front`;

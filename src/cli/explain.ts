@@ -18,13 +18,14 @@ import type { KeyRecord, Keys } from "../store/keys.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
 import { connectToRead, type Stores } from "../store/open.ts";
 import { spendSince } from "../store/spend.ts";
+import { Misuse } from "../text/reason.ts";
+import { dollars, thousands } from "../text/table.ts";
 import { Envelopes } from "../translation/envelope.ts";
 import type { Loaded } from "../vocabulary.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { scan } from "../wire/json.ts";
 import { Query } from "../wire/query.ts";
-import { dollars, thousands } from "./table.ts";
-import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
 export const help = `explain [PATH] [--model …] [--key …] [--body …]

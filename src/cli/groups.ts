@@ -1,11 +1,12 @@
 import { parseArgs } from "node:util";
 import type { LimitTable } from "../core/limits.ts";
+import { type GroupLine, groupLines } from "../store/group-lines.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerQuery } from "../store/ledger.ts";
+import { dollars, table, thousands } from "../text/table.ts";
+import { PAST, past } from "../text/when.ts";
 import { groupBudgets, type SpentBudget, spentOf, spentWords } from "./spent.ts";
-import { dollars, table, thousands } from "./table.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
-import { PAST, past } from "./when.ts";
 
 /** The lines of the overall help. */
 export const help = `groups [--since 24h] [--json]
@@ -21,16 +22,6 @@ below it too: acme counts what acme/research does. Where gateway.yaml gives a gr
   --json          prints JSON; money in nano-dollars
 
 WHEN is ${PAST}.`;
-
-/** A group with all below it. */
-interface GroupLine {
-  group: string;
-  /** Names of keys that are not revoked. */
-  keys: string[];
-  requests: number;
-  /** Nano-dollars. */
-  cost: number;
-}
 
 /**
  * The verb `groups`. Answers the exit code: 0 done, 1 could not be done, 2 not understood.
@@ -92,37 +83,3 @@ function read(args: readonly string[], zone: () => string): { query: LedgerQuery
   const { since, json } = values;
   return { query: { by: ["group"], ...(since !== undefined && { since: past(since, Date.now(), zone) }) }, json };
 }
-
-/**
- * Groups with what they have spent, each in front of those below it.
- * @param more groups to show besides those that keys are in or were used in
- */
-export async function groupLines(
-  keys: Keys,
-  ledger: Ledger,
-  query: LedgerQuery,
-  more: readonly string[] = [],
-): Promise<GroupLine[]> {
-  const groups = new Map<string, GroupLine>();
-  /** The group and those above it. */
-  const lines = (path: string): GroupLine[] =>
-    path.split("/").map((_, at, parts) => {
-      const group = parts.slice(0, at + 1).join("/");
-      const line = groups.get(group) ?? { group, keys: [], requests: 0, cost: 0 };
-      groups.set(group, line);
-      return line;
-    });
-  for (const group of more) lines(group);
-  for (const { group, name, revoked } of await keys.list())
-    if (group !== undefined && revoked === undefined) for (const line of lines(group)) line.keys.push(name);
-  for (const { group, requests, cost } of await ledger.sums(query))
-    if (group[0])
-      for (const line of lines(group[0])) {
-        line.requests += requests;
-        line.cost += cost;
-      }
-  return [...groups.values()].sort((a, b) => (placeOf(a.group) < placeOf(b.group) ? -1 : 1));
-}
-
-/** Orders groups as a tree: acme/research comes before acme-2, though its / is behind the -. */
-const placeOf = (group: string): string => group.replaceAll("/", "\0");

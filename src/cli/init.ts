@@ -11,12 +11,13 @@ import { fileOf, type NewFile, textOf } from "../setup/gateway-file.ts";
 import { importNames, readImport } from "../setup/imports.ts";
 import { type ModelOffer, offersOf, type VendorOffer } from "../setup/offers.ts";
 import { openStores } from "../store/open.ts";
+import { Misuse } from "../text/reason.ts";
+import { table, thousands } from "../text/table.ts";
 import { words } from "../vocabulary.ts";
 import { addressOf, NO_KEY, toldHere } from "./connect.ts";
 import { firstKeyOf } from "./first-key.ts";
 import { curlOf, toTry } from "./first-request.ts";
-import { table, thousands } from "./table.ts";
-import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
 export const help = `init [--from KIND FILE] …    write a gateway.yaml: of the vendors' keys in the environment, or of a file

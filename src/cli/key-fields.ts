@@ -3,9 +3,9 @@ import { unknown } from "../config/suggest.ts";
 import { matchesAny } from "../core/glob.ts";
 import { Networks } from "../core/networks.ts";
 import type { KeyEdit, KeyRecord } from "../store/keys.ts";
-import { LIMIT_OPTIONS, LIMITS_HELP, type LimitOptions, limitsOf } from "./key-limits.ts";
-import { utc } from "./table.ts";
-import { WHEN, when } from "./when.ts";
+import { LIMIT_OPTIONS, LIMITS_HELP, type LimitOptions, limitsOf } from "../text/key-limits.ts";
+import { utc } from "../text/table.ts";
+import { WHEN, when } from "../text/when.ts";
 
 /** Options of the command line that say what a key is. */
 export const FIELD_OPTIONS = {
@@ -76,12 +76,6 @@ export function fieldsOf(
 export function checkGiven(options: FieldOptions): void {
   const empty = Object.entries(options).find(([, value]) => value === "");
   if (empty) throw new KeysMisuse(`--${empty[0]} is empty: say what it shall be, or leave it out.`);
-}
-
-/** A span like 24h or 0s, in milliseconds. @throws KeysMisuse */
-export function spanOf(text: string, option: string): number {
-  if (!/^\d{1,6}[smhdw]$/.test(text)) throw new KeysMisuse(`${option} takes a span like 24h, 7d or 0s.`);
-  return when(text, 1, 0);
 }
 
 function matching(text: string, pattern: RegExp, option: string, form: string): string | null {

@@ -4,19 +4,12 @@ import { groupsOf, keyLimits, type LimitTable } from "../core/limits.ts";
 import { type Audit, type AuditEntry, editDetail } from "../store/audit.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, Keys, NewKey } from "../store/keys.ts";
 import type { Ledger } from "../store/ledger.ts";
+import { limitWords } from "../text/key-limits.ts";
+import { table, thousands, utc } from "../text/table.ts";
+import { span } from "../text/when.ts";
 import { commandLine } from "./author.ts";
-import {
-  checkGiven,
-  FIELD_OPTIONS,
-  FIELDS_HELP,
-  type FieldOptions,
-  fieldsOf,
-  KeysMisuse,
-  spanOf,
-} from "./key-fields.ts";
-import { limitWords } from "./key-limits.ts";
+import { checkGiven, FIELD_OPTIONS, FIELDS_HELP, type FieldOptions, fieldsOf, KeysMisuse } from "./key-fields.ts";
 import { groupBudgets, spentOf, spentWords } from "./spent.ts";
-import { table, thousands, utc } from "./table.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
@@ -159,9 +152,18 @@ async function create(name: string, { keys, io, options, world }: KeyWord): Prom
   return { action: "keys.create", subject: name, detail: fields };
 }
 
+/** @throws KeysMisuse */
+function overlapOf(text: string): number {
+  try {
+    return span(text, "--overlap");
+  } catch (thrown) {
+    throw new KeysMisuse((thrown as Error).message);
+  }
+}
+
 async function rotate(name: string, { keys, io, options }: KeyWord): Promise<AuditedChange> {
   const { overlap = OVERLAP } = options;
-  const made = (await keys.rotate(name, spanOf(overlap, "--overlap"))) ?? (await missing(name, keys, "rotated"));
+  const made = (await keys.rotate(name, overlapOf(overlap))) ?? (await missing(name, keys, "rotated"));
   issued(made, options, io);
   const until = made.record.rotating;
   if (!options.json)

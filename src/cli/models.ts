@@ -3,7 +3,7 @@ import type { Config, ConfiguredModel, ConfiguredTarget } from "../config/types.
 import { SERVICE_TIERS, type TieredRates } from "../core/price.ts";
 import { OWN, PriceList, type PriceVersion } from "../core/price-list.ts";
 import { Catalogue, type ModelFacts, type SourcedFact } from "../prices/catalogue.ts";
-import { table, thousands } from "./table.ts";
+import { table, thousands } from "../text/table.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
 /** The line of the overall help. */

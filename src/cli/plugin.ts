@@ -1,7 +1,8 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, globSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
-import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+import { Misuse } from "../text/reason.ts";
+import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
 export const help = `plugin new NAME | test | list write a plugin with its test, test those in this folder, or show those that there are`;

@@ -4,6 +4,7 @@ import { parseArgs } from "node:util";
 import { Calendar } from "../core/calendar.ts";
 import type { Ledger } from "../store/ledger.ts";
 import type { PriceVersions } from "../store/price-versions.ts";
+import { counted, dollars, table, thousands } from "../text/table.ts";
 import {
   apartDays,
   type ComparedDay,
@@ -17,7 +18,6 @@ import {
 import { FIGURES, type Figures, type Invoice, invoiceIn } from "./invoice.ts";
 import { INVOICE_FIELDS, type InvoiceField, titleOf } from "./invoice-columns.ts";
 import { shellWord } from "./shell.ts";
-import { counted, dollars, table, thousands } from "./table.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */

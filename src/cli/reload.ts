@@ -1,8 +1,9 @@
 import { ConfigError, type Problem } from "../config/problems.ts";
 import type { Reloaded } from "../reloads.ts";
+import { Misuse } from "../text/reason.ts";
 import { ADMIN_HELP, type AskedAdmin, adminOf, askAdmin } from "./admin-client.ts";
 import { systemUser } from "./author.ts";
-import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
 export const help = `reload [--json]              have the running gateway serve what gateway.yaml says now`;

@@ -1,5 +1,5 @@
 import type { Config, ConfiguredPath } from "../config/types.ts";
-import { table } from "./table.ts";
+import { table } from "../text/table.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
 /** The line of the overall help. */

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { z } from "zod";
 import type { Vocabulary } from "../config/load.ts";
-import { File } from "../config/schema.ts";
+import { FileSchema } from "../config/schema.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
 /** What `--help` behind the verb prints. */
@@ -54,7 +54,7 @@ function written(file: string, text: string, io: Terminal): number {
 
 async function editorSchema(vocabulary: Vocabulary, io: Terminal): Promise<Json> {
   const protocols = [...vocabulary.protocols.keys()];
-  const schema: Json = z.toJSONSchema(File, {
+  const schema: Json = z.toJSONSchema(FileSchema, {
     io: "input",
     override: ({ jsonSchema }) => {
       if (jsonSchema["vocabulary"] === "protocols") jsonSchema.enum = protocols;

@@ -3,8 +3,8 @@ import type { Budget, Limits } from "../core/limit-kinds.ts";
 import { type LimitTable, scopeOf } from "../core/limits.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { spendSince } from "../store/spend.ts";
-import { budgetWords } from "./key-limits.ts";
-import { dollars } from "./table.ts";
+import { budgetWords } from "../text/key-limits.ts";
+import { dollars } from "../text/table.ts";
 
 /** Whose budgets they are. */
 export interface BudgetOwner {

@@ -2,9 +2,9 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import type { NumberedAuditEntry } from "../store/audit.ts";
 import type { Maintenance, ProgressListener, Restored, RestoreTerms } from "../store/maintenance.ts";
-import { counted, table, thousands, utc } from "./table.ts";
+import { counted, table, thousands, utc } from "../text/table.ts";
+import { PAST, past, WHEN, when } from "../text/when.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
-import { PAST, past, WHEN, when } from "./when.ts";
 
 /** The lines of the overall help. */
 export const help = `store backup FILE | restore FILE | verify | prune --before DATE | migrate | audit [--since 24h]

@@ -2,9 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { nearest } from "../config/suggest.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry } from "../store/ledger.ts";
-import { dollars, utc } from "./table.ts";
-import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
-import { PAST, past } from "./when.ts";
+import { Misuse } from "../text/reason.ts";
+import { dollars, utc } from "../text/table.ts";
+import { PAST, past } from "../text/when.ts";
+import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
 export const help = `tail [--key …] [--model …] [--status …] [--once]

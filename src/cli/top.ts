@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ConfigError } from "../config/problems.ts";
+import { Misuse } from "../text/reason.ts";
+import { table, thousands } from "../text/table.ts";
 import { ADMIN_HELP, type AskedAdmin, adminOf, askAdmin } from "./admin-client.ts";
-import { table, thousands } from "./table.ts";
-import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
 /** The line of the overall help. */
 export const help = "top [--once] [--json]        show live requests: age, key, model, tokens so far";

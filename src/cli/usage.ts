@@ -3,9 +3,9 @@ import { exactDollars } from "../config/units.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "../store/ledger.ts";
 import { sumFields } from "../store/ledger-sums.ts";
-import { csv, dollars, type TableColumn, table, thousands, utc } from "./table.ts";
+import { csv, dollars, type TableColumn, table, thousands, utc } from "../text/table.ts";
+import { PAST, past } from "../text/when.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
-import { PAST, past } from "./when.ts";
 
 const GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
 const MOST = 1_000;

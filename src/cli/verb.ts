@@ -2,6 +2,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ParseArgsConfig, parseArgs } from "node:util";
+import { Misuse } from "../text/reason.ts";
 
 /** The gateway.yaml that came along. */
 export const BUNDLED = fileURLToPath(new URL("../../gateway.yaml", import.meta.url));
@@ -32,9 +33,6 @@ export interface VerbPlace {
   /** By --config; absent: nobody has said which. */
   named?: true;
 }
-
-/** What the command line says is wrong with it: told with the line of the verb's usage, exit code 2. */
-export class Misuse extends Error {}
 
 /**
  * What is wrong with the command line, and the lines of the usage that it is about; all else `--help` tells.

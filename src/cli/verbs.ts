@@ -4,8 +4,9 @@ import { dirname, resolve } from "node:path";
 import type { StorePart } from "../config/store-part.ts";
 import type { Config } from "../config/types.ts";
 import type { Stores } from "../store/open.ts";
+import { Misuse } from "../text/reason.ts";
 import type { ConnectPlace } from "./connect.ts";
-import { COMMAND, Misuse, type Terminal, type VerbPlace, type VerbText } from "./verb.ts";
+import { COMMAND, type Terminal, type VerbPlace, type VerbText } from "./verb.ts";
 
 /** A verb: what its help says, and what it does. */
 interface Verb extends VerbText {
@@ -73,7 +74,7 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
     return { ...models, act: async (args, io, place) => models.run(args, io, await configOf(place, io)) };
   },
   async keys() {
-    const [keys, { unkeptLimits }] = await Promise.all([import("./keys.ts"), import("../budgets.ts")]);
+    const [keys, { unkeptLimits }] = await Promise.all([import("./keys.ts"), import("../marketplace/budgets.ts")]);
     return {
       ...keys,
       act: (args, io, place) =>
@@ -267,7 +268,7 @@ async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<
       import("./store-doubts.ts"),
       import("./sign-in-doubts.ts"),
       import("./address-doubts.ts"),
-      import("../prices/doubts.ts"),
+      import("../marketplace/price-doubts.ts"),
     ]);
   const named = args.find((arg) => !arg.startsWith("-"));
   if (named !== undefined && place.named) throw new Misuse(`${named} and --config name one file each; leave one out.`);

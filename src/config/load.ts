@@ -11,7 +11,7 @@ import { checkNames } from "./names.ts";
 import { type Chains, checkPlugins, type ListedPlugins, type Vocabulary } from "./plugins.ts";
 import { YamlSource } from "./positions.ts";
 import { ConfigError, type ConfigPath, type Finding, inOrder, type Problem } from "./problems.ts";
-import { DEFAULT_CHAINS, File, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
+import { DEFAULT_CHAINS, FileSchema, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import { at, entries, isMap, type Tree } from "./tree.ts";
 import type { Config } from "./types.ts";
 import { checkUses } from "./uses.ts";
@@ -44,8 +44,8 @@ export async function loadConfig(
   if (source.problems.some((problem) => problem.severity === "error") && source.values === undefined)
     throw new ConfigError(source.problems);
 
-  const shape = File.safeParse(values);
-  if (!shape.success) explain(shape.error.issues, File, values).forEach(report);
+  const shape = FileSchema.safeParse(values);
+  if (!shape.success) explain(shape.error.issues, FileSchema, values).forEach(report);
   const named = chainsOf(values);
   const chains: Chains = new Map([...named, ...listsOf(values)]);
   const protocols = [...vocabulary.protocols.keys()];

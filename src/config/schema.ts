@@ -41,7 +41,7 @@ const TimeoutFields = {
   total: milliseconds().describe("From start to end of an attempt, like 30m or off."),
 };
 
-const Timeouts = z.strictObject({
+const TimeoutsSchema = z.strictObject({
   connect: TimeoutFields.connect.prefault("5s"),
   first_byte: TimeoutFields.first_byte.prefault("600s"),
   idle: TimeoutFields.idle.prefault("120s"),
@@ -62,7 +62,7 @@ const HealthFields = {
   ),
 };
 
-const Health = z.strictObject({
+const HealthSchema = z.strictObject({
   failures: HealthFields.failures.default(5),
   errors: HealthFields.errors.prefault("50%"),
   requests: HealthFields.requests.default(20),
@@ -75,7 +75,7 @@ const Health = z.strictObject({
     .prefault("50%"),
 });
 
-const Retry = z.strictObject({
+const RetrySchema = z.strictObject({
   attempts: z
     .number()
     .int({ error: "expected a whole number" })
@@ -106,7 +106,7 @@ const Retry = z.strictObject({
 const HEADER = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const header = () => z.string().regex(HEADER, { error: "not a header name; write it like x-api-key" });
 
-const Provider = z
+const ProviderSchema = z
   .strictObject({
     url: z
       .string()
@@ -220,7 +220,7 @@ const serviceTier = (name: string) =>
     .describe(`What differs where the provider says that it served in its ${name} tier.`)
     .optional();
 
-const Price = z.strictObject({
+const PriceSchema = z.strictObject({
   ...TieredFields,
   batch: serviceTier("batch"),
   flex: serviceTier("flex"),
@@ -242,7 +242,7 @@ const Price = z.strictObject({
 const THINKING = ["budget", "adaptive", "level", "none"] as const;
 
 /** What a translation must know of a model. */
-const Facts = z
+const FactsSchema = z
   .strictObject({
     sampling: z.boolean().describe("False: it refuses temperature, top_p and top_k, so they are left out.").optional(),
     thinking: z
@@ -267,7 +267,7 @@ const via = () =>
     "The protocol to speak with providers that speak it, whatever the caller speaks; when absent the caller's own, or else the first of theirs.",
   );
 
-const Target = z.union([
+const TargetSchema = z.union([
   z.string().describe("provider:vendor-model, split at the first colon."),
   z.strictObject({
     to: z.string().describe("provider:vendor-model, split at the first colon."),
@@ -276,9 +276,9 @@ const Target = z.union([
       .positive({ error: "must be more than 0" })
       .default(1)
       .describe("Its share, relative to the other targets."),
-    price: Price.describe("What it costs there, where that is not the model's price.").optional(),
+    price: PriceSchema.describe("What it costs there, where that is not the model's price.").optional(),
     via: via().optional(),
-    facts: Facts.optional(),
+    facts: FactsSchema.optional(),
   }),
 ]);
 
@@ -297,7 +297,7 @@ export const ABILITIES = [
   "embeddings",
 ] as const;
 
-const Model = z
+const ModelSchema = z
   .strictObject({
     name: z.string().describe("Name for people; the id when absent.").optional(),
     description: z.string().describe("One line for the marketplace.").optional(),
@@ -315,20 +315,22 @@ const Model = z
       .describe("Tokens that come out at most, like 64k; when absent, what public tables say.")
       .optional(),
     can: z.array(z.enum(ABILITIES)).describe("What it can do; when absent, what public tables say.").optional(),
-    price: Price.describe("What it costs; when absent, the vendors' list prices: see models --prices.").optional(),
+    price: PriceSchema.describe(
+      "What it costs; when absent, the vendors' list prices: see models --prices.",
+    ).optional(),
     balance: z
       .enum(["weighted", "latency", "cheapest"])
       .default("weighted")
       .describe(
         "How its targets share the requests: by weight; by the time to the first byte and what runs there; or the cheapest first.",
       ),
-    targets: z.array(Target).min(1, { error: "at least one target is needed" }).describe("Who serves it."),
+    targets: z.array(TargetSchema).min(1, { error: "at least one target is needed" }).describe("Who serves it."),
     fallback: z
       .array(z.string())
       .describe("Other models of this file, tried in order before the first byte of an answer.")
       .default([]),
     via: via().optional(),
-    facts: Facts.optional(),
+    facts: FactsSchema.optional(),
     public: z
       .boolean()
       .describe("False: the marketplace's pages do not show it; keys that may use it still do.")
@@ -336,7 +338,7 @@ const Model = z
   })
   .describe("What clients may name.");
 
-const Plugin = z
+const PluginSchema = z
   .looseObject({
     from: z
       .string()
@@ -351,7 +353,7 @@ const Plugin = z
   .nullable()
   .describe("Options of a plugin.");
 
-const MountedPath = z
+const MountedPathSchema = z
   .strictObject({
     protocol: protocol("The protocol spoken on this path.").optional(),
     serve: z.string().describe("The plugin that answers on this path, instead of a protocol.").optional(),
@@ -399,20 +401,20 @@ const LimitFields = {
   concurrency: most().describe("Requests at the same time, like 20 or off.").optional(),
   budget: budget().optional(),
 };
-const Limits = z.strictObject(LimitFields);
+const LimitsSchema = z.strictObject(LimitFields);
 
-const AllLimits = z.strictObject({
-  default: Limits.describe("A key's own, where it says nothing.").optional(),
-  all: Limits.describe("Of all requests together.").optional(),
+const AllLimitsSchema = z.strictObject({
+  default: LimitsSchema.describe("A key's own, where it says nothing.").optional(),
+  all: LimitsSchema.describe("Of all requests together.").optional(),
   groups: z
-    .record(name("group", GROUP), Limits)
+    .record(name("group", GROUP), LimitsSchema)
     .describe("Of all keys of a group and of the groups below it together, like acme or acme/research.")
     .default({}),
-  models: z.record(z.string(), Limits).describe("Of all requests together that a model serves.").default({}),
-  providers: z.record(z.string(), Limits).describe("Of all requests together that go to a provider.").default({}),
+  models: z.record(z.string(), LimitsSchema).describe("Of all requests together that a model serves.").default({}),
+  providers: z.record(z.string(), LimitsSchema).describe("Of all requests together that go to a provider.").default({}),
 });
 
-const Key = z
+const KeySchema = z
   .strictObject({
     key: z
       .string()
@@ -450,7 +452,7 @@ const Key = z
   })
   .describe("A gateway key.");
 
-const Store = z.strictObject({
+const StoreSchema = z.strictObject({
   ledger: z
     .string()
     .describe(
@@ -482,14 +484,14 @@ const Store = z.strictObject({
     .prefault("off"),
 });
 
-const Alerts = z.strictObject({
+const AlertsSchema = z.strictObject({
   webhook: z
     .string()
     .describe("Where they are posted, as Slack and what imitates it take them: $URL or $file:/path; it is a secret."),
   repeat: period().describe("After how long what has not ended is told again, like 4h.").prefault("4h"),
 });
 
-const Envelopes = z.strictObject({
+const EnvelopesSchema = z.strictObject({
   key: z
     .string()
     .describe(
@@ -498,7 +500,7 @@ const Envelopes = z.strictObject({
     .optional(),
 });
 
-const Body = z.strictObject({
+const BodySchema = z.strictObject({
   limit: quantity(size, "64MiB, 1MB or 512KiB")
     .describe("Size of a request's body at most, like 32MiB.")
     .prefault("32MiB"),
@@ -512,7 +514,7 @@ const Body = z.strictObject({
     .prefault("10s"),
 });
 
-const Connections = z.strictObject({
+const ConnectionsSchema = z.strictObject({
   per_address: tokens()
     .refine((most) => most > 0, { error: "must be more than 0" })
     .describe(
@@ -525,7 +527,7 @@ const Connections = z.strictObject({
     .prefault("75s"),
 });
 
-const Overload = z.strictObject({
+const OverloadSchema = z.strictObject({
   concurrency: quantity(limit, "300, 128k or off")
     .describe("Requests at a time, of all keys, like 4000 or off.")
     .prefault(4000),
@@ -546,7 +548,7 @@ const Overload = z.strictObject({
     .prefault("85%"),
 });
 
-const Sockets = z.strictObject({
+const SocketsSchema = z.strictObject({
   idle: milliseconds().describe("Without a byte in either direction, like 10m.").prefault("10m"),
   message: quantity(size, "64MiB, 1MB or 512KiB").describe("Size of a message at most, like 16MiB.").prefault("16MiB"),
 });
@@ -574,7 +576,7 @@ const some = <Value extends z.ZodType>(names: z.ZodString, value: Value, what: s
     .record(names, value)
     .refine((entries) => Object.keys(entries).length > 0, { error: `at least one ${what} is needed` });
 
-const OidcRoles = z.strictObject({
+const OidcRolesSchema = z.strictObject({
   claim: z
     .string()
     .min(1)
@@ -584,7 +586,7 @@ const OidcRoles = z.strictObject({
   viewer: z.array(z.string()).describe('Values that may look; "*": everybody who can sign in there.').default([]),
 });
 
-const Oidc = z.strictObject({
+const OidcSchema = z.strictObject({
   issuer: z.string().describe("The identity provider, as its discovery document names it. May hold $NAME."),
   client_id: z.string().min(1).describe("Of this gateway, as it was registered there. May hold $NAME."),
   client_secret: z.string().describe("$NAME or $file:/path; left out for a public client.").optional(),
@@ -599,10 +601,10 @@ const Oidc = z.strictObject({
     .min(1)
     .describe("The claim that names somebody in the audit trail; left out: email, preferred_username or sub.")
     .optional(),
-  roles: OidcRoles.prefault({}).describe("Who may do what."),
+  roles: OidcRolesSchema.prefault({}).describe("Who may do what."),
 });
 
-const Admin = z.strictObject({
+const AdminSchema = z.strictObject({
   listen: address("Where it listens: an address, or unix:FILE.").prefault("127.0.0.1:9090"),
   token: z.string().describe("Who shows it may change things: $NAME or $file:/path, 20 characters or more.").optional(),
   viewer: z.string().describe("Who shows it may look, and change nothing.").optional(),
@@ -611,7 +613,7 @@ const Admin = z.strictObject({
     .describe("Names in the Host header besides the usual ones, like console.example.com.")
     .default([]),
   session: period().prefault("12h").describe("How long somebody stays signed in."),
-  oidc: Oidc.describe(
+  oidc: OidcSchema.describe(
     "People sign in at an identity provider (OpenID Connect); needs the package openid-client.",
   ).optional(),
 });
@@ -622,7 +624,7 @@ export const MODEL_ID = /^[A-Za-z0-9@][\w.\-/:@+]*$/;
 /** As a browser writes it: no path, no slash behind it. */
 const ORIGIN = /^(?:\*|[a-z][a-z0-9+.-]*:\/\/(?:\*\.)?[a-z0-9.-]+(?::(?:\d{1,5}|\*))?)$/;
 
-const Cors = z.strictObject({
+const CorsSchema = z.strictObject({
   origins: z
     .array(
       z.string().regex(ORIGIN, {
@@ -641,7 +643,7 @@ const Cors = z.strictObject({
 const MOST_WORKERS = 256;
 
 /** The whole file, without its `x-…` sections. */
-export const File = z.strictObject({
+export const FileSchema = z.strictObject({
   listen: address("The public side.").prefault("127.0.0.1:8080"),
   pages: z
     .enum(["on", "off"])
@@ -650,11 +652,11 @@ export const File = z.strictObject({
     )
     .default("on"),
   cors: z
-    .union([z.literal("off"), Cors], { error: "expected off, or { origins: [https://app.example.com] }" })
+    .union([z.literal("off"), CorsSchema], { error: "expected off, or { origins: [https://app.example.com] }" })
     .describe("Which pages of other sites may ask the public side from a browser, with a key that their scripts show.")
     .default("off"),
   admin: z
-    .union([address("Where it listens: an address, unix:FILE, or off."), Admin], {
+    .union([address("Where it listens: an address, unix:FILE, or off."), AdminSchema], {
       error:
         "expected an address like 127.0.0.1:9090, unix:FILE, off, or { listen, token, viewer, hosts, session, oidc }",
     })
@@ -677,12 +679,12 @@ export const File = z.strictObject({
       "Processes that serve requests; auto: one for each core. From 2 on another process hands them connections.",
     )
     .default(1),
-  providers: some(name("provider", /^[A-Za-z0-9][\w.-]*$/), Provider, "provider").describe("Who we call."),
-  timeouts: Timeouts.prefault({}).describe("How long to wait for providers."),
-  retry: Retry.prefault({}).describe("When a request is tried again, before its first byte."),
-  health: Health.prefault({}).describe("When a target is left alone, and for how long."),
-  models: some(name("model", MODEL_ID), Model, "model").describe("The marketplace: what clients may name."),
-  plugins: z.record(z.string(), Plugin).describe("Options of plugins; a name is a file in plugins/.").default({}),
+  providers: some(name("provider", /^[A-Za-z0-9][\w.-]*$/), ProviderSchema, "provider").describe("Who we call."),
+  timeouts: TimeoutsSchema.prefault({}).describe("How long to wait for providers."),
+  retry: RetrySchema.prefault({}).describe("When a request is tried again, before its first byte."),
+  health: HealthSchema.prefault({}).describe("When a target is left alone, and for how long."),
+  models: some(name("model", MODEL_ID), ModelSchema, "model").describe("The marketplace: what clients may name."),
+  plugins: z.record(z.string(), PluginSchema).describe("Options of plugins; a name is a file in plugins/.").default({}),
   chains: z
     .record(name("chain", /^[A-Za-z0-9][\w.-]*$/), z.array(z.string()))
     .describe("Plugins that a request passes, in order; llm, read and pass are there unless given.")
@@ -690,18 +692,18 @@ export const File = z.strictObject({
   paths: z
     .record(
       z.string().regex(/^\/(?!\/)[^\s?#%\\]*$/, { error: "a path starts with one / and has no ?, #, %, \\ or space" }),
-      z.union([MountedPath, z.literal("off")]),
+      z.union([MountedPathSchema, z.literal("off")]),
     )
     .describe("Added to the usual paths, or said of one of them; `off` takes one away.")
     .default({}),
-  limits: AllLimits.prefault({}).describe("What may be used; every level that applies must agree."),
+  limits: AllLimitsSchema.prefault({}).describe("What may be used; every level that applies must agree."),
   timezone: z
     .string()
     .transform((zone, reading) => readOr(() => new Calendar(zone).zone, zone, reading))
     .describe("Where days, weeks and months of budgets begin at midnight, like Europe/Berlin.")
     .prefault("UTC"),
   keys: z
-    .record(name("key", /^[A-Za-z0-9][\w.-]*$/), Key)
+    .record(name("key", /^[A-Za-z0-9][\w.-]*$/), KeySchema)
     .describe("Keys that are always there; others are made at run time.")
     .default({}),
   share: z
@@ -710,7 +712,7 @@ export const File = z.strictObject({
       "Who may name an object that a key made at a provider (a file, a store, a container, an answer): that key, the keys of its group, or all.",
     )
     .default("key"),
-  store: Store.prefault({}).describe("Where state is kept."),
+  store: StoreSchema.prefault({}).describe("Where state is kept."),
   instances: z
     .int()
     .min(1)
@@ -719,7 +721,7 @@ export const File = z.strictObject({
       "Gateways that serve together, behind one balancer. With redis:// for limits each keeps to its part of them while Redis is away.",
     )
     .optional(),
-  envelopes: Envelopes.prefault({}).describe(
+  envelopes: EnvelopesSchema.prefault({}).describe(
     "How what only a provider can read is carried by clients of other protocols.",
   ),
   trace: z
@@ -728,7 +730,7 @@ export const File = z.strictObject({
       "Whether a caller's traceparent (W3C Trace Context: random ids) goes on to providers; tracestate goes where a provider's `forward` names it.",
     )
     .default("on"),
-  alerts: Alerts.describe(
+  alerts: AlertsSchema.describe(
     "Who is told of budgets, credentials that are not accepted, targets that fail, a ledger that lags, reloads that fail.",
   ).optional(),
   trust: z
@@ -737,10 +739,10 @@ export const File = z.strictObject({
       "Proxies whose X-Forwarded-For says who the client is: addresses and ranges, like 127.0.0.1 or 10.0.0.0/8. Nobody else's is believed.",
     )
     .default([]),
-  connections: Connections.prefault({}).describe("What is accepted of clients' connections."),
-  body: Body.prefault({}).describe("What is accepted of a request's body."),
-  sockets: Sockets.prefault({}).describe("What is accepted of WebSockets."),
-  overload: Overload.prefault({}).describe("What the gateway takes on at a time; what runs is never touched."),
+  connections: ConnectionsSchema.prefault({}).describe("What is accepted of clients' connections."),
+  body: BodySchema.prefault({}).describe("What is accepted of a request's body."),
+  sockets: SocketsSchema.prefault({}).describe("What is accepted of WebSockets."),
+  overload: OverloadSchema.prefault({}).describe("What the gateway takes on at a time; what runs is never touched."),
   drain: milliseconds()
     .describe("What running exchanges get when the gateway stops, like 600s; off: as long as they take.")
     .prefault("600s"),
@@ -766,4 +768,4 @@ export const File = z.strictObject({
 });
 
 /** The file with units read and defaults filled in; names, secrets and addresses still as written. */
-export type File = z.output<typeof File>;
+export type File = z.output<typeof FileSchema>;

@@ -1,7 +1,7 @@
 import * as build from "./build.ts";
 import { YamlSource } from "./positions.ts";
 import type { Finding } from "./problems.ts";
-import { File } from "./schema.ts";
+import { FileSchema } from "./schema.ts";
 import { isMap, type Tree } from "./tree.ts";
 import type { Config } from "./types.ts";
 import { ValueReader } from "./values.ts";
@@ -24,7 +24,7 @@ export function storePart(text: string, env: NodeJS.ProcessEnv, folder: string):
   const { values, problems } = new YamlSource("gateway.yaml", text);
   if (problems.some(({ severity }) => severity === "error")) return undefined;
   const { store, keys, timezone } = isMap(values) ? values : {};
-  const zone = File.shape.timezone.safeParse(timezone ?? undefined);
+  const zone = FileSchema.shape.timezone.safeParse(timezone ?? undefined);
   const days = zone.success ? { timezone: zone.data } : {};
   // A section with nothing in it is as good as left out.
   const stored = store === undefined || store === null ? {} : { store };
@@ -34,11 +34,11 @@ export function storePart(text: string, env: NodeJS.ProcessEnv, folder: string):
   return part && { ...part, ...days, withoutKeys: true };
 }
 
-const Part = File.pick({ store: true, keys: true });
+const StorePartSchema = FileSchema.pick({ store: true, keys: true });
 
 /** @returns undefined where anything is wrong */
 function read(part: Tree, env: NodeJS.ProcessEnv, folder: string): StorePart | undefined {
-  const shape = Part.safeParse(part);
+  const shape = StorePartSchema.safeParse(part);
   const findings: Finding[] = [];
   const { values } = new ValueReader(part, env, folder, (finding) => void findings.push(finding));
   const { store, limits } = values;

@@ -16,7 +16,7 @@ interface QueuePlace<Item> {
 const CUT = 1024;
 
 /** First in, first out, without moving the rest each time. */
-class Line<Entry> {
+class Fifo<Entry> {
   private readonly entries: Entry[] = [];
   private at = 0;
 
@@ -46,7 +46,7 @@ class Line<Entry> {
 /** What waits of one caller. */
 interface WaitingCaller<Item> {
   readonly name: string;
-  readonly places: Line<QueuePlace<Item>>;
+  readonly places: Fifo<QueuePlace<Item>>;
   /** Those of them that have not gone. */
   waiting: number;
 }
@@ -58,9 +58,9 @@ interface WaitingCaller<Item> {
 export class FairQueue<Item extends QueueItem> {
   private readonly callers = new Map<string, WaitingCaller<Item>>();
   /** Callers in the order of their turns. */
-  private readonly turns = new Line<WaitingCaller<Item>>();
+  private readonly turns = new Fifo<WaitingCaller<Item>>();
   /** In the order in which they came. */
-  private readonly all = new Line<QueuePlace<Item>>();
+  private readonly all = new Fifo<QueuePlace<Item>>();
   private count = 0;
 
   get size(): number {
@@ -85,7 +85,7 @@ export class FairQueue<Item extends QueueItem> {
   add(item: Item): void {
     let caller = this.callers.get(item.caller);
     if (!caller) {
-      caller = { name: item.caller, places: new Line(), waiting: 0 };
+      caller = { name: item.caller, places: new Fifo(), waiting: 0 };
       this.callers.set(item.caller, caller);
       this.turns.push(caller);
     }
@@ -130,7 +130,7 @@ export class FairQueue<Item extends QueueItem> {
 }
 
 /** The first that has not gone. */
-function first<Item>(line: Line<QueuePlace<Item>>): QueuePlace<Item> | undefined {
-  while (line.first && !line.first.item) line.shift();
-  return line.first;
+function first<Item>(waiting: Fifo<QueuePlace<Item>>): QueuePlace<Item> | undefined {
+  while (waiting.first && !waiting.first.item) waiting.shift();
+  return waiting.first;
 }

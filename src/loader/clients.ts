@@ -5,23 +5,25 @@ import { z } from "zod";
 import { BUILT_IN } from "./discover.ts";
 import { pluginError } from "./problems.ts";
 
-const Text = z.string().min(1);
+const NonEmptyText = z.string().min(1);
 
 /** What a file of `plugins/clients/` may hold; its README tells what each member is for. */
 const ClientFile = z.strictObject({
-  name: Text,
+  name: NonEmptyText,
   kind: z.enum(["agent", "app", "sdk", "command"]),
-  protocol: Text,
+  protocol: NonEmptyText,
   order: z.number().default(100),
-  command: Text.optional(),
+  command: NonEmptyText.optional(),
   arguments: z.array(z.string()).default([]),
   env: z.record(z.string(), z.string()).default({}),
-  unset: z.array(Text).default([]),
+  unset: z.array(NonEmptyText).default([]),
   temporary: z.record(z.string(), z.string()).default({}),
-  home: Text.optional(),
-  files: z.array(z.strictObject({ path: Text, language: Text, text: Text })).default([]),
-  snippets: z.array(z.strictObject({ language: Text, install: Text.optional(), text: Text })).default([]),
-  notes: z.array(Text).default([]),
+  home: NonEmptyText.optional(),
+  files: z.array(z.strictObject({ path: NonEmptyText, language: NonEmptyText, text: NonEmptyText })).default([]),
+  snippets: z
+    .array(z.strictObject({ language: NonEmptyText, install: NonEmptyText.optional(), text: NonEmptyText }))
+    .default([]),
+  notes: z.array(NonEmptyText).default([]),
 });
 
 /** What a client must be told to speak with a gateway; in its texts `filled` puts address, key and model. */

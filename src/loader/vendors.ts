@@ -5,17 +5,21 @@ import { z } from "zod";
 import { BUILT_IN } from "./discover.ts";
 import { pluginError } from "./problems.ts";
 
-const Text = z.string().min(1);
+const NonEmptyText = z.string().min(1);
 
 /** What a file of `plugins/vendors/` may hold; its README tells what each member is for. */
 const VendorFile = z.strictObject({
-  name: Text,
+  name: NonEmptyText,
   order: z.number().default(100),
-  variables: z.array(Text),
-  base: z.array(Text).default([]),
-  provider: z.looseObject({ url: Text, speaks: z.array(Text).optional(), protocol: Text.optional() }),
-  suggest: z.array(z.looseObject({ id: Text })).default([]),
-  also: z.array(Text).default([]),
+  variables: z.array(NonEmptyText),
+  base: z.array(NonEmptyText).default([]),
+  provider: z.looseObject({
+    url: NonEmptyText,
+    speaks: z.array(NonEmptyText).optional(),
+    protocol: NonEmptyText.optional(),
+  }),
+  suggest: z.array(z.looseObject({ id: NonEmptyText })).default([]),
+  also: z.array(NonEmptyText).default([]),
 });
 
 /** A vendor that `init` and `doctor` know. */

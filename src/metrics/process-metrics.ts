@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { collectDefaultMetrics, Registry } from "prom-client";
-import { type AskedGateway, standings } from "../admin/questions.ts";
 import type { Exchange } from "../core/exchange.ts";
 import { inTime } from "../core/in-time.ts";
 import { Marketplace } from "../core/marketplace.ts";
+import { type Answers, question } from "../core/peers.ts";
+import type { RunningExchange } from "../downstream/server.ts";
 import type { Generation } from "../generation.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { ProviderRates } from "../upstream/provider-rates.ts";
-import { type Answers, question } from "../workers/peers.ts";
 import { ExchangeMetrics } from "./exchange-metrics.ts";
 import { current, type MetricJson } from "./families.ts";
 import { PluginTimes } from "./plugin-times.ts";
@@ -20,6 +20,13 @@ export const PROCESS_METRICS = question<null, MetricJson[]>("metrics");
 const LOOK = 20;
 /** Milliseconds for how budgets stand: who scrapes does not wait for a store that is down. */
 const PATIENCE = 1000;
+
+/** A gateway in this process, as far as it is looked at. */
+export interface MeasuredGateway {
+  readonly generation: Generation;
+  readonly generations: readonly Generation[];
+  readonly exchanges: readonly RunningExchange[];
+}
 
 /** What is counted in this process for as long as it lives, and what is looked up when somebody asks. */
 export class ProcessMetrics {
@@ -44,7 +51,7 @@ export class ProcessMetrics {
     this.exchanges.preflight();
   }
 
-  async json(gateway: AskedGateway, ledger: Ledger): Promise<MetricJson[]> {
+  async json(gateway: MeasuredGateway, ledger: Ledger): Promise<MetricJson[]> {
     this.asked ??= observed();
     const { registry, lag } = this.asked;
     const late = Math.max(0, lag.percentile(99) / 1e6 - LOOK);
@@ -72,7 +79,7 @@ export class ProcessMetrics {
     const callers = [...this.exchanges.callers];
     const names = new Map(callers.map(({ id, name }) => [id, name]));
     // Where nobody can say how they stand there is nothing to tell.
-    const all = await inTime(PATIENCE, standings(generation, callers)).catch(() => []);
+    const all = await inTime(PATIENCE, generation.standings(callers)).catch(() => []);
     const rows = all.flatMap(({ kind, name, budgets }) =>
       budgets.map(({ limit, left, per }) => {
         const labels = [kind, kind === "key" ? (names.get(name) ?? name) : name, per] as const;
@@ -101,7 +108,7 @@ function observed() {
 }
 
 /** What runs. */
-function running({ exchanges, generations, generation }: AskedGateway): MetricJson[] {
+function running({ exchanges, generations, generation }: MeasuredGateway): MetricJson[] {
   const apis = new Map<string, number>();
   let streams = 0;
   for (const { exchange } of exchanges) {

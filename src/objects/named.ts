@@ -204,13 +204,13 @@ export class NamedObjects {
     );
   }
 
-  private walk(value: unknown, way: JsonWay, found: NamedObject[]): void {
+  private walk(value: unknown, path: PathNode, found: NamedObject[]): void {
     if (typeof value !== "object" || value === null) return;
     if (Array.isArray(value)) {
       for (let i = 0; i < value.length; i++) {
         const each: unknown = value[i];
         if (typeof each !== "object") continue;
-        const at = { above: way, step: i };
+        const at = { above: path, step: i };
         const bare = this.words.untyped ? bareIds(each) : NO_VALUES;
         if (bare.length > 0) for (const id of bare) this.take(id, { above: at, step: "id" }, found);
         else this.walk(each, at, found);
@@ -218,12 +218,12 @@ export class NamedObjects {
       return;
     }
     const object = value as JsonObject;
-    if (valuesOf(object, "type").some((type) => this.references.has(type))) this.takeReference(object, way, found);
+    if (valuesOf(object, "type").some((type) => this.references.has(type))) this.takeReference(object, path, found);
     for (const name in object) {
       const inner = object[name];
       if (inner === null || (typeof inner !== "object" && typeof inner !== "string")) continue;
       if (this.unread.has(name)) continue;
-      const at = { above: way, step: name };
+      const at = { above: path, step: name };
       const word = foldCase(name);
       if (this.anywhere.has(word)) this.take(inner, at, found);
       if (this.asObjects.has(word))
@@ -234,21 +234,21 @@ export class NamedObjects {
     }
   }
 
-  private takeReference(object: JsonObject, way: JsonWay, found: NamedObject[]): void {
+  private takeReference(object: JsonObject, path: PathNode, found: NamedObject[]): void {
     const [type, another] = valuesOf(object, "type");
     const recalled = another === undefined && type === object["type"] ? this.recalled.get(type) : undefined;
     if (recalled && asText(object[recalled.sealed])) return;
     const ids = valuesOf(object, "id");
     if (recalled) {
       const own = recalled.beside.some((name) => asText(object[name]) || asList(object[name]).length > 0);
-      const param = paramOf({ above: way, step: "id" });
+      const param = paramOf({ above: path, step: "id" });
       for (const id of ids)
         if (typeof id === "string" && id !== "")
           add(found, { id: id.slice(0, LONGEST), param, whole: true, ...(own && { own }) });
       return;
     }
     const from = found.length;
-    for (const id of ids) this.take(id, { above: way, step: "id" }, found);
+    for (const id of ids) this.take(id, { above: path, step: "id" }, found);
     if (found.length > from && this.saysAll(object))
       found.push(...found.splice(from).map((each) => ({ ...each, whole: true as const })));
   }
@@ -263,38 +263,38 @@ export class NamedObjects {
     return Boolean(asText(members[content])) || (status === "failed" && (members[content] ?? null) === null);
   }
 
-  private takeAddress(value: unknown, way: JsonWay, found: NamedObject[]): void {
+  private takeAddress(value: unknown, path: PathNode, found: NamedObject[]): void {
     const { places = "" } = this.words;
     const text = asText(value) ?? "";
     if (!text.slice(0, places.length).toLowerCase().startsWith(schemeOf(places))) return;
     const from = found.length;
-    this.take(text, way, found);
+    this.take(text, path, found);
     found.push(...found.splice(from).map((each) => ({ ...each, whole: true as const })));
   }
 
-  private takeSource(value: unknown, way: JsonWay, found: NamedObject[]): void {
+  private takeSource(value: unknown, path: PathNode, found: NamedObject[]): void {
     for (const type of valuesOf(asObject(value) ?? {}, "type"))
-      if (this.sources.has(type)) this.take(type, { above: way, step: "type" }, found);
+      if (this.sources.has(type)) this.take(type, { above: path, step: "type" }, found);
   }
 
   /** Ids in a value that is an id, a list of what holds ids, or an object with its id or with numbered members. */
-  private take(value: unknown, way: JsonWay, found: NamedObject[]): void {
+  private take(value: unknown, path: PathNode, found: NamedObject[]): void {
     if (Array.isArray(value)) {
-      for (let i = 0; i < value.length; i++) this.take(value[i], { above: way, step: i }, found);
+      for (let i = 0; i < value.length; i++) this.take(value[i], { above: path, step: i }, found);
       return;
     }
     const object = asObject(value);
     if (object) {
       for (const id of valuesOf(object, "id"))
-        if (typeof id === "string") this.take(id, { above: way, step: "id" }, found);
+        if (typeof id === "string") this.take(id, { above: path, step: "id" }, found);
       // A list, for some readers.
-      for (const name in object) if (NUMBER.test(name)) this.take(object[name], { above: way, step: name }, found);
+      for (const name in object) if (NUMBER.test(name)) this.take(object[name], { above: path, step: name }, found);
       return;
     }
     const text = asText(value);
     const id = text === undefined || text === "" ? undefined : this.words.id ? this.words.id(text) : text;
     if (id === undefined) return;
-    const param = paramOf(way);
+    const param = paramOf(path);
     const { places } = this.words;
     if (!ID.test(places !== undefined && id.startsWith(places) ? id.slice(places.length) : id))
       throw new GatewayError("invalid_field", {
@@ -320,12 +320,12 @@ function add(found: NamedObject[], object: NamedObject): void {
 const schemeOf = (address: string): string => address.replace(/\/.*$/, "");
 
 /** The steps to a value, the last one first: most lead to nothing that has to be told. */
-type JsonWay = { readonly above?: JsonWay | undefined; readonly step: string | number } | undefined;
+type PathNode = { readonly above?: PathNode | undefined; readonly step: string | number } | undefined;
 
-/** A way as clients are told it: `input.1.id`. */
-function paramOf(way: JsonWay): string {
+/** A path as clients are told it: `input.1.id`. */
+function paramOf(path: PathNode): string {
   const steps: (string | number)[] = [];
-  for (let at = way; at !== undefined; at = at.above) steps.push(at.step);
+  for (let at = path; at !== undefined; at = at.above) steps.push(at.step);
   return steps.reverse().join(".");
 }
 

@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import { thousands } from "../cli/table.ts";
+import { thousands } from "../text/table.ts";
 import type { ModelOffer, VendorOffer } from "./offers.ts";
 
 /** A gateway.yaml in parts: entries in order, with a word about each. */

@@ -2,10 +2,10 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parse } from "yaml";
-import { Misuse } from "../cli/verb.ts";
 import { nearest } from "../config/suggest.ts";
 import { BUILT_IN } from "../loader/discover.ts";
 import { loadVendors, type Vendor } from "../loader/vendors.ts";
+import { Misuse } from "../text/reason.ts";
 import type { NewEntry, NewFile } from "./gateway-file.ts";
 
 const PLACE = join(BUILT_IN, "imports");

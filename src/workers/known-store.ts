@@ -1,5 +1,5 @@
+import { type Answers, type Peers, question } from "../core/peers.ts";
 import type { KnownStore, Stores } from "../store/open.ts";
-import { type Answers, type Peers, question } from "./peers.ts";
 
 /** What a worker knows of a database that is away; the primary answers for all of its workers. */
 const KNOWN_STORE = question<null, KnownStore | null>("store known");

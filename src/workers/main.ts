@@ -1,14 +1,15 @@
 import type { Socket } from "node:net";
-import { endAfterCrash } from "../cli/crash.ts";
-import { reason } from "../cli/reason.ts";
 import { JsonLog } from "../core/log.ts";
+import { type Answers } from "../core/peers.ts";
+import { endAfterCrash } from "../crash.ts";
 import { Gateway } from "../gateway.ts";
+import { reason } from "../text/reason.ts";
 import { load } from "../vocabulary.ts";
 import { WarmUp } from "../warm-up.ts";
 import { answerKnownStore } from "./known-store.ts";
 import { LOST_ROWS, type ToPrimary, type ToWorker } from "./messages.ts";
-import { type Answers, WorkerPeers } from "./peers.ts";
 import { answerReloads } from "./reloading.ts";
+import { WorkerPeers } from "./worker-peers.ts";
 
 // One worker: serves the connections that its primary hands over. Arguments: the file, the folder in which its relative
 // paths start, and how many workers there are.

@@ -1,4 +1,5 @@
 import type { Readiness } from "../admin/readiness.ts";
+import type { SharedFact } from "../core/peers.ts";
 import type { Unwritten } from "../store/ledger.ts";
 
 /** The exit code of a worker that has stopped, and has told which rows of the ledger were lost. */
@@ -45,12 +46,4 @@ export interface PrimaryAnswer {
   readonly id: number;
   readonly answer?: unknown;
   readonly failure?: string;
-}
-
-/** What one worker has found out and all shall know. */
-export interface SharedFact {
-  readonly topic: string;
-  /** What it is about: a newer fact of the same key takes its place. */
-  readonly key: string;
-  readonly fact: unknown;
 }

@@ -1,5 +1,5 @@
+import { type Answers, question } from "../core/peers.ts";
 import type { Gateway, Prepared } from "../gateway.ts";
-import { type Answers, question } from "./peers.ts";
 import type { WorkerProcess } from "./worker-process.ts";
 
 /** What gateway.yaml says, as the primary has read it: all workers serve the same, whatever the file says by then. */

@@ -1,8 +1,8 @@
 import { storeUnavailable } from "../core/errors.ts";
 import type { LimitLevel } from "../core/limits.ts";
+import { type Answers, type Peers, question } from "../core/peers.ts";
 import { type Charge, Limiter, type Reservation, type Reserved, type Standing } from "../store/limiter.ts";
 import type { MemoryLimiter } from "../store/memory-limiter.ts";
-import { type Answers, type Peers, question } from "./peers.ts";
 
 const RESERVE = question<{ reservation: Reservation; owner: string }, Reserved>("limits reserve");
 const SETTLE = question<{ id: string; used: Charge; unused?: string }, true>("limits settle");

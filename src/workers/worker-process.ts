@@ -3,10 +3,10 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Readiness } from "../admin/readiness.ts";
-import { KnownReason } from "../cli/reason.ts";
+import type { Question } from "../core/peers.ts";
 import type { Unwritten } from "../store/ledger.ts";
+import { KnownReason } from "../text/reason.ts";
 import type { PrimaryAnswer, ToPrimary, ToWorker } from "./messages.ts";
-import type { Question } from "./peers.ts";
 
 const ENTRY = fileURLToPath(new URL("./main.ts", import.meta.url));
 /** Milliseconds after which a connection that was not taken says that its worker is busy. */

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { addressOf, clientsHere, help, quoted, run, USAGE } from "../../src/cli/connect.ts";
-import { Misuse } from "../../src/cli/verb.ts";
 import { loadClients } from "../../src/loader/clients.ts";
+import { Misuse } from "../../src/text/reason.ts";
 
 const PLACE = { listen: { host: "0.0.0.0", port: 8080 }, models: ["fast", "gpt-*-mini*"] };
 

@@ -2,8 +2,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/explain.ts";
-import { Misuse } from "../../src/cli/verb.ts";
 import type { Explanation } from "../../src/explain.ts";
+import { Misuse } from "../../src/text/reason.ts";
 import { load } from "../../src/vocabulary.ts";
 import { json, startVendor } from "../support/vendor.ts";
 

@@ -1,5 +1,5 @@
 import t from "tap";
-import { checkGiven, fieldsOf, spanOf } from "../../src/cli/key-fields.ts";
+import { checkGiven, fieldsOf } from "../../src/cli/key-fields.ts";
 
 const MODELS = ["fast", "smart"];
 
@@ -49,12 +49,6 @@ t.test("nothing of a new key is empty: it would be limited by nothing there", as
   for (const name of ["models", "paths", "addresses", "group", "owner", "expires"])
     t.throws(() => checkGiven({ [name]: "" }), new RegExp(`--${name} is empty`));
   t.doesNotThrow(() => checkGiven({ models: "fast", tag: ["a=1"] }));
-});
-
-t.test("a span has a number and a unit", async (t) => {
-  t.equal(spanOf("24h", "--overlap"), 86_400_000);
-  t.equal(spanOf("0s", "--overlap"), 0);
-  for (const text of ["", "24", "2026-01-01"]) t.throws(() => spanOf(text, "--overlap"), /takes a span like 24h/);
 });
 
 t.test("limits come to those there are, and take nothing that they do not keep", async (t) => {

@@ -4,11 +4,11 @@ import { join } from "node:path";
 import t from "tap";
 import { adminIn, askAdmin } from "../../src/cli/admin-client.ts";
 import * as diff from "../../src/cli/diff.ts";
-import { sayReason } from "../../src/cli/reason.ts";
 import * as reload from "../../src/cli/reload.ts";
 import * as top from "../../src/cli/top.ts";
 import { BUNDLED } from "../../src/cli/verb.ts";
 import { ConfigError } from "../../src/config/problems.ts";
+import { sayReason } from "../../src/text/reason.ts";
 import { startAdmin, TOKEN, WITH_TOKENS } from "../admin/support.ts";
 import { folder } from "../loader/folder.ts";
 

@@ -1,7 +1,7 @@
 import t from "tap";
 import { help, run, USAGE } from "../../src/cli/routes.ts";
-import { Misuse } from "../../src/cli/verb.ts";
 import { loadConfig } from "../../src/config/load.ts";
+import { Misuse } from "../../src/text/reason.ts";
 import { words } from "../../src/vocabulary.ts";
 
 const YAML = `providers: { demo: { url: "demo:" }, own: { url: "http://127.0.0.1:1/v1", protocol: openai-chat } }

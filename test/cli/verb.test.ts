@@ -2,7 +2,8 @@ import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import t from "tap";
-import { argumentsOf, COMMAND, commandAt, Misuse, misuseText } from "../../src/cli/verb.ts";
+import { argumentsOf, COMMAND, commandAt, misuseText } from "../../src/cli/verb.ts";
+import { Misuse } from "../../src/text/reason.ts";
 
 t.test("hints name the command that works where the gateway stands", async (t) => {
   t.equal(commandAt("file:///srv/app/node_modules/model-gateway/src/cli/verb.ts"), "npx model-gateway");

@@ -1,9 +1,10 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { COMMAND, Misuse } from "../../src/cli/verb.ts";
+import { COMMAND } from "../../src/cli/verb.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
 import { shownPlace } from "../../src/store/postgres/place.ts";
+import { Misuse } from "../../src/text/reason.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 
 const folder = t.testdir({

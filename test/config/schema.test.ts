@@ -1,6 +1,6 @@
 import t from "tap";
 import { z } from "zod";
-import { DEFAULT_CHAINS, File } from "../../src/config/schema.ts";
+import { DEFAULT_CHAINS, FileSchema } from "../../src/config/schema.ts";
 import { HEALTH } from "../support/provider.ts";
 
 /** What of it stands in a file; how long at most follows from the rest. */
@@ -25,12 +25,12 @@ t.test("every field of a JSON Schema for editors says what it is", async (t) => 
     for (const below of [schema.additionalProperties, schema.items, ...(schema.anyOf ?? [])])
       if (typeof below === "object") look(below, `${path}*.`);
   };
-  look(z.toJSONSchema(File, { io: "input" }) as Json, "");
+  look(z.toJSONSchema(FileSchema, { io: "input" }) as Json, "");
   t.ok(seen > 50, `${seen} fields`);
 });
 
 t.test("the schema for editors shows defaults as people write them", async (t) => {
-  const json = z.toJSONSchema(File, { io: "input" }) as unknown as {
+  const json = z.toJSONSchema(FileSchema, { io: "input" }) as unknown as {
     properties: Record<string, { default?: unknown; properties: Record<string, { default?: unknown }> }>;
     required: string[];
   };
@@ -41,7 +41,10 @@ t.test("the schema for editors shows defaults as people write them", async (t) =
 });
 
 t.test("only providers and models are needed", async (t) => {
-  const file = File.parse({ providers: { demo: { url: "demo:" } }, models: { echo: { targets: ["demo:echo"] } } });
+  const file = FileSchema.parse({
+    providers: { demo: { url: "demo:" } },
+    models: { echo: { targets: ["demo:echo"] } },
+  });
   t.same(file, {
     listen: "127.0.0.1:8080",
     admin: "127.0.0.1:9090",
@@ -78,14 +81,18 @@ t.test("only providers and models are needed", async (t) => {
 t.test("proxies are addresses and ranges; nothing that cannot be enforced is taken", async (t) => {
   const some = { providers: { demo: { url: "demo:" } }, models: { echo: { targets: ["demo:echo"] } } };
   const trust = ["127.0.0.1", "10.0.0.0/8", "fd00::/8", "::1"];
-  t.same(File.parse({ ...some, trust }).trust, trust);
+  t.same(FileSchema.parse({ ...some, trust }).trust, trust);
   for (const wrong of [
     { trust: ["nginx"] },
     { trust: ["10.0.0.0/33"] },
     { connections: { per_address: 0 } },
     { body: { patience: "off" } },
   ])
-    t.throws(() => File.parse({ ...some, ...wrong }), /write it like 127\.0\.0\.1|more than 0/, JSON.stringify(wrong));
+    t.throws(
+      () => FileSchema.parse({ ...some, ...wrong }),
+      /write it like 127\.0\.0\.1|more than 0/,
+      JSON.stringify(wrong),
+    );
 });
 
 t.test("the default chains name each plugin once", async (t) => {

@@ -1,7 +1,7 @@
 import t from "tap";
+import { Answers, Peers } from "../../src/core/peers.ts";
 import type { KnownStore } from "../../src/store/open.ts";
 import { answerKnownStore, answerKnownStores, knownStore } from "../../src/workers/known-store.ts";
-import { Answers, Peers } from "../../src/workers/peers.ts";
 
 const row = (id: string, changed: number) => ({ id, changed });
 

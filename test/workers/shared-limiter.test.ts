@@ -1,8 +1,8 @@
 import t from "tap";
 import { Calendar } from "../../src/core/calendar.ts";
 import type { LimitLevel } from "../../src/core/limits.ts";
+import { Answers, Peers } from "../../src/core/peers.ts";
 import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
-import { Answers, Peers } from "../../src/workers/peers.ts";
 import { answerLimits, SharedLimiter } from "../../src/workers/shared-limiter.ts";
 
 const LEVELS: LimitLevel[] = [

@@ -23,7 +23,7 @@ const BEHIND = 5000;
 /** Whoever shares a core with this thread goes first: what it does can wait, requests cannot. */
 const NICE = 10;
 
-function giveWay(): void {
+function lowerPriority(): void {
   try {
     // On Linux each thread has a priority of its own, and this link ends in the number of the one that reads it.
     setPriority(Number(basename(readlinkSync("/proc/thread-self"))), NICE);
@@ -138,7 +138,7 @@ class FedLedger {
   }
 }
 
-giveWay();
+lowerPriority();
 const ledgers = new Map<number, Promise<FedLedger>>();
 
 async function answered(message: ToLedgerThread): Promise<unknown> {

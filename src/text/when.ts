@@ -35,3 +35,9 @@ export function past(text: string, now: number, zone: () => string): number {
   if (text === "yesterday") return new Days(zone()).yesterday(now);
   return when(text, -1, now, PAST);
 }
+
+/** A span like 24h or 0s, in milliseconds. @param name what takes it @throws Error that says what is accepted */
+export function span(text: string, name: string): number {
+  if (!/^\d{1,6}[smhdw]$/.test(text)) throw new Error(`${name} takes a span like 24h, 7d or 0s.`);
+  return when(text, 1, 0);
+}

@@ -2,7 +2,9 @@ import { relative } from "node:path";
 import { ConfigError, type Problem } from "../config/problems.ts";
 import { FileError, StoreAway } from "../core/errors.ts";
 import { PluginError, type PluginProblem } from "../loader/problems.ts";
-import type { Terminal } from "./verb.ts";
+
+/** What the command line says is wrong with it: told with the line of the verb's usage, exit code 2. */
+export class Misuse extends Error {}
 
 /** What `reason` has said of it already, in another process: the message is all of it. */
 export class KnownReason extends Error {
@@ -33,7 +35,11 @@ export function problemOf({ file, line = 1, column = 1, message, frame = "" }: P
 }
 
 /** Says why the program cannot go on. @param json what is wrong with gateway.yaml, as `check --json` says it */
-export function sayReason(thrown: unknown, io: Pick<Terminal, "out" | "err">, json: boolean): void {
+export function sayReason(
+  thrown: unknown,
+  io: { out(line: string): void; err(line: string): void },
+  json: boolean,
+): void {
   const problems = json ? problemsOf(thrown) : undefined;
   if (problems) io.out(JSON.stringify({ ok: false, problems }));
   else io.err(reason(thrown));

@@ -1,7 +1,7 @@
 import t from "tap";
 import type { ConfiguredModel } from "../../src/config/types.ts";
+import { marketplaceOf } from "../../src/marketplace/marketplace-of.ts";
 import { Catalogue } from "../../src/prices/catalogue.ts";
-import { marketplaceOf } from "../../src/prices/marketplace-of.ts";
 import { providerOf } from "../support/provider.ts";
 
 const providers = new Map(

@@ -1,4 +1,10 @@
-import type { PrimaryAnswer, SharedFact, ToPrimary } from "./messages.ts";
+/** What one worker has found out and all shall know. */
+export interface SharedFact {
+  readonly topic: string;
+  /** What it is about: a newer fact of the same key takes its place. */
+  readonly key: string;
+  readonly fact: unknown;
+}
 
 /** A kind of fact that workers tell each other; made once, by `topic`. Facts are plain JSON. */
 export interface Topic<Fact> {
@@ -59,49 +65,3 @@ export class Peers {
     for (const listener of this.listeners.get(topic) ?? []) listener(key, fact);
   }
 }
-
-/** The same for a worker, whose primary passes on what it tells. */
-export class WorkerPeers extends Peers {
-  private asked = 0;
-  private readonly waiting = new Map<number, PromiseWithResolvers<unknown>>();
-  private alone = false;
-
-  constructor(private readonly send: (message: ToPrimary) => void) {
-    super();
-  }
-
-  override tell<Fact>({ name }: Topic<Fact>, key: string, fact: Fact): void {
-    this.send({ type: "fact", topic: name, key, fact });
-  }
-
-  override ask<Ask, Answer>({ name }: Question<Ask, Answer>, asked: Ask): Promise<Answer> {
-    if (this.alone) return Promise.reject(gone());
-    const id = ++this.asked;
-    const waiting = Promise.withResolvers<unknown>();
-    this.waiting.set(id, waiting);
-    this.send({ type: "question", id, name, question: asked });
-    return waiting.promise as Promise<Answer>;
-  }
-
-  /** The primary is gone: nobody answers any more, neither what was asked nor what will be. */
-  orphan(): void {
-    this.alone = true;
-    for (const { reject } of this.waiting.values()) reject(gone());
-    this.waiting.clear();
-  }
-
-  /** The primary passes on what another worker tells. */
-  receive(fact: SharedFact): void {
-    this.heard(fact);
-  }
-
-  /** The primary answers. */
-  receiveAnswer({ id, answer, failure }: PrimaryAnswer): void {
-    const waiting = this.waiting.get(id);
-    this.waiting.delete(id);
-    if (failure === undefined) waiting?.resolve(answer);
-    else waiting?.reject(new Error(failure));
-  }
-}
-
-const gone = (): Error => new Error("the primary is gone");

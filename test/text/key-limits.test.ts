@@ -1,5 +1,5 @@
 import t from "tap";
-import { limitsOf, limitWords } from "../../src/cli/key-limits.ts";
+import { limitsOf, limitWords } from "../../src/text/key-limits.ts";
 
 t.test("what is not said leaves limits as they are", async (t) => {
   t.equal(limitsOf({}), undefined);

@@ -1,8 +1,8 @@
 import t from "tap";
-import { KnownReason, reason, sayReason } from "../../src/cli/reason.ts";
 import { ConfigError } from "../../src/config/problems.ts";
 import { FileError, StoreAway } from "../../src/core/errors.ts";
 import { PluginError, pluginError } from "../../src/loader/problems.ts";
+import { KnownReason, reason, sayReason } from "../../src/text/reason.ts";
 
 t.test("what can be foreseen is told in a line, without a stack", async (t) => {
   t.equal(reason(new FileError("The store x cannot be used.")), "The store x cannot be used.");

@@ -1,5 +1,5 @@
 import t from "tap";
-import { counted, csv, dollars, table, thousands, utc } from "../../src/cli/table.ts";
+import { counted, csv, dollars, table, thousands, utc } from "../../src/text/table.ts";
 
 t.test("a table", async (t) => {
   const lines = table(

@@ -1,11 +1,11 @@
-import { countedApart, openPaths } from "./config/limits.ts";
-import { warningAt } from "./config/load.ts";
-import type { Config } from "./config/types.ts";
-import type { Limits } from "./core/limit-kinds.ts";
-import type { Marketplace, Target } from "./core/marketplace.ts";
-import type { PluginProblem } from "./loader/problems.ts";
-import { Catalogue } from "./prices/catalogue.ts";
-import { marketplaceOf, providersOn } from "./prices/marketplace-of.ts";
+import { countedApart, openPaths } from "../config/limits.ts";
+import { warningAt } from "../config/load.ts";
+import type { Config } from "../config/types.ts";
+import type { Limits } from "../core/limit-kinds.ts";
+import type { Marketplace, Target } from "../core/marketplace.ts";
+import type { PluginProblem } from "../loader/problems.ts";
+import { Catalogue } from "../prices/catalogue.ts";
+import { marketplaceOf, providersOn } from "./marketplace-of.ts";
 
 /**
  * Why the limits of a key that is made at run time could not be kept; undefined: they can.

@@ -1,19 +1,10 @@
 import t from "tap";
+import { question, topic } from "../../src/core/peers.ts";
 import type { ToPrimary } from "../../src/workers/messages.ts";
-import { Answers, Peers, question, topic, WorkerPeers } from "../../src/workers/peers.ts";
+import { WorkerPeers } from "../../src/workers/worker-peers.ts";
 
 const WEATHER = topic<{ rain: boolean }>("weather");
 const SUM = question<number[], number>("sum");
-
-t.test("alone, nobody hears, and this process answers", async (t) => {
-  const answers = new Answers();
-  answers.set(SUM, (numbers) => numbers.reduce((sum, each) => sum + each, 0));
-  const peers = new Peers(answers);
-  peers.hear(WEATHER, () => t.fail("nobody told"));
-  peers.tell(WEATHER, "here", { rain: true });
-  t.equal(await peers.ask(SUM, [1, 2, 3]), 6);
-  await t.rejects(new Peers().ask(SUM, []), /nobody answers the question sum/);
-});
 
 t.test("a worker tells its primary, and hears what others tell", async (t) => {
   const sent: ToPrimary[] = [];

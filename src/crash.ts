@@ -1,5 +1,5 @@
-import type { Log } from "../core/log.ts";
-import type { LoadedPlugin } from "../loader/instances.ts";
+import type { Log } from "./core/log.ts";
+import type { LoadedPlugin } from "./loader/instances.ts";
 
 /** Further failures that are logged while the gateway drains: a timer may fail every second. */
 const LOGGED = 20;

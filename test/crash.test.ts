@@ -3,11 +3,11 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
-import { culprit } from "../../src/cli/crash.ts";
-import type { LoadedPlugin } from "../../src/loader/instances.ts";
-import { eventually as until } from "../support/process.ts";
+import { culprit } from "../src/crash.ts";
+import type { LoadedPlugin } from "../src/loader/instances.ts";
+import { eventually as until } from "./support/process.ts";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const KEY = "test-key-0123456789abcdef";
 /** Breaks in a timer when it is asked to. */
 const BREAKING = `
@@ -68,7 +68,7 @@ warm_up: off
 
 /** A process that breaks in a promise that nobody holds, and again while what runs ends. */
 const PROGRAM = `
-import { endAfterCrash } from "${ROOT}src/cli/crash.ts";
+import { endAfterCrash } from "${ROOT}src/crash.ts";
 const say = (line) => process.stdout.write(line + "\\n");
 const fail = async () => {
   setTimeout(() => { throw new Error("again"); }, 1);

@@ -1,6 +1,6 @@
 import type { Problem } from "../config/problems.ts";
 import type { Config, ConfiguredModel } from "../config/types.ts";
-import { Catalogue } from "./catalogue.ts";
+import { Catalogue } from "../prices/catalogue.ts";
 
 /** Targets of a file of which nobody knows the price, or only that of one with a name like it. */
 export async function priceDoubts({ models, providers }: Config): Promise<Problem[]> {

@@ -1,5 +1,5 @@
 import t from "tap";
-import { past, when } from "../../src/cli/when.ts";
+import { past, span, when } from "../../src/text/when.ts";
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 
@@ -43,4 +43,10 @@ t.test("a moment that has passed may be a day as people count them, or milliseco
   t.equal(past("24h", NOW, t.fail as never), NOW - 86_400_000, "no zone is asked for");
   t.throws(() => past("tomorrow", NOW, zone), /is no moment\. Write today, yesterday/);
   t.throws(() => when("today", 1, NOW), /is no moment\. Write 90s/, "what is to come has no yesterday");
+});
+
+t.test("a span has a number and a unit", async (t) => {
+  t.equal(span("24h", "--overlap"), 86_400_000);
+  t.equal(span("0s", "--overlap"), 0);
+  for (const text of ["", "24", "2026-01-01"]) t.throws(() => span(text, "--overlap"), /takes a span like 24h/);
 });

@@ -2,8 +2,8 @@ import type { Config, ConfiguredModel, ConfiguredTarget } from "../config/types.
 import { Marketplace, MODEL, type Model, type Provider, TARGET, type Target } from "../core/marketplace.ts";
 import { OWN, PriceList } from "../core/price-list.ts";
 import { shaped } from "../core/shape.ts";
-import { type Catalogue, type ModelFacts, vendorOf } from "./catalogue.ts";
-import { MARKS_CACHE } from "./vendors.ts";
+import { type Catalogue, type ModelFacts, vendorOf } from "../prices/catalogue.ts";
+import { MARKS_CACHE } from "../prices/vendors.ts";
 
 /** Where the built-in provider would be: nothing listens there. */
 const DEMO = new URL("http://demo.invalid");

@@ -1,6 +1,6 @@
 import t from "tap";
 import { loadConfig } from "../../src/config/load.ts";
-import { priceDoubts } from "../../src/prices/doubts.ts";
+import { priceDoubts } from "../../src/marketplace/price-doubts.ts";
 import { vocabulary } from "../config/fixture.ts";
 
 const YAML = `providers:

@@ -2,12 +2,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { unkeptLimits } from "../src/budgets.ts";
-import type { Limits } from "../src/core/limit-kinds.ts";
-import { PluginError } from "../src/loader/problems.ts";
-import { rehearse } from "../src/rehearsal.ts";
-import { load } from "../src/vocabulary.ts";
-import { startGateway } from "./support/gateway.ts";
+import type { Limits } from "../../src/core/limit-kinds.ts";
+import { PluginError } from "../../src/loader/problems.ts";
+import { unkeptLimits } from "../../src/marketplace/budgets.ts";
+import { rehearse } from "../../src/rehearsal.ts";
+import { load } from "../../src/vocabulary.ts";
+import { startGateway } from "../support/gateway.ts";
 
 /** What a check says of a file. */
 async function problems(t: Test, yaml: string, env: Record<string, string> = {}): Promise<string[]> {
@@ -69,7 +69,7 @@ t.test("only what a limit can reach need have a price, and a soft budget no end"
 });
 
 t.test("the gateway.yaml that comes along takes a budget, with all its providers", async (t) => {
-  const yaml = readFileSync(new URL("../gateway.yaml", import.meta.url), "utf8");
+  const yaml = readFileSync(new URL("../../gateway.yaml", import.meta.url), "utf8");
   const names = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
   const env = Object.fromEntries(names.map((name) => [name, `made-up-${name.toLowerCase()}-0123456789`]));
   t.same(await problems(t, `${yaml}\nlimits: { default: { budget: $50/month } }\n`, env), []);

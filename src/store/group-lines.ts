@@ -1,0 +1,46 @@
+import type { Keys } from "./keys.ts";
+import type { Ledger, LedgerQuery } from "./ledger.ts";
+
+/** A group with all below it. */
+export interface GroupLine {
+  group: string;
+  /** Names of keys that are not revoked. */
+  keys: string[];
+  requests: number;
+  /** Nano-dollars. */
+  cost: number;
+}
+
+/**
+ * Groups with what they have spent, each in front of those below it.
+ * @param more groups to show besides those that keys are in or were used in
+ */
+export async function groupLines(
+  keys: Keys,
+  ledger: Ledger,
+  query: LedgerQuery,
+  more: readonly string[] = [],
+): Promise<GroupLine[]> {
+  const groups = new Map<string, GroupLine>();
+  /** The group and those above it. */
+  const lines = (path: string): GroupLine[] =>
+    path.split("/").map((_, at, parts) => {
+      const group = parts.slice(0, at + 1).join("/");
+      const line = groups.get(group) ?? { group, keys: [], requests: 0, cost: 0 };
+      groups.set(group, line);
+      return line;
+    });
+  for (const group of more) lines(group);
+  for (const { group, name, revoked } of await keys.list())
+    if (group !== undefined && revoked === undefined) for (const line of lines(group)) line.keys.push(name);
+  for (const { group, requests, cost } of await ledger.sums(query))
+    if (group[0])
+      for (const line of lines(group[0])) {
+        line.requests += requests;
+        line.cost += cost;
+      }
+  return [...groups.values()].sort((a, b) => (placeOf(a.group) < placeOf(b.group) ? -1 : 1));
+}
+
+/** Orders groups as a tree: acme/research comes before acme-2, though its / is behind the -. */
+const placeOf = (group: string): string => group.replaceAll("/", "\0");
