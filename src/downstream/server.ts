@@ -1,7 +1,6 @@
 import { createServer, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Bag } from "../core/bag.ts";
 import { GatewayError } from "../core/errors.ts";
 import { type Arrival, Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
@@ -12,6 +11,7 @@ import { pass } from "../pass.ts";
 import { live } from "../pipeline.ts";
 import { websocket } from "../websocket.ts";
 import { Query } from "../wire/query.ts";
+import { Bag } from "./bag.ts";
 import { type ClientConnection, type ConnectionLimits, Connections, isForwarded } from "./connections.ts";
 import { credentials, presented } from "./credentials.ts";
 import { asksToExplain, explained, explainsNothing } from "./explained.ts";

@@ -5,25 +5,23 @@ import { z } from "zod";
 import { BUILT_IN } from "./discover.ts";
 import { pluginError } from "./problems.ts";
 
-const NonEmptyText = z.string().min(1);
+const nonEmpty = z.string().min(1);
 
 /** What a file of `plugins/clients/` may hold; its README tells what each member is for. */
 const ClientFile = z.strictObject({
-  name: NonEmptyText,
+  name: nonEmpty,
   kind: z.enum(["agent", "app", "sdk", "command"]),
-  protocol: NonEmptyText,
+  protocol: nonEmpty,
   order: z.number().default(100),
-  command: NonEmptyText.optional(),
+  command: nonEmpty.optional(),
   arguments: z.array(z.string()).default([]),
   env: z.record(z.string(), z.string()).default({}),
-  unset: z.array(NonEmptyText).default([]),
+  unset: z.array(nonEmpty).default([]),
   temporary: z.record(z.string(), z.string()).default({}),
-  home: NonEmptyText.optional(),
-  files: z.array(z.strictObject({ path: NonEmptyText, language: NonEmptyText, text: NonEmptyText })).default([]),
-  snippets: z
-    .array(z.strictObject({ language: NonEmptyText, install: NonEmptyText.optional(), text: NonEmptyText }))
-    .default([]),
-  notes: z.array(NonEmptyText).default([]),
+  home: nonEmpty.optional(),
+  files: z.array(z.strictObject({ path: nonEmpty, language: nonEmpty, text: nonEmpty })).default([]),
+  snippets: z.array(z.strictObject({ language: nonEmpty, install: nonEmpty.optional(), text: nonEmpty })).default([]),
+  notes: z.array(nonEmpty).default([]),
 });
 
 /** What a client must be told to speak with a gateway; in its texts `filled` puts address, key and model. */

@@ -5,21 +5,21 @@ import { z } from "zod";
 import { BUILT_IN } from "./discover.ts";
 import { pluginError } from "./problems.ts";
 
-const NonEmptyText = z.string().min(1);
+const nonEmpty = z.string().min(1);
 
 /** What a file of `plugins/vendors/` may hold; its README tells what each member is for. */
 const VendorFile = z.strictObject({
-  name: NonEmptyText,
+  name: nonEmpty,
   order: z.number().default(100),
-  variables: z.array(NonEmptyText),
-  base: z.array(NonEmptyText).default([]),
+  variables: z.array(nonEmpty),
+  base: z.array(nonEmpty).default([]),
   provider: z.looseObject({
-    url: NonEmptyText,
-    speaks: z.array(NonEmptyText).optional(),
-    protocol: NonEmptyText.optional(),
+    url: nonEmpty,
+    speaks: z.array(nonEmpty).optional(),
+    protocol: nonEmpty.optional(),
   }),
-  suggest: z.array(z.looseObject({ id: NonEmptyText })).default([]),
-  also: z.array(NonEmptyText).default([]),
+  suggest: z.array(z.looseObject({ id: nonEmpty })).default([]),
+  also: z.array(nonEmpty).default([]),
 });
 
 /** A vendor that `init` and `doctor` know. */

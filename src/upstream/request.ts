@@ -1,9 +1,9 @@
 import { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
-import { Batch } from "../core/batch.ts";
 import { Deadline } from "../core/deadline.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
+import { Batch } from "./batch.ts";
 import { codingOf, DecodedResponse } from "./decoding.ts";
 import { failure, overdue, type Progress, UpstreamFault } from "./failures.ts";
 import type { HttpRequest, RequestController } from "./http1/http-request.ts";

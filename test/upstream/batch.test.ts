@@ -1,6 +1,6 @@
 import { setImmediate as turn } from "node:timers/promises";
 import t from "tap";
-import { Batch } from "../../src/core/batch.ts";
+import { Batch } from "../../src/upstream/batch.ts";
 
 t.test("what comes in one turn is done when all of it is here, in its order, once", async (t) => {
   const done: number[] = [];

@@ -1,5 +1,5 @@
 import t from "tap";
-import { Bag } from "../../src/core/bag.ts";
+import { Bag } from "../../src/downstream/bag.ts";
 
 t.test("things come and go, in any order, and each is taken out once", async (t) => {
   const bag = new Bag<string>();
