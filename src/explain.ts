@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { Chain, type Link } from "./core/chain.ts";
+import { Chain, isLater, type Link } from "./core/chain.ts";
 import { DryRun } from "./core/dry-run.ts";
 import { GatewayError } from "./core/errors.ts";
 import type { Attempt, Exchange } from "./core/exchange.ts";
@@ -162,11 +162,11 @@ function watchedPhase(
       refused(thrown);
       throw thrown;
     }
-    if (!(made instanceof Promise)) {
+    if (!isLater(made)) {
       note();
       return made;
     }
-    return made.then(
+    return Promise.resolve(made).then(
       (value) => {
         note();
         return value;

@@ -129,6 +129,26 @@ t.test("reserved room is free again after a dry run", async (t) => {
   for (let i = 0; i < 3; i++) t.equal((await explained(CHAT)).json.refused, null);
 });
 
+t.test("a plugin that is waited for by its then refuses a dry run as it refuses a request", async (t) => {
+  const from = `${t.testdir({ "later.mjs": LATER })}/later.mjs`;
+  const { explained } = await gateway(
+    t,
+    `chains: { llm: [sse, auth, models, limits, later, rewrite, usage] }\nplugins: { later: { from: ${from} } }\n`,
+  );
+  const { json } = await explained(CHAT);
+  t.match(json, { refused: { status: 403, code: "denied_later" }, targets: [] });
+  t.match(json.steps.at(-1), { plugin: "later", phase: "route", did: ["refuses it: 403 denied_later"] });
+});
+
+/** A plugin that gives something with a `then`, as database clients' queries are, which fails later. */
+const LATER = `import { GatewayError } from "model-gateway";
+export default class Later {
+  route() {
+    const then = (ok, no) => setTimeout(() => no(new GatewayError("denied_later", { status: 403, message: "No." })), 20);
+    return { then };
+  }
+}`;
+
 t.test("a plugin that answers itself is named", async (t) => {
   const { explained } = await gateway(
     t,

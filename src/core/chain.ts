@@ -49,6 +49,10 @@ interface Step<Run> extends Bound {
 type Run = (exchange: Exchange, attempt?: Attempt, answer?: FailedAnswer) => Later<void>;
 type Respond = (exchange: Exchange, head: Head) => Later<Stage | undefined>;
 
+/** Whether that is waited for: a promise, or anything else that has a `then`, as queries of database clients have. */
+export const isLater = <T>(made: T | PromiseLike<T>): made is PromiseLike<T> =>
+  made !== undefined && typeof (made as PromiseLike<T> | null)?.then === "function";
+
 /** The plugins of a path, phase by phase: down the list on the way in, up the list on the way out. */
 export class Chain {
   private readonly steps: StepsOf;
@@ -146,7 +150,8 @@ function timedBy(observer: PhaseObserver, plugin: string, phase: string, run: Ru
       took();
       throw thrown;
     }
-    if (later instanceof Promise) return later.finally(took);
+    // Asked for its end once: some begin anew each time.
+    if (isLater(later)) return Promise.resolve(later).finally(took);
     took();
     return later;
   };
@@ -184,7 +189,7 @@ function onward(
     } catch (thrown) {
       throw blame(thrown, step.origin);
     }
-    if (later instanceof Promise)
+    if (isLater(later))
       return settled(later, step, { exchange }).then(() =>
         answered(exchange, step) ? undefined : onward(steps, i + 1, exchange, attempt, answer),
       );
@@ -214,7 +219,7 @@ function gather(
     } catch (thrown) {
       throw blame(thrown, step.origin);
     }
-    if (made instanceof Promise)
+    if (isLater(made))
       return settled(made, step, { head, exchange }).then((stage) => {
         judge(head, step);
         if (stage) add(stages, stage, step, head);
@@ -247,7 +252,7 @@ function conclude(
   for (const step of steps) {
     try {
       const later = step.run(exchange);
-      if (later instanceof Promise)
+      if (isLater(later))
         waiting.push(
           recorded(later, step, exchange).then(
             () => undefined,
@@ -270,7 +275,7 @@ function conclude(
 const LAST_RECORD = 500;
 
 /** The end of what a plugin records. A stop does not wait for it as long as its deadline allows, which may be for ever. */
-function recorded(later: Promise<void>, step: Bound, exchange: Exchange): Promise<void> {
+function recorded(later: PromiseLike<void>, step: Bound, exchange: Exchange): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>();
   let timer: NodeJS.Timeout | undefined;
   const unsubscribe = exchange.onInterrupt(() => {
@@ -294,7 +299,11 @@ interface Work {
  * What a plugin promised.
  * @throws GatewayError what it threw, `plugin_timeout` or `interrupted`; each names plugin and phase
  */
-export function settled<T>(later: Promise<T>, { origin, deadline }: Bound, { head, exchange }: Work = {}): Promise<T> {
+export function settled<T>(
+  later: PromiseLike<T>,
+  { origin, deadline }: Bound,
+  { head, exchange }: Work = {},
+): Promise<T> {
   return new Promise((resolve, reject) => {
     const expired = () => {
       if (head?.reading) timer = setTimeout(expired, deadline);
@@ -309,7 +318,7 @@ export function settled<T>(later: Promise<T>, { origin, deadline }: Bound, { hea
       clearTimeout(timer);
       unsubscribe?.();
     };
-    later.then(
+    Promise.resolve(later).then(
       (value) => {
         settle();
         resolve(value);

@@ -1,4 +1,4 @@
-import { type Bound, blame, settled } from "../core/chain.ts";
+import { type Bound, blame, isLater, settled } from "../core/chain.ts";
 import { type Answer, type Answerer, type Exchange, isFinal } from "../core/exchange.ts";
 import type { Operation } from "../core/protocol.ts";
 import { framingOf, type UpstreamAnswer } from "../upstream/attempts.ts";
@@ -57,14 +57,14 @@ class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"
 
   resume(): void {
     for (let more = true; more; ) {
-      let next: IteratorResult<Buffer> | Promise<IteratorResult<Buffer>>;
+      let next: IteratorResult<Buffer> | PromiseLike<IteratorResult<Buffer>>;
       try {
         next = this.pieces.next();
       } catch (thrown) {
         this.fail(thrown);
         return;
       }
-      if (next instanceof Promise) {
+      if (isLater(next)) {
         settled(next, this.bound).then(
           (result) => this.take(result) && this.resume(),
           (thrown) => this.fail(thrown),

@@ -95,6 +95,58 @@ t.test("done runs for every plugin, whatever another one throws", async (t) => {
   t.same(seen, ["b"]);
 });
 
+/** What is waited for though it is no promise, as a query of a database client is. It begins when it is asked for its end. */
+const query = (settle: (ok: (value?: unknown) => void, no: (thrown: unknown) => void) => void) => {
+  const asked = { times: 0 };
+  const then = (ok: () => void, no: () => void): void => {
+    asked.times++;
+    setTimeout(settle, 1, ok, no);
+  };
+  return { asked, then };
+};
+
+t.test("anything with a then is waited for like a promise, in every phase and once", async (t) => {
+  const runs: Record<string, (chain: Chain) => unknown> = {
+    access: (chain) => chain.access(started()),
+    request: (chain) => chain.request(started()),
+    route: (chain) => chain.route(started()),
+    send: (chain) => chain.send(started(), {} as Attempt),
+    failed: (chain) => chain.failed(started(), {} as Attempt, {} as FailedAnswer),
+    response: (chain) => chain.response(started(), head),
+    done: async (chain) => {
+      const failure = await chain.done(started());
+      if (failure) throw failure;
+    },
+  };
+  const took: string[] = [];
+  for (const observer of [undefined, { took: (_: string, hook: string) => took.push(hook), failed() {} }])
+    for (const [phase, run] of Object.entries(runs)) {
+      const denied = query((_, no) => no(new GatewayError("denied_later", { status: 403, message: "No." })));
+      const behind: string[] = [];
+      const links = (made: unknown) => [
+        // The last of a list is the first that sees an answer.
+        ...(phase === "response" ? [{ name: "b", plugin: { [phase]: () => void behind.push("b") } }] : []),
+        { name: "mine", plugin: { [phase]: () => made } },
+        ...(phase === "response" ? [] : [{ name: "b", plugin: { [phase]: () => void behind.push("b") } }]),
+      ];
+      const refused = Promise.resolve(run(new Chain("test", links(denied), undefined, observer)));
+      await t.rejects(refused, { code: "denied_later", origin: `mine.${phase}` });
+      t.equal(denied.asked.times, 1);
+      if (phase !== "done") t.same(behind, [], `nobody behind it runs in ${phase}`);
+      const fine = query((ok) => ok());
+      await run(new Chain("test", links(fine), undefined, observer));
+      t.equal(behind.at(-1), "b");
+      t.equal(fine.asked.times, 1);
+    }
+  t.same(new Set(took), new Set(Object.keys(runs)));
+  const stage = () => [];
+  const [first] = await chainOf({ mine: { response: () => query((ok) => ok(stage)) as never } }).response(
+    started(),
+    head,
+  );
+  t.same(first?.(new Frame("end", Buffer.alloc(0))), [], "a stage may come that way too");
+});
+
 const NEVER = new Promise<never>(() => {});
 
 t.test("a plugin that answers ends its phase, and only those in front of it see the answer", async (t) => {

@@ -61,6 +61,18 @@ t.test("a streamed answer passes them frame by frame, however it is cut", async 
   t.match(log.lines.find(({ message }) => message === "Above")?.fields, { framing: "sse" });
 });
 
+t.test("a piece may come of anything with a then", async (t) => {
+  const { url } = await answering(
+    t,
+    `access(exchange: AccessExchange) {
+      const left = ["data: one\\n\\n", "data: two\\n\\n"].map((value) => ({ done: false, value: Buffer.from(value) }));
+      const next = () => ({ then: (ok: (made: unknown) => void) => setTimeout(ok, 1, left.shift() ?? { done: true }) });
+      exchange.answer = { body: { [Symbol.asyncIterator]: () => ({ next }) } as never };
+    }`,
+  );
+  t.equal(await (await ask(url)).text(), "DATA: ONE\n\nDATA: TWO\n\n");
+});
+
 t.test("a stream that fails or stands still is cut with an error, and its plugin is named", async (t) => {
   for (const [end, code] of [
     ['throw new Error("no more")', "plugin_failed"],
