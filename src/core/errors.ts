@@ -344,6 +344,11 @@ export class GatewayError extends Error {
     this.allow = details.allow;
   }
 
+  /** Whether the code is a plugin's own, which clients find as it is. */
+  get own(): boolean {
+    return !Object.hasOwn(REFUSALS, this.code);
+  }
+
   /** Any thrown value as a GatewayError; a foreign one becomes `code`, with the original as its cause. */
   static from(thrown: unknown, code: ErrorCode = "internal"): GatewayError {
     return thrown instanceof GatewayError ? thrown : new GatewayError(code, { cause: thrown });

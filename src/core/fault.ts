@@ -5,6 +5,8 @@ export interface Fault {
   readonly status: number;
   readonly kind: ErrorKind;
   readonly code: string;
+  /** The code is a plugin's own: it tells more than a protocol's word for the kind. */
+  readonly own?: boolean | undefined;
   readonly message: string;
   readonly param?: string | undefined;
   /** Seconds after which asking again makes sense. */
@@ -15,7 +17,7 @@ export interface Fault {
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** The words one protocol has for kinds of faults; a code that is not listed stays the gateway's own. */
+/** The words one protocol has for kinds of faults; a code that is not listed stays the gateway's own, a plugin's own always. */
 export interface ErrorWords {
   readonly type: Readonly<Record<ErrorKind, string>>;
   readonly code: Readonly<Partial<Record<ErrorKind, string>>>;
@@ -27,7 +29,7 @@ export function errorObject(fault: Fault, words: ErrorWords) {
     message: fault.message,
     type: words.type[fault.kind],
     param: fault.param ?? null,
-    code: words.code[fault.kind] ?? fault.ownCode ?? fault.code,
+    code: fault.own ? fault.code : (words.code[fault.kind] ?? fault.ownCode ?? fault.code),
   };
 }
 

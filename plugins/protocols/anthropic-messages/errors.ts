@@ -26,10 +26,14 @@ const TYPES: Readonly<Record<ErrorKind, string>> = {
   overloaded: "overloaded_error",
 };
 
-/** `{type: "error", error: {type, message, details?}, request_id}`. There is no member for a field's path: the message begins with it. */
-function errorJson({ kind, message, param, details }: Fault, id: string): object {
+/**
+ * `{type: "error", error: {type, message, details?}, request_id}`. There is no member for a field's path: the message begins
+ * with it. The vendor's types are an enumeration: a plugin's own code stands where the vendor has codes, in `details`.
+ */
+function errorJson({ kind, code, own, message, param, details: told }: Fault, id: string): object {
   const named = param === undefined || [" ", ":"].some((mark) => message.startsWith(param + mark));
   const text = named ? message : `${param}: ${message}`;
+  const details = own ? { error_code: code, ...told } : told;
   const error = { type: TYPES[kind], message: text, ...(details && { details }) };
   return { type: "error", error, request_id: id };
 }

@@ -40,6 +40,15 @@ t.test("the field at fault stands before the message, once", async (t) => {
   t.match(JSON.parse(protocol.error(alike, "id")), { error: { message: "model: models are many." } });
 });
 
+t.test("a plugin's own code stands in the details, and its type is one that the SDK knows", async (t) => {
+  const spent = { status: 402, message: "The team's money is spent." };
+  const error = (details?: object) =>
+    JSON.parse(protocol.error(new GatewayError("team_spent", { ...spent, ...details }), "id")).error;
+  t.same(error(), { type: "billing_error", message: spent.message, details: { error_code: "team_spent" } });
+  t.same(error({ details: { error_code: "theirs", left: 0 } }).details, { error_code: "theirs", left: 0 });
+  t.equal(JSON.parse(protocol.error(new GatewayError("insufficient_quota"), "id")).error.details, undefined);
+});
+
 t.test("every refusal of the gateway has a type that the SDK knows", async (t) => {
   for (const code of Object.keys(REFUSALS) as ErrorCode[]) {
     const { error } = JSON.parse(protocol.error(new GatewayError(code), "id"));

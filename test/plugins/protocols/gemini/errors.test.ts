@@ -48,6 +48,11 @@ t.test("a key that is not known has the vendor's reason", async (t) => {
   t.match(error, { code: 401, status: "UNAUTHENTICATED", details: [{ reason: "API_KEY_INVALID" }] });
 });
 
+t.test("a plugin's own code is the reason", async (t) => {
+  const spent = new GatewayError("team_spent", { status: 402, message: "The team's money is spent." });
+  t.match(JSON.parse(protocol.error(spent, "id")).error.details, [{ reason: "TEAM_SPENT" }]);
+});
+
 t.test("a key that the vendor does not know is told by its reason alone", async (t) => {
   const told = (error: object, status = 400) =>
     protocol.refuses?.(status, Buffer.from(JSON.stringify({ error: { code: 400, ...error } })));

@@ -70,6 +70,10 @@ t.test(
     t.same(said("permission", "content_blocked"), ["invalid_prompt", "No. (content_blocked)", "content_blocked"]);
     t.same(said("rate_limit", "too_fast"), ["rate_limit_exceeded", "No.", "rate_limit_exceeded"]);
     t.same(said("billing", "budget_spent"), ["insufficient_quota", "No.", "insufficient_quota"]);
+    const spent = new GatewayError("team_spent", { status: 402, message: "No." });
+    const [failed, error] = eventsAfter(created, delta, spent);
+    t.match(failed?.[2], { response: { error: { code: "insufficient_quota", message: "No. (team_spent)" } } });
+    t.match(error?.[2], { code: "team_spent" }, "a plugin's own code");
     for (const code of [
       "context_length_exceeded",
       "usage_not_included",

@@ -30,6 +30,13 @@ t.test("limits and money have the vendor's own codes", async (t) => {
   });
 });
 
+t.test("a plugin's own code stays, whatever its status", async (t) => {
+  for (const status of [400, 401, 402, 403, 429, 500]) {
+    const fault = new GatewayError("team_spent", { status, message: "The team's money is spent." });
+    t.match(JSON.parse(error(fault)), { error: { code: "team_spent" } }, `${status}`);
+  }
+});
+
 for (const [folder, { protocol, ask }] of Object.entries(MEMBERS)) {
   t.test(`${folder}: these are its errors`, async (t) => {
     t.equal(protocol.error, error);
