@@ -2,6 +2,7 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
+import { PHASES } from "../src/core/plugin.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const text = (file: string): string => readFileSync(join(ROOT, file), "utf8");
@@ -53,3 +54,46 @@ for (const [specifier, door, most] of [
       t.ok(files.size <= most, `${files.size} names are ${files.size - most} too many to learn`);
     },
   );
+
+t.test("every name that docs/plugins.md gives to authors is where it says", async (t) => {
+  const page = text("docs/plugins.md");
+  const doors = new Map<string, Map<string, string>>(
+    Object.entries({ "": "index", "/store": "store", "/protocol": "protocol", "/testing": "testing" }).map(
+      ([path, file]) => [`model-gateway${path}`, exported(`src/${file}.ts`)] as const,
+    ),
+  );
+  const missing: string[] = [];
+  const imports = [...page.matchAll(/^import (?:type )?\{([^}]*)\} from "(model-gateway[^"]*)"/gm)];
+  const rows = [...page.matchAll(/^\| `(model-gateway[^`]*)` \| (.*) \|$/gm)].map(([row, from = "", cell = ""]) => [
+    row,
+    [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name).join(),
+    from,
+  ]);
+  t.ok(imports.length > 1 && rows.length > 1, `${imports.length} imports and ${rows.length} rows`);
+  for (const [, list = "", from = ""] of [...imports, ...rows])
+    for (const name of names(list)) if (!doors.get(from)?.has(name)) missing.push(`${name} from ${from}`);
+
+  // What else stands in code among the sentences: classes and types, and functions that are called.
+  const sentences = page.replaceAll(/^```[\s\S]*?^```/gm, "");
+  const code = [...sentences.matchAll(/`([^`]+)`/g)].map(([, words = ""]) => words);
+  const named = new Set(
+    code.flatMap((words) => [...words.matchAll(/(?<![\w.$"])(?:[A-Z][a-z]\w*|[a-z]\w*(?=\())/g)].map(([name]) => name)),
+  );
+  const elsewhere = new Set([
+    // Other packages', a plugin's own class, and a word of Gemini's.
+    ...["inject", "injectable", "Class", "MyPlugin", "ShortOnly", "ErrorInfo"],
+    // Methods of what the sentence is about: of a kept value, and of a driven answer.
+    ...["find", "keep", "json", "texts"],
+    ...PHASES,
+    ...["serve", "recorded", "start", "close"],
+  ]);
+  t.ok(named.size > 40, `${named.size} names`);
+  for (const name of named)
+    if (!elsewhere.has(name) && ![...doors.values()].some((door) => door.has(name))) missing.push(name);
+  t.same(missing, [], "named, and no door has it");
+  t.same(
+    [...elsewhere].filter((name) => !named.has(name)),
+    [],
+    "left out, and not named",
+  );
+});
