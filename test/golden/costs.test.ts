@@ -62,6 +62,9 @@ const ASKING: Record<string, (model: string, stream: boolean) => [path: string, 
   ],
 };
 
+/** How a client of its own protocol asks for a recording. */
+const pathOf = ({ path, protocol }: Recording): string => path.replace("/any:", `/${protocol}:`);
+
 interface Wanted {
   recording: Recording;
   index: number;
@@ -72,6 +75,20 @@ interface Wanted {
 /** The end of an answer that was made in the background and is told by several recordings: it counts once. */
 const isTold = ({ id }: Recording, usage: Usage | undefined): boolean =>
   id.includes("background_mode") && usage?.in.total === undefined;
+
+/** Recordings whose raw bodies tell a usage that the ledger does not have as reported, and why. */
+const NOT_REPORTED: Readonly<Record<string, string>> = {
+  "openai-responses/vercel-ai__azure.azure-deepseek-reasoning.1.stream__0": "a Chat stream at a path of Responses",
+  "openai-responses/vercel-ai__azure.azure-deepseek-reasoning.1__0": "a Chat answer at a path of Responses",
+  "openai-chat/pydantic-ai__test_openrouter.test_openrouter_stream_error__0": "the stream breaks off with an error",
+  "gemini/pydantic-ai__test_google.test_google_model_armor_prompt_template_text_gets_blocked__1":
+    "a blocked prompt, whose usage has no tokens",
+};
+/** The same of those that were asked for in another protocol than their own. */
+const NOT_TRANSLATED: Readonly<Record<string, string>> = {
+  "gemini-embeddings/pydantic-ai__test_embeddings.test_google_task_prefix_vertex__0":
+    "vectors are no answer to a conversation",
+};
 
 /** Asks for all of them and tells what differs from what the raw bodies say. */
 async function differing(t: Test, found: readonly Recording[], wanted: readonly Wanted[]) {
@@ -106,6 +123,8 @@ async function differing(t: Test, found: readonly Recording[], wanted: readonly 
     if (outcome !== "completed" || source !== "reported" || expected === undefined) {
       // What tells no usage is no cost of 0.
       if (source === "none" && cost !== undefined) odd.push(`${recording.id} costs ${cost} of nothing known`);
+      const why = NOT_REPORTED[recording.id] ?? (path === pathOf(recording) ? undefined : NOT_TRANSLATED[recording.id]);
+      if (expected !== undefined && why === undefined) odd.push(`${recording.id} by ${path}: ${outcome}, ${source}`);
       if (source === "reported" && expected === undefined) odd.push(`${recording.id} has usage that nobody sees`);
     } else if (BigInt(cost ?? -1) === expected || isTold(recording, usage)) equal++;
     else odd.push(`${recording.id} by ${path}: ${cost}, not ${expected}: ${JSON.stringify(usage)}`);
@@ -119,12 +138,12 @@ t.test(
   async (t) => {
     const found = all ?? [];
     const wanted = found.map((recording, index) => ({
-      ...{ recording, index, path: recording.path.replace("/any:", `/${recording.protocol}:`) },
+      ...{ recording, index, path: pathOf(recording) },
       body: { model: recording.protocol, stream: recording.streaming, stream_options: { include_usage: true } },
     }));
     const { odd, equal } = await differing(t, found, wanted);
     t.same(odd.slice(0, 10), [], `${odd.length} differ`);
-    t.ok(equal > tried(1500), `${equal} of ${found.length} tell usage, and cost the same`);
+    t.ok(equal >= tried(1777), `${equal} of ${found.length} tell usage, and cost the same`);
   },
 );
 
@@ -160,7 +179,7 @@ t.test(
       });
       const some = found.filter((_, n) => n % Math.ceil(found.length / EACH) === 0);
       const wanted = some.map((recording, index) => ({
-        ...{ recording, index, path: recording.path.replace("/any:", `/${recording.protocol}:`) },
+        ...{ recording, index, path: pathOf(recording) },
         body: { model: recording.protocol, stream: recording.streaming, stream_options: { include_usage: true } },
       }));
       const { odd, equal } = await differing(t, some, wanted);
