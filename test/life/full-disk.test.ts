@@ -18,6 +18,8 @@ const RATE = Number(process.env["GATEWAY_TEST_FULL_RATE"] ?? 100);
 /** Whether a tool is there, and may do that here. */
 const works = (command: string, ...args: string[]): boolean => spawnSync(command, args).status === 0;
 
+const TMPFS = (size: string) => ["-t", "tmpfs", "-o", `size=${size}`, "tmpfs"];
+
 interface Disk {
   fill(): void;
   free(): void;
@@ -62,14 +64,20 @@ models: { m: { targets: [up:m], price: { input: 1, output: 1 } } }
   t.comment(`${SECONDS} s without room at ${RATE}/s: ${answered.length} answers, ${upstream.seen.length} rows`);
 }
 
-/** A file system of its own and what takes all room of it; undefined where none can be mounted. */
-function disk(t: Test, size: string): ({ mount: string } & Disk) | undefined {
+/** Why nothing is tried; `GATEWAY_TEST_DISK=required` fails where no file system can be mounted. */
+const noDisk = ((): string | false => {
+  if (process.env["GATEWAY_TEST_DISK"] === "required") return false;
+  const mount = mkdtempSync(join(tmpdir(), "gateway-disk-"));
+  const mounted = works("mount", ...TMPFS("1m"), mount) && works("umount", mount);
+  rmSync(mount, { recursive: true, force: true });
+  return mounted ? false : "no file system can be mounted here";
+})();
+
+/** A file system of its own and what takes all room of it. */
+function disk(t: Test, size: string): { mount: string } & Disk {
   const mount = mkdtempSync(join(tmpdir(), "gateway-disk-"));
   t.teardown(() => rmSync(mount, { recursive: true, force: true }));
-  if (!works("mount", "-t", "tmpfs", "-o", `size=${size}`, "tmpfs", mount)) {
-    t.comment("no file system can be mounted here: nothing was tried");
-    return undefined;
-  }
+  if (!works("mount", ...TMPFS(size), mount)) throw new Error("No file system can be mounted here: mount -t tmpfs");
   t.teardown(() => works("umount", mount));
   const ballast = join(mount, "ballast");
   return {
@@ -89,29 +97,31 @@ function disk(t: Test, size: string): ({ mount: string } & Disk) | undefined {
   };
 }
 
-t.test("a disk that is full, and has room again, costs no row", async (t) => {
+t.test("a disk that is full, and has room again, costs no row", { skip: noDisk }, async (t) => {
   const own = disk(t, "8m");
-  if (!own) return;
   const folder = join(own.mount, "gateway");
   mkdirSync(folder);
   await throughFullDisk(t, { folder }, own);
 });
 
-t.test("a gateway that starts while the disk is full serves, and records as soon as there is room", async (t) => {
-  const own = disk(t, "4m");
-  if (!own) return;
-  const { mount, fill, free } = own;
-  fill();
-  const driven = await drive(Record, { options: { sample: 1, file: join(mount, "recorded.db") } });
-  t.teardown(() => driven.close());
-  t.equal((await driven.ask({ protocol: "openai-chat" })).status, 200);
-  const dropped = () => driven.log.filter(({ message }) => message.startsWith("exchanges were not recorded"));
-  await eventually(() => dropped().length > 0, "a word on what is dropped");
-  t.match(dropped(), [{ fields: { cause: /full/ } }]);
-  free();
-  const { headers } = await driven.ask({ protocol: "openai-chat" });
-  t.ok(await driven.plugin.recorded?.(headers["x-request-id"] ?? ""));
-});
+t.test(
+  "a gateway that starts while the disk is full serves, and records as soon as there is room",
+  { skip: noDisk },
+  async (t) => {
+    const own = disk(t, "4m");
+    const { mount, fill, free } = own;
+    fill();
+    const driven = await drive(Record, { options: { sample: 1, file: join(mount, "recorded.db") } });
+    t.teardown(() => driven.close());
+    t.equal((await driven.ask({ protocol: "openai-chat" })).status, 200);
+    const dropped = () => driven.log.filter(({ message }) => message.startsWith("exchanges were not recorded"));
+    await eventually(() => dropped().length > 0, "a word on what is dropped");
+    t.match(dropped(), [{ fields: { cause: /full/ } }]);
+    free();
+    const { headers } = await driven.ask({ protocol: "openai-chat" });
+    t.ok(await driven.plugin.recorded?.(headers["x-request-id"] ?? ""));
+  },
+);
 
 const ADMIN = { authorization: "Bearer admin-token-0123456789abcdef" };
 
@@ -146,52 +156,58 @@ const said = (gateway: GatewayProcess, what: RegExp): boolean =>
   gateway.lines().some(({ msg }) => what.test(String(msg)));
 
 for (const workers of [1, 2])
-  t.test(`what is in memory only is told, and a stop waits for room for it: workers: ${workers}`, async (t) => {
-    const own = disk(t, "8m");
-    if (!own) return;
-    const { gateway } = await withUnwritten(t, own, `workers: ${workers}\ndrain: 60s\nlinger: off\n`);
-    const told =
-      /22 lines of the journal are in memory only, as \S+gateway\.db\.journal cannot be written \(ENOSPC.*\): free room before it is stopped/;
-    await eventually(async () => told.test(await attention(gateway)), "what needs somebody");
-    t.ok(said(gateway, /journal in \S+gateway\.db\.journal cannot be written: ENOSPC.* in memory only: free room/));
-    const metrics = await (await fetch(`${gateway.admin}/metrics`, { headers: ADMIN })).text();
-    t.match(metrics, /^gateway_journal_unwritten_lines 22$/m);
-    t.match(metrics, /^gateway_ledger_lag_seconds [0-9.]*[1-9]/m);
-    t.match(metrics, /^gateway_journal_oldest_seconds [0-9.]*[1-9]/m);
-    gateway.child.kill("SIGTERM");
-    await eventually(() => said(gateway, /The stop waits for \d\d s .*in memory only/), "a stop that waits");
-    await after(500);
-    t.equal(gateway.child.exitCode, null);
-    own.free();
-    t.equal(await gateway.ended, 0);
-    t.same(gateway.ledger(), { outcomes: { completed: 11 }, twice: 0 });
-    t.notOk(said(gateway, /lost/) && !said(gateway, /0 lines were lost/));
-  });
+  t.test(
+    `what is in memory only is told, and a stop waits for room for it: workers: ${workers}`,
+    { skip: noDisk },
+    async (t) => {
+      const own = disk(t, "8m");
+      const { gateway } = await withUnwritten(t, own, `workers: ${workers}\ndrain: 60s\nlinger: off\n`);
+      const told =
+        /22 lines of the journal are in memory only, as \S+gateway\.db\.journal cannot be written \(ENOSPC.*\): free room before it is stopped/;
+      await eventually(async () => told.test(await attention(gateway)), "what needs somebody");
+      t.ok(said(gateway, /journal in \S+gateway\.db\.journal cannot be written: ENOSPC.* in memory only: free room/));
+      const metrics = await (await fetch(`${gateway.admin}/metrics`, { headers: ADMIN })).text();
+      t.match(metrics, /^gateway_journal_unwritten_lines 22$/m);
+      t.match(metrics, /^gateway_ledger_lag_seconds [0-9.]*[1-9]/m);
+      t.match(metrics, /^gateway_journal_oldest_seconds [0-9.]*[1-9]/m);
+      gateway.child.kill("SIGTERM");
+      await eventually(() => said(gateway, /The stop waits for \d\d s .*in memory only/), "a stop that waits");
+      await after(500);
+      t.equal(gateway.child.exitCode, null);
+      own.free();
+      t.equal(await gateway.ended, 0);
+      t.same(gateway.ledger(), { outcomes: { completed: 11 }, twice: 0 });
+      t.notOk(said(gateway, /lost/) && !said(gateway, /0 lines were lost/));
+    },
+  );
 
 for (const workers of [1, 2])
-  t.test(`what is lost at last stands in the log, and can be put back: workers: ${workers}`, async (t) => {
-    const own = disk(t, "8m");
-    if (!own) return;
-    const { gateway, folder, again } = await withUnwritten(t, own, `workers: ${workers}\ndrain: 1s\nlinger: off\n`);
-    t.equal(await gateway.end("SIGTERM"), 1, "no stop like others");
-    t.ok(
-      said(
-        gateway,
-        /Lines of the ledger's journal that are lost, as \S+ cannot be written: \d+\. What they held follows/,
-      ),
-    );
-    const lost = gateway.lines().flatMap(({ journal }) => (journal ? [JSON.stringify(journal)] : []));
-    t.equal(lost.length, 11, "one of each exchange");
-    t.notMatch(lost.join(""), /test-key|gw_/, "no secrets");
-    own.free();
-    const folderOf = join(folder, "gateway.db.journal");
-    mkdirSync(folderOf, { recursive: true });
-    writeFileSync(join(folderOf, "1-1-1-000001.jsonl"), `${lost.join("\n")}\n`);
-    const next = await again("drain: 30s");
-    await eventually(() => next.ledger().outcomes["completed"] === 11, "the rows");
-    t.equal(await next.end("SIGINT"), 0);
-    t.same(next.ledger(), { outcomes: { completed: 11 }, twice: 0 });
-  });
+  t.test(
+    `what is lost at last stands in the log, and can be put back: workers: ${workers}`,
+    { skip: noDisk },
+    async (t) => {
+      const own = disk(t, "8m");
+      const { gateway, folder, again } = await withUnwritten(t, own, `workers: ${workers}\ndrain: 1s\nlinger: off\n`);
+      t.equal(await gateway.end("SIGTERM"), 1, "no stop like others");
+      t.ok(
+        said(
+          gateway,
+          /Lines of the ledger's journal that are lost, as \S+ cannot be written: \d+\. What they held follows/,
+        ),
+      );
+      const lost = gateway.lines().flatMap(({ journal }) => (journal ? [JSON.stringify(journal)] : []));
+      t.equal(lost.length, 11, "one of each exchange");
+      t.notMatch(lost.join(""), /test-key|gw_/, "no secrets");
+      own.free();
+      const folderOf = join(folder, "gateway.db.journal");
+      mkdirSync(folderOf, { recursive: true });
+      writeFileSync(join(folderOf, "1-1-1-000001.jsonl"), `${lost.join("\n")}\n`);
+      const next = await again("drain: 30s");
+      await eventually(() => next.ledger().outcomes["completed"] === 11, "the rows");
+      t.equal(await next.end("SIGINT"), 0);
+      t.same(next.ledger(), { outcomes: { completed: 11 }, twice: 0 });
+    },
+  );
 
 /** A gateway.yaml with that price, whose store is on a disk of its own. */
 const priced = (ledger: string, input: number, workers: number) => `workers: ${workers}
@@ -200,9 +216,8 @@ providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo], price: { input: ${input}, output: 1 } } }
 `;
 
-t.test("a start and a reload on a full disk say so in a line", async (t) => {
+t.test("a start and a reload on a full disk say so in a line", { skip: noDisk }, async (t) => {
   const own = disk(t, "8m");
-  if (!own) return;
   const { mount, fill, free } = own;
   const ledger = join(mount, "gateway", "gateway.db");
   const place = join(mount, "gateway");

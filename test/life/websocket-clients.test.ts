@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -8,11 +8,11 @@ import { join } from "node:path";
 import OpenAI from "openai";
 import { OpenAIRealtimeWS } from "openai/realtime/ws";
 import t, { type Test } from "tap";
+import { CHROMIUM, noBrowser } from "../support/browser.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
 import { entrance, WAYS } from "../support/nginx.ts";
 import { overTls, socketUpstream } from "../support/sockets.ts";
 
-const CHROMIUM = "/usr/bin/chromium";
 const UPGRADE =
   "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $http_connection;";
 
@@ -72,8 +72,7 @@ for (const way of WAYS) {
     t.equal(upstream.messages.length, 2);
   });
 
-  t.test(`a browser talks ${way}, with its key in the only place it has`, async (t) => {
-    if (!existsSync(CHROMIUM)) return t.pass(`skipped: ${CHROMIUM} is not installed`);
+  t.test(`a browser talks ${way}, with its key in the only place it has`, { skip: noBrowser }, async (t) => {
     const { upstream, running, settled } = await talking(t);
     const port = await entrance(t, way, running.port, UPGRADE);
     if (port === undefined) return;
@@ -92,7 +91,6 @@ for (const way of WAYS) {
     t.match(await settled(), [{ status: 101, usage: { in: { total: 12 } } }]);
     t.equal(upstream.handshakes[0]?.headers["sec-websocket-protocol"], "realtime");
     t.equal(upstream.handshakes[0]?.headers.origin, undefined);
-    return undefined;
   });
 }
 
@@ -112,7 +110,10 @@ async function browse(t: Test, script: string): Promise<unknown> {
   const folder = mkdtempSync(join(tmpdir(), "browser-"));
   const flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
   const address = `http://127.0.0.1:${(page.address() as AddressInfo).port}/`;
-  const child = spawn(CHROMIUM, [...flags, `--user-data-dir=${folder}`, address], { stdio: "ignore", detached: true });
+  const child = spawn(CHROMIUM ?? "chromium", [...flags, `--user-data-dir=${folder}`, address], {
+    stdio: "ignore",
+    detached: true,
+  });
   child.on("error", reject).on("exit", (code) => reject(new Error(`the browser ended with ${code}`)));
   t.teardown(async () => {
     const gone = child.exitCode === null ? once(child, "exit") : undefined;

@@ -11,7 +11,10 @@ export interface Certificates {
   readonly client: { readonly cert: string; readonly key: string };
 }
 
-/** Makes them with openssl; undefined where that is missing, after skipping the test. */
+/**
+ * Makes them with openssl; undefined where that is missing, after skipping the test; with `GATEWAY_TEST_OPENSSL=required` that
+ * fails instead.
+ */
 export function makeCertificates(t: Test): Certificates | undefined {
   const folder = mkdtempSync(join(tmpdir(), "gateway-ca-"));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -29,7 +32,8 @@ export function makeCertificates(t: Test): Certificates | undefined {
     run("req", "-x509", ...key, "ca.key", "-subj", "/CN=authority", "-days", "2", "-out", "ca.crt");
   } catch (thrown) {
     if ((thrown as NodeJS.ErrnoException).code !== "ENOENT") throw thrown;
-    t.pass("skipped: openssl is not installed");
+    if (process.env["GATEWAY_TEST_OPENSSL"] === "required") t.fail("openssl is missing: apt-get install openssl");
+    else t.pass("skipped: openssl is not installed");
     return undefined;
   }
   return { authority: of("ca").cert, server: signed("server"), client: signed("client") };
