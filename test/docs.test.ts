@@ -35,6 +35,17 @@ t.test("the README is short, and llms.txt leads to every page", async (t) => {
   t.ok(linksIn("README.md", text("README.md")).length > 10);
 });
 
+t.test("what a page says that a test takes by default is what it takes", async (t) => {
+  let found = 0;
+  for (const row of text("docs/reliability.md").matchAll(/^\|.*`(test\/[\w/.-]+\.ts)`.*\|$/gm))
+    for (const [, name = "", said] of row[0].matchAll(/`(GATEWAY_TEST_\w+)` \((\d+)\)/g)) {
+      found++;
+      const taken = new RegExp(`"${name}"\\] \\?\\? ([\\d_]+)`).exec(text(row[1] as string))?.[1];
+      t.equal(taken, said, `${name} of ${row[1]}`);
+    }
+  t.ok(found >= 2, `${found} were found`);
+});
+
 /** What begins a command, and not a setting, a path or a word of code. */
 const PROGRAM =
   /^(?:\$ )?(?:[A-Z_]+=\S+ )*(?:npm|npx|node|node_modules\/\S+|curl|docker|helm|kubectl|systemctl|nginx|pg_\w+|psql|openssl|apt-get|git|kill|redis-cli|rm)\b \S/;

@@ -10,12 +10,12 @@ import { budgetsOf, checkBudgets, checkCounting, checkLimits } from "./limits.ts
 import { checkNames } from "./names.ts";
 import { type Chains, checkPlugins, type ListedPlugins, type Vocabulary } from "./plugins.ts";
 import { YamlSource } from "./positions.ts";
-import { ConfigError, type ConfigPath, type Finding, inOrder, type Problem } from "./problems.ts";
+import { ConfigError, type ConfigPath, type Finding, inOrder, type Problem, type Report } from "./problems.ts";
 import { DEFAULT_CHAINS, FileSchema, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import { at, entries, isMap, type Tree } from "./tree.ts";
 import type { Config } from "./types.ts";
 import { checkUses } from "./uses.ts";
-import { ValueReader } from "./values.ts";
+import { type ConfigValues, ValueReader } from "./values.ts";
 import { writtenIn } from "./written.ts";
 
 export type { KnownPlugin, Vocabulary } from "./plugins.ts";
@@ -69,64 +69,88 @@ export async function loadConfig(
   const paths = shape.success ? build.paths(shape.data, vocabulary.protocols) : [];
   if (shape.success && findings.every(({ severity }) => severity === "warning"))
     checkUses(paths, chains, loaded, report);
-  if (shape.success) {
-    checkHealth(shape.data, report);
-    checkBudgets(shape.data, report);
-    checkOverload(shape.data, values, report);
-    checkTimes(shape.data, values, report);
-    checkLengths(shape.data, report);
-    checkKeyPaths(shape.data, paths, (name) => vocabulary.protocols.get(name)?.kept !== undefined, report);
-  }
-  if (shape.success) checkLimits(shape.data, paths, chains, report);
-  const { store: { ledger } = {}, limits: counting } = reading.values;
-  if (shape.success) checkCounting(shape.data, { ledger, limits: counting }, report);
+  if (shape.success) checkSections(shape.data, { values, reading, paths, chains, vocabulary, report });
 
   const problems = inOrder([...source.problems, ...findings.map((finding) => source.locate(finding))]);
   const errors = problems.filter((problem) => problem.severity === "error");
   if (!shape.success || errors.length > 0) throw new ConfigError(errors);
-  const { listen, admin, tokens, store, limits, envelopes, webhook } = reading.values;
   return {
-    file: full,
-    folder,
-    text,
-    masked: source.masked,
-    // Each is there, or the reading would have reported why not.
-    listen: listen as Config["listen"],
-    ...(admin && { admin }),
-    pages: shape.data.pages === "on",
-    ...(shape.data.cors !== "off" && { cors: build.cors(shape.data.cors) }),
-    adminAccess: { ...tokens, ...build.adminAccess(shape.data.admin) },
-    workers: shape.data.workers === "auto" ? availableParallelism() : shape.data.workers,
-    providers: build.providers(shape.data, reading.values, protocols),
-    retry: shape.data.retry,
-    keep: shape.data.health.keep,
+    ...{ file: full, folder, text, masked: source.masked },
+    ...settingsOf(shape.data, reading.values, protocols),
     models: build.models(shape.data, (id) => source.position({ path: ["models", id], key: true })),
     plugins,
     chains: new Map([...chains].map(([name, chain]) => [name, chain.plugins])),
     paths,
     pathsOff: build.pathsOff(shape.data, vocabulary.protocols),
-    limits: build.limits(shape.data),
-    timezone: shape.data.timezone,
-    budgets: budgetsOf(shape.data),
-    keys: build.keys(shape.data, reading.values),
-    share: shape.data.share,
-    store: { ...shape.data.store, ...(store as StorePlace), limits: limits as string },
-    ...(shape.data.instances !== undefined && { instances: shape.data.instances }),
-    envelopes: envelopes === undefined ? {} : { key: envelopes },
-    trace: shape.data.trace === "on",
-    ...(shape.data.alerts && { alerts: { webhook: webhook as URL, repeat: shape.data.alerts.repeat } }),
-    trust: shape.data.trust,
-    connections: shape.data.connections,
-    body: shape.data.body,
-    sockets: shape.data.sockets,
-    overload: build.overload(shape.data),
-    drain: shape.data.drain,
-    linger: shape.data.linger,
-    warm_up: shape.data.warm_up,
-    log: shape.data.log,
     written: writtenIn(values),
     notices: problems.map((problem) => problem.message),
     warnings: problems,
+  };
+}
+
+/** Sections of a right shape, each by itself and beside the others. */
+function checkSections(
+  file: File,
+  {
+    values,
+    reading,
+    paths,
+    chains,
+    vocabulary,
+    report,
+  }: {
+    values: Tree;
+    reading: ValueReader;
+    paths: Config["paths"];
+    chains: Chains;
+    vocabulary: Vocabulary;
+    report: Report;
+  },
+): void {
+  checkHealth(file, report);
+  checkBudgets(file, report);
+  checkOverload(file, values, report);
+  checkTimes(file, values, report);
+  checkLengths(file, report);
+  checkKeyPaths(file, paths, (name) => vocabulary.protocols.get(name)?.kept !== undefined, report);
+  checkLimits(file, paths, chains, report);
+  const { store: { ledger } = {}, limits: counting } = reading.values;
+  checkCounting(file, { ledger, limits: counting }, report);
+}
+
+/** What stands in one section each. */
+function settingsOf(file: File, values: ConfigValues, protocols: readonly string[]) {
+  const { listen, admin, tokens, store, limits, envelopes, webhook } = values;
+  return {
+    // Each is there, or the reading would have reported why not.
+    listen: listen as Config["listen"],
+    ...(admin && { admin }),
+    pages: file.pages === "on",
+    ...(file.cors !== "off" && { cors: build.cors(file.cors) }),
+    adminAccess: { ...tokens, ...build.adminAccess(file.admin) },
+    workers: file.workers === "auto" ? availableParallelism() : file.workers,
+    providers: build.providers(file, values, protocols),
+    retry: file.retry,
+    keep: file.health.keep,
+    limits: build.limits(file),
+    timezone: file.timezone,
+    budgets: budgetsOf(file),
+    keys: build.keys(file, values),
+    share: file.share,
+    store: { ...file.store, ...(store as StorePlace), limits: limits as string },
+    ...(file.instances !== undefined && { instances: file.instances }),
+    envelopes: envelopes === undefined ? {} : { key: envelopes },
+    trace: file.trace === "on",
+    ...(file.alerts && { alerts: { webhook: webhook as URL, repeat: file.alerts.repeat } }),
+    trust: file.trust,
+    connections: file.connections,
+    body: file.body,
+    sockets: file.sockets,
+    overload: build.overload(file),
+    drain: file.drain,
+    linger: file.linger,
+    warm_up: file.warm_up,
+    log: file.log,
   };
 }
 

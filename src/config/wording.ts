@@ -36,37 +36,13 @@ const each = (members: Settings, write: (value: number) => SettingText | undefin
 
 /** What a gateway.yaml comes to, in the shape, the words and the units of the file: what people compare is what they wrote. */
 export function inFileWords(config: Config): Settings {
-  const {
-    admin,
-    adminAccess,
-    cors,
-    keep,
-    models,
-    plugins,
-    providers,
-    retry,
-    limits,
-    keys,
-    overload,
-    pathsOff,
-    ...rest
-  } = config;
-  const { session, ...access } = adminAccess;
-  const { body, sockets, connections, alerts, store } = config;
-  const { postgres: { journal, ...database } = {}, ...places } = store;
-  const { perKey, ...load } = overload;
+  const { admin, adminAccess, keep, models, plugins, providers, retry, limits, keys, overload, pathsOff, ...rest } =
+    config;
+  const { cors, body, sockets, connections, alerts } = config;
   return {
     ...rest,
     listen: address(config.listen),
-    admin: {
-      ...access,
-      listen: admin
-        ? "path" in admin
-          ? new SettingText(`unix:${admin.path}`)
-          : address(admin)
-        : new SettingText("off"),
-      session: duration(session),
-    },
+    admin: adminWords(admin, adminAccess),
     cors: cors && { origins: cors.origins, max_age: duration(cors.maxAge) },
     pages: onOff(config.pages),
     trace: onOff(config.trace),
@@ -95,23 +71,33 @@ export function inFileWords(config: Config): Settings {
       expires: day(expires),
       ...limitsWords(limits.keys?.get(key.name) ?? {}),
     })),
-    store: {
-      ...places,
-      ledger: new SettingText(places.ledger, JSON.stringify([places.ledger, database])),
-      journal,
-      keep: new SettingText(ageWords(places.keep)),
-    },
+    store: storeWords(config.store),
     alerts: alerts && { ...alerts, repeat: duration(alerts.repeat) },
     connections: { ...each(connections, duration), per_address: count(connections.per_address) },
     body: { ...each(body, duration), limit: size(body.limit), slowest: size(body.slowest) },
     sockets: { idle: duration(sockets.idle), message: size(sockets.message) },
     overload: {
-      ...{ concurrency: limit(load.concurrency), per_key: limit(perKey), queue: count(load.queue) },
-      ...{ wait: duration(load.wait), delay: duration(load.delay), heap: part(load.heap) },
+      ...{ concurrency: limit(overload.concurrency), per_key: limit(overload.perKey), queue: count(overload.queue) },
+      ...{ wait: duration(overload.wait), delay: duration(overload.delay), heap: part(overload.heap) },
     },
     drain: duration(config.drain),
     linger: duration(config.linger),
     warm_up: duration(config.warm_up),
+  };
+}
+
+function adminWords(admin: Config["admin"], { session, ...access }: Config["adminAccess"]): Settings {
+  const listen = admin && ("path" in admin ? new SettingText(`unix:${admin.path}`) : address(admin));
+  return { ...access, listen: listen ?? new SettingText("off"), session: duration(session) };
+}
+
+function storeWords(store: Config["store"]): Settings {
+  const { postgres: { journal, ...database } = {}, ...places } = store;
+  return {
+    ...places,
+    ledger: new SettingText(places.ledger, JSON.stringify([places.ledger, database])),
+    journal,
+    keep: new SettingText(ageWords(places.keep)),
   };
 }
 
