@@ -17,11 +17,11 @@ import { Health } from "./upstream/health.ts";
  * The parts list: what a plugin's constructor may ask for. Three nested containers: process, generation, and one for each
  * plugin instance, which holds its options. Nothing is resolved per request.
  */
-export interface ProcessParts {
+interface ProcessParts {
   log: Log;
 }
 
-export interface GenerationParts {
+interface GenerationParts {
   keys: Keys;
   values: KeptValues;
   ledger: Ledger;

@@ -23,7 +23,7 @@ export interface ExplainedStep {
 }
 
 /** A refusal or failure. */
-export interface ExplainedRefusal {
+interface ExplainedRefusal {
   status: number;
   code: string;
   message: string;

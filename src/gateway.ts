@@ -37,7 +37,7 @@ import { type ConfigPlace, type Loaded, load } from "./vocabulary.ts";
 import { knownStore } from "./workers/known-store.ts";
 import { SharedLimiter } from "./workers/shared-limiter.ts";
 
-export interface GatewayOptions extends ConfigPlace {
+interface GatewayOptions extends ConfigPlace {
   log: Log;
 }
 

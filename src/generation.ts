@@ -47,7 +47,7 @@ import { RetryBudget } from "./upstream/retry.ts";
 import type { SocketLimits } from "./upstream/websocket.ts";
 
 /** What a generation is made from. */
-export interface Ingredients {
+interface Ingredients {
   config: Config;
   protocols: readonly Protocol[];
   /** Classes of the plugins that chains name, by that name. */

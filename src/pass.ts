@@ -11,7 +11,7 @@ import type { UpstreamAnswer } from "./upstream/attempts.ts";
 import { headerObject, PassMeter } from "./upstream/pass-meter.ts";
 import type { PassMatch } from "./upstream/pass-path.ts";
 
-export interface PassParts extends Parts {
+interface PassParts extends Parts {
   /** How slowly a body may come, and how large JSON may be. */
   limits: BodyLimits;
 }

@@ -18,7 +18,7 @@ export interface Reloaded {
 }
 
 /** How the last reload ended. */
-export interface ReloadState {
+interface ReloadState {
   /** Unix milliseconds. */
   readonly time: number;
   /** What was wrong; absent: it succeeded. */

@@ -19,7 +19,7 @@ import type { Place } from "./upstream/places.ts";
 import { SocketMeter } from "./upstream/socket-meter.ts";
 import type { Handshake, SocketEnd, SocketLimits } from "./upstream/websocket.ts";
 
-export interface SocketParts extends Parts {
+interface SocketParts extends Parts {
   sockets: SocketLimits;
   marketplace: Marketplace;
 }

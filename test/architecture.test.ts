@@ -171,6 +171,38 @@ t.test("a type's name stands for one thing", async (t) => {
   );
 });
 
+/** What nobody imports by its name: the values that a file exports, unless all of it is imported at once. */
+function idleExports(among: readonly string[]): string[] {
+  const named = new Map<string, Set<string>>();
+  const whole = new Set<string>();
+  for (const file of [...SOURCES, ...PLUGINS, ...EXAMPLES, ...files("{test,scripts}/**/*.{ts,js,mjs}")])
+    for (const [, list, from = "", dynamic] of text(file).matchAll(
+      /^(?:import|export)\b[^;"{}]*(?:\{([^}]*)\})?[^;"{}]*\bfrom\s*"(\.[^"\n]*)";|\bimport\("(\.[^"]+)"\)/gm,
+    )) {
+      const to = target(file, dynamic ?? from);
+      if (list === undefined) whole.add(to);
+      const names = (list ?? "").split(",").map(
+        (each) =>
+          each
+            .trim()
+            .replace(/^type /, "")
+            .split(" as ")[0] ?? "",
+      );
+      named.set(to, new Set([...(named.get(to) ?? []), ...names]));
+    }
+  return among.flatMap((file) =>
+    whole.has(file)
+      ? []
+      : [...text(file).matchAll(/^export (?:async )?(?:abstract )?(?:const|let|function\*?|class) (\w+)/gm)].flatMap(
+          ([, name = ""]) => (named.get(file)?.has(name) ? [] : [`${name} of ${file}`]),
+        ),
+  );
+}
+
+t.test("every value that a file exports is imported somewhere", async (t) => {
+  t.same(idleExports([...SOURCES, ...PLUGINS]), []);
+});
+
 /** The files of a protocol's folder; each may be split at its subjects: `request.decode.tools.ts`. */
 const PARTS = [
   ...["index", "wire", "request.decode", "request.encode", "response.decode", "response.encode"],

@@ -12,7 +12,7 @@ export interface KnownVendor {
 }
 
 /** An account as the other file tells of it. */
-export interface ForeignAccount {
+interface ForeignAccount {
   /** Its vendor's name there. */
   vendor: string;
   /** The key as it stands there: a text, or what names a variable. */
@@ -36,7 +36,7 @@ interface DraftModel {
 /** What stands for a key where the provider wants none, as servers of one's own do: a vendor's own address always wants one. */
 const NO_KEY = /^(?:none|dummy|empty|fake|fake-key|sk-1234|no-?key|not?-?needed|ollama)$/i;
 
-export const isFields = (value: unknown): value is ForeignFields =>
+const isFields = (value: unknown): value is ForeignFields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 export const fieldsOf = (value: unknown): ForeignFields => (isFields(value) ? value : {});

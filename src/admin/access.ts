@@ -40,7 +40,7 @@ const MOST_WRONG = 10;
 const LOCAL = /^(?:::1|(?:::ffff:)?127\.\d+\.\d+\.\d+)$/;
 
 /** What sessions rest on, besides gateway.yaml. */
-export interface SessionGround {
+interface SessionGround {
   /** Shared by all gateways of a store: what one has sealed the others open. */
   readonly secret: () => Promise<string | Buffer>;
   readonly signedOut: SignedOut;

@@ -20,7 +20,7 @@ import type { Visitor } from "./visitor.ts";
 export type AdminPlace = ListenPlace | { readonly path: string };
 
 /** Answers what is asked outside of the API: pages, which hold nothing that is not public. */
-export interface AdminPages {
+interface AdminPages {
   /**
    * @param known whether the API would answer who asks
    * @returns whether it has answered

@@ -13,7 +13,7 @@ const STARTED = Date.now();
 const NEARLY = 0.8;
 
 /** Something that needs somebody. */
-export interface Attention {
+interface Attention {
   readonly kind: "provider" | "target" | "budget" | "ledger" | "reload" | "restart" | "workers";
   readonly name: string;
   readonly message: string;

@@ -18,7 +18,7 @@ export interface Login {
 }
 
 /** Somebody whom the identity provider has named. */
-export interface Person {
+interface Person {
   readonly who: string;
   /** Undefined: none of ours. */
   readonly role: Role | undefined;

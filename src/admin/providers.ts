@@ -8,7 +8,7 @@ import { type AdminAct, type AdminAnswer, type AdminRequest, read } from "./rout
 import type { AdminSubject } from "./served.ts";
 
 /** A provider, as the console shows it. */
-export interface ShownProvider {
+interface ShownProvider {
   readonly name: string;
   readonly url: string;
   readonly speaks: readonly string[];

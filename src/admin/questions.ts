@@ -39,7 +39,7 @@ export interface LiveRequest {
 }
 
 /** A generation that lives. */
-export interface LiveGeneration {
+interface LiveGeneration {
   readonly number: number;
   readonly since: number;
   readonly serving: boolean;
@@ -83,7 +83,7 @@ export interface LiveCredential {
 }
 
 /** A model of the marketplace with all that is known of it. */
-export interface LiveModel {
+interface LiveModel {
   readonly id: string;
   readonly name: string;
   readonly description?: string | undefined;
@@ -99,7 +99,7 @@ export interface LiveModel {
 }
 
 /** A plugin of the generation that serves. */
-export interface LivePlugin {
+interface LivePlugin {
   readonly name: string;
   readonly file: string;
   readonly phases: readonly string[];

@@ -11,7 +11,7 @@ const LOOK = 5000;
 const TIMES = 3;
 
 /** What is looked at. */
-export interface WatchedGateway extends AdminSubject {
+interface WatchedGateway extends AdminSubject {
   /** Marks of limits that are counted in this process for others. */
   takeMarks?(): BudgetMark[];
 }

@@ -12,7 +12,7 @@ const REMEMBERED = 2000;
 const LONGEST = 1000;
 
 /** Something that somebody should know, as long as it lasts. */
-export interface Alert {
+interface Alert {
   /** What it is about, like `target up:fine`. */
   readonly subject: string;
   /** How it is: another state of the same subject is told at once. */
@@ -20,7 +20,7 @@ export interface Alert {
   readonly text: string;
 }
 
-export interface AlertsParts {
+interface AlertsParts {
   readonly webhook: Pick<Webhook, "post">;
   readonly log: Log;
   readonly claims: AlertClaims;

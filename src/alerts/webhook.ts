@@ -25,7 +25,7 @@ export interface WebhookMessage {
 }
 
 /** Why a message was not taken; nothing of the address stands in it. */
-export class WebhookError extends Error {
+class WebhookError extends Error {
   /** @param wait seconds that the receiver wants; undefined: it has not said @param final asking again changes nothing */
   constructor(
     message: string,

@@ -7,14 +7,14 @@ import type { Figures } from "./invoice.ts";
 export const SEARCHES = "web search";
 
 /** What has to be added to a model's figures, or taken from them, to have them as a vendor's bill does. */
-export interface BilledPart {
+interface BilledPart {
   readonly model: string;
   readonly figures: Required<Figures>;
   readonly unsettled: number;
 }
 
 /** Finds terms by the name that a row tells. */
-export type Terms = (version: string | undefined) => PriceVersion | undefined;
+type Terms = (version: string | undefined) => PriceVersion | undefined;
 
 /**
  * What of an exchange a bill has under other names than the model that was asked: models that ran besides or went on in its

@@ -32,7 +32,7 @@ export interface ComparedDay {
 }
 
 /** What of an invoice the ledger knows nothing of. */
-export interface Unmatched {
+interface Unmatched {
   readonly name: string;
   readonly lines: number;
   readonly figures: Figures;

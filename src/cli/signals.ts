@@ -4,7 +4,7 @@ import type { Initiator } from "../trail.ts";
 import { signalled } from "./author.ts";
 
 /** What signals are about. */
-export interface Stoppable {
+interface Stoppable {
   stop(patience: Partial<Patience>): Promise<void>;
   /** Replaces the workers; absent where there are none. */
   replace?(by: Initiator): Promise<void>;

@@ -7,7 +7,7 @@ import { budgetWords } from "../text/key-limits.ts";
 import { dollars } from "../text/table.ts";
 
 /** Whose budgets they are. */
-export interface BudgetOwner {
+interface BudgetOwner {
   readonly kind: "key" | "group";
   /** A key's id, or a group. */
   readonly name: string;

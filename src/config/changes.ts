@@ -41,7 +41,7 @@ export function changesOf(before: Config, after: Config, code: CodeVersions = NO
   });
 }
 
-export interface CodeVersions {
+interface CodeVersions {
   readonly before: ReadonlyMap<string, string>;
   readonly after: ReadonlyMap<string, string>;
 }

@@ -4,7 +4,7 @@ import { isUntoldOption, reveal, whyNot } from "./secrets.ts";
 import { at, entries, isMap, items, type Tree } from "./tree.ts";
 
 /** A plugin's options with what their references stand for. */
-export interface RevealedOptions {
+interface RevealedOptions {
   values: Tree;
   /** What was put in, with the text that stands for it in the file: no message may repeat a secret. */
   secrets: Map<string, string>;

@@ -283,7 +283,7 @@ const TargetSchema = z.union([
 ]);
 
 /** What a model can do, as clients are told. */
-export const ABILITIES = [
+const ABILITIES = [
   "tools",
   "vision",
   "audio",

@@ -6,7 +6,7 @@ import { nearest } from "./suggest.ts";
 import type { Config } from "./types.ts";
 
 /** A text with its references put in; or the variable that has no value, and why; or what is wrong with the text. */
-export type Revealed = { value: string } | { unset: string; why: string } | { wrong: string };
+type Revealed = { value: string } | { unset: string; why: string } | { wrong: string };
 
 const FORMS = `write $NAME, "$\{NAME}", "$\{NAME:-default}" or $file:/path`;
 const INSIDE = /\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;

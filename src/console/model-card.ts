@@ -7,13 +7,13 @@ import { type Reach, reachOf } from "../translation/reach.ts";
 import type { Health } from "../upstream/health.ts";
 
 /** How many of a model's targets may be asked. */
-export type ModelState = "ok" | "degraded" | "down";
+type ModelState = "ok" | "degraded" | "down";
 
 /** What a card shows of a model as it is. */
 type ToldAsIs = "id" | "name" | "description" | "aliases" | "created" | "context" | "output" | "can" | "fallback";
 
 /** A model as the marketplace shows it. */
-export interface ModelCard extends Pick<Model, ToldAsIs> {
+interface ModelCard extends Pick<Model, ToldAsIs> {
   state: ModelState;
   /** Milliseconds to the first byte as of late, of its quickest target; absent: nobody has asked. */
   firstByte?: number;
@@ -26,7 +26,7 @@ export interface ModelCard extends Pick<Model, ToldAsIs> {
 }
 
 /** One who serves it. */
-export interface TargetCard {
+interface TargetCard {
   provider: string;
   model: string;
   /** The part of the model's requests that it gets, from 0 to 1; absent where that depends on the moment. */
@@ -48,7 +48,7 @@ export interface ProtocolCard {
 }
 
 /** What a model's card is made from. */
-export interface Surroundings {
+interface Surroundings {
   health: Health;
   protocols: readonly Protocol[];
   /** Unix milliseconds. */

@@ -39,7 +39,7 @@ const POLICY = [
 ].join("; ");
 
 /** Header lines of everything that a browser gets: name, value, … */
-export const PAGE_HEADERS: readonly string[] = [
+const PAGE_HEADERS: readonly string[] = [
   ...["content-security-policy", POLICY],
   ...["x-content-type-options", "nosniff"],
   ...["referrer-policy", "no-referrer"],

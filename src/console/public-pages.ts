@@ -13,7 +13,7 @@ const MODELS = "/pages/models.json";
 const FRESH = 1000;
 
 /** What the marketplace's pages show, besides the files. */
-export interface PublicFacts {
+interface PublicFacts {
   readonly marketplace: Marketplace;
   readonly health: Health;
   readonly protocols: readonly Protocol[];

@@ -2,7 +2,7 @@
 export type Period = "hour" | "day" | "week" | "month" | "total";
 
 /** Unix milliseconds: the first of a period, and the first behind it. */
-export interface PeriodSpan {
+interface PeriodSpan {
   readonly start: number;
   readonly end: number;
 }

@@ -264,7 +264,7 @@ export interface ErrorDetails {
 }
 
 /** What a plugin must say of a code of its own. */
-export interface OwnErrorDetails extends ErrorDetails {
+interface OwnErrorDetails extends ErrorDetails {
   /** 400 to 599. */
   status: number;
   /** Absent: what the status usually stands for. */

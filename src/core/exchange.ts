@@ -201,7 +201,7 @@ export interface Delivery {
 }
 
 /** What the engine must know of an answer that a stage writes anew. */
-export interface TranslatedHead {
+interface TranslatedHead {
   /** How the upstream frames its body. */
   framing: Head["framing"];
   /** The client's stream so far, kept by that stage. */
@@ -249,7 +249,7 @@ export interface Arrival {
 }
 
 /** What an exchange comes to, as the ledger has it. */
-export interface ExchangeCharge {
+interface ExchangeCharge {
   readonly tokens: number;
   /** Nano-dollars, for limits: of what has no price at least what is known of it. */
   readonly cost: number;

@@ -108,7 +108,7 @@ export interface RetryLimits {
 }
 
 /** How the targets of a model share its requests. */
-export type Balance = "weighted" | "latency" | "cheapest";
+type Balance = "weighted" | "latency" | "cheapest";
 
 /** Milliseconds. */
 export interface Timeouts {

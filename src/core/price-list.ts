@@ -27,7 +27,7 @@ export interface DatedPrice {
 type Dated = Omit<DatedPrice, "price"> & { readonly terms: PriceVersion };
 
 /** What usage costs at terms, in integer nano-dollars; undefined where they do not know what all of it costs. */
-export function costAt(usage: Usage, { price, source }: PriceVersion): number | undefined {
+function costAt(usage: Usage, { price, source }: PriceVersion): number | undefined {
   if (!isPriced(usage, price, source !== OWN && source !== DEMO)) return undefined;
   return cost(usage, price);
 }

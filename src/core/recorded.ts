@@ -1,5 +1,5 @@
 /** One side of an exchange as it was kept: without secrets, and without what is beyond its size. */
-export interface RecordedMessage {
+interface RecordedMessage {
   /** Method and address of a request, status of an answer. */
   readonly first: string;
   readonly headers: readonly (readonly [name: string, value: string])[];
@@ -13,7 +13,7 @@ export interface RecordedMessage {
 }
 
 /** One try at one target. */
-export interface RecordedAttempt {
+interface RecordedAttempt {
   readonly target: string;
   readonly protocol: string;
   readonly status?: number;

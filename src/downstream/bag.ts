@@ -1,5 +1,5 @@
 /** What lies in a bag. */
-export interface BagEntry<Item> {
+interface BagEntry<Item> {
   readonly item: Item;
   /** Its place there; below 0: it has been taken out. */
   at: number;

@@ -34,7 +34,7 @@ export function readCoding(header: string | undefined): Coding | undefined {
 }
 
 /** What takes the decoded bytes. */
-export interface DecoderOutput {
+interface DecoderOutput {
   piece(bytes: Buffer): void;
   end(): void;
   /** The compressed bytes are broken or end too early. */

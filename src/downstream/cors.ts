@@ -3,7 +3,7 @@ import { GatewayError, REFUSALS } from "../core/errors.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
 /** Pages of other sites whose scripts may ask. */
-export interface CorsRules {
+interface CorsRules {
   /** Like `https://app.example.com`, `https://*.example.com`, `http://localhost:*`; `*` alone is anybody's. */
   readonly origins: readonly string[];
   /** Milliseconds for which a browser remembers what it may. */

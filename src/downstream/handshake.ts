@@ -17,7 +17,7 @@ export function handshakeKey(headers: HeaderList): string {
 }
 
 /** What a handshake offers in Sec-WebSocket-Protocol. */
-export interface Offer {
+interface Offer {
   /** Gateway keys that stood there. */
   keys: string[];
   /** What the provider may see. */

@@ -15,7 +15,7 @@ const BETWEEN = /[^A-Za-z0-9]+/;
 const PARTS = 3;
 
 /** Where a path below a provider's address leads. */
-export interface ObjectPath {
+interface ObjectPath {
   /** It belongs to a collection of objects that keys own. */
   readonly owned: boolean;
   /** The outermost object; undefined: the collection as a whole. */
@@ -36,7 +36,7 @@ export function objectPath(path: string, { collections, actions, anybodys }: Ven
 }
 
 /** Members of the answer to a path in which ids stand of what came of an object: none but where the answer is the object itself. */
-export function derivedAt(path: string, { collections, derived }: VendorObjects): readonly string[] {
+function derivedAt(path: string, { collections, derived }: VendorObjects): readonly string[] {
   const { collection = "", below: [id, ...further] = [] } = outermost(partsOf(path), collections) ?? {};
   const last = decodeURIComponent(path).split("/").at(-1);
   return id !== undefined && further.length === 0 && id === last ? (derived[collection] ?? []) : [];
@@ -57,7 +57,7 @@ function outermost(
 }
 
 /** The members in which answers about what a path leads to tell addresses. */
-export function addressMembers(path: string, { addresses = {} }: VendorObjects): string[] {
+function addressMembers(path: string, { addresses = {} }: VendorObjects): string[] {
   const words = `/${partsOf(path).join("/").toLowerCase()}/`;
   return Object.entries(addresses).flatMap(([collection, members]) =>
     words.includes(`/${collection}/`) ? [...members] : [],

@@ -9,7 +9,7 @@ export type NameRule =
   | { readonly regex: string };
 
 /** A number, or one for a start and others from some tokens on; the whole request has that of its step. */
-export type GenaiValue = number | { readonly base: number; readonly tiers: { start: number; price: number }[] };
+type GenaiValue = number | { readonly base: number; readonly tiers: { start: number; price: number }[] };
 
 export type GenaiTable = Readonly<Record<string, GenaiValue | undefined>>;
 

@@ -1,7 +1,7 @@
 import { unreachable } from "./listing.ts";
 
 /** When the pieces of a streamed answer came, in milliseconds from the request. */
-export interface Arrivals {
+interface Arrivals {
   /** The first piece of text. */
   first: number;
   last: number;

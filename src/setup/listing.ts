@@ -12,7 +12,7 @@ export interface VendorModel {
 }
 
 /** Whom to ask, and with what. */
-export interface ListedAt {
+interface ListedAt {
   /** Address that ends with the version segment. */
   url: string;
   protocol: Protocol;

@@ -1,5 +1,5 @@
 /** How a value is kept. */
-export interface KeepTerms {
+interface KeepTerms {
   /** From now on. */
   readonly milliseconds: number;
   /** All values of the space together, about; the oldest go first. */

@@ -5,13 +5,13 @@ import type { PercentileFigures } from "./percentiles.ts";
 import type { RowPlace } from "./row-place.ts";
 
 /** What went wrong: the gateway's code of it and the beginning of what it says, without secrets. */
-export interface LedgerFault {
+interface LedgerFault {
   code: string;
   message: string;
 }
 
 /** One try at one target. */
-export interface LedgerAttempt {
+interface LedgerAttempt {
   target: string;
   /** The label of what was shown, where the provider has several. */
   credential?: string;

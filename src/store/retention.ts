@@ -12,7 +12,7 @@ const FIRST = 60_000;
 const AGAIN = 3_600_000;
 
 /** What a ledger tells of its age, Unix milliseconds. */
-export interface LedgerAge {
+interface LedgerAge {
   /** When the newest of its rows began that are a day old or older; 0: there are none. */
   readonly newest: number;
   /** Before when rows have been taken away already; 0: never. */

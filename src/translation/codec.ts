@@ -26,7 +26,7 @@ export interface ClientProtocol extends Protocol {
 }
 
 /** Requests that a vendor only serves in full in another of its protocols. */
-export interface Better {
+interface Better {
   /** That protocol's name. */
   readonly protocol: string;
   /** True for a request, parsed, that belongs there. */

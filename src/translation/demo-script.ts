@@ -9,7 +9,7 @@ import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
 export const DEMO_MODELS = ["echo", "tool", "reasoning", "image", "slow", "long", "error-stream", "cut"] as const;
 
 /** What a request asks, as far as a script looks at it. */
-export interface DemoAsk<Tool> {
+interface DemoAsk<Tool> {
   /** The last text of the user. */
   text: string;
   /** Tools that may be called, the wanted one first. */

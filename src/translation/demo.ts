@@ -29,7 +29,7 @@ import { pathOfUse } from "./settings.ts";
 /** A tool that the demo model can call: the client runs it. */
 type CallableTool = Tool & { kind: "function" | "custom" };
 /** What only one protocol can show of the script. */
-export interface DemoExtra {
+interface DemoExtra {
   /** An answer can hold a picture, which is drawn. */
   readonly picture?: boolean;
   /** Opaque state that sits on a call. */

@@ -11,7 +11,7 @@ export const UNREADABLE =
   "Reasoning that another provider made was left out of the request: only that one can read it.";
 
 /** Who shall read a request. */
-export interface EnvelopeReader {
+interface EnvelopeReader {
   protocol: string;
   /** The provider account. */
   account: string;

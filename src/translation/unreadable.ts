@@ -8,7 +8,7 @@ import { isReadable, UNREADABLE, UNSIGNED } from "./placing.ts";
 import { lossesAt, type RequestDestination } from "./request.ts";
 
 /** What a request, whose bytes pass, loses on its way to a provider of its own protocol. */
-export interface Unreadable {
+interface Unreadable {
   /** All other bytes stay as they came. */
   edits: Edit[];
   losses: Losses;

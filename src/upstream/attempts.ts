@@ -65,7 +65,7 @@ interface AttemptResult {
 }
 
 /** What goes along with asking providers. */
-export interface UpstreamsBeside {
+interface UpstreamsBeside {
   /** Writes down what must outlive this process, before bytes leave that follow from it. */
   persist?(): void;
   readonly rates?: ProviderRates;

@@ -7,7 +7,7 @@ const LONGEST = 300_000;
 const STEP = 100;
 
 /** How long a credential is not shown, in milliseconds. */
-export interface CredentialRest {
+interface CredentialRest {
   until: number;
   /** How long it rests the next time, if it is not accepted again; 0: it was only asked to wait. */
   next: number;

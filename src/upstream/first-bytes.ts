@@ -13,7 +13,7 @@ const ERROR = Buffer.from("error");
 const MAY_FAIL = /"error"\s*:\s*[{"]|"object"\s*:\s*"error"/;
 
 /** What stands in the place of an answer: nothing, no JSON, or what may be an error, as it would stand in a stream. */
-export type NoAnswer = "empty" | "unreadable" | Frame;
+type NoAnswer = "empty" | "unreadable" | Frame;
 
 /**
  * What a whole response is instead of an answer in JSON, as far as its beginning tells; undefined: it may be one. All of it

@@ -27,7 +27,7 @@ const PASSED_DOWN = [
 const VERSION = /^\/v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?(?=\/|$)/;
 
 /** What gateway.yaml says of a path whose requests pass unread. */
-export interface PassPathOptions {
+interface PassPathOptions {
   /** Takes requests of keys that are limited to models or in what they may spend. */
   readonly open: boolean;
   /** A level at which tokens or money of that caller count; undefined: at none. */

@@ -3,7 +3,7 @@ import type { Provider } from "../core/marketplace.ts";
 import type { AbortSource } from "./request.ts";
 
 /** Whose attempt it is. An Exchange is one. */
-export interface PlaceSeeker extends AbortSource {
+interface PlaceSeeker extends AbortSource {
   readonly caller?: { readonly id: string } | undefined;
   readonly address: string;
 }

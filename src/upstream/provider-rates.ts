@@ -6,7 +6,7 @@ import type { HeaderList } from "../wire/headers.ts";
 const FRESH = 1000;
 
 /** What a target last said is left of its limits of a minute. */
-export interface RatesLeft {
+interface RatesLeft {
   /** `provider:model` */
   readonly target: string;
   readonly kind: "requests" | "tokens";

@@ -107,11 +107,6 @@ export class UpstreamProxy {
     for (const relay of this.sockets) relay.close();
   }
 
-  /** WebSockets that are open. */
-  get relays(): number {
-    return this.sockets.size;
-  }
-
   /** Waits for the attempts that run, then closes all connections. */
   async close(): Promise<void> {
     await this.pools.close();

@@ -12,7 +12,7 @@ import { keepWords, noteCredential } from "./provider-words.ts";
 import type { SocketObserver } from "./websocket.ts";
 
 /** What a meter has of the client's side. */
-export interface SocketClient {
+interface SocketClient {
   /** Header lines that every response of the gateway carries: name, value, … */
   own(): readonly string[];
   /** Answers the handshake with an error, at once. */

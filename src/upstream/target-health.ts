@@ -7,7 +7,7 @@ const SHARE = 0.3;
 const FORGOTTEN = 30_000;
 
 /** How long a target is left alone. */
-export interface OpenTime {
+interface OpenTime {
   /** Milliseconds of this time; 0: it is closed. */
   readonly time: number;
   /** Milliseconds until it may be asked. */

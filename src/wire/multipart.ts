@@ -62,7 +62,7 @@ export function boundaryOf(contentType: string): string | undefined {
 }
 
 /** Reads short text fields besides the one that is sought, as often as each occurs. */
-export interface FieldReader {
+interface FieldReader {
   wants(name: string): boolean;
   read(name: string, value: string): void;
 }

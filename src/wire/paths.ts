@@ -4,7 +4,7 @@ import type { Edit } from "./splice.ts";
 export type JsonPath = readonly (string | number)[];
 
 /** What shall become of values in a JSON text, by their paths. */
-export interface PathChanges {
+interface PathChanges {
   /** Values that go, each with its name and one comma. */
   readonly remove?: Iterable<JsonPath>;
   /**

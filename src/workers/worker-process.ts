@@ -13,7 +13,7 @@ const ENTRY = fileURLToPath(new URL("./main.ts", import.meta.url));
 const BUSY = 1000;
 
 /** Who hears of a worker. */
-export interface WorkerListener {
+interface WorkerListener {
   /** Whole lines that it has written. */
   lines(bytes: Buffer, from: "stdout" | "stderr"): void;
   message(message: ToPrimary, from: WorkerProcess): void;

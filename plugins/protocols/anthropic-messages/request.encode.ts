@@ -33,7 +33,7 @@ import { COUNT_TOKENS, holdsObject, MESSAGES, NAME, stateOf } from "./wire.ts";
  * The longest answer where neither the client nor gateway.yaml tells one: the vendor requires a number, refuses one above
  * the model's own maximum, and this is the largest that every model since Claude 4 takes.
  */
-export const MOST_TOKENS = 32_000;
+const MOST_TOKENS = 32_000;
 
 /** The version of the API that takes all that is written here; the newer one refuses sampling. */
 const HEADERS = [["anthropic-version", "2023-06-01"]] as const;

@@ -74,7 +74,7 @@ export function streamError(error: GatewayError, id: string, { operation, last }
 }
 
 /** @param last the frame written before, if any. */
-export function breakOff(body: string, operation: Operation, last: Buffer | undefined): Buffer {
+function breakOff(body: string, operation: Operation, last: Buffer | undefined): Buffer {
   if (operation.framing === "sse") return Buffer.from(`${body}\n`);
   const text = last?.subarray(-64).toString("latin1").trimEnd();
   // A closed array has no room for anything.

@@ -396,7 +396,7 @@ function readBytes(blob: ProtoFields): MediaSource {
 }
 
 /** The text in the usual alphabet, padded: proto JSON takes the alphabet for URLs, too. [F] */
-export function standardBase64(data: string): string {
+function standardBase64(data: string): string {
   if (!/[-_]/.test(data) && data.length % 4 === 0) return data;
   const standard = data.replaceAll("-", "+").replaceAll("_", "/").replace(/=+$/, "");
   return standard.padEnd(Math.ceil(standard.length / 4) * 4, "=");

@@ -35,7 +35,7 @@ const LONGEST_DONE = 20;
  * follow), or at `[DONE]`. In the chunks before, vendors write null or an empty text. A failure is what reports one
  * (recorded from Groq, and from OpenRouter beside a choice), or `error` as the finish reason.
  */
-export function ending(frame: Frame): Ending | undefined {
+function ending(frame: Frame): Ending | undefined {
   if (frame.mayContain("finish_reason", QUOTE) || mayFail(frame)) return read(frame);
   return isDone(frame) ? "complete" : undefined;
 }

@@ -4,7 +4,7 @@ import type { RowPlace } from "../row-place.ts";
 import type { JournalPlace } from "./feeder.ts";
 
 /** A SQLite file that is there, whatever has its name later. */
-export interface SqlitePlace {
+interface SqlitePlace {
   readonly file: string;
   readonly inode: number | undefined;
 }

@@ -11,7 +11,7 @@ const READ = 256 * 1024;
 const MAX_LINE = 64 * 1024 * 1024;
 
 /** Lines of a journal, and where in its file they end. */
-export interface JournalLines {
+interface JournalLines {
   readonly text: string;
   readonly end: number;
 }

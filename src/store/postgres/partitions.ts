@@ -16,7 +16,7 @@ const BATCH = 2000;
 const LOCKED = "55P03";
 
 /** A table with the rows of one month in UTC. */
-export interface Month {
+interface Month {
   /** Its first and its first millisecond behind it. */
   readonly from: number;
   readonly to: number;

@@ -8,7 +8,7 @@ const BATCH = 50;
 const MANY = 20_000;
 
 /** A reservation that was settled while the server was away, which knows of it, or may. */
-export interface OwedSettlement {
+interface OwedSettlement {
   readonly id: string;
   /** When it was reserved; Unix milliseconds. */
   readonly time: number;

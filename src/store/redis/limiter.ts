@@ -56,7 +56,7 @@ interface KnownSum {
   readonly used: number;
 }
 
-export interface RedisLimiterParts {
+interface RedisLimiterParts {
   readonly server: RedisServer;
   /** What the ledger knows. */
   readonly spentSince: SpendSince;

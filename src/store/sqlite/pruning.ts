@@ -4,7 +4,7 @@ import { type AgingRows, oldestName } from "../retention.ts";
 import type { Database } from "./database.ts";
 
 /** About a millisecond in which nothing is written, and a rest in which others may write: some 4,000 rows a second. */
-export const STEP = { rows: 200, pause: 50 };
+const STEP = { rows: 200, pause: 50 };
 
 /** Before when (Unix milliseconds) rows have been taken away; 0: never. */
 export const prunedBefore = (database: Database): number =>

@@ -16,7 +16,7 @@ export interface ConnectorOptions {
 }
 
 /** Told how an attempt to connect went. */
-export type Connected = (error: Error | undefined, socket?: Socket) => void;
+type Connected = (error: Error | undefined, socket?: Socket) => void;
 
 interface Endpoint {
   /** A name or an address, without brackets. */

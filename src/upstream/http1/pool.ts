@@ -7,7 +7,7 @@ import type { HttpProxy } from "./proxies.ts";
 import { type Addressing, checkRequest } from "./request-head.ts";
 import { forwarderRefusal } from "./tunnel.ts";
 
-export interface PoolOptions {
+interface PoolOptions {
   /** Connections at most; more requests wait for one. */
   connections: number;
   /** Milliseconds an unused connection is kept. */
