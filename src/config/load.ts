@@ -11,7 +11,7 @@ import { checkNames } from "./names.ts";
 import { type Chains, checkPlugins, type ListedPlugins, type Vocabulary } from "./plugins.ts";
 import { YamlSource } from "./positions.ts";
 import { ConfigError, type ConfigPath, type Finding, inOrder, type Problem, type Report } from "./problems.ts";
-import { DEFAULT_CHAINS, FileSchema, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
+import { DEFAULT_CHAINS, type File, FileSchema, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import { at, entries, isMap, type Tree } from "./tree.ts";
 import type { Config } from "./types.ts";
 import { checkUses } from "./uses.ts";
