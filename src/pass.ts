@@ -1,4 +1,4 @@
-import type { Chain } from "./core/chain.ts";
+import type { Chain, Later } from "./core/chain.ts";
 import { GatewayError } from "./core/errors.ts";
 import type { Exchange } from "./core/exchange.ts";
 import { logExchange } from "./core/exchange-log.ts";
@@ -30,6 +30,15 @@ export async function pass(
   waiting: boolean,
 ): Promise<void> {
   let answer: UpstreamAnswer | undefined;
+  let recorded: { later: Later<GatewayError | undefined> } | undefined;
+  const record = () => {
+    recorded ??= { later: chain.done(exchange) };
+    return recorded.later;
+  };
+  const settle = () => {
+    record();
+    parts.upstreams.persist();
+  };
   try {
     const admitted = chain.access(exchange);
     if (admitted) await admitted;
@@ -38,19 +47,24 @@ export async function pass(
       await reply.stream(answer, await chain.response(exchange, answer.head));
     } else {
       await parts.admission.enter(exchange);
-      await passOn(exchange, chain, parts, match, reply, waiting);
+      await passOn(exchange, chain, parts, match, reply, waiting, settle);
     }
   } catch (error) {
     answer?.destroy();
-    await reply.refuse(parts.redactor.error(error, exchange.credentials));
+    // What was recorded as whole stays so, though its client did not take the last of it.
+    if (!recorded) await reply.refuse(parts.redactor.error(error, exchange.credentials));
   } finally {
     parts.admission.leave(exchange);
-    const recorded = chain.done(exchange);
-    logExchange(exchange, parts, recorded instanceof Promise ? await recorded : recorded);
+    const later = record();
+    logExchange(exchange, parts, later instanceof Promise ? await later : later);
   }
 }
 
-/** Hands request and response over to the proxy. @throws GatewayError before the head, or where the answer broke off */
+/**
+ * Hands request and response over to the proxy.
+ * @param settle records the exchange: the response is whole, and its last byte leaves next
+ * @throws GatewayError before the head, or where the answer broke off
+ */
 async function passOn(
   exchange: Exchange,
   chain: Chain,
@@ -58,6 +72,7 @@ async function passOn(
   { path, below }: PassMatch,
   reply: Reply,
   waiting: boolean,
+  settle: () => void,
 ): Promise<void> {
   const attempt = path.attempt(exchange, below);
   const passing = path.objects(exchange, below, objects, pace.maxBytes);
@@ -73,7 +88,7 @@ async function passOn(
   authenticate(attempt);
   const account = attempt.credential?.account ?? name;
   const target = addressed(provider.url, pathOf(exchange, attempt));
-  const meter = new PassMeter(exchange, attempt, path, () => reply.ownHeaders(), redactor, passing);
+  const meter = new PassMeter(exchange, attempt, path, () => reply.ownHeaders(), redactor, passing, settle);
   const place = await upstreams.places.take(provider, exchange);
   attempt.tried = true;
   attempt.sent = true;
@@ -88,7 +103,5 @@ async function passOn(
   } finally {
     place.leave();
   }
-  meter.end();
-  if (exchange.status >= 400) exchange.outcome = "upstream_error";
   upstreams.health.passed(attempt, meter.sure || path.knows(below), meter.refused);
 }

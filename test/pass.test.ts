@@ -1,5 +1,6 @@
 import t from "tap";
 import { asking, startGateway } from "./support/gateway.ts";
+import { journalAt } from "./support/journal-at.ts";
 import { httpUpstream } from "./support/upstream.ts";
 
 const PLUGIN = `
@@ -40,3 +41,50 @@ paths: { "/v1/*": { pass: a, use: [auth, watch] } }
   t.same(watched(), [500, "failed", undefined, 0]);
   t.equal(upstream.seen.length, 1);
 });
+
+t.test(
+  "the journal has an exchange before its provider hears of it, and its row before its last byte leaves",
+  async (t) => {
+    let error = false;
+    const upstream = await httpUpstream((_request, response) => {
+      response.writeHead(error ? 400 : 200, { "content-type": "application/json" });
+      response.end('{"usage":{"prompt_tokens":3,"completion_tokens":2}}');
+    });
+    t.teardown(() => upstream.close());
+    const running = await startGateway(
+      t,
+      `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [a:m] } }
+paths: { "/v1/*": { pass: a, use: [auth, usage] } }
+`,
+    );
+    const { port } = upstream.origin;
+    const asked = journalAt(t, running.folder, "http.client.request.created", Number(port));
+    const answered = journalAt(t, running.folder, "http.server.response.finish", running.port);
+    for (const failing of [false, true, false]) {
+      error = failing;
+      const response = await fetch(`${running.url}/v1/x`, { method: "POST", headers: asking(), body: "12" });
+      t.equal(response.status, failing ? 400 : 200);
+      await response.text();
+    }
+    t.same(
+      asked,
+      [0, 1, 2].map((ended) => ({ ended, open: 1 })),
+    );
+    t.same(
+      answered,
+      [1, 2, 3].map((ended) => ({ ended, open: 0 })),
+    );
+    await running.gateway.stores.ledger.flush();
+    const rows = await running.gateway.stores.ledger.recent(10);
+    t.match(
+      rows.map(({ outcome, status }) => [outcome, status]),
+      [
+        ["completed", 200],
+        ["upstream_error", 400],
+        ["completed", 200],
+      ],
+    );
+    t.match(rows[0], { source: "reported", usage: { in: { total: 3 }, out: { total: 2 } }, bytes: { up: 2 } });
+  },
+);

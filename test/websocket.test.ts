@@ -1,5 +1,6 @@
 import t from "tap";
 import { KEY, startGateway } from "./support/gateway.ts";
+import { journalAt } from "./support/journal-at.ts";
 import { open, socketUpstream } from "./support/sockets.ts";
 
 const PLUGIN = `
@@ -33,4 +34,19 @@ paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, watch, models, r
   t.same(watched(), [500, "failed"]);
   await t.rejects(ask("model=m&answer=1"), /^418 {"short":"stout"}/);
   t.equal(upstream.handshakes.length, 1);
+});
+
+t.test("the journal has a WebSocket before its provider hears of it", async (t) => {
+  const upstream = await socketUpstream(t);
+  const running = await startGateway(
+    t,
+    `providers: { a: { url: "http://127.0.0.1:${upstream.port}/v1", speaks: [openai-chat], websocket: true } }
+models: { m: { targets: [a:vendor-m] } }
+`,
+  );
+  const asked = journalAt(t, running.folder, "http.client.request.created", upstream.port);
+  const seen = await open(`ws://127.0.0.1:${running.port}/v1/realtime?model=m`, [], { "x-api-key": KEY });
+  t.same(asked, [{ ended: 0, open: 1 }]);
+  seen.socket.close();
+  await seen.closed;
 });

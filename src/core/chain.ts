@@ -16,7 +16,8 @@ export interface Link {
 /** Milliseconds for a phase of a plugin whose options do not say otherwise. */
 const PHASE_DEADLINE = 10_000;
 
-type Later<T> = T | Promise<T>;
+/** What may be there at once. */
+export type Later<T> = T | Promise<T>;
 
 /** One call in so many is timed. A prime, so that every phase has its turn, however many there are. */
 const TIMED = 17;

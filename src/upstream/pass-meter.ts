@@ -25,7 +25,10 @@ export class PassMeter implements PassObserver {
   /** Whether it says so in words of its own, and not by the status alone. */
   sure = false;
 
-  /** @param own header lines that every response of the gateway carries: name, value, … */
+  /**
+   * @param own header lines that every response of the gateway carries: name, value, …
+   * @param settle what happens before the last byte of a whole response leaves
+   */
   constructor(
     private readonly exchange: Exchange,
     private readonly attempt: Attempt,
@@ -33,6 +36,7 @@ export class PassMeter implements PassObserver {
     private readonly own: () => readonly string[],
     readonly redactor: Redactor,
     private readonly objects?: PassingObjects,
+    private readonly settle = (): void => {},
   ) {
     exchange.received = 0;
   }
@@ -108,11 +112,14 @@ export class PassMeter implements PassObserver {
     return headerObject(new HeaderList([...this.own()]));
   }
 
-  /** The response is whole. */
   end(): void {
-    if (!this.usage) return;
-    this.exchange.usage = this.usage.end();
-    this.exchange.unread = this.usage.fault;
+    const { exchange, usage } = this;
+    if (usage) {
+      exchange.usage = usage.end();
+      exchange.unread = usage.fault;
+    }
+    if (exchange.status >= 400) exchange.outcome = "upstream_error";
+    this.settle();
   }
 }
 

@@ -47,6 +47,8 @@ export interface PassObserver {
   down(bytes: Buffer): void;
   /** The response is an error: all of its body, before its head goes down. Answers headers in the place of those of `head`. */
   failed(body: Buffer): IncomingHttpHeaders;
+  /** All of the response has come, and its last byte is about to go to the client. Once at most, and never of one that is not whole. */
+  end(): void;
   /** What cleans errors. */
   readonly redactor: Redactor;
 }
@@ -61,6 +63,8 @@ export class PassedRequest {
   private progress: Progress = "connecting";
   private error: GatewayError | undefined;
   private repeated = false;
+  /** The observer knows that the response is whole. */
+  private ended = false;
   private total: NodeJS.Timeout | undefined;
   /** Until there is a connection, then from the end of the request to the head of the response. */
   private deadline: NodeJS.Timeout | undefined;
@@ -220,7 +224,14 @@ export class PassedRequest {
       }));
     else if (change) this.tell(answer, status, changeable(answer), (body) => ({ body: change(body) }));
     else {
-      answer.on("data", (bytes: Buffer) => observer.down(bytes));
+      // In front of the library's listeners, which write to the client. With its announced length a response is whole before its end is told.
+      let left = Number(headers.get("content-length") ?? Number.POSITIVE_INFINITY);
+      answer.on("data", (bytes: Buffer) => {
+        observer.down(bytes);
+        left -= bytes.length;
+        if (left <= 0) this.whole();
+      });
+      answer.once("end", () => this.whole());
       answer.once("close", () => {
         if (!answer.complete)
           this.fail(new GatewayError("upstream_truncated", { cause: this.fault("CONNECTION_CLOSED") }));
@@ -252,6 +263,7 @@ export class PassedRequest {
         const { "content-encoding": _, ...own } = answer.headers;
         response.writeHead(status, { ...own, ...headers, "content-length": body.length });
         observer.down(body);
+        this.whole();
         response.end(body);
       })
       .catch((thrown: unknown) => this.fail(GatewayError.from(thrown, "upstream_invalid")));
@@ -285,6 +297,13 @@ export class PassedRequest {
       const message = `The provider took nothing of the request for ${idle} ms.`;
       this.fail(new GatewayError("upstream_timeout", { message, cause: this.fault("idle_timeout") }));
     }
+  }
+
+  /** All of the response has come. */
+  private whole(): void {
+    if (this.ended || this.error || this.response.destroyed) return;
+    this.ended = true;
+    this.observer.end();
   }
 
   private fail(error: GatewayError): void {

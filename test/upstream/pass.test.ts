@@ -45,6 +45,10 @@ class Count implements PassObserver {
   down(bytes: Buffer) {
     Count.received += bytes.length;
   }
+  static ended: (() => void) | undefined;
+  end() {
+    Count.ended?.();
+  }
 }
 
 /**
@@ -553,6 +557,34 @@ t.test("answers without a body, interim answers and HEAD", async (t) => {
   t.match(await ask(port, { method: "HEAD" }), { status: 200, headers: { "content-length": "99" }, whole: true });
   t.match(await ask(port, { path: "/304" }), { status: 304, headers: { etag: "y" }, whole: true });
   t.match(await ask(port), { status: 200, body: "ok", whole: true });
+});
+
+t.test("the end of a response is told once, before its last byte leaves, and only of one that is whole", async (t) => {
+  const LONG = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n";
+  const sse = (socket: Socket, ...pieces: string[]) => {
+    for (const [at, piece] of pieces.entries()) setTimeout(() => socket.write(piece), 20 * at);
+  };
+  for (const [what, method, script, whole] of [
+    ["a length", "GET", (socket) => sse(socket, `${LONG}01234`, "56789"), true],
+    ["chunks", "POST", (socket) => sse(socket, `${CHUNKED}2\r\nok\r\n`, "0\r\n\r\n"), true],
+    ["the end of its connection", "GET", (socket) => socket.end("HTTP/1.0 200 OK\r\n\r\nok"), true],
+    ["a HEAD", "HEAD", (socket) => socket.write(LONG), true],
+    ["no content", "GET", (socket) => socket.write("HTTP/1.1 204 No Content\r\n\r\n"), true],
+    ["an interim answer", "GET", (socket) => socket.write(`HTTP/1.1 103 Early Hints\r\n\r\n${OK}`), true],
+    ["an error", "GET", (socket) => socket.write("HTTP/1.1 429 No\r\ncontent-length: 2\r\n\r\n{}"), true],
+    ["a length that is cut", "GET", (socket) => socket.end(`${LONG}01234`), false],
+    ["chunks that are cut", "GET", (socket) => socket.end(`${CHUNKED}2\r\nok\r\n`), false],
+  ] as [string, string, Script, boolean][]) {
+    const { port, requests } = await passing(t, script);
+    const written: number[] = [];
+    Count.ended = () => written.push(requests.at(-1)?.socket.bytesWritten ?? 0);
+    const answer = await ask(port, { method });
+    Count.ended = undefined;
+    t.equal(written.length, whole ? 1 : 0, `${what}: told`);
+    t.equal(answer.whole, whole, `${what}: whole`);
+    const all = requests.at(-1)?.socket.bytesWritten ?? 0;
+    for (const before of written) t.ok(before < all, `${what}: ${before} of ${all} bytes had left`);
+  }
 });
 
 t.test("what passes is told to the observer, byte for byte", async (t) => {

@@ -1,0 +1,38 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { join } from "node:path";
+import { journaled } from "../../src/store/journal/lines.ts";
+
+interface Teardown {
+  teardown(act: () => unknown): unknown;
+}
+
+/** Rows in a journal at one moment: of exchanges that have ended, and of those that have not. */
+export interface JournalAt {
+  ended: number;
+  open: number;
+}
+
+/**
+ * What the journal of the gateway in a folder holds each time that a process would find it so if it were killed there and then.
+ * @param moment of node's: `http.client.request.created`, before a provider is asked; `http.server.response.finish`, when the
+ * last byte of an answer has just left
+ * @param port only of messages to or from it
+ */
+export function journalAt(
+  t: Teardown,
+  folder: string,
+  moment: "http.client.request.created" | "http.server.response.finish",
+  port: number,
+): JournalAt[] {
+  const seen: JournalAt[] = [];
+  const look = (message: unknown) => {
+    const { request } = message as { request: { host?: string; path?: string; socket: { localPort?: number } | null } };
+    const asked = "getHeader" in request ? String((request.getHeader as (name: string) => unknown)("host")) : "";
+    if (!asked.endsWith(`:${port}`) && request.socket?.localPort !== port) return;
+    const { ended, open } = journaled(join(folder, "gateway.db.journal"));
+    seen.push({ ended: ended.length, open: open.length });
+  };
+  subscribe(moment, look);
+  t.teardown(() => unsubscribe(moment, look));
+  return seen;
+}
