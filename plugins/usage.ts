@@ -46,7 +46,14 @@ interface Reading {
   looked?: number;
   /** A streamed picture has begun to come. */
   pictured?: true;
+  /** When the ledger is told next what has come so far, in milliseconds since the exchange began. */
+  due?: number;
 }
+
+/** Milliseconds between two lines about a stream that runs: so much of it is not billed at most if the gateway is killed. */
+const SO_FAR = 5000;
+/** Frames between two looks at the clock for that: a power of two. */
+const LOOKS = 16;
 
 /** What counts of a stream that breaks off before its provider has told its usage. */
 const CUT = ["estimate", "observed", "absorb", "drain"] as const;
@@ -83,6 +90,7 @@ export default class UsageOf implements Plugin {
     // Not the first attempt for sure: plugins in front may have refused that one.
     if (!reading.begun) this.ledger.begin(begun(exchange, attempt, this.options.cut, this.marketplace));
     reading.begun = true;
+    if (isSocket(exchange)) exchange.told = (running: DoneExchange) => this.soFar(running, reading);
   }
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
@@ -93,7 +101,28 @@ export default class UsageOf implements Plugin {
     const reading = this.reading(exchange);
     const { cut } = this.options;
     if (head.framing && cut !== "absorb") exchange.drains ||= cut === "drain" || "end";
-    return head.framing ? streamed(exchange, reading) : whole(exchange, reading);
+    return head.framing
+      ? streamed(exchange, reading, () => this.onTheWay(exchange, reading))
+      : whole(exchange, reading);
+  }
+
+  /** Tells the ledger what a stream that runs has brought, now and then. */
+  private onTheWay(exchange: ResponseExchange, reading: Reading): void {
+    const { elapsed } = exchange;
+    reading.due ??= SO_FAR;
+    if (elapsed < reading.due) return;
+    reading.due = elapsed + SO_FAR;
+    // It has all that an ended one has, as of now.
+    this.soFar(exchange as unknown as DoneExchange, reading);
+  }
+
+  /** What the ledger shall have if nothing more is heard: as of one that breaks off now. */
+  private soFar(exchange: DoneExchange, reading: Reading): void {
+    if (!exchange.operation.generates) return;
+    const { marketplace, redactor } = this;
+    const settled = brokenOff(exchange, reading, this.options.cut, () => tokensOfBytes(exchange.attempt?.body.length));
+    const now = entry(exchange, settled, undefined, { marketplace, redactor });
+    this.ledger.begin({ ...now, outcome: "interrupted" });
   }
 
   /** `GET /v1/requests/{id}`: what the ledger has of a request, for the key that made it. */
@@ -118,6 +147,7 @@ export default class UsageOf implements Plugin {
 
   done(exchange: DoneExchange): void {
     if (exchange.dryRun) return;
+    exchange.told = undefined;
     const reading = this.reading(exchange);
     const settled = settlement(exchange, reading, this.options.cut, () => this.translations.tokensIn(exchange));
     const { marketplace, redactor } = this;
@@ -144,13 +174,12 @@ function settlement(
   const { operation, outcome } = exchange;
   const { delivered } = reading;
   const ended = outcome === "aborted" && hasEnded(exchange, reading);
-  const reported = exchange.usage && isCredible(exchange.usage) ? exchange.usage : undefined;
+  const reported = reportedIn(exchange);
   const isTold = reported !== undefined && counts(reported);
   const isCut = outcome !== "completed" && (cut === "observed" || cut === "absorb");
-  const source = cut === "absorb" ? "absorbed" : "observed";
   const isText = operation.task === "generate";
   if (!(delivered && isText) && !isTold && isLeft(exchange)) {
-    if (isCut) return { usage: NOTHING, source };
+    if (isCut) return { usage: NOTHING, source: uncounted(cut) };
     return { usage: tiered(brought(exchange, reading, tokensIn), exchange, reading), source: "estimated" };
   }
   const isWhole = (outcome === "completed" || ended) && reported?.out.total !== undefined;
@@ -165,10 +194,27 @@ function settlement(
       };
     return { usage: reported, source: "none" };
   }
-  if (isCut) return { usage: reported ?? NOTHING, source };
-  const usage = tiered(estimated(reported, delivered, tokensIn), exchange, reading);
-  return { usage, source: isTold ? "partial" : "estimated" };
+  return brokenOff(exchange, reading, outcome === "completed" ? "estimate" : cut, tokensIn);
 }
+
+/** What counts of an exchange that ends with what has come: a text, or usage that was told. */
+function brokenOff(exchange: DoneExchange, reading: Reading, cut: Cut, tokensIn: () => number | undefined): Settlement {
+  const reported = reportedIn(exchange);
+  const { delivered } = reading;
+  const source = reported && counts(reported) ? "partial" : "estimated";
+  if (!delivered) return { usage: reported, source: reported ? "partial" : "none" };
+  if (cut === "observed" || cut === "absorb") return { usage: reported ?? NOTHING, source: uncounted(cut) };
+  return { usage: tiered(estimated(reported, delivered, tokensIn), exchange, reading), source };
+}
+
+const uncounted = (cut: Cut) => (cut === "absorb" ? "absorbed" : "observed");
+
+/** What the provider has told, if that can be. */
+const reportedIn = ({ usage }: DoneExchange): Usage | undefined => (usage && isCredible(usage) ? usage : undefined);
+
+/** Whether it is a WebSocket, on which usage is told as often as its client asks for something. */
+const isSocket = ({ protocol, operation }: SendExchange): boolean =>
+  protocol.socket !== undefined && operation.generates && operation.body === "none";
 
 /** An estimate in the tier that the frames told, or else in the dearer one that was asked for. */
 function tiered(usage: Usage, exchange: DoneExchange, { tier: first, last, before }: Reading): Usage {
@@ -221,7 +267,7 @@ function brought(
   tokensIn: () => number | undefined,
 ): Usage {
   const { body, operation, attempt, protocol } = exchange;
-  const input = { total: tokensIn() ?? Math.ceil(body.length / BYTES_PER_TOKEN) };
+  const input = { total: tokensIn() ?? tokensOfBytes(body.length) };
   const words = (attempt?.protocol ?? protocol).pictures;
   // Partial ones of a stream are all of one picture.
   const pictures = isPictured ? 1 : (whole?.pictures ?? 0);
@@ -283,9 +329,10 @@ const QUOTE = 0x22;
 const FIRST = 3;
 
 /** Parses only frames that hold usage, and the first ones for the tier. What cannot be read is told in the log, and the client's stream goes on. */
-function streamed(exchange: ResponseExchange, reading: Reading): Stage {
+function streamed(exchange: ResponseExchange, reading: Reading, onTheWay: () => void): Stage {
   const protocol = spoken(exchange);
-  const { generates } = exchange.operation;
+  const { generates, task } = exchange.operation;
+  const isText = generates && task === "generate";
   const delivered = generates ? new Delivered(protocol, exchange.attempt?.target.model) : undefined;
   const marks = protocol.pictures?.marks;
   if (delivered) {
@@ -301,6 +348,7 @@ function streamed(exchange: ResponseExchange, reading: Reading): Stage {
       reading.looked = (reading.looked ?? 0) + 1;
       if (generates && reading.looked <= FIRST) reading.tier ??= readable(() => tierIn(frame, protocol));
       if (marks?.some((mark) => frame.mayContain(mark, QUOTE))) reading.pictured = true;
+      if (isText && reading.looked % LOOKS === 0) onTheWay();
       if (!protocol.holdsUsage(frame)) return;
       const json = frame.json();
       const late = protocol.kept?.late.id(json);
@@ -347,6 +395,7 @@ function failed(exchange: ResponseExchange): Stage {
 
 /** Bytes of a request for each of its tokens, about. */
 const BYTES_PER_TOKEN = 4;
+const tokensOfBytes = (bytes = 0): number => Math.ceil(bytes / BYTES_PER_TOKEN);
 
 /** The entry of an exchange of which nothing more is heard: as if nothing had been answered. */
 function begun(exchange: SendExchange, attempt: Attempt, cut: Cut, prices: Marketplace): LedgerEntry {
@@ -354,7 +403,7 @@ function begun(exchange: SendExchange, attempt: Attempt, cut: Cut, prices: Marke
   const estimates = cut === "estimate" || cut === "drain";
   const tier = exchange.form ? undefined : askedTier(attempt, exchange.time);
   const usage = estimates
-    ? { in: { total: Math.ceil(body.length / BYTES_PER_TOKEN) }, out: {}, raw: undefined, ...(tier && { tier }) }
+    ? { in: { total: tokensOfBytes(body.length) }, out: {}, raw: undefined, ...(tier && { tier }) }
     : NOTHING;
   const known = exchange.operation.generates && body.length > 0;
   const entry: LedgerEntry = {

@@ -1,7 +1,11 @@
+import { join } from "node:path";
 import t from "tap";
+import { journaled } from "../src/store/journal/lines.ts";
+import { entryIn } from "../src/store/ledger-row.ts";
 import { KEY, startGateway } from "./support/gateway.ts";
 import { journalAt } from "./support/journal-at.ts";
 import { open, socketUpstream } from "./support/sockets.ts";
+import { until } from "./support/upstream.ts";
 
 const PLUGIN = `
 export default class Watch {
@@ -49,4 +53,34 @@ models: { m: { targets: [a:vendor-m] } }
   t.same(asked, [{ ended: 0, open: 1 }]);
   seen.socket.close();
   await seen.closed;
+});
+
+t.test("the journal has what each answer on a WebSocket has told, and one row when it has ended", async (t) => {
+  const told = JSON.stringify({ type: "response.done", response: { usage: { input_tokens: 10, output_tokens: 5 } } });
+  const upstream = await socketUpstream(t, (message) => (message === "more" ? told : message));
+  const running = await startGateway(
+    t,
+    `providers: { a: { url: "http://127.0.0.1:${upstream.port}/v1", speaks: [openai-chat], websocket: true } }
+models: { m: { targets: [a:vendor-m], price: { input: 1, output: 2 } } }
+`,
+  );
+  const { ledger } = running.gateway.stores;
+  const seen = await open(`ws://127.0.0.1:${running.port}/v1/realtime?model=m`, [], { "x-api-key": KEY });
+  const rows = () => journaled(join(running.folder, "gateway.db.journal"));
+  for (let nth = 1; nth <= 3; nth++) {
+    seen.socket.send("more");
+    seen.socket.send("and words");
+    await until(() => seen.messages.length === 2 * nth, "an answer");
+    ledger.persist();
+    const open = rows().open.map(entryIn);
+    t.match(open, [{ outcome: "interrupted", source: "partial", status: 101, streaming: true }], `${nth}`);
+    t.match(open[0]?.usage, { in: { total: 10 * nth }, out: { total: 5 * nth } });
+    t.equal(open[0]?.cost, nth * (10 * 1000 + 5 * 2000));
+    t.ok((open[0]?.duration ?? 0) > 0);
+  }
+  seen.socket.close();
+  await seen.closed;
+  await until(() => rows().open.length === 0, "its end");
+  await ledger.flush();
+  t.match(await ledger.recent(5), [{ outcome: "completed", usage: { in: { total: 30 }, out: { total: 15 } } }]);
 });

@@ -350,6 +350,8 @@ export class Exchange {
   delivery: Delivery | undefined;
   /** Tokens that came out so far, about; set by who counts them. */
   progress: { readonly tokens: number } | undefined;
+  /** Called each time that a message of a WebSocket has told usage; set by who records it. */
+  told: ((exchange: Exchange) => void) | undefined;
   /** Bytes of the answer's body written downstream. */
   written = 0;
   /** The writes that was in, of an answer that is read on its way. */

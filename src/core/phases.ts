@@ -35,7 +35,7 @@ export type RouteExchange = Pick<Exchange, keyof RequestExchange | "model" | "ta
 export type AskedExchange = Readonly<Pick<Exchange, AskedFields>>;
 
 /** In `send`: the request is settled; what can still be changed is the attempt. */
-export type SendExchange = AskedExchange & Readonly<Pick<Exchange, "attempts">>;
+export type SendExchange = AskedExchange & Readonly<Pick<Exchange, "attempts">> & Pick<Exchange, "told">;
 
 /** In `response`: an answer's head is in. */
 export type ResponseExchange = SendExchange &

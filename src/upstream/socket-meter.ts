@@ -44,7 +44,9 @@ export class SocketMeter implements SocketObserver {
       words &&
       ((message) => {
         try {
-          exchange.usage = words.usage(message, exchange.usage);
+          const before = exchange.usage;
+          exchange.usage = words.usage(message, before);
+          if (exchange.usage !== before) exchange.told?.(exchange);
         } catch (thrown) {
           exchange.unread ??= JsonUsage.faultOf(thrown);
         }
