@@ -1,6 +1,7 @@
 import { request } from "node:http";
 import t, { type Test } from "tap";
 import { asking, KEY, type Running, startGateway } from "./support/gateway.ts";
+import { journalAt } from "./support/journal-at.ts";
 import { CHUNKED, type RawRequest, rawUpstream, until } from "./support/upstream.ts";
 
 /** Logs each `done`, then fails if the request asks for it. */
@@ -243,5 +244,32 @@ chains: { llm: [sse, auth, hanging, models, rewrite, usage], read: [auth] }
     lines(running, "exchange").some(
       ({ fields }) => (fields["error"] as typeof error | undefined)?.origin === error.origin,
     ),
+  );
+});
+
+t.test("the journal has the row of what is refused before the last byte of the refusal leaves", async (t) => {
+  const upstream = await rawUpstream(success);
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { any: { targets: [up:vendors-any] } }
+limits: { models: { any: { rpm: 1 } } }
+`,
+  );
+  const left = journalAt(t, running.folder, "http.server.response.finish", running.port);
+  const statuses: number[] = [];
+  const post = async (path: string, model: string) => {
+    const body = JSON.stringify({ model, stream: true });
+    const response = await fetch(running.url + path, { method: "POST", headers: asking(), body });
+    await response.text();
+    statuses.push(response.status);
+  };
+  for (const model of ["any", "any", "nowhere"]) await post("/v1/chat/completions", model);
+  await post("/vendors/up/../../etc", "any");
+  t.same(statuses, [200, 429, 404, 404]);
+  t.same(
+    left.slice(0, 3),
+    [1, 2, 3].map((ended) => ({ ended, open: 0 })),
   );
 });

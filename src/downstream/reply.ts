@@ -77,25 +77,28 @@ export class Reply {
       // What there was of a whole answer has not left.
       exchange.written = 0;
       exchange.firstByte = undefined;
-      refuse(this.request, response, exchange.protocol, error, exchange.id, [
-        ...attemptLines(exchange),
-        ...noticeLines(exchange, exchange.dropped),
-      ]);
+      const lines = [...attemptLines(exchange), ...noticeLines(exchange, exchange.dropped)];
+      writer.conclude(() => refuse(this.request, response, exchange.protocol, error, exchange.id, lines));
       return;
     }
+    let last: Buffer | undefined;
     if (this.running && exchange.streaming) {
       const { state } = this.running;
       const told = exchange.protocol.streamError(error, exchange.id, state);
       // A chunk of its own: One vendor's SDK looks for an error in what one read brings, and only if that is all of it.
       writer.flush();
-      writer.write([told]);
       // An array is whole with its error and its bracket: who reads it as one text would lose both with the connection.
       if (state.operation.framing === "array" && told.length > 0 && response.chunkedEncoding) {
+        writer.write([told]);
         writer.end();
         return;
       }
+      last = told;
     }
-    writer.cut();
+    writer.conclude(() => {
+      if (last) writer.write([last]);
+      writer.cut();
+    });
   }
 }
 

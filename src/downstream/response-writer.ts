@@ -88,8 +88,17 @@ export class ResponseWriter {
    */
   end(): void {
     this.letHeadGo();
-    if (ended.length === 0) queueMicrotask(departSoon);
-    ended.push(this);
+    depart(this);
+  }
+
+  /** What ends the answer in another way leaves as late as a whole one does. @param write writes the last of it */
+  conclude(write: () => void): void {
+    depart({
+      depart: () => {
+        this.ending();
+        write();
+      },
+    });
   }
 
   private letHeadGo(): void {
@@ -167,8 +176,13 @@ function flushAll(): void {
   for (const writer of writers) writer.flush();
 }
 
-/** Those whose answer is whole, and has not left. */
-let ended: ResponseWriter[] = [];
+/** Those of whose answer only the last has not left. */
+let ended: { depart(): void }[] = [];
+
+function depart(one: { depart(): void }): void {
+  if (ended.length === 0) queueMicrotask(departSoon);
+  ended.push(one);
+}
 
 // Behind all promises that are settled by now, among them those for which exchanges wait to be recorded.
 const departSoon = (): void => process.nextTick(departAll);

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { createServer } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
 import { ResponseWriter, STALLED } from "../../src/downstream/response-writer.ts";
@@ -383,5 +383,35 @@ t.test("a server that stops lets a slow client have all of an answer that has en
     clearInterval(idle);
     t.ok((streaming ? chunks(answer).body : bodyOf(answer)).equals(body), streaming ? "streamed" : "whole");
     if (streaming) t.ok(chunks(answer).ended);
+  }
+});
+
+t.test("before the last of an answer leaves, in whichever way it ends, that is told", async (t) => {
+  const gone: string[] = [];
+  const told = (response: ServerResponse) => () => {
+    gone.push(`told at ${response.socket?.bytesWritten}`);
+  };
+  const ways: [string, (writer: ResponseWriter) => void][] = [
+    ["end", (writer) => writer.end()],
+    [
+      "conclude",
+      (writer) =>
+        writer.conclude(() => {
+          writer.write([Buffer.from("last")]);
+          writer.cut();
+        }),
+    ],
+  ];
+  for (const [name, way] of ways) {
+    let before = 0;
+    const { whole } = await talk(t, ({ response }) => {
+      const writer = new ResponseWriter(response, told(response));
+      writer.head(200, ["transfer-encoding", "chunked"], true);
+      before = response.socket?.bytesWritten ?? 0;
+      way(writer);
+      queueMicrotask(() => gone.push("recorded"));
+    });
+    await whole;
+    t.same(gone.splice(0), ["recorded", `told at ${before}`], name);
   }
 });
