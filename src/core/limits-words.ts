@@ -11,7 +11,7 @@ export function dollars(nano: number): string {
 }
 
 /** Whose a limit is, at the beginning of a sentence. */
-export function whose({ kind, name }: Pick<LimitLevel, "kind" | "name">): string {
+export function whose({ kind, name, label = name }: Pick<LimitLevel, "kind" | "name" | "label">): string {
   if (kind === "all") return "The gateway";
-  return name === "" ? "All that is asked without a key" : `The ${kind} ${JSON.stringify(name)}`;
+  return name === "" ? "All that is asked without a key" : `The ${kind} ${JSON.stringify(label)}`;
 }

@@ -21,6 +21,8 @@ export interface LimitLevel {
   readonly kind: "key" | "group" | "model" | "provider" | "all";
   /** Empty for `all`, and for all callers without a key. */
   readonly name: string;
+  /** What people call it, where that is another: a key has an id. */
+  readonly label?: string;
   /** Names its counts. */
   readonly scope: string;
   readonly limits: Limits;
@@ -38,6 +40,7 @@ export function groupsOf(group: string): string[] {
 
 /** The levels of one caller, by the model that it asks for. */
 interface CallerLevels {
+  readonly label: string | undefined;
   readonly group: string | undefined;
   /** Those that the key was given when it was made. */
   readonly limits: Limits | undefined;
@@ -92,15 +95,16 @@ export class Levels {
     const group = caller?.group;
     const known = this.callers.get(id);
     const limits = caller?.limits;
-    if (known && known.group === group && known.limits === limits) return known;
+    const label = caller?.name;
+    if (known && known.group === group && known.limits === limits && known.label === label) return known;
     const { groups, all = {} } = this.table;
     const key = keyLimits(this.table, id, limits);
     const own = [
-      ...levelOf("key", id, key),
+      ...levelOf("key", id, key, label),
       ...(group === undefined ? [] : groupsOf(group).flatMap((name) => levelOf("group", name, groups?.get(name)))),
       ...levelOf("all", "", all),
     ];
-    const made = { group, limits, own, byModel: new Map() };
+    const made = { label, group, limits, own, byModel: new Map() };
     this.callers.set(id, made);
     return made;
   }
@@ -123,8 +127,9 @@ export function periodsOf({ default: usual, all, groups, models, providers, keys
 }
 
 /** A level that limits nothing is none. */
-function levelOf(kind: LimitLevel["kind"], name: string, limits: Limits = {}): LimitLevel[] {
+function levelOf(kind: LimitLevel["kind"], name: string, limits: Limits = {}, label?: string): LimitLevel[] {
   const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits;
   if (rpm + tpm + concurrency + budgets.length === 0) return [];
-  return [{ kind, name, scope: scopeOf(kind, name), limits: { rpm, tpm, concurrency, budgets } }];
+  const level = { kind, name, scope: scopeOf(kind, name), limits: { rpm, tpm, concurrency, budgets } };
+  return [label === undefined || label === name ? level : { ...level, label }];
 }

@@ -2,7 +2,7 @@ import type { Period } from "../core/calendar.ts";
 import type { LimitLevel } from "../core/limits.ts";
 
 /** A share of a budget that has been reached, or that a request was refused for want of room. */
-export interface BudgetMark extends Pick<LimitLevel, "kind" | "name"> {
+export interface BudgetMark extends Pick<LimitLevel, "kind" | "name" | "label"> {
   readonly per: Period;
   /** Nano-dollars. */
   readonly limit: number;

@@ -104,17 +104,13 @@ export const nearer = (known: RateDistance | undefined, other: RateDistance): Ra
   known && known.left <= other.left ? known : other;
 
 /** What is told of a soft budget of which not much is left. */
-export function nearlySpent(
-  { kind, name }: LimitLevel,
-  { nano, per, soft }: Budget,
-  spent: number,
-): string | undefined {
-  return soft && spent >= nano * NEARLY ? spentOf({ kind, name }, nano, per, spent) : undefined;
+export function nearlySpent(level: LimitLevel, { nano, per, soft }: Budget, spent: number): string | undefined {
+  return soft && spent >= nano * NEARLY ? spentOf(level, nano, per, spent) : undefined;
 }
 
 /** The highest share of each budget that a sum has just reached. @param cost the last that was spent */
 export function marksPassed(
-  { kind, name, limits }: LimitLevel,
+  { kind, name, label, limits }: LimitLevel,
   per: Period,
   spent: number,
   cost: number,
@@ -128,21 +124,40 @@ export function marksPassed(
     const share = SHARES.find((share) => spent >= nano * share && spent - cost < nano * share);
     if (!share) continue;
     marks ??= [];
-    marks.push({ kind, name, per, limit: nano, spent, soft, share, refused: false });
+    marks.push({
+      kind,
+      name,
+      ...(label !== undefined && { label }),
+      per,
+      limit: nano,
+      spent,
+      soft,
+      share,
+      refused: false,
+    });
   }
   return marks ?? NONE;
 }
 
 /** What is told once of soft budgets when they become nearly spent, and once when they are. */
-export const toldOf = ({ kind, name, limit, per, spent }: BudgetMark): string =>
-  spentOf({ kind, name }, limit, per, spent);
+export const toldOf = (mark: BudgetMark): string => spentOf(mark, mark.limit, mark.per, mark.spent);
 
 /** What a refusal tells of a budget; undefined: of that most is left, and the request was too large for it. */
 export function markOf({ limit, of, most, left, per }: Excess): BudgetMark | undefined {
   const spent = most - left;
   if (limit !== "budget" || per === undefined || spent < most * NEARLY) return undefined;
-  const { kind, name } = of;
-  return { kind, name, per, limit: most, spent, soft: false, share: 1, refused: true };
+  const { kind, name, label } = of;
+  return {
+    kind,
+    name,
+    ...(label !== undefined && { label }),
+    per,
+    limit: most,
+    spent,
+    soft: false,
+    share: 1,
+    refused: true,
+  };
 }
 
 /** Nobody can say what has been spent: nobody spends what may be spent already. */
@@ -179,5 +194,5 @@ const resetting = (end: number): { resets?: number } => (Number.isFinite(end) ? 
 const waiting = (seconds: number | undefined): { retryAfter?: number } =>
   seconds === undefined ? {} : { retryAfter: seconds };
 
-const spentOf = (of: Pick<LimitLevel, "kind" | "name">, nano: number, per: Period, spent: number): string =>
+const spentOf = (of: Pick<LimitLevel, "kind" | "name" | "label">, nano: number, per: Period, spent: number): string =>
   `${whose(of)} has spent ${dollars(spent)} of ${dollars(nano)}${per === "total" ? "" : ` a ${per}`} (${Math.floor((spent / nano) * 100)} %).`;

@@ -29,7 +29,7 @@ export interface Reservation {
 /** The limit that stands in the way. */
 export interface Excess {
   readonly limit: "rpm" | "tpm" | "concurrency" | "budget";
-  readonly of: Pick<LimitLevel, "kind" | "name">;
+  readonly of: Pick<LimitLevel, "kind" | "name" | "label">;
   /** How much it is; nano-dollars of a budget. */
   readonly most: number;
   readonly left: number;

@@ -16,6 +16,7 @@ t.test("money is written as people do, and small sums with what tells something"
 
 t.test("whose a limit is", async (t) => {
   t.equal(whose({ kind: "group", name: "acme/research" }), 'The group "acme/research"');
+  t.equal(whose({ kind: "key", name: "k_123", label: "ci" }), 'The key "ci"', "as other refusals call it");
   t.equal(whose({ kind: "all", name: "" }), "The gateway");
   t.equal(whose({ kind: "key", name: "" }), "All that is asked without a key");
 });

@@ -86,3 +86,9 @@ t.test("the kinds of periods of all budgets of a gateway.yaml", async (t) => {
   };
   t.same([...periodsOf(table)], ["day", "month"]);
 });
+
+t.test("a key's level has its id for counting, and its name for people", async (t) => {
+  const levels = new Levels({ default: { rpm: 5 } });
+  t.match(levels.of({ id: "k_1", name: "ci" }), [{ name: "k_1", label: "ci", scope: "key:k_1" }]);
+  t.match(levels.of({ id: "k_1", name: "build" }), [{ name: "k_1", label: "build" }], "it has another name now");
+});
