@@ -1,5 +1,5 @@
-import { Calendar } from "../core/calendar.ts";
-import type { Ledger, LedgerGroup, LedgerSpan, LedgerSum } from "../store/ledger.ts";
+import type { LedgerGroup } from "../store/ledger.ts";
+import { localDays, sumsOfDays } from "../store/ledger-days.ts";
 import { sumFields } from "../store/ledger-sums.ts";
 import { AdminError } from "./errors.ts";
 import type { AdminAnswer, AdminRequest } from "./route.ts";
@@ -25,31 +25,13 @@ export async function spend({ stores, config }: AdminSubject, { query }: AdminRe
   const span = spanOf(query, config.timezone);
   if (kind === null)
     return { body: { ...span, by, rows: (await stores.ledger.sums({ ...span, by: groups })).map(sumFields) } };
-  const { days, sums } = await byLocalDay(stores.ledger, span, groups, config.timezone);
-  return { body: { ...span, by, zone: config.timezone, days, rows: sums.map(sumFields) } };
-}
-
-/** Sums by days as the clocks of a zone have them: those that the ledger keeps are UTC's. In the order of the days. */
-async function byLocalDay(
-  ledger: Pick<Ledger, "sums">,
-  { since, until }: Required<LedgerSpan>,
-  by: readonly LedgerGroup[],
-  zone: string,
-): Promise<{ days: string[]; sums: LedgerSum[] }> {
-  const calendar = new Calendar(zone);
-  const [days, sums]: [string[], LedgerSum[]] = [[], []];
-  const others = by.filter((each) => each !== "day");
-  for (let from = since; from < until; ) {
-    const { end } = calendar.span("day", from);
-    const day = Temporal.Instant.fromEpochMilliseconds(from).toZonedDateTimeISO(zone).toPlainDate().toString();
-    if (days.push(day) > MOST_DAYS)
-      throw new AdminError(
-        "bad_request",
-        `days=local takes ${MOST_DAYS} days at most: ask for less, or for days in UTC.`,
-      );
-    for (const sum of await ledger.sums({ since: from, until: Math.min(end, until), by: others }))
-      sums.push({ ...sum, group: sum.group.toSpliced(by.indexOf("day"), 0, day) });
-    from = end;
-  }
-  return { days, sums };
+  const zone = config.timezone;
+  const days = [...localDays(span, zone).take(MOST_DAYS + 1)];
+  if (days.length > MOST_DAYS)
+    throw new AdminError(
+      "bad_request",
+      `days=local takes ${MOST_DAYS} days at most: ask for less, or for days in UTC.`,
+    );
+  const sums = await sumsOfDays(stores.ledger, groups, days);
+  return { body: { ...span, by, zone, days: days.map(({ day }) => day), rows: sums.map(sumFields) } };
 }

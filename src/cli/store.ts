@@ -1,9 +1,10 @@
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { Days } from "../core/calendar.ts";
 import type { NumberedAuditEntry } from "../store/audit.ts";
 import type { Maintenance, ProgressListener, Restored, RestoreTerms } from "../store/maintenance.ts";
 import { counted, table, thousands, utc } from "../text/table.ts";
-import { PAST, past, WHEN, when } from "../text/when.ts";
+import { PAST, past } from "../text/when.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
@@ -41,11 +42,13 @@ All of it but restore can be done while gateways run.
            made it and from where
 
   --force         restores also over a store with later exchanges
-  --before WHEN   the first day that stays, a day ago or earlier; days begin in UTC: ${WHEN}
+  --before WHEN   the first day that stays, a day ago or earlier; days are those of gateway.yaml's
+                  timezone: ${PAST}
   --since WHEN    shows all from then on; without it the last ${LAST}: ${PAST}
   --json          prints JSON`;
 
-const DAY = 86_400_000;
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
 
 /** What the command line says is wrong with it, as opposed to what went wrong. */
 class StoreMisuse extends Error {}
@@ -53,7 +56,7 @@ class StoreMisuse extends Error {}
 type StoreWord =
   | { verb: "backup"; file: string; json: boolean }
   | { verb: "restore"; file: string; force: boolean; json: boolean }
-  | { verb: "prune"; before: number; json: boolean }
+  | { verb: "prune"; before: number; day: string; json: boolean }
   | { verb: "audit"; since: number | undefined; json: boolean }
   | { verb: "verify" | "migrate"; json: boolean };
 
@@ -66,17 +69,17 @@ export interface StoreCare {
    */
   open(makes: boolean): Maintenance | Promise<Maintenance>;
   restore(file: string, terms: RestoreTerms): Promise<Restored>;
-  /** Whose days `today` and `yesterday` are; absent: those of UTC. */
-  zone?(): string;
   /** What follows from a secret that belongs beside the store and is not there; undefined: nothing is missing. */
   withoutSecret(): string | undefined;
+  /** Whose days are meant. */
+  zone(): string;
 }
 
 /** The verb `store`. Answers the exit code: 0 done, 1 could not be done or something is wrong, 2 not understood. */
 export async function run(
   args: readonly string[],
   io: Terminal,
-  { open, restore, withoutSecret, zone = () => "UTC" }: StoreCare,
+  { open, restore, withoutSecret, zone }: StoreCare,
 ): Promise<number> {
   let care: Maintenance | undefined;
   try {
@@ -134,7 +137,7 @@ async function act(
     );
   } else if (word.verb === "prune") {
     const removed = await care.prune(word.before, progress);
-    const day = new Date(word.before).toISOString().slice(0, 10);
+    const { day } = word;
     say(
       { removed, before: day },
       `${counted(removed, "row")} from before ${day} taken away; the sums of their hours stay.`,
@@ -196,7 +199,7 @@ function read(args: readonly string[], folder: string, zone: () => string): Stor
   if (verb === "restore" && named !== undefined) return { verb, file: named, force, json };
   if (verb === "backup" || verb === "restore") throw new StoreMisuse(`store ${verb} takes one file.`);
   if (file !== undefined) throw new StoreMisuse(`store ${verb} takes no names.`);
-  if (verb === "prune") return { verb, before: dayOf(before), json };
+  if (verb === "prune") return { verb, ...dayOf(before, zone), json };
   if (verb === "audit") return { verb, since: sinceOf(since, zone), json };
   if (verb === "verify" || verb === "migrate") return { verb, json };
   throw new StoreMisuse(`store has no word ${JSON.stringify(verb)}.`);
@@ -229,16 +232,18 @@ function sinceOf(text: string | undefined, zone: () => string): number | undefin
 }
 
 /** The first millisecond of a day that stays. What may still be under way is not taken away. */
-function dayOf(text: string | undefined): number {
+function dayOf(text: string | undefined, zone: () => string): { before: number; day: string } {
   if (text === undefined) throw new StoreMisuse("store prune needs --before: the first day that stays.");
   const now = Date.now();
   let at: number;
   try {
-    at = when(text, -1, now);
+    at = past(text, now, zone);
   } catch (error) {
     throw new StoreMisuse(`--before: ${(error as Error).message}`);
   }
-  const day = Math.floor(at / DAY) * DAY;
-  if (day > now - DAY) throw new StoreMisuse("--before: the last day's rows stay; name a day before that.");
-  return day;
+  const start = new Days(zone()).today(at);
+  if (start > now - DAY) throw new StoreMisuse("--before: the last day's rows stay; name a day before that.");
+  const day = Temporal.Instant.fromEpochMilliseconds(start).toZonedDateTimeISO(zone()).toPlainDate().toString();
+  // Sums are of whole hours, which not all days begin with.
+  return { before: Math.floor(start / HOUR) * HOUR, day };
 }

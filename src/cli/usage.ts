@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 import { exactDollars } from "../config/units.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "../store/ledger.ts";
+import { sumsByLocalDay } from "../store/ledger-days.ts";
 import { sumFields } from "../store/ledger-sums.ts";
 import { csv, dollars, type TableColumn, table, thousands, utc } from "../text/table.ts";
 import { PAST, past } from "../text/when.ts";
@@ -22,8 +23,8 @@ export const USAGE = `usage: ${COMMAND} usage [--by LIST] [--since WHEN] [--unti
 
 Shows requests, tokens and money.
 
-  --by LIST       what to sum by, one or more of ${GROUPS.join(", ")}; without it: model. Days are days in UTC;
-                  group and tags are those that the key had then; what has several tags counts for each
+  --by LIST       what to sum by, one or more of ${GROUPS.join(", ")}; without it: model. Days are those of
+                  gateway.yaml's timezone, in which budgets' days begin; group and tags are those that the key had then; what has several tags counts for each
   --since WHEN    from when on; without it: from the first request
   --until WHEN    up to when, exclusive; without it: now
   --last N        the newest N requests one by one, at most ${thousands(MOST)}
@@ -53,7 +54,7 @@ export async function run(
     const names = new Map((await stores.keys.list()).map(({ id, name }) => [id, name]));
     const lines =
       values.last === undefined
-        ? await sums(query(values, zone), formOf(values), names, stores.ledger)
+        ? await sums(query(values, zone), formOf(values), names, stores.ledger, zone)
         : await newest(count(values), values.json, names, stores.ledger);
     for (const line of lines) io.out(line);
     return 0;
@@ -149,8 +150,16 @@ function count({ last, by, since, until, csv }: UsageOptions): number {
 
 type UsageNames = ReadonlyMap<string, string>;
 
-async function sums(query: LedgerQuery, form: UsageForm, names: UsageNames, ledger: Ledger): Promise<string[]> {
-  const found = await ledger.sums(query);
+async function sums(
+  query: LedgerQuery,
+  form: UsageForm,
+  names: UsageNames,
+  ledger: Ledger,
+  zone: () => string,
+): Promise<string[]> {
+  // What the ledger keeps are days in UTC.
+  const local = query.by.includes("day") ? zone() : "UTC";
+  const found = local === "UTC" ? await ledger.sums(query) : await sumsByLocalDay(ledger, query, local);
   if (form === "csv") return csv([csvTitles(query), ...found.map((sum) => csvCells(query, sum, names))]);
   if (form === "json") {
     const groups = found.map(sumFields).map(({ group, ...sum }) => ({

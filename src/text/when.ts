@@ -22,10 +22,24 @@ export function when(text: string, direction: 1 | -1, now: number, accepted = WH
 }
 
 /** How a moment that has passed may be written besides. */
-export const PAST = `today, yesterday (days of gateway.yaml's timezone), ${WHEN}`;
+export const PAST =
+  "today, yesterday or a date like 2026-11-01 (days of gateway.yaml's timezone), 90s, 30m, 24h, 90d, 2w, or a moment like 2026-11-01T12:00Z";
 
 /**
- * A moment that has passed, in Unix milliseconds: these too, the first moment of today or yesterday, or as `when` has it.
+ * The first moment of a date in a zone, in Unix milliseconds; undefined: it is none.
+ * @param zone asked for where it matters
+ */
+function dateIn(text: string, zone: () => string): number | undefined {
+  if (!/^\d{4}-\d\d-\d\d$/.test(text)) return undefined;
+  try {
+    return Temporal.PlainDate.from(text).toZonedDateTime(zone()).startOfDay().epochMilliseconds;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * A moment that has passed, in Unix milliseconds: these too, the first moment of today, of yesterday or of a date, or as `when` has it.
  * @param zone asked for where it matters: whose days they are
  * @throws Error that says what is accepted.
  */
@@ -33,7 +47,7 @@ export function past(text: string, now: number, zone: () => string): number {
   if (/^\d{10,15}$/.test(text)) return Number(text);
   if (text === "today") return new Days(zone()).today(now);
   if (text === "yesterday") return new Days(zone()).yesterday(now);
-  return when(text, -1, now, PAST);
+  return dateIn(text, zone) ?? when(text, -1, now, PAST);
 }
 
 /** A span like 24h or 0s, in milliseconds. @param name what takes it @throws Error that says what is accepted */

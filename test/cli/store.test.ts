@@ -20,6 +20,7 @@ async function terminal(t: Test) {
     stores.ledger.append(plainEntry(time, { cost: 5 }));
   }
   await stores.close();
+  let zone = "UTC";
   const store = async (...args: string[]) => {
     const out: string[] = [];
     const err: string[] = [];
@@ -28,10 +29,14 @@ async function terminal(t: Test) {
       open: () => openMaintenance(path),
       restore: (file, terms) => restoreStore({ ledger: path }, file, terms),
       withoutSecret: () => missingSecret(path),
+      zone: () => zone,
     });
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
-  return { folder, path, store };
+  const inZone = (name: string) => {
+    zone = name;
+  };
+  return { folder, path, store, inZone };
 }
 
 t.test("store backup writes a copy that is a store, and overwrites nothing", async (t) => {
@@ -124,6 +129,25 @@ t.test("store audit shows who changed what, newest first", async (t) => {
   t.match(late, [{ action: "start" }, { subject: "k1", detail: { i: 1 } }, { subject: "k2" }]);
   t.equal(late.length, 3);
   t.equal(JSON.parse((await store("audit", "--since", "1400h", "--json")).out).length, 1400, "over several pages");
+});
+
+t.test("store prune goes by the days of the file's timezone, in whole hours", async (t) => {
+  for (const [zone, offset] of [
+    ["Asia/Tokyo", 9],
+    ["Asia/Kolkata", 5.5],
+  ] as const) {
+    const { path, store, inZone } = await terminal(t);
+    inZone(zone);
+    const day = new Date(Date.now() - 3 * DAY).toISOString().slice(0, 10);
+    const start = Date.parse(day) - offset * 3_600_000;
+    const first = Math.floor(start / 3_600_000) * 3_600_000;
+    const stores = openStores(path, [], () => {});
+    for (const time of [first - 1, first, start]) stores.ledger.append(plainEntry(time));
+    await stores.close();
+    const told = JSON.parse((await store("prune", "--before", day, "--json")).out);
+    t.same(told, { removed: 1, before: day }, zone);
+    t.match(await store("verify"), { code: 0 });
+  }
 });
 
 t.test("store migrate tells how old a store was", async (t) => {

@@ -56,10 +56,23 @@ t.test("usage can be summed by other things, and keys have their names", async (
   );
 });
 
+t.test("usage by day has the days of the file's timezone", async (t) => {
+  const { usage, append } = terminal(t);
+  append({ time: Date.UTC(2026, 10, 20, 14, 59) });
+  append({ time: Date.UTC(2026, 10, 20, 15) });
+  append({ time: Date.UTC(2026, 10, 21, 14) });
+  const found = JSON.parse((await usage("--by", "day", "--json")).out);
+  t.match(found, [
+    { day: "2026-11-20", requests: 1 },
+    { day: "2026-11-21", requests: 2 },
+  ]);
+  t.match(JSON.parse((await usage("--by", "day", "--since", "2026-11-21", "--json")).out), [{ requests: 2 }]);
+});
+
 t.test("usage of a span of time", async (t) => {
   const { usage, append } = terminal(t);
-  append({ model: "old", time: Date.UTC(2026, 9, 31, 23, 59, 59) });
-  append({ model: "new", time: Date.UTC(2026, 10, 1) });
+  append({ model: "old", time: Date.UTC(2026, 9, 31, 14, 59, 59) });
+  append({ model: "new", time: Date.UTC(2026, 9, 31, 15) });
   append({ model: "now", time: Date.now() - 1_000 });
   const models = async (...args: string[]) =>
     (JSON.parse((await usage("--json", ...args)).out) as { model: string }[]).map(({ model }) => model).sort();

@@ -39,6 +39,9 @@ t.test("a moment that has passed may be a day as people count them, or milliseco
   const zone = () => "Asia/Tokyo";
   t.equal(past("today", NOW, zone), Date.UTC(2026, 10, 20, 15));
   t.equal(past("yesterday", NOW, zone), Date.UTC(2026, 10, 19, 15));
+  t.equal(past("2026-11-01", NOW, zone), Date.UTC(2026, 9, 31, 15));
+  t.equal(past("2026-11-01T00:00Z", NOW, zone), Date.UTC(2026, 10, 1));
+  t.throws(() => past("2026-02-30", NOW, zone), /is no moment/);
   t.equal(past("1790000000000", NOW, zone), 1_790_000_000_000);
   t.equal(past("24h", NOW, t.fail as never), NOW - 86_400_000, "no zone is asked for");
   t.throws(() => past("tomorrow", NOW, zone), /is no moment\. Write today, yesterday/);
