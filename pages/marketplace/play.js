@@ -4,6 +4,7 @@ import { eventsOf } from "../common/events.js";
 import { count, dollars, duration } from "../common/format.js";
 import { Code, Copy, fetchJson, html, look, useEffect, useMemo, useRef, useState } from "../common/ui.js";
 import { DIALECTS } from "../dialects/index.js";
+import { answered, isKept, roundOf, turnsOf } from "./conversation.js";
 import { KeyField } from "./key.js";
 
 /** Events that are shown; of a long answer the first ones would fill the page's memory. */
@@ -27,29 +28,37 @@ export function Playground({ facts, view, apiKey, setKey }) {
   const [images, setImages] = useState([]);
   const [toolText, setToolText] = useState("");
   const [limit, setLimit] = useState("");
-  const [turns, setTurns] = useState([]);
-  const [asked, setAsked] = useState(0);
+  const [rounds, setRounds] = useState([]);
+  // Those before it stand in the transcript alone, the others in the panes too.
+  const [told, setTold] = useState(0);
+  const ids = useRef(0);
   const tools = useMemo(() => toolsOf(toolText), [toolText]);
   if (talking.length === 0)
     return html`<h1>Playground</h1><p class="empty">No model is on that could be talked to.</p>`;
-  const ready = apiKey !== "" && draft.trim() !== "" && !tools.error;
+  const panes = Object.entries({ a: first, b: second }).filter(([, id]) => id !== undefined);
+  const last = rounds.at(-1);
+  const busy = Object.values(last?.answers ?? {}).some(({ state }) => state === "streaming");
+  const ready = apiKey !== "" && draft.trim() !== "" && !tools.error && !busy;
   const send = (event) => {
     event.preventDefault();
     if (!ready) return;
-    setTurns([...turns, { role: "user", text: draft, images }]);
+    ids.current++;
+    setRounds([...rounds, roundOf(ids.current, draft, images, Object.fromEntries(panes))]);
+    setTold(rounds.length);
     setDraft("");
     setImages([]);
-    setAsked(asked + 1);
   };
-  const again = () => {
-    setTurns([]);
-    setAsked(0);
+  const choose = (changes) => {
+    setTold(rounds.length);
+    look(changes);
   };
-  const request = { system, turns, tools: tools.list, limit: Number(limit) || 0 };
+  const request = { system, tools: tools.list, limit: Number(limit) || 0 };
+  // Before anything was asked: what would be.
+  const planned = last ? rounds : [roundOf(0, draft, images, Object.fromEntries(panes))];
   return html`<h1>Playground</h1>
     <div class="bar">
-      <${ModelChoice} label="Model" models=${talking} value=${first} choose=${(id) => look({ a: id })} />
-      <${ModelChoice} label="Beside it" models=${talking} value=${second ?? ""} choose=${(id) => look({ b: id })} none />
+      <${ModelChoice} label="Model" models=${talking} value=${first} choose=${(id) => choose({ a: id })} />
+      <${ModelChoice} label="Beside it" models=${talking} value=${second ?? ""} choose=${(id) => choose({ b: id })} none />
       <label class="field">Protocol
         <select value=${protocol} onChange=${(event) => look({ protocol: event.currentTarget.value })}>
           ${names.map((name) => html`<option value=${name}>${name}</option>`)}
@@ -70,28 +79,22 @@ export function Playground({ facts, view, apiKey, setKey }) {
       ${toolText === "" && html`<button type="button" class="small" onClick=${() => setToolText(EXAMPLE)}>An example of a tool</button>`}
     </details>
     <div class="panes">
-      ${[first, second].filter(Boolean).map(
-        (id, at) =>
+      ${panes.map(
+        ([column, id]) =>
           html`<${Pane}
-            key=${`${at}/${id}`}
+            key=${`${column}/${id}`}
             model=${talking.find((each) => each.id === id)}
             protocol=${protocol}
-            request=${request}
-            asked=${asked}
+            request=${{ ...request, turns: turnsOf(planned, column) }}
+            round=${last?.id ?? 0}
             apiKey=${apiKey}
             alone=${!second}
             tellsCost=${facts.serves.some((path) => path.startsWith("/v1/requests"))}
-            carry=${(text) => at === 0 && setTurns((all) => [...all, { role: "assistant", text }])}
+            ended=${(round, answer) => setRounds((all) => answered(all, round, column, answer))}
           />`,
       )}
     </div>
-    ${turns.map(
-      (turn) => html`<div class="turn" key=${turn}>
-        <strong class="small">${turn.role === "user" ? "You" : "Answer"}</strong>
-        <div class="said">${turn.text}</div>
-        ${turn.images?.length > 0 && html`<span class="quiet small">${turn.images.length} picture(s)</span>`}
-      </div>`,
-    )}
+    ${rounds.map((round, at) => html`<${Round} key=${round.id} round=${round} inPanes=${Boolean(second) && at >= told} />`)}
     <form onSubmit=${send} onDragOver=${(event) => event.preventDefault()} onDrop=${(event) => dropped(event, images, setImages)}>
       <label class="field">Message; drop a picture here, Ctrl+Enter sends
         <textarea
@@ -104,11 +107,34 @@ export function Playground({ facts, view, apiKey, setKey }) {
         <button class="main" disabled=${!ready}>Send</button>
         <label class="field">Picture<input type="file" accept="image/*" multiple onChange=${(event) => taken(event.currentTarget.files, images, setImages)} /></label>
         ${images.length > 0 && html`<button type="button" class="small" onClick=${() => setImages([])}>Without the ${images.length} picture(s)</button>`}
-        ${turns.length > 0 && html`<button type="button" onClick=${again}>New conversation</button>`}
+        ${rounds.length > 0 && html`<button type="button" onClick=${() => setRounds([])}>New conversation</button>`}
         ${apiKey === "" && html`<span class="fair">Type a key first.</span>`}
       </div>
     </form>`;
 }
+
+/** A question and what came of it, of each model that was asked. @param inPanes whether the answers stand above */
+const Round = ({ round: { text, images, answers }, inPanes }) => html`<div class="turn">
+    <strong class="small">You</strong>
+    <div class="said">${text}</div>
+    ${images.length > 0 && html`<span class="quiet small">${images.length} picture(s)</span>`}
+  </div>
+  ${
+    !inPanes &&
+    html`<div class="panes">
+      ${Object.entries(answers)
+        .filter(([, { state }]) => state !== "streaming")
+        .map(([column, answer]) => html`<${Answered} key=${column} answer=${answer} />`)}
+    </div>`
+  }`;
+
+const Answered = ({ answer }) => html`<div class="turn">
+  <strong class="small mono">${answer.model}</strong>
+  ${answer.text && html`<div class="said">${answer.text}</div>`}
+  ${answer.calls?.length > 0 && html`<span class="quiet small">calls ${answer.calls.map(({ name }) => name).join(", ")}</span>`}
+  ${answer.error && html`<span class="bad small">${answer.error}</span>`}
+  ${!isKept(answer) && html`<span class="quiet small">Not sent on with what you ask next: ${answer.state === "whole" ? "no text" : answer.state}.</span>`}
+</div>`;
 
 const ModelChoice = ({ label, models, value, choose, none }) => html`<label class="field">${label}
   <select value=${value} onChange=${(event) => choose(event.currentTarget.value)}>
@@ -161,35 +187,41 @@ async function taken(files, images, set) {
   set([...images, ...urls]);
 }
 
-/** One model's answer. It asks whenever `asked` has grown. */
-function Pane({ model, protocol, request, asked, apiKey, carry, alone, tellsCost }) {
+/** One model's answer. It asks whenever there is another round. */
+function Pane({ model, protocol, request, round, apiKey, ended, alone, tellsCost }) {
   const [answer, set] = useState(EMPTY);
+  const [sent, setSent] = useState();
   const stop = useRef(() => {});
-  const last = useRef(0);
+  // What was asked before this model was chosen is not asked again.
+  const before = useRef(round);
   const reach = model.protocols[protocol];
   const dialect = DIALECTS[protocol];
   const body = dialect.body({ ...request, model: model.id, thinks: model.can.includes("reasoning") });
   useEffect(() => () => stop.current(), []);
   useEffect(() => {
-    if (asked === 0) set(EMPTY);
-    if (asked <= last.current || asked === 0) {
-      last.current = asked;
+    if (round === before.current) return;
+    before.current = round;
+    stop.current();
+    if (round === 0) {
+      set(EMPTY);
+      setSent(undefined);
       return;
     }
-    last.current = asked;
     const control = new AbortController();
     stop.current = () => control.abort();
-    run({ dialect, model, body, apiKey, control, tellsCost, show: set }).then((whole) => {
-      if (whole.text !== "") carry(whole.text);
-    });
-  }, [asked]);
-  const curl = curlOf(dialect, model.id, body);
+    setSent({ dialect, body });
+    // One that was left for a new conversation is not drawn any more.
+    const show = (answer) => before.current === round && set(answer);
+    run({ dialect, model, body, apiKey, control, tellsCost, show, ended: (answer) => ended(round, answer) });
+  }, [round]);
+  const curl = curlOf(sent?.dialect ?? dialect, model.id, sent?.body ?? body);
   return html`<section class="pane" aria-label=${model.id}>
     <h2 class="mono">${model.id}</h2>
     <p class="quiet small">${protocol}${reach === undefined ? ": not reached by it" : reach === "native" ? ", its own" : ", translated"}</p>
     ${
       answer.state !== "idle" &&
       html`<${Bar} answer=${answer} model=${model} />
+        ${answer.headers.length > 0 && html`<ul class="plain mono small" aria-label=${`Headers of ${model.id}`}>${answer.headers.map(([name, value]) => html`<li key=${name}>${name}: ${value}</li>`)}</ul>`}
         ${
           answer.reasoning !== "" &&
           html`<details open=${answer.text === ""}><summary>Reasoning</summary><div class="said reasoning">${answer.reasoning}</div></details>`
@@ -207,7 +239,6 @@ function Pane({ model, protocol, request, asked, apiKey, carry, alone, tellsCost
       <div class="events" tabindex="0" role="region" aria-label=${`Events of ${model.id}`}>
         ${answer.events.map(({ at, raw }) => html`<div><time>${Math.round(at)} ms</time><span>${raw}</span></div>`)}
       </div>
-      ${answer.headers.map(([name, value]) => html`<div class="mono small">${name}: ${value}</div>`)}
     </details>
     <details><summary>As curl</summary><${Code} text=${curl} label=${`curl for ${model.id}`} /></details>
     ${answer.text !== "" && answer.state !== "streaming" && html`<${Copy} text=${answer.text} label="Copy the answer" />`}
@@ -263,8 +294,8 @@ function Bar({ answer, model }) {
   return html`<p class="small quiet" role="status">${parts.join(" · ")}</p>`;
 }
 
-/** Asks, and tells `show` of the answer as it grows. Never throws. */
-async function run({ dialect, model, body, apiKey, control, tellsCost, show }) {
+/** Asks, and tells `show` of the answer as it grows, and `ended` what it came to. Never throws. */
+async function run({ dialect, model, body, apiKey, control, tellsCost, show, ended }) {
   const began = performance.now();
   const answer = { ...EMPTY, state: "streaming", began, events: [], calls: [], usage: {} };
   let drawn = 0;
@@ -297,10 +328,11 @@ async function run({ dialect, model, body, apiKey, control, tellsCost, show }) {
   }
   answer.ended = performance.now();
   draw(true);
+  const { state, text, calls, error } = answer;
+  ended({ state, text, calls, error });
   // One that was stopped is still being settled; what it cost stays an estimate here.
   const cost = tellsCost && answer.state === "whole" ? await costOf(answer.headers, apiKey) : undefined;
   if (cost !== undefined) show((now) => ({ ...now, cost }));
-  return answer;
 }
 
 /** What the ledger says that it cost, where the gateway tells. */

@@ -12,6 +12,8 @@ models:
   thinker: { can: [reasoning], targets: [demo:reasoning] }
   caller: { can: [tools], price: { input: 3, output: 15 }, targets: [demo:tool] }
   slow: { targets: [demo:slow] }
+  gone: { targets: [claude:gone] }
+  long: { targets: [demo:long] }
   acme/sage: { name: Acme Sage, context: 1M, targets: [claude:claude-opus-5], fallback: [echo] }
 `;
 
@@ -60,7 +62,7 @@ t.test("a search and filters stand in the address, so that a link shows the same
   const gateway = await startGateway(t, YAML);
   const page = await at(t, gateway, "/");
   await page.getByRole("table").waitFor();
-  t.equal(await page.locator("tbody tr").count(), 5);
+  t.equal(await page.locator("tbody tr").count(), 7);
   await page.keyboard.press("/");
   await page.keyboard.type("claude-opus");
   await page.locator("tbody tr").nth(1).waitFor({ state: "detached" });
@@ -73,7 +75,7 @@ t.test("a search and filters stand in the address, so that a link shows the same
   await other.getByRole("table").waitFor();
   t.same(await other.locator("tbody .slug code").allInnerTexts(), ["caller"]);
   await other.getByRole("link", { name: "all of them" }).click();
-  t.equal(await other.locator("tbody tr").count(), 5);
+  t.equal(await other.locator("tbody tr").count(), 7);
 });
 
 t.test("a model's page tells clients what to do, with this address and the key that was typed", options, async (t) => {
@@ -115,6 +117,105 @@ for (const protocol of ["openai-chat", "openai-responses", "anthropic-messages",
     t.match(curl, gateway.url);
     t.notMatch(curl, KEY);
   });
+
+/** What is asked of a model, as its conversation: the role and the text of each turn. */
+function asks(page: Page): { model: string; turns: string[] }[] {
+  const found: { model: string; turns: string[] }[] = [];
+  page.on("request", (request) => {
+    if (request.method() !== "POST") return;
+    const { model, messages } = request.postDataJSON() as { model: string; messages: Record<string, string>[] };
+    found.push({ model, turns: messages.map(({ role, content }) => `${role}: ${content}`) });
+  });
+  return found;
+}
+
+async function send(page: Page, text: string): Promise<void> {
+  await page.getByLabel(/^Message/).fill(text);
+  await page.getByRole("button", { name: "Send" }).click();
+}
+
+t.test("each model of the playground goes on with its own answers", options, async (t) => {
+  const gateway = await startGateway(t, YAML);
+  const page = await at(t, gateway, "/play?a=echo&b=long");
+  const asked = asks(page);
+  const said: Record<string, string> = {};
+  await page.getByLabel("Key", { exact: true }).fill(KEY);
+  await send(page, "the first");
+  for (const model of ["echo", "long"]) {
+    const pane = page.getByRole("region", { name: model, exact: true });
+    await pane.getByText(/^whole/).waitFor();
+    said[model] = await pane.locator(".said").innerText();
+  }
+  t.not(said["echo"], said["long"]);
+  await send(page, "the second");
+  while (asked.length < 4) await new Promise((again) => setTimeout(again, 20));
+  for (const model of ["echo", "long"]) {
+    t.same(
+      asked.filter((each) => each.model === model).map(({ turns }) => turns),
+      [["user: the first"], ["user: the first", `assistant: ${said[model]}`, "user: the second"]],
+      model,
+    );
+    const transcript = page.locator(".panes > .turn").filter({ hasText: said[model] as string });
+    t.match(await transcript.first().innerText(), new RegExp(`^${model}\n`), "the transcript says who answered");
+  }
+  const echo = page.getByRole("region", { name: "echo", exact: true });
+  await echo.getByText(/^whole/).waitFor();
+  await echo.getByText("As curl").click();
+  const curl = await echo.getByRole("region", { name: "curl for echo" }).innerText();
+  const body = JSON.parse(curl.slice(curl.indexOf("-d '") + 4, -1)) as { messages: { content: string }[] };
+  t.equal(body.messages.length, 3, "the request that was sent, not the next one");
+  t.equal(body.messages.at(-1)?.content, "the second");
+  t.match(await echo.getByRole("list", { name: "Headers of echo" }).innerText(), /gateway-target: demo:echo\n/);
+  await page.getByRole("button", { name: "New conversation" }).click();
+  await send(page, "the third");
+  while (asked.length < 6) await new Promise((again) => setTimeout(again, 20));
+  t.same(asked.at(-1)?.turns, ["user: the third"]);
+});
+
+t.test("a question that failed, or had a tool call for an answer, is asked with the next", options, async (t) => {
+  const gateway = await startGateway(t, YAML);
+  const page = await at(t, gateway, "/play?a=caller&b=gone");
+  page.removeAllListeners("console");
+  const asked = asks(page);
+  await page.getByLabel("Key", { exact: true }).fill(KEY);
+  await page.getByText("System, tools, longest answer").click();
+  await page.getByRole("button", { name: "An example of a tool" }).click();
+  await send(page, "the first");
+  await page
+    .getByRole("region", { name: "caller", exact: true })
+    .getByText(/^whole/)
+    .waitFor();
+  await page
+    .getByRole("region", { name: "gone", exact: true })
+    .getByText(/^failed/)
+    .waitFor();
+  await send(page, "the second");
+  while (asked.length < 4) await new Promise((again) => setTimeout(again, 20));
+  for (const { model, turns } of asked.slice(2)) t.same(turns, ["user: the first\n\nthe second"], model);
+  const caller = page.locator(".panes > .turn").filter({ hasText: /^caller/ });
+  t.match(await caller.innerText(), /calls weather\s+Not sent on.*: no text/);
+  t.match(await page.locator(".panes > .turn").filter({ hasText: /^gone/ }).innerText(), /Not sent on.*: failed/);
+});
+
+t.test("a model that is chosen later is asked what is sent from then on", options, async (t) => {
+  const gateway = await startGateway(t, YAML);
+  const page = await at(t, gateway, "/play?a=echo");
+  const asked = asks(page);
+  await page.getByLabel("Key", { exact: true }).fill(KEY);
+  await page.getByText("As curl").click();
+  await page.getByLabel(/^Message/).fill("a draft");
+  t.match(await page.getByRole("region", { name: "curl for echo" }).innerText(), /"content":"a draft"/);
+  await send(page, "the first");
+  await page.getByText(/^whole/).waitFor();
+  await page.getByLabel("Beside it").selectOption("thinker");
+  await page.getByRole("region", { name: "thinker", exact: true }).waitFor();
+  await send(page, "the second");
+  while (asked.length < 3) await new Promise((again) => setTimeout(again, 20));
+  t.same(
+    asked.map(({ model, turns }) => `${model} ${turns.length}`),
+    ["echo 1", "echo 3", "thinker 1"],
+  );
+});
 
 t.test("Stop in the playground ends the request at the gateway", options, async (t) => {
   const gateway = await startGateway(t, YAML);
