@@ -38,22 +38,18 @@ export const USED = "/api/used";
 export const CLIENTS = "/api/clients";
 
 /** What money goes by. */
-export const BY = ["model", "key", "group", "target", "tag"];
-/** Days of the chart, today among them. */
-export const DAYS = 14;
-const DAY = 86_400_000;
-/** A day in UTC that is over when the first of them begins, wherever the gateway's clocks hang. */
-const before = (now) => new Date(now - DAYS * DAY).toISOString().slice(0, 10);
+export const BY = ["model", "key", "group", "target", "tag", "day"];
 
-export function ofMoney(view, now = Date.now()) {
+/** Table and chart are of the same rows; days are those of the gateway's timezone. */
+export function ofMoney(view) {
   const span = spanOf(view, "today");
   const by = BY.includes(view.by) ? view.by : "model";
   return {
     span,
     by,
-    sums: api("/api/spend", { ...spanQuery(span), by }),
-    before: span === "today" ? api("/api/spend", { ...spanQuery("yesterday"), by }) : undefined,
-    days: api("/api/spend", { since: before(now), by: `${by},day`, days: "local" }),
+    rows: api("/api/spend", { ...spanQuery(span), by: by === "day" ? by : `${by},day`, days: "local" }),
+    // No day has one of its own before it.
+    before: by === "day" ? undefined : api("/api/spend", { ...spanQuery(span), by, back: 1 }),
     budgets: "/api/budgets",
   };
 }
@@ -78,10 +74,10 @@ export const ofAudit = (view) => api("/api/audit", { limit: 100, before: view.be
 /** All that the page at an address asks before anybody has done anything. What runs now is told, not asked for. */
 export function asked(path, view) {
   if (path.startsWith("/requests/")) return [ofRequest(path.slice("/requests/".length)), KEYS];
-  const { sums, before, days, budgets } = ofMoney(view);
+  const { rows, before, budgets } = ofMoney(view);
   const all = {
     "/requests": [ofRequests(view), KEYS],
-    "/money": [sums, before, NOW, days, budgets, KEYS],
+    "/money": [rows, before, NOW, budgets, KEYS],
     "/providers": [PROVIDERS, MODELS],
     "/keys": [KEYS, SPENT, USED, GROUPS],
     "/config": [CONFIG, GENERATIONS],

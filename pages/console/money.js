@@ -2,7 +2,7 @@
 
 import { count, money, percent } from "../common/format.js";
 import { html, Link, Ready, useMemo, When } from "../common/ui.js";
-import { BY, DAYS, NOW, ofMoney } from "./asks.js";
+import { BY, NOW, ofMoney } from "./asks.js";
 import { StackedBars } from "./chart.js";
 import { csv } from "./csv.js";
 import { endOf, spentFirst } from "./pace.js";
@@ -12,28 +12,38 @@ const REFRESH = 30_000;
 /** Parts of a chart that have a colour of their own. */
 const MOST = 5;
 const NANO = 1e9;
+/** What each window is held against: what lies before it and is as long. */
+const BEFORE = {
+  "1h": "The hour before",
+  today: "Yesterday by this time",
+  yesterday: "The day before",
+  "24h": "The 24 hours before",
+  "7d": "The 7 days before",
+  "30d": "The 30 days before",
+};
 
 export function Money({ view }) {
   const asked = ofMoney(view);
-  const { span, by } = asked;
+  const { span } = asked;
   const keyName = useKeyNames();
+  const found = useApi(asked.rows, REFRESH);
+  // What is shown goes by what it says, until another answer is there.
+  const by = found.value?.by[0] ?? asked.by;
   const nameOf = useMemo(() => (value) => (by === "key" ? keyName(value) : value) || "–", [by, keyName]);
-  const sums = useApi(asked.sums, REFRESH);
   const before = useApi(asked.before, REFRESH);
   const now = useApi(NOW, REFRESH);
-  const days = useApi(asked.days, REFRESH);
   const budgets = useApi(asked.budgets, REFRESH);
   // Each is drawn again when it has changed, and not whenever one of the others has.
   const chart = useMemo(
     () =>
-      html`<${Ready} found=${days}>${({ rows, days: all, zone }) => html`<${Days} rows=${rows} all=${all} zone=${zone} nameOf=${nameOf} by=${by} />`}<//>`,
-    [days.state, days.value, nameOf],
+      html`<${Ready} found=${found}>${({ rows, days, zone }) => html`<${Days} rows=${rows} all=${days} zone=${zone} nameOf=${nameOf} by=${by} />`}<//>`,
+    [found.state, found.value, nameOf],
   );
   const table = useMemo(
-    () => html`<${Ready} found=${sums}>
-      ${({ rows }) => html`<${Sums} rows=${rows} by=${by} span=${span} nameOf=${nameOf} before=${before.value?.rows} />`}
+    () => html`<${Ready} found=${found}>
+      ${({ rows }) => html`<${Sums} rows=${summed(rows, by)} by=${by} span=${span} nameOf=${nameOf} before=${asked.before && before.address === asked.before ? before.value.rows : undefined} />`}
     <//>`,
-    [sums.state, sums.value, before.value, span, nameOf],
+    [found.state, found.value, before.value, span, nameOf],
   );
   const limits = useMemo(
     () =>
@@ -49,8 +59,8 @@ export function Money({ view }) {
     <//>
     <div class="bar">
       <${SpanChoice} span=${span} />
-      <${Choice} label="By" name="by" value=${by} options=${BY.map((each) => [each, each])} />
-      <${Ready} found=${sums}>${({ rows }) => html`<${Csv} rows=${rows} by=${by} span=${span} nameOf=${nameOf} />`}<//>
+      <${Choice} label="By" name="by" value=${asked.by} options=${BY.map((each) => [each, each])} />
+      <${Ready} found=${found}>${({ rows }) => html`<${Csv} rows=${summed(rows, by)} by=${by} span=${span} nameOf=${nameOf} />`}<//>
     </div>
     ${chart}
     ${table}
@@ -58,15 +68,34 @@ export function Money({ view }) {
     ${limits}`;
 }
 
-function Sums({ rows, by, span, nameOf, before }) {
-  const all = rows.reduce((sum, { cost }) => sum + cost, 0);
-  const costs = new Map((before ?? []).map(({ group: [value], cost }) => [value, cost]));
+const FIGURES = ["requests", "failed", "tokens_in", "cached", "tokens_out", "reasoning", "cost", "unsettled"];
+const zero = Object.fromEntries(FIGURES.map((name) => [name, 0]));
+
+/** Rows of each day as one for each group, the dearest first; of days the newest first. */
+export function summed(rows, by) {
+  if (by === "day") return rows.toReversed();
+  const sums = new Map();
+  for (const { group, ...row } of rows) {
+    const sum = sums.get(group[0]) ?? { group: group.slice(0, 1), ...zero };
+    sums.set(group[0], sum);
+    for (const name of FIGURES) sum[name] += row[name];
+  }
+  return [...sums.values()].sort((one, other) => other.cost - one.cost || other.requests - one.requests);
+}
+
+function Sums({ rows: own, by, span, nameOf, before }) {
+  const all = own.reduce((sum, { cost }) => sum + cost, 0);
+  const costs = before && new Map(before.map(({ group: [value], cost }) => [value, cost]));
+  const names = new Set(own.map(({ group: [value] }) => value));
+  // What has ended is seen too.
+  const ended = (before ?? []).filter(({ group: [value], cost }) => cost > 0 && !names.has(value));
+  const rows = [...own, ...ended.map(({ group }) => ({ group, ...zero }))];
   const columns = [
     {
       title: by,
       head: true,
       of: ({ group: [value] }) =>
-        by === "tag"
+        by === "tag" || by === "day"
           ? nameOf(value)
           : html`<${Link} to=${`/requests?since=${span}&${by}=${encodeURIComponent(value)}`}>${nameOf(value)}<//>`,
     },
@@ -77,9 +106,9 @@ function Sums({ rows, by, span, nameOf, before }) {
       of: ({ cost }) =>
         html`${percent(all > 0 ? cost / all : 0)}<span class="meter"><i style=${{ width: `${all > 0 ? (cost / all) * 100 : 0}%` }}></i></span>`,
     },
-    ...(before
-      ? [{ title: "Yesterday, all day", number: true, of: ({ group: [value] }) => money(costs.get(value) ?? 0) }]
-      : []),
+    ...(by === "day"
+      ? []
+      : [{ title: BEFORE[span], number: true, of: ({ group: [value] }) => money(costs && (costs.get(value) ?? 0)) }]),
     { title: "Requests", number: true, of: ({ requests }) => count(requests) },
     { title: "Failed", number: true, of: ({ failed }) => count(failed) },
     {
@@ -120,9 +149,7 @@ function Csv({ rows, by, span, nameOf }) {
 }
 
 /** The dearest as bars of their own, the others as one. */
-export function daily(all, told) {
-  const days = told.slice(-DAYS);
-  const rows = all.filter(({ group: [, day] }) => days.includes(day));
+export function daily(rows, days) {
   const sums = new Map();
   for (const {
     group: [name],
@@ -141,15 +168,18 @@ export function daily(all, told) {
 }
 
 function Days({ rows, all, zone, nameOf, by }) {
-  const { days, series } = useMemo(() => daily(rows, all), [rows, all]);
-  if (series.length === 0) return html`<p class="empty">Nothing was spent in ${DAYS} days.</p>`;
+  const { days, series } = useMemo(
+    () => daily(by === "day" ? rows.map((row) => ({ ...row, group: ["all", ...row.group] })) : rows, all),
+    [rows, all],
+  );
+  if (series.length === 0) return html`<p class="empty">Nothing was spent in that time.</p>`;
   const named = series.map(({ name, values }) => ({ name: name === "others" ? name : nameOf(name), values }));
   const columns = [
     { title: `Day (${zone})`, head: true, of: ({ day }) => day },
     ...named.map(({ name, values }) => ({ title: name, number: true, of: ({ at }) => money(values[at]) })),
   ];
   return html`<${StackedBars} days=${days.map((day) => Date.parse(day) / 1000)} series=${named} zone=${zone} write=${money} label=${`Spend by ${by}, day by day in ${zone}; the table below has the figures`} />
-    <details><summary>As a table</summary><${Table} caption=${`Spend by ${by} and day`} columns=${columns} rows=${days.map((day, at) => ({ day, at })).reverse()} /></details>`;
+    <details><summary>As a table</summary><${Table} caption=${by === "day" ? "Spend of each day" : `Spend by ${by} and day`} columns=${columns} rows=${days.map((day, at) => ({ day, at })).reverse()} /></details>`;
 }
 
 function End({ budget, now }) {

@@ -62,6 +62,7 @@ export const ROUTES: readonly AdminRoute[] = [
     query: {
       ...{ ...SPAN, by: `Any of ${GROUPS.join(", ")}, with commas between; model where it is left out.` },
       days: `local: days of gateway.yaml's timezone, ${MOST_DAYS} at most; days in UTC where it is left out.`,
+      back: "1: of what lies before the span and is as long; for today yesterday up to the same time.",
     },
     gives: ["since", "until", "by", "rows", "days?", "zone?"],
   }),

@@ -1,3 +1,4 @@
+import { Days } from "../core/calendar.ts";
 import type { LedgerSpan } from "../store/ledger.ts";
 import { past } from "../text/when.ts";
 import { AdminError } from "./errors.ts";
@@ -12,6 +13,20 @@ export function spanOf(query: URLSearchParams, zone: string, now = Date.now()): 
     since: since === null ? now - DAY : moment(since, now, zone),
     until: until === null ? now + 1 : moment(until, now, zone),
   };
+}
+
+/**
+ * What lies before the span that is asked for and is as long: for today yesterday up to the same time, for yesterday the day before.
+ * @throws AdminError
+ */
+export function spanBefore(query: URLSearchParams, zone: string, now = Date.now()): Required<LedgerSpan> {
+  const { since, until } = spanOf(query, zone, now);
+  const [first, last] = [query.get("since"), query.get("until")];
+  if (first !== "today" && !(first === "yesterday" && last === "today"))
+    return { since: since - (until - since), until: since };
+  // Days are not all as long where clocks are changed.
+  const from = new Days(zone).yesterday(since);
+  return { since: from, until: first === "yesterday" ? since : Math.min(from + (until - since), since) };
 }
 
 function moment(text: string, now: number, zone: string): number {

@@ -4,7 +4,7 @@ import { sumFields } from "../store/ledger-sums.ts";
 import { AdminError } from "./errors.ts";
 import type { AdminAnswer, AdminRequest } from "./route.ts";
 import type { AdminSubject } from "./served.ts";
-import { spanOf } from "./span.ts";
+import { spanBefore, spanOf } from "./span.ts";
 
 /** What spending goes by. */
 export const GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
@@ -22,7 +22,9 @@ export async function spend({ stores, config }: AdminSubject, { query }: AdminRe
   if (kind !== null && kind !== "local") throw new AdminError("bad_request", "days takes local, or is left out.");
   if (kind !== null && !by.includes("day")) throw new AdminError("bad_request", "days=local goes with by=day.");
   const groups = by as LedgerGroup[];
-  const span = spanOf(query, config.timezone);
+  const back = query.get("back");
+  if (back !== null && back !== "1") throw new AdminError("bad_request", "back takes 1, or is left out.");
+  const span = (back === null ? spanOf : spanBefore)(query, config.timezone);
   if (kind === null)
     return { body: { ...span, by, rows: (await stores.ledger.sums({ ...span, by: groups })).map(sumFields) } };
   const zone = config.timezone;

@@ -1,5 +1,5 @@
 import t from "tap";
-import { spanOf } from "../../src/admin/span.ts";
+import { spanBefore, spanOf } from "../../src/admin/span.ts";
 
 const NOW = Date.UTC(2026, 10, 22, 12);
 const span = (query: string, zone = "UTC") => spanOf(new URLSearchParams(query), zone, NOW);
@@ -14,6 +14,21 @@ t.test("a span is the last day, or what is asked for in any of its forms", async
   t.equal(span("since=1790000000000").since, 1_790_000_000_000);
   t.equal(span("since=2026-11-01").since, Date.UTC(2026, 10, 1));
   t.throws(() => span("since=soon"), { code: "bad_request" });
+});
+
+t.test("what lies before a span is as long, and of days the same part of the day before", async (t) => {
+  const [DAY, HOUR] = [86_400_000, 3_600_000];
+  const before = (query: string, zone = "UTC", now = NOW) => spanBefore(new URLSearchParams(query), zone, now);
+  t.same(before("since=24h"), { since: NOW - 2 * DAY - 1, until: NOW - DAY });
+  t.same(before("since=today"), { since: NOW - 1.5 * DAY, until: NOW - DAY + 1 });
+  t.same(before("since=yesterday&until=today"), { since: NOW - 2.5 * DAY, until: NOW - 1.5 * DAY });
+  // The 25th of October had 25 hours there, and began at 22:00 UTC.
+  const late = Date.UTC(2026, 9, 25, 22, 30);
+  const since = Date.UTC(2026, 9, 23, 22);
+  t.same(before("since=today", "Europe/Berlin", late), { since, until: since + DAY }, "no hour of today");
+  const next = Date.UTC(2026, 9, 26, 12);
+  t.same(before("since=yesterday&until=today", "Europe/Berlin", next), { since, until: since + DAY });
+  t.same(before("since=today", "Europe/Berlin", next), { since: since + DAY, until: since + DAY + 13 * HOUR + 1 });
 });
 
 t.test("days begin where the clocks of the zone hang", async (t) => {

@@ -31,6 +31,8 @@ t.test("days are UTC's, or those of the file's timezone", async (t) => {
   ]);
   t.same([local.zone, local.days], ["Europe/Berlin", ["2026-11-19", "2026-11-20"]]);
   t.same(told(await ask("&by=model,day&days=local"))[1], ["m", "2026-11-20", 6]);
+  t.same(told(await ask("&by=model&back=1", Date.UTC(2026, 10, 19, 23))), [["m", 1]], "the 13 hours before");
+  await t.rejects(ask("&by=model&back=2"), { message: /takes 1/ });
   await t.rejects(ask("&by=model&days=local"), { message: /goes with by=day/ });
   await t.rejects(ask("&by=day&days=utc"), { message: /takes local/ });
   await t.rejects(ask("&by=day&days=local", Date.UTC(2026, 8, 1)), { message: /40 days at most/ });

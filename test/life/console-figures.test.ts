@@ -1,8 +1,10 @@
 import { readFileSync } from "node:fs";
-import t from "tap";
+import type { Page } from "playwright-core";
+import t, { type Test } from "tap";
 import type { LedgerEntry, LedgerSum } from "../../src/store/ledger.ts";
 import { noBrowser } from "../support/browser.ts";
-import { columnOf, consolePage, type StartedConsole, startConsole, traffic } from "../support/console.ts";
+import { CONSOLE_YAML, columnOf, consolePage, type StartedConsole, startConsole, traffic } from "../support/console.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 
 const options = { skip: noBrowser };
 
@@ -62,6 +64,12 @@ function counted<Value>(
   );
 }
 
+/** The figure of a card, and what stands under it. */
+async function cardOf(page: Page, title: string): Promise<{ value: string; under: string }> {
+  const found = page.locator(".card").filter({ has: page.getByText(title, { exact: true }) });
+  return { value: await found.locator(".value").innerText(), under: await found.locator(".under").innerText() };
+}
+
 t.test("the figures of the first page are what the ledger's rows of the hour come to", options, async (t) => {
   const gateway = await startConsole(t);
   await traffic(gateway);
@@ -97,10 +105,7 @@ t.test("the figures of the first page are what the ledger's rows of the hour com
     await columnOf(page, "Speed by Target", "Requests"),
     counted(answered, ({ target }) => target),
   );
-  const card = async (title: string) => {
-    const found = page.locator(".card").filter({ has: page.getByText(title, { exact: true }) });
-    return { value: await found.locator(".value").innerText(), under: await found.locator(".under").innerText() };
-  };
+  const card = (title: string) => cardOf(page, title);
   const here = wrong.filter(({ status, outcome }) => status === 429 && outcome === "rejected").length;
   const there = attempts.filter(({ status }) => status === 429).length;
   t.same(await card("429, last hour"), {
@@ -140,4 +145,122 @@ t.test("each row of the page of requests, and the page of one, is the ledger's r
     [...told.matchAll(/\$[\d.,]+/g)].some(([text]) => near(text, dearest.cost ?? 0)),
     told,
   );
+});
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+
+/** A zone where it is about noon, so that today and yesterday have hours before and behind now. */
+function noonZone(): string {
+  const offset = 12 - new Date().getUTCHours();
+  return offset === 0 ? "UTC" : `Etc/GMT${offset > 0 ? "-" : "+"}${Math.abs(offset)}`;
+}
+
+/** A console with money spent in the days before, in dollars. @returns also the day that it is there so long ago */
+async function spentBefore(t: Test) {
+  const zone = noonZone();
+  const gateway = await startConsole(t, `${CONSOLE_YAML}timezone: ${zone}\n`);
+  const { ledger } = gateway.gateway.stores;
+  const now = Date.now();
+  const spent = (hours: number, model: string, usd: number) =>
+    ledger.append(plainEntry(now - hours * HOUR, { model, cost: usd * NANO }));
+  spent(1, "echo", 3);
+  spent(2, "thinker", 1);
+  // Yesterday, later than it is now, and before.
+  spent(22, "echo", 7);
+  spent(25, "echo", 2);
+  spent(26, "gone", 0.5);
+  spent(49, "echo", 11);
+  spent(10 * 24, "echo", 13);
+  await ledger.flush();
+  const day = (ago: number) =>
+    Temporal.Instant.fromEpochMilliseconds(now - ago * DAY)
+      .toZonedDateTimeISO(zone)
+      .toPlainDate()
+      .toString();
+  return { gateway, day };
+}
+
+t.test("what is spent is held against as much time before, of today against yesterday by now", options, async (t) => {
+  const { gateway } = await spentBefore(t);
+  const first = await consolePage(t, gateway, "/");
+  t.same(await cardOf(first, "Spent today"), { value: "$4.00", under: "+60 % on $2.50 by this time yesterday" });
+  const windows = {
+    today: [
+      "Yesterday by this time",
+      { echo: "$3.00", thinker: "$1.00", gone: "$0" },
+      { echo: "$2.00", gone: "$0.50" },
+    ],
+    yesterday: ["The day before", { echo: "$9.00", gone: "$0.50" }, { echo: "$11.00" }],
+    "24h": ["The 24 hours before", { echo: "$10.00", thinker: "$1.00", gone: "$0" }, { echo: "$2.00", gone: "$0.50" }],
+    "7d": ["The 7 days before", { echo: "$23.00", thinker: "$1.00", gone: "$0.50" }, { echo: "$13.00" }],
+  } as const;
+  for (const [window, [title, costs, before]] of Object.entries(windows)) {
+    const page = await consolePage(t, gateway, `/money?since=${window}`);
+    t.same(await cardOf(page, "Spent today"), { value: "$4.00", under: "$2.50 by this time yesterday" });
+    t.same(await cardOf(page, "Yesterday"), { value: "$9.50", under: "all day" });
+    // Those that were there in the time before come with its answer.
+    await page.locator(`td[data-title="${title}"]`).getByText("$").first().waitFor();
+    t.same(await columnOf(page, "Spend by model", "Cost"), costs, window);
+    const none = Object.fromEntries(Object.keys(costs).map((model) => [model, "$0"]));
+    t.same(await columnOf(page, "Spend by model", title), { ...none, ...before }, `${window}: ${title}`);
+    await page.context().close();
+  }
+});
+
+t.test("the chart's days are those of the window, and come to what the table says", options, async (t) => {
+  const { gateway, day } = await spentBefore(t);
+  const page = await consolePage(t, gateway, "/money?since=yesterday");
+  await page.getByText("As a table").click();
+  t.same(await columnOf(page, "Spend by model and day", "echo"), { [day(1)]: "$9.00" });
+  await page.getByLabel("Window").selectOption("7d");
+  await page.getByRole("rowheader", { name: day(7) }).waitFor();
+  t.same(await columnOf(page, "Spend by model and day", "echo"), {
+    [day(0)]: "$3.00",
+    [day(1)]: "$9.00",
+    [day(2)]: "$11.00",
+    ...Object.fromEntries([3, 4, 5, 6, 7].map((ago) => [day(ago), "$0"])),
+  });
+  t.equal((await columnOf(page, "Spend by model", "Cost"))["echo"], "$23.00");
+  await page.getByRole("combobox", { name: /^By/ }).selectOption("day");
+  const sums = await columnOf(page, "Spend by day", "Cost");
+  t.match(sums, { [day(0)]: "$4.00", [day(1)]: "$9.50", [day(2)]: "$11.00" });
+  t.same(Object.keys(sums).slice(0, 3), [day(0), day(1), day(2)], "the newest first");
+  t.match(await columnOf(page, "Spend of each day", "all"), sums);
+});
+
+/** A spread as the cards write it. */
+const spreadOf = (found: { p50?: number; p95?: number } | undefined, write: (n: number) => string) =>
+  `${write(found?.p50 ?? Number.NaN)} / ${write(found?.p95 ?? Number.NaN)}`;
+
+t.test("first bytes and tokens a second are the ledger's percentiles", options, async (t) => {
+  const gateway = await startConsole(t);
+  const { ledger } = gateway.gateway.stores;
+  const now = Date.now();
+  // First bytes from 101 to 200 ms, and ten seconds with 200 to 2,180 tokens, which are 20 to 218 a second.
+  for (let n = 0; n < 100; n++)
+    ledger.append(
+      plainEntry(now - 60_000 - n, {
+        ...{ model: "echo", target: "demo:echo", streaming: true, firstByte: 101 + n, duration: 10_101 + n },
+        usage: { in: { total: 1 }, out: { total: 200 + 20 * n }, raw: undefined },
+      }),
+    );
+  await ledger.flush();
+  const [all] = await ledger.speeds({ since: now - HOUR, until: now + 1 });
+  const whole = (n: number) => `${Math.round(n)}`;
+  const page = await consolePage(t, gateway, "/");
+  const first = await cardOf(page, "First byte, p50 / p95");
+  t.same(first, { value: spreadOf(all?.firstByte, (ms) => `${whole(ms)} ms`), under: "of 100 answers" });
+  const tokens = await cardOf(page, "Tokens a second, p50 / p95");
+  t.same(tokens, { value: spreadOf(all?.tokensPerSecond, whole), under: "of 100 streams" });
+  // What they were made of, as far as percentiles are exact.
+  const [middle, high] = first.value.split(" / ").map((text) => Number.parseInt(text, 10));
+  t.ok(Math.abs((middle ?? 0) / 150 - 1) < 0.05 && Math.abs((high ?? 0) / 195 - 1) < 0.05, first.value);
+  const [half, most] = tokens.value.split(" / ").map(Number);
+  t.ok(Math.abs((half ?? 0) / 119 - 1) < 0.05 && Math.abs((most ?? 0) / 208 - 1) < 0.05, tokens.value);
+  for (const by of ["Model", "Target"]) {
+    const [name] = by === "Model" ? ["echo"] : ["demo:echo"];
+    t.same(await columnOf(page, `Speed by ${by}`, "First byte p50 / p95"), { [name as string]: first.value });
+    t.same(await columnOf(page, `Speed by ${by}`, "Tokens/s p50 / p95"), { [name as string]: tokens.value });
+  }
 });
