@@ -20,7 +20,7 @@ export function Exchange({ id, may }) {
         request,
         live: running,
       }) => html`${running && html`<${Running} live=${running} may=${may} again=${found.again} />`}
-        ${request && html`<${Ended} request=${request} nameOf=${nameOf} />`}
+        ${request && html`<${Ended} request=${request} nameOf=${nameOf} may=${may} />`}
         ${request && html`<${Kept} id=${id} may=${may} />`}`}
     <//>`;
 }
@@ -42,7 +42,10 @@ const SOURCES = {
   free: "no provider was asked, or those that were refused it",
 };
 
-function Ended({ request, nameOf }) {
+/** Where the form of Config tells the route of such a request; by its protocol, as the ledger has no path. */
+const explained = ({ protocol, model, key }) => `/config?${new URLSearchParams({ explain: protocol, model, key })}`;
+
+function Ended({ request, nameOf, may }) {
   const { usage = { in: {}, out: {} } } = request;
   const facts = [
     ["Time", html`<${When} ms=${request.time} />`],
@@ -64,6 +67,7 @@ function Ended({ request, nameOf }) {
     ],
     ["Model", request.model || "none was found"],
     ["Served by", html`<span class="mono">${request.target || "nobody was asked"}</span>`],
+    ["Route", may && html`<${Link} to=${explained(request)}>Explain what would become of it now<//>`],
     ["Protocol", `${request.protocol}, ${request.operation}${request.streaming ? ", streamed" : ""}`],
     ["First byte", duration(request.firstByte)],
     ["Time taken", duration(request.duration)],

@@ -31,9 +31,15 @@ export function Explain({ paths, view }) {
     // What was typed may be the key itself, and no key stands in an address; nor does a body, which may be anything.
     look({ path, model, key: name });
   };
-  // A link to an explanation shows it.
+  // A link to an explanation shows it, also that of a request, which has a protocol.
   useEffect(() => {
-    if (view.path) explain(view);
+    const shown = async () => {
+      const path = view.path || (view.explain && (await pathOf(paths, view.explain, view.model)));
+      if (!path) return;
+      if (!view.path) look({ explain: "", path });
+      await explain({ ...view, path });
+    };
+    shown();
   }, []);
   return html`<form onSubmit=${send} class="bar">
       <label class="field">Path
@@ -47,6 +53,14 @@ export function Explain({ paths, view }) {
     </form>
     ${state.error && html`<${Failure} error=${state.error} />`}
     ${state.found && html`<${Explanation} found=${state.found} />`}`;
+}
+
+/** A path of a protocol, with the model in it where clients write it there; undefined where none is known. */
+async function pathOf(paths, protocol, model) {
+  const path = paths.find((each) => each.protocol === protocol)?.path;
+  if (!path?.includes("*")) return path;
+  const { DIALECTS } = await import("../dialects/index.js");
+  return model && DIALECTS[protocol]?.path(model).split("?")[0];
 }
 
 /** A body, to be read. */
