@@ -2,7 +2,8 @@
 
 import { Code, html, look, useState } from "./ui.js";
 
-const fill = (text, values) => text.replaceAll(/\{\{(address|key|model)\}\}/g, (_, name) => values[name]);
+/** A text of a client with what stands for address, key and model. */
+export const fill = (text, values) => text.replaceAll(/\{\{(address|key|model)\}\}/g, (_, name) => values[name]);
 
 /** A shell's own words: nothing in them is read as more than a text. */
 const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);

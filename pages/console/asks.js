@@ -54,7 +54,7 @@ export function ofMoney(view) {
   };
 }
 
-const FILTERS = ["key", "group", "model", "target", "outcome", "status", "slower", "dearer"];
+const FILTERS = ["key", "group", "model", "target", "outcome", "status", "slower", "dearer", "without"];
 const NANO = 1e9;
 /** Requests that a page shows. */
 export const PAGE = 100;
@@ -66,6 +66,9 @@ export function ofRequests(view) {
   if (view.dearer && Number.isFinite(dollars)) asked.dearer = Math.round(dollars * NANO);
   return api("/api/requests", { ...spanQuery(spanOf(view)), ...asked, limit: PAGE, before: view.before });
 }
+
+/** Whether there has been any request. */
+export const EVER = api("/api/requests", { since: "1970-01-01", limit: 1 });
 
 export const ofRequest = (id) => `/api/requests/${id}`;
 

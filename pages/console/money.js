@@ -6,7 +6,7 @@ import { BY, NOW, ofMoney } from "./asks.js";
 import { StackedBars } from "./chart.js";
 import { csv } from "./csv.js";
 import { endOf, spentFirst } from "./pace.js";
-import { Card, Choice, SpanChoice, Table, useApi, useKeyNames } from "./parts.js";
+import { Card, Choice, only, SpanChoice, Table, useApi, useKeyNames } from "./parts.js";
 
 const REFRESH = 30_000;
 /** Parts of a chart that have a colour of their own. */
@@ -97,7 +97,7 @@ function Sums({ rows: own, by, span, nameOf, before }) {
       of: ({ group: [value] }) =>
         by === "tag" || by === "day"
           ? nameOf(value)
-          : html`<${Link} to=${`/requests?since=${span}&${by}=${encodeURIComponent(value)}`}>${nameOf(value)}<//>`,
+          : html`<${Link} to=${`/requests?since=${span}&${only(by, value)}`}>${nameOf(value)}<//>`,
     },
     { title: "Cost", number: true, of: ({ cost }) => html`<strong>${money(cost)}</strong>` },
     {

@@ -3,7 +3,8 @@
 import { count, counted, duration, money, percent } from "../common/format.js";
 import { Dot, html, Link, Ready, useMemo } from "../common/ui.js";
 import { useLive } from "./live.js";
-import { Act, Card, spread, Table } from "./parts.js";
+import { NoRequest } from "./no-request.js";
+import { Act, Card, only, spread, Table } from "./parts.js";
 
 export function Now({ may }) {
   const { live, now, hour } = useLive();
@@ -13,10 +14,12 @@ export function Now({ may }) {
       html`<${Ready} found=${live}>${({ requests, running }) => html`<${Live} requests=${requests} running=${running} may=${may} />`}<//>`,
     [live, may],
   );
+  // A gateway that nobody has asked yet; the ledger is behind by a moment.
+  const idle = now.value?.last_hour?.requests === 0 && live.value?.running === 0;
   return html`<h1>Now</h1>
     <${Ready} found=${now}>${(facts) => html`<${Attention} facts=${facts} /><${Figures} facts=${facts} />`}<//>
     <h2>Running</h2>
-    ${running}
+    ${idle ? html`<${NoRequest}>No request runs now.<//>` : running}
     <div class="split">
       <section aria-labelledby="errors">
         <h2 id="errors">Errors of the last hour</h2>
@@ -129,7 +132,7 @@ function Errors({ rows }) {
       title: "Requests",
       number: true,
       of: (row) =>
-        html`<${Link} to=${`/requests?since=1h&outcome=${row.outcome}&status=${row.status}${row.target ? `&target=${encodeURIComponent(row.target)}` : ""}`}>${count(row.requests)}<//>`,
+        html`<${Link} to=${`/requests?since=1h&outcome=${row.outcome}&status=${row.status}&${only("target", row.target)}`}>${count(row.requests)}<//>`,
     },
   ];
   return html`<${Table} caption="Errors by target" columns=${columns} rows=${rows} empty="No error in the last hour." />`;

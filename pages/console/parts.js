@@ -17,6 +17,9 @@ export function useKeyNames() {
   }, [value]);
 }
 
+/** The filter of requests for those of a value, or for those that have none. */
+export const only = (field, value) => (value ? `${field}=${encodeURIComponent(value)}` : `without=${field}`);
+
 export const Card = ({ title, value, under, state = "" }) => html`<div class="card">
   <p class="title">${title}</p>
   <p class=${`value ${state}`}>${value}</p>

@@ -4,9 +4,12 @@ import { count, duration, money } from "../common/format.js";
 import { Dot, go, html, Link, look, Ready, useJson, When } from "../common/ui.js";
 import { get } from "./api.js";
 import { ofRequests, PAGE, spanOf } from "./asks.js";
+import { NoRequest } from "./no-request.js";
 import { Choice, SpanChoice, Table, Typed, useKeyNames } from "./parts.js";
 
 const OUTCOMES = ["completed", "aborted", "upstream_error", "rejected", "failed", "interrupted"];
+/** What a request may have none of. */
+const WITHOUT = ["key", "group", "model", "target"];
 const REFRESH = 10_000;
 
 /**
@@ -48,6 +51,7 @@ export function Requests({ view }) {
       <${Typed} label="Group" name="group" value=${view.group} />
       <${Typed} label="Model" name="model" value=${view.model} />
       <${Typed} label="Target" name="target" value=${view.target} />
+      <${Choice} label="Has no" name="without" value=${view.without} options=${[["", "–"], ...WITHOUT.map((each) => [each, each])]} />
       <${Typed} label="Slower than, ms" name="slower" value=${view.slower} type="number" />
       <${Typed} label="Dearer than, $" name="dearer" value=${view.dearer} type="number" step="any" />
     </div>
@@ -91,5 +95,7 @@ function RequestTable({ requests, nameOf }) {
     { title: "Out", number: true, of: ({ usage }) => count(usage?.out.total) },
     { title: "Cost", number: true, of: ({ cost }) => money(cost) },
   ];
-  return html`<${Table} caption="Requests" columns=${columns} rows=${requests} keyOf=${({ id }) => id} empty="No request fits. Take a filter away, or look at more time." />`;
+  return requests.length === 0
+    ? html`<${NoRequest}>No request fits. Take a filter away, or look at more time.<//>`
+    : html`<${Table} caption="Requests" columns=${columns} rows=${requests} keyOf=${({ id }) => id} />`;
 }

@@ -17,6 +17,8 @@ import { spanOf } from "./span.ts";
 import { GROUPS, MOST_DAYS, spend } from "./spend.ts";
 
 const FILTERS = ["key", "group", "model", "target", "outcome", "status", "slower", "dearer"] as const;
+/** What a request may have none of. */
+const WITHOUT = ["key", "group", "model", "target"] as const;
 const SPEEDS: readonly SpeedGroup[] = ["model", "target", "key"];
 
 /** `user`: who runs the verb `reload`, as that says. */
@@ -47,6 +49,7 @@ export const ROUTES: readonly AdminRoute[] = [
       ...SPAN,
       ...PAGE,
       ...Object.fromEntries(FILTERS.map((name) => [name, `Only those of that ${name}.`])),
+      without: `Only those that have none of these: any of ${WITHOUT.join(", ")}, with commas between.`,
       status: "Only those of that status: 429, or 4xx.",
       slower: "Only those that took more milliseconds.",
       dearer: "Only those that cost more nano-dollars.",
@@ -183,6 +186,12 @@ async function requests({ stores, config }: AdminSubject, { query }: AdminReques
   for (const field of ["key", "group", "model", "target", "outcome"] as const) {
     const value = query.get(field);
     if (value !== null && value !== "") search[field] = value;
+  }
+  for (const name of (query.get("without") ?? "").split(",").filter((each) => each !== "")) {
+    const field = WITHOUT.find((each) => each === name);
+    if (!field) throw new AdminError("bad_request", `without takes any of ${WITHOUT.join(", ")}, not ${name}.`);
+    if (search[field]) throw new AdminError("bad_request", `${name} goes with no without=${name}.`);
+    search[field] = "";
   }
   const status = query.get("status");
   if (status) search.status = statuses(status);

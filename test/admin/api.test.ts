@@ -67,10 +67,23 @@ t.test("the ledger is searched, page by page", async (t) => {
   t.same(idsOf(await found("status=404")), [ids[1]]);
   t.same(idsOf(await found("status=4xx&outcome=rejected")), [ids[1]]);
   t.equal((await found("model=echo&key=test&target=demo:echo")).requests.length, 4);
+  t.same(idsOf(await found("without=target")), [ids[1]], "nobody was asked");
+  t.same(idsOf(await found("without=target,key")), []);
+  t.equal((await found("without=group&model=echo")).requests.length, 4);
   t.same(idsOf(await found("key=nobody")), []);
   t.same(idsOf(await found("slower=100000")), []);
   t.same(idsOf(await found("until=2000-01-01")), []);
-  for (const query of ["modle=echo", "foo=1", "status=40", "limit=x", "since=soon", "slower=fast", "since=1h?x"])
+  for (const query of [
+    "modle=echo",
+    "foo=1",
+    "status=40",
+    "limit=x",
+    "since=soon",
+    "slower=fast",
+    "since=1h?x",
+    "without=cost",
+    "model=echo&without=model",
+  ])
     t.equal((await ask("GET", `/api/requests?${query}`)).status, 400, query);
   t.equal((await ask("GET", "/api/requests/00000000-0000-7000-8000-000000000000")).status, 404);
   t.equal((await ask("GET", "/api/requests/none")).status, 404);

@@ -242,7 +242,7 @@ t.test("first bytes and tokens a second are the ledger's percentiles", options, 
     ledger.append(
       plainEntry(now - 60_000 - n, {
         ...{ model: "echo", target: "demo:echo", streaming: true, firstByte: 101 + n, duration: 10_101 + n },
-        usage: { in: { total: 1 }, out: { total: 200 + 20 * n }, raw: undefined },
+        usage: { in: { total: 1 }, out: { total: 200 + 20 * n }, raw: null },
       }),
     );
   await ledger.flush();

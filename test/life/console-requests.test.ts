@@ -1,0 +1,75 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import t from "tap";
+import { noBrowser } from "../support/browser.ts";
+import { consolePage, startConsole, traffic } from "../support/console.ts";
+import { KEY } from "../support/gateway.ts";
+
+const options = { skip: noBrowser };
+
+t.test("the page of a request leads to what would become of it now", options, async (t) => {
+  const gateway = await startConsole(t);
+  const id = await traffic(gateway);
+  const answer = await fetch(`${gateway.url}/v1beta/models/echo:generateContent`, {
+    method: "POST",
+    headers: { "x-goog-api-key": KEY, "content-type": "application/json" },
+    body: JSON.stringify({ contents: [{ role: "user", parts: [{ text: "Hello" }] }] }),
+  });
+  await answer.text();
+  await gateway.gateway.stores.ledger.flush();
+  const explained = {
+    [id]: "/v1/chat/completions",
+    [answer.headers.get("x-request-id") ?? ""]: "/v1beta/models/echo:streamGenerateContent",
+  };
+  for (const [request, path] of Object.entries(explained)) {
+    const page = await consolePage(t, gateway, `/requests/${request}`);
+    await page.getByRole("link", { name: "Explain what would become of it now" }).click();
+    const found = page.getByRole("region", { name: "Explanation" });
+    await found.waitFor();
+    t.match(await found.innerText(), /model echo; key test.*lets it in as test/s);
+    t.equal(await page.getByLabel("Path", { exact: true }).inputValue(), path);
+    t.same(Object.fromEntries(new URL(page.url()).searchParams), { model: "echo", key: "test", path });
+    await page.context().close();
+  }
+});
+
+t.test("a row of those that have no target, model or key leads to them alone", options, async (t) => {
+  const gateway = await startConsole(t);
+  await traffic(gateway);
+  await gateway.askModel("nothing");
+  await gateway.gateway.stores.ledger.flush();
+  const page = await consolePage(t, gateway, "/");
+  const errors = page.getByRole("table", { name: "Errors by target" }).locator("tbody tr");
+  await errors.filter({ hasText: "the gateway" }).filter({ hasText: "404" }).getByRole("link").click();
+  const rows = page.getByRole("table", { name: "Requests" }).locator("tbody tr");
+  await rows.first().waitFor();
+  t.match(new URL(page.url()).search, /without=target/);
+  t.equal(await rows.count(), 1);
+  await page.goto(`${gateway.base}/money?by=model`);
+  await page.getByRole("table", { name: "Spend by model" }).getByRole("link", { name: "–", exact: true }).click();
+  await rows.first().waitFor();
+  t.match(await rows.allInnerTexts(), [/nobody was asked/]);
+  await page.getByLabel("Has no").selectOption("");
+  await rows.nth(8).waitFor();
+  t.equal(await rows.count(), 9);
+});
+
+t.test("a gateway without a request says how the first one is made, and it works", options, async (t) => {
+  const gateway = await startConsole(t);
+  for (const path of ["/", "/requests?key=test"]) {
+    const page = await consolePage(t, gateway, path);
+    const curl = await page.getByRole("region", { name: "a first request" }).innerText();
+    const address = /http:\/\/127\.0\.0\.1:\d+/.exec(curl)?.[0] ?? "";
+    const text = curl.replace(address, gateway.url).replace("YOUR_KEY", KEY);
+    t.not(text, curl);
+    if (path === "/") continue;
+    const { stdout } = await promisify(execFile)("sh", ["-c", text]);
+    t.match(stdout, /Hello/);
+    await gateway.gateway.stores.ledger.flush();
+    await page.goto(`${gateway.base}/requests?key=nobody`);
+    await page.getByText("No request fits.").waitFor();
+    t.equal(await page.getByRole("region", { name: "a first request" }).count(), 0);
+    await page.goto(`${gateway.base}/`);
+    await page.getByText("No request runs now.").waitFor();
+  }
+});
