@@ -2,7 +2,7 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/preact.js";
 import { fetched, taken } from "./first.js";
-import { moment, offset, utc } from "./format.js";
+import { count, moment, offset, utc } from "./format.js";
 
 export { html, render, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/preact.js";
 
@@ -147,6 +147,17 @@ export const Dot = ({ state, children }) => html`<span class=${`dot ${state}`}>$
 /** A moment in the reader's zone, which is told on hover, with the same in UTC. */
 export const When = ({ ms }) =>
   html`<time datetime=${utc(ms)} title=${`${offset(ms)} here, ${utc(ms)}`}>${moment(ms)}</time>`;
+
+/** Rows that are drawn at once, of more with each press of a button. */
+export const PART = 200;
+
+/** Under the rows of a table that has more of them. @param draw takes how many shall be drawn */
+export const More = ({ drawn, all, draw }) =>
+  drawn < all &&
+  html`<p class="bar">
+    <button type="button" onClick=${() => draw(drawn + PART)}>Show more</button>
+    <span class="quiet small" role="status">${count(drawn)} of ${count(all)}</span>
+  </p>`;
 
 /** What failed, and what to do. */
 export const Failure = ({ error, again }) => html`<div class="failure" role="alert">

@@ -1,7 +1,7 @@
 /** Parts that the console's pages share. */
 
 import { duration, keyNames } from "../common/format.js";
-import { html, look, useEffect, useJson, useMemo, useState } from "../common/ui.js";
+import { html, look, More, PART, useEffect, useJson, useMemo, useState } from "../common/ui.js";
 import { change, get } from "./api.js";
 import { KEYS, SPANS } from "./asks.js";
 
@@ -68,12 +68,13 @@ function whenReady(act) {
 }
 
 /**
- * Rows with a title for each column: `{ title, of, number, head }`. On a phone each row is a card.
+ * Rows with a title for each column: `{ title, of, number, head }`, the first of many. On a phone each row is a card.
  * @param caption what the table shows, for who does not see it
  */
 export function Table({ caption, columns, rows, empty = "Nothing in that time.", keyOf = (_, at) => at }) {
-  const [all, showAll] = useState(false);
-  useEffect(() => whenReady(() => showAll(true)), []);
+  const [most, draw] = useState(SEEN);
+  useEffect(() => whenReady(() => draw(PART)), []);
+  const drawn = Math.min(most, rows.length);
   return rows.length === 0
     ? html`<p class="empty">${empty}</p>`
     : html`<div class="scroll">
@@ -83,7 +84,7 @@ export function Table({ caption, columns, rows, empty = "Nothing in that time.",
             <tr>${columns.map(({ title, number }) => html`<th scope="col" class=${number ? "number" : ""}>${title || html`<span class="hidden">Act</span>`}</th>`)}</tr>
           </thead>
           <tbody>
-            ${(all ? rows : rows.slice(0, SEEN)).map(
+            ${rows.slice(0, drawn).map(
               (row, at) => html`<tr key=${keyOf(row, at)}>
                 ${columns.map(({ title, of, number, head }) =>
                   head
@@ -94,7 +95,8 @@ export function Table({ caption, columns, rows, empty = "Nothing in that time.",
             )}
           </tbody>
         </table>
-      </div>`;
+      </div>
+      ${most >= PART && html`<${More} drawn=${drawn} all=${rows.length} draw=${draw} />`}`;
 }
 
 /** p50 and p95 of a spread. */

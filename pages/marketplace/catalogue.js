@@ -1,7 +1,7 @@
 /** The list of models, with a search and filters that stand in the address. */
 
 import { counted, duration, price, tokens } from "../common/format.js";
-import { Copy, Dot, html, Link, look, useEffect, useRef } from "../common/ui.js";
+import { Copy, Dot, html, Link, look, More, PART, useEffect, useRef, useState } from "../common/ui.js";
 
 /** What a model's state is called. */
 export const STATES = { ok: "well", degraded: "in part", down: "down" };
@@ -102,7 +102,10 @@ export function Catalogue({ facts: { models, protocols }, view }) {
     ${found.length === 0 ? html`<p class="empty">No model fits. Take a filter away.</p>` : html`<${ModelTable} models=${found} />`}`;
 }
 
-const ModelTable = ({ models }) => html`<table class="models stack">
+function ModelTable({ models }) {
+  const [most, draw] = useState(PART);
+  const drawn = Math.min(most, models.length);
+  return html`<table class="models stack">
   <caption class="hidden">Models; prices in US dollars per million tokens</caption>
   <thead>
     <tr>
@@ -115,9 +118,11 @@ const ModelTable = ({ models }) => html`<table class="models stack">
     </tr>
   </thead>
   <tbody>
-    ${models.map((model) => html`<${Row} key=${model.id} model=${model} />`)}
+    ${models.slice(0, drawn).map((model) => html`<${Row} key=${model.id} model=${model} />`)}
   </tbody>
-</table>`;
+</table>
+<${More} drawn=${drawn} all=${models.length} draw=${draw} />`;
+}
 
 const Row = ({ model }) => html`<tr>
   <th scope="row">

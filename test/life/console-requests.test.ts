@@ -73,3 +73,22 @@ t.test("a gateway without a request says how the first one is made, and it works
     await page.getByText("No request runs now.").waitFor();
   }
 });
+
+t.test("of many keys 200 are drawn at once, and all are found", options, async (t) => {
+  const gateway = await startConsole(t);
+  const page = await consolePage(t, gateway, "/audit");
+  const keys = Array.from({ length: 5000 }, (_, n) => ({ id: `k${n}`, name: `key ${n}`, source: "store", created: 1 }));
+  await page.route("**/api/keys", (route) => route.fulfill({ json: { keys } }));
+  await page.goto(`${gateway.base}/keys`);
+  const rows = page.getByRole("table", { name: "Keys" }).locator("tbody tr");
+  await rows.nth(199).waitFor();
+  t.equal(await rows.count(), 200);
+  await page.getByRole("button", { name: "Show more" }).click();
+  await rows.nth(399).waitFor();
+  t.equal(await rows.count(), 400);
+  t.match(await page.getByText(/of 5,000$/).innerText(), "400 of 5,000");
+  await page.getByLabel("Find").fill("k4999");
+  await page.keyboard.press("Enter");
+  await rows.nth(1).waitFor({ state: "detached" });
+  t.match(await rows.innerText(), "key 4999");
+});

@@ -78,6 +78,28 @@ t.test("a search and filters stand in the address, so that a link shows the same
   t.equal(await other.locator("tbody tr").count(), 7);
 });
 
+t.test("of 5,000 models 200 are drawn at once, and all are searched", options, async (t) => {
+  const gateway = await startGateway(t, YAML);
+  const page = await at(t, gateway, "/models");
+  await page.route("**/pages/models.json", async (route) => {
+    const facts = (await (await route.fetch()).json()) as { models: { id: string }[] };
+    const models = Array.from({ length: 5000 }, (_, n) => ({ ...facts.models[0], id: `m${n}`, name: `Model ${n}` }));
+    await route.fulfill({ json: { ...facts, models } });
+  });
+  await page.goto(`${gateway.url}/`);
+  const rows = page.locator("tbody tr");
+  await rows.nth(199).waitFor();
+  t.equal(await rows.count(), 200);
+  t.match(await page.getByText(/of 5,000$/).innerText(), "200 of 5,000");
+  await page.getByRole("button", { name: "Show more" }).click();
+  await rows.nth(399).waitFor();
+  t.equal(await rows.count(), 400);
+  await page.getByLabel("Search").fill("m4999");
+  await rows.nth(1).waitFor({ state: "detached" });
+  t.same(await page.locator("tbody .slug code").allInnerTexts(), ["m4999"]);
+  t.equal(await page.getByRole("button", { name: "Show more" }).count(), 0);
+});
+
 t.test("a model's page tells clients what to do, with this address and the key that was typed", options, async (t) => {
   const gateway = await startGateway(t, YAML);
   const page = await at(t, gateway, "/models/echo?client=Claude+Code");
