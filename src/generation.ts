@@ -308,7 +308,8 @@ export class Generation {
 
   /** What GET / answers, and the preflight of clients that look whether somebody is there; `/openapi.json` has all of it. */
   greet(response: ServerResponse, id: string, path: string): void {
-    if (path === "/openapi.json") this.described ??= `${JSON.stringify(openApi(this.paths.mounts), null, 2)}\n`;
+    if (path === "/openapi.json")
+      this.described ??= `${JSON.stringify(openApi(this.paths.mounts, this.pages !== undefined), null, 2)}\n`;
     const served = { service: "model-gateway", paths: this.paths.served() };
     const body = path === "/openapi.json" ? (this.described ?? "") : `${JSON.stringify(served, null, 2)}\n`;
     const lines = [

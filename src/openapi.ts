@@ -32,8 +32,9 @@ const templated = (pattern: string): string => pattern.replace(/\*$/, "{rest}");
 /**
  * An OpenAPI 3.1 description of what a gateway serves: its own paths in full, those of vendors' protocols by name, for these
  * are the vendors' to describe.
+ * @param pages whether there are pages for browsers
  */
-export function openApi(mounts: readonly Mount[]): object {
+export function openApi(mounts: readonly Mount[], pages: boolean): object {
   const paths: Record<string, Record<string, object>> = {
     "/": {
       get: {
@@ -44,6 +45,7 @@ export function openApi(mounts: readonly Mount[]): object {
     },
     "/livez": probe("Whether the gateway runs."),
     "/readyz": probe("Whether requests shall come."),
+    ...(pages && { "/pages/models.json": CATALOGUE }),
   };
   for (const mount of mounts) {
     const path = templated(mount.pattern);
@@ -221,6 +223,31 @@ function keptPaths({ pattern, protocol, as = pattern }: Mount): Record<string, o
   }
   return paths;
 }
+
+const LIST = { type: "array", items: ANY };
+/** What the marketplace's pages are made of. */
+const CATALOGUE = {
+  get: {
+    operationId: "get /pages/models.json",
+    summary: "Models that are on and public, with what they can do, prices and health, as the marketplace shows them.",
+    security: [],
+    responses: {
+      200: {
+        description: "Without a key. Of what a key may use /v1/models tells.",
+        ...json({
+          type: "object",
+          properties: {
+            models: { ...LIST, description: "Each with id, limits, price, protocols and targets." },
+            protocols: { ...LIST, description: "Those that have a path, and what a translation into each leaves out." },
+            serves: { type: "array", items: { type: "string" }, description: "Paths that a plugin answers." },
+            clients: { ...LIST, description: "What each client is told." },
+          },
+          required: ["models", "protocols", "serves", "clients"],
+        }),
+      },
+    },
+  },
+};
 
 const probe = (summary: string) => ({
   get: {

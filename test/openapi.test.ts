@@ -102,3 +102,21 @@ keys: { test: { key: ${KEY}, group: acme/one, models: ["*"], budget: [$1/day, { 
   LIST.parse(await get("/v1/models"));
   ENTRY.parse(await get("/v1/models/echo"));
 });
+
+t.test("what the marketplace asks for is described, where there is one", async (t) => {
+  const YAML = `providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n`;
+  const describedAt = async (url: string) => (await (await fetch(`${url}/openapi.json`)).json()) as Described;
+  const { url } = await startGateway(t, YAML);
+  const operation = (await describedAt(url)).paths["/pages/models.json"]?.["get"];
+  t.same(operation?.security, [], "without a key");
+  const answered = (await (await fetch(`${url}/pages/models.json`)).json()) as object;
+  const { 200: found } = operation?.responses as Record<
+    number,
+    { content: { "application/json": { schema: { properties: object; required: string[] } } } }
+  >;
+  const { properties, required } = found?.content["application/json"].schema ?? { properties: {}, required: [] };
+  t.same(Object.keys(answered).toSorted(), Object.keys(properties).toSorted());
+  t.same(Object.keys(answered).toSorted(), required.toSorted());
+  const without = await startGateway(t, `${YAML}pages: off\n`);
+  t.notOk((await describedAt(without.url)).paths["/pages/models.json"]);
+});
