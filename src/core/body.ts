@@ -5,6 +5,10 @@ import { GatewayError } from "./errors.ts";
 
 /** Bytes of a string that every scan has checked. */
 const CHECKED = 256;
+/** More names than any body may have: its scan has judged that. */
+const MANY_KEYS = 1 << 30;
+const DEEP = 1 << 12;
+const DEEP_INSIDE = Buffer.from("[[");
 /** Characters of a member's name that a refusal repeats. */
 const LONGEST_NAME = 64;
 
@@ -82,11 +86,26 @@ export class Body {
     return member && this.reading(() => JSON.parse(this.slice(member.start, member.end).toString()));
   }
 
-  /** Checks all of a top-level member: of long strings the scan has seen the start only. @throws GatewayError `invalid_json` */
-  check(name: string): void {
+  /**
+   * Checks top-level members to their end: of long strings the scan has seen the start only.
+   * @param but those that are left as the scan has seen them
+   * @throws GatewayError `invalid_json`
+   */
+  check(but: readonly string[] = []): void {
     if (this.length <= CHECKED) return;
-    const member = this.member(name);
-    if (member && member.end - member.start > CHECKED) this.value(name);
+    for (const { name, start, end } of this.scan?.members ?? [])
+      if (end - start > CHECKED && !but.includes(name)) this.checkWhole(start, end);
+  }
+
+  private checkWhole(start: number, end: number): void {
+    const scanner = new Scanner({ strings: "whole", maxDepth: DEEP, maxKeys: MANY_KEYS });
+    try {
+      // Deep inside nothing is remembered, and so tokens are passed many times as fast.
+      scanner.push(DEEP_INSIDE);
+      scanner.push(this.slice(start, end));
+    } catch (cause) {
+      throw this.fault() ?? GatewayError.from(cause, "invalid_json");
+    }
   }
 
   /** The first elements of a top-level member that is an array, parsed; none where it is none. @throws GatewayError `invalid_json` */

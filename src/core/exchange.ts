@@ -404,7 +404,7 @@ export class Exchange {
   receive(body: Body): void {
     this.body = body;
     if (this.operation.kept !== undefined) return;
-    for (const name of this.protocol.checked ?? []) body.check(name);
+    body.check(this.protocol.long);
     this.requestedModel = this.pathModel === undefined ? readModel(body) : checkModel(this.pathModel);
   }
 

@@ -131,8 +131,8 @@ export interface Protocol {
   readonly conversation?: ConversationWords;
   /** Where a request may name models besides its own, as vendors' tools do; undefined: nowhere. */
   readonly otherModels?: OtherModelWords;
-  /** Top-level members that are short and read by many: their strings are checked to their end. */
-  readonly checked?: readonly string[];
+  /** Top-level members that may be long, like its messages: their strings are checked at their start, all others' to their end. */
+  readonly long?: readonly string[];
   /** Objects that the vendor keeps; undefined: requests of this protocol name none. */
   readonly objects?: ObjectWords;
 }

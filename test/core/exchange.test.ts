@@ -93,11 +93,12 @@ const asked = (body: string, arrival: Partial<Arrival> = {}): Exchange => {
 const put = (name: string, json: string) => (exchange: Exchange) =>
   exchange.edit([setMember(exchange.body.scan as Scan, name, json)]);
 
-t.test("what its protocol has checked is checked to its end", async (t) => {
-  const protocol = { checked: ["label"] } as unknown as Protocol;
+t.test("all is checked to its end but what its protocol has for long", async (t) => {
+  const protocol = { long: ["messages"] } as unknown as Protocol;
   const body = (name: string) => `{"model":"m","${name}":"${"x".repeat(300)}\n"}`;
   t.throws(() => asked(body("label"), { protocol }), { code: "invalid_json", param: "label" });
-  t.equal(asked(body("other"), { protocol }).requestedModel, "m");
+  t.equal(asked(body("messages"), { protocol }).requestedModel, "m");
+  t.throws(() => asked(body("messages")), { code: "invalid_json" }, "where the protocol says nothing, nothing is long");
 });
 
 t.test("each edit is made to what the one before it left", async (t) => {

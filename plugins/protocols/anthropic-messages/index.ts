@@ -132,7 +132,7 @@ const anthropicMessages: TranslatedProtocol = {
   holdsUsage,
   usage,
   texts,
-  checked: ["metadata", "container"],
+  long: ["messages", "system", "tools"],
   conversation: {
     members: [["metadata", "user_id"]],
     headers: [

@@ -93,7 +93,7 @@ const gemini: TranslatedProtocol = {
   holdsUsage,
   usage,
   texts,
-  checked: ["cachedContent", "cached_content", "labels"],
+  long: ["contents", "content", "requests", "systemInstruction", "system_instruction", "tools"],
   conversation: { members: [], headers: ["x-session-affinity", "x-session-id", "session_id"], turns: "contents" },
   objects,
   otherModels,

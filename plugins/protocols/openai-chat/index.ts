@@ -35,6 +35,7 @@ const openaiChat: TranslatedProtocol = {
   recognises: (path) => /\/chat\/completions(\/|$)/.test(path),
   usage: readUsage,
   texts,
+  long: ["messages", "tools", "functions", "prediction"],
   // Measured over recorded streams of seven vendors.
   tokens: { times: 1.01, call: 9 },
   objects,

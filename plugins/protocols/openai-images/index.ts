@@ -45,6 +45,7 @@ const openaiImages: Protocol = {
   ending,
   usage: readUsage,
   texts,
+  long: ["prompt", "images", "image", "mask"],
   demo,
 };
 

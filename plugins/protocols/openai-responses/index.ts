@@ -99,7 +99,7 @@ const openaiResponses: TranslatedProtocol = {
   usage: readUsage,
   texts,
   kept,
-  checked: [...family.checked, ...objects.top],
+  long: ["input", "instructions", "tools"],
   conversation: { ...family.conversation, turns: "input" },
   objects,
   otherModels,

@@ -19,7 +19,6 @@ export const family = {
   error,
   holdsUsage,
   vendor,
-  checked: ["metadata", "prompt_cache_key", "stream_options", "user", "safety_identifier"],
   rateHeaders,
   ratesLeft,
   conversation: { members: [["prompt_cache_key"]], headers: SESSION_HEADERS, turns: "messages" },
