@@ -140,7 +140,7 @@ export class Gateway {
       const envelopes = new Envelopes(config.envelopes.key ?? (await stores.secret()));
       const carried = new Carried(vocabulary.protocolList, pools);
       const process = processContainer({ log });
-      const lasting = { stores, carried, limiter, process, log, processes, peers, metrics: new ProcessMetrics() };
+      const lasting = { stores, carried, limiter, process, log, processes, peers, metrics: new ProcessMetrics(log) };
       const generation = await build(loaded, envelopes, lasting, { away });
       return new Gateway(loaded, generation, envelopes, lasting);
     } catch (thrown) {

@@ -28,7 +28,14 @@ export interface PhaseObserver {
   took(plugin: string, hook: string, ms: number): void;
   /** A plugin's `done` has thrown, or did not end in time. */
   failed(plugin: string): void;
+  /** A call has blocked the event loop for more than 50 ms: up to its first `await`, or a stage for one frame. */
+  blocked(plugin: string, hook: string, ms: number): void;
 }
+
+/** Milliseconds for which a call may block the event loop, in which nothing else is served. */
+const BLOCKING = 50;
+/** Of a stage's frames one in so many is looked at, and the last: a stage that blocks the loop does it again. */
+const LOOKED_AT = 16;
 
 /** Whose promise it is, and how long it may take. */
 export interface Bound {
@@ -45,6 +52,7 @@ interface Step<Run> extends Bound {
   /** Where the plugin stands in the chain. */
   readonly at: number;
   readonly run: Run;
+  readonly observer: PhaseObserver | undefined;
 }
 
 type Run = (exchange: Exchange, attempt?: Attempt, answer?: FailedAnswer) => Later<void>;
@@ -69,8 +77,8 @@ export class Chain {
     readonly serving?: Link,
     private readonly observer?: PhaseObserver,
   ) {
-    this.steps = stepsOf(links, serving);
-    this.timed = observer ? stepsOf(links, serving, observer) : this.steps;
+    this.steps = stepsOf(links, serving, observer, false);
+    this.timed = observer ? stepsOf(links, serving, observer, true) : this.steps;
   }
 
   /** Those of a phase. */
@@ -126,9 +134,20 @@ type StepsOf = Readonly<
   Record<Exclude<Phase, "response">, readonly Step<Run>[]> & { response: readonly Step<Respond>[] }
 >;
 
-function stepsOf(links: readonly Link[], serving: Link | undefined, observer?: PhaseObserver): StepsOf {
-  const stepIn = (link: Link, at: number, phase: string, run: Run) =>
-    stepOf(link, at, phase, observer ? timedBy(observer, link.name, phase, run) : run);
+function stepsOf(
+  links: readonly Link[],
+  serving: Link | undefined,
+  observer: PhaseObserver | undefined,
+  timed: boolean,
+): StepsOf {
+  const stepIn = ({ name, deadline = PHASE_DEADLINE }: Link, at: number, phase: string, run: Run): Step<Run> => ({
+    name,
+    origin: `${name}.${phase}`,
+    at,
+    run: observer && timed ? timedBy(observer, name, phase, run) : run,
+    deadline,
+    observer,
+  });
   const of = (phase: Phase) =>
     links.flatMap((link, at) => {
       const run = link.plugin[phase];
@@ -158,13 +177,13 @@ function timedBy(observer: PhaseObserver, plugin: string, phase: string, run: Ru
   };
 }
 
-const stepOf = <Run>({ name, deadline = PHASE_DEADLINE }: Link, at: number, phase: string, run: Run): Step<Run> => ({
-  name,
-  origin: `${name}.${phase}`,
-  at,
-  run,
-  deadline,
-});
+/** Tells of a call that blocked the event loop too long. @param began `performance.now()` before it @returns the same after it */
+function ran(origin: string, name: string, began: number, observer: PhaseObserver | undefined): number {
+  if (observer === undefined) return began;
+  const now = performance.now();
+  if (now - began > BLOCKING) observer.blocked(name, origin.slice(name.length + 1), now - began);
+  return now;
+}
 
 /** `serve` as a phase that always answers. */
 function served(plugin: Plugin): Run {
@@ -182,6 +201,8 @@ function onward(
   attempt?: Attempt,
   answer?: FailedAnswer,
 ): Later<void> {
+  if (from === steps.length) return;
+  let began = performance.now();
   for (let i = from; i < steps.length; i++) {
     const step = steps[i] as Step<Run>;
     let later: Later<void>;
@@ -189,6 +210,8 @@ function onward(
       later = step.run(exchange, attempt, answer);
     } catch (thrown) {
       throw blame(thrown, step.origin);
+    } finally {
+      began = ran(step.origin, step.name, began, step.observer);
     }
     if (isLater(later))
       return settled(later, step, { exchange }).then(() =>
@@ -212,6 +235,8 @@ function gather(
   head: Head,
   stages: Stage[],
 ): Later<Stage[]> {
+  if (from === steps.length) return stages;
+  let began = performance.now();
   for (let i = from; i < steps.length; i++) {
     const step = steps[i] as Step<Respond>;
     let made: Later<Stage | undefined>;
@@ -219,6 +244,8 @@ function gather(
       made = step.run(exchange, head);
     } catch (thrown) {
       throw blame(thrown, step.origin);
+    } finally {
+      began = ran(step.origin, step.name, began, step.observer);
     }
     if (isLater(made))
       return settled(made, step, { head, exchange }).then((stage) => {
@@ -237,9 +264,10 @@ function judge({ status }: Head, { origin }: Bound): void {
   if (!isFinal(status)) throw blame(new RangeError(`An answer cannot have the status ${status}.`), origin);
 }
 
-function add(stages: Stage[], stage: Stage, { origin }: Step<Respond>, head: Head): void {
+function add(stages: Stage[], stage: Stage, { name, origin, observer }: Step<Respond>, head: Head): void {
   if (stages.length === 0) wholeBehind(head, stages);
-  stages.push(guarded(stage, origin));
+  const one = guarded(stage, origin);
+  stages.push(observer ? watched(one, name, observer) : one);
 }
 
 /** No plugin waits for another one: what one takes long to record is none of the others' business. */
@@ -250,6 +278,7 @@ function conclude(
 ): Later<GatewayError | undefined> {
   let first: GatewayError | undefined;
   const waiting: Promise<GatewayError | undefined>[] = [];
+  let began = performance.now();
   for (const step of steps) {
     try {
       const later = step.run(exchange);
@@ -267,6 +296,7 @@ function conclude(
       observer?.failed(step.name);
       first ??= blame(thrown, step.origin);
     }
+    began = ran(step.origin, step.name, began, observer);
   }
   if (waiting.length === 0) return first;
   return Promise.all(waiting).then((failures) => first ?? failures.find((failure) => failure !== undefined));
@@ -348,6 +378,21 @@ const guarded =
       throw blame(thrown, origin);
     }
   };
+
+/** A stage of which is told when it blocks the event loop. */
+function watched(stage: Stage, name: string, observer: PhaseObserver): Stage {
+  let unseen = 0;
+  return (frame) => {
+    if (unseen-- > 0 && frame.kind !== "end") return stage(frame);
+    unseen = LOOKED_AT - 1;
+    const began = performance.now();
+    try {
+      return stage(frame);
+    } finally {
+      ran(`${name}.stage`, name, began, observer);
+    }
+  };
+}
 
 function areFrames(made: unknown): made is readonly Frame[] {
   if (!Array.isArray(made)) return false;

@@ -1,13 +1,24 @@
 import type { PhaseObserver } from "../core/chain.ts";
-import { type Distribution, HistogramFamily, type MetricJson, under } from "./families.ts";
+import type { Log } from "../core/log.ts";
+import { CounterFamily, type Distribution, HistogramFamily, type MetricJson, under } from "./families.ts";
 
-/** What phases of plugins take, as chains tell of some of them, in all generations. */
+/** Milliseconds between two words in the log of one phase of one plugin. */
+const TELL = 60_000;
+
+/** What phases of plugins take, as chains tell of some of them, in all generations, and which of them hold all others up. */
 export class PluginTimes implements PhaseObserver {
   private readonly family = new HistogramFamily("gateway_plugin_seconds");
+  private readonly blocking = new CounterFamily("gateway_plugin_blocking_calls_total");
   private readonly known = new Map<string, Distribution>();
+  /** By plugin and phase: when it was told last, and calls since then. */
+  private readonly told = new Map<string, { at: number; calls: number }>();
 
   /** @param fault a plugin could not record an exchange */
-  constructor(private readonly fault: (plugin: string) => void = () => {}) {}
+  constructor(
+    private readonly log: Pick<Log, "warn">,
+    private readonly fault: (plugin: string) => void = () => {},
+    private readonly now: () => number = () => performance.now(),
+  ) {}
 
   took(plugin: string, hook: string, ms: number): void {
     under(this.known, `${plugin}.${hook}`, () => this.family.of(plugin, hook)).observe(ms / 1000);
@@ -17,7 +28,21 @@ export class PluginTimes implements PhaseObserver {
     this.fault(plugin);
   }
 
-  json(): MetricJson {
-    return this.family.json();
+  blocked(plugin: string, hook: string, ms: number): void {
+    this.blocking.of(plugin, hook).value++;
+    const origin = `${plugin}.${hook}`;
+    const last = under(this.told, origin, () => ({ at: Number.NEGATIVE_INFINITY, calls: 0 }));
+    last.calls++;
+    const now = this.now();
+    if (now - last.at < TELL) return;
+    this.log.warn(
+      { origin, ms: Math.round(ms), calls: last.calls },
+      "a plugin blocked the event loop: nothing else was served meanwhile",
+    );
+    Object.assign(last, { at: now, calls: 0 });
+  }
+
+  json(): MetricJson[] {
+    return [this.family.json(), this.blocking.json()];
   }
 }

@@ -3,6 +3,7 @@ import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { collectDefaultMetrics, Registry } from "prom-client";
 import type { Exchange } from "../core/exchange.ts";
 import { inTime } from "../core/in-time.ts";
+import type { Log } from "../core/log.ts";
 import { Marketplace } from "../core/marketplace.ts";
 import { type Answers, question } from "../core/peers.ts";
 import type { RunningExchange } from "../downstream/server.ts";
@@ -31,10 +32,14 @@ export interface MeasuredGateway {
 /** What is counted in this process for as long as it lives, and what is looked up when somebody asks. */
 export class ProcessMetrics {
   private readonly exchanges = new ExchangeMetrics();
-  readonly times = new PluginTimes((plugin) => this.exchanges.pluginFailed(plugin));
+  readonly times: PluginTimes;
   readonly rates = new ProviderRates();
   /** From the first question on: nobody pays for what nobody asks. */
   private asked: { readonly registry: Registry; readonly lag: IntervalHistogram } | undefined;
+
+  constructor(log: Pick<Log, "warn">) {
+    this.times = new PluginTimes(log, (plugin) => this.exchanges.pluginFailed(plugin));
+  }
 
   /** An exchange has ended. */
   ended(exchange: Exchange): void {
@@ -60,7 +65,7 @@ export class ProcessMetrics {
     const { limiter } = generation;
     return [
       ...this.exchanges.json(generation.plugins.keys()),
-      this.times.json(),
+      ...this.times.json(),
       ...running(gateway),
       ...health(generation),
       current(

@@ -303,6 +303,7 @@ t.test("of each phase one call in 17 is timed, to its end, and what cannot be re
   const observer = {
     took: (plugin: string, hook: string, ms: number) => took.push(`${plugin}.${hook} ${ms >= 0}`),
     failed: (plugin: string) => failed.push(plugin),
+    blocked() {},
   };
   const plugin = {
     access: async () => {},
@@ -320,4 +321,36 @@ t.test("of each phase one call in 17 is timed, to its end, and what cannot be re
   }
   t.same(took.toSorted(), ["odd.access true", "odd.done true", "odd.route true"]);
   t.equal(failed.length, 17);
+});
+
+t.test("a call that blocks the event loop is named, in whichever phase and also when it throws", async (t) => {
+  const blocked = new Set<string>();
+  const observer = {
+    took() {},
+    failed() {},
+    blocked: (plugin: string, hook: string, ms: number) => ms > 50 && blocked.add(`${plugin}.${hook}`),
+  };
+  const spin = () => {
+    for (const end = performance.now() + 51; performance.now() < end; );
+  };
+  const plugin: Plugin = {
+    access: async () => spin(),
+    route() {
+      spin();
+      throw new Error("no");
+    },
+    response: () => {
+      spin();
+      return ({ kind }) => (kind === "end" ? spin() : undefined);
+    },
+    done: spin,
+  };
+  const chain = new Chain("test", [{ name: "busy", plugin }], undefined, observer);
+  await chain.access(started());
+  t.throws(() => void chain.route(started()));
+  const [stage] = await chain.response(started(), { status: 200 } as Head);
+  stage?.(new Frame("piece", Buffer.from("x")));
+  stage?.(new Frame("end", Buffer.alloc(0)));
+  await chain.done(started());
+  t.same([...blocked], ["busy.access", "busy.route", "busy.response", "busy.stage", "busy.done"]);
 });

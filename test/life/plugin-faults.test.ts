@@ -91,3 +91,28 @@ chains: { llm: [sse, auth, bad, models, rewrite, usage] }
     t.equal((await running.gateway.stores.ledger.recent(10_000)).length, 2 * asked.length, "a row for each");
   },
 );
+
+t.test("a plugin that blocks all others is named in the log and counted", async (t) => {
+  const { port, log, gateway } = await startGateway(
+    t,
+    `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+plugins: { slow: { from: ./slow.ts } }
+chains: { llm: [sse, auth, slow, models, rewrite, usage] }
+`,
+    {
+      "slow.ts": `export default class Slow {
+  request() { for (const end = performance.now() + 60; performance.now() < end; ); }
+}`,
+    },
+  );
+  for (let i = 0; i < 3; i++)
+    await post(port, "/v1/chat/completions", '{"model":"echo","messages":[{"role":"user","content":"hi"}]}');
+  const told = log.lines.filter(({ fields }) => (fields as { origin?: string }).origin === "slow.request");
+  t.equal(told.length, 1);
+  t.match(told, [{ level: "warn", message: /blocked the event loop/, fields: { ms: Number, calls: 1 } }]);
+  const metrics = (await gateway.answers.answer("metrics", null)) as { name: string; values: object[] }[];
+  t.match(metrics.find(({ name }) => name === "gateway_plugin_blocking_calls_total")?.values, [
+    { labels: { plugin: "slow", hook: "request" }, value: 3 },
+  ]);
+});
