@@ -88,6 +88,10 @@ export const METRICS = {
     [],
     "Exchanges whose tokens are a guess in whole or in part, because the provider has not told all. It should be near 0.",
   ),
+  gateway_unread_usage_total: counter(
+    ["api"],
+    "Answers whose usage could not be read although they were whole: the log has the cause. It should be 0.",
+  ),
   gateway_plugin_errors_total: counter(
     ["plugin"],
     "Faults of plugins: what they threw that is no refusal, and deadlines.",

@@ -79,6 +79,7 @@ class Families {
   readonly limited = new CounterFamily("gateway_limited_total");
   readonly aborts = new CounterFamily("gateway_client_aborts_total");
   readonly guesses = new CounterFamily("gateway_estimated_usage_total");
+  readonly unread = new CounterFamily("gateway_unread_usage_total");
   readonly pluginErrors = new CounterFamily("gateway_plugin_errors_total");
   readonly storeErrors = new CounterFamily("gateway_store_errors_total");
 }
@@ -124,6 +125,7 @@ export class ExchangeMetrics {
     if (overhead !== undefined) api.overhead.observe(overhead / 1000);
     if (outcome === "aborted")
       this.families.aborts.of(last === undefined ? "request" : firstByte === undefined ? "waiting" : "answer").value++;
+    if (exchange.unread !== undefined) this.families.unread.of(protocol.name).value++;
     this.charged(exchange, series);
     // Nearly always there is one.
     if (last && attempts.length === 1) series.attempts(endOf(last)).value++;

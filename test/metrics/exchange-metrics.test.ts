@@ -34,6 +34,13 @@ t.test("the gateway's own time has neither the client's body in it nor the time 
   t.equal(count?.value, 1, "where bodies pass unread nobody knows");
 });
 
+t.test("an answer whose usage could not be read is counted", async (t) => {
+  const metrics = new ExchangeMetrics();
+  for (const unread of [undefined, "RangeError: too long", "RangeError: too long"])
+    metrics.ended(exchange({ attempts: [{ target, status: 200 }], unread }));
+  t.match(told(metrics, "gateway_unread_usage_total"), [{ labels: { api: "api" }, value: 2 }]);
+});
+
 t.test("a client that leaves is counted by how far it had come", async (t) => {
   const metrics = new ExchangeMetrics();
   const aborted = { outcome: "aborted", status: 499 };
