@@ -101,7 +101,8 @@ function checkModel(model: string, known: readonly string[]): void {
 }
 
 function checkPath(path: string): void {
-  if (!KEY_PATH.test(path)) throw new KeysMisuse(`--paths: ${path} is no path; write one like /v1/chat/*.`);
+  if (!KEY_PATH.test(path))
+    throw new KeysMisuse(`--paths: ${path} is no path; write one like /v1/chat/*, or GET /v1/files/*.`);
 }
 
 function checkAddress(address: string): void {

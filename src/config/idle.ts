@@ -148,9 +148,10 @@ export function checkKeyPaths(
 ): void {
   for (const [name, key] of Object.entries(keys))
     for (const [i, pattern] of (key.paths ?? []).entries()) {
-      if (paths.some((path) => isMeant(pattern, path, keeps))) continue;
+      const itself = pattern.replace(/^[A-Z]+ /, "");
+      if (paths.some((path) => isMeant(itself, path, keeps))) continue;
       const known = new Set(paths.map(({ path }) => path));
-      report({ path: ["keys", name, "paths", i], message: unknown("path", pattern, known) });
+      report({ path: ["keys", name, "paths", i], message: unknown("path", itself, known) });
     }
 }
 

@@ -384,8 +384,8 @@ const MountedPathSchema = z
   })
   .describe("What happens on a path; its last segment may be *.");
 
-/** A path of a key's scope, in which * stands for any text. */
-export const KEY_PATH = /^[/*][^\s?#%\\]*$/;
+/** A path of a key's scope, in which * stands for any text; the one method that it may be used with may stand in front. */
+export const KEY_PATH = /^(?:(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )?[/*][^\s?#%\\]*$/;
 /** The name of a tag. */
 export const TAG = /^[A-Za-z0-9][\w.-]{0,62}$/;
 /** An owner's name, and the value of a tag. */
@@ -431,8 +431,14 @@ const KeySchema = z
       .describe("Models it may use, by id; * stands for any text, like fast-*. All when absent.")
       .optional(),
     paths: z
-      .array(z.string().regex(KEY_PATH, { error: "a path starts with /, and * in it stands for any text" }))
-      .describe("Paths it may use, like /v1/chat/completions or /v1/*. All when absent.")
+      .array(
+        z.string().regex(KEY_PATH, {
+          error: "a path starts with /, or with a method and a space like GET /v1/files/*; * in it stands for any text",
+        }),
+      )
+      .describe(
+        "Paths it may use, like /v1/chat/completions or /v1/*, or with one method only: GET /v1/files/*. All when absent.",
+      )
       .optional(),
     addresses: z
       .array(network())

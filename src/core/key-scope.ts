@@ -22,16 +22,17 @@ const networks = new WeakMap<readonly string[], Networks>();
  */
 export function checkKeyScope(
   { name, paths, addresses }: KeyScope,
-  { path, address }: { path: string; address: string },
+  { method, path, address }: { method: string; path: string; address: string },
 ): void {
   if (addresses && !networkOf(addresses).has(address))
     throw new GatewayError("key_not_allowed", {
       message: `The key "${name}" may not be used from ${address || "an address that is not known"}: its addresses are ${listed(addresses)}.`,
       hint: "Use it from there; the operator sets a key's addresses, and with trust: the proxies that tell them.",
     });
-  if (paths && !matchesAny(paths, path))
+  // A pattern is of one method where it begins with that, and of all where it begins with the path.
+  if (paths && !matchesAny(paths, path) && !matchesAny(paths, `${method} ${path}`))
     throw new GatewayError("key_not_allowed", {
-      message: `The key "${name}" may not use the path ${path}: its paths are ${listed(paths)}.`,
+      message: `The key "${name}" may not use ${method} on the path ${path}: its paths are ${listed(paths)}.`,
     });
 }
 

@@ -13,7 +13,7 @@ export interface Caller {
   name: string;
   /** Ids of models it may use, in which * stands for any text; undefined: all. */
   models?: readonly string[];
-  /** Paths it may use, in the same way; undefined: all. */
+  /** Paths it may use, in the same way, `GET /v1/files/*` with that method only; undefined: all. */
   paths?: readonly string[];
   /** Addresses and ranges that it may be used from; undefined: all. */
   addresses?: readonly string[];

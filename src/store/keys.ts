@@ -80,10 +80,10 @@ export abstract class Keys {
   }
 
   /**
-   * Whether a caller's key may be used for that path, from that address.
+   * Whether a caller's key may be used for that method on that path, from that address.
    * @throws GatewayError key_not_allowed, which says what it allows
    */
-  check(caller: Caller, asked: { path: string; address: string }): void {
+  check(caller: Caller, asked: { method: string; path: string; address: string }): void {
     checkKeyScope(caller, asked);
   }
 

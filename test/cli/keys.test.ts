@@ -344,6 +344,7 @@ t.test("a command line that is not understood exits with 2 and tells what is acc
     [["create", "x", "--group", "/acme"], /--group takes a path/],
     [["create", "x", "--addresses", "10.0.0.0/99"], /no address or range/],
     [["create", "x", "--paths", "v1"], /v1 is no path/],
+    [["create", "x", "--paths", "FETCH /v1/*"], /FETCH \/v1\/\* is no path/],
     [["rotate", "x", "--overlap", "soon"], /--overlap takes a span/],
     [["set", "x"], /needs an option/],
     [["show"], /one id or name/],

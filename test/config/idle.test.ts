@@ -115,16 +115,19 @@ t.test("the paths of a key are served", async (t) => {
   const files = `providers: { up: { url: https://a/v1, protocol: gemini }, demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n`;
   const key = (paths: string) =>
     `${files}paths: { /up/*: { pass: up }, /v1/responses: off }\nkeys: { ci: { hash: ${"ab".repeat(32)}, paths: [${paths}] } }\n`;
-  t.match(await complaints(t, key('/v1/chat/completion, /v2/*, "*/nothing", /v1/chat/completions/x, /v1/responses')), [
-    /4:\d+ unknown path "\/v1\/chat\/completion", did you mean "\/v1\/chat\/completions"\?/,
-    /4:\d+ unknown path "\/v2\/\*"; known: \/v1\/chat\/completions, /,
-    /4:\d+ unknown path "\/v1\/chat\/completions\/x"/,
-    /4:\d+ unknown path "\/v1\/responses"/,
-  ]);
+  t.match(
+    await complaints(t, key('/v1/chat/completion, /v2/*, "*/nothing", /v1/chat/completions/x, GET /v1/responses')),
+    [
+      /4:\d+ unknown path "\/v1\/chat\/completion", did you mean "\/v1\/chat\/completions"\?/,
+      /4:\d+ unknown path "\/v2\/\*"; known: \/v1\/chat\/completions, /,
+      /4:\d+ unknown path "\/v1\/chat\/completions\/x"/,
+      /4:\d+ unknown path "\/v1\/responses"/,
+    ],
+  );
   for (const right of [
     ...["/v1/*", "/v1/chat/*", '"*"', "/v1/messages", "/v1*ons", "/v1/models", "/v1/models/some/id", "/v1/key"],
     ...["/v1beta/models/gemini:generateContent", "/v1beta/models/*:generateContent", "/v1beta/*", "/v1beta/models/x*"],
-    ...["/up", "/up/*", "/up/files", "/up/f*/x"],
+    ...["/up", "/up/*", "/up/files", "/up/f*/x", "GET /up/*", "DELETE /v1/models/x"],
   ])
     await load(t, key(right));
 });

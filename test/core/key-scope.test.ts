@@ -2,7 +2,7 @@ import t from "tap";
 import { checkKeyScope, modelNotAllowed } from "../../src/core/key-scope.ts";
 
 const key = { id: "k", name: "ci" };
-const from = (address: string, path = "/v1/messages") => ({ address, path });
+const from = (address: string, path = "/v1/messages", method = "POST") => ({ address, path, method });
 
 t.test("a key without a scope is used anywhere, for anything", async (t) => {
   t.doesNotThrow(() => checkKeyScope(key, from("")));
@@ -31,6 +31,28 @@ t.test("a key is used on its paths", async (t) => {
       { status: 403, message: /its paths are \/v1\/chat\/\*/ },
       path,
     );
+});
+
+t.test("a path may be a key's with one method only", async (t) => {
+  const scoped = { ...key, paths: ["GET /v1/files/*", "POST /v1/messages", "/v1/models"] };
+  for (const [method, path] of [
+    ["GET", "/v1/files/f1"],
+    ["POST", "/v1/messages"],
+    ["DELETE", "/v1/models"],
+  ] as const)
+    t.doesNotThrow(() => checkKeyScope(scoped, from("", path, method)), `${method} ${path}`);
+  for (const [method, path] of [
+    ["DELETE", "/v1/files/f1"],
+    ["HEAD", "/v1/files/f1"],
+    ["GET", "/v1/messages"],
+    ["GET", "/v1/models/x"],
+  ] as const)
+    t.throws(() => checkKeyScope(scoped, from("", path, method)), {
+      status: 403,
+      message: `The key "ci" may not use ${method} on the path ${path}: its paths are GET /v1/files/*, POST /v1/messages, /v1/models.`,
+    });
+  t.throws(() => checkKeyScope({ ...key, paths: ["GET *"] }, from("", "/v1/files")));
+  t.doesNotThrow(() => checkKeyScope({ ...key, paths: ["*"] }, from("", "/v1/files")));
 });
 
 t.test("a refusal names what is allowed, of a long list the first", async (t) => {
