@@ -17,7 +17,8 @@ cmp <(npm start --silent -- schema) gateway.schema.json || fail "gateway.schema.
 
 output=$(mktemp)
 fuzz=$(mktemp)
-# Random bytes for each reader, two at a time, the same ones each time; GATEWAY_TEST_FUZZ_SECONDS=600 before a release takes others.
+# Random bytes for each reader, two at a time, the same ones each time for the same GATEWAY_TEST_SEED, which .ci/run takes from its
+# commit; GATEWAY_TEST_FUZZ_SECONDS=600 before a release takes others.
 fuzz() {
   for corpus in test/fuzz/corpus/*.jsonl; do basename "$corpus" .jsonl; done |
     nice -n 19 xargs -P 2 -I TARGET bash -c 'npm run --silent fuzz -- TARGET $GATEWAY_TEST_FUZZ_SECONDS &&

@@ -1,3 +1,6 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import t from "tap";
 import { Coverage } from "../support/coverage.ts";
 import { guided, type Target } from "../support/guided.ts";
@@ -54,6 +57,25 @@ t.test("what runs for the first time is told once", async (t) => {
   t.equal(coverage.fresh(true), 0);
   asked("retry-after");
   t.ok(coverage.fresh(true) > 0, "another branch");
+});
+
+t.test("CI takes a seed from its commit, prints it, and what is tried begins with it", async (t) => {
+  const [, seeding = ""] = /^(commit=.*?)\nif ! npm ci/ms.exec(readFileSync(".ci/run", "utf8")) ?? [];
+  const seedOf = (env: object) =>
+    /^GATEWAY_TEST_SEED=(\d+)\n$/.exec(
+      execFileSync("bash", ["-uc", seeding], { env: { ...process.env, ...env }, encoding: "utf8" }),
+    )?.[1];
+  t.equal(seedOf({ GATEWAY_TEST_SEED: "77" }), "77", "one that is given repeats a run");
+  const env = { GATEWAY_TEST_SEED: "", GIT_DIR: join(t.testdir(), "none") };
+  t.match(seedOf(env), /^20\d{6}$/, "the day where there is no commit");
+  const commit = execFileSync("git", ["rev-parse", "HEAD"], { encoding: "utf8" });
+  t.equal(seedOf({ GATEWAY_TEST_SEED: "" }), String(Number.parseInt(commit.slice(0, 7), 16)));
+  const args = ["--import", "./src/loader/register.js", "test/fuzz/run.ts", "array"];
+  const more = { GATEWAY_TEST_SEED: "77", GATEWAY_TEST_FUZZ_INPUTS: "50" };
+  t.match(
+    execFileSync(process.execPath, args, { env: { ...process.env, ...more }, encoding: "utf8" }),
+    /^array: \d+ inputs in \d+ s from seed 77,/,
+  );
 });
 
 const { TARGETS } = await import("./targets.ts");

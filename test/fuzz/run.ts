@@ -1,8 +1,8 @@
 /**
  * `npm run fuzz -- TARGET SECONDS [--keep]`: random bytes for one part of the gateway, led by what they reach in it. What is
  * taken wrongly is printed and kept in a file; `npm run fuzz -- TARGET FILE` tries that again. With --keep, the smallest inputs
- * that reach all that was reached become test/fuzz/corpus/TARGET.jsonl. Without SECONDS the inputs are the same each time, about
- * fifteen seconds' worth: what `npm run full` tries, so that a change is judged by what it changes.
+ * that reach all that was reached become test/fuzz/corpus/TARGET.jsonl. Without SECONDS there are about fifteen seconds' worth of
+ * inputs, the same each time for the same GATEWAY_TEST_SEED (1): what `npm run full` tries, and `.ci/run` with a seed of its commit's.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -71,6 +71,7 @@ function report(name: string, seed: number, { runs, corpus, crash }: Guided, cov
   const reached = `${corpus.length} reach ${coverage.size} characters of source`;
   console.log(`${name}: ${runs} inputs in ${seconds} s from seed ${seed}, ${reached}`);
   if (!crash) return;
+  console.error(`GATEWAY_TEST_SEED=${seed} npm run fuzz -- ${name} begins with the same`);
   writeFileSync(fileOf(name), crash.bytes);
   console.error(`${crash.error.stack}\n${JSON.stringify(crash.bytes.toString("latin1"))}\nkept in ${fileOf(name)}`);
   process.exitCode = 1;
@@ -90,7 +91,7 @@ async function main([name = "", what, keep]: readonly string[]): Promise<void> {
   }
   const began = performance.now();
   const end = began + Number(what) * 1000;
-  const most = INPUTS[name] ?? 10_000;
+  const most = Number(process.env["GATEWAY_TEST_FUZZ_INPUTS"] ?? INPUTS[name] ?? 10_000);
   const seed = Number(process.env["GATEWAY_TEST_SEED"] ?? (what === undefined ? 1 : Date.now() % 1_000_000));
   const result = guided(target, {
     until: what === undefined ? (runs) => runs >= most : () => performance.now() > end,
