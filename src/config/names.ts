@@ -54,6 +54,8 @@ function checkEach(list: Tree, path: readonly string[], kind: string, known: rea
 
 /** Models of a key: a pattern may be meant for models that are still to come. */
 function checkScope(list: Tree, path: readonly string[], models: readonly string[], report: Report): void {
+  // Where there are none at all, that is told.
+  if (models.length === 0) return;
   for (const [i, word] of items(list)) {
     if (typeof word !== "string" || models.some((model) => matchesAny([word], model))) continue;
     if (word.includes("*"))
@@ -184,9 +186,13 @@ function checkAliases(file: Tree, report: Report): void {
       if (typeof alias !== "string") continue;
       const path = ["models", id, "aliases", i];
       const owner = owners.get(alias);
-      if (ids.has(alias)) report({ path, message: `${JSON.stringify(alias)} is the name of a model` });
+      if (ids.has(alias))
+        report({
+          path,
+          message: `${JSON.stringify(alias)} is the name of a model; take another alias, or leave it out`,
+        });
       else if (owner !== undefined)
-        report({ path, message: `${JSON.stringify(alias)} is an alias of ${JSON.stringify(owner)} already` });
+        report({ path, message: `${JSON.stringify(alias)} is an alias of ${JSON.stringify(owner)} already; keep one` });
       else owners.set(alias, id);
     }
 }

@@ -91,7 +91,7 @@ export async function checkPlugins(
       report({
         path: place,
         key: from === undefined && place[0] === "plugins",
-        message: `plugin ${JSON.stringify(name)} cannot be loaded: ${(thrown as Error).message}`,
+        message: `plugin ${JSON.stringify(name)} cannot be loaded; mend ${from === undefined ? "it" : "from or the file"}, or take it out of chains: ${(thrown as Error).message}`,
       });
     }
   };

@@ -21,7 +21,7 @@ import { unknown } from "./suggest.ts";
 /** What broke the syntax, in words for somebody who does not know YAML's grammar. */
 const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
   TAB_AS_INDENT: "a tab cannot indent; use spaces",
-  DUPLICATE_KEY: "this name stands here twice",
+  DUPLICATE_KEY: "this name stands here twice; keep one",
   MULTIPLE_DOCS: "a second document starts here; remove the ---",
   BAD_SCALAR_START: "a value cannot start with this character; put the value in quotes",
   BAD_INDENT: "the indentation does not fit the lines around it, or a bracket before it is not closed",

@@ -50,7 +50,12 @@ function fromFile(path: string, folder: string): Revealed {
   } catch (thrown) {
     const code = (thrown as NodeJS.ErrnoException).code;
     // In front of the path: what stands behind one like `…/secret:` would be taken for a secret, and masked.
-    return { wrong: code === "ENOENT" ? `there is no file ${full}` : `cannot read (${code}) ${full}` };
+    return {
+      wrong:
+        code === "ENOENT"
+          ? `there is no file ${full}; put the secret there, or write another path behind $file:`
+          : `cannot read (${code}) ${full}`,
+    };
   }
 }
 

@@ -122,7 +122,7 @@ function thrownBy(
   const error = thrown instanceof Error ? thrown : undefined;
   // Driver errors repeat addresses with their passwords, also as they have spelled them anew.
   const told = new Redactor(secrets.keys()).text(withoutSecrets(error?.message ?? String(thrown), secrets));
-  const configured = place === undefined ? "" : ` (its options: ${place})`;
+  const configured = place === undefined ? "" : `; mend it or its options (${place}), or take it out of chains`;
   const message = `${what} class ${nameOf(Class)} threw: ${told}${configured}`;
   // The first line of the plugin's own in the stack.
   for (const line of error?.stack?.split("\n") ?? []) {

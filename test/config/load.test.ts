@@ -176,7 +176,7 @@ t.test("wrong files and what is said of each", async (t) => {
       `${LEAST}store: { ledger: "postgres://h/db" }\n`,
       "3:18 the address of the database names no user; write it like postgres://USER:PASSWORD@HOST:5432/DATABASE",
     ],
-    [`${LEAST}models: {}\n`, "3:1 this name stands here twice", "3:1 at least one model is needed"],
+    [`${LEAST}models: {}\n`, "3:1 this name stands here twice; keep one", "3:1 at least one model is needed"],
     [`${LEAST}a: [\n`, "4:1 the indentation does not fit the lines around it, or a bracket before it is not closed"],
     [`${LEAST}\tx: 1\n`, "3:1 a tab cannot indent; use spaces"],
   ] as const)

@@ -89,9 +89,9 @@ t.test("a provider says once what it speaks", async (t) => {
 
 t.test("an alias means one model", async (t) => {
   t.same(said({ models: { a: { aliases: ["b", "x", "x"] }, b: { aliases: ["x", "y*z"] } } }), [
-    'models.a.aliases.0 "b" is the name of a model',
-    'models.a.aliases.2 "x" is an alias of "a" already',
-    'models.b.aliases.0 "x" is an alias of "a" already',
+    'models.a.aliases.0 "b" is the name of a model; take another alias, or leave it out',
+    'models.a.aliases.2 "x" is an alias of "a" already; keep one',
+    'models.b.aliases.0 "x" is an alias of "a" already; keep one',
   ]);
 });
 

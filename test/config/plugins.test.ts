@@ -88,8 +88,8 @@ t.test("the file of a plugin that is not there, and a plugin that cannot be load
   t.same(
     await complaints(t, `${LEAST}plugins:\n  mine: { from: ./gone.ts }\nchains:\n  a: [mine, broken]\n  b: [broken]\n`),
     [
-      '4:17 plugin "mine" cannot be loaded: there is no file /x/gone.ts',
-      '6:13 plugin "broken" cannot be loaded: line 3: unexpected token',
+      '4:17 plugin "mine" cannot be loaded; mend from or the file, or take it out of chains: there is no file /x/gone.ts',
+      '6:13 plugin "broken" cannot be loaded; mend it, or take it out of chains: line 3: unexpected token',
     ],
   );
 });

@@ -133,8 +133,8 @@ t.test("every doubled name is told, and the file is read on", async (t) => {
   t.same(
     source.problems.map(({ line, column, message }) => [line, column, message]),
     [
-      [2, 1, "this name stands here twice"],
-      [3, 12, "this name stands here twice"],
+      [2, 1, "this name stands here twice; keep one"],
+      [3, 12, "this name stands here twice; keep one"],
     ],
   );
 });

@@ -60,7 +60,9 @@ t.test("a file's text is put in without its last line end", async (t) => {
 
 t.test("a file that cannot be read is named with the reason", async (t) => {
   const folder = t.testdir({ below: {} });
-  t.same(reveal("$file:gone", {}, folder), { wrong: `there is no file ${join(folder, "gone")}` });
+  t.same(reveal("$file:gone", {}, folder), {
+    wrong: `there is no file ${join(folder, "gone")}; put the secret there, or write another path behind $file:`,
+  });
   t.same(reveal("$file:below", {}, folder), { wrong: `cannot read (EISDIR) ${join(folder, "below")}` });
   writeFileSync(join(folder, "late"), "now");
   t.same(reveal("$file:late", {}, folder), { value: "now" });
