@@ -108,11 +108,11 @@ async function cost(t: Test, workers: number) {
   );
   const agents = Array.from({ length: 32 }, () => new Agent({ keepAlive: true, maxSockets: 1 }));
   const counts: Record<number, number> = {};
+  // As many on each connection, however fast they are answered: how the load is spread shall not depend on who got a core.
   const round = async (requests: number) => {
-    let left = requests;
     await Promise.all(
       agents.map(async (agent) => {
-        while (left-- > 0) {
+        for (let left = Math.ceil(requests / agents.length); left > 0; left--) {
           const { pid } = await served(gateway, agent);
           counts[pid] = (counts[pid] ?? 0) + 1;
         }
@@ -121,9 +121,10 @@ async function cost(t: Test, workers: number) {
   };
   // What is new to V8 costs several times as much, in each of them.
   await round((workers * REQUESTS) / 4);
-  const before = gateway.cpu();
+  const [before, earlier] = [gateway.cpu(), Object.values(counts).reduce((sum, count) => sum + count)];
   await round(REQUESTS);
-  const used = (gateway.cpu() - before) / REQUESTS;
+  const asked = Object.values(counts).reduce((sum, count) => sum + count) - earlier;
+  const used = (gateway.cpu() - before) / asked;
   for (const agent of agents) agent.destroy();
   t.equal(await gateway.end(), 0);
   t.same(gateway.ledger(), {
@@ -142,9 +143,9 @@ t.test("two workers share the load, and cost together what one costs", measured,
   t.comment(
     `${REQUESTS} requests: CPU for each ${(one.used * 1e6).toFixed(0)} µs with one, ${(two.used * 1e6).toFixed(0)} µs with two; ${least} and ${most} of them`,
   );
-  if (REQUESTS < 20_000) return;
-  t.ok(two.used <= one.used * 1.05, "CPU");
-  t.ok(most <= least * 1.1, "spread");
+  t.ok(most <= least * 1.1, `spread: ${least} and ${most}`);
+  // Fewer are not enough to tell.
+  if (REQUESTS >= 20_000) t.ok(two.used <= one.used * 1.05, "CPU");
 });
 
 t.test("a worker that is killed costs its own streams, and is replaced", async (t) => {
