@@ -1,9 +1,7 @@
-import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { parse } from "yaml";
 import { z } from "zod";
 import { BUILT_IN } from "./discover.ts";
-import { pluginError } from "./problems.ts";
+import { readFolder } from "./yaml-folder.ts";
 
 const nonEmpty = z.string().min(1);
 
@@ -43,19 +41,7 @@ export interface ClientValues {
  * The clients that the gateway knows, by their order and name.
  * @throws PluginError with file and reason.
  */
-export function loadClients(folder = join(BUILT_IN, "clients")): Client[] {
-  const names = readdirSync(folder).flatMap((file) => /^(.+)\.yaml$/.exec(file)?.[1] ?? []);
-  const clients = names.map((id): Client => {
-    const file = join(folder, `${id}.yaml`);
-    try {
-      return { id, ...ClientFile.parse(parse(readFileSync(file, "utf8"))) };
-    } catch (thrown) {
-      const reason = thrown instanceof z.ZodError ? z.prettifyError(thrown) : (thrown as Error).message;
-      throw pluginError(file, reason, thrown);
-    }
-  });
-  return clients.sort((a, b) => a.order - b.order || (a.id < b.id ? -1 : 1));
-}
+export const loadClients = (folder = join(BUILT_IN, "clients")): Client[] => readFolder(folder, ClientFile);
 
 let builtIn: readonly Client[] | undefined;
 

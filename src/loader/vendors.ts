@@ -1,9 +1,7 @@
-import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { parse } from "yaml";
 import { z } from "zod";
 import { BUILT_IN } from "./discover.ts";
-import { pluginError } from "./problems.ts";
+import { readFolder } from "./yaml-folder.ts";
 
 const nonEmpty = z.string().min(1);
 
@@ -32,19 +30,7 @@ export type Vendor = z.output<typeof VendorFile> & {
  * The vendors that are known, by their order and name.
  * @throws PluginError with file and reason.
  */
-export function loadVendors(folder = join(BUILT_IN, "vendors")): Vendor[] {
-  const names = readdirSync(folder).flatMap((file) => /^(.+)\.yaml$/.exec(file)?.[1] ?? []);
-  const vendors = names.map((id): Vendor => {
-    const file = join(folder, `${id}.yaml`);
-    try {
-      return { id, ...VendorFile.parse(parse(readFileSync(file, "utf8"))) };
-    } catch (thrown) {
-      const reason = thrown instanceof z.ZodError ? z.prettifyError(thrown) : (thrown as Error).message;
-      throw pluginError(file, reason, thrown);
-    }
-  });
-  return vendors.sort((a, b) => a.order - b.order || (a.id < b.id ? -1 : 1));
-}
+export const loadVendors = (folder = join(BUILT_IN, "vendors")): Vendor[] => readFolder(folder, VendorFile);
 
 /** The protocols that a vendor speaks, best first. */
 export const spokenBy = ({ provider: { speaks, protocol } }: Vendor): readonly string[] =>
