@@ -1,4 +1,5 @@
 import { JsonError, type Member, type Scan, Scanner } from "../wire/json.ts";
+import type { FormError } from "../wire/multipart.ts";
 import { countMembers, firstElements } from "../wire/paths.ts";
 import { type ByteSpan, type Edit, movedSpan, splice } from "../wire/splice.ts";
 import { GatewayError } from "./errors.ts";
@@ -208,6 +209,14 @@ export function notJson(error: JsonError): GatewayError {
     ...(member === undefined ? {} : { param: member.slice(0, LONGEST_NAME) }),
   });
 }
+
+/** What is wrong with a form, in words for the one who sent it. */
+export const notForm = (error: FormError): GatewayError =>
+  new GatewayError("invalid_form", {
+    message: `The form is malformed, or not read alike by everybody, at byte ${error.at}: ${error.message}`,
+    hint: "Let a library for multipart/form-data write it.",
+    cause: error,
+  });
 
 /** How many members the objects of a parsed value have together. The scanner bounds its depth. */
 function membersOf(value: unknown): number {

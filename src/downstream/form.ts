@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { Body } from "../core/body.ts";
+import { Body, notForm } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Form } from "../core/exchange.ts";
 import { MAX_MODEL } from "../core/model-name.ts";
@@ -172,9 +172,5 @@ function refusal(error: unknown): GatewayError {
   if (!(error instanceof FormError)) return GatewayError.from(error);
   if (error.field !== undefined)
     return new GatewayError("invalid_field", { message: error.message, param: error.field, cause: error });
-  return new GatewayError("invalid_form", {
-    message: `The form is malformed, or not read alike by everybody, at byte ${error.at}: ${error.message}`,
-    hint: "Let a library for multipart/form-data write it.",
-    cause: error,
-  });
+  return notForm(error);
 }

@@ -1,4 +1,4 @@
-import { Body, notJson } from "../core/body.ts";
+import { Body, notForm, notJson } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
 import { JsonError, type Scan, Scanner, type ScannerOptions } from "../wire/json.ts";
 import { boundaryOf, FormError, FormScanner } from "../wire/multipart.ts";
@@ -193,11 +193,7 @@ class PassingForm implements PassingBody {
       act();
     } catch (error) {
       if (!(error instanceof FormError)) throw error;
-      throw new GatewayError("invalid_form", {
-        message: `The form is malformed, or not read alike by everybody, at byte ${error.at}: ${error.message}`,
-        hint: "Let a library for multipart/form-data write it.",
-        cause: error,
-      });
+      throw notForm(error);
     }
     return this.found.splice(0);
   }
