@@ -75,19 +75,17 @@ export {
   type DemoScript,
   demoFault,
   demoId,
-  demoPause,
-  demoRefusal,
   demoScript,
   demoStream,
   demoTokens,
   demoWhole,
-  sampleOf,
 } from "./translation/demo-script.ts";
 export { estimate } from "./translation/estimate.ts";
 export type { BlockKind, Citation, Event, EventOf, FinishReason, Opaque, Opening } from "./translation/events.ts";
 export type { Feature, SupportTable } from "./translation/features.ts";
 export { Fields, fieldsOf, invalidField, isObject, requestFields } from "./translation/fields.ts";
 export { callIds, PrefixKey, safeId, TextKey } from "./translation/ids.ts";
+export { png } from "./translation/png.ts";
 export {
   pathOfUse,
   readSettings,

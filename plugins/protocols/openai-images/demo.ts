@@ -1,4 +1,3 @@
-import { crc32, deflateSync } from "node:zlib";
 import {
   asCount,
   asObject,
@@ -16,6 +15,7 @@ import {
   eventBytes,
   faultOf,
   type JsonObject,
+  png,
 } from "model-gateway/protocol";
 import { streamError } from "./errors.ts";
 
@@ -30,7 +30,8 @@ export function demo(request: DemoRequest): DemoAnswer | undefined {
   const script = demoScript(request.model, { text: "", tools: [] });
   const created = Math.floor(Date.now() / 1000);
   const colour = Buffer.from(demoId(request), "hex");
-  const picture = (n: number) => png(SIZE, [(colour[0] ?? 0) ^ n, colour[1] ?? 0, colour[2] ?? 0]).toString("base64");
+  const picture = (n: number) =>
+    sloping(SIZE, [(colour[0] ?? 0) ^ n, colour[1] ?? 0, colour[2] ?? 0]).toString("base64");
   const look = { background: "opaque", output_format: "png", quality: "low", size: `${SIZE}x${SIZE}` };
   if (request.streaming) {
     const kind = request.operation.name === "edit" ? "image_edit" : "image_generation";
@@ -77,39 +78,13 @@ function usageOf(body: JsonObject, pictures: number): JsonObject {
   };
 }
 
-const SIGNATURE = Buffer.from("89504e470d0a1a0a", "hex");
+type Colour = readonly [red: number, green: number, blue: number];
 
-/** A square PNG (RFC 2083): a slope from one colour to its opposite, 8 bits a channel. */
-export function png(size: number, colour: readonly [red: number, green: number, blue: number]): Buffer {
-  const header = Buffer.alloc(13);
-  header.writeUInt32BE(size, 0);
-  header.writeUInt32BE(size, 4);
-  // Bit depth 8, colour type 2 (red, green, blue), the only compression and filter methods, not interlaced.
-  header.set([8, 2, 0, 0, 0], 8);
-  const row = 1 + 3 * size;
-  const pixels = Buffer.alloc(row * size);
-  for (let y = 0; y < size; y++) {
-    for (let x = 0; x < size; x++) {
-      const share = (x + y) / (2 * size);
-      pixels.set(
-        colour.map((part) => Math.round(part + (255 - 2 * part) * share)),
-        y * row + 1 + 3 * x,
-      );
-    }
-  }
-  return Buffer.concat([
-    SIGNATURE,
-    chunk("IHDR", header),
-    chunk("IDAT", deflateSync(pixels)),
-    chunk("IEND", Buffer.alloc(0)),
-  ]);
-}
-
-/** Length, name, content, and the checksum of name and content. */
-function chunk(name: string, content: Buffer): Buffer {
-  const named = Buffer.concat([Buffer.from(name), content]);
-  const ends = Buffer.alloc(8);
-  ends.writeUInt32BE(content.length, 0);
-  ends.writeUInt32BE(crc32(named), 4);
-  return Buffer.concat([ends.subarray(0, 4), named, ends.subarray(4)]);
-}
+/** A square that slopes from one colour to its opposite. */
+export const sloping = (size: number, colour: Colour): Buffer =>
+  png(size, (x, y) => {
+    const share = (x + y) / (2 * size);
+    const of = (part: number) => part + (255 - 2 * part) * share;
+    const [red, green, blue] = colour;
+    return [of(red), of(green), of(blue)];
+  });
