@@ -224,6 +224,37 @@ t.test(
   },
 );
 
+t.test("with durability: power the name of a journal's file is on the disk too", async (t) => {
+  const synced: string[] = [];
+  const real = fs.fsyncSync;
+  fs.fsyncSync = (fd) => {
+    real(fd);
+    const { ino } = fs.fstatSync(fd);
+    if (existsSync(folder) && fs.statSync(folder).ino === ino) synced.push(...readdirSync(folder));
+  };
+  syncBuiltinESMExports();
+  t.teardown(() => {
+    fs.fsyncSync = real;
+    syncBuiltinESMExports();
+  });
+  const { file } = open(t);
+  const folder = journalFolder(file);
+  const names = () => readdirSync(folder);
+  const usual = new JournaledLedger(file, folder, (text) => t.fail(text));
+  t.teardown(() => usual.close());
+  usual.append(entry("usual"));
+  usual.persist();
+  const [others] = names();
+  t.same(synced, [], "by default nothing waits for the disk");
+  const ledger = new JournaledLedger(file, folder, (text) => t.fail(text), { durability: "power" });
+  t.teardown(() => ledger.close());
+  ledger.append(entry("1"));
+  ledger.persist();
+  const made = names().filter((name) => name !== others);
+  t.equal(made.length, 1);
+  t.ok(synced.includes(made[0] as string), "as the folder was when it was synced");
+});
+
 t.test("what the disk did not take is written again", async (t) => {
   const { file, ledger: other } = open(t);
   await other.close();
