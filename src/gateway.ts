@@ -11,7 +11,7 @@ import type { Config } from "./config/types.ts";
 import { processContainer } from "./container.ts";
 import { Calendar } from "./core/calendar.ts";
 import { inTime } from "./core/in-time.ts";
-import { periodsOf } from "./core/limits.ts";
+import { hasLimits, periodsOf } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
 import { Networks } from "./core/networks.ts";
 import { Answers, type Peers, type Question } from "./core/peers.ts";
@@ -28,6 +28,7 @@ import type { Ledger, LedgerWarn, Unwritten } from "./store/ledger.ts";
 import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { connectStores, type Stores } from "./store/open.ts";
+import { COUNTED_TWICE, OtherGateways } from "./store/other-gateways.ts";
 import { openRedisLimiter } from "./store/redis/limiter.ts";
 import { spendSince, writing } from "./store/spend.ts";
 import { type Initiator, servedFile, Trail } from "./trail.ts";
@@ -77,6 +78,7 @@ export class Gateway {
   private stopping = false;
   private readonly started: Config;
   private readonly marks = new BudgetMarks();
+  private readonly others: OtherGateways | undefined;
 
   private constructor(
     private loaded: Loaded,
@@ -94,6 +96,8 @@ export class Gateway {
     this.reloads = new Reloads(log, act, new Trail(log, () => stores.audit, secrets), () => servedFile(this.config));
     answerAdmin(this.answers, this);
     lasting.limiter.marked = this.marks.add;
+    const { limits, postgres } = config.store;
+    if (limits === "memory" && !postgres) this.others = this.watchOthers();
     answerMetrics(this.answers, () => metrics.json(this, stores.ledger));
     this.downstream.ended = (exchange) => metrics.ended(exchange);
     this.downstream.refused = (code) => metrics.refused(code);
@@ -277,8 +281,25 @@ export class Gateway {
   /** What the parts that serve requests say of themselves. */
   readiness(): Readiness {
     const { stopping } = this.downstream;
-    const [{ state: store }, { state: limits }] = [this.stores.ledger, this.generation.limiter];
+    const { state: store } = this.stores.ledger;
+    const limits = this.others?.twice ? "twice" : this.generation.limiter.state;
     return { ready: !stopping, parts: { gateway: stopping ? "stopping" : "ok", store, limits } };
+  }
+
+  /** One that counts limits in memory knows only what it has let through itself. */
+  private watchOthers(): OtherGateways {
+    const { stores, log, peers } = this.lasting;
+    const parent = peers && process.ppid;
+    const limited = async () =>
+      hasLimits(this.config.limits) || (await stores.keys.list()).some(({ limits, revoked }) => limits && !revoked);
+    return new OtherGateways(
+      () => stores.ledger.isShared(parent),
+      limited,
+      (twice) => {
+        if (twice) log.error({}, COUNTED_TWICE);
+        else log.warn({}, "no other gateway uses the same store any more: limits are counted once");
+      },
+    );
   }
 
   get unwritten(): Unwritten | undefined {
@@ -317,6 +338,7 @@ export class Gateway {
     const limit = performance.now() + drain;
     const left = await this.downstream.close({ linger, drain, hurry });
     this.keyWatch.close();
+    this.others?.stop();
     const { log, limiter } = this.lasting;
     for (const { id, path } of left) log.error({ id, path }, "an exchange could not be ended, and is given up");
     await this.reloads.settled();

@@ -1,4 +1,5 @@
 import type { Config } from "../config/types.ts";
+import { COUNTED_TWICE } from "../store/other-gateways.ts";
 
 /** Whether requests shall come, and what each part says of itself: `ok`, or what is the matter. */
 export interface Readiness {
@@ -23,6 +24,7 @@ export function whyNot(
     ...(up < wanted ? [missing(wanted, up)] : []),
     ...(store === "waiting" ? [`rows wait in the journal for ${ledger()}, or in memory for the journal's disk`] : []),
     ...(limits === "apart" ? ["Redis (store: limits) is away: each gateway keeps to its part"] : []),
+    ...(limits === "twice" ? [COUNTED_TWICE] : []),
   ];
 }
 

@@ -120,6 +120,12 @@ export const keyLimits = ({ keys, default: usual }: LimitTable, id: string, own?
   ...own,
 });
 
+/** Whether anything is limited. */
+export const hasLimits = ({ default: usual, all, groups, models, providers, keys }: LimitTable): boolean =>
+  [usual, all, ...[groups, models, providers, keys].flatMap((each) => (each ? [...each.values()] : []))].some(
+    (limits) => levelOf("all", "", limits).length > 0,
+  );
+
 /** The kinds of periods that budgets of gateway.yaml are for. */
 export function periodsOf({ default: usual, all, groups, models, providers, keys }: LimitTable): ReadonlySet<Period> {
   const named = [groups, models, providers, keys].flatMap((each) => (each ? [...each.values()] : []));

@@ -256,6 +256,13 @@ export abstract class Ledger {
   /** How many lines were lost when it was closed, as its journal could not be written. */
   readonly lostLines: number = 0;
   /**
+   * Whether other gateways of this machine write to the same store.
+   * @param parent of processes that are one gateway with this one; undefined: there are none
+   */
+  isShared(_parent?: number): boolean {
+    return false;
+  }
+  /**
    * Until nothing is unwritten, or that was waited for long enough.
    * @param patience milliseconds
    * @param hurry ends it before

@@ -8,6 +8,7 @@ t.test("what is not well is told with the setting of its store, and no address",
   t.match(whyNot({ store: "waiting" }, sqlite), [/for the file of store: ledger, or/]);
   const both = whyNot({ store: "waiting", limits: "apart" }, postgres);
   t.match(both, [/PostgreSQL \(store: ledger\)/, /Redis \(store: limits\)/]);
+  t.match(whyNot({ store: "ok", limits: "twice" }, sqlite), [/^another gateway uses the same store/]);
   t.notMatch(both.join(), /secret/);
 });
 

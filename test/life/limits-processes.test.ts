@@ -20,3 +20,24 @@ t.test("a gateway that was killed remembers what was spent, and nothing is reser
   const third = await startProcess(t, file, { folder: first.folder });
   t.equal(await ask(third.url), 429);
 });
+
+t.test(
+  "two gateways on one file that count limits in memory say so for as long as there are two, and serve",
+  async (t) => {
+    const upstream = await provider(t);
+    const file = yaml(upstream.origin, "$100");
+    const first = await startProcess(t, file);
+    const second = await startProcess(t, file, { folder: first.folder });
+    for (const { url } of [first, second]) t.equal(await ask(url), 200);
+    const limits = async (of: typeof first) => (await of.ready())?.body["limits"];
+    for (const each of [first, second]) {
+      await eventually(async () => (await limits(each)) === "twice", "both to say so");
+      t.match(await each.ready(), { status: 200, body: { why: [/^another gateway uses the same store/] } });
+      await eventually(() => each.text.includes("each counts limits in its own memory"), "a line of the log");
+      t.equal(each.text.split("each counts limits in its own memory").length, 2, "once in the log");
+      t.equal(await ask(each.url), 200);
+    }
+    t.equal(await first.end(), 0);
+    await eventually(async () => (await limits(second)) === "ok", "the other one to be alone");
+  },
+);

@@ -54,6 +54,16 @@ export function abandoned(journal: JournalOwner): boolean {
   }
 }
 
+/**
+ * Whether somebody else writes a journal there, or did a moment ago.
+ * @param owner ours
+ * @param parent of processes that are one gateway with this one; undefined: there are none
+ */
+export function hasOthers(folder: string, owner: string, parent?: number): boolean {
+  const ours = (name: string) => name === owner || (parent !== undefined && parentOf(name) === parent);
+  return journals(folder).some((journal) => !ours(journal.name) && !abandoned(journal));
+}
+
 /** Whether its process is not to be found: it has ended, or cannot be seen from here. */
 export function orphaned({ name }: JournalOwner): boolean {
   const [pid = "", start = ""] = name.split("-");
@@ -71,10 +81,19 @@ export function remove(files: readonly string[]): void {
 }
 
 /** When a process has started, in ticks since the machine has; undefined where there is none, or no /proc to tell. */
-function startOf(pid: number): string | undefined {
+const startOf = (pid: number): string | undefined => statOf(pid)?.[19];
+
+/** The process that began that of a journal. */
+function parentOf(name: string): number | undefined {
+  const parent = statOf(Number(name.split("-")[0]))?.[1];
+  return parent === undefined ? undefined : Number(parent);
+}
+
+/** What the system says of a process behind its name. */
+function statOf(pid: number): string[] | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   } catch {
     return undefined;
   }

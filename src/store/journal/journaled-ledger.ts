@@ -19,7 +19,7 @@ import {
 import { merged, paged } from "../ledger-pages.ts";
 import { entryIn, isBilledApart, rowOf } from "../ledger-row.ts";
 import type { MadeObject } from "../object-rows.ts";
-import { journals, orphaned } from "./files.ts";
+import { hasOthers, journals, orphaned } from "./files.ts";
 import { Journal, LOST_LINE, lostFields, unwrittenText } from "./journal.ts";
 import type { ObjectJournal } from "./journaled-owners.ts";
 import type { LedgerAsk, LedgerPlace } from "./ledger-messages.ts";
@@ -120,6 +120,10 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   get hasOthers(): boolean {
     const { folder, owner } = this.journal;
     return journals(folder).some(({ name }) => name !== owner);
+  }
+
+  override isShared(parent?: number): boolean {
+    return hasOthers(this.journal.folder, this.journal.owner, parent);
   }
 
   override persist(): void {
