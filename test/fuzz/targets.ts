@@ -1,7 +1,6 @@
 /** What is given random bytes by `npm run fuzz`, and by guided.test.ts. */
 import { createParser } from "eventsource-parser";
 import { Body } from "../../src/core/body.ts";
-import { GatewayError } from "../../src/core/errors.ts";
 import { textsOf } from "../../src/core/texts.ts";
 import { NamedObjects } from "../../src/objects/named.ts";
 import type { TranslatedProtocol } from "../../src/translation/codec.ts";
@@ -18,49 +17,16 @@ import type { JsonObject } from "../../src/wire/values.ts";
 import { RICH_REQUESTS } from "../golden/rich-requests.ts";
 import { CLIENT_BODIES } from "../support/client-bodies.ts";
 import { cut, holds, type Target } from "../support/guided.ts";
-import { dice, randomAnswer } from "../support/random-answers.ts";
+import { randomAnswer } from "../support/random-answers.ts";
 import { crossing, received, SPOKEN, sse, streamed, translationOf, wishFor } from "../support/translations.ts";
 import type { ProtocolName } from "../support/vendor-sdks.ts";
-import { wronged } from "../support/wrong-values.ts";
+import { type Cast, changedJson, JSON_WORDS, orRefused, parsed } from "./judging.ts";
 import { HTTP_TARGETS } from "./targets.http.ts";
+import { OTHER_TARGETS } from "./targets.others.ts";
 
-type Cast = ReturnType<typeof dice>;
 const PROTOCOLS = Object.keys(SPOKEN) as ProtocolName[];
 
 const latin = (texts: readonly string[]): Buffer[] => texts.map((text) => Buffer.from(text, "latin1"));
-
-const JSON_WORDS = [
-  ...[
-    "{}",
-    "[]",
-    "null",
-    "true",
-    '""',
-    "-0",
-    "1e5",
-    ",",
-    ":",
-    '{"a":',
-    '["',
-    '"]',
-    "\\u0000",
-    "\\ud800",
-    "\\",
-    '\\"',
-    "\\n",
-  ],
-  ...[
-    '"model":"a",',
-    '"\\u006dodel":',
-    "[[[[[[[[",
-    "\xef\xbb\xbf",
-    "\xc0\x80",
-    "\xed\xa0\x80",
-    "\xf0\x9f\x98\x80",
-    " ",
-    "0123",
-  ],
-];
 
 /** What a scanner makes of pieces: the places of the members, or the fault. */
 function scanned(pieces: readonly Buffer[]): string[] | JsonError {
@@ -74,14 +40,6 @@ function scanned(pieces: readonly Buffer[]): string[] | JsonError {
     throw error;
   }
 }
-
-const parsed = (bytes: Buffer): { json: unknown } | undefined => {
-  try {
-    return { json: JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes)) as unknown };
-  } catch {
-    return undefined;
-  }
-};
 
 const json: Target = {
   seeds: () =>
@@ -176,12 +134,6 @@ const arrayStream: Target = {
   },
 };
 
-/** JSON with one value changed; undefined for what is no JSON. */
-function changedJson(bytes: Buffer, cast: Cast): Buffer | undefined {
-  const judged = parsed(bytes);
-  return judged && Buffer.from(JSON.stringify(wronged(judged.json, cast)) ?? "null");
-}
-
 /** The same with one event of a stream. */
 function changedEvent(bytes: Buffer, cast: Cast): Buffer | undefined {
   const events = bytes.toString().split("\n\n");
@@ -189,18 +141,6 @@ function changedEvent(bytes: Buffer, cast: Cast): Buffer | undefined {
   const [, head = "", data = ""] = /^([^{]*)(\{.*)$/s.exec(events[at] ?? "") ?? [];
   const changed = changedJson(Buffer.from(data), cast);
   return changed && Buffer.from(events.with(at, head + changed.toString()).join("\n\n"));
-}
-
-/** Nothing but a GatewayError may be thrown, and none that hides a slip of ours. */
-function orRefused<T>(act: () => T, status?: number): T | undefined {
-  try {
-    return act();
-  } catch (error) {
-    if (!(error instanceof GatewayError)) throw error;
-    if (error.cause instanceof TypeError || error.cause instanceof RangeError) throw error.cause;
-    holds(status === undefined || error.status === status, () => `${error.status} ${error.code}: ${error.message}`);
-    return undefined;
-  }
 }
 
 const envelopes = new Envelopes("secret");
@@ -299,6 +239,7 @@ export const TARGETS: Readonly<Record<string, Target>> = {
   sse: eventStream,
   array: arrayStream,
   ...HTTP_TARGETS,
+  ...OTHER_TARGETS,
   ...Object.fromEntries(PROTOCOLS.map((name) => [`request-${name}`, request(name)])),
   ...Object.fromEntries(PROTOCOLS.map((name) => [`answer-${name}`, answer(name)])),
 };
