@@ -31,7 +31,15 @@ t.test("the README is short, and llms.txt leads to every page", async (t) => {
     text("README.md"),
     /^# model-gateway[\s\S]{0,900}## Two commands\n\n```\nnpm ci --omit=dev && npm start\nnpm ci && npm test\n```/,
   );
-  for (const page of globSync("docs/*.md", { cwd: ROOT })) t.ok(text("llms.txt").includes(`(${page})`), page);
+  const list = (page: string) => [...page.matchAll(/^- (\[[^\]]*\]\(([^)]*)\))/gm)];
+  const listed = list(text("llms.txt"));
+  const linksOf = (found: typeof listed) => found.map(([, link]) => link);
+  t.same(linksOf(listed), linksOf(list(PAGES["llms.txt"]?.() ?? "")), "llms.txt lists what npm run docs would");
+  t.same(
+    listed.map(([, , file = ""]) => file).filter((file) => file.startsWith("docs/")),
+    globSync("docs/*.md", { cwd: ROOT }).sort(),
+  );
+  for (const [, , file = ""] of listed) t.ok(existsSync(join(ROOT, file)), `${file} is there`);
   t.ok(linksIn("README.md", text("README.md")).length > 10);
 });
 
@@ -48,7 +56,7 @@ t.test("what a page says that a test takes by default is what it takes", async (
 
 /** What begins a command, and not a setting, a path or a word of code. */
 const PROGRAM =
-  /^(?:\$ )?(?:[A-Z_]+=\S+ )*(?:npm|npx|node|node_modules\/\S+|curl|docker|helm|kubectl|systemctl|nginx|pg_\w+|psql|openssl|apt-get|git|kill|redis-cli|rm)\b \S/;
+  /^(?:\$ )?(?:[A-Z_]+=\S+ )*(?:npm|npx|node|node_modules\/\S+|pnpm|bun|yarn|go|gh|jq|curl|docker|helm|kubectl|systemctl|systemd-\w+|nginx|pg_\w+|psql|openssl|apt-get|git|kill|redis-cli|rm)\b \S/;
 
 /** Commands of a page: lines of its fences without a language or for a shell, and what stands in code among its sentences. */
 function commandsIn(page: string): string[] {
@@ -67,7 +75,10 @@ function commandsIn(page: string): string[] {
   return lines.filter((line) => PROGRAM.test(line)).flatMap((line) => line.split(" && "));
 }
 
-const COMMANDS = new Set(["README.md", "CONTRIBUTING.md", ...globSync("docs/*.md", { cwd: ROOT })].flatMap(commandsIn));
+const READMES = globSync(["examples/*.md", "plugins/**/*.md", "test/*/*.md"], { cwd: ROOT });
+const COMMANDS = new Set(
+  ["README.md", "CONTRIBUTING.md", ...globSync("docs/*.md", { cwd: ROOT }), ...READMES].flatMap(commandsIn),
+);
 const VERB = /^(?:npm start --|npx model-gateway) (?=[a-zV])/;
 
 /** Commands that are not run here, and why. */
@@ -95,6 +106,14 @@ const ASIDE: readonly (readonly [RegExp, string])[] = [
     /^docker |^systemctl |^kubectl |^helm /,
     "it needs a container engine or systemd: test/deploy.test.ts checks what they are given",
   ],
+  [/^(?:pnpm|bun|yarn) add (?:model-gateway@file:)?FILE$/, "npm run release:check -- --managers does"],
+  [/^gh attestation verify /, "only a release of GitHub's has provenance"],
+  [
+    /^systemd-analyze (?:security|verify)$|^go install helm\.sh\/helm\/v3\/cmd\/helm@v[\d.]+$/,
+    "test/deploy.test.ts runs systemd's, and helm where one is named to it",
+  ],
+  [/^jq -c 'select\(\.journal\) \| \.journal' LOG > /, "jq's own: test/life/full-disk.test.ts puts the lines back"],
+  [/^apt-get install /, "it changes the machine"],
   [/^kill -(?:9|HUP)$/, "signals: test/life/killed.test.ts, test/cli/signals.test.ts"],
   [/^pg_(?:dump|restore)\b/, "PostgreSQL's own"],
   [
