@@ -28,12 +28,14 @@ export interface PhaseObserver {
   took(plugin: string, hook: string, ms: number): void;
   /** A plugin's `done` has thrown, or did not end in time. */
   failed(plugin: string): void;
-  /** A call has blocked the event loop for more than 50 ms: up to its first `await`, or a stage for one frame. */
+  /** A call that was timed has blocked the event loop for more than 50 ms: up to its first `await`, or a stage for one frame. */
   blocked(plugin: string, hook: string, ms: number): void;
 }
 
 /** Milliseconds for which a call may block the event loop, in which nothing else is served. */
-const BLOCKING = 50;
+export const BLOCKING = 50;
+/** Calls that are timed, one and all, once something has blocked the event loop: whatever it was does it again. */
+const SUSPECT = 200;
 /** Of a stage's frames one in so many is looked at, and the last: a stage that blocks the loop does it again. */
 const LOOKED_AT = 16;
 
@@ -52,6 +54,7 @@ interface Step<Run> extends Bound {
   /** Where the plugin stands in the chain. */
   readonly at: number;
   readonly run: Run;
+  /** Hears of its stages, where they are timed. */
   readonly observer: PhaseObserver | undefined;
 }
 
@@ -69,6 +72,8 @@ export class Chain {
   private readonly timed: StepsOf;
   /** Calls until the next one is timed. */
   private untimed = 0;
+  /** Calls of all chains that are timed, whoever's turn it is. */
+  private static suspects = 0;
 
   /** @param serving the plugin that answers the chain's path itself, once all others have let the request in */
   constructor(
@@ -77,14 +82,20 @@ export class Chain {
     readonly serving?: Link,
     private readonly observer?: PhaseObserver,
   ) {
-    this.steps = stepsOf(links, serving, observer, false);
-    this.timed = observer ? stepsOf(links, serving, observer, true) : this.steps;
+    this.steps = stepsOf(links, serving);
+    this.timed = observer ? stepsOf(links, serving, observer) : this.steps;
+  }
+
+  /** Something has blocked the event loop: calls are timed until it is known who does. */
+  static suspect(): void {
+    Chain.suspects = SUSPECT;
   }
 
   /** Those of a phase. */
   private of<Name extends Phase>(phase: Name): StepsOf[Name] {
-    if (this.observer === undefined || this.untimed-- > 0) return this.steps[phase];
-    this.untimed = TIMED - 1;
+    if (Chain.suspects > 0) Chain.suspects--;
+    else if (this.untimed-- > 0) return this.steps[phase];
+    else this.untimed = TIMED - 1;
     return this.timed[phase];
   }
 
@@ -134,17 +145,13 @@ type StepsOf = Readonly<
   Record<Exclude<Phase, "response">, readonly Step<Run>[]> & { response: readonly Step<Respond>[] }
 >;
 
-function stepsOf(
-  links: readonly Link[],
-  serving: Link | undefined,
-  observer: PhaseObserver | undefined,
-  timed: boolean,
-): StepsOf {
+/** @param observer hears what each takes */
+function stepsOf(links: readonly Link[], serving: Link | undefined, observer?: PhaseObserver): StepsOf {
   const stepIn = ({ name, deadline = PHASE_DEADLINE }: Link, at: number, phase: string, run: Run): Step<Run> => ({
     name,
     origin: `${name}.${phase}`,
     at,
-    run: observer && timed ? timedBy(observer, name, phase, run) : run,
+    run: observer ? timedBy(observer, name, phase, run) : run,
     deadline,
     observer,
   });
@@ -169,6 +176,8 @@ function timedBy(observer: PhaseObserver, plugin: string, phase: string, run: Ru
     } catch (thrown) {
       took();
       throw thrown;
+    } finally {
+      judgeBlocking(observer, plugin, phase, began);
     }
     // Asked for its end once: some begin anew each time.
     if (isLater(later)) return Promise.resolve(later).finally(took);
@@ -177,12 +186,10 @@ function timedBy(observer: PhaseObserver, plugin: string, phase: string, run: Ru
   };
 }
 
-/** Tells of a call that blocked the event loop too long. @param began `performance.now()` before it @returns the same after it */
-function ran(origin: string, name: string, began: number, observer: PhaseObserver | undefined): number {
-  if (observer === undefined) return began;
-  const now = performance.now();
-  if (now - began > BLOCKING) observer.blocked(name, origin.slice(name.length + 1), now - began);
-  return now;
+/** Tells of a call that blocked the event loop for too long. @param began `performance.now()` before it */
+function judgeBlocking(observer: PhaseObserver, plugin: string, hook: string, began: number): void {
+  const ms = performance.now() - began;
+  if (ms > BLOCKING) observer.blocked(plugin, hook, ms);
 }
 
 /** `serve` as a phase that always answers. */
@@ -201,8 +208,6 @@ function onward(
   attempt?: Attempt,
   answer?: FailedAnswer,
 ): Later<void> {
-  if (from === steps.length) return;
-  let began = performance.now();
   for (let i = from; i < steps.length; i++) {
     const step = steps[i] as Step<Run>;
     let later: Later<void>;
@@ -210,8 +215,6 @@ function onward(
       later = step.run(exchange, attempt, answer);
     } catch (thrown) {
       throw blame(thrown, step.origin);
-    } finally {
-      began = ran(step.origin, step.name, began, step.observer);
     }
     if (isLater(later))
       return settled(later, step, { exchange }).then(() =>
@@ -235,8 +238,6 @@ function gather(
   head: Head,
   stages: Stage[],
 ): Later<Stage[]> {
-  if (from === steps.length) return stages;
-  let began = performance.now();
   for (let i = from; i < steps.length; i++) {
     const step = steps[i] as Step<Respond>;
     let made: Later<Stage | undefined>;
@@ -244,8 +245,6 @@ function gather(
       made = step.run(exchange, head);
     } catch (thrown) {
       throw blame(thrown, step.origin);
-    } finally {
-      began = ran(step.origin, step.name, began, step.observer);
     }
     if (isLater(made))
       return settled(made, step, { head, exchange }).then((stage) => {
@@ -278,7 +277,6 @@ function conclude(
 ): Later<GatewayError | undefined> {
   let first: GatewayError | undefined;
   const waiting: Promise<GatewayError | undefined>[] = [];
-  let began = performance.now();
   for (const step of steps) {
     try {
       const later = step.run(exchange);
@@ -296,7 +294,6 @@ function conclude(
       observer?.failed(step.name);
       first ??= blame(thrown, step.origin);
     }
-    began = ran(step.origin, step.name, began, observer);
   }
   if (waiting.length === 0) return first;
   return Promise.all(waiting).then((failures) => first ?? failures.find((failure) => failure !== undefined));
@@ -389,7 +386,7 @@ function watched(stage: Stage, name: string, observer: PhaseObserver): Stage {
     try {
       return stage(frame);
     } finally {
-      ran(`${name}.stage`, name, began, observer);
+      judgeBlocking(observer, name, "stage", began);
     }
   };
 }

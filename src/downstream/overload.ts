@@ -1,6 +1,7 @@
 import type { AddressInfo, Socket } from "node:net";
 import { getHeapStatistics } from "node:v8";
 import { soon } from "../core/admission.ts";
+import { BLOCKING, Chain } from "../core/chain.ts";
 import type { Log } from "../core/log.ts";
 import { FairQueue, type QueueItem } from "./fair-queue.ts";
 import { type LoopClock, loopClock } from "./loop-clock.ts";
@@ -346,6 +347,7 @@ export class Overload {
     const passed = Math.min(now - this.sampledAt, RESOLUTION + cpu - this.sampledCpu);
     this.sampledAt = now;
     this.sampledCpu = cpu;
+    if (passed > BLOCKING) Chain.suspect();
     this.sum += passed;
     this.squares += passed * passed;
     if (now - this.lookedAt >= LOOK) this.look(now);

@@ -119,7 +119,7 @@ t.test("anything with a then is waited for like a promise, in every phase and on
     },
   };
   const took: string[] = [];
-  for (const observer of [undefined, { took: (_: string, hook: string) => took.push(hook), failed() {} }])
+  for (const observer of [undefined, { took: (_: string, hook: string) => took.push(hook), failed() {}, blocked() {} }])
     for (const [phase, run] of Object.entries(runs)) {
       const denied = query((_, no) => no(new GatewayError("denied_later", { status: 403, message: "No." })));
       const behind: string[] = [];
@@ -346,6 +346,7 @@ t.test("a call that blocks the event loop is named, in whichever phase and also 
     done: spin,
   };
   const chain = new Chain("test", [{ name: "busy", plugin }], undefined, observer);
+  Chain.suspect();
   await chain.access(started());
   t.throws(() => void chain.route(started()));
   const [stage] = await chain.response(started(), { status: 200 } as Head);
@@ -353,4 +354,18 @@ t.test("a call that blocks the event loop is named, in whichever phase and also 
   stage?.(new Frame("end", Buffer.alloc(0)));
   await chain.done(started());
   t.same([...blocked], ["busy.access", "busy.route", "busy.response", "busy.stage", "busy.done"]);
+});
+
+t.test("once something has blocked the event loop, calls are timed one after the other, for a while", async (t) => {
+  let timed = 0;
+  const observer = { took: () => void timed++, failed() {}, blocked() {} };
+  const chain = new Chain("test", [{ name: "quick", plugin: { access() {} } }], undefined, observer);
+  const calls = (count: number) => {
+    timed = 0;
+    for (let i = 0; i < count; i++) chain.access(started());
+    return timed;
+  };
+  Chain.suspect();
+  t.equal(calls(200), 200);
+  t.equal(calls(170), 10);
 });
