@@ -76,6 +76,10 @@ export const REFUSALS: readonly Refusal[] = [
     reason: "JSON without a schema, which the target has no mode for",
   },
   {
+    requests: /recursive_schema\S* → anthropic-messages: generationConfig\.responseJsonSchema$/,
+    reason: "a schema that contains itself, which the target holds no answer to",
+  },
+  {
     requests: /→ openai-responses: (stop|stop_sequences|generationConfig\.stopSequences)$/,
     reason: "stop sequences, which the target does not have",
   },
