@@ -38,7 +38,7 @@ export async function websocket(
 ): Promise<void> {
   const reply = new Reply(exchange, handshake.request, response, parts.upstreams.persist);
   const refuse = (error: unknown) => {
-    reply.refuse(parts.redactor.error(error, exchange.credentials));
+    reply.refuse(parts.redactor.error(error, exchange.credentials), true);
     response.send(handshake.socket);
   };
   const { health, places } = parts.upstreams;

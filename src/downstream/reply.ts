@@ -59,8 +59,11 @@ export class Reply {
     return lines;
   }
 
-  /** Ends the exchange with an error, whatever state it is in. Never throws. */
-  refuse(thrown: unknown): void {
+  /**
+   * Ends the exchange with an error, whatever state it is in. Never throws.
+   * @param now before it is recorded: as the answer to a handshake, whose socket is closed next
+   */
+  refuse(thrown: unknown, now = false): void {
     const { exchange, writer } = this;
     // What breaks behind an interruption breaks because of it.
     const error = exchange.interruption ?? GatewayError.from(thrown);
@@ -78,7 +81,9 @@ export class Reply {
       exchange.written = 0;
       exchange.firstByte = undefined;
       const lines = [...attemptLines(exchange), ...noticeLines(exchange, exchange.dropped)];
-      writer.conclude(() => refuse(this.request, response, exchange.protocol, error, exchange.id, lines));
+      const answer = () => refuse(this.request, response, exchange.protocol, error, exchange.id, lines);
+      if (now) answer();
+      else writer.conclude(answer);
       return;
     }
     let last: Buffer | undefined;

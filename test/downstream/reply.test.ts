@@ -226,7 +226,7 @@ t.test("an error behind what has left of an answer that is no stream just cuts i
   // So little is not passed on before it is known to be no error: it leaves at once when it is cut.
   for (const [framing, first, second, left] of [
     ["content-length: 100", '{"half":', '"no', '{"half":"no'],
-    ["transfer-encoding: chunked", '8\r\n{"half":\r\n', '3\r\n"no\r\n', 'b\r\n{"half":"no\r\n'],
+    ["transfer-encoding: chunked", '8\r\n{"half":\r\n', '3\r\n"no\r\n', '8\r\n{"half":\r\n3\r\n"no\r\n'],
   ] as const) {
     const { client, line } = await askedOf(
       t,
