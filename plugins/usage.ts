@@ -339,24 +339,27 @@ function streamed(exchange: ResponseExchange, reading: Reading, onTheWay: () => 
     reading.delivered = delivered;
     exchange.progress = delivered;
   }
+  const see = (frame: Frame): void => {
+    if (exchange.aborted && protocol.ending(frame) === "complete") reading.ended = true;
+    reading.before = reading.last;
+    reading.last = frame;
+    delivered?.see(frame);
+    reading.looked = (reading.looked ?? 0) + 1;
+    if (generates && reading.looked <= FIRST) reading.tier ??= readable(() => tierIn(frame, protocol));
+    if (marks?.some((mark) => frame.mayContain(mark, QUOTE))) reading.pictured = true;
+    if (!protocol.holdsUsage(frame)) return;
+    const json = frame.json();
+    const late = protocol.kept?.late.id(json);
+    if (!generates && late === undefined) return;
+    const usage = protocol.usage(json, exchange.usage);
+    if (!usage) return;
+    exchange.usage = usage;
+    reading.late = late;
+  };
   return (frame) => {
     try {
-      if (exchange.aborted && protocol.ending(frame) === "complete") reading.ended = true;
-      reading.before = reading.last;
-      reading.last = frame;
-      delivered?.see(frame);
-      reading.looked = (reading.looked ?? 0) + 1;
-      if (generates && reading.looked <= FIRST) reading.tier ??= readable(() => tierIn(frame, protocol));
-      if (marks?.some((mark) => frame.mayContain(mark, QUOTE))) reading.pictured = true;
-      if (isText && reading.looked % LOOKS === 0) onTheWay();
-      if (!protocol.holdsUsage(frame)) return;
-      const json = frame.json();
-      const late = protocol.kept?.late.id(json);
-      if (!generates && late === undefined) return;
-      const usage = protocol.usage(json, exchange.usage);
-      if (!usage) return;
-      exchange.usage = usage;
-      reading.late = late;
+      see(frame);
+      if (isText && (reading.looked ?? 0) % LOOKS === 0) onTheWay();
     } catch (thrown) {
       exchange.unread ??= JsonUsage.faultOf(thrown);
     }
