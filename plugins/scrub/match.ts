@@ -235,7 +235,7 @@ const tables = new Map<string, Table>();
 const KEPT = 100;
 
 /**
- * The catalogue as one protocol sees it. Made once, not for each generation: it takes milliseconds, which its first request
+ * The catalogue as one protocol sees it. Made once, not for each generation: it takes a millisecond or more, which its first request
  * would wait for.
  * @param allowed patterns and names that the operator lets pass, in lower case for headers
  */
