@@ -5,7 +5,7 @@ import { asking } from "../support/gateway.ts";
 import { chat, freshStores, type SharedStores, sharedServers, vendor, yaml } from "../support/instances.ts";
 import { eventually, startProcess } from "../support/process.ts";
 
-// What docs/operations.md says of PostgreSQL and Redis being away, each by itself and both.
+// What docs/several-gateways.md says of PostgreSQL and Redis being unavailable, each by itself and both.
 
 const TOKEN = "token-of-an-admin-0123456789";
 const keyOf = (name: string) => `key-of-${name}-0123456789abcdef`;
