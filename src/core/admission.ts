@@ -1,28 +1,28 @@
 import { GatewayError } from "./errors.ts";
 
 export interface AdmissionLimits {
-  /** Exchanges at a time; 0: no limit. */
+  /** Concurrent exchanges; 0: no limit. */
   readonly concurrency: number;
-  /** Of one caller; 0: no limit. */
+  /** Concurrent exchanges of one caller; 0: no limit. */
   readonly perKey: number;
-  /** Exchanges that may wait. */
+  /** Maximum number of queued exchanges. */
   readonly queue: number;
-  /** Milliseconds that one may wait; 0: none waits. */
+  /** Maximum milliseconds in the queue; 0: no queueing. */
   readonly wait: number;
 }
 
-/** What wants to come in, and comes in at most once. */
+/** An exchange that asks for admission, and is admitted at most once. */
 export interface Applicant {
   readonly caller?: { readonly id: string } | undefined;
-  /** Of the client; callers without a key are told apart by it. */
+  /** The client's address; it identifies callers without a key. */
   readonly address: string;
-  /** Set while it is inside. */
+  /** Set while it is admitted. */
   admitted?: boolean;
-  /** Runs `leave` when it wants no more, at once if so; the answer takes it back. */
+  /** Runs `leave` when the applicant gives up, at once if it already has. Returns a function that unsubscribes. */
   onAbort(leave: () => void): () => void;
 }
 
-/** Callers of an admission: what they have inside, and who waits. */
+/** A caller's state: the number of its admitted exchanges, and its queue. */
 interface Party {
   inside: number;
   readonly waiting: WaitingApplicant[];
@@ -34,34 +34,34 @@ interface WaitingApplicant {
 }
 
 /**
- * So many exchanges at a time. What finds no room waits, each caller in a queue of its own, and whoever has the least
- * inside goes next: a caller that asks for too much waits behind itself, and costs the others nothing.
+ * Limits concurrent exchanges. Those beyond the limit wait in one queue per caller, and the caller with the fewest running
+ * exchanges is served next: a caller that sends too many delays only itself.
  */
 export class Admission {
   private inside = 0;
   private waiting = 0;
   private readonly parties = new Map<string, Party>();
 
-  /** @param what is full, for the message, like "The gateway" */
+  /** @param what the limited resource, for the message, like "The gateway" */
   constructor(
     private readonly limits: AdmissionLimits,
     private readonly what: string,
   ) {}
 
-  /** Whether there is room for somebody new. */
+  /** Whether another exchange can be admitted. */
   get free(): boolean {
     const { concurrency } = this.limits;
     return concurrency === 0 || this.inside < concurrency;
   }
 
-  /** Whether nobody is inside, and nobody waits. */
+  /** Whether no exchange is admitted or queued. */
   get empty(): boolean {
     return this.inside + this.waiting === 0;
   }
 
   /**
-   * Lets an exchange in: now, or when the promise settles.
-   * @throws GatewayError `overloaded` when too many wait, or it has waited too long; `client_gone`
+   * Admits an exchange: now, or when the promise resolves.
+   * @throws GatewayError `overloaded` when the queue is full, or the wait too long; `client_gone`
    */
   enter(applicant: Applicant): Promise<void> | undefined {
     const key = keyOf(applicant);
@@ -74,7 +74,7 @@ export class Admission {
     return this.wait(key, applicant);
   }
 
-  /** It has ended; one that is not inside changes nothing. */
+  /** Ends an exchange; has no effect for one that is not admitted. */
   leave(applicant: Applicant): void {
     if (!applicant.admitted) return;
     applicant.admitted = false;
@@ -86,14 +86,14 @@ export class Admission {
     if (this.waiting > 0) this.admit();
   }
 
-  /** Whether one of a caller's exchanges could come in at once. */
+  /** Reports whether an exchange of a caller could be admitted at once. */
   private roomFor(key: string): boolean {
     const { perKey } = this.limits;
     if (!this.free) return false;
     return perKey === 0 || (this.parties.get(key)?.inside ?? 0) < perKey;
   }
 
-  /** Where the queue is full, whoever has most in it gives up the last of that to somebody who has less. */
+  /** Where the queue is full, removes the last queued exchange of the caller with the most, if the new one's caller has fewer. */
   private makeRoom(key: string): boolean {
     const own = this.parties.get(key)?.waiting.length ?? 0;
     let most: readonly WaitingApplicant[] = [];
@@ -131,7 +131,9 @@ export class Admission {
     });
   }
 
-  /** Lets in whoever waits and has the least inside; of several, who has waited longest. */
+  /**
+   * Admits the next queued exchanges: of the caller with the fewest running ones; among equals, of the caller served longest ago.
+   */
   private admit(): void {
     for (;;) {
       let next: [key: string, party: Party] | undefined;
@@ -143,7 +145,7 @@ export class Admission {
       const [key, party] = next;
       const first = party.waiting.shift();
       this.waiting--;
-      // Last in line, so that callers with as much inside take turns.
+      // Moved to the end, so that callers with equally many take turns.
       this.parties.delete(key);
       this.parties.set(key, party);
       first?.enter();
@@ -174,8 +176,8 @@ export class Admission {
   }
 }
 
-/** A key's id has no point in it, an address has one or a colon. */
+/** Distinct from each other: a key's id contains no point, an address a point or a colon. */
 const keyOf = ({ caller, address }: Applicant): string => caller?.id ?? address;
 
-/** Seconds until asking again makes sense: not the same for everybody, or all would come back at once. */
+/** Returns the seconds until a retry makes sense, randomized so that clients do not all return at once. */
 export const soon = (): number => 1 + Math.round(Math.random() * 2000) / 1000;

@@ -7,53 +7,53 @@ import type { Stage } from "./stage.ts";
 import { type Replace, type TextMatch, type TextOutput, TextPattern, TextReplacer } from "./text-replacer.ts";
 import { outputFor, placesIn, replaced, textAt, textEdits } from "./texts.ts";
 
-/** What is looked for in the texts of an answer. */
+/** What to search for in the texts of a response. */
 export interface AnswerTextMatch extends TextMatch {
-  /** All when absent. */
+  /** Default: all kinds. */
   kinds?: readonly TextKind[];
 }
 
-/** Bytes of an answer that is not streamed. */
+/** Maximum bytes of a response that is not streamed. */
 const LARGEST = 64 * 1024 * 1024;
-/** Frames that wait for a text to go on, and texts that are known, at most. */
+/** Maximum number of held-back frames, and of texts that are tracked. */
 const MOST = 64;
 
-/** A text in a frame, with what becomes of it. */
+/** A text in a frame, before and after replacement. */
 interface FrameText {
   readonly place: TextPlace;
   readonly before: string;
   after: string;
 }
 
-/** A frame that has not been let go. */
+/** A frame that is held back. */
 interface Waiting {
   readonly frame: Frame;
   readonly texts: readonly FrameText[];
 }
 
-/** A text that comes in pieces. */
+/** A text that arrives in pieces. */
 interface GrowingText {
   readonly kind: TextKind;
   readonly output: TextOutput;
-  /** Where its last piece stood: what is still open goes there, unless the text goes on. */
+  /** The place of its last piece: the held-back rest goes there, unless the text continues. */
   last: FrameText;
 }
 
 /**
- * Replaces what a pattern matches in the texts of an answer: the same in a stream as in the whole, however it is cut. No
- * frame is added or lost. One whose text ends in what could still become a match waits for the next piece of that text; what
- * becomes of a match that is cut stands in its last frame.
+ * Replaces what a pattern matches in the texts of a response: with the same result streamed as not streamed, however it is cut.
+ * No frame is added or lost. A frame whose text ends in a possible match is held back until the next piece of that text; the
+ * replacement of a match across frames is put into its last frame.
  */
 export class AnswerTexts {
   private readonly pattern: TextPattern;
   private readonly kinds: readonly TextKind[] | undefined;
   private readonly growing = new Map<string, GrowingText>();
   private waiting: Waiting[] = [];
-  /** Several texts of a kind grow side by side, as those of several answers do. */
+  /** True if several texts of a kind grow in parallel, as with several choices. */
   private sideBySide = false;
   private latest: string | undefined;
 
-  /** @throws SyntaxError for a pattern that matches nothing at all */
+  /** @throws SyntaxError for a pattern that can match the empty string */
   constructor(
     private readonly texts: NonNullable<Protocol["texts"]>,
     match: AnswerTextMatch,
@@ -63,10 +63,10 @@ export class AnswerTexts {
     this.kinds = match.kinds;
   }
 
-  /** For a stream. */
+  /** The stage for a stream. */
   readonly stage: Stage = (frame) => {
     if (frame.kind === "end") return this.waiting.length === 0 ? frame : [...this.settle(() => true), frame];
-    // A comment says nothing that would have to keep its place; the end of a list does.
+    // The position of a comment does not matter; that of an array's end does.
     if (frame.text === undefined && frame.kind === "event") return frame;
     const places = this.placesOf(frame.json());
     const ahead = this.waiting.length === 0 ? [] : this.settle(this.overBefore(places));
@@ -76,7 +76,7 @@ export class AnswerTexts {
     return ahead.length === 0 && free.length === 1 && free[0] === frame ? frame : [...ahead, ...free];
   };
 
-  /** For a whole answer, which comes in pieces cut anywhere. What is not JSON passes. */
+  /** The stage for a complete response in chunks with arbitrary boundaries. A body that is not JSON passes. */
   readonly wholeStage = (): Stage => {
     const pieces: Frame[] = [];
     let length = 0;
@@ -134,7 +134,7 @@ export class AnswerTexts {
       }
       const out = growing.output.push(before);
       const { back } = growing.output;
-      // What had waited and is no match stays where it stood.
+      // Text that was held back and is no match returns to its original frame.
       if (back > 0) growing.last.after += out.slice(0, back);
       text.after = out.slice(back);
       growing.last = text;
@@ -143,7 +143,7 @@ export class AnswerTexts {
     return { frame, texts };
   }
 
-  /** Lets go of the oldest text of too many, unless it waits. */
+  /** Forgets the oldest text beyond MOST, unless a part of it is held back. */
   private forget(): void {
     if (this.growing.size <= MOST) return;
     for (const [piece, { output }] of this.growing) {
@@ -153,7 +153,7 @@ export class AnswerTexts {
     }
   }
 
-  /** Which of the open texts a frame with these places shows to be over. */
+  /** Returns a predicate for open texts that a frame with these places shows to be complete. */
   private overBefore(places: readonly TextPlace[]): (piece: string, growing: GrowingText) => boolean {
     if (this.waiting.length >= MOST) return () => true;
     const next = new Set(places.map(({ piece }) => piece));
@@ -164,14 +164,14 @@ export class AnswerTexts {
     };
   }
 
-  /** Decides on open texts as they are. The frames that no longer wait, in order. */
+  /** Decides on open texts that are complete. Returns the frames that are no longer held back, in order. */
   private settle(over: (piece: string, growing: GrowingText) => boolean): Frame[] {
     for (const [piece, growing] of this.growing)
       if (growing.output.waits && over(piece, growing)) growing.last.after += growing.output.end();
     return this.letGo();
   }
 
-  /** Takes the frames away that do not wait, up to the first that does. */
+  /** Releases frames in order, up to the first that must still be held back. */
   private letGo(): Frame[] {
     const open = new Set([...this.growing.values()].flatMap(({ output, last }) => (output.waits ? [last] : [])));
     const first = this.waiting.findIndex(({ texts }) => texts.some((text) => open.has(text)));

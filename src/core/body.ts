@@ -4,18 +4,18 @@ import { countMembers, firstElements } from "../wire/paths.ts";
 import { type ByteSpan, type Edit, movedSpan, splice } from "../wire/splice.ts";
 import { GatewayError } from "./errors.ts";
 
-/** Bytes of a string that every scan has checked. */
+/** Bytes of a string that every scan checks. */
 const CHECKED = 256;
-/** More names than any body may have: its scan has judged that. */
+/** More names than any body can have: its scan has already checked the limit. */
 const MANY_KEYS = 1 << 30;
 const DEEP = 1 << 12;
 const DEEP_INSIDE = Buffer.from("[[");
-/** Characters of a member's name that a refusal repeats. */
+/** Characters of a member's name that an error repeats. */
 const LONGEST_NAME = 64;
 
 /**
- * A request's body: its bytes, and where its top-level members stand. Parsed when somebody asks. It never changes: an edit
- * makes another body.
+ * A request's body: its bytes, and the positions of its top-level members. Parsed on demand. Immutable: an edit creates a new
+ * body.
  */
 export class Body {
   static readonly empty = new Body([], undefined);
@@ -26,8 +26,8 @@ export class Body {
   private unique: boolean | undefined;
 
   /**
-   * @param found where its members stand; `json`: it is JSON, and scanned when somebody asks; undefined: it is not JSON
-   * @param modelField of a form: where the value of its field `model` stands
+   * @param found positions of its members; `json`: it is JSON, scanned on demand; undefined: it is not JSON
+   * @param modelField of a form: the position of the value of its field `model`
    */
   constructor(
     private buffers: readonly Buffer[],
@@ -39,16 +39,19 @@ export class Body {
     this.length = length;
   }
 
-  /** Where its top-level members stand; undefined when it is not JSON. @throws GatewayError when an edit has broken it */
+  /**
+   * Positions of its top-level members; undefined when it is not JSON.
+   * @throws GatewayError when an edit has made it invalid
+   */
   get scan(): Scan | undefined {
     if (this.found === "json") this.found = scanned(this.buffers);
     return this.found;
   }
 
   /**
-   * The same body with edits, whose offsets are those of this one; this one itself when there are none. What no edit touches
-   * is not copied.
-   * @throws Error when edits overlap or reach beyond the body.
+   * Returns the body with edits applied, whose offsets refer to this one; this one itself when there are none. Bytes outside the
+   * edits are not copied.
+   * @throws Error when edits overlap or exceed the body
    */
   edited(edits: readonly Edit[]): Body {
     if (edits.length === 0) return this;
@@ -56,17 +59,17 @@ export class Body {
     return new Body(splice(this.buffers, edits), this.found && "json", field);
   }
 
-  /** The bytes as they came, decoded if they were compressed; one piece once they have been joined. */
+  /** The original bytes, decompressed if they were compressed; a single buffer once they have been joined. */
   get pieces(): readonly Buffer[] {
     return this.buffers;
   }
 
-  /** A top-level member. */
+  /** Returns a top-level member. */
   member(name: string): Member | undefined {
     return this.scan?.find(name);
   }
 
-  /** Bytes `start` to `end`; copied only when several pieces hold them. */
+  /** Returns bytes `start` to `end`; copied only when they span several buffers. */
   slice(start: number, end: number): Buffer {
     if (this.buffers.length === 1) return (this.buffers[0] as Buffer).subarray(start, end);
     const parts: Buffer[] = [];
@@ -81,15 +84,18 @@ export class Body {
     return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
   }
 
-  /** The value of a top-level member, parsed; undefined when there is no such member. @throws GatewayError `invalid_json` */
+  /**
+   * Returns the parsed value of a top-level member; undefined when there is none.
+   * @throws GatewayError `invalid_json`
+   */
   value(name: string): unknown {
     const member = this.member(name);
     return member && this.reading(() => JSON.parse(this.slice(member.start, member.end).toString()));
   }
 
   /**
-   * Checks top-level members to their end: of long strings the scan has seen the start only.
-   * @param but those that are left as the scan has seen them
+   * Checks top-level members completely: the scan checks only the start of long strings.
+   * @param but members that are not checked again
    * @throws GatewayError `invalid_json`
    */
   check(but: readonly string[] = []): void {
@@ -101,7 +107,7 @@ export class Body {
   private checkWhole(start: number, end: number): void {
     const scanner = new Scanner({ strings: "whole", maxDepth: DEEP, maxKeys: MANY_KEYS });
     try {
-      // Deep inside nothing is remembered, and so tokens are passed many times as fast.
+      // Deep inside, the scanner keeps no names, and so reads tokens many times as fast.
       scanner.push(DEEP_INSIDE);
       scanner.push(this.slice(start, end));
     } catch (cause) {
@@ -109,7 +115,10 @@ export class Body {
     }
   }
 
-  /** The first elements of a top-level member that is an array, parsed; none where it is none. @throws GatewayError `invalid_json` */
+  /**
+   * Returns the first elements of a top-level array, parsed; none if the member is not an array.
+   * @throws GatewayError `invalid_json`
+   */
   elements(name: string, count: number): unknown[] {
     const member = this.member(name);
     if (member?.kind !== "array") return [];
@@ -117,15 +126,18 @@ export class Body {
     return this.reading(() => elements.map((element) => JSON.parse(element.toString()) as unknown));
   }
 
-  /** The whole body, parsed once; what it answers is shared. @throws GatewayError `invalid_json` */
+  /**
+   * Parses the whole body, once; callers share the value.
+   * @throws GatewayError `invalid_json`
+   */
   json(): unknown {
     this.parsed ??= { value: this.reading(() => JSON.parse(this.bytes().toString())) };
     return this.parsed.value;
   }
 
   /**
-   * What somebody reads from the text. The scan looks at long strings at their start only: what a parser finds behind it is
-   * told as the scan would have told it.
+   * Runs a function that parses the text. The scan checks only the start of long strings: errors that a parser finds later are
+   * reported as the scan would report them.
    * @throws GatewayError `invalid_json` with member and byte for a SyntaxError
    */
   reading<Result>(read: () => Result): Result {
@@ -150,7 +162,8 @@ export class Body {
   }
 
   /**
-   * The same for who must see all of it: of members named twice a parser keeps one, and another parser the other.
+   * Parses the whole body for a reader that must see all of it: of duplicate members one parser keeps the first, another the
+   * last.
    * @throws GatewayError `invalid_json` where a member of any object is named twice
    */
   uniqueJson(): unknown {
@@ -160,7 +173,10 @@ export class Body {
     return value;
   }
 
-  /** The same of one top-level member. @throws GatewayError `invalid_json` */
+  /**
+   * Does the same for one top-level member.
+   * @throws GatewayError `invalid_json`
+   */
   uniqueValue(name: string): unknown {
     const member = this.member(name);
     if (!member) return undefined;
@@ -169,7 +185,7 @@ export class Body {
     return value;
   }
 
-  /** The whole body in one buffer, joined once. */
+  /** Returns the whole body in one buffer, joined once. */
   bytes(): Buffer {
     if (!this.joined) {
       this.joined = this.buffers.length === 1 ? (this.buffers[0] as Buffer) : Buffer.concat(this.buffers);
@@ -186,8 +202,8 @@ const namedTwice = (): GatewayError =>
   });
 
 /**
- * The value of a JSON text that all readers read alike.
- * @throws GatewayError `invalid_json` for what is no JSON, and where a member of any object is named twice
+ * Parses a JSON text that all parsers read alike.
+ * @throws GatewayError `invalid_json` for invalid JSON, and where a member of any object is named twice
  */
 export function uniquely(json: Buffer): unknown {
   try {
@@ -199,7 +215,7 @@ export function uniquely(json: Buffer): unknown {
   throw namedTwice();
 }
 
-/** What the scanner says, in words for the one who sent the body. */
+/** Returns a scanner's error as an error for the client. */
 export function notJson(error: JsonError): GatewayError {
   const { member } = error;
   const where = member === undefined ? "" : `, in its member ${JSON.stringify(member.slice(0, LONGEST_NAME))}`;
@@ -210,7 +226,7 @@ export function notJson(error: JsonError): GatewayError {
   });
 }
 
-/** What is wrong with a form, in words for the one who sent it. */
+/** Returns a form's error as an error for the client. */
 export const notForm = (error: FormError): GatewayError =>
   new GatewayError("invalid_form", {
     message: `The form is malformed, or not read alike by everybody, at byte ${error.at}: ${error.message}`,
@@ -218,7 +234,7 @@ export const notForm = (error: FormError): GatewayError =>
     cause: error,
   });
 
-/** How many members the objects of a parsed value have together. The scanner bounds its depth. */
+/** Returns the total number of members of all objects in a parsed value. The scanner limits its depth. */
 function membersOf(value: unknown): number {
   if (typeof value !== "object" || value === null) return 0;
   let sum = 0;
@@ -226,7 +242,7 @@ function membersOf(value: unknown): number {
     for (const each of value) if (typeof each === "object") sum += membersOf(each);
     return sum;
   }
-  // A list of the names of an object that has very many takes longer than going through them.
+  // For an object with very many names, Object.keys takes longer than iteration.
   for (const name in value) {
     const each: unknown = (value as Record<string, unknown>)[name];
     sum += typeof each === "object" ? 1 + membersOf(each) : 1;
@@ -235,8 +251,8 @@ function membersOf(value: unknown): number {
 }
 
 /**
- * Of a body that was written here. A client's request that was just within bounds is not refused for what other words make of
- * it: a message has more names in one protocol than in another, and arguments that were a text are objects.
+ * Limits for a body written by the gateway. They are higher, so that a client's request just within its limits is not refused
+ * after translation: a message has more names in one protocol than in another, and arguments that were a string become objects.
  */
 const WRITTEN = { maxDepth: 256, maxKeys: 200_000 } as const;
 

@@ -1,7 +1,7 @@
-/** What a sum of money is for. `total`: once, for as long as the thing lives. */
+/** The period of a budget. `total`: once, for the whole lifetime. */
 export type Period = "hour" | "day" | "week" | "month" | "total";
 
-/** Unix milliseconds: the first of a period, and the first behind it. */
+/** Unix milliseconds: the start of a period, and its exclusive end. */
 interface PeriodSpan {
   readonly start: number;
   readonly end: number;
@@ -9,11 +9,14 @@ interface PeriodSpan {
 
 const ALWAYS: PeriodSpan = { start: 0, end: Number.POSITIVE_INFINITY };
 
-/** When hours, days, weeks (from Monday on) and months begin and end where the clocks of a time zone hang. */
+/** The start and end of hours, days, weeks (from Monday) and months in a time zone. */
 export class Calendar {
   private readonly spans = new Map<Period, PeriodSpan>();
 
-  /** @param zone of IANA's names, like `Europe/Berlin`. @throws RangeError where there is none of that name */
+  /**
+   * @param zone an IANA name, like `Europe/Berlin`
+   * @throws RangeError for an unknown name
+   */
   constructor(readonly zone = "UTC") {
     try {
       Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(zone);
@@ -22,7 +25,10 @@ export class Calendar {
     }
   }
 
-  /** The period of that length in which a moment lies. @param now Unix milliseconds */
+  /**
+   * Returns the period of that length that contains a time.
+   * @param now Unix milliseconds
+   */
   span(per: Period, now: number): PeriodSpan {
     if (per === "total") return ALWAYS;
     const known = this.spans.get(per);
@@ -42,13 +48,13 @@ export class Calendar {
     const first =
       per === "day" ? date : per === "week" ? date.subtract({ days: date.dayOfWeek - 1 }) : date.with({ day: 1 });
     const next = first.add(per === "day" ? { days: 1 } : per === "week" ? { weeks: 1 } : { months: 1 });
-    // The first moment there is: in some zones clocks jump over midnight.
+    // The first existing time of the day: in some zones clocks skip midnight.
     const moment = (day: Temporal.PlainDate) => day.toZonedDateTime(this.zone).startOfDay().epochMilliseconds;
     return { start: moment(first), end: moment(next) };
   }
 }
 
-/** Days as people count them, where the clocks of a zone hang. */
+/** Calendar days in a time zone. */
 export class Days {
   private readonly calendar: Calendar;
 
@@ -56,7 +62,10 @@ export class Days {
     this.calendar = new Calendar(zone);
   }
 
-  /** The first moment of the day. @param now Unix milliseconds */
+  /**
+   * Returns the start of the day.
+   * @param now Unix milliseconds
+   */
   today(now: number): number {
     return this.calendar.span("day", now).start;
   }

@@ -16,30 +16,34 @@ export interface Link {
 /** Milliseconds for a phase of a plugin whose options do not say otherwise. */
 const PHASE_DEADLINE = 10_000;
 
-/** What may be there at once. */
+/** A value, or a promise of it. */
 export type Later<T> = T | Promise<T>;
 
-/** One call in so many is timed. A prime, so that every phase has its turn, however many there are. */
+/** One of so many calls is timed. A prime, so that every phase is timed in turn, however many there are. */
 const TIMED = 17;
 
-/** Hears of what phases take, and of what could not be recorded. */
+/** Receives the durations of phases, and failures to record. */
 export interface PhaseObserver {
-  /** @param hook the phase, or `serve` @param ms of one call in 17 */
+  /**
+   * Reports the duration of a timed call.
+   * @param hook the phase, or `serve`
+   * @param ms of one call in 17
+   */
   took(plugin: string, hook: string, ms: number): void;
-  /** A plugin's `done` has thrown, or did not end in time. */
+  /** Reports that a plugin's `done` has thrown, or did not end in time. */
   failed(plugin: string): void;
-  /** A call that was timed has blocked the event loop for more than 50 ms: up to its first `await`, or a stage for one frame. */
+  /** Reports a timed call that blocked the event loop for more than 50 ms: up to its first `await`, or a stage for one frame. */
   blocked(plugin: string, hook: string, ms: number): void;
 }
 
-/** Milliseconds for which a call may block the event loop, in which nothing else is served. */
+/** Milliseconds that a call may block the event loop, during which nothing else is served. */
 export const BLOCKING = 50;
-/** Calls that are timed, one and all, once something has blocked the event loop: whatever it was does it again. */
+/** Number of calls that are all timed after something has blocked the event loop: the cause usually repeats. */
 const SUSPECT = 200;
-/** Of a stage's frames one in so many is looked at, and the last: a stage that blocks the loop does it again. */
+/** One of so many frames of a stage is timed, and the last: a stage that blocks the loop does it again. */
 const LOOKED_AT = 16;
 
-/** Whose promise it is, and how long it may take. */
+/** The origin of a promise, and its deadline. */
 export interface Bound {
   /** Plugin and phase, like `auth.access`. */
   readonly origin: string;
@@ -51,31 +55,31 @@ export interface Bound {
 interface Step<Run> extends Bound {
   /** The plugin's name. */
   readonly name: string;
-  /** Where the plugin stands in the chain. */
+  /** The plugin's index in the chain. */
   readonly at: number;
   readonly run: Run;
-  /** Hears of its stages, where they are timed. */
+  /** Receives reports of its stages, where they are timed. */
   readonly observer: PhaseObserver | undefined;
 }
 
 type Run = (exchange: Exchange, attempt?: Attempt, answer?: FailedAnswer) => Later<void>;
 type Respond = (exchange: Exchange, head: Head) => Later<Stage | undefined>;
 
-/** Whether that is waited for: a promise, or anything else that has a `then`, as queries of database clients have. */
+/** Reports whether a result must be awaited: a promise, or any other object with a `then`, like queries of database clients. */
 export const isLater = <T>(made: T | PromiseLike<T>): made is PromiseLike<T> =>
   made !== undefined && typeof (made as PromiseLike<T> | null)?.then === "function";
 
-/** The plugins of a path, phase by phase: down the list on the way in, up the list on the way out. */
+/** The plugins of a path by phase: in list order for the request, in reverse order for the response. */
 export class Chain {
   private readonly steps: StepsOf;
-  /** The same, of which each tells what it took. */
+  /** The same steps, with timing. */
   private readonly timed: StepsOf;
   /** Calls until the next one is timed. */
   private untimed = 0;
-  /** Calls of all chains that are timed, whoever's turn it is. */
+  /** Calls of all chains still to be timed regardless of `untimed`. */
   private static suspects = 0;
 
-  /** @param serving the plugin that answers the chain's path itself, once all others have let the request in */
+  /** @param serving the plugin that responds on the chain's path itself, after all others have accepted the request */
   constructor(
     readonly name: string,
     readonly links: readonly Link[],
@@ -86,12 +90,12 @@ export class Chain {
     this.timed = observer ? stepsOf(links, serving, observer) : this.steps;
   }
 
-  /** Something has blocked the event loop: calls are timed until it is known who does. */
+  /** Times all calls for a while, as something has blocked the event loop. */
   static suspect(): void {
     Chain.suspects = SUSPECT;
   }
 
-  /** Those of a phase. */
+  /** Returns the steps of a phase, timed or not. */
   private of<Name extends Phase>(phase: Name): StepsOf[Name] {
     if (Chain.suspects > 0) Chain.suspects--;
     else if (this.untimed-- > 0) return this.steps[phase];
@@ -115,7 +119,7 @@ export class Chain {
     return onward(this.of("send"), 0, exchange, attempt);
   }
 
-  /** Whether somebody wants to know of answers that clients get nothing of. */
+  /** Whether a plugin handles responses that are not passed to the client. */
   get hasFailed(): boolean {
     return this.steps.failed.length > 0;
   }
@@ -124,7 +128,9 @@ export class Chain {
     return onward(this.of("failed"), 0, exchange, attempt, answer);
   }
 
-  /** Stages in the order frames pass them. An answer that a plugin gave passes only those that stand above it. */
+  /**
+   * Returns stages in the order in which frames pass them. A plugin's own response passes only those of the plugins before it.
+   */
   response(exchange: Exchange, head: Head): Later<Stage[]> {
     const { answerer } = exchange;
     exchange.head = head;
@@ -133,7 +139,7 @@ export class Chain {
     return gather(steps, 0, exchange, head, []);
   }
 
-  /** The exchange has ended: every plugin's, whatever another one throws; one throw is answered, for the log. */
+  /** Runs every plugin's `done`, even if another one throws. Returns one of the errors, for the log. */
   done(exchange: Exchange): Later<GatewayError | undefined> {
     exchange.end();
     return conclude(this.of("done"), exchange, this.observer);
@@ -145,7 +151,7 @@ type StepsOf = Readonly<
   Record<Exclude<Phase, "response">, readonly Step<Run>[]> & { response: readonly Step<Respond>[] }
 >;
 
-/** @param observer hears what each takes */
+/** @param observer receives the duration of each step */
 function stepsOf(links: readonly Link[], serving: Link | undefined, observer?: PhaseObserver): StepsOf {
   const stepIn = ({ name, deadline = PHASE_DEADLINE }: Link, at: number, phase: string, run: Run): Step<Run> => ({
     name,
@@ -165,7 +171,7 @@ function stepsOf(links: readonly Link[], serving: Link | undefined, observer?: P
   return { ...steps, response: steps.response.toReversed() as Step<unknown>[] as Step<Respond>[] };
 }
 
-/** A phase that tells what it took, until it has ended. */
+/** Wraps a phase to report its duration. */
 function timedBy(observer: PhaseObserver, plugin: string, phase: string, run: Run): Run {
   return (exchange, attempt, answer) => {
     const began = performance.now();
@@ -179,27 +185,30 @@ function timedBy(observer: PhaseObserver, plugin: string, phase: string, run: Ru
     } finally {
       judgeBlocking(observer, plugin, phase, began);
     }
-    // Asked for its end once: some begin anew each time.
+    // `then` is called once: some thenables start again with each call.
     if (isLater(later)) return Promise.resolve(later).finally(took);
     took();
     return later;
   };
 }
 
-/** Tells of a call that blocked the event loop for too long. @param began `performance.now()` before it */
+/**
+ * Reports a call that blocked the event loop for too long.
+ * @param began `performance.now()` before it
+ */
 function judgeBlocking(observer: PhaseObserver, plugin: string, hook: string, began: number): void {
   const ms = performance.now() - began;
   if (ms > BLOCKING) observer.blocked(plugin, hook, ms);
 }
 
-/** `serve` as a phase that always answers. */
+/** Wraps `serve` as a phase that always responds. */
 function served(plugin: Plugin): Run {
   return async (exchange) => {
     exchange.answer = (await plugin.serve?.(exchange)) ?? { status: 404, body: "" };
   };
 }
 
-// Most plugins answer at once: as long as no plugin gives a promise, none is made, and no timer is set.
+// Most plugins are synchronous: unless one returns a promise, no promise is created and no timer is set.
 
 function onward(
   steps: readonly Step<Run>[],
@@ -224,7 +233,7 @@ function onward(
   }
 }
 
-/** Whether a plugin has answered; nothing behind it sees the request then. */
+/** Reports whether a plugin has responded; plugins after it do not see the request then. */
 function answered(exchange: Exchange, { name, at, deadline }: Step<Run>): boolean {
   if (exchange.answer === undefined) return false;
   exchange.answerer = { name, at, deadline, origin: `${name}.answer` };
@@ -258,7 +267,7 @@ function gather(
   return stages;
 }
 
-/** Finds a status that cannot be sent while it is known who has set it. */
+/** Throws for a status that cannot be sent, while it is known who has set it. */
 function judge({ status }: Head, { origin }: Bound): void {
   if (!isFinal(status)) throw blame(new RangeError(`An answer cannot have the status ${status}.`), origin);
 }
@@ -269,7 +278,7 @@ function add(stages: Stage[], stage: Stage, { name, origin, observer }: Step<Res
   stages.push(observer ? watched(one, name, observer) : one);
 }
 
-/** No plugin waits for another one: what one takes long to record is none of the others' business. */
+/** Runs the plugins' `done` concurrently: a slow one does not delay the others. */
 function conclude(
   steps: readonly Step<Run>[],
   exchange: Exchange,
@@ -299,10 +308,10 @@ function conclude(
   return Promise.all(waiting).then((failures) => first ?? failures.find((failure) => failure !== undefined));
 }
 
-/** Milliseconds that a plugin still has to record once the gateway can wait no longer. */
+/** Milliseconds that a plugin may still record once the gateway stops waiting. */
 const LAST_RECORD = 500;
 
-/** The end of what a plugin records. A stop does not wait for it as long as its deadline allows, which may be for ever. */
+/** Waits for a plugin's `done`. On a stop it waits no longer than LAST_RECORD, as the plugin's deadline may be infinite. */
 function recorded(later: PromiseLike<void>, step: Bound, exchange: Exchange): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>();
   let timer: NodeJS.Timeout | undefined;
@@ -317,15 +326,15 @@ function recorded(later: PromiseLike<void>, step: Bound, exchange: Exchange): Pr
 
 /** What a plugin works on. */
 interface Work {
-  /** The answer's: the time for which the plugin reads that whole is the provider's. */
+  /** The response's head: time that the plugin spends reading it whole counts as the provider's. */
   head?: Head;
-  /** When that is interrupted, nobody waits for the plugin any more. */
+  /** Once it is interrupted, the plugin is no longer awaited. */
   exchange?: Exchange;
 }
 
 /**
- * What a plugin promised.
- * @throws GatewayError what it threw, `plugin_timeout` or `interrupted`; each names plugin and phase
+ * Awaits a plugin's promise within its deadline.
+ * @throws GatewayError what the plugin threw, `plugin_timeout` or `interrupted`; each names plugin and phase
  */
 export function settled<T>(
   later: PromiseLike<T>,
@@ -362,7 +371,7 @@ export function settled<T>(
 const overdue = ({ origin, deadline }: Bound): GatewayError =>
   new GatewayError("plugin_timeout", { message: `${origin} did not end within ${deadline / 1000} s.` });
 
-/** A stage whose faults name their plugin; one that gives anything but frames has failed. */
+/** Wraps a stage so that its errors name the plugin; returning anything but frames is an error. */
 const guarded =
   (stage: Stage, origin: string): Stage =>
   (frame) => {
@@ -376,7 +385,7 @@ const guarded =
     }
   };
 
-/** A stage of which is told when it blocks the event loop. */
+/** Wraps a stage to report when it blocks the event loop. */
 function watched(stage: Stage, name: string, observer: PhaseObserver): Stage {
   let unseen = 0;
   return (frame) => {
@@ -397,7 +406,7 @@ function areFrames(made: unknown): made is readonly Frame[] {
   return true;
 }
 
-/** Any throw as a GatewayError that names plugin and phase. */
+/** Returns any thrown value as a GatewayError that names plugin and phase. */
 export function blame(thrown: unknown, origin: string): GatewayError {
   const error = GatewayError.from(thrown, "plugin_failed");
   error.origin ??= origin;

@@ -1,17 +1,17 @@
-/** Who is told that time is up. */
+/** Is called when a deadline expires. */
 export interface DeadlineListener {
   expired(): void;
 }
 
-/** Deadlines that nobody has now. Their timers may still run. */
+/** Deadlines without an owner. Their timers may still run. */
 const spare: Deadline[] = [];
-/** How many are kept. */
+/** How many of them are kept. */
 const SPARE = 256;
 
 /**
- * A time limit that is moved at every piece of a response. Setting a timer for each would cost more than the rest of what is
- * done for a piece: here one is set only when none runs that fires early enough, and one that fires early sets the next.
- * For the same reason one that is given back keeps its timer, for who takes it next.
+ * A time limit that is moved at every chunk of a response. Setting a timer for each chunk would cost more than all other work for
+ * it: here one is set only when none runs that fires early enough, and one that fires early sets the next. For the same reason a
+ * released deadline keeps its timer for its next owner.
  */
 export class Deadline {
   private listener: DeadlineListener | undefined;
@@ -27,14 +27,14 @@ export class Deadline {
     return deadline;
   }
 
-  /** Expires in so many milliseconds, and not before; 0: never. */
+  /** Expires after so many milliseconds, not earlier; 0: never. */
   set(ms: number): void {
     if (!this.listener) return;
     this.at = ms > 0 ? performance.now() + ms : Number.POSITIVE_INFINITY;
     if (this.at < this.timerAt) this.arm(ms);
   }
 
-  /** Expires no more. It belongs to somebody else from now on. */
+  /** Gives the deadline back to the pool. It must not be used any more. */
   release(): void {
     if (!this.listener) return;
     this.listener = undefined;
@@ -49,7 +49,7 @@ export class Deadline {
     this.timer = setTimeout(look, ms, this).unref();
   }
 
-  /** Called by the timer only: the deadline may have moved since it was set. */
+  /** Called by the timer only: the deadline may have been moved meanwhile. */
   look(): void {
     this.timerAt = Number.POSITIVE_INFINITY;
     if (this.at === Number.POSITIVE_INFINITY) return;

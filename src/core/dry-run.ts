@@ -1,10 +1,10 @@
 /**
- * A request that is only explained: it passes its chain, but no provider is asked. Plugins that would leave something behind
- * look for it and leave nothing.
+ * A request that is only explained: it passes its chain, but no provider is requested. Plugins with lasting effects
+ * check for it and have none.
  */
 export class DryRun {
-  /** What plugins would do that leaves no trace in the request, in a few words each; no text of it, no value of a header. */
+  /** Brief notes on plugin effects that the request does not show; without its text and header values. */
   readonly notes: string[] = [];
-  /** What the request may use and cost at most, where a plugin has reckoned that. */
+  /** The maximum use and cost of the request, if a plugin has calculated it. */
   most: { readonly tokens: number /** Nano-dollars. */; readonly cost: number } | undefined;
 }

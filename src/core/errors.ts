@@ -1,20 +1,20 @@
 import type { LifeStep } from "./steps.ts";
 
 /**
- * Everything the gateway itself can refuse, in one table: the HTTP status, what went wrong, how to mend it, and whether
- * asking again can help. A protocol renders an entry in its own dialect; nothing else decides what a refusal says.
+ * Every refusal of the gateway itself, in one table: the HTTP status, what went wrong, how to fix it, and whether a retry can
+ * help. A protocol renders an entry in its own dialect; nothing else decides the text of a refusal.
  */
 
 interface RefusalEntry {
-  /** Where it ends a request, or can first. */
+  /** The step at which it ends a request, or the first of them. */
   step: LifeStep;
   status: number;
-  /** The kind of fault, mapped by each protocol to its own error type. */
+  /** The kind of fault, which each protocol maps to its own error type. */
   kind: ErrorKind;
   message: string;
-  /** How to mend it, appended to the message. */
+  /** How to fix it, appended to the message. */
   hint?: string;
-  /** False adds `x-should-retry: false`, which stops clients that would otherwise ask again for minutes. */
+  /** False adds `x-should-retry: false`, which stops clients that would otherwise retry for minutes. */
   retry: boolean;
 }
 
@@ -27,7 +27,7 @@ export type ErrorKind =
   | "conflict"
   | "too_large"
   | "rate_limit"
-  /** A limit of tokens in a time. */
+  /** A limit of tokens per time. */
   | "token_limit"
   | "internal"
   | "overloaded"
@@ -242,32 +242,32 @@ export interface ErrorDetails {
   hint?: string;
   /** The client's own field path that is at fault, like `messages.0.content`. */
   param?: string;
-  /** Seconds after which asking again makes sense. */
+  /** Seconds after which a retry makes sense. */
   retryAfter?: number;
-  /** Replaces the table's status; only for codes that stand for several. */
+  /** Replaces the table's status; only for codes that cover several. */
   status?: number;
-  /** Replaces the table's kind; only for codes that stand for several. */
+  /** Replaces the table's kind; only for codes that cover several. */
   kind?: ErrorKind;
-  /** Replaces what the table says of asking again. */
+  /** Replaces the table's `retry`. */
   retry?: boolean;
-  /** The provider's own code for it, told where the client's protocol has no word for the kind. */
+  /** The provider's own code, sent where the client's protocol has no code for the kind. */
   ownCode?: string;
-  /** What it tells programs, in the words of the client's own protocol; said where that has a place for it. */
+  /** Machine-readable details in the client's protocol; sent where that has a place for them. */
   details?: Readonly<Record<string, unknown>>;
-  /** The kind of limit that refuses, for metrics. */
+  /** The kind of limit that was reached, for metrics. */
   limit?: "rpm" | "tpm" | "concurrency" | "budget";
-  /** Methods that would be answered, which a 405 tells in `allow`. */
+  /** Allowed methods, sent in `allow` with a 405. */
   allow?: readonly string[];
-  /** The store that did not answer, for metrics. */
+  /** The store that did not respond, for metrics. */
   store?: "ledger" | "keys" | "objects" | "limits";
   cause?: unknown;
 }
 
-/** What a plugin must say of a code of its own. */
+/** What a plugin must give for a code of its own. */
 interface OwnErrorDetails extends ErrorDetails {
   /** 400 to 599. */
   status: number;
-  /** Absent: what the status usually stands for. */
+  /** Default: what the status usually stands for. */
   kind?: ErrorKind;
   message: string;
 }
@@ -287,10 +287,10 @@ const KINDS: Readonly<Record<number, ErrorKind>> = {
   529: "overloaded",
 };
 
-/** The kind of fault that an HTTP status stands for. */
+/** Returns the kind of fault that an HTTP status stands for. */
 export const kindOf = (status: number): ErrorKind => KINDS[status] ?? (status < 500 ? "invalid" : "internal");
 
-/** A code that is not in the table; asking again helps when the fault is not the client's. */
+/** Returns the entry for a code that is not in the table; a retry helps when the fault is not the client's. */
 const ownEntry = ({ status = 500, message = "" }: ErrorDetails): Omit<RefusalEntry, "step"> => ({
   status,
   kind: kindOf(status),
@@ -298,12 +298,12 @@ const ownEntry = ({ status = 500, message = "" }: ErrorDetails): Omit<RefusalEnt
   retry: status >= 500 || status === 429,
 });
 
-/** A refusal or failure that reaches the client in the dialect of its protocol. */
+/** A refusal or failure that is sent to the client in the dialect of its protocol. */
 export class GatewayError extends Error {
   override readonly name = "GatewayError";
   readonly status: number;
   readonly kind: ErrorKind;
-  /** Whether asking again can help; the engine takes that back where it has tried again itself. */
+  /** Whether a retry can help; the engine clears it where it has retried itself. */
   retry: boolean;
   readonly param: string | undefined;
   readonly retryAfter: number | undefined;
@@ -312,12 +312,12 @@ export class GatewayError extends Error {
   readonly limit: ErrorDetails["limit"];
   readonly store: ErrorDetails["store"];
   readonly allow: ErrorDetails["allow"];
-  /** Which plugin and phase is to blame, like `models.route`; the chain sets it where nobody has. */
+  /** The plugin and phase at fault, like `models.route`; the chain sets it if it is not set yet. */
   origin: string | undefined;
 
-  /** A code of the plugin's own, like `budget_of_team_spent`. */
+  /** An error with a code of the plugin's own, like `budget_of_team_spent`. */
   constructor(code: string, details: OwnErrorDetails);
-  /** One of the gateway's own codes. */
+  /** An error with one of the gateway's own codes. */
   constructor(code: ErrorCode, details?: ErrorDetails);
   constructor(
     readonly code: string,
@@ -344,23 +344,24 @@ export class GatewayError extends Error {
     this.allow = details.allow;
   }
 
-  /** Whether the code is a plugin's own, which clients find as it is. */
+  /** Whether the code is a plugin's own, which is sent to clients unchanged. */
   get own(): boolean {
     return !Object.hasOwn(REFUSALS, this.code);
   }
 
-  /** Any thrown value as a GatewayError; a foreign one becomes `code`, with the original as its cause. */
+  /** Returns any thrown value as a GatewayError; a foreign one gets the code `code` and becomes its cause. */
   static from(thrown: unknown, code: ErrorCode = "internal"): GatewayError {
     return thrown instanceof GatewayError ? thrown : new GatewayError(code, { cause: thrown });
   }
 }
 
-/** Seconds after which a store that is away is worth another request. */
+/** Seconds after which a retry makes sense while a store is unavailable. */
 const STORE_BACK = 5;
 
 /**
- * What a client is told that cannot be served without a store which does not answer. Its address stays in `cause`, for the log.
- * @param unknown what nobody knows meanwhile, a sentence
+ * Returns the error for a request that cannot be served while a store does not respond. The store's address is in `cause` only,
+ * for the log.
+ * @param unknown a sentence that says what is unknown meanwhile
  */
 export const storeUnavailable = (store: NonNullable<ErrorDetails["store"]>, unknown: string, cause?: unknown) =>
   new GatewayError("store_unavailable", {
@@ -371,14 +372,14 @@ export const storeUnavailable = (store: NonNullable<ErrorDetails["store"]>, unkn
     cause,
   });
 
-/** A file that the gateway keeps cannot be used: the message names it and says why. */
+/** A file of the gateway cannot be used: the message names it and says why. */
 export class FileError extends Error {
   override readonly name = "FileError";
 }
 
-/** A store that is not there, or does not answer. Its message says which one, by the setting that names it, and shows no password. */
+/** A store that is unreachable or does not respond. The message names it by its setting and contains no password. */
 export class StoreAway extends Error {
-  /** What the system or the store calls it. */
+  /** The error code of the system or the store. */
   readonly code: string | undefined;
 
   constructor(message: string, { cause, code }: { cause?: unknown; code?: string | undefined } = {}) {

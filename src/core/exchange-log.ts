@@ -4,14 +4,14 @@ import type { Log } from "./log.ts";
 import { Marketplace } from "./marketplace.ts";
 import type { Redactor } from "./redactor.ts";
 
-/** Answers since the start whose usage could not be read. */
+/** Number of responses since the start whose usage could not be read. */
 let unread = 0;
 
-/** Entries of a list in a log line. */
+/** Maximum entries of a list in a log line. */
 const LOGGED = 20;
 
 /**
- * One log line for each exchange, however it ended; a warning when the fault was not the client's.
+ * Writes one log line for each exchange, however it ended; a warning when the fault was not the client's.
  * @param failed what a plugin's `done` threw
  */
 export function logExchange(
@@ -20,10 +20,10 @@ export function logExchange(
   failed: GatewayError | undefined,
 ): void {
   const { error, caller, model, attempts, answerer, charge } = exchange;
-  // As the ledger has them: estimated, where the provider has not told them.
+  // As recorded in the ledger: estimated, where the provider reported none.
   const usage = charge?.usage ?? exchange.usage;
   const last = attempts.at(-1);
-  // In the place of a model, a path or a member people have sent their keys.
+  // Clients have sent keys in place of a model, a path or a member.
   const clean = (text: string) => redactor.text(text, exchange.credentials);
   const asked = exchange.requestedModel;
   const fields = {
@@ -54,7 +54,7 @@ export function logExchange(
     close: exchange.closeCode,
     dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, LOGGED).map(clean) : undefined,
     unsaid: exchange.droppedFromAnswer.length > 0 ? exchange.droppedFromAnswer.map(clean) : undefined,
-    // What passes as it came is the provider's own error, and decides nothing here.
+    // `refusal` is a provider's own error that passed unchanged; no decision depends on it.
     error: error ? told(error, redactor) : last?.refusal,
   };
   if (exchange.unread !== undefined)
@@ -68,14 +68,14 @@ export function logExchange(
   else log.info(fields, "exchange");
 }
 
-/** An error as it may be logged: it may hold a provider's words, or what a plugin could not send. */
+/** Returns an error for the log, without secrets: it may contain a provider's text, or what a plugin could not send. */
 function told(error: GatewayError, redactor: Redactor) {
   const { code, message, origin } = error;
   const cause = causeOf(error);
   return { code, message: redactor.text(message), origin, cause: cause && redactor.text(cause) };
 }
 
-/** What lies under an error, for the log only: the client never sees it. */
+/** Returns the cause of an error, for the log only: it is never sent to the client. */
 function causeOf(error: GatewayError): string | undefined {
   const { cause } = error;
   if (cause === undefined) return undefined;

@@ -21,7 +21,7 @@ import type { Replace } from "./text-replacer.ts";
 import { answerTextsOf, type MapText, mappedTexts, type TextSpan, textsOf, wholeTextsOf } from "./texts.ts";
 import type { Usage } from "./usage.ts";
 
-/** What the engine knows of an attempt before any plugin has seen it. */
+/** What the engine knows about an attempt before any plugin has seen it. */
 export interface AttemptStart {
   target: Target;
   protocol: Protocol;
@@ -37,42 +37,50 @@ export class Attempt {
   readonly target: Target;
   /** The protocol spoken upstream. */
   protocol: Protocol;
-  /** What is asked upstream, where that is not the exchange's own operation. */
+  /** The operation requested upstream, where it differs from the exchange's own. */
   operation: Operation | undefined;
   method: string;
-  /** Query of the provider's address without `?`, where it is not the client's. */
+  /** The query of the upstream URL, without `?`, where it differs from the client's. */
   query: string | undefined;
-  /** Path and query below the provider's origin, in place of what the protocol says. */
+  /** Path and query below the provider's origin; replaces the path that the protocol gives. */
   path: string | undefined;
-  /** What goes upstream; framing headers are the engine's business. */
+  /** The headers to send upstream; the engine sets the framing headers. */
   headers: HeaderList;
-  /** What goes upstream, as the plugins so far have left it; at first the exchange's own. */
+  /** The body to send upstream, as edited by the plugins so far; initially the exchange's own body. */
   body: Body;
-  /** What a translation of the request leaves out, and changes within its meaning; undefined: nothing was translated. */
+  /** What translating the request drops, and what it changes without changing the meaning; undefined: not translated. */
   losses: { readonly dropped: readonly string[]; readonly notices: readonly string[] } | undefined;
-  /** Whose request it is, as far as refusals of a credential are one caller's alone; undefined: nobody's in particular. */
+  /** The caller that a credential refusal counts for, where it counts for one caller only; undefined: it counts for all. */
   readonly caller: string | undefined;
-  /** What is shown to the provider; undefined: it has none. */
+  /** The credential sent to the provider; undefined: none is configured. */
   credential: Credential | undefined;
   /** Milliseconds since the exchange began. */
   readonly startedAt: number;
-  /** The same of when it began to wait for a place at the provider; undefined: there was one. */
+  /**
+   * Milliseconds from the exchange's start until the attempt began to wait for a slot at the provider; undefined: it did not
+   * wait.
+   */
   queuedAt: number | undefined;
-  /** The same of when the connection was there that was made for it; undefined: none had to be, or it passes unread. */
+  /**
+   * Milliseconds from the exchange's start until its new connection was open; undefined: a pooled one was reused, or passthrough.
+   */
   connectedAt: number | undefined;
-  /** Milliseconds since the exchange began when it was handed to the provider's connections; undefined: not yet, or it passes unread. */
+  /** Milliseconds from the exchange's start until it was handed to the provider's pool; undefined: not yet, or passthrough. */
   sentAt: number | undefined;
-  /** The same of its answer, a stream's with the first frame, or of its failure. */
+  /** Milliseconds from the exchange's start until the response (of a stream: its first frame) or the failure. */
   answeredAt: number | undefined;
   status: number | undefined;
-  /** True once it was handed to the provider's connections, whatever became of it there. */
+  /** True once the attempt was handed to the provider's connection pool, whatever happened to it there. */
   tried = false;
-  /** True once the provider may have heard of it. */
+  /** True once the provider may have received any of it. */
   sent = false;
-  /** The provider's own id of this request, for the log. */
+  /** The provider's own request id, for the log. */
   requestId: string | undefined;
   error: GatewayError | undefined;
-  /** What the provider says in an error that passes as it is, without secrets: for log and ledger, nothing is decided by it. */
+  /**
+   * The provider's error where the response passes unchanged, without secrets; for log and ledger only, no decision depends on
+   * it.
+   */
   refusal: Pick<GatewayError, "code" | "message"> | undefined;
 
   constructor(start: AttemptStart) {
@@ -85,20 +93,23 @@ export class Attempt {
     this.caller = start.caller;
   }
 
-  /** Changes the body of this attempt only. @param edits offsets in `body` as it is now */
+  /**
+   * Changes the body of this attempt only.
+   * @param edits offsets in the current `body`
+   */
   edit(edits: readonly Edit[]): void {
     this.body = this.body.edited(edits);
   }
 
-  /** Members that servers which read names in any case take for one that was judged, and the edits that take them out. */
+  /** Returns members that case-insensitive servers read as a member that was checked, and the edits that remove them. */
   lookAlikes(): LookAlikes {
     return lookAlikes(this.body, this.protocol);
   }
 
   /**
-   * Puts other names in the place of models that the body names besides the one that is asked for.
-   * @param caller for one that may use some models only they are looked for wherever they could stand
-   * @throws GatewayError `key_not_allowed` where such a one leaves the choice to the vendor, and what `map` throws
+   * Replaces the names of models that the body names besides the requested one.
+   * @param caller where it is restricted to some models, names are searched for at every place that can hold one
+   * @throws GatewayError `key_not_allowed` where a restricted caller leaves the choice to the vendor; also what `map` throws
    */
   mapOtherModels(caller: Caller | undefined, map: (model: OtherModel) => string): void {
     const { body, protocol } = this;
@@ -109,167 +120,170 @@ export class Attempt {
   }
 }
 
-/** What stands around the part of a form that the body holds: in front of it what waits, behind it what streams through. */
+/** The rest of a form whose `model` part is in the body: buffered bytes before that part, and a stream of what follows it. */
 export interface Form {
-  /** False: what stands behind the body has not come yet, and can be sent once. */
+  /** False: the bytes after the body have not arrived yet and can be sent only once. */
   readonly replayable: boolean;
-  /** Short fields that say how much may come out, as far as they have come. */
+  /** Short fields that limit the output, as far as they have arrived. */
   readonly texts: ReadonlyMap<string, string>;
-  /** The whole form, with this in the place of the body; an error on the way ends the request. */
+  /** Returns the whole form with `body` in its place; an error while streaming ends the request. */
   around(body: readonly Buffer[]): readonly Buffer[] | AsyncIterable<Buffer>;
-  /** Bytes of the whole form with so many in the place of the body; undefined when the client did not say. */
+  /** Returns the length of the whole form with a body of this many bytes; undefined: the client sent no length. */
   lengthAround(body: number): number | undefined;
-  /** Frees what waits. */
+  /** Frees the buffered bytes. */
   close(): void;
 }
 
-/** An answer that a plugin gives itself, in the client's protocol; no provider is asked then. */
+/** A response that a plugin gives itself, in the client's protocol; no provider is requested then. */
 export interface Answer {
-  /** 200. */
+  /** Default 200. */
   status?: number;
-  /** `content-type` is JSON, or for a streamed body the type of the operation's streams, unless it stands here. */
+  /** Default `content-type`: JSON, or for a streamed body the type of the operation's streams. */
   headers?: Record<string, string>;
-  /** Whole; or streamed, in pieces that may be cut anywhere and are asked for as fast as the client reads. */
+  /** The whole body; or a stream of chunks with arbitrary boundaries, pulled as fast as the client reads. */
   body: string | Buffer | Iterable<Buffer> | AsyncIterable<Buffer>;
 }
 
-/** Whether a status can stand at the head of an answer. Vendors may send what no RFC knows. */
+/** Reports whether a status can be that of a final response. Vendors may send statuses that no RFC defines. */
 export const isFinal = (status: number): boolean => Number.isInteger(status) && status >= 200 && status <= 999;
 
-/** The plugin that has answered. */
+/** The plugin that gave the response. */
 export interface Answerer {
   readonly name: string;
-  /** Its place in the chain. */
+  /** Its index in the chain. */
   readonly at: number;
-  /** How its answer is named where that fails, like `cache.answer`. */
+  /** The origin named in errors of its response, like `cache.answer`. */
   readonly origin: string;
-  /** Milliseconds that each piece of its answer may take; 0: no end. */
+  /** Milliseconds allowed for each chunk of its response; 0: no limit. */
   readonly deadline: number;
 }
 
-/** The head of an upstream's answer; stages and plugins of the response phase may change it. */
+/** The head of the upstream's response; stages and plugins of the response phase may change it. */
 export interface Head {
   status: number;
   headers: HeaderList;
-  /** How the body is framed when it is a stream; undefined for a body that comes in pieces. */
+  /** How the body is framed if it is a stream of frames; undefined: chunks without framing. */
   framing?: "sse" | "array" | undefined;
   /**
-   * Reads the answer to its end before the head goes down; stages see the very same bytes afterwards.
-   * @throws GatewayError when the answer breaks off, or is larger than `limit` bytes.
+   * Reads the whole response before the head is sent downstream; stages then see the same bytes.
+   * @throws GatewayError when the response breaks off, or is larger than `limit` bytes
    */
   whole?(limit: number): Promise<Buffer>;
-  /** True while somebody waits for `whole`. */
+  /** True while a call of `whole` is pending. */
   reading?: boolean;
-  /** Set by whoever translates the answer: `framing` is then the client's, and this is what came and what has gone. */
+  /**
+   * Set by the stage that translates the response: `framing` is then the client's, and this holds the upstream's framing and the
+   * state.
+   */
   translated?: TranslatedHead;
 }
 
 /**
- * What a provider answered to an attempt of which the client gets nothing: another attempt follows, or the error is told in the
- * gateway's words. Nothing of its body is read unless somebody keeps it.
+ * A provider's response to an attempt that is not passed to the client: another attempt follows, or the gateway reports the error
+ * in its own words. Its body is read only if `keep` is called.
  */
 export interface FailedAnswer {
-  /** Its status and headers, without the gateway's own secrets. */
+  /** Status and headers, without the gateway's own secrets. */
   readonly head: Head;
   /**
-   * Reads its body beside whatever follows, for a second at most and up to so many bytes; of several the most counts. Settles when
-   * nothing more of it is read: the phase should not wait for that, for the next attempt waits for the phase. What is cut off there
-   * may end with the beginning of a secret: ask for more than is shown.
+   * Reads the body in the background, for at most one second and up to `limit` bytes; of several calls the largest limit applies.
+   * Settles when reading has stopped. The phase should not await it, since the next attempt waits for the phase. The cut may fall
+   * inside a secret and leave its beginning: request more bytes than are shown.
    */
   keep(limit: number): Promise<void>;
-  /** What has come of the body so far, without the gateway's own secrets; of a stream its first event. */
+  /** The part of the body received so far, without the gateway's own secrets; of a stream, its first event. */
   readonly body: Buffer;
-  /** Bytes that have come of it. */
+  /** Number of body bytes received. */
   readonly bytes: number;
-  /** Whether `body` is all of it. */
+  /** Whether `body` is complete. */
   readonly whole: boolean;
 }
 
 /**
- * An answer that is on its way. No closure stands for it in an exchange: with one, whatever its reason, V8 keeps the exchanges of
- * a busy connection alive one by another until it marks all of the heap, which costs a third of the CPU.
+ * A response in progress. An object and not a closure in the exchange: with a closure, for whatever reason, V8 keeps the
+ * exchanges of a busy connection alive one through another until a full mark of the heap, which costs a third of the CPU.
  */
 export interface Delivery {
   /**
-   * The client has left, and somebody wants to know the rest.
-   * @param brief only of one that has come to its end but for its usage, and not for long
-   * @returns false: it is not read on
+   * Called when the client has left and a plugin wants the rest of the response.
+   * @param brief read on only if nothing but usage is outstanding, and only for a short time
+   * @returns false: the rest is not read
    */
   readOn(brief: boolean): boolean;
-  /** Writes a whole frame between two of the answer's. False: it is no stream. */
+  /** Writes a whole frame between two frames of the response. Returns false if it is not a stream. */
   push(bytes: Buffer): boolean;
 }
 
-/** What the engine must know of an answer that a stage writes anew. */
+/** What the engine must know about a response that a stage translates. */
 interface TranslatedHead {
   /** How the upstream frames its body. */
   framing: Head["framing"];
-  /** The client's stream so far, kept by that stage. */
+  /** The state of the client's stream so far, kept by that stage. */
   state: StreamState;
 }
 
 /**
  * How an exchange ended.
  *
- * - `completed`: all of the answer was given to the client's connection: a provider's below 400, or a plugin's of any status.
+ * - `completed`: the whole response was written to the client's connection: a provider's below 400, or a plugin's of any status.
  * - `aborted`: the client left before that.
- * - `upstream_error`: the provider answered with a status from 400 on, whether its words passed or were told in another
- *   protocol; could not be reached, was too slow, broke off; or its stream told of an error. The status tells which.
- * - `rejected`: refused by the gateway or a plugin, with a status below 500; also one that ran when its key was revoked, was
+ * - `upstream_error`: the provider responded with a status from 400 on, whether its body passed or was translated to another
+ *   protocol; could not be reached, was too slow or broke off; or its stream reported an error. The status tells which.
+ * - `rejected`: refused by the gateway or a plugin, with a status below 500; also a request in progress whose key was revoked,
  *   disabled or expired.
- * - `failed`: the gateway's or a plugin's own fault.
+ * - `failed`: a fault of the gateway or a plugin.
  * - `interrupted`: the gateway stopped and could not wait for its end.
  */
 export type Outcome = "completed" | "aborted" | "upstream_error" | "rejected" | "failed" | "interrupted";
 
-/** What the engine knows of a request before any plugin has seen it. */
+/** What the engine knows about a request before any plugin has seen it. */
 export interface Arrival {
   id: string;
   /** Unix milliseconds. */
   time: number;
   /** `performance.now()` at arrival. */
   clock: number;
-  /** Of the client, as far as proxies that are trusted tell; empty when it is not known. */
+  /** The client's address as far as trusted proxies report it; empty: unknown. */
   address?: string;
-  /** Scheme and host by which the client asked; told where requests pass unread. */
+  /** Scheme and host that the client used; set only for passthrough requests. */
   origin?: string | undefined;
   method: string;
   /** Path without query, in its canonical form. */
   path: string;
   query: Query;
   headers: HeaderList;
-  /** Everything that may be a gateway key, in the order of its places; already taken out of headers and query. */
+  /** Everything that may be a gateway key, in the order of the places it can be sent in; already removed from headers and query. */
   credentials: readonly string[];
   protocol: Protocol;
   operation: Operation;
-  /** The model that the path names, if it does. */
+  /** The model named in the path, if any. */
   pathModel?: string | undefined;
-  /** Whether the path refuses what a translation would drop. */
+  /** Whether the path refuses requests from which a translation would drop something. */
   strict?: boolean;
 }
 
-/** What an exchange comes to, as the ledger has it. */
+/** What an exchange costs, as recorded in the ledger. */
 interface ExchangeCharge {
   readonly tokens: number;
-  /** Nano-dollars, for limits: of what has no price at least what is known of it. */
+  /** Nano-dollars, for limits; where there is no price, at least the part that is known. */
   readonly cost: number;
-  /** The same as the ledger has it; absent: it has no price. */
+  /** Nano-dollars as recorded in the ledger; absent: no price is known. */
   readonly priced?: number;
-  /** What the usage belongs to, where it may be told again: it counts once. */
+  /** The id that the usage belongs to, where it may be reported again: it is charged once. */
   readonly once?: string;
   readonly usage?: Usage;
-  /** The tokens are a guess, in whole or in part. */
+  /** True if the tokens are, at least in part, an estimate. */
   readonly estimated?: boolean;
 }
 
-/** A request and its response, from the head's arrival to the ledger entry. Plugins share it; the engine owns its end. */
+/** A request and its response, from the arrival of the head to the ledger entry. Plugins share it; the engine ends it. */
 export class Exchange {
   readonly id: string;
   readonly time: number;
   readonly clock: number;
-  /** The client's, in full; empty when it is not known. */
+  /** The client's full address; empty: unknown. */
   readonly address: string;
-  /** Scheme and host by which the client asked; known on a path with `pass`. */
+  /** Scheme and host that the client used; set on a path with `pass`. */
   readonly origin: string | undefined;
   readonly method: string;
   readonly path: string;
@@ -281,90 +295,90 @@ export class Exchange {
   readonly pathModel: string | undefined;
   private readonly strictPath: boolean;
 
-  /** The request's bytes as the plugins so far have left them; empty until they are in. */
+  /** The request's body as edited by the plugins so far; empty until it has been read. */
   body: Body = Body.empty;
-  /** Set for a multipart request; the body then holds only the bytes around the form's `model`. */
+  /** Set for a multipart request; `body` then holds only the bytes around the form's `model`. */
   form: Form | undefined;
   caller: Caller | undefined;
-  /** The name the client asked for. */
+  /** The model name that the client requested. */
   requestedModel: string | undefined;
   model: Model | undefined;
   /** Best first. */
   targets: Target[] = [];
   /**
-   * Set where other targets were left out, because only these keep something that the client can do without: what it is told
-   * when these cannot answer.
+   * The error that the client gets when `targets` fail and others were left out only because these keep something that the client
+   * can do without.
    */
   unkept: GatewayError | undefined;
   /**
-   * What all requests of its conversation have in common, and those of no other, so that they keep to one credential too;
-   * undefined: nobody knows. It holds no words of it.
+   * A value shared by all requests of one conversation and by no other, so that they keep to one credential; undefined: unknown.
+   * It contains no text of the conversation.
    */
   conversation: string | undefined;
   readonly attempts: Attempt[] = [];
   usage: Usage | undefined;
-  /** Why the provider's usage could not be read, where that failed; nothing of what was read. */
+  /** Why the provider's usage could not be read, if that failed; contains none of the content. */
   unread: string | undefined;
-  /** What it comes to, as the ledger has it; known when it has ended. Set by who writes that. */
+  /** The charge recorded in the ledger; set at the end by the code that writes it. */
   charge: ExchangeCharge | undefined;
-  /** Header lines of any answer to it, refusals too: name, value, … */
+  /** Header lines for any response to it, error responses included: name, value, … */
   readonly replyHeaders: string[] = [];
-  /** Things the client should know, sent as `gateway-notice` headers. */
+  /** Notices for the client, sent as `gateway-notice` headers. */
   readonly notices: string[] = [];
-  /** The client's own paths of what a translation left out, sent as the `gateway-dropped` header. */
+  /** Request paths, in the client's own terms, that a translation dropped; sent as the `gateway-dropped` header. */
   readonly dropped: string[] = [];
   /**
-   * What of the answer could not be told in the client's protocol, for the log; what is known of it before the head is
-   * written is sent in the `gateway-dropped` header, too.
+   * Parts of the response that could not be translated to the client's protocol, for the log; those known before the head is
+   * written are sent in the `gateway-dropped` header too.
    */
   readonly droppedFromAnswer: string[] = [];
   /**
-   * Set by a plugin that answers itself, before a provider is asked. Nothing behind it sees the request; the answer passes
-   * the response phase of the plugins in front of it.
+   * Set by a plugin that responds itself, before a provider is requested. Plugins after it do not see the request; the response
+   * passes the response phase of the plugins before it.
    */
   answer: Answer | undefined;
   /** Set by the engine together with `answer`. */
   answerer: Answerer | undefined;
-  /** The head of the answer, once it is in. */
+  /** The head of the response, once received. */
   head: Head | undefined;
-  /** What plugins keep for this exchange, each in its slot. */
+  /** Values that plugins keep for this exchange, each in its slot. */
   readonly slots: Slots = new Map();
-  /** True once the answer is known to be a stream. */
+  /** True once the response is known to be a stream. */
   streaming = false;
-  /** Status sent downstream; 0 before. */
+  /** Status sent downstream; 0 until then. */
   status = 0;
   outcome: Outcome = "completed";
   /**
-   * What went wrong. A stage sets it where the answer itself tells of a failure and shall pass all the same: the client gets
-   * what came, and the outcome is that of the error.
+   * What went wrong. A stage sets it where the response itself reports a failure but must still pass: the client gets the
+   * original bytes, and the outcome is that of the error.
    */
   error: GatewayError | undefined;
-  /** Set where the request is only explained: nothing that a plugin does for it may last. */
+  /** Set if the request is only explained: no effect of a plugin may persist. */
   dryRun: DryRun | undefined;
   /**
-   * Set by a plugin that wants the rest of an answer read, for its usage, once the client has left in the middle of it. `end`:
-   * only where nothing but usage is left of a stream, and for a moment.
+   * Set by a plugin that wants the rest of a response read, for its usage, after the client has left. `end`: only if nothing but
+   * usage is outstanding, and only for a short time.
    */
   drains: boolean | "end" = false;
-  /** The answer that is on its way; set by the engine. */
+  /** The response in progress; set by the engine. */
   delivery: Delivery | undefined;
-  /** Tokens that came out so far, about; set by who counts them. */
+  /** The approximate number of output tokens so far; set by the plugin that counts them. */
   progress: { readonly tokens: number } | undefined;
-  /** Called each time that a message of a WebSocket has told usage; set by who records it. */
+  /** Called each time a WebSocket message has reported usage; set by the plugin that records it. */
   told: ((exchange: Exchange) => void) | undefined;
-  /** Bytes of the answer's body written downstream. */
+  /** Bytes of the response body written downstream. */
   written = 0;
-  /** The writes that was in, of an answer that is read on its way. */
+  /** Number of writes in which a response that is parsed on its way was sent. */
   pieces = 0;
-  /** Milliseconds for which the client's body was waited for. */
+  /** Milliseconds spent waiting for the client's body. */
   waited = 0;
-  /** Of a WebSocket: the code it was closed with. */
+  /** The close code of a WebSocket. */
   closeCode: number | undefined;
-  /** Bytes of the request's body, where it passes unread. */
+  /** Bytes of the request's body on a passthrough path. */
   received: number | undefined;
-  /** The trace that it is told in, for the log, where a plugin has begun one; else it is the caller's. */
+  /** The id of the trace that a plugin reports it in, for the log; undefined: the caller's trace. */
   traceId: string | undefined;
-  /** Milliseconds from arrival to the first byte of the answer's body. */
+  /** Milliseconds from arrival to the first byte of the response body. */
   firstByte: number | undefined;
 
   private controller: AbortController | undefined;
@@ -374,7 +388,7 @@ export class Exchange {
   /** `performance.now()` at its end. */
   private ended: number | undefined;
   private readonly abortListeners: (() => void)[] = [];
-  /** Set while it has a place among those that run at a time. */
+  /** Set while it counts among the requests that run concurrently. */
   admitted = false;
   private interruptListeners: Set<() => void> | undefined;
 
@@ -395,12 +409,17 @@ export class Exchange {
     this.strictPath = arrival.strict ?? false;
   }
 
-  /** Whether what would be dropped or changed of a request is refused: its path says so, or the client. */
+  /**
+   * Whether the request is refused if a translation would drop or change something: set by the path, or by the client's header.
+   */
   get strict(): boolean {
     return this.strictPath || /^(?:1|true)$/i.test(this.headers.get("gateway-strict") ?? "");
   }
 
-  /** The client's request has come. @throws GatewayError `invalid_field` for a model's name that is none, `invalid_json` */
+  /**
+   * Takes the request's body.
+   * @throws GatewayError `invalid_field` for an invalid model name, `invalid_json`
+   */
   receive(body: Body): void {
     this.body = body;
     if (this.operation.kept !== undefined) return;
@@ -409,47 +428,46 @@ export class Exchange {
   }
 
   /**
-   * Changes the body, for every attempt and for all who look at it from now on. Another name put in its `model` is another
-   * model asked for.
-   * @param edits offsets in `body` as it is now
-   * @throws GatewayError when the body is no longer JSON, or names no model any more
+   * Changes the body for every attempt and every later reader. A new value of `model` changes the requested model.
+   * @param edits offsets in the current `body`
+   * @throws GatewayError when the body is no longer JSON, or no longer names a model
    */
   edit(edits: readonly Edit[]): void {
     const before = this.body;
     const edited = before.edited(edits);
-    // Also finds out whether it is still JSON, as long as it is known whose edit this was.
+    // Also checks that the body is still JSON, while it is known whose edit this was.
     if (edited !== before && this.pathModel === undefined && !sameModel(before, edited))
       this.requestedModel = readModel(edited);
     this.body = edited;
   }
 
-  /** The human texts of the request, in any protocol; of all kinds unless some are named. A form has none. */
+  /** Returns the human texts of the request, in any protocol; of all kinds by default. A form has none. */
   texts(kinds?: readonly TextKind[]): TextSpan[] {
     return textsOf(this.body, this.protocol, kinds);
   }
 
-  /** Puts other texts in the place of the request's texts of these kinds; all other bytes stay. */
+  /** Replaces the request's texts of these kinds; all other bytes are kept. */
   mapText(kinds: readonly TextKind[], map: MapText): void {
     this.edit(mappedTexts(this.body, this.protocol, kinds, map));
   }
 
-  /** The texts, or pieces of texts, of a frame of the answer: for a stage. */
+  /** Returns the texts, or pieces of texts, in a response frame; for use in a stage. */
   answerTexts(frame: Frame, kinds?: readonly TextKind[]): TextSpan[] {
     return answerTextsOf(frame.json(), this.answerProtocol, kinds);
   }
 
   /**
-   * The texts of an answer that is in, streamed or whole: for what `head.whole` gives, or what a stage has put together.
-   * Each is whole itself.
+   * Returns the texts of a complete response, streamed or not, from the bytes of `head.whole` or those that a stage has
+   * collected. Each text is complete.
    */
   wholeTexts(bytes: Buffer, kinds?: readonly TextKind[]): TextSpan[] {
     return wholeTextsOf(framesOf(bytes, this.head?.framing), this.answerProtocol, kinds);
   }
 
   /**
-   * A stage that replaces what a pattern matches in the texts of the answer, streamed or whole, in any protocol: a match is
-   * found wherever the stream cuts it. Undefined where an answer has no texts. For the response phase.
-   * @throws SyntaxError for a pattern that matches nothing at all
+   * Returns a stage that replaces what a pattern matches in the texts of the response, streamed or not, in any protocol. A match
+   * is found wherever the stream cuts it. Undefined: the response has no texts. For the response phase.
+   * @throws SyntaxError for a pattern that can match the empty string
    */
   mapAnswerText(match: AnswerTextMatch, replace: Replace): Stage | undefined {
     const { head } = this;
@@ -462,39 +480,39 @@ export class Exchange {
     return answer.wholeStage();
   }
 
-  /** The last attempt; undefined when no provider has been asked. */
+  /** The last attempt; undefined: no provider has been requested. */
   get attempt(): Attempt | undefined {
     return this.attempts.at(-1);
   }
 
-  /** How many times a provider was asked: targets that could not take the request are none of them. */
+  /** The number of requests made to providers; targets that could not take the request do not count. */
   get tries(): number {
     let tries = 0;
     for (const { tried } of this.attempts) if (tried) tries++;
     return tries;
   }
 
-  /** The protocol of the answer as the plugins so far have left it: the provider's until it is translated. */
+  /** The protocol of the response at this point of the chain: the provider's until it is translated. */
   private get answerProtocol(): Protocol {
     return this.head?.translated ? this.protocol : (this.attempt?.protocol ?? this.protocol);
   }
 
-  /** What limits per address go by: the client's address, of IPv6 the /64. */
+  /** The key for limits per address: the client's address, for IPv6 its /64. */
   get network(): string {
     return limitedBy(this.address);
   }
 
-  /** Where in a trace of the caller's it belongs; undefined: nowhere that it has told. */
+  /** The caller's trace context; undefined: none was sent. */
   get trace(): TraceContext | undefined {
     return traceOf(this.headers);
   }
 
-  /** Milliseconds since arrival; once it has ended, those it took. */
+  /** Milliseconds since arrival; after the end, its total duration. */
   get elapsed(): number {
     return (this.ended ?? performance.now()) - this.clock;
   }
 
-  /** It has ended. Called by the engine, before anybody records it: that may take time of its own. */
+  /** Marks the end. Called by the engine before plugins record it, as that may take time. */
   end(): void {
     this.ended ??= performance.now();
   }
@@ -504,12 +522,12 @@ export class Exchange {
     return this.gone;
   }
 
-  /** Set once the gateway breaks it off, as when it stops and can wait no longer: what the client is told. */
+  /** The error for the client once the gateway breaks it off, as when it stops and can wait no longer. */
   get interruption(): GatewayError | undefined {
     return this.broken;
   }
 
-  /** Fires when the client leaves, or the gateway breaks it off. Made on demand: most exchanges never need one. */
+  /** Fires when the client leaves, or the gateway breaks it off. Created on demand: most exchanges never need it. */
   get signal(): AbortSignal {
     if (!this.controller) {
       this.controller = new AbortController();
@@ -518,7 +536,7 @@ export class Exchange {
     return this.controller.signal;
   }
 
-  /** Runs `leave` when `signal` fires, at once if it has; the answer takes it back. */
+  /** Runs `leave` when `signal` fires, at once if it already has. Returns a function that unsubscribes. */
   onAbort(leave: () => void): () => void {
     if (this.gone || this.broken) {
       leave();
@@ -531,14 +549,14 @@ export class Exchange {
     };
   }
 
-  /** The client has left. Called by the engine, once. */
+  /** Handles the client's disconnection. Called by the engine, once. */
   abort(): void {
     if (this.gone || this.broken) return;
     this.gone = true;
     if (!this.drains || !this.delivery?.readOn(this.drains === "end")) this.leave();
   }
 
-  /** The gateway breaks it off: because it stops and can wait no longer, unless it says another reason. Called by the engine, once. */
+  /** Breaks it off: by default because the gateway stops and can wait no longer. Called by the engine, once. */
   interrupt(why = new GatewayError("interrupted")): void {
     if (this.broken) return;
     this.broken = why;
@@ -546,7 +564,7 @@ export class Exchange {
     for (const act of this.interruptListeners ?? []) act();
   }
 
-  /** Runs `act` when the gateway breaks it off, at once if it has; the answer takes it back. */
+  /** Runs `act` when the gateway breaks it off, at once if it already has. Returns a function that unsubscribes. */
   onInterrupt(act: () => void): () => void {
     if (this.broken) act();
     this.interruptListeners ??= new Set();
@@ -559,7 +577,7 @@ export class Exchange {
     for (const leave of this.abortListeners.splice(0)) leave();
   }
 
-  /** Writes a whole frame downstream now, between two frames of the answer. False: no stream is open. */
+  /** Writes a whole frame downstream now, between two frames of the response. Returns false if no stream is open. */
   push(bytes: Buffer): boolean {
     return this.delivery?.push(bytes) === true;
   }

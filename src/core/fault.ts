@@ -1,23 +1,25 @@
 import { type ErrorKind, kindOf } from "./errors.ts";
 
-/** What went wrong, as far as a protocol has words for it. A GatewayError is one. */
+/** An error in the terms that a protocol can express. A GatewayError is one. */
 export interface Fault {
   readonly status: number;
   readonly kind: ErrorKind;
   readonly code: string;
-  /** The code is a plugin's own: it tells more than a protocol's word for the kind. */
+  /** The code is a plugin's own: it is more specific than a protocol's code for the kind. */
   readonly own?: boolean | undefined;
   readonly message: string;
   readonly param?: string | undefined;
-  /** Seconds after which asking again makes sense. */
+  /** Seconds after which a retry makes sense. */
   readonly retryAfter?: number | undefined;
-  /** The provider's own code, where the fault passes from one protocol to another. */
+  /** The provider's own code, where the error is translated from one protocol to another. */
   readonly ownCode?: string | undefined;
-  /** What the gateway itself tells programs, in the words of the client's protocol. */
+  /** Machine-readable details from the gateway itself, in the client's protocol. */
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** The words one protocol has for kinds of faults; a code that is not listed stays the gateway's own, a plugin's own always. */
+/**
+ * One protocol's names for kinds of errors; for a kind without a name the gateway's own code is used, and a plugin's own always.
+ */
 export interface ErrorWords {
   readonly type: Readonly<Record<ErrorKind, string>>;
   readonly code: Readonly<Partial<Record<ErrorKind, string>>>;
@@ -33,7 +35,7 @@ export function errorObject(fault: Fault, words: ErrorWords) {
   };
 }
 
-/** The fault that an HTTP status stands for. */
+/** Returns the fault that an HTTP status stands for. */
 export function faultOf(status: number, message: string): Fault {
   const kind = kindOf(status);
   return { status, kind, code: kind, message };

@@ -1,15 +1,15 @@
-/** Patterns that are remembered; beyond, memory starts anew. */
+/** Maximum number of cached patterns; then the cache is cleared. */
 const MOST = 10_000;
 
 const compiled = new Map<string, RegExp>();
 
-/** A pattern in which * stands for any text, also none, and everything else for itself, to the letter. */
+/** Compiles a pattern in which `*` matches any text, including none, and everything else matches itself, case-sensitively. */
 export function globOf(pattern: string): RegExp {
   const texts = pattern.split("*").map((text) => text.replace(/[.+?^${}()|[\]\\]/g, "\\$&"));
   return new RegExp(`^${texts.join(".*")}$`, "s");
 }
 
-/** Whether a text is one of these names, or stands under a pattern among them. */
+/** Reports whether a text equals one of these names or matches one of these patterns. */
 export function matchesAny(patterns: readonly string[], text: string): boolean {
   return patterns.includes(text) || patterns.some((pattern) => pattern.includes("*") && remembered(pattern).test(text));
 }

@@ -1,14 +1,14 @@
 import { randomFillSync } from "node:crypto";
 
 const POOL = Buffer.allocUnsafe(4096);
-/** The pool in hex, of which each id takes 19 digits; and how many are taken. */
+/** The pool in hex, of which each id takes 19 digits; and the number of digits taken. */
 let random = "";
 let used = 0;
-/** The last stamp, and its time: under load many ids are made in a millisecond. */
+/** The last timestamp prefix, cached with its time: under load many ids are made in a millisecond. */
 let stamp = "";
 let stamped = -1;
 
-/** A UUIDv7 (RFC 9562): Unix milliseconds, then 74 random bits; sorts by time. */
+/** Returns a UUIDv7 (RFC 9562): Unix milliseconds, then 74 random bits; sorts by time. */
 export function newId(time: number): string {
   if (used + 19 > random.length) {
     random = randomFillSync(POOL).toString("hex");

@@ -1,11 +1,11 @@
-/** What was asked has not answered in time. */
+/** A promise was not settled in time. */
 export class SilentError extends Error {}
 
 /**
- * An answer, if it comes in time. What is asked goes on all the same.
+ * Awaits a promise for a limited time. The operation itself is not stopped.
  * @param deadline milliseconds
- * @param asked who is asked, as messages name it
- * @throws SilentError where it does not
+ * @param asked the name of the other side, for the message
+ * @throws SilentError when the time is over
  */
 export async function inTime<T>(deadline: number, answer: Promise<T>, asked = "it"): Promise<T> {
   const silent = Promise.withResolvers<never>();

@@ -3,33 +3,33 @@ import { Occurrences } from "../wire/occurrences.ts";
 import type { PictureWords, Protocol } from "./protocol.ts";
 import type { Usage } from "./usage.ts";
 
-/** Bytes of an answer up to which parsing it costs less than scanning it. */
+/** Bytes of a response up to which parsing costs less than scanning. */
 const SMALL = 4096;
-/** A vendor's answer may have any number of names: one for each token and its neighbours, where their chances are asked for. */
+/** A vendor's response may have any number of names: one for each token and its alternatives, where logprobs are requested. */
 const LIMITS = { maxKeys: 2 ** 31 - 1, maxDepth: 10_000 } as const;
 
-/** Looks for usage in a JSON body as it passes, in the words of any of some protocols; keeps nothing else of it. */
+/** Extracts usage from a JSON body as it passes, in the format of any of several protocols; keeps nothing else of it. */
 export class JsonUsage {
-  /** Why usage could not be read: the body is no JSON, or what a protocol makes of it fails. Holds nothing of the body. */
+  /** Why usage could not be read: the body is not JSON, or a protocol's reader throws. Contains nothing of the body. */
   fault: string | undefined;
-  /** Bytes that have come. */
+  /** Bytes received. */
   bytes = 0;
-  /** What the usage belongs to, where it may be told again; see `KeptAnswers.late`. */
+  /** The id that the usage belongs to, where it may be reported again; see `KeptAnswers.late`. */
   late: string | undefined;
 
-  /** Those that a scan captures; worked out when the first answer is too large to be parsed. */
+  /** The members that a scan captures; determined when the first response is too large to be parsed. */
   private members: readonly string[] = [];
   private first: Buffer | undefined;
   private scanner: Scanner | undefined;
-  /** For the members that tell pictures. */
+  /** Counters of the members that mark pictures. */
   private readonly marks: readonly Occurrences[] | undefined;
 
   constructor(private readonly protocols: readonly Protocol[]) {
-    // No base64 has quotes, and those within a text are escaped.
+    // Base64 contains no quotes, and those within a string are escaped.
     this.marks = protocols[0]?.pictures?.marks.map((name) => new Occurrences(JSON.stringify(name)));
   }
 
-  /** The next bytes, cut anywhere. Never throws. */
+  /** Takes the next bytes, with arbitrary boundaries. Never throws. */
   push(bytes: Buffer): void {
     this.bytes += bytes.length;
     if (this.fault !== undefined) return;
@@ -45,7 +45,7 @@ export class JsonUsage {
     });
   }
 
-  /** What the whole body told. Never throws. */
+  /** Returns the usage of the whole body. Never throws. */
   end(): Usage | undefined {
     const { first, scanner } = this;
     if (!first || this.fault !== undefined) return undefined;
@@ -56,12 +56,12 @@ export class JsonUsage {
     });
   }
 
-  /** Pictures that have begun by now. */
+  /** The number of pictures whose start has been seen. */
   get pictures(): number {
     return Math.max(0, ...(this.marks ?? []).map((mark) => mark.count));
   }
 
-  /** What may be told of a failure to read: others' messages may quote what they read. */
+  /** Returns the loggable part of an error: foreign messages may quote what they read. */
   static faultOf(thrown: unknown): string {
     return thrown instanceof JsonError ? thrown.message : thrown instanceof Error ? thrown.name : "unknown";
   }
@@ -78,7 +78,7 @@ export class JsonUsage {
     return scanner;
   }
 
-  /** Each is parsed when somebody looks at it: some are long, and looked at only where others tell that they matter. */
+  /** Returns the captured members, each parsed on access: some are long, and needed only if others say so. */
   private captured(scanner: Scanner): Record<string, unknown> {
     scanner.end();
     const members: Record<string, unknown> = {};
@@ -89,7 +89,9 @@ export class JsonUsage {
     return members;
   }
 
-  /** In the words of the first protocol that finds a total; where none does, what a vendor told is kept as it is. */
+  /**
+   * Reads usage in the format of the first protocol that finds a total; otherwise returns the first vendor usage without totals.
+   */
   private read(json: unknown): Usage | undefined {
     let other: Usage | undefined;
     for (const protocol of this.protocols) {
@@ -104,7 +106,7 @@ export class JsonUsage {
     return other;
   }
 
-  /** With how many pictures there are, and what the answer says of them. */
+  /** Adds the number of pictures, and the size and quality that the response reports. */
   private counted({ size, quality }: PictureWords, json: unknown): Usage | undefined {
     const usage = this.read(json);
     const count = this.pictures;

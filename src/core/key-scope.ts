@@ -2,7 +2,7 @@ import { GatewayError } from "./errors.ts";
 import { matchesAny } from "./glob.ts";
 import { Networks } from "./networks.ts";
 
-/** What of a caller tells its scope. */
+/** The part of a caller that defines its scope. */
 interface KeyScope {
   name: string;
   models?: readonly string[];
@@ -10,15 +10,15 @@ interface KeyScope {
   addresses?: readonly string[];
 }
 
-/** Entries of a list that a refusal names. */
+/** Entries of a list that an error names. */
 const NAMED = 8;
 
-/** Lists of addresses as they are asked: the same list stays with its key for as long as that is remembered. */
+/** Parsed address lists, by list: a key keeps the same list object for as long as it is cached. */
 const networks = new WeakMap<readonly string[], Networks>();
 
 /**
- * Whether a key may be used from here, for that: its addresses and its paths. Models are judged where they are known.
- * @throws GatewayError key_not_allowed, which says what the key allows
+ * Checks that a key may be used from this address and on this path. Models are checked where they are known.
+ * @throws GatewayError `key_not_allowed`, which says what the key allows
  */
 export function checkKeyScope(
   { name, paths, addresses }: KeyScope,
@@ -29,14 +29,14 @@ export function checkKeyScope(
       message: `The key "${name}" may not be used from ${address || "an address that is not known"}: its addresses are ${listed(addresses)}.`,
       hint: "Use it from there; the operator sets a key's addresses, and with trust: the proxies that tell them.",
     });
-  // A pattern is of one method where it begins with that, and of all where it begins with the path.
+  // A pattern that begins with a method applies to that method; one that begins with the path applies to all.
   if (paths && !matchesAny(paths, path) && !matchesAny(paths, `${method} ${path}`))
     throw new GatewayError("key_not_allowed", {
       message: `The key "${name}" may not use ${method} on the path ${path}: its paths are ${listed(paths)}.`,
     });
 }
 
-/** What a caller is told of a model that there is, and that its key may not use. */
+/** Returns the error for an existing model that the key may not use. */
 export function modelNotAllowed({ name, models = [] }: KeyScope, asked: string): GatewayError {
   return new GatewayError("key_not_allowed", {
     message: `The key "${name}" may not use the model "${asked}": its models are ${listed(models)}.`,
@@ -44,7 +44,7 @@ export function modelNotAllowed({ name, models = [] }: KeyScope, asked: string):
   });
 }
 
-/** The same of a model that a request names besides the one that it asks for. */
+/** Returns the same error for a model that a request names besides the requested one. */
 export function otherNotAllowed({ name, models = [] }: KeyScope, asked: string, param: string): GatewayError {
   return new GatewayError("key_not_allowed", {
     message: `${param} names the model "${asked}", which the key "${name}" may not use: its models are ${listed(models)}.`,
@@ -53,7 +53,7 @@ export function otherNotAllowed({ name, models = [] }: KeyScope, asked: string, 
   });
 }
 
-/** What a caller is told who may use such a model, which the provider that is asked does not have; others may. */
+/** Returns the error for such a model that the caller may use but the provider of the request does not have. */
 export function otherNotHere(asked: string, param: string): GatewayError {
   return new GatewayError("not_served", {
     message: `${param} names the model "${asked}", which the provider of this request does not have.`,
@@ -62,7 +62,7 @@ export function otherNotHere(asked: string, param: string): GatewayError {
   });
 }
 
-/** What a caller is told who may use some models only, and leaves the choice of others to the vendor. */
+/** Returns the error for a caller restricted to some models whose request leaves the choice of others to the vendor. */
 export function unnamedNotAllowed({ name, models = [] }: KeyScope, param: string): GatewayError {
   return new GatewayError("key_not_allowed", {
     message: `${param} lets the vendor choose models, and the key "${name}" may use some only: ${listed(models)}.`,

@@ -1,21 +1,21 @@
 import type { Period } from "./calendar.ts";
 
-/** What may be spent. */
+/** A limit of spending per period. */
 export interface Budget {
   /** Integer nano-dollars. */
   readonly nano: number;
   readonly per: Period;
-  /** Only told when it is nearly spent or spent; it refuses nothing. */
+  /** Only raises a notice when nearly or fully spent; refuses nothing. */
   readonly soft: boolean;
 }
 
-/** What may be used. What is absent, empty or 0 is not limited. */
+/** Limits of use. Absent, empty or 0 means unlimited. */
 export interface Limits {
-  /** Requests in a minute. */
+  /** Requests per minute. */
   readonly rpm?: number;
-  /** Tokens in a minute, those that go in and those that come out. */
+  /** Input and output tokens per minute. */
   readonly tpm?: number;
-  /** Requests at the same time. */
+  /** Concurrent requests. */
   readonly concurrency?: number;
   readonly budgets?: readonly Budget[];
 }

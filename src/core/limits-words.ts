@@ -1,6 +1,6 @@
 import type { LimitLevel } from "./limits.ts";
 
-/** Nano-dollars as people write them; small sums with as many digits as tell something. */
+/** Formats nano-dollars as dollars; sums below one dollar with all significant digits. */
 export function dollars(nano: number): string {
   const sum = nano / 1e9;
   if (sum === 0 || sum >= 1) return `$${sum.toFixed(2)}`;
@@ -10,7 +10,7 @@ export function dollars(nano: number): string {
     .replace(/\.(\d?)$/, (_, digit: string) => `.${digit.padEnd(2, "0")}`)}`;
 }
 
-/** Whose a limit is, at the beginning of a sentence. */
+/** Returns the owner of a limit as the beginning of a sentence. */
 export function whose({ kind, name, label = name }: Pick<LimitLevel, "kind" | "name" | "label">): string {
   if (kind === "all") return "The gateway";
   return name === "" ? "All that is asked without a key" : `The ${kind} ${JSON.stringify(label)}`;

@@ -6,49 +6,49 @@ export type { Budget, Limits } from "./limit-kinds.ts";
 
 /** All limits of a gateway.yaml. */
 export interface LimitTable {
-  /** A key's own, where it says nothing. */
+  /** Defaults for a key. */
   readonly default?: Limits;
   readonly all?: Limits;
   readonly groups?: ReadonlyMap<string, Limits>;
   readonly models?: ReadonlyMap<string, Limits>;
   readonly providers?: ReadonlyMap<string, Limits>;
-  /** Of keys by their ids. */
+  /** By key id. */
   readonly keys?: ReadonlyMap<string, Limits>;
 }
 
-/** Whose limits they are. */
+/** The limits of one key, group, model, provider, or of all. */
 export interface LimitLevel {
   readonly kind: "key" | "group" | "model" | "provider" | "all";
-  /** Empty for `all`, and for all callers without a key. */
+  /** Empty for `all`, and for callers without a key. */
   readonly name: string;
-  /** What people call it, where that is another: a key has an id. */
+  /** The name shown to people, if it differs: a key's `name` is its id. */
   readonly label?: string;
-  /** Names its counts. */
+  /** The name under which it is counted. */
   readonly scope: string;
   readonly limits: Limits;
 }
 
-/** What counts are kept under. */
+/** Returns the name under which a level is counted. */
 export const scopeOf = (kind: LimitLevel["kind"], name: string): string => (kind === "all" ? kind : `${kind}:${name}`);
 
-/** A group and those above it: `acme/research`, `acme`. */
+/** Returns a group and its parents: `acme/research`, `acme`. */
 export function groupsOf(group: string): string[] {
   const found = [group];
   for (let at = group.lastIndexOf("/"); at > 0; at = group.lastIndexOf("/", at - 1)) found.push(group.slice(0, at));
   return found;
 }
 
-/** The levels of one caller, by the model that it asks for. */
+/** The levels of one caller, by requested model. */
 interface CallerLevels {
   readonly label: string | undefined;
   readonly group: string | undefined;
-  /** Those that the key was given when it was made. */
+  /** Those that the key was given when it was created. */
   readonly limits: Limits | undefined;
   readonly own: readonly LimitLevel[];
   readonly byModel: Map<string, readonly LimitLevel[]>;
 }
 
-/** Which limits apply to whom. */
+/** Determines which limits apply to a request. */
 export class Levels {
   private readonly callers = new Map<string, CallerLevels>();
   private readonly providers: ReadonlyMap<string, LimitLevel>;
@@ -62,7 +62,7 @@ export class Levels {
   }
 
   /**
-   * Of a caller, its key first, then its groups from the innermost on, the model and all.
+   * Returns the levels of a request: the key, its groups from the innermost, all, and the model.
    * @param model its id; undefined: not known
    */
   of(caller: Caller | undefined, model?: string): readonly LimitLevel[] {
@@ -84,7 +84,7 @@ export class Levels {
     return this.providers.get(name);
   }
 
-  /** A level at which tokens or money count, which nobody knows of a request that passes unread. */
+  /** Returns a level that limits tokens or money, which cannot be measured for a passthrough request. */
   unmeasured(caller: Caller | undefined, provider: string): LimitLevel | undefined {
     const levels = [...this.of(caller), this.provider(provider)];
     return levels.find((level) => level && (level.limits.tpm || level.limits.budgets?.some(({ soft }) => !soft)));
@@ -111,8 +111,8 @@ export class Levels {
 }
 
 /**
- * What a key may use: what it was given, what gateway.yaml says of it, and what it says of all keys.
- * @param own those that it was given when it was made
+ * Returns the limits of a key: its own, then gateway.yaml's for this key, then gateway.yaml's defaults.
+ * @param own those that it was given when it was created
  */
 export const keyLimits = ({ keys, default: usual }: LimitTable, id: string, own?: Limits): Limits => ({
   ...usual,
@@ -120,19 +120,19 @@ export const keyLimits = ({ keys, default: usual }: LimitTable, id: string, own?
   ...own,
 });
 
-/** Whether anything is limited. */
+/** Reports whether any limit is configured. */
 export const hasLimits = ({ default: usual, all, groups, models, providers, keys }: LimitTable): boolean =>
   [usual, all, ...[groups, models, providers, keys].flatMap((each) => (each ? [...each.values()] : []))].some(
     (limits) => levelOf("all", "", limits).length > 0,
   );
 
-/** The kinds of periods that budgets of gateway.yaml are for. */
+/** Returns the periods of all budgets in gateway.yaml. */
 export function periodsOf({ default: usual, all, groups, models, providers, keys }: LimitTable): ReadonlySet<Period> {
   const named = [groups, models, providers, keys].flatMap((each) => (each ? [...each.values()] : []));
   return new Set([usual, all, ...named].flatMap((limits) => (limits?.budgets ?? []).map(({ per }) => per)));
 }
 
-/** A level that limits nothing is none. */
+/** Returns no level if nothing is limited. */
 function levelOf(kind: LimitLevel["kind"], name: string, limits: Limits = {}, label?: string): LimitLevel[] {
   const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits;
   if (rpm + tpm + concurrency + budgets.length === 0) return [];

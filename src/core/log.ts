@@ -1,34 +1,34 @@
 import sonic, { type SonicBoom } from "sonic-boom";
 import { isPlain, jsonString } from "../wire/json-string.ts";
 
-/** The gateway's log. Never give it headers, bodies or credentials. */
+/** The gateway's log. Never pass headers, bodies or credentials to it. */
 export abstract class Log {
   abstract debug(fields: object, message: string): void;
   abstract info(fields: object, message: string): void;
   abstract warn(fields: object, message: string): void;
   abstract error(fields: object, message: string): void;
-  /** Waits until what was logged is written: not for ever, as nobody may be reading it. */
+  /** Waits until everything logged is written, but only for a limited time, as nobody may be reading it. */
   abstract flush(): Promise<void>;
-  /** The least serious lines that are written. */
+  /** Sets the lowest level that is written. */
   set level(_level: string) {}
 }
 
-/** What pino calls them, whose form of lines log readers know. */
+/** The levels of pino, whose line format log readers know. */
 const LEVELS: Readonly<Record<string, number>> = { trace: 10, debug: 20, info: 30, warn: 40, error: 50, fatal: 60 };
 
-/** JSON lines on a file descriptor, written in the background. */
+/** Writes JSON lines to a file descriptor, in the background. */
 export class JsonLog extends Log {
   private readonly lines: Lines;
-  /** The least level that is written. */
+  /** The lowest level that is written. */
   private least = 30;
-  /** The last line's second, and how it is written, up to its point. */
+  /** The second of the last line, and its ISO text up to the decimal point. */
   private second = -1;
   private time = "";
 
   /**
-   * @param fd where lines go; the standard output unless told otherwise. It may not block: a write that waits for a reader
-   * holds a thread, without whose end a process cannot exit. Node sees to that when it opens its standard output.
-   * @param limit bytes that may wait for a reader that has stopped reading; what comes then is lost, and counted.
+   * @param fd the output; default: standard output. It must not block: a write that waits for a reader occupies a thread, and a
+   *   process cannot exit before that ends. Node makes its standard output non-blocking when it opens it.
+   * @param limit bytes that may be queued for a reader that has stopped reading; later lines are lost, and counted
    */
   constructor(fd: number = process.stdout.fd, limit: number = LIMIT) {
     super();
@@ -55,7 +55,7 @@ export class JsonLog extends Log {
     this.log(50, fields, message);
   }
 
-  /** Writes lines that another process has made. */
+  /** Writes lines made by another process. */
   relay(lines: Buffer): void {
     this.lines.write(lines);
   }
@@ -64,7 +64,7 @@ export class JsonLog extends Log {
     return this.lines.flush();
   }
 
-  /** Flushes, and closes the file descriptor. Nothing can be logged behind it. */
+  /** Flushes, and closes the file descriptor. Nothing can be logged afterwards. */
   close(): Promise<void> {
     return this.lines.close();
   }
@@ -87,8 +87,9 @@ export class JsonLog extends Log {
 }
 
 /**
- * The members as JSON, each with a comma behind it. Put together here, with one look for what must be escaped in all of them,
- * because every exchange has such a line and JSON.stringify takes three times as long. Undefined: that has to do it.
+ * Returns the members as JSON, each followed by a comma. Concatenated here, with one check for characters to escape in all of
+ * them, because every exchange logs such a line and JSON.stringify takes three times as long. Undefined: JSON.stringify must be
+ * used.
  */
 function plainMembers(fields: object & { err?: unknown; toJSON?: unknown }): string | undefined {
   if (fields.err !== undefined || fields.toJSON !== undefined || Object.getPrototypeOf(fields) !== Object.prototype)
@@ -108,7 +109,7 @@ function plainMembers(fields: object & { err?: unknown; toJSON?: unknown }): str
   return isPlain(texts) ? members : undefined;
 }
 
-/** The same of any fields. What a plugin gives may be no JSON: the line says so, instead of a fault where something is only told. */
+/** Does the same for any fields. A plugin's values may not be serializable: the line then says so, and logging does not throw. */
 function anyMembers(fields: object & { err?: unknown }): string {
   const { err } = fields;
   try {
@@ -124,31 +125,31 @@ const told = ({ name: type, message, stack }: Error) => ({ type, message, stack 
 const NEWLINE = 10;
 
 /**
- * Bytes that are worth a write of their own, and milliseconds that a line waits for others at most. Each write wakes a thread,
+ * Bytes that justify a write of their own, and the maximum milliseconds that a line waits for others. Each write wakes a thread,
  * which costs more than its bytes do.
  */
 const ENOUGH = 64 * 1024;
 const DELAY = 100;
-/** 60,000 lines or so. */
+/** About 60,000 lines. */
 const LIMIT = 16 * 1024 * 1024;
-/** Milliseconds that the reader is given when the process wants to end. */
+/** Milliseconds that the reader has when the process is about to exit. */
 const PATIENCE = 1000;
 
 declare module "sonic-boom" {
   interface SonicBoom {
-    /** With `contentMode: "buffer"`, which its types do not tell. */
+    /** The signature with `contentMode: "buffer"`, missing in its types. */
     write(line: Buffer): boolean;
   }
 }
 
-/** Lines for a sonic-boom, which writes in the background, and a count of those that it could not write. */
+/** Passes lines to a sonic-boom, which writes in the background, and counts those that it could not write. */
 class Lines {
   private readonly file: SonicBoom;
-  /** Where each line that is not yet known to be written ends, in bytes since the start. */
+  /** The end of each line not yet known to be written, in bytes since the start. */
   private ends: number[] = [];
   private accepted = 0;
   private written = 0;
-  /** Lines that found no room, and are still to be told. */
+  /** Lines dropped for lack of space and not yet reported. */
   private lost = 0;
   private patient = true;
 
@@ -156,7 +157,7 @@ class Lines {
     this.file = new sonic.SonicBoom({
       fd,
       sync: false,
-      // As bytes a line is measured once; as text sonic-boom would measure all that waits with each of them.
+      // A buffer's length is known; of strings sonic-boom would measure the whole queue with each line.
       contentMode: "buffer",
       minLength: ENOUGH,
       maxWrite: 2 * ENOUGH,
@@ -167,18 +168,18 @@ class Lines {
     this.file.on("write", (bytes: number) => (this.written += bytes));
     this.file.on("drop", () => this.lost++);
     this.file.on("drain", () => this.drained());
-    // A reader that has left, a disk that is full: sonic-boom keeps what it has and tries again with the next lines.
+    // The reader has left, or the disk is full: sonic-boom keeps its queue and retries with the next lines.
     this.file.on("error", () => {});
     process.once("exit", () => this.rescue());
   }
 
-  /** @param lines one or more, each with its end */
+  /** @param lines one or more, each with its newline */
   write(lines: string | Buffer): void {
     const bytes = typeof lines === "string" ? Buffer.from(lines) : lines;
     const lost = this.lost;
     this.file.write(bytes);
     const found = this.lost === lost;
-    // sonic-boom tells of a loss once, however many lines it was.
+    // sonic-boom reports a drop once, however many lines it contains.
     if (!found) this.lost--;
     for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, end + 1))
       if (found) this.ends.push(this.accepted + end + 1);
@@ -186,11 +187,11 @@ class Lines {
     if (found) this.accepted += bytes.length;
   }
 
-  /** Settles when all is written, or when a reader has had its time; what it has not taken by then is given up. */
+  /** Resolves when everything is written, or after PATIENCE; lines that the reader has not taken by then are given up. */
   async flush(): Promise<void> {
     const limit = Promise.withResolvers<void>();
     const timer = setTimeout(limit.resolve, PATIENCE);
-    // The first may end with a write that was under way, and leave what came after its start to the second.
+    // The first flush may end with a write that was in progress, and leave later lines to the second.
     await Promise.race([this.flushed().then(() => this.flushed()), limit.promise]);
     clearTimeout(timer);
     this.giveUp();
@@ -205,7 +206,7 @@ class Lines {
   }
 
   private flushed(): Promise<void> {
-    // It also tells an error, as that a pipe cannot be synced; what counts here is what was written.
+    // Errors are ignored, as a pipe cannot be synced; only the count of written bytes matters.
     return new Promise((done) => this.file.flush(() => done()));
   }
 
@@ -217,7 +218,7 @@ class Lines {
     if (lost > 0) this.write(lostLine(lost));
   }
 
-  /** Says on the standard error how many lines nobody took; one that was taken in part counts. */
+  /** Writes to standard error how many lines were not read, including a partly read one. */
   private giveUp(): void {
     const lost = this.lost + this.ends.filter((end) => end > this.written).length;
     this.lost = 0;
@@ -227,14 +228,14 @@ class Lines {
     process.stderr.write(lostLine(lost));
   }
 
-  /** The last lines of a process that ends without having waited for them. */
+  /** Writes the last lines of a process that exits without a flush. */
   private rescue(): void {
     if (!this.patient) return;
     this.patient = false;
     try {
       this.file.flushSync();
     } catch {
-      // Nobody is left to be told.
+      // Nothing is left to report it to.
     }
   }
 }

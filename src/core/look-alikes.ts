@@ -6,26 +6,26 @@ import type { Body } from "./body.ts";
 import { GatewayError } from "./errors.ts";
 import type { Protocol } from "./protocol.ts";
 
-/** Look-alikes in one body: nobody means them, and a body of nothing else is work for nothing. */
+/** Maximum number of look-alikes in a body: they have no legitimate use, and removing many is wasted work. */
 const MOST = 100;
 
-/** Members of a member that is an object, or of the entries of one that is a list. */
+/** Members inside an object, or inside the entries of a list. */
 interface InnerMembers {
   readonly isList: boolean;
   readonly exact: ReadonlySet<string>;
   readonly folded: ReadonlySet<string>;
-  /** Whether a text may hold a look-alike of them. */
+  /** Whether a text may contain a look-alike of them. */
   readonly pattern: RegExp;
 }
 
-/** Members by which a request is judged: its models, how much may come out, and whose objects it names. */
+/** Members by which a request is checked: its models, its output limits, and the objects it names. */
 class JudgedMembers {
-  /** As they are. */
+  /** The exact names. */
   private readonly exact: ReadonlySet<string>;
-  /** As a reader takes them that does not mind case, and those alone that this makes others. */
+  /** The case-folded names, and those of them that differ from the exact ones. */
   private readonly folded: ReadonlySet<string>;
   private readonly changed: ReadonlySet<string>;
-  /** Those within a member, by its name. */
+  /** Nested members, by the outer member's name. */
   private readonly inner: Map<string, InnerMembers>;
 
   constructor({ output, otherModels, objects, includeUsage }: Protocol) {
@@ -64,7 +64,7 @@ class JudgedMembers {
     this.inner.set(output.further, innerMembers(each, true));
   }
 
-  /** Look-alikes at the top of a body. */
+  /** Returns look-alikes at the top level of a body. */
   top({ scan }: Body): string[] {
     const { exact, folded, changed } = this;
     const found: string[] = [];
@@ -77,7 +77,7 @@ class JudgedMembers {
     return found;
   }
 
-  /** Look-alikes within the members that have something by which it is judged. */
+  /** Returns look-alikes inside members that contain checked ones. */
   within(body: Body): JsonPath[] {
     const found: JsonPath[] = [];
     for (const [outer, { isList, exact, folded, pattern }] of this.inner) {
@@ -102,7 +102,7 @@ function innerMembers(names: readonly string[], isList: boolean): InnerMembers {
   return { isList, exact: new Set(names), folded: new Set(names.map(foldCase)), pattern };
 }
 
-/** Look-alikes of a body: their names, with what they stand in, and the edits that take them out. */
+/** Look-alikes of a body: their names, with the path, and the edits that remove them. */
 export interface LookAlikes {
   readonly names: readonly string[];
   readonly edits: Edit[];
@@ -111,9 +111,9 @@ export interface LookAlikes {
 const known = new WeakMap<Protocol, JudgedMembers>();
 
 /**
- * Members that servers which read names in any case (written in Go, most of them) take for one by which a request was judged,
- * and the edits that take them out.
- * @throws GatewayError `invalid_field` where there are more than somebody may have by mistake
+ * Finds members that case-insensitive servers (mostly written in Go) read as one by which a request was checked, and the edits
+ * that remove them.
+ * @throws GatewayError `invalid_field` where there are more than a mistake would explain
  */
 export function lookAlikes(body: Body, protocol: Protocol): LookAlikes {
   let judged = known.get(protocol);

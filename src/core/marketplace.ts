@@ -5,27 +5,27 @@ import type { Limits } from "./limit-kinds.ts";
 import type { PriceList } from "./price-list.ts";
 import type { Shape } from "./shape.ts";
 
-/** Who holds a gateway key. */
+/** The holder of a gateway key. */
 export interface Caller {
   /** The key's public id, safe in logs. */
   id: string;
-  /** The name the operator gave it. */
+  /** The name that the operator gave the key. */
   name: string;
-  /** Ids of models it may use, in which * stands for any text; undefined: all. */
+  /** Ids of the models it may use, in which `*` matches any text; undefined: all. */
   models?: readonly string[];
-  /** Paths it may use, in the same way, `GET /v1/files/*` with that method only; undefined: all. */
+  /** Paths it may use, with the same patterns; `GET /v1/files/*` allows that method only; undefined: all. */
   paths?: readonly string[];
-  /** Addresses and ranges that it may be used from; undefined: all. */
+  /** Client addresses and ranges that it may be used from; undefined: all. */
   addresses?: readonly string[];
   /** The group it belongs to, like `acme/research`. */
   group?: string;
-  /** Whose it is, in the operator's words. */
+  /** Its owner, in the operator's words. */
   owner?: string;
-  /** What the operator sums up by; they stand in the ledger as they were at the time. */
+  /** Labels by which the operator groups usage; the ledger stores them as they were at the time. */
   tags?: Readonly<Record<string, string>>;
-  /** What it may use, where that was told when the key was made; what is absent is what gateway.yaml says of all keys. */
+  /** Limits set when the key was created; those absent are taken from gateway.yaml's limits for all keys. */
   limits?: Limits;
-  /** Unix milliseconds from which on it opens nothing, and what runs for it ends. */
+  /** Unix milliseconds from which the key is refused and its running requests end. */
   expires?: number;
 }
 
@@ -34,40 +34,43 @@ export const CALLER: Shape<Caller> = {
   ...{ limits: true, expires: true },
 };
 
-/** What is shown to a provider. */
+/** A credential for a provider. */
 export interface Credential {
-  /** Names it in the log and the ledger: the variable or the file it comes from, never a part of it. */
+  /** Its name in the log and the ledger: the variable or file it comes from, never a part of the secret. */
   readonly label: string;
   readonly secret: string;
-  /** Names its connections, which are never shared: the provider's name, its place there and a digest of the secret. */
+  /**
+   * The name of its connections, which are never shared: the provider's name, the credential's index there and a digest of the
+   * secret.
+   */
   readonly account: string;
 }
 
-/** An account at a vendor's address, as gateway.yaml tells. */
+/** An account at a vendor's URL, as configured in gateway.yaml. */
 export interface Provider {
   name: string;
-  /** Address that ends with the version segment, without a trailing slash. */
+  /** The base URL, ending with the version segment, without a trailing slash. */
   url: URL;
-  /** What we show the provider, in turn; none: nothing is sent. */
+  /** The credentials, used in rotation; if empty, none is sent. */
   credentials: readonly Credential[];
-  /** Header for the credential, where it is not the protocol's usual one. */
+  /** The header for the credential, if it is not the protocol's usual one. */
   header?: string;
-  /** Protocol names, best first. */
+  /** Protocol names, the preferred one first. */
   speaks: readonly string[];
-  /** Client headers that go upstream besides the protocol's own. */
+  /** Client headers that are sent upstream besides the protocol's own. */
   forward: readonly string[];
-  /** Whether it keeps conversations, so that clients send only what is new; undefined: the protocol knows who does. */
+  /** Whether it stores conversations, so that clients send only new turns; undefined: the protocol knows which vendors do. */
   threads?: boolean;
-  /** Ids of objects there that every caller may name, though none has made them. */
+  /** Ids of objects there that every caller may name, although no key has made them. */
   shared?: readonly string[];
-  /** Requests at a time; 0 or undefined: any number. */
+  /** Maximum concurrent requests; 0 or undefined: unlimited. */
   concurrency?: number;
   timeouts: Timeouts;
-  /** Whose prices hold there, as `Catalogue` names vendors; undefined: the address tells. */
+  /** The vendor whose prices apply, as named in `Catalogue`; undefined: derived from the URL. */
   vendor?: string;
-  /** Header whose value makes it do once what it is sent twice. */
+  /** The header whose value makes the provider process a repeated request only once. */
   idempotency?: string;
-  /** Milliseconds after the last request for which a connection is kept ready; 0: not at all. */
+  /** Milliseconds after the last request for which a connection is kept ready; 0: never. */
   warm: number;
   health: HealthLimits;
 }
@@ -77,47 +80,49 @@ export const PROVIDER: Shape<Provider> = {
   ...{ shared: true, concurrency: true, timeouts: true, vendor: true, idempotency: true, warm: true, health: true },
 };
 
-/** When a target is left alone, and for how long. Times in milliseconds, shares from 0 to 1. */
+/** When a target is taken out of use, and for how long. Times in milliseconds, shares from 0 to 1. */
 export interface HealthLimits {
-  /** Failures in a row. */
+  /** Consecutive failures. */
   failures: number;
-  /** The share of failures among so many requests or more within a window; 0: none. */
+  /** The share of failures among at least `requests` requests within `window`; 0: disabled. */
   errors: number;
   requests: number;
   window: number;
-  /** A first byte that comes later counts as a failure in that share, as does a client that leaves later without one; 0: none does. */
+  /**
+   * A later first byte counts as a failure in that share, as does a client that leaves after this time without one; 0: disabled.
+   */
   slow: number;
-  /** How long it is left alone at first; twice as long each time it fails again, up to `longest`. */
+  /** How long it is out of use at first; doubled each time it fails again, up to `longest`. */
   open: number;
   longest: number;
 }
 
-/** When a request is tried again. Times in milliseconds, shares from 0 to 1; 0: off. */
+/** When a request is retried. Times in milliseconds, shares from 0 to 1; 0: disabled. */
 export interface RetryLimits {
-  /** Tries besides the first that a provider may have worked on. */
+  /** Retries after attempts that a provider may have processed. */
   attempts: number;
-  /** Such tries of all requests of ten seconds, and a number per second that is always granted. */
+  /** The share of such retries among all requests of ten seconds, and the retries per second that are always allowed. */
   budget: number;
   least: number;
-  /** For how long a request waits for its next try at most. */
+  /** The longest wait before a request's next attempt. */
   wait: number;
-  /** Whether another target is tried behind one that did not begin to answer in time. */
+  /** Whether another target is tried after one that did not begin to respond in time. */
   after_timeout: boolean;
-  /** For how long the head of a stream waits for its first frame, which may be an error. */
+  /** How long the head of a stream is held back for its first frame, which may be an error. */
   first_frame: number;
 }
 
-/** How the targets of a model share its requests. */
+/** How requests are distributed over the targets of a model. */
 type Balance = "weighted" | "latency" | "cheapest";
 
 /** Milliseconds. */
 export interface Timeouts {
   connect: number;
-  /** From the request being sent to the answer's head. */
+  /** From sending the request to the response head. */
   first_byte: number;
-  /** Between two pieces of an answer. */
+  /** Between two chunks of a response. */
   idle: number;
-  /** From start to end of an attempt. */
+  /** The whole attempt. */
   total: number;
 }
 
@@ -126,15 +131,15 @@ export interface Target {
   provider: Provider;
   model: string;
   weight: number;
-  /** Id of the marketplace's model that it serves. */
+  /** The id of the marketplace model that it serves. */
   serves?: string;
-  /** What it costs there; undefined: nobody knows, which is not 0. */
+  /** Its prices; undefined: unknown, which is not 0. */
   prices?: PriceList;
-  /** The protocol to speak there, whatever the client speaks. */
+  /** The protocol to use there, whatever the client uses. */
   via?: string;
-  /** What a translation must know of the model there. */
+  /** What a translation must know about the model there. */
   facts?: Facts;
-  /** Tokens of its longest answer, as far as anybody knows: nothing keeps a provider to less than it gives. */
+  /** The longest output in tokens, as far as known: nothing forces a provider to keep to it. */
   longest?: number;
 }
 
@@ -144,7 +149,7 @@ export const TARGET: Shape<Target> = {
 
 const names = new WeakMap<Target, string>();
 
-/** A name clients may use: an entry of the marketplace. */
+/** A model name that clients may use: an entry of the marketplace. */
 export interface Model {
   id: string;
   name: string;
@@ -152,9 +157,9 @@ export interface Model {
   aliases: readonly string[];
   /** Unix seconds. */
   created: number;
-  /** Tokens that fit in. */
+  /** Size of the context in tokens. */
   context?: number;
-  /** Tokens that come out at most. */
+  /** Maximum output tokens. */
   output?: number;
   can: readonly string[];
   balance: Balance;
@@ -169,27 +174,27 @@ export const MODEL: Shape<Model> = {
   ...{ balance: true, targets: true, fallback: true, public: true },
 };
 
-/** Facts about a target that the mapping needs; from gateway.yaml, with defaults that let the vendor judge. */
+/** Facts about a target that translation needs; from gateway.yaml, with defaults that leave the decision to the vendor. */
 export interface Facts {
   /** False: refuses temperature, top_p and top_k. */
   sampling?: boolean;
-  /** How thinking is asked for: tokens, the model's own choice with an effort, a level, or not at all. */
+  /** How thinking is requested: a token budget, the model's own choice with an effort, a level, or not at all. */
   thinking?: "budget" | "adaptive" | "level" | "none";
-  /** False: public tables know what it can do, and that it reasons is not among it; gateway.yaml says so with `thinking`. */
+  /** False: public tables list its capabilities, and reasoning is not one of them; overridden by `thinking` in gateway.yaml. */
   reasons?: boolean;
-  /** The longest answer in tokens. */
+  /** The longest output in tokens. */
   output?: number;
-  /** True: takes system messages between turns. */
+  /** True: accepts system messages between turns. */
   system_in_place?: boolean;
-  /** True: continues an assistant's turn at the end. */
+  /** True: continues an assistant turn at the end of the request. */
   prefill?: boolean;
-  /** True: takes marks in a prompt up to which it shall be cached, where others refuse members that they do not know. */
+  /** True: accepts cache marks in a prompt; other servers may refuse unknown members. */
   cache_marks?: boolean;
 }
 
 /** The list of models that clients may name. */
 export class Marketplace {
-  /** How a target is called in logs, metrics, headers and the ledger: `provider:model`. One text for each, as it is looked up often. */
+  /** Returns the name of a target in logs, metrics, headers and the ledger: `provider:model`. Cached, as it is needed often. */
   static nameOf(target: Target): string {
     let name = names.get(target);
     if (name === undefined) {
@@ -200,7 +205,7 @@ export class Marketplace {
   }
 
   private readonly byName = new Map<string, Model>();
-  /** Aliases with a `*`, which stands for any text; the one with most letters first. */
+  /** Aliases with a `*`, which matches any text; the longest first. */
   private readonly byPattern: { pattern: RegExp; length: number; model: Model }[] = [];
 
   constructor(readonly models: readonly Model[]) {
@@ -214,15 +219,15 @@ export class Marketplace {
     this.byPattern.sort((a, b) => b.length - a.length);
   }
 
-  /** The model of that name or alias, if the caller may use it; a name is matched to the letter. */
+  /** Returns the model of that name or alias, if the caller may use it; names are case-sensitive. */
   find(name: string, caller?: Caller): Model | undefined {
     const model = this.byName.get(name) ?? this.byPattern.find(({ pattern }) => pattern.test(name))?.model;
     return model && allowed(model, caller) ? model : undefined;
   }
 
   /**
-   * The model that a caller may use by the name of it at a provider, of which some clients name a second one by the vendor's
-   * own name.
+   * Returns the model for a vendor's model name at a provider, if the caller may use it. Some clients name a second model by the
+   * vendor's own name.
    */
   at(provider: Provider, model: string, caller?: Caller): Model | undefined {
     return this.list(caller).find(({ targets }) =>
@@ -231,7 +236,7 @@ export class Marketplace {
   }
 
   /**
-   * What a model costs at a provider, by the vendor's name of it, with or without a date, or by ours; undefined: nobody knows.
+   * Returns the prices of a model at a provider, by the vendor's name, with or without a date, or by ours; undefined: unknown.
    */
   pricesAt({ name: provider }: Pick<Provider, "name">, model: string): PriceList | undefined {
     const targets = this.models.flatMap((each) => each.targets).filter((target) => target.provider.name === provider);
@@ -245,11 +250,11 @@ export class Marketplace {
   }
 
   /**
-   * What a provider calls a model that a request names besides the one that it asks for. Names that are none of ours are the
-   * vendor's own, for callers that may use any model.
-   * @param param where it stands
-   * @throws GatewayError `key_not_allowed` where the caller may use some models only, and this is none of them; `not_served`
-   * where it is one that this provider does not have
+   * Returns the provider's name of a model that a request names besides the requested one. A name that is not in the marketplace
+   * is taken as the vendor's own, for callers without a restriction to models.
+   * @param param the location of the name in the request
+   * @throws GatewayError `key_not_allowed` where the caller is restricted to other models; `not_served` where this provider does
+   *   not have the model
    */
   other(name: string, param: string, provider: Provider, caller?: Caller): string {
     const model = this.find(name, caller);
@@ -259,23 +264,25 @@ export class Marketplace {
     throw model ? otherNotHere(name, param) : otherNotAllowed(caller, name, param);
   }
 
-  /** What a caller is told who may not use a model that there is; undefined: there is none of that name, or it may. */
+  /** Returns the error for a caller who may not use an existing model; undefined: there is no such model, or it may use it. */
   keptFrom(name: string, caller: Caller | undefined): GatewayError | undefined {
     return caller && this.find(name) && !this.find(name, caller) ? modelNotAllowed(caller, name) : undefined;
   }
 
-  /** What the caller may use, in the order of gateway.yaml. */
+  /** Returns the models that the caller may use, in the order of gateway.yaml. */
   list(caller?: Caller): Model[] {
     return this.models.filter((model) => allowed(model, caller));
   }
 
-  /** What of that it can use now: a model none of whose providers is switched on, nor any of its fallbacks', is left out. */
+  /**
+   * Returns those of `list` that can be used now: a model without an enabled provider, of its own or of a fallback, is left out.
+   */
   usable(caller?: Caller): Model[] {
     const on = (model: Model | undefined) => model !== undefined && model.targets.length > 0;
     return this.list(caller).filter((model) => on(model) || model.fallback.some((name) => on(this.find(name, caller))));
   }
 
-  /** Up to three names of such models that look like this one. */
+  /** Returns up to three ids of usable models that are similar to this name. */
   near(name: string, caller?: Caller): string[] {
     const wanted = name.toLowerCase();
     return this.usable(caller)
@@ -289,7 +296,7 @@ export class Marketplace {
   }
 }
 
-/** The date that vendors put behind the name of a model's version. */
+/** The date suffix of a vendor's model version. */
 const DATE = /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/;
 
 const allowed = (model: Model, caller: Caller | undefined): boolean =>
@@ -298,7 +305,10 @@ const allowed = (model: Model, caller: Caller | undefined): boolean =>
 const related = (wanted: string, id: string): boolean =>
   wanted.length >= 4 && (id.includes(wanted) || wanted.includes(id));
 
-/** Edits (insert, delete, replace, swap) between two short texts; long ones are cut, as only nearness is of interest. */
+/**
+ * Returns the number of edits (insert, delete, replace, swap) between two texts, cut to 64 characters, as only small values
+ * matter.
+ */
 export function distance(a: string, b: string): number {
   const left = a.slice(0, 64);
   const right = b.slice(0, 64);

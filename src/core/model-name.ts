@@ -2,11 +2,11 @@ import { kindInWords } from "../wire/json.ts";
 import type { Body } from "./body.ts";
 import { GatewayError } from "./errors.ts";
 
-/** Longest name of a model, in bytes. */
+/** Maximum length of a model name, in bytes. */
 export const MAX_MODEL = 256;
 
 /**
- * The name of the model that a body asks for, taken literally: nothing is trimmed or folded.
+ * Returns the name of the requested model, literally: nothing is trimmed or folded.
  * @throws GatewayError `invalid_field`, `invalid_json`
  */
 export function readModel(body: Body): string {
@@ -15,15 +15,15 @@ export function readModel(body: Body): string {
   const member = body.member("model");
   if (!member) throw badModel("The request names no model.", 'Send "model" with a name that GET /v1/models lists.');
   if (member.kind !== "string") throw badModel(`model must be a string, not ${kindInWords(member.kind)}.`);
-  // An escape has six bytes for at least one: a longer value need not be parsed to be too long.
+  // An escape has six bytes and stands for at least one: a longer value is too long without parsing it.
   if (member.end - member.start > 6 * MAX_MODEL + 2) throw longModel();
   const text = body.slice(member.start, member.end).toString();
   return PROPER.has(text.slice(1, -1)) ? text.slice(1, -1) : checkModel(body.value("model") as string);
 }
 
 /**
- * A name that a client gives for a model, wherever it stands.
- * @returns the same
+ * Checks a model name from a client, wherever it was given.
+ * @returns the name
  * @throws GatewayError `invalid_field`
  */
 export function checkModel(model: string): string {
@@ -33,12 +33,12 @@ export function checkModel(model: string): string {
   if (!model.isWellFormed()) throw badModel("model holds half of a surrogate pair.", "Write the character whole.");
   if (/\p{Cc}/u.test(model)) throw badModel("model holds a control character.", "Remove it.");
   if (model !== model.trim()) throw badModel("model begins or ends with white space.", "Remove it.");
-  // What JSON would write in another way is looked at anew each time.
+  // A name that JSON would escape is checked each time.
   if (PROPER.size < MANY && !/["\\]/.test(model)) PROPER.add(model);
   return model;
 }
 
-/** Whether two bodies write their model in the same way. */
+/** Reports whether two bodies write their model with the same bytes. */
 export function sameModel(a: Body, b: Body): boolean {
   const [one, other] = [writtenModel(a), writtenModel(b)];
   return one && other ? one.equals(other) : one === other;
@@ -49,7 +49,7 @@ function writtenModel(body: Body): Buffer | undefined {
   return span && body.slice(span.start, span.end);
 }
 
-/** Names that were found proper: nearly all requests name one of a few. */
+/** Names that passed the checks: nearly all requests name one of a few. */
 const PROPER = new Set<string>();
 const MANY = 500;
 

@@ -1,17 +1,17 @@
 import { BlockList, isIP } from "node:net";
 
-/** Names and addresses of this machine. */
+/** Names and addresses of the local host. */
 export const LOOPBACK = /^(?:localhost|\[?::1\]?|127\.\d+\.\d+\.\d+)$/;
 
 const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
 
-/** An address alone, an IPv4 address within IPv6 as what it is; undefined for what is none. */
+/** Returns a plain IP address, an IPv4-mapped IPv6 address as IPv4; undefined for anything else. */
 export function plainAddress(text: string): string | undefined {
   const address = MAPPED.exec(text)?.[1] ?? text;
   return isIP(address) === 0 ? undefined : address;
 }
 
-/** What limits for an address go by: of IPv6 the /64, all of which one customer has. */
+/** Returns the key for limits per address: of IPv6 the /64, which one customer usually has as a whole. */
 export function limitedBy(address: string): string {
   if (!address.includes(":")) return address;
   const [left = [], right = []] = address.split("::").map((half) => (half === "" ? [] : half.split(":")));
@@ -23,7 +23,7 @@ export function limitedBy(address: string): string {
 /** Addresses and ranges of addresses, like 127.0.0.1, 10.0.0.0/8 and fd00::/8. */
 export class Networks {
   private readonly list = new BlockList();
-  /** Whether nobody is in it. */
+  /** Whether the list is empty. */
   readonly empty: boolean;
 
   /** @throws RangeError that shows the accepted forms */
@@ -32,7 +32,10 @@ export class Networks {
     for (const text of texts) this.add(text);
   }
 
-  /** @param address as `plainAddress` gives it */
+  /**
+   * Reports whether the list contains an address.
+   * @param address as `plainAddress` returns it
+   */
   has(address: string): boolean {
     if (this.empty) return false;
     return this.list.check(address, address.includes(":") ? "ipv6" : "ipv4");

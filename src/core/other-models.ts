@@ -6,33 +6,33 @@ import type { Body } from "./body.ts";
 import { GatewayError } from "./errors.ts";
 import type { OtherModelWords, Protocol } from "./protocol.ts";
 
-/** A model that a request names besides the one that it asks for. */
+/** A model that a request names besides the requested one. */
 export interface OtherModel {
   readonly name: string;
-  /** What stands in front of it. */
+  /** The prefix in front of it. */
   readonly prefix: string;
-  /** Where: `["tools", 0, "model"]`. */
+  /** Its path: `["tools", 0, "model"]`. */
   readonly path: JsonPath;
-  /** The vendor chooses: the name is none of a model. */
+  /** Set if the vendor chooses the model: `name` is not that of a model. */
   readonly unnamed?: true;
 }
 
-/** Models that one request may name; vendors take some hundreds of requests in one at most. */
+/** Maximum models in one request; vendors accept at most some hundreds of requests in one. */
 const MOST = 1000;
 const MEMBER = "model";
 const WATCH = new Watch(spellings(MEMBER));
 const NAME = Buffer.from(`"${MEMBER}"`);
-/** In another spelling: some servers, written in Go most of them, read names in any case. */
+/** The name in another case: some servers, mostly written in Go, read names case-insensitively. */
 const SPELLED = /"(?!model")[mM][oO][dD][eE][lL]"/;
 const ESCAPE = Buffer.from("\\u00");
-/** A letter of that name written as an escape: nobody does that but to hide it. */
+/** A letter of that name written as an escape, which only serves to hide it. */
 const HIDDEN = /\\u00[46][0-9a-f]/i;
 const [COLON, QUOTE, SPACE] = [0x3a, 0x22, 0x20];
 
 /**
- * The models that a body names besides its own, where the protocol says that there may be any.
- * @param everywhere looks also where only somebody would put one who hides it, which takes as long as a body is large
- * @throws GatewayError `invalid_json` where two readers could read two names; `invalid_field` for more than anybody names
+ * Returns the models that a body names besides the requested one, where the protocol says that there may be any.
+ * @param everywhere searches also places used only to hide a name, which takes time proportional to the body's size
+ * @throws GatewayError `invalid_json` where two parsers could read different names; `invalid_field` for too many
  */
 export function otherModels(body: Body, { otherModels: words }: Protocol, everywhere: boolean): OtherModel[] {
   const found: OtherModel[] = [];
@@ -52,7 +52,7 @@ export function otherModels(body: Body, { otherModels: words }: Protocol, everyw
   return found;
 }
 
-/** The edits that put other names in the place of such models; a name that stays changes nothing. */
+/** Returns the edits that replace such model names; an unchanged name needs no edit. */
 export function otherModelEdits(body: Body, models: readonly OtherModel[], map: (model: OtherModel) => string): Edit[] {
   const changes = models.flatMap((model) => {
     if (model.unnamed) return [];
@@ -62,7 +62,7 @@ export function otherModelEdits(body: Body, models: readonly OtherModel[], map: 
   return changes.length === 0 ? [] : changesAt(body.bytes(), { replace: changes });
 }
 
-/** Whether a text may hold a member of that name whose value is a text: most that have one hold a schema there. */
+/** Reports whether a text may contain a member of that name with a string value: most occurrences are schemas. */
 function mayName(json: Buffer, hidden: boolean): boolean {
   for (let at = json.indexOf(NAME); at >= 0; at = json.indexOf(NAME, at)) {
     at = behindSpace(json, at + NAME.length);
@@ -79,7 +79,7 @@ function behindSpace(json: Buffer, from: number): number {
   return at;
 }
 
-/** @param counts whether a model that stands here is one that will be used */
+/** @param counts whether a model named here will be used */
 function walk(value: unknown, path: JsonPath, counts: boolean, words: OtherModelWords, found: OtherModel[]): void {
   if (typeof value !== "object" || value === null) return;
   if (Array.isArray(value)) {
@@ -102,6 +102,6 @@ const tooMany = (path: JsonPath): GatewayError =>
     param: path.join("."),
   });
 
-/** In any spelling, too. */
+/** Reports whether a member is one of `below`, ignoring case. */
 const isBelow = (name: string, { below }: OtherModelWords): boolean =>
   below.includes(name) || below.some((each) => foldCase(each) === foldCase(name));

@@ -2,35 +2,35 @@ import type { Readable } from "node:stream";
 import { Deadline, type DeadlineListener } from "./deadline.ts";
 import { GatewayError } from "./errors.ts";
 
-/** The least that a sender owes, unless the limits say otherwise. */
+/** The default minimum rate of a sender. */
 const SLOWEST = 1024;
 const PATIENCE = 10_000;
 
 /**
- * Pieces that a body may have whatever its size, and the bytes for each that it may have beyond: a piece costs as much as a
- * kilobyte. A segment of TCP is larger.
+ * Chunks that a body may have whatever its size, and the bytes required for each chunk beyond: a chunk costs as much as a
+ * kilobyte. A TCP segment is larger.
  */
 const MANY = 10_000;
 const EACH = 1024;
 
-/** How slowly a request's body may come. */
+/** How slowly a request's body may arrive. */
 export interface PaceLimits {
-  /** Milliseconds without a byte; 0: no end. */
+  /** Milliseconds without a byte; 0: no limit. */
   readonly idle: number;
-  /** Bytes a second, on average, below which a body is given up; 1 KiB. 0: never. */
+  /** Minimum average bytes per second; default 1 KiB, 0: none. */
   readonly slowest?: number;
-  /** Milliseconds before that counts; 10 s. */
+  /** Milliseconds before that applies; default 10 s. */
   readonly patience?: number;
 }
 
-/** Hears that a body comes too slowly, or in too many pieces. */
+/** Is notified when a body arrives too slowly, or in too many chunks. */
 export interface PaceListener {
   late(error: GatewayError): void;
 }
 
 /**
- * Gives up a body whose sender is silent, or so slow that it would hold its connection for hours. Everybody who reads a
- * request's body has one; what the sender cannot help, a reader that takes nothing, does not count.
+ * Gives up a body whose sender is silent, or so slow that it would hold its connection for hours. Every reader of a request's
+ * body uses one; time in which the reader itself is paused does not count against the sender.
  */
 export class Pace implements DeadlineListener {
   private readonly deadline = Deadline.acquire(this);
@@ -49,14 +49,14 @@ export class Pace implements DeadlineListener {
   }
 
   /**
-   * Judges a stream that others read, at the speed at which they take it, until it ends or closes.
-   * @param late is told once, and ends the stream
+   * Watches a stream that others read, at their reading speed, until it ends or closes.
+   * @param late called once; must end the stream
    */
   static watch(body: Readable, limits: PaceLimits, late: PaceListener["late"]): Pace {
     const pace = new Pace(limits, { late });
     body.on("data", (piece: Buffer) => pace.came(piece.length));
     body.on("pause", () => pace.pause());
-    // Also comes a turn after a stream was asked to flow that has been paused again meanwhile.
+    // `resume` is emitted a tick after resume(), when the stream may be paused again.
     body.on("resume", () => {
       if (!body.isPaused()) pace.resume();
     });
@@ -65,7 +65,10 @@ export class Pace implements DeadlineListener {
     return pace;
   }
 
-  /** Some bytes have come. @param pieces in which they came */
+  /**
+   * Counts received bytes.
+   * @param pieces the number of chunks that they came in
+   */
   came(bytes: number, pieces = 1): void {
     this.received += bytes;
     this.pieces += pieces;
@@ -74,14 +77,14 @@ export class Pace implements DeadlineListener {
     else if (this.pausedAt === undefined) this.wait();
   }
 
-  /** From now on nobody reads. */
+  /** Stops the clock while nobody reads. */
   pause(): void {
     if (this.over) return;
     this.pausedAt ??= performance.now();
     this.deadline.set(0);
   }
 
-  /** Somebody reads again. */
+  /** Restarts the clock. */
   resume(): void {
     if (this.pausedAt === undefined) return;
     this.started += performance.now() - this.pausedAt;
@@ -89,7 +92,7 @@ export class Pace implements DeadlineListener {
     this.wait();
   }
 
-  /** Nothing more is expected. */
+  /** Ends the watch. */
   stop(): void {
     if (this.over) return;
     this.over = true;
@@ -97,7 +100,7 @@ export class Pace implements DeadlineListener {
   }
 
   expired(): void {
-    // Timers may be a little early.
+    // Timers may fire slightly early.
     const crawls = this.left() <= 1;
     this.tell(new GatewayError("body_timeout", crawls ? { message: "The request body comes too slowly." } : {}));
   }
@@ -107,7 +110,7 @@ export class Pace implements DeadlineListener {
     this.listener.late(error);
   }
 
-  /** Whichever comes first: too long a silence, or too few bytes for the time. */
+  /** Sets the deadline to the earlier of the idle limit and the minimum rate. */
   private wait(): void {
     if (this.over) return;
     const { idle } = this.limits;
@@ -115,7 +118,7 @@ export class Pace implements DeadlineListener {
     this.deadline.set(limit === Infinity ? 0 : limit);
   }
 
-  /** Milliseconds until what has come is too little. */
+  /** Returns the milliseconds until the bytes received fall below the minimum rate. */
   private left(): number {
     const { slowest = SLOWEST, patience = PATIENCE } = this.limits;
     if (slowest === 0) return Infinity;

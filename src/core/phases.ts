@@ -1,6 +1,6 @@
 import type { Exchange } from "./exchange.ts";
 
-// What each phase may see and change of an exchange: what it does not have yet is not in its type.
+// What each phase may read and change of an exchange: fields that are not set yet are not in its type.
 
 type HeadFields =
   | ("id" | "time" | "address" | "network" | "method" | "path" | "query" | "headers" | "credentials")
@@ -19,30 +19,30 @@ type HeadFields =
   | ("elapsed" | "aborted" | "signal" | "onAbort" | "trace" | "traceId");
 type AskedFields = HeadFields | "body" | "form" | "pathModel" | "requestedModel" | "texts" | "model" | "targets";
 
-/** In `access` and `serve`: the head is in, no body byte is. */
+/** In `access` and `serve`: the head has been received, the body has not. */
 export type AccessExchange = Pick<Exchange, HeadFields | "answer">;
 
-/** In `request`: the body is in. */
+/** In `request`: the body has been received. */
 export type RequestExchange = Pick<
   Exchange,
   HeadFields | "answer" | "body" | "form" | "pathModel" | "requestedModel" | "edit" | "texts" | "mapText"
 >;
 
-/** In `route`: `model` and `targets` are to be found. */
+/** In `route`: the phase sets `model` and `targets`. */
 export type RouteExchange = Pick<Exchange, keyof RequestExchange | "model" | "targets" | "conversation">;
 
-/** What every phase from `route` on can read: what is asked, and of whom. */
+/** What every phase from `route` on can read: the request and its targets. */
 export type AskedExchange = Readonly<Pick<Exchange, AskedFields>>;
 
-/** In `send`: the request is settled; what can still be changed is the attempt. */
+/** In `send`: the request is final; only the attempt can still be changed. */
 export type SendExchange = AskedExchange & Readonly<Pick<Exchange, "attempts">> & Pick<Exchange, "told">;
 
-/** In `response`: an answer's head is in. */
+/** In `response`: the head of a response has been received. */
 export type ResponseExchange = SendExchange &
   Readonly<Pick<Exchange, "attempt" | "answerer" | "head" | "answerTexts" | "wholeTexts" | "mapAnswerText" | "push">> &
   Pick<Exchange, "usage" | "unread" | "error" | "drains" | "progress">;
 
-/** In `done`: it has ended, however that was. What it never came to is undefined or empty. */
+/** In `done`: the exchange has ended, however. Fields that were never set are undefined or empty. */
 export type DoneExchange = SendExchange &
   Readonly<
     Pick<

@@ -14,66 +14,66 @@ import type { Stage } from "./stage.ts";
 type MaybePromise<T> = T | Promise<T>;
 
 /**
- * A class in a file of `plugins/`, default export, built by tsyringe with constructor injection. Every phase is optional.
- * Within a phase plugins run in the order of the chain, except `response` and stages, which run from its end.
+ * A class in a file of `plugins/`, its default export, constructed by tsyringe with constructor injection. Every phase is
+ * optional. Within a phase plugins run in the order of the chain; `response` and stages run in reverse order.
  */
 export interface Plugin {
-  /** The head is in, no body byte is. May refuse by throwing a GatewayError, may change headers, may answer. */
+  /** The head has been received, the body has not. May refuse by throwing a GatewayError, change headers, or respond. */
   access?: (exchange: AccessExchange) => MaybePromise<void>;
-  /** The body is in, in the client's words. May refuse, change what is asked, answer. */
+  /** The body has been received, in the client's protocol. May refuse, change the request, or respond. */
   request?: (exchange: RequestExchange) => MaybePromise<void>;
-  /** Names the model, fills `exchange.targets`. May refuse, change what is asked, answer. */
+  /** Resolves the model and fills `exchange.targets`. May refuse, change the request, or respond. */
   route?: (exchange: RouteExchange) => MaybePromise<void>;
-  /** Once for each attempt: changes what will be written upstream. */
+  /** Called once for each attempt: changes what will be sent upstream. */
   send?: (exchange: SendExchange, attempt: Attempt) => MaybePromise<void>;
   /**
-   * An attempt has failed, and the client gets nothing of what its provider answered. Only looks: what is tried next is settled,
-   * and waits for this. An attempt without an answer has none.
+   * An attempt has failed, and its provider's response is not passed to the client. Observes only: the next step is already
+   * decided, and waits for this. Not called for an attempt without a response.
    */
   failed?: (exchange: SendExchange, attempt: Attempt, answer: FailedAnswer) => MaybePromise<void>;
-  /** The answer's head is in. May change it; may return a stage. */
+  /** The head of the response has been received. May change it; may return a stage. */
   // biome-ignore lint/suspicious/noConfusingVoidType: most plugins only look
   response?: (exchange: ResponseExchange, head: Head) => MaybePromise<Stage | void>;
-  /** Exactly once, however it ended. Records; nothing can be changed any more. */
+  /** Called exactly once, however the exchange ended. Records; nothing can be changed any more. */
   done?: (exchange: DoneExchange) => MaybePromise<void>;
-  /** Answers a path that gateway.yaml says this plugin serves (`serve: models`). */
+  /** Responds on a path that gateway.yaml assigns to this plugin (`serve: models`). */
   serve?: (exchange: AccessExchange) => MaybePromise<Answer>;
-  /** What it has kept of an exchange, for who signs in to the console as admin; undefined: nothing. */
+  /** Returns what it has stored of an exchange, for console admins; undefined: nothing. */
   recorded?: (id: string) => MaybePromise<Recorded | undefined>;
-  /** Before the first request. */
+  /** Called before the first request. */
   start?: (how: Start) => MaybePromise<void>;
-  /** The gateway stops, or a new gateway.yaml has replaced this one: frees what it holds. */
+  /** Frees resources: the gateway stops, or a new gateway.yaml has replaced this one. */
   close?: () => MaybePromise<void>;
 }
 
 /** How a plugin is started. */
 export interface Start {
   /**
-   * Only a check (`npm start -- check`): say what is wrong by throwing, but open, write and send nothing. No request follows,
-   * and `close` at once.
+   * Only a check (`npm start -- check`): report problems by throwing, but open, write and send nothing. No request follows, and
+   * `close` is called at once.
    */
   readonly dry: boolean;
 }
 
-/** What the class itself may declare. */
+/** Static members that the class may declare. */
 export interface PluginClass {
   new (...parts: never[]): Plugin;
   readonly prototype: Plugin;
-  /** Schema of its options in gateway.yaml. */
+  /** The schema of its options in gateway.yaml. */
   options?: ZodType;
-  /** Schemas of what it serves, for `/openapi.json`: of the answer at its path, and of that behind the path, by an id. */
+  /** Schemas of its responses, for `/openapi.json`: at its path, and at the path followed by an id. */
   answers?: { readonly all?: ZodType; readonly one?: ZodType };
-  /** Plugins that must stand before it in every chain that has both. */
+  /** Plugins that must precede it in every chain that has both. */
   after?: readonly string[];
-  /** Plugins that must stand behind it in every chain that has both. */
+  /** Plugins that must follow it in every chain that has both. */
   before?: readonly string[];
-  /** It looks at both ends of what stands between: a chain has it in two places, and its phases run in both. */
+  /** It handles both sides of the plugins between: a chain has it in two places, and its phases run in both. */
   twice?: boolean;
 }
 
-/** The phases that an exchange passes, in order. */
+/** The phases of an exchange, in order. */
 export const PHASES = ["access", "request", "route", "send", "failed", "response", "done"] as const;
 export type Phase = (typeof PHASES)[number];
 
-/** Token of a plugin's own options, checked against its schema: `@inject(Options) private readonly options`. */
+/** The injection token of a plugin's own options, checked against its schema: `@inject(Options) private readonly options`. */
 export const Options = Symbol("Options");

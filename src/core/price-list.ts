@@ -2,43 +2,43 @@ import { createHash } from "node:crypto";
 import { cost, isPriced, type Price } from "./price.ts";
 import type { Usage } from "./usage.ts";
 
-/** Where a price comes from that the operator wrote, and that of the built-in provider. */
+/** The source of a price that the operator wrote, and of that of the built-in provider. */
 export const OWN = "gateway.yaml";
 export const DEMO = "demo";
 
-/** Terms that rows of the ledger name. */
+/** Prices as referenced by ledger rows. */
 export interface PriceVersion {
-  /** Names the terms: 12 hex digits of what they are, so that the same terms always have the same name. */
+  /** The first 12 hex digits of a hash of the prices, so that equal prices have equal names. */
   readonly version: string;
   readonly price: Price;
-  /** Where they come from: gateway.yaml, or a public table and its version. */
+  /** Their source: gateway.yaml, or a public table and its version. */
   readonly source: string;
 }
 
-/** Terms and when they hold. */
+/** Prices and when they apply. */
 export interface DatedPrice {
   readonly price: Price;
-  /** Unix milliseconds from which on. */
+  /** Unix milliseconds from which they apply. */
   readonly from?: number;
-  /** Milliseconds of a day in UTC between which alone; the end is outside. */
+  /** The only time of day at which they apply, in milliseconds in UTC; `end` is exclusive. */
   readonly daily?: { readonly start: number; readonly end: number };
 }
 
 type Dated = Omit<DatedPrice, "price"> & { readonly terms: PriceVersion };
 
-/** What usage costs at terms, in integer nano-dollars; undefined where they do not know what all of it costs. */
+/** Returns the cost of usage in integer nano-dollars; undefined where the prices do not cover all of it. */
 function costAt(usage: Usage, { price, source }: PriceVersion): number | undefined {
   if (!isPriced(usage, price, source !== OWN && source !== DEMO)) return undefined;
   return cost(usage, price);
 }
 
-/** What a vendor ran beside an answer. */
+/** What a vendor ran in addition to a response. */
 type RunBesides = NonNullable<Usage["besides"]>[number];
 
 /**
- * What usage costs with what the vendor ran besides, each part at its model's terms; undefined where these do not know what all of
- * it costs.
- * @returns `besides` names the terms of parts that have others than the answer
+ * Returns the cost of usage with everything that the vendor ran in addition, each part at its model's prices; undefined where
+ * these do not cover all of it.
+ * @returns `besides` names the prices of parts that differ from the response's
  */
 export function totalCost(
   usage: Usage,
@@ -58,18 +58,18 @@ export function totalCost(
   return { cost: sum, besides };
 }
 
-/** What one part costs that was run beside an answer; undefined as in `costAt`. */
+/** Returns the cost of one part that was run in addition to a response; undefined as in `costAt`. */
 export const costBeside = (part: Partial<Usage>, usage: Usage, terms: PriceVersion): number | undefined =>
   costAt(besidesOf(part, usage), withoutRequest(terms));
 
-/** What usage costs at least, with what the vendor ran besides: of what has no price, nothing. */
+/** Returns the minimum cost of usage, with everything that the vendor ran in addition: parts without a price count as 0. */
 export const leastCost = (usage: Usage, terms: PriceVersion): number =>
   (usage.besides ?? []).reduce(
     (sum, each) => sum + cost(besidesOf(each, usage), withoutRequest(terms).price),
     cost(usage, terms.price),
   );
 
-/** It is reckoned in the tier of the answer. */
+/** Returns the part as usage of its own, in the response's tier. */
 const besidesOf = (part: Partial<Usage>, { tier }: Usage): Usage => ({
   ...{ in: part.in ?? {}, out: part.out ?? {}, raw: undefined },
   ...(part.drawn ? { drawn: part.drawn } : {}),
@@ -77,7 +77,7 @@ const besidesOf = (part: Partial<Usage>, { tier }: Usage): Usage => ({
   ...(tier === undefined ? {} : { tier }),
 });
 
-/** What each request costs is charged once, with the answer. */
+/** Returns prices without the charge per request, which is charged once, with the response. */
 function withoutRequest(terms: PriceVersion): PriceVersion {
   if (terms.price.request === undefined) return terms;
   const { request: _, ...price } = terms.price;
@@ -87,12 +87,12 @@ function withoutRequest(terms: PriceVersion): PriceVersion {
 const DAY = 86_400_000;
 const DIGITS = 12;
 
-/** The name of terms. */
+/** Returns the version of a price. */
 export function versionOf(price: Price): string {
   return createHash("sha256").update(canonical(price)).digest("hex").slice(0, DIGITS);
 }
 
-/** JSON with the names of members in order, so that equal terms are equal texts. */
+/** Returns JSON with sorted member names, so that equal prices give equal texts. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
@@ -101,17 +101,17 @@ function canonical(value: unknown): string {
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`).join(",")}}`;
 }
 
-/** What a target costs, now and at other times. */
+/** The prices of a target over time. */
 export class PriceList {
   private readonly dated: readonly Dated[];
-  /** The only terms there are, which hold always. */
+  /** The only price, if it always applies. */
   private readonly only: PriceVersion | undefined;
 
-  /** @param prices of those that hold at a time the last one counts */
+  /** @param prices of several that apply at a time the last one is used */
   constructor(
     prices: readonly DatedPrice[],
     readonly source: string,
-    /** The model's name was only like one that has this price. */
+    /** The price is that of a model with a similar name. */
     readonly guessed = false,
   ) {
     this.dated = prices.map(({ price, ...when }) => ({ ...when, terms: { version: versionOf(price), price, source } }));
@@ -119,7 +119,7 @@ export class PriceList {
     if (this.dated.length === 1 && only?.from === undefined && only?.daily === undefined) this.only = only?.terms;
   }
 
-  /** The terms in force. @param time Unix milliseconds; undefined where there are none yet */
+  /** Returns the price that applies at a time in Unix milliseconds; undefined if none applies. */
   at(time: number): PriceVersion | undefined {
     if (this.only) return this.only;
     for (let n = this.dated.length - 1; n >= 0; n--) {
@@ -131,12 +131,12 @@ export class PriceList {
     return undefined;
   }
 
-  /** All of them, whenever they hold. */
+  /** All prices, whenever they apply. */
   get all(): readonly PriceVersion[] {
     return this.dated.map(({ terms }) => terms);
   }
 }
 
-/** A span may pass midnight. */
+/** Reports whether a time of day is in a span, which may extend past midnight. */
 const within = (time: number, { start, end }: { start: number; end: number }): boolean =>
   start <= end ? start <= time && time < end : time >= start || time < end;

@@ -1,11 +1,11 @@
 import type { Usage } from "./usage.ts";
 
-/** Prices of tokens in USD per million. What has no price of its own costs what the kind costs that it is a part of. */
+/** Token prices in USD per million. A kind without its own price costs as much as the kind that it is a part of. */
 export interface Rates {
   input?: number;
   /** Read from the vendor's prompt cache. */
   cached?: number;
-  /** Written to it, for the usual time and for an hour or longer. */
+  /** Written to the prompt cache, for the usual lifetime and for an hour or longer. */
   cache_write?: number;
   cache_write_1h?: number;
   output?: number;
@@ -19,7 +19,7 @@ export interface Rates {
   input_video?: number;
 }
 
-/** Rates, and those of a whole request with more tokens in than some. */
+/** Rates, and those for requests with more than a number of input tokens. */
 export interface TieredRates extends Rates {
   above?: readonly (Rates & { tokens: number })[];
 }
@@ -28,34 +28,34 @@ export interface TieredRates extends Rates {
 export const SERVICE_TIERS = ["batch", "flex", "priority", "fast"] as const;
 type ServiceTier = (typeof SERVICE_TIERS)[number];
 
-/** Rates with those of service tiers; a rate that a tier does not have is the usual one. */
+/** Rates and those of service tiers; a rate missing in a tier is the usual one. */
 export type Price = TieredRates & {
   [tier in ServiceTier]?: TieredRates;
 } & {
   /** USD for each request. */
   request?: number;
-  /** USD for each search of the web by a tool of the vendor. */
+  /** USD for each web search by a tool of the vendor. */
   web_search?: number;
-  /** USD for each picture that is made from words, and from other pictures. */
+  /** USD for each picture made from text, and from other pictures. */
   image?: PerImage;
   image_edit?: PerImage;
-  /** Rates of the models that a tool of the vendor draws with, by their names; `*` is any other. */
+  /** Rates of the models that a drawing tool of the vendor uses, by name; `*` is any other. */
   image_generation?: Readonly<Record<string, Rates>>;
 };
 
-/** For all pictures, or by quality and size as they are asked for, like `hd 1024x1024`; without a word where there is none. */
+/** One price, or prices by the requested quality and size, like `hd 1024x1024`; a missing value is left out of the key. */
 type PerImage = number | Readonly<Record<string, number>>;
 
-/** Pico-dollars (millionths of a millionth) for a token, in the order of `PARTS`: whole numbers, so that sums are exact. */
+/** Pico-dollars (10⁻¹² dollars) for a token, in the order returned by `rated`: integers, so that sums are exact. */
 type Rated = readonly number[];
 
-/** A step of prices: it holds for requests with more tokens in. */
+/** A price step: applies to requests with more than `above` input tokens. */
 interface PriceStep {
   above: number;
   rates: Rated;
 }
 
-/** A price as it is reckoned with. */
+/** A price prepared for calculation. */
 interface Compiled {
   usual: readonly PriceStep[];
   tiers: ReadonlyMap<string, readonly PriceStep[]>;
@@ -64,7 +64,7 @@ interface Compiled {
   drawing: ReadonlyMap<string, Rated>;
 }
 
-/** USD per million tokens are as many millionths of a dollar, and a million pico-dollars, for each. */
+/** USD per million tokens, times 10⁶, is pico-dollars per token. */
 const PER_TOKEN = 1e6;
 const PICO = 1e12;
 const PICO_IN_NANO = 1000;
@@ -91,7 +91,7 @@ function rated(rates: Rates): Rated {
   ].map((usd) => whole(usd, PER_TOKEN));
 }
 
-/** The steps of rates, the highest first. */
+/** Returns the steps of rates, the highest first. */
 function stepsOf({ above = [], ...base }: TieredRates): PriceStep[] {
   const higher = above.map(({ tokens, ...own }) => ({ above: tokens, rates: rated({ ...base, ...own }) }));
   return [...higher, { above: -1, rates: rated(base) }].sort((a, b) => b.above - a.above);
@@ -122,30 +122,30 @@ function compiledOf(price: Price): Compiled {
   return found;
 }
 
-/** What vendors call a search of the web among the counts of their tools. */
+/** Vendors' names for web searches in their tool counts. */
 const WEB_SEARCHES = ["web_search_requests", "web_search_calls", "web_search"];
 
-/** Searches of the web, by whatever name. */
+/** Returns the number of web searches, under any of these names. */
 function searches({ serverTools }: Usage): number {
   let found = 0;
   if (serverTools) for (const name of WEB_SEARCHES) found += serverTools[name] ?? 0;
   return found;
 }
 
-/** Words of vendors for the tiers that have rates of their own, besides their names. */
+/** A prefix that vendors put before the name of a tier. */
 const ON_DEMAND = /^on_demand_/;
-/** Tiers that are paid for in another way. */
+/** Tiers that are paid for separately. */
 const PREPAID = new Set(["scale", "provisioned", "provisioned_throughput"]);
 const USUAL = new Set(["default", "standard", "auto", "on_demand"]);
-/** Tools of vendors that cost nothing but their tokens. */
+/** Tools of vendors that cost only their tokens. */
 const FREE_TOOLS = new Set(["web_fetch_requests", "mcp_calls"]);
 
 const tierOf = (tier: string): string => tier.toLowerCase().replace(ON_DEMAND, "");
 
 /**
- * Whether all that an exchange used has a price, so that `cost` is the whole of it.
- * @param isListed the price is of a public table: what it leaves out it does not know. What an operator leaves out costs the same
- *   as what it is a part of, or nothing.
+ * Reports whether everything that an exchange used has a price, so that `cost` is complete.
+ * @param isListed the price comes from a public table: what it omits is unknown. What an operator omits costs the same as the
+ *   kind it is a part of, or nothing
  */
 export function isPriced(usage: Usage, price: Price, isListed: boolean): boolean {
   const { images, drawn, serverTools, tier } = usage;
@@ -166,7 +166,7 @@ function hasTier(tier: string, price: Price): boolean {
   return !SERVICE_TIERS.includes(tier as ServiceTier) || price[tier as ServiceTier] !== undefined;
 }
 
-/** USD for each of some pictures: 0 where tokens alone are charged, undefined where it is not known. */
+/** Returns USD for each picture: 0 where only tokens are charged, undefined where the price is unknown. */
 function perImage({ size, quality, edited }: NonNullable<Usage["images"]>, price: Price): number | undefined {
   if (price.image === undefined && price.image_edit === undefined) return 0;
   const each = edited ? price.image_edit : price.image;
@@ -178,11 +178,11 @@ function perImage({ size, quality, edited }: NonNullable<Usage["images"]>, price
 const drawingOf = (model: string | undefined, { drawing }: Compiled): Rated | undefined =>
   drawing.get(model ?? "*") ?? drawing.get("*");
 
-/** USD for a picture of which nobody knows what it costs: as much as the dearest, so that no budget takes it for free. */
+/** Returns USD for a picture of unknown price: the highest of the known prices, so that no budget takes it for free. */
 const dearestPicture = ({ image, image_edit }: Price): number =>
   Math.max(0, ...[image, image_edit].flatMap((each = 0) => (typeof each === "number" ? each : Object.values(each))));
 
-/** Pico-dollars of pictures. */
+/** Returns the pico-dollars of pictures. */
 function pictures({ images, drawn }: Usage, price: Price, compiled: Compiled): number {
   let pico = images ? images.count * whole(perImage(images, price) ?? dearestPicture(price), PICO) : 0;
   const rates = drawn && drawingOf(drawn.model, compiled);
@@ -191,8 +191,9 @@ function pictures({ images, drawn }: Usage, price: Price, compiled: Compiled): n
 }
 
 /**
- * What an exchange costs at a price, as far as the price knows of it (`isPriced`), in integer nano-dollars, rounded once, at the end, half up. Every token counts as one
- * kind: what was cached, written, heard or seen is taken out of the plain input first.
+ * Returns the cost of an exchange in integer nano-dollars, as far as the price covers it (`isPriced`); rounded once, at the end,
+ * half up. Every token counts as one kind: cached, written, audio, image and video tokens are subtracted from the plain input
+ * first.
  */
 export function cost(usage: Usage, price: Price): number {
   const compiled = compiledOf(price);
@@ -211,7 +212,7 @@ export function cost(usage: Usage, price: Price): number {
   return (pico - rest) / PICO_IN_NANO + (rest * 2 >= PICO_IN_NANO ? 1 : 0);
 }
 
-/** The same for sums that a number cannot hold. */
+/** Calculates the same with BigInt, for sums beyond the safe integers. */
 function exactly(counts: Rated, rates: Rated, fixed: number, found: number, webSearch: number): number {
   const sum = counts.reduce(
     (all, count, part) => all + BigInt(count) * BigInt(rates[part] as number),
@@ -220,7 +221,9 @@ function exactly(counts: Rated, rates: Rated, fixed: number, found: number, webS
   return Number((sum + BigInt(PICO_IN_NANO / 2)) / BigInt(PICO_IN_NANO));
 }
 
-/** How many tokens there are of each kind of `rated`. No kind takes more than is left: vendors' parts can exceed their sums. */
+/**
+ * Returns the number of tokens of each kind of `rated`. No kind takes more than is left: vendors' parts can exceed their totals.
+ */
 function countsOf({ in: input, out }: Pick<Usage, "in" | "out">): number[] {
   let left = input.total ?? 0;
   const taken = (tokens: number | undefined): number => {
@@ -232,7 +235,7 @@ function countsOf({ in: input, out }: Pick<Usage, "in" | "out">): number[] {
   const long = write ? (write["1h"] ?? 0) + (write["12h"] ?? 0) : 0;
   const hour = taken(long);
   const written = write ? taken(sumOf(write) - long) : 0;
-  // Of what was cached is text first, unless the vendor says otherwise.
+  // Cached tokens count as text first, unless the vendor reports otherwise.
   const heard = taken(cachedAudio);
   const seen = taken(cachedImage);
   const cached = taken((input.cached ?? 0) - heard - seen);

@@ -1,19 +1,19 @@
-/** Small parts that several wire formats are made of. None of them is any vendor's own. */
+/** Small parts shared by several wire formats. None is specific to a vendor. */
 import type { Operation, Protocol } from "./protocol.ts";
 
-/** Name and value of the header that shows a credential as a bearer token (RFC 6750). */
+/** Returns name and value of the header that sends a credential as a bearer token (RFC 6750). */
 export const bearer = (secret: string): readonly [name: string, value: string] => ["authorization", `Bearer ${secret}`];
 
-/** A comment that keeps a silent event stream alive; parsers skip it. */
+/** An SSE comment that keeps an idle stream alive; parsers skip it. */
 export const PING: Buffer = Buffer.from(": ping\n\n");
 
-/** One server-sent event: its name, where it has one, and a value as JSON. */
+/** Returns one server-sent event: its name, if any, and a value as JSON. */
 export function eventBytes(value: unknown, name?: string): Buffer {
   const line = name === undefined ? "" : `event: ${name}\n`;
   return Buffer.from(`${line}data: ${JSON.stringify(value)}\n\n`);
 }
 
-/** An operation asked by a POST with a JSON body, streaming events when the body says so; `more` tells what differs. */
+/** Returns a POST operation with a JSON body that streams events when the body says so; `more` overrides fields. */
 export function post(name: string, upstream: string, more: Partial<Operation> = {}): Operation {
   return {
     name,
@@ -27,7 +27,7 @@ export function post(name: string, upstream: string, more: Partial<Operation> = 
   };
 }
 
-/** `paths` and `locate` of a protocol where each path stands for one operation. */
+/** Returns `paths` and `locate` for a protocol where each path stands for one operation. */
 export function fixedPaths(operations: Readonly<Record<string, Operation>>): Pick<Protocol, "paths" | "locate"> {
   const byPath = new Map(Object.entries(operations));
   return {

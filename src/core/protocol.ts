@@ -9,129 +9,131 @@ import type { Price } from "./price.ts";
 import type { Usage } from "./usage.ts";
 
 /**
- * A wire format: everything that only its vendor's documents tell. One folder under `plugins/protocols/` exports one as
- * its default; `src/` finds the folders by name and knows no vendor.
+ * A wire format: everything that only its vendor's documentation defines. Each folder under `plugins/protocols/` exports one as
+ * its default export; `src/` finds the folders by name and knows no vendor.
  */
 export interface Protocol {
   /** The name used in gateway.yaml, like `acme-chat`; equal to the folder's name. */
   readonly name: string;
   /**
-   * The paths it is served on when gateway.yaml has no `paths:` section, like `/v1/messages`. A last segment `*` takes
-   * the rest of the path, slashes included, and hands it to `locate`. A path below a mounted one that is listed here is
-   * mounted with it (`/v1/messages` brings `/v1/messages/count_tokens`).
+   * The paths it is served on when gateway.yaml has no `paths:` section, like `/v1/messages`. A last segment `*` matches the rest
+   * of the path, slashes included, and passes it to `locate`. A path below a mounted one that is listed here is mounted with it
+   * (`/v1/messages` brings `/v1/messages/count_tokens`).
    */
   readonly paths: readonly string[];
-  /** The version segment put after a provider's address that is a bare origin, like `/v1`. */
+  /** The version segment appended to a provider's URL that is a bare origin, like `/v1`. */
   readonly segment: string;
-  /** True for the dialect used when nothing tells which one the caller speaks; exactly one protocol says so. */
+  /** True for the default protocol, used when nothing tells which one the caller speaks; exactly one protocol sets it. */
   readonly common?: boolean;
-  /** Request headers of this protocol that go upstream: exact lower-case names, or prefixes ending in `*`. */
+  /** Request headers of this protocol that are sent upstream: exact lower-case names, or prefixes ending in `*`. */
   readonly headers: readonly string[];
-  /** Request headers sent upstream when the client sent none: name and value. */
+  /** Request headers sent upstream when the client did not send them: name and value. */
   readonly defaults?: readonly (readonly [name: string, value: string])[];
-  /** Whole answers of success are JSON objects, so that what is not is the answer of somebody else. */
+  /** Set if every complete success response is a JSON object, so that anything else comes from another server. */
   readonly answersJson?: true;
-  /** Top-level body members that hold usage in a whole answer, like `usage`. */
+  /** Top-level members that hold usage in a complete response, like `usage`. */
   readonly usageMembers: readonly string[];
-  /** How its answers hold pictures; undefined: they do not, or not so that they could be charged by number. */
+  /** How its responses hold pictures; undefined: they do not, or not in a form that can be charged per picture. */
   readonly pictures?: PictureWords;
   /**
-   * What its models' tokens are beside those of a usual tokenizer: how many times as many a text has, and how many come to each
-   * call of a tool besides its arguments. 1 and 0 where nothing is said.
+   * How its models' token counts differ from a usual tokenizer's: the factor for text, and the tokens per tool call besides its
+   * arguments. Defaults: 1 and 0.
    */
   readonly tokens?: { readonly times: number; readonly call: number };
-  /** A frame written while a stream is silent; nothing may take it for content. */
+  /** A frame written while a stream is idle; clients must not take it for content. */
   readonly ping: Buffer;
 
   /**
-   * Which operation a request asks for: `path` is the path it is mounted on, `rest` the text its `*` took, still escaped.
-   * Undefined: no such path. May refuse with a GatewayError that tells more.
+   * Returns the operation of a request: `path` is the path it is mounted on, `rest` the text that its `*` matched, still escaped.
+   * Undefined: no such path. May throw a GatewayError with more detail.
    */
   locate(path: string, rest: string, query: QueryView): Located | undefined;
   /**
-   * True when a request on an unknown or shared path comes from a client of this protocol.
-   * @param query absent where the path is not served: it may not be one that can be read
+   * Returns true when a request on an unknown or shared path comes from a client of this protocol.
+   * @param query absent where the path is not served: its query may not be parseable
    */
   recognises(path: string, headers: HeaderList, query?: QueryView): boolean;
   /**
-   * Whether a call makes a key of the vendor's own, which works without the gateway: `path` is what stands below the
-   * provider's address, decoded, in lower case, without matrix parameters and white space. What only begins like such a
-   * call (`keys.json`, `keys:`) is one: vendors' servers forgive more than they write down.
+   * Reports whether a request creates a key of the vendor's own, which works without the gateway. `path` is the part below the
+   * provider's base URL, decoded, in lower case, without matrix parameters and white space. A path that only begins like such an
+   * endpoint (`keys.json`, `keys:`) counts as one: vendors' servers accept more than they document.
    */
   readonly mints?: (method: string, path: string) => boolean;
   /**
-   * Why a provider that speaks it must not be sent this request, though its bytes could pass; undefined: it may. Some
-   * members only the vendor itself knows; others answer as if they were not there.
+   * Returns why a provider of this protocol must not be sent this request, although its bytes could pass; undefined: it may be.
+   * Some members are known to the vendor only; other servers respond as if they were absent.
    */
   readonly beyond?: (provider: Provider, body: Body) => GatewayError | undefined;
-  /** The header that shows a provider our credential, as name and value. */
+  /** Returns the header that carries our credential to a provider, as name and value. */
   credential(secret: string): readonly [name: string, value: string];
   /**
-   * What an error with a status from 400 to 499 refuses, where its body says that; undefined: what the status says, which is
-   * our credential everywhere of a 401, at this target of a 403, and the request of others. Of our credential only members of
-   * the vendor's own count, as its words may repeat the client's.
+   * Returns what an error with a status from 400 to 499 refuses, where its body says that; undefined: the status decides: 401 our
+   * credential everywhere, 403 our credential at this target, any other the request. Only the vendor's own members may blame our
+   * credential, as its messages may quote the client's text.
    */
   refuses?(status: number, body: Buffer): Refused | undefined;
-  /** Response headers that carry the exchange's id to clients of this protocol, besides `x-request-id`. */
+  /** Response headers, besides `x-request-id`, that carry the exchange's id to clients of this protocol. */
   readonly idHeaders?: readonly string[];
-  /** Response headers of this protocol that come back down: exact lower-case names, or prefixes ending in `*`. */
+  /** Response headers of this protocol that are passed downstream: exact lower-case names, or prefixes ending in `*`. */
   readonly answerHeaders?: readonly string[];
-  /** An error as the JSON body that this protocol's clients understand. */
+  /** Returns an error as a JSON body that this protocol's clients understand. */
   error(error: GatewayError, id: string): string;
   /**
-   * The same in the middle of a stream, as bytes that follow a complete frame: the connection is cut after them; an array
-   * is closed by them, and the answer ends.
+   * Returns an error in the middle of a stream, as bytes that follow a complete frame. After them the connection is cut; an array
+   * is closed by them, and the response ends normally.
    */
   streamError(error: GatewayError, id: string, stream: StreamState): Buffer;
-  /** What a frame says of the end of the stream. Called for each frame: look at bytes before parsing. */
+  /** Returns what a frame says about the end of the stream. Called for each frame: inspect bytes before parsing. */
   ending(frame: Frame): Ending | undefined;
   /**
-   * True for a stream's terminal event, behind which nothing of the answer follows: it is whole, however the connection ends
-   * then. Not given where there is no such event.
+   * Reports whether this is a stream's terminal event, after which nothing of the response follows: it is complete, however the
+   * connection ends. Absent where the protocol has no such event.
    */
   terminal?(frame: Frame): boolean;
-  /** True when a frame may hold usage, as its bytes look without parsing. */
+  /** Returns true when a frame may hold usage, judged by its bytes without parsing. */
   holdsUsage(frame: Frame): boolean;
-  /** Usage from a parsed frame or whole body; `before` is what earlier frames told, later values win. */
+  /** Returns usage from a parsed frame or complete body; `before` is that of earlier frames, later values win. */
   usage(json: unknown, before?: Usage): Usage | undefined;
-  /** How a request limits what comes out; undefined: no tokens come out. */
+  /** How a request limits its output; undefined: no tokens are generated. */
   readonly output?: OutputWords;
   /**
-   * Header lines that tell clients how far off their limits are: name, value, …; undefined: the vendor has none.
+   * Returns header lines that tell clients how far they are from their limits: name, value, …; undefined: the vendor has none.
    * @param now Unix milliseconds
    */
   rateHeaders?(distances: RateDistances, now: number): string[];
-  /** Headers in which a provider tells what is left of its own limits of a minute. */
+  /** Headers in which a provider reports what is left of its own per-minute limits. */
   readonly ratesLeft?: readonly (readonly [kind: keyof RateDistances, header: string])[];
-  /** Where human text stands, so that a plugin that reads or changes text is one file for all protocols. */
+  /** Where human text is located, so that a plugin that reads or changes text is one file for all protocols. */
   readonly texts: {
-    /** In a request's body, parsed. Anything may stand anywhere. */
+    /** The texts of a request's parsed body. Any member may have any type. */
     request(body: unknown): Iterable<TextPlace>;
-    /** In a whole answer, or in a frame of a stream, parsed. */
+    /** The texts of a complete response or of a frame of a stream, parsed. */
     response(json: unknown): Iterable<TextPlace>;
   };
-  /** How a request asks for usage in a stream where the vendor sends none unasked; see `rewrite`. */
+  /** How a request asks for usage in a stream if the vendor sends none by default; see `rewrite`. */
   readonly includeUsage?: IncludeUsage;
   /**
-   * Answers of the built-in demo provider that no other protocol could give, like counts or pictures. Undefined: the
-   * engine's script, told through the protocol's own encoder (translation/demo.ts).
+   * Responses of the built-in demo provider that no other protocol could give, like counts or pictures. Undefined: the engine's
+   * script, written with the protocol's own encoder (translation/demo.ts).
    */
   demo?(request: DemoRequest): DemoAnswer | undefined;
-  /** Lists models in this protocol's own shape, where it differs from the shared one. */
+  /** Lists models in this protocol's own shape, where that differs from the shared one. */
   readonly listing?: Listing;
-  /** The HTTP status that says the service is overloaded; 503. */
+  /** The HTTP status that means overloaded; default 503. */
   readonly overloaded?: number;
-  /** What is said over a WebSocket, where the protocol has that. */
+  /** Its WebSocket messages, where the protocol has any. */
   readonly socket?: SocketWords;
-  /** Answers that the vendor keeps and gives out again; undefined: it keeps none. */
+  /** Responses that the vendor stores and returns again; undefined: it stores none. */
   readonly kept?: KeptAnswers;
-  /** How its vendor's other calls name objects; undefined: nothing is known of them. */
+  /** How the vendor's other endpoints name objects; undefined: nothing is known about them. */
   readonly vendor?: VendorObjects;
-  /** What makes requests one conversation; undefined: there are none. */
+  /** What identifies the conversation of a request; undefined: the protocol has none. */
   readonly conversation?: ConversationWords;
-  /** Where a request may name models besides its own, as vendors' tools do; undefined: nowhere. */
+  /** Where a request may name models besides the requested one, as vendors' tools do; undefined: nowhere. */
   readonly otherModels?: OtherModelWords;
-  /** Top-level members that may be long, like its messages: their strings are checked at their start, all others' to their end. */
+  /**
+   * Top-level members that may be long, like its messages: their strings are checked only at the start, all others completely.
+   */
   readonly long?: readonly string[];
   /** Objects that the vendor keeps; undefined: requests of this protocol name none. */
   readonly objects?: ObjectWords;
@@ -140,165 +142,167 @@ export interface Protocol {
 /**
  * What a provider's error refuses.
  *
- * - `credential`: our credential, whatever is asked.
- * - `target`: our credential, for this model or this call.
- * - `request`: the request, whoever shows it: what it says.
- * - `object`: the request, as it names what the account of our credential does not have.
+ * - `credential`: our credential, for any request.
+ * - `target`: our credential, for this model or this endpoint.
+ * - `request`: the content of the request, with any credential.
+ * - `object`: the request, because it names an object that the account of our credential does not have.
  */
 export type Refused = "credential" | "target" | "request" | "object";
 
-/** How pictures that are charged by number are told. */
+/** How a protocol reports pictures that are charged per picture. */
 export interface PictureWords {
-  /** Names of members: each picture of a whole answer has one of them, or all. */
+  /** Names of members: each picture of a complete response has one of them, or all. */
   readonly marks: readonly string[];
-  /** Top-level members of requests, and of some answers, that say how large and how good a picture is. */
+  /** Top-level members of requests, and of some responses, that give the size and quality of a picture. */
   readonly size: string;
   readonly quality: string;
-  /** Tokens of a picture at most, where nobody has told them. */
+  /** Upper bound of the tokens of a picture, where none are reported. */
   readonly tokens: number;
-  /** Operations that make pictures from others. */
+  /** Operations that make pictures from other pictures. */
   readonly edits: readonly string[];
 }
 
-/** Where a request says how much may come out. */
+/** Where a request limits its output. */
 export interface OutputWords {
-  /** The ways to the number of tokens at most; where several are given, the largest counts. */
+  /** Paths of the maximum number of tokens; where several are given, the largest counts. */
   readonly tokens: readonly JsonPath[];
-  /** The ways to what that is multiplied by: a number, or a list whose elements are each answered. */
+  /** Paths of the multiplier: a number, or a list with one response for each element. */
   readonly times: readonly JsonPath[];
-  /** Members that ask for a service tier; absent: `service_tier`. */
+  /** Members that request a service tier; default `service_tier`. */
   readonly service?: readonly string[];
-  /** A member, the value with which it asks for a dearer service, and the tier whose rates hold then. */
+  /** A member, its value that requests a dearer service, and the tier whose rates then apply. */
   readonly tier?: readonly [member: string, value: string, tier: string];
   /**
-   * A list of models of which the vendor may ask each one behind the other for the same answer; what is said above may stand
-   * in its entries too. A text in its place leaves the choice to the vendor.
+   * A list of models that the vendor may try one after the other for the same response; its entries may hold the members above
+   * too. A string in its place leaves the choice to the vendor.
    */
   readonly further?: string;
-  /** The type of a tool of the vendor's that draws, and the tokens of a picture that it draws, at most. */
+  /** The type of the vendor's drawing tool, and the maximum tokens of a picture that it draws. */
   readonly draws?: readonly [tool: string, tokens: number];
-  /** A member that asks for an answer that is made later, unless it is false: what that used is told to whoever fetches it. */
+  /** A member that requests a response made later, unless it is false: its usage is reported to whoever fetches it. */
   readonly later?: string;
 }
 
-/** How far off the nearest limits are. */
+/** The distance to the nearest limits. */
 export interface RateDistances {
   readonly requests?: RateDistance;
   readonly tokens?: RateDistance;
 }
 
-/** How far off a limit of a minute is. */
+/** The distance to a per-minute limit. */
 export interface RateDistance {
   readonly limit: number;
   readonly left: number;
-  /** Milliseconds until all of it is there again. */
+  /** Milliseconds until the full limit is available again. */
   readonly reset: number;
 }
 
-/** Whose words a text is, or what it is for. */
+/** The author or the purpose of a text. */
 export type TextKind = "system" | "user" | "assistant" | "reasoning" | "tool_call" | "tool_result";
 
-/** Where human text stands in a request, an answer or a frame of a stream. */
+/** Where human text is located in a request, a response or a frame of a stream. */
 export interface TextPlace {
-  /** The way to the string. */
+  /** The path of the string. */
   readonly path: JsonPath;
   readonly kind: TextKind;
-  /** In a frame: pieces with the same name are one text, in the order of their frames. Absent: the text is whole here. */
+  /** In a frame: pieces of the same name form one text, in the order of their frames. Absent: the text is complete here. */
   readonly piece?: string;
-  /** The string is JSON text itself, like the arguments of a call: what is put into it is escaped once more. */
+  /** The string itself contains JSON, like a tool call's arguments: inserted text is escaped once more. */
   readonly json?: true;
 }
 
-/** What only a protocol knows of its WebSockets. */
+/** What only a protocol knows about its WebSockets. */
 export interface SocketWords {
-  /** As `Protocol.locate`, for a handshake; the model is what the query names. */
+  /** As `Protocol.locate`, for a handshake; the model is the one the query names. */
   locate(path: string, rest: string, query: QueryView): Located | undefined;
-  /** The parameter of the query that names the model. */
+  /** The query parameter that names the model. */
   readonly model: string;
-  /** Other parameters of the query that may name what is used, in lower case. */
+  /** Other query parameters that may name a model or an object, in lower case. */
   readonly elsewhere: readonly string[];
-  /** Of these, those that name an object that a key has made. */
+  /** Those of `elsewhere` that name an object made with a key. */
   readonly objects: readonly string[];
-  /** How the entry of Sec-WebSocket-Protocol begins in which a browser sends its key, having no other place for it. */
+  /** The prefix of the Sec-WebSocket-Protocol entry in which a browser sends its key, as it cannot set other headers. */
   readonly key: string;
-  /** How other entries begin that would tell the provider whose account it is, and so never go there. */
+  /** Prefixes of other entries, which would tell the provider whose account it is and are never sent upstream. */
   readonly hidden: readonly string[];
-  /** Texts of which one stands in each message of a client that names something; others are not parsed. */
+  /** Texts of which each client message that names something contains at least one; other messages are not parsed. */
   readonly marks: readonly string[];
-  /** What such a message, parsed, names besides what the handshake did. */
+  /** Returns what such a message, parsed, names in addition to the handshake. */
   names(message: unknown): Iterable<SocketName>;
-  /** The message that tells of an error on an open socket. */
+  /** Returns the message that reports an error on an open socket. */
   error(error: GatewayError, id: string): string;
-  /** Usage with what a text message of the provider adds to it. Called for each message: look at bytes before parsing. */
+  /** Returns the usage including that of a provider's text message. Called for each message: inspect bytes before parsing. */
   usage(message: Buffer, before?: Usage): Usage | undefined;
 }
 
-/** A model or an object that a message on a WebSocket names. */
+/** A model or an object named in a WebSocket message. */
 export interface SocketName {
   readonly kind: "model" | "object";
   readonly name: string;
-  /** Where it stands, in the client's own words. */
+  /** Its location, in the client's own terms. */
   readonly param: string;
 }
 
-/** The query of a request, decoded. */
+/** The decoded query of a request. */
 export interface QueryView {
-  /** The first value of that name; null where there is none. */
+  /** Returns the first value of that name, or null. */
   get(name: string): string | null;
 }
 
-/** `complete`: the answer is whole. `error`: the upstream reported a failure in its own words. */
+/** `complete`: the response is whole. `error`: the upstream reported a failure in its own words. */
 export type Ending = "complete" | "error";
 
 export interface Located {
   operation: Operation;
-  /** The model the path names, decoded; absent when the body names it. */
+  /** The model that the path names, decoded; absent when the body names it. */
   model?: string;
 }
 
-/** What is asked of a conversational protocol: an answer, or only the number of tokens in the question. */
+/** What a conversational request asks for: a response, or only the number of tokens in the prompt. */
 export type Task = "generate" | "count";
 
-/** One thing a protocol can be asked to do. */
+/** One thing that a protocol can be asked to do. */
 export interface Operation {
   /** Unique in its protocol, like `messages` or `count_tokens`. */
   readonly name: string;
   readonly method: "POST" | "GET" | "DELETE";
-  /** `json`: read whole and scanned. `multipart`: streamed through, only its `model` part is looked at. */
+  /** `json`: read whole and scanned. `multipart`: streamed through, only its `model` part is parsed. */
   readonly body: "json" | "multipart" | "none";
-  /** Whether answers stream: always, never, or when the body's `stream` member is true. */
+  /** Whether responses are streamed: always, never, or when the body's `stream` member is true. */
   readonly streams: boolean | "asked";
-  /** How a stream is framed; `array`: one JSON array, an element a frame. */
+  /** How a stream is framed; `array`: one JSON array, one frame for each element. */
   readonly framing: "sse" | "array";
   /** False for operations that generate nothing, like counting tokens: no usage is recorded for them. */
   readonly generates: boolean;
-  /** The id of the kept answer it is about, instead of a model. */
+  /** The id of the stored response that it addresses, instead of a model. */
   readonly kept?: string;
-  /** What it asks for in any protocol; absent: it is not translated. */
+  /** What it asks for independent of the protocol; absent: it cannot be translated. */
   readonly task?: Task;
-  /** The path below the provider's address, like `/messages`; `model` is the vendor's name, not yet escaped. */
+  /** Returns the path below the provider's base URL, like `/messages`; `model` is the vendor's name, not yet escaped. */
   upstream(model: string): string;
 }
 
-/** What the reply knows of a stream when it has to break it off. */
+/** What is known of a stream when the gateway has to break it off. */
 export interface StreamState {
   operation: Operation;
   /** Frames written so far. */
   frames: number;
-  /** A few first bytes of the stream, enough to find an id or a sequence in. */
+  /** The first few bytes of the stream, enough to find an id or a sequence number in. */
   first: Buffer | undefined;
   /** The last frame written. */
   last: Frame | undefined;
-  /** What of the answer has been written whole, as JSON texts; undefined: it passes as it came, and nobody keeps that. */
+  /**
+   * The parts of the response that were written completely, as JSON texts; undefined: it passes unchanged, and they are not kept.
+   */
   finished?: () => readonly string[];
 }
 
 export interface IncludeUsage {
-  /** True when the parsed request does not ask for usage although it streams. */
+  /** Reports whether the parsed request streams but does not ask for usage. */
   missing(body: unknown): boolean;
-  /** The member to add or replace at top level, and its JSON. */
+  /** The top-level member to add or replace, and its JSON. */
   member(body: unknown): { name: string; json: string };
-  /** True for the frame that only exists because of that. */
+  /** Reports whether a frame was sent only because of that member. */
   extra(frame: Frame): boolean;
 }
 
@@ -311,137 +315,139 @@ export interface ListedModel {
   context?: number;
   output?: number;
   can: readonly string[];
-  /** The protocols in which it can be asked, by their names: `native`, `translated` or `mixed`. */
+  /** The protocols it can be requested in, by name: `native`, `translated` or `mixed`. */
   protocols: Readonly<Record<string, string>>;
   price: Price;
 }
 
-/** Answers that a vendor keeps, named by an id of its own. */
+/** Responses that a vendor stores under an id of its own. */
 export interface KeptAnswers {
-  /** What a request wants of a kept answer: `rest` is the path behind the first of the protocol's paths. */
+  /**
+   * Returns the operation that a request for a stored response wants; `rest` is the path after the first of the protocol's paths.
+   */
   locate(method: string, rest: string): Operation | undefined;
-  /** What may stand behind an id there, as a segment of its own. */
+  /** Path segments that may follow an id there. */
   readonly below: readonly string[];
-  /** Answers that are made after the request for them has ended: their usage is told to whoever asks, as often as that is. */
+  /** Responses that are made after their request has ended: their usage is reported with every fetch. */
   readonly late: {
-    /** Top-level members of a whole answer that `id` looks at. */
+    /** Top-level members of a complete response that `id` needs. */
     readonly members: readonly string[];
-    /** The id of such an answer, whole or in a frame; undefined for any other. */
+    /** Returns the id of such a response, complete or in a frame; undefined for any other. */
     id(json: unknown): string | undefined;
   };
 }
 
-/** How a vendor's whole interface names objects: for paths whose requests pass unread. */
+/** How a vendor's complete API names objects; for passthrough paths. */
 export interface VendorObjects {
-  /** Parts of paths behind which an id stands, in lower case: `files`, `fine_tuning/jobs`. */
+  /** Path parts that an id follows, in lower case: `files`, `fine_tuning/jobs`. */
   readonly collections: readonly string[];
-  /** What may stand in an id's place without being one. */
+  /** Values that may stand in place of an id without being one. */
   readonly actions: readonly string[];
-  /** Collections that anybody may read, like `models`. */
+  /** Collections that every key may read, like `models`. */
   readonly anybodys: readonly string[];
-  /** Where bodies name objects (`anywhere`), and the members of answers in which ids of what was made stand. */
+  /** Where bodies name objects (`anywhere`), and the response members that hold ids of created objects. */
   readonly words: ObjectWords;
   /**
-   * Collections whose objects tell of others that came of them, each with the members in which those ids stand. They are read
-   * in answers that are the object itself: below it stand contents, which may be anybody's words.
+   * Collections whose objects report the ids of others derived from them, each with the members that hold those ids. They are
+   * read only in responses that are the object itself: paths below it return contents, which may be anybody's text.
    */
   readonly derived: Readonly<Record<string, readonly string[]>>;
   /**
-   * Members in which answers about a collection tell an address at the vendor's where clients go on with the key that they have,
-   * at the top or in the entries of `data`.
+   * Response members of a collection that give a URL at the vendor where clients continue with their current key, at top level or
+   * in the entries of `data`.
    */
   readonly addresses?: Readonly<Record<string, readonly string[]>>;
-  /** How files are uploaded in several requests; undefined: nothing is known of that. */
+  /** How files are uploaded in several requests; undefined: unknown. */
   readonly uploads?: UploadWords;
 }
 
-/** Uploads that begin with a request whose answer tells where the bytes go. */
+/** Uploads that begin with a request whose response gives the URL for the bytes. */
 export interface UploadWords {
-  /** The first part of their paths, in front of the version: `/upload`. */
+  /** The first part of their paths, before the version: `/upload`. */
   readonly path: string;
-  /** Headers of theirs, in both directions: exact lower-case names, or prefixes ending in `*`. */
+  /** Their headers, in both directions: exact lower-case names, or prefixes ending in `*`. */
   readonly headers: readonly string[];
-  /** Those of an answer that hold an address where the client goes on. */
+  /** Response headers that hold a URL where the client continues. */
   readonly addresses: readonly string[];
-  /** The parameter of the query by which such an address is told: what is sent there is a file. */
+  /** The query parameter that marks such a URL: what is sent there is a file. */
   readonly session: string;
 }
 
-/** Where a request says which conversation it belongs to. */
+/** Where a request names its conversation. */
 export interface ConversationWords {
-  /** The ways to names of it in the body, surest first. */
+  /** Paths of its names in the body, the most reliable first. */
   readonly members: readonly JsonPath[];
-  /** Headers in which agents name a session or thread of theirs. Seen on the wire. */
+  /** Headers in which agents name their session or thread. Observed on the wire. */
   readonly headers: readonly string[];
-  /** The top-level member that holds its turns, the first one first. */
+  /** The top-level member that holds its turns, oldest first. */
   readonly turns: string;
 }
 
-/** A request's body, as far as its top level tells what it asks. */
+/** The part of a request's body that shows what its top level asks for. */
 export type AskedBody = Pick<Body, "member" | "slice">;
 
-/** Where a request names models besides the one that it asks for. */
+/** Where a request names models besides the requested one. */
 export interface OtherModelWords {
-  /** Top-level members below which a text in a member `model` names one, however deep it stands. */
+  /** Top-level members below which a string in a member `model` names one, at any depth. */
   readonly below: readonly string[];
-  /** Top-level members in which such members stand again, however deep, like tools that an item brings along. */
+  /** Top-level members that contain such members again, at any depth, like tools inside an item. */
   readonly around?: readonly string[];
-  /** Members in which the vendor looks for none: schemas, examples, labels. */
+  /** Members that the vendor does not search: schemas, examples, labels. */
   readonly unread: readonly string[];
-  /** What stands in front of a name, or is left out. */
+  /** An optional prefix of a name. */
   readonly prefix?: string;
-  /** Top-level members in which a text leaves the choice of models to the vendor. */
+  /** Top-level members in which a string leaves the choice of models to the vendor. */
   readonly unnamed?: readonly string[];
 }
 
-/** How a vendor names the objects that it keeps: files, stores, containers, answers and their items. */
+/** How a vendor names the objects that it keeps: files, stores, containers, responses and their items. */
 export interface ObjectWords {
   /** Top-level members of a request that name one. */
   readonly top: readonly string[];
-  /** Members that name one wherever they stand. Their value is an id, a list of ids, or an object with its `id`. */
+  /** Members that name one at any depth. Their value is an id, a list of ids, or an object with its `id`. */
   readonly anywhere: readonly string[];
-  /** The same, where a text in their place names nothing: a voice of the vendor's, the words of a prompt. */
+  /** Like `anywhere`, but a string there names nothing: a built-in voice, the text of a prompt. */
   readonly asObjects?: readonly string[];
-  /** The `type` of objects whose own `id` names another one. */
+  /** The `type` of objects whose own `id` names another object. */
   readonly references?: readonly string[];
-  /** The same, with a member that may say all of it: by types, the names of these members. Other protocols read no id there. */
+  /** Like `references`, by type, with the name of a member that may hold the whole content. Other protocols read no id there. */
   readonly whole?: Readonly<Record<string, string>>;
   /**
-   * The same for items that say what the vendor made, which no other protocol looks up either: by types, the member (`sealed`)
-   * that leaves nothing to look up, and those (`beside`) with which the id may be a client's own.
+   * Like `references`, for items that report what the vendor made, which no other protocol looks up either: by type, the member
+   * (`sealed`) that makes a lookup unnecessary, and those (`beside`) with which the id may be the client's own.
    */
   readonly recalled?: Readonly<Record<string, { readonly sealed: string; readonly beside: readonly string[] }>>;
-  /** The `type` of objects in a member `source` that stand for what any key made; such a request names the type. */
+  /** The `type` of objects in a member `source` that stand for objects made with any key; such a request names the type. */
   readonly sources?: readonly string[];
-  /** Whether an element of a list that says nothing but its `id` names another one too, without a `type`. */
+  /** Set if a list element that has only an `id`, without a `type`, names another object too. */
   readonly untyped?: true;
-  /** Members in which the vendor looks for none: arguments, schemas, labels. */
+  /** Members that the vendor does not search: arguments, schemas, labels. */
   readonly unread: readonly string[];
-  /** The id in a text that stands in such a member; undefined: it names nothing that the vendor keeps. */
+  /** Returns the id in the text of such a member; undefined: it names nothing that the vendor keeps. */
   readonly id?: (text: string) => string | undefined;
-  /** What may stand in front of such an id: the rest is the name of a place whose objects are nobody's own, like a bucket. */
+  /** A prefix of such an id: the rest names a place whose objects belong to no key, like a bucket. */
   readonly places?: string;
-  /** Members of addresses that name something only where they begin with `places`, and only to who speaks the protocol. */
+  /** URL members that name something only if they begin with `places`, and only for servers that speak the protocol. */
   readonly addresses?: readonly string[];
-  /** What is told where an object named there is not known, if clients need other words to go on. */
+  /** The error details for an unknown object named there, if clients need other words to continue. */
   readonly unknown?: (param: string) => ErrorDetails | undefined;
-  /** False where the answer to a request makes nothing that can be named. Called for each answer: looks at bytes. */
+  /** Returns false if the response to a request makes nothing that can be named. Called for each response: inspects bytes. */
   makes?(request: AskedBody): boolean;
-  /** Top-level members of an answer in which ids of what it made stand. */
+  /** Top-level members of a response that hold ids of what it made. */
   readonly members: readonly string[];
-  /** The ids in these members, or in an event of a stream. */
+  /** Returns the ids in these members, or in an event of a stream. */
   made(json: JsonObject, request: AskedBody): Iterable<string>;
-  /** False for a frame that tells no id. Called for each frame: looks at bytes. */
+  /** Returns false for a frame that holds no id. Called for each frame: inspects bytes. */
   tells(frame: Frame): boolean;
 }
 
 export interface Listing {
   /**
-   * A page of them, all where the query asks for none. They are those that can be asked in this protocol.
-   * @throws GatewayError `invalid_field` for a page that there is not
+   * Returns a page of the models that can be requested in this protocol; all of them if the query asks for no page.
+   * @throws GatewayError `invalid_field` for a page that does not exist
    */
   list(models: readonly ListedModel[], query: QueryView): unknown;
-  /** The query's parameters by which a page is asked for. */
+  /** The query parameters that request a page. */
   readonly parameters: readonly string[];
   one(model: ListedModel): unknown;
 }
@@ -459,7 +465,7 @@ export interface DemoRequest {
 export interface DemoAnswer {
   status: number;
   headers: Record<string, string>;
-  /** One entry for a whole body; a stream's frames in order. */
+  /** One entry for a complete body; for a stream its frames in order. */
   frames: readonly DemoFrame[];
 }
 
@@ -467,6 +473,6 @@ export interface DemoFrame {
   /** Milliseconds to wait before this frame. */
   after?: number;
   bytes: string | Buffer;
-  /** Break the connection instead of writing. */
+  /** Breaks the connection instead of writing. */
   cut?: boolean;
 }

@@ -1,6 +1,6 @@
 import type { Protocol } from "./protocol.ts";
 
-/** The protocols that the gateway speaks, for plugins. */
+/** The protocols of the gateway, for plugins. */
 export class Protocols {
   private readonly byName: ReadonlyMap<string, Protocol>;
 

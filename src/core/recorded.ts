@@ -1,14 +1,14 @@
-/** One side of an exchange as it was kept: without secrets, and without what is beyond its size. */
+/** One message of an exchange as it was stored: without secrets, and cut to the size limit. */
 interface RecordedMessage {
-  /** Method and address of a request, status of an answer. */
+  /** Method and URL of a request, or status of a response. */
   readonly first: string;
   readonly headers: readonly (readonly [name: string, value: string])[];
-  /** Text, or base64 of what is none. */
+  /** Text, or base64 of a body that is not text. */
   readonly body: string;
   readonly encoding: "text" | "base64";
-  /** Of the whole body, as far as it came. */
+  /** Bytes of the whole body, as far as it arrived. */
   readonly bytes: number;
-  /** Whether the body is not all of that. */
+  /** Whether `body` is incomplete. */
   readonly cut: boolean;
 }
 
@@ -17,23 +17,23 @@ interface RecordedAttempt {
   readonly target: string;
   readonly protocol: string;
   readonly status?: number;
-  /** The code of what went wrong. */
+  /** The code of the error. */
   readonly error?: string;
   readonly request: RecordedMessage;
-  /** As the provider gave it; of an attempt that failed as much as came in a second, of a stream its first event. */
+  /** The provider's original response; of a failed attempt as much as arrived within a second, of a stream the first event. */
   readonly answer?: RecordedMessage;
 }
 
-/** An exchange as it was kept: as the client and as the providers saw it. */
+/** An exchange as it was stored: as the client and the providers saw it. */
 export interface Recorded {
   readonly id: string;
   /** Unix milliseconds. */
   readonly time: number;
   readonly outcome: string;
   readonly status: number;
-  /** What went wrong, in the gateway's words; a refusal is told to the client so, in its protocol. */
+  /** The error in the gateway's words; the client received it in its protocol. */
   readonly error?: { readonly code: string; readonly message: string };
-  /** The plugin that answered in a provider's place. */
+  /** The plugin that responded in place of a provider. */
   readonly answerer?: string;
   readonly request: RecordedMessage;
   readonly answer?: RecordedMessage;

@@ -3,42 +3,42 @@ import type { HeaderList } from "../wire/headers.ts";
 import { placeOf } from "../wire/place.ts";
 import shapes from "./key-shapes.json" with { type: "json" };
 
-/** What stands in the place of a secret: it means nothing in JSON, HTML, SSE or a header. */
+/** The replacement for a secret: it has no meaning in JSON, HTML, SSE or a header. */
 const STARS = "***";
-/** A shorter text is no secret, and stands in too many others. */
+/** A shorter text is not a secret, and occurs in too many others. */
 const SHORTEST = 8;
-/** Places for values of headers that are remembered, and their length; a provider can make up any number. */
+/** Number of cached header values, and their maximum length; a provider can invent any number. */
 const PLACES = 256;
 const LONGEST = 64;
-/** A key begins where no word goes on: the letter of an escape (`\n`, `%20`) is none of a word's. */
+/** A key begins at a word boundary; the letter of an escape (`\n`, `%20`) does not belong to a word. */
 const START = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]|\\\\u[0-9a-f]{4}|%[0-9a-f]{2}))";
-/** All that looks like a key, whoever's it is. What a vendor has shortened itself (`sk-…****abcd`) is none any more. */
+/** Everything that looks like a key, of any vendor. A key that a vendor has shortened itself (`sk-…****abcd`) does not match. */
 const SHAPES = new RegExp(`${START}(?:${shapes.map(({ shape }) => shape).join("|")})`, "gi");
-/** What stands alone in a path. */
+/** A delimited part of a path. */
 const PART = new RegExp(`[^/:;,=&]{${SHORTEST},}`, "g");
-/** A text with none of these has no letter written in another way. */
+/** A text without any of these contains no escaped character. */
 const ESCAPED = /[\\%&]/;
 
 /**
- * Takes secrets out of what others say: a provider's errors may repeat the credential that it was shown, and reach clients
- * and the log. First the gateway's own, to the letter and in every usual spelling, then all that has the shape of a key.
+ * Removes secrets from texts of others: a provider's errors may repeat the credential it was sent, and reach clients and the log.
+ * First the gateway's own, literally and in every usual encoding, then everything that has the shape of a key.
  */
 export class Redactor {
-  /** All that looks like a key: for a text that comes in pieces. */
+  /** Everything that looks like a key; for a text that arrives in pieces. */
   static readonly shapes = SHAPES;
-  /** As they are, in hexadecimal digits, and in base64, wherever they stand in it. Longest first: one may be a part of another. */
+  /** The secrets literally, in hexadecimal, and in base64 at any alignment. Longest first: one may be a part of another. */
   private readonly texts: readonly string[];
-  /** With each letter as it is or escaped as in JSON, an address or HTML. */
+  /** Matches the secrets with each character plain or escaped as in JSON, a URL or HTML. */
   private readonly spelled: RegExp | undefined;
-  /** The text that was looked at last: a request's id is, once by itself and once among its headers. */
+  /** The last text and its result: a request id is redacted alone and again among its headers. */
   private last = "";
   private lastClean = "";
-  /** Values of headers in which nothing was found, each in its place. */
+  /** Cached header values in which no secret was found, each in its slot. */
   private readonly harmless: string[] = new Array(PLACES).fill("");
 
   /**
-   * @param secrets credentials, as they are sent; of one like `Basic …` the second word is one by itself too
-   * @param hashes SHA-256 in hex of callers' keys, of which only that is known
+   * @param secrets credentials, as they are sent; of one like `Basic …` the second word is a secret of its own too
+   * @param hashes SHA-256 in hex of callers' keys, which are known only by hash
    */
   constructor(
     secrets: Iterable<string>,
@@ -51,8 +51,8 @@ export class Redactor {
   }
 
   /**
-   * The text without secrets; the same one where there are none.
-   * @param shown what a client has shown as its keys, of any shape
+   * Returns the text without secrets; the same string if there are none.
+   * @param shown the keys that a client has sent, of any shape
    */
   text(text: string, shown?: readonly string[]): string {
     let clean = this.withoutOthers(text);
@@ -60,7 +60,7 @@ export class Redactor {
     return clean;
   }
 
-  /** The same of a path, in which no segment, or part of one, is a caller's key either. */
+  /** Does the same for a path, in which segments and their parts are also compared with callers' keys. */
   path(path: string, shown?: readonly string[]): string {
     const clean = this.hashes.size === 0 ? path : path.replaceAll(PART, (part) => (this.isKey(part) ? STARS : part));
     return this.text(clean, shown);
@@ -84,7 +84,7 @@ export class Redactor {
     return clean;
   }
 
-  /** The same headers, their values without secrets: nearly all have one of a few, and are remembered. */
+  /** Removes secrets from the header values in place. Nearly all values recur, and harmless ones are cached. */
   headers(headers: HeaderList): HeaderList {
     const { lines } = headers;
     for (let i = 1; i < lines.length; i += 2) {
@@ -99,7 +99,10 @@ export class Redactor {
     return headers;
   }
 
-  /** What was thrown, its message without secrets. @param shown as for `text` */
+  /**
+   * Removes secrets from the message of a thrown value, in place.
+   * @param shown as for `text`
+   */
   error(thrown: unknown, shown?: readonly string[]): unknown {
     if (thrown instanceof Error) {
       const clean = this.text(thrown.message, shown);
@@ -108,7 +111,7 @@ export class Redactor {
     return thrown;
   }
 
-  /** The bytes without secrets, all others as they were; the same buffer where there are none. */
+  /** Returns the bytes without secrets, all others unchanged; the same buffer if there are none. */
   bytes(bytes: Buffer): Buffer {
     const text = bytes.toString("latin1");
     const clean = this.text(text);
@@ -117,15 +120,15 @@ export class Redactor {
 }
 
 /**
- * What of a secret is always the same in base64 of a text that holds it, at each of the three places where it may begin; of
- * both alphabets.
+ * Returns the characters that a secret always yields in the base64 of a text that contains it, for each of the three alignments
+ * and both alphabets.
  */
 function inBase64(secret: string): string[] {
   return [0, 1, 2].flatMap((before) => {
     const encoded = Buffer.from("\0".repeat(before) + secret, "latin1")
       .toString("base64")
       .replace(/=+$/, "");
-    // The first letters hold bits of what stands before, the last one those of what follows.
+    // The first characters contain bits of the text before the secret, the last one bits of what follows.
     const whole = Math.floor(((before + secret.length) * 8) / 6);
     const steady = encoded.slice(Math.ceil((before * 8) / 6), whole);
     return [...new Set([steady, steady.replaceAll("+", "-").replaceAll("/", "_")])].filter(
@@ -134,26 +137,26 @@ function inBase64(secret: string): string[] {
   });
 }
 
-/** What a secret is in hexadecimal digits. */
+/** Returns a secret in hexadecimal digits. */
 function inHex(secret: string): string[] {
   const hex = Buffer.from(secret).toString("hex");
   return [hex, hex.toUpperCase()];
 }
 
-/** A pattern for a text in which any letter may be escaped. */
+/** Returns a pattern for the secret with any character escaped. */
 function anySpelling(secret: string): string {
   return [...secret]
     .map((letter) => {
       const code = letter.charCodeAt(0);
       const hex = [...code.toString(16).padStart(2, "0")].map((digit) => `[${digit}${digit.toUpperCase()}]`).join("");
       const plain = letter.replace(/[^A-Za-z0-9]/, "\\$&");
-      // In JSON that stands in JSON, backslashes are escaped once more.
+      // In JSON nested in JSON, backslashes are escaped again.
       return `(?:\\\\{0,8}${plain}|\\\\{1,8}u00${hex}|%(?:25){0,4}${hex}|&#(?:0{0,4}${code}|[xX]0{0,4}${hex});${NAMED[letter] ?? ""})`;
     })
     .join("");
 }
 
-/** Letters that HTML has a name for. */
+/** Characters with a named HTML entity. */
 const NAMED: Readonly<Record<string, string>> = {
   "&": "|&amp;",
   "<": "|&lt;",

@@ -1,10 +1,10 @@
-/** The members of a type, each once, in the order in which its objects have them. */
+/** The members of a type, in the order in which its objects have them. */
 export type Shape<T> = { readonly [Name in keyof Required<T>]: true };
 
 /**
- * An object with all members of its type, in one order; those that it does not have are undefined. What every request looks at is
- * made so: V8 reads objects of one shape fastest, and code that it has compiled for one of them is right for all, whatever each
- * operator has written into gateway.yaml.
+ * Returns a copy with all members of its type in one order, missing ones undefined. Used for objects that every request reads:
+ * V8 reads objects of one shape fastest, and code compiled for one of them stays valid for all, whatever each operator has
+ * written in gateway.yaml.
  */
 export function shaped<T extends object>(shape: Shape<T>, object: T): T {
   const made: Partial<T> = {};

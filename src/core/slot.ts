@@ -1,12 +1,12 @@
-/** What plugins keep for one exchange, each in its own slot. */
+/** The values that plugins keep for one exchange, each in its own slot. */
 export type Slots = Map<object, unknown>;
 
-/** Gives the value that an exchange has in this slot; made when it is first asked for. */
+/** Returns the value of an exchange in this slot; created on first access. */
 export type Slot<Value> = (exchange: { readonly slots: Slots }) => Value;
 
 /**
- * A place for a plugin's own state in every exchange, gone with the exchange. Made once: as a field of the plugin, then each
- * of its instances has its own, or beside the class, then they share one.
+ * Creates a slot for a plugin's own state in every exchange, freed with the exchange. Call it once: as a field of the plugin, then
+ * each instance has its own slot, or at module level, then all instances share it.
  */
 export function slot<Value>(make: () => Value): Slot<Value> {
   const key = {};

@@ -1,13 +1,13 @@
 import { Frame } from "../wire/frame.ts";
 
 /**
- * Sees the frames of one answer, in order. Nothing or the same frame: it passes untouched. A frame or a list of frames
- * takes its place; an empty list drops it. State lives in the closure.
+ * Receives the frames of one response, in order. Returning nothing or the same frame passes it unchanged; a frame or a list of
+ * frames replaces it; an empty list drops it. State is kept in the closure.
  */
 // biome-ignore lint/suspicious/noConfusingVoidType: a stage that only looks has no return statement
 export type Stage = (frame: Frame) => Frame | readonly Frame[] | void;
 
-/** Adds to `out` what is left of a frame behind the last stage. @param from the stage it comes to first */
+/** Passes a frame through the stages, beginning with stage `from`, and appends the resulting frames to `out`. */
 export function passStages(stages: readonly Stage[], frame: Frame, out: Frame[], from = 0): void {
   let current = frame;
   for (let i = from; i < stages.length; i++) {

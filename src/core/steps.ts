@@ -1,13 +1,13 @@
 interface LifeStepEntry {
-  /** What the engine does there. */
+  /** What the engine does at this step. */
   does: string;
-  /** What happens besides telling the client, where a request ends there; absent: none does. */
+  /** What happens, besides the response to the client, when a request ends here; absent: none does. */
   ending?: string;
 }
 
 /**
- * The steps of a request's life at which it can end, in order: two of the engine's, then each phase of the plugins with what
- * the engine does around it. The table of refusals says which of them ends it where.
+ * The steps of a request's life at which it can end, in order: two of the engine's own, then each plugin phase with the engine's
+ * work around it. The table of refusals names the step for each.
  */
 export const STEPS = {
   head: {

@@ -3,23 +3,23 @@ import { JsonUsage } from "./json-usage.ts";
 import type { Protocol } from "./protocol.ts";
 import type { Usage } from "./usage.ts";
 
-/** Bytes of an event at most: one that tells usage is short. */
+/** Maximum bytes of an event: one that reports usage is short. */
 const LARGEST = 1024 * 1024;
 
-/** Reads usage out of the events of a stream that passes, while its bytes arrive. */
+/** Extracts usage from the events of a passing stream as its bytes arrive. */
 export class StreamUsage {
-  /** Why usage could not be read. Holds nothing of the stream. */
+  /** Why usage could not be read. Contains nothing of the stream. */
   fault: string | undefined;
   private splitter: SseSplitter | undefined = new SseSplitter(LARGEST);
-  /** What each protocol has found by now, the best first. */
+  /** The usage that each protocol has found so far, in order of preference. */
   private readonly found: { readonly protocol: Protocol; usage: Usage | undefined }[];
 
-  /** @param protocols in whose words it may be told, best first */
+  /** @param protocols whose formats are tried, in order of preference */
   constructor(protocols: readonly Protocol[]) {
     this.found = protocols.map((protocol) => ({ protocol, usage: undefined }));
   }
 
-  /** The next bytes, cut anywhere. Never throws. */
+  /** Takes the next bytes, with arbitrary boundaries. Never throws. */
   push(bytes: Buffer): void {
     try {
       for (const frame of this.splitter?.push(bytes) ?? [])
@@ -31,7 +31,7 @@ export class StreamUsage {
     }
   }
 
-  /** What was told by now, in the words of the first protocol that finds a total, or else as a vendor told it. */
+  /** The usage so far, of the first protocol that finds a total, or else the first without totals. */
   get usage(): Usage | undefined {
     const told = this.found.flatMap(({ usage }) => usage ?? []);
     return told.find(({ in: input, out }) => input.total !== undefined || out.total !== undefined) ?? told[0];

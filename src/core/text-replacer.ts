@@ -1,43 +1,43 @@
 import { PartialMatch } from "../wire/partial-match.ts";
 
-/** What is looked for in a text. */
+/** What to search for in a text. */
 export interface TextMatch {
-  /** Must not match where nothing is. Every match counts, with or without the flag `g`; `y` has no effect. */
+  /** Must not match the empty string. Every match counts, with or without the flag `g`; `y` has no effect. */
   pattern: RegExp;
   /**
-   * Characters of the longest match, with what it looks ahead at; of a longer one nothing is promised. It may look back at as
-   * many, and at 256 in any case.
+   * Characters of the longest match, including lookahead; longer matches may be missed. Lookbehind may reach as far back, and 256
+   * characters in any case.
    */
   longest: number;
 }
 
-/** What shall stand in place of a match. Called once for each. */
+/** Returns the replacement of a match. Called once for each. */
 export type Replace = (match: string) => string;
 
-/** A text on its way: takes its pieces, and gives what has become of them as soon as that is certain. */
+/** A text in progress: takes its pieces, and returns their output as soon as that is final. */
 export interface TextOutput {
-  /** @param raw how each character is written in the source, where that differs from the characters themselves */
+  /** @param raw the source of each character, where it differs from the character itself */
   push(text: string, raw?: readonly string[]): string;
-  /** The text has ended. */
+  /** Ends the text. Returns the rest of the output. */
   end(): string;
-  /** True while something of it waits for what follows. */
+  /** True while a part of the text is held back for what follows. */
   readonly waits: boolean;
-  /** How much of the last answer, from its beginning, is what had waited and stays as it is written. */
+  /** How many characters at the start of the last output were held back before and are unchanged. */
   readonly back: number;
 }
 
-/** Characters in front of what is open that are kept for patterns that look back. */
+/** Characters before the held-back text that are kept for lookbehind. */
 const LOOK_BACK = 256;
 
-/** A pattern made ready for texts that come in pieces. */
+/** A pattern compiled for texts that arrive in pieces. */
 export class TextPattern {
   readonly expression: RegExp;
   readonly partial: PartialMatch;
   readonly longest: number;
-  /** Characters that it may look back at, and one that tells whether the text begins there. */
+  /** Characters kept for lookbehind, plus one that shows whether the text begins there. */
   readonly behind: number;
 
-  /** @throws SyntaxError for a pattern that matches nothing at all */
+  /** @throws SyntaxError for a pattern that can match the empty string */
   constructor({ pattern, longest }: TextMatch) {
     this.expression = new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`);
     this.partial = new PartialMatch(pattern);
@@ -47,11 +47,11 @@ export class TextPattern {
 }
 
 /**
- * Replaces what a pattern matches in a text that comes in pieces: the same as in the whole text, however it is cut. What
- * could still become a match waits for the next piece.
+ * Replaces what a pattern matches in a text that arrives in pieces, with the same result as for the whole text, however it is
+ * cut. What could still become a match is held back until the next piece.
  */
 export class TextReplacer implements TextOutput {
-  /** What has been given away in front of `open`, for patterns that look back. */
+  /** The output text before `open`, unreplaced, for lookbehind. */
   private before = "";
   private open = "";
   private rawOpen: readonly string[] | undefined;
@@ -100,7 +100,7 @@ export class TextReplacer implements TextOutput {
       }
       out += plain(at, found.index) + this.encode(this.replace(found[0]));
       at = found.index + found[0].length;
-      // A match in front of where another could begin changes nothing there.
+      // A match that ends before the open part does not change where that begins.
       if (at > open) open = partial.openAt(all, at);
     }
     this.before = all.slice(Math.max(0, at - behind), at);
@@ -110,7 +110,7 @@ export class TextReplacer implements TextOutput {
   }
 }
 
-/** Gives a whole text to a function, and what that makes of it in its place. */
+/** Collects a whole text and replaces it by the result of a function. */
 export class WholeText implements TextOutput {
   readonly back = 0;
   private text = "";
@@ -140,27 +140,27 @@ export class WholeText implements TextOutput {
   }
 }
 
-/** As it stands in a JSON string. */
+/** Returns the text escaped for a JSON string. */
 export const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
 
 /**
- * JSON text that comes in pieces, cut anywhere: each string in it that is a value is a text of its own; names of members and
- * all else pass as they are written. What is not JSON passes too.
+ * JSON text that arrives in pieces with arbitrary boundaries: each string value is a text of its own; member names and everything
+ * else pass as written. Text that is not JSON passes too.
  */
 export class JsonText implements TextOutput {
-  /** Of each open container, whether it is an object. */
+  /** For each open container, whether it is an object. */
   private readonly objects: boolean[] = [];
   private named = false;
   private inside: "value" | "name" | undefined;
-  /** An escape that has not come whole. */
+  /** An incomplete escape sequence. */
   private part = "";
   private text = "";
   private raw: string[] = [];
-  /** What waits has not been heard of since. */
+  /** True from the start of a push with held-back text until the leaf's next output. */
   private waiting = false;
   back = 0;
 
-  /** @param leaf takes the strings, one after the other; must escape what it puts in */
+  /** @param leaf takes the strings one after the other; must escape its replacements */
   constructor(private readonly leaf: TextOutput) {}
 
   get waits(): boolean {
@@ -220,7 +220,7 @@ export class JsonText implements TextOutput {
     return "";
   }
 
-  /** What the leaf gives for what has been collected. */
+  /** Returns the leaf's output for the collected text. */
   private given(): string {
     if (this.text === "") return "";
     const { text, raw } = this;
@@ -240,7 +240,7 @@ export class JsonText implements TextOutput {
   }
 }
 
-/** The character of an escape; a broken one stands for a character that no text holds. */
+/** Returns the character of an escape; for an invalid one a noncharacter that no text contains. */
 function meaning(written: string): string {
   try {
     return JSON.parse(`"${written}"`) as string;

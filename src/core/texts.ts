@@ -9,14 +9,14 @@ import { escaped, JsonText, type TextOutput, WholeText } from "./text-replacer.t
 export interface TextSpan {
   readonly kind: TextKind;
   readonly text: string;
-  /** In a frame: pieces with the same name are one text, in the order of their frames. Absent: the text is whole here. */
+  /** In a frame: pieces of the same name form one text, in the order of their frames. Absent: the text is complete here. */
   readonly piece?: string;
 }
 
-/** Makes another text of one. */
+/** Maps a text to its replacement. */
 export type MapText = (text: string, kind: TextKind) => string;
 
-/** The texts of a request, in their order. */
+/** Returns the texts of a request, in order. */
 export function textsOf(body: Body, { texts }: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
   if (!texts || !body.scan) return [];
   const json = body.uniqueJson();
@@ -25,14 +25,14 @@ export function textsOf(body: Body, { texts }: Protocol, kinds?: readonly TextKi
   );
 }
 
-/** The texts of a whole answer, or the pieces of texts in a frame. */
+/** Returns the texts of a complete response, or the pieces of texts in a frame. */
 export function answerTextsOf(json: unknown, { texts }: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
   return texts ? placesIn(texts.response(json), kinds).flatMap((place) => spansAt(json, place)) : [];
 }
 
 /**
- * The texts of an answer that is whole, from its frames: pieces are put together, and what a stream says again in full behind
- * its pieces is left out.
+ * Returns the texts of a complete response from its frames: pieces are joined, and texts that a stream repeats in full after
+ * their pieces are left out.
  */
 export function wholeTextsOf(frames: readonly Frame[], protocol: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
   const spans = frames.flatMap((frame) => {
@@ -54,7 +54,7 @@ export function wholeTextsOf(frames: readonly Frame[], protocol: Protocol, kinds
   return whole;
 }
 
-/** The edits that put other texts in the place of a request's. */
+/** Returns the edits that replace texts of a request. */
 export function mappedTexts(body: Body, { texts }: Protocol, kinds: readonly TextKind[], map: MapText): Edit[] {
   if (!texts || !body.scan) return [];
   const json = body.uniqueJson();
@@ -71,7 +71,7 @@ export function mappedTexts(body: Body, { texts }: Protocol, kinds: readonly Tex
   return textEdits(body.bytes(), changes);
 }
 
-/** Edits of a JSON text that put other strings at some paths. */
+/** Returns the edits of a JSON text that replace the strings at some paths. */
 export const textEdits = (json: Buffer, changes: readonly (readonly [path: JsonPath, text: string])[]): Edit[] =>
   changes.length === 0
     ? []
@@ -85,11 +85,14 @@ export function placesIn(places: Iterable<TextPlace>, kinds: readonly TextKind[]
 export const textAt = (json: unknown, path: JsonPath): string =>
   path.reduce<unknown>((value, name) => (value as Record<string | number, unknown>)[name], json) as string;
 
-/** What replaces the texts at a place. @param make is given how to encode what it puts into the source */
+/**
+ * Returns the output for the texts at a place.
+ * @param make is given the function that encodes replacements for the source
+ */
 export const outputFor = (place: TextPlace, make: (encode?: (text: string) => string) => TextOutput): TextOutput =>
   place.json ? new JsonText(make(escaped)) : make();
 
-/** A whole text, replaced. */
+/** Returns the replacement of a complete text. */
 export function replaced(
   text: string,
   place: TextPlace,
@@ -99,7 +102,7 @@ export function replaced(
   return output.push(text) + output.end();
 }
 
-/** What a client says is JSON text and is none is a plain text, all of which is seen. */
+/** Treats a text that a client declares as JSON but that is not JSON as plain text, so that all of it is seen. */
 const asWritten = (place: TextPlace, text: string): TextPlace =>
   place.json && !isJson(text) ? { path: place.path, kind: place.kind } : place;
 
@@ -112,7 +115,7 @@ function isJson(text: string): boolean {
   }
 }
 
-/** The text at a place; of JSON text that is whole, the strings in it. */
+/** Returns the text at a place; of a complete JSON text, the strings in it. */
 function spansAt(json: unknown, place: TextPlace): TextSpan[] {
   const { kind, piece } = place;
   const text = textAt(json, place.path);

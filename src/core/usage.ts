@@ -1,6 +1,6 @@
 /**
- * The normal form of token counts. `in.total` includes cached and written tokens and `out.total` includes reasoning,
- * whatever the vendor's own convention; a number nobody reported is absent, never 0 (0 is a claim).
+ * Normalized token counts. `in.total` includes cached and written tokens and `out.total` includes reasoning, whatever the
+ * vendor's own convention; a number that was not reported is absent, never 0 (0 is a claim).
  */
 export interface Usage {
   in: {
@@ -13,7 +13,7 @@ export interface Usage {
     image?: number;
     video?: number;
     document?: number;
-    /** Audio and images among what was read from the cache. */
+    /** Audio and image tokens among those read from the cache. */
     cachedAudio?: number;
     cachedImage?: number;
     toolUse?: number;
@@ -28,28 +28,28 @@ export interface Usage {
   };
   /** Calls of server-side tools by the vendor's name, like `web_search_requests`. */
   serverTools?: Record<string, number>;
-  /** The service tier that served it, in the vendor's word. */
+  /** The service tier that was used, in the vendor's term. */
   tier?: string;
-  /** Pictures of a whole answer, as it or the request tells them. */
+  /** Pictures of a complete response, as reported by it or the request. */
   images?: { count: number; size?: string; quality?: string; edited?: true };
-  /** Tokens of a model that a tool of the vendor draws with; they stand beside the others. */
+  /** Tokens of a model that a drawing tool of the vendor uses, in addition to the others. */
   drawn?: { model?: string; in: Usage["in"]; out: Usage["out"] };
-  /** The vendor's name of the model that served, where the vendor went on with another than the one that was asked for. */
+  /** The vendor's name of the model that responded, where the vendor switched to another than the requested one. */
   model?: string;
-  /** What else the vendor ran for the answer, each with counts of its own that are not in those above. */
+  /** What else the vendor ran for the response, each with counts that are not included in those above. */
   besides?: readonly UsageBesides[];
-  /** What the provider itself says that it costs, in integer nano-dollars. */
+  /** The cost as reported by the provider, in integer nano-dollars. */
   providerCost?: number;
   /** The vendor's own usage object. */
   raw: unknown;
 }
 
-/** What a vendor ran beside an answer: another model was asked, or the conversation was summarized. */
+/** What a vendor ran in addition to a response: a request to another model, or a summary of the conversation. */
 export interface UsageBesides {
   readonly in: Usage["in"];
   readonly out: Usage["out"];
-  /** The vendor's name of the model; absent: the one that served. */
+  /** The vendor's name of the model; absent: the one that responded. */
   readonly model?: string;
-  /** Names its price, where it is another model's. */
+  /** The version of its price, where it is another model's. */
   readonly price?: string;
 }

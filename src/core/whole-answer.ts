@@ -4,9 +4,9 @@ import type { Head } from "./exchange.ts";
 import { passStages, type Stage } from "./stage.ts";
 
 /**
- * Makes `head.whole` give an answer as some stages leave it: they see all of it then, and what they made of it stands in
- * their place.
- * @param stages those of the plugins so far; more may follow
+ * Makes `head.whole` return the response as these stages leave it: all frames are then passed through them at once, and one stage
+ * that emits the result replaces them.
+ * @param stages of the plugins so far; more may follow
  */
 export function wholeBehind(head: Head, stages: Stage[]): void {
   const { whole } = head;
