@@ -252,7 +252,7 @@ export interface Arrival {
   path: string;
   query: Query;
   headers: HeaderList;
-  /** Everything that may be a gateway key, in the order of the places it can be sent in; already removed from headers and query. */
+  /** Everything that may be a gateway key, in the order of the places for it; already removed from headers and query. */
   credentials: readonly string[];
   protocol: Protocol;
   operation: Operation;

@@ -5,7 +5,7 @@ export type Slots = Map<object, unknown>;
 export type Slot<Value> = (exchange: { readonly slots: Slots }) => Value;
 
 /**
- * Creates a slot for a plugin's own state in every exchange, freed with the exchange. Call it once: as a field of the plugin, then
+ * Creates a slot for a plugin's state in every exchange, freed with the exchange. Call it once: as a field of the plugin, then
  * each instance has its own slot, or at module level, then all instances share it.
  */
 export function slot<Value>(make: () => Value): Slot<Value> {

@@ -1,24 +1,24 @@
-/** Places of the table of shifts: pairs of bytes that fall together only make a search look more often. */
+/** Size of the shift table: pairs of bytes with the same index only make the search check more often. */
 const PAIRS = 4096;
 
-/** Bytes from one look for the byte with which all begin to the next: base64 and the like have none for long. */
+/** Bytes between two searches for the common first byte: base64 and the like have none for long. */
 const FAR = 4096;
 
 const pairAt = (bytes: Uint8Array, at: number): number =>
   ((bytes[at - 1] as number) * 37 + (bytes[at] as number)) & (PAIRS - 1);
 
 /**
- * Looks for any of some texts at once, in steps nearly as long as the shortest of them (Wu and Manber): about a fifth of what
- * one search each costs.
+ * Searches for any of several texts at once, in steps nearly as long as the shortest of them (Wu and Manber): about a fifth of
+ * the cost of separate searches.
  */
 export class AnyOf {
   private readonly needles: readonly Buffer[];
   private readonly shifts: Uint8Array;
   private readonly shortest: number;
-  /** What all of them begin with; undefined: not with the same. */
+  /** The first byte of all of them; undefined: they differ. */
   private readonly first: number | undefined;
 
-  /** @param texts of 2 characters or more; none is in nothing */
+  /** @param texts of 2 characters or more */
   constructor(texts: readonly string[]) {
     this.needles = texts.map((text) => Buffer.from(text));
     this.shortest = Math.min(255, ...this.needles.map(({ length }) => length));
@@ -32,7 +32,7 @@ export class AnyOf {
       }
   }
 
-  /** Whether one of them stands in a text that comes in pieces, cut anywhere. */
+  /** Reports whether one of them occurs in a text in pieces with arbitrary boundaries. */
   among(pieces: readonly Buffer[]): boolean {
     if (this.needles.length === 0) return false;
     const side = Math.max(...this.needles.map(({ length }) => length)) - 1;

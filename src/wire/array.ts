@@ -7,12 +7,12 @@ const CLOSE_ARRAY = 93;
 const OPEN_OBJECT = 123;
 const CLOSE_OBJECT = 125;
 
-/** Bytes of a string looked at one by one before the machine's own search goes on from there. */
+/** Bytes of a string that are read one by one before the native search continues from there. */
 const LEAP = 128;
-/** Bytes of one such search: with many escapes and a far end, searching to the end each time would be quadratic. */
+/** Bytes of one native search: with many escapes and a distant end, searching to the end each time would be quadratic. */
 const WINDOW = 4096;
 
-/** What a byte can be where no string is open. */
+/** What a byte can be outside of a string. */
 const [OTHER, SPACE, SEPARATOR, OPEN, CLOSE, STRING] = [0, 1, 2, 3, 4, 5] as const;
 const CLASSES = new Uint8Array(256);
 for (const byte of Buffer.from(" \t\n\r")) CLASSES[byte] = SPACE;
@@ -22,28 +22,31 @@ CLASSES[CLOSE_ARRAY] = CLASSES[CLOSE_OBJECT] = CLOSE;
 CLASSES[QUOTE] = STRING;
 
 /**
- * Cuts a stream that is one JSON array into its elements while chunks arrive, cut anywhere. An element leaves at once
- * when it is whole, with the bracket, comma and white space before it; the bracket that closes the array, and anything
- * behind it, are frames without text. The frames' bytes put together are exactly the stream's. What is no array passes
- * too: a lone value is one element.
+ * Splits a stream that is one JSON array into its elements while chunks arrive, with arbitrary boundaries. An element is emitted
+ * as soon as it is complete, with the bracket, comma and white space before it; the closing bracket of the array, and anything
+ * after it, are frames without text. The frames' bytes concatenated are exactly the stream's. A stream that is not an array
+ * passes too: a single value is one element.
  */
 export class ArraySplitter {
   private readonly rest: Rest;
-  /** Containers open, the array itself not counted. */
+  /** Open containers, not counting the array itself. */
   private depth = 0;
   private inArray = false;
   private done = false;
   private inString = false;
   private escaped = false;
-  /** A number or word has begun; only what follows tells where it ends. */
+  /** A number or literal has begun; only the next byte shows its end. */
   private inWord = false;
 
-  /** @param maxElement bytes of one element; 16 MiB. */
+  /** @param maxElement maximum bytes of one element; default 16 MiB */
   constructor(maxElement = 16 << 20) {
     this.rest = new Rest(maxElement, "An element");
   }
 
-  /** The elements that this chunk completes. @throws Error when one is too large */
+  /**
+   * Returns the elements that this chunk completes.
+   * @throws Error when one is too large
+   */
   push(chunk: Buffer): Frame[] {
     const frames: Frame[] = [];
     const n = chunk.length;
@@ -78,7 +81,7 @@ export class ArraySplitter {
     return frames;
   }
 
-  /** The stream has ended. Answers the bytes behind the last whole element, when the closing bracket is not among them. */
+  /** Ends the stream. Returns the bytes after the last complete element, if they lack the closing bracket. */
   end(): Buffer | undefined {
     return this.rest.take();
   }
@@ -88,7 +91,7 @@ export class ArraySplitter {
     else this.depth++;
   }
 
-  /** True when an element or the whole array has ended. */
+  /** Returns true when an element or the whole array has ended. */
   private close(): boolean {
     if (this.depth > 0) this.depth--;
     else this.done = true;
@@ -96,7 +99,7 @@ export class ArraySplitter {
     return this.depth === 0;
   }
 
-  /** The rest of a string; answers the place behind its end, or behind the chunk. */
+  /** Reads the rest of a string; returns the position after its end, or after the chunk. */
   private string(chunk: Buffer, from: number): number {
     const n = chunk.length;
     let i = this.escaped ? from + 1 : from;
@@ -117,7 +120,7 @@ export class ArraySplitter {
   }
 }
 
-/** The next quote or backslash, if one of the next few thousand bytes is one; else how far this search went. */
+/** Returns the position of the next quote or backslash, or the end of this search window. */
 function findEnd(chunk: Buffer, from: number): number {
   const window = chunk.subarray(from, from + WINDOW);
   return from + Math.min(findByte(window, QUOTE, 0), findByte(window, BACKSLASH, 0));

@@ -1,9 +1,9 @@
 /**
- * JSON that is read and written without harm: objects that nobody here needs to understand (a tool's arguments, a schema)
- * stay the text they came as, and numbers that a double cannot hold keep their digits.
+ * Lossless reading and writing of JSON: objects that need not be understood here (a tool's arguments, a schema) keep their
+ * original text, and numbers that a double cannot hold keep their digits.
  */
 
-/** A piece of JSON as its source text. */
+/** A part of a JSON text, kept as its source. */
 export class RawJson {
   private parsed: { value: unknown } | undefined;
 
@@ -15,7 +15,7 @@ export class RawJson {
     return this.parsed.value;
   }
 
-  /** For `JSON.stringify`, which loses what a double cannot hold; `writeJson` does not. */
+  /** Used by `JSON.stringify`, which loses numbers that a double cannot hold; `writeJson` does not. */
   toJSON(): unknown {
     return this.value;
   }
@@ -23,20 +23,23 @@ export class RawJson {
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const NONE: ReadonlySet<string> = new Set();
-/** Deeper JSON is refused: the reader calls itself for each level. */
+/** Maximum depth, as the reader is recursive. */
 const DEPTH = 512;
 
 /**
- * Parses JSON text. An object or array that is a member named in `raw` becomes a RawJson, as does a number that a double
- * cannot hold: too large, too small, or whole and of too many digits. Members named `__proto__` are plain members; of
- * members named twice the last one stays.
+ * Parses JSON text. An object or array that is a member named in `raw` becomes a RawJson, as does a number that a double cannot
+ * hold: too large, too small, or an integer with too many digits. Members named `__proto__` are plain members; of duplicate
+ * members the last one is kept.
  * @throws SyntaxError with the offset
  */
 export function parseExact(text: string, raw: ReadonlySet<string> = NONE): unknown {
   return new ExactReader(text, raw).whole();
 }
 
-/** Characters of a string, names for the most part, that are looked at here: a copy, where a longer one would keep all of the text. */
+/**
+ * Length up to which strings, mostly names, are read here: V8 copies such short slices, where a longer one would keep the whole
+ * text alive.
+ */
 const SHORT = 12;
 
 function isPlain(text: string, from: number, to: number): boolean {
@@ -133,7 +136,7 @@ class ExactReader {
     } while ((end - back) % 2 === 1);
     this.at = end + 1;
     if (end - from <= SHORT && isPlain(this.text, from + 1, end)) return this.text.slice(from + 1, end);
-    // The engine's own parser judges escapes and control characters.
+    // JSON.parse checks escapes and control characters.
     return JSON.parse(this.text.slice(from, end + 1)) as string;
   }
 
@@ -163,7 +166,7 @@ class ExactReader {
     return true;
   }
 
-  /** True behind a comma, false behind the closing mark. */
+  /** Returns true after a comma, false after the closing bracket. */
   private next(mark: string): boolean {
     if (this.close(mark)) return false;
     this.expect(",");
@@ -187,12 +190,12 @@ class ExactReader {
   }
 }
 
-/** A digit that makes a number more than nothing. */
+/** A nonzero digit in the mantissa. */
 const SOMETHING = /^-?[.0]*[1-9]/;
 
 /**
- * Whether a double says the same as a number's source to whoever reads it as a double, and is the very same where it is
- * whole: ids and seeds are read as integers. A fraction is the nearest double, for everybody.
+ * Reports whether a double equals a number's source for any reader of doubles, exactly if it is an integer: ids and seeds are
+ * read as integers. A fraction is the nearest double for every reader.
  */
 function fitsDouble(value: number, source: string): boolean {
   if (value === 0) return !SOMETHING.test(source);
@@ -200,15 +203,15 @@ function fitsDouble(value: number, source: string): boolean {
   return Number.isSafeInteger(value) || !/^-?\d+$/.test(source);
 }
 
-/** Levels at which it is asked whether anything below is a RawJson: deeper down the question would cost more than it saves. */
+/** Levels at which `holdsRaw` is checked: deeper the check would cost more than it saves. */
 const ASKED = 3;
 
-/** The value as JSON text; RawJson is written as it came, members that are undefined are left out. */
+/** Returns the value as JSON text; RawJson is written with its original text, undefined members are left out. */
 export const writeJson = (value: unknown): string => written(value, 0);
 
 function written(value: unknown, level: number): string {
   if (value instanceof RawJson) return value.text;
-  // The engine's own writer takes a third of the time, and makes no texts in between.
+  // JSON.stringify takes a third of the time, and creates no intermediate strings.
   if (typeof value !== "object" || value === null || (level < ASKED && !holdsRaw(value)))
     return JSON.stringify(value ?? null);
   let text = "";

@@ -2,14 +2,14 @@ import { holdsWord, mayContain } from "./may-contain.ts";
 import { type ByteSpan, type Edit, splice } from "./splice.ts";
 
 /**
- * A piece of a response that stages see.
+ * A piece of a response as seen by stages.
  *
- * - `event`: one whole server-sent event, blank line included
- * - `element`: one whole element of a JSON array stream, with the separators around it
- * - `piece`: some bytes of a body that is not a stream, cut anywhere
- * - `end`: no bytes, once: all of the answer has come, and its transfer ended as HTTP wants. Whether that was the protocol's own
- *   ending is another matter: it also follows an error event, and a stream that stops without its terminal event, until `sse`, which
- *   stands first in a chain, breaks that off. Stages may still add frames here.
+ * - `event`: one complete server-sent event, including the blank line
+ * - `element`: one complete element of a JSON array stream, with the separators around it
+ * - `piece`: bytes of a body that is not a stream, with arbitrary boundaries
+ * - `end`: no bytes, once: the whole response has been received, and its transfer ended as HTTP requires. It says nothing about
+ *   the protocol's own ending: it also follows an error event, and a stream that stops without its terminal event, until `sse`,
+ *   the first plugin of a chain, breaks that off. Stages may still add frames here.
  */
 export type FrameKind = "event" | "element" | "piece" | "end";
 
@@ -21,19 +21,19 @@ const EVENT = Buffer.from("event");
 const TEXT = Buffer.from("data");
 const LINE = Buffer.from("\n");
 
-/** Bytes with a parsed view that is made when somebody asks. */
+/** Bytes with a view that is parsed on demand. */
 export class Frame {
   private parsed: { value: unknown } | undefined;
   private fields: { event: string | undefined; text: string | undefined } | undefined;
 
-  /** @param mark bytes before the first field that are no part of it: a stream's byte order mark. */
+  /** @param mark number of bytes before the first field that do not belong to it: a stream's byte order mark */
   constructor(
     readonly kind: FrameKind,
     readonly bytes: Buffer,
     private readonly mark = 0,
   ) {}
 
-  /** The event's name; undefined when it has none (which SSE reads as `message`). */
+  /** The event's name; undefined when it has none (SSE reads that as `message`). */
   get event(): string | undefined {
     return this.read().event;
   }
@@ -43,7 +43,7 @@ export class Frame {
     return this.read().text;
   }
 
-  /** The data as JSON, parsed once; undefined when it is not JSON. */
+  /** Returns the data as JSON, parsed once; undefined when it is not JSON. */
   json(): unknown {
     if (!this.parsed) {
       let value: unknown;
@@ -58,32 +58,32 @@ export class Frame {
   }
 
   /**
-   * Whether its bytes hold a member whose value opens with a byte, a brace unless told. A quick look, not a parse: it can be wrong
-   * about a member at another place, never about one that is there.
+   * Reports whether its bytes may contain a member whose value begins with the byte `opening`, by default a brace. A fast check
+   * without parsing: it may report a member at another place, but never misses one.
    */
   mayContain(member: string, opening?: number): boolean {
     return mayContain(this.bytes, member, opening);
   }
 
-  /** Whether its bytes hold a word, wherever it stands. */
+  /** Reports whether its bytes contain a word, at any place. */
   holds(word: string): boolean {
     return holdsWord(this.bytes, word);
   }
 
-  /** The bytes of `text` as they came; empty when there is none. */
+  /** The original bytes of `text`; empty when there is none. */
   get data(): Buffer {
     const parts = this.spans().flatMap(({ start, end }) => [LINE, this.bytes.subarray(start, end)]);
     return parts.length === 2 ? (parts[1] as Buffer) : Buffer.concat(parts.slice(1));
   }
 
-  /** The same frame with edits at offsets in its `data`, which is JSON; all its other fields stay. */
+  /** Returns the frame with edits at offsets in its `data`, which is JSON; all other fields are kept. */
   edited(edits: readonly Edit[]): Frame {
     const spans = this.spans();
     const [first, last] = [spans[0], spans.at(-1)];
     if (edits.length === 0 || !first || !last) return this;
     const data = splice([this.data], edits);
     const parts = [this.bytes.subarray(0, first.start), ...data, this.bytes.subarray(last.end)];
-    // What stood on several lines comes to stand on one: JSON has line breaks between its values only.
+    // Data on several lines is joined into one: JSON has line breaks only between its tokens.
     if (spans.length > 1) {
       const between = spans.slice(1).map(({ start }, i) => this.bytes.toString("utf8", spans[i]?.end, start));
       const others = between.flatMap((text) => text.split(/\r\n|\r|\n/).slice(1, -1)).map((line) => `\n${line}`);
@@ -93,7 +93,7 @@ export class Frame {
     return new Frame(this.kind, Buffer.concat(parts), this.mark);
   }
 
-  /** Where its data stands in its bytes: a span for each data line. */
+  /** Returns the positions of its data: a span for each data line. */
   private spans(): ByteSpan[] {
     const spans: ByteSpan[] = [];
     if (this.kind === "event") readEvent(this.bytes, this.mark, spans);
@@ -112,8 +112,8 @@ const SPACES = new Set(Buffer.from(" \t\r\n"));
 const [COMMA, OPEN_ARRAY, CLOSE_ARRAY] = Buffer.from(",[]");
 
 /**
- * An array element without the `[` or `,` before it, the `]` or `,` behind it, and white space.
- * @param spans takes the place where it stands
+ * Returns an array element without the `[` or `,` before it, the `]` or `,` after it, and white space.
+ * @param spans receives its position
  */
 function readElement(bytes: Buffer, spans?: ByteSpan[]): string | undefined {
   let from = 0;
@@ -126,7 +126,7 @@ function readElement(bytes: Buffer, spans?: ByteSpan[]): string | undefined {
   const opens = bytes[from] === OPEN_ARRAY;
   if (opens || bytes[from] === COMMA) from++;
   trim();
-  // An element that is an array itself keeps its own bracket: the splitter sends the closing one of the stream alone.
+  // An element that is an array itself keeps its own bracket: the splitter sends the closing bracket of the stream separately.
   const ownBracket = bytes[from] === OPEN_ARRAY;
   if (from < to && (bytes[to - 1] === COMMA || (bytes[to - 1] === CLOSE_ARRAY && !ownBracket))) to--;
   trim();
@@ -134,7 +134,10 @@ function readElement(bytes: Buffer, spans?: ByteSpan[]): string | undefined {
   return from === to ? undefined : bytes.toString("utf8", from, to);
 }
 
-/** WHATWG event stream rules for the lines of one event. @param spans takes the places of the data */
+/**
+ * Reads the lines of one event by the WHATWG event stream rules.
+ * @param spans receives the positions of the data
+ */
 function readEvent(
   bytes: Buffer,
   mark: number,
@@ -162,7 +165,7 @@ function readEvent(
   return { event, text };
 }
 
-/** Where the value of a field begins, or -1 when the line is another field. A name cannot hold a line end. */
+/** Returns the start of a field's value, or -1 when the line is another field. A name cannot contain a line end. */
 function valueAt(bytes: Buffer, at: number, end: number, name: Buffer): number {
   for (let i = 0; i < name.length; i++) if (bytes[at + i] !== name[i]) return -1;
   const colon = at + name.length;
@@ -172,20 +175,26 @@ function valueAt(bytes: Buffer, at: number, end: number, name: Buffer): number {
 }
 
 /**
- * The bytes of a frame that has not ended yet. They are held in one buffer that grows by doubling, so that neither time
- * nor memory depends on how small the chunks are, and no chunk is kept alive by its tail.
+ * The bytes of an incomplete frame. They are held in one buffer that grows by doubling, so that neither time nor memory depends
+ * on the size of the chunks, and no chunk is kept alive by its last bytes.
  */
 export class Rest {
   private bytesSoFar: Buffer = Buffer.alloc(0);
   private length = 0;
 
-  /** @param max bytes of one frame; @param what names the frame in the error */
+  /**
+   * @param max maximum bytes of one frame
+   * @param what names the frame in the error
+   */
   constructor(
     private readonly max: number,
     private readonly what: string,
   ) {}
 
-  /** Holds bytes. @throws Error when the frame is too large */
+  /**
+   * Holds bytes.
+   * @throws Error when the frame is too large
+   */
   add(bytes: Buffer): void {
     const length = this.length + bytes.length;
     this.check(length);
@@ -198,7 +207,10 @@ export class Rest {
     this.length = length;
   }
 
-  /** What is held, and the chunk's bytes from `from` to `to`, which end the frame; the chunk's own when nothing is held. */
+  /**
+   * Returns the held bytes followed by the chunk's bytes `from` to `to`, which end the frame; a view of the chunk if none are
+   * held.
+   */
   complete(chunk: Buffer, from: number, to: number): Buffer {
     if (this.length === 0) {
       this.check(to - from);
@@ -208,7 +220,7 @@ export class Rest {
     return this.take() as Buffer;
   }
 
-  /** What is held, which is held no longer; undefined when that is nothing. */
+  /** Returns and releases the held bytes; undefined when there are none. */
   take(): Buffer | undefined {
     if (this.length === 0) return undefined;
     const bytes = this.bytesSoFar.subarray(0, this.length);

@@ -1,4 +1,4 @@
-/** The bytes of JSON (RFC 8259): which mean what, as tables, and how to get past many of them quickly. */
+/** The bytes of JSON (RFC 8259): their meaning, as tables, and functions that skip many of them quickly. */
 
 export const QUOTE = 34;
 export const BACKSLASH = 92;
@@ -11,9 +11,9 @@ function table(bytes: string): Uint8Array {
 
 export const SPACES = table(" \t\n\r");
 export const HEX = table("0123456789abcdefABCDEF");
-/** What may stand behind a backslash, besides `u`. */
+/** Characters allowed after a backslash, besides `u`. */
 export const ESCAPES = table('"\\/bfnrt');
-/** Bytes that mean themselves in a string. */
+/** Bytes that stand for themselves in a string. */
 const PLAIN = table("").map((_, byte) => (byte < 32 || byte === QUOTE || byte === BACKSLASH ? 0 : 1));
 
 // What may come next between two tokens; up to VALUE it is a value, from there up to KEY a name.
@@ -25,7 +25,7 @@ export const COLON = 4;
 export const AFTER = 5;
 export const DONE = 6;
 
-/** What may come next, in words; in the order of the constants. */
+/** Descriptions of what may come next, in the order of the constants. */
 export const EXPECTED = [
   "a value or ]",
   "a value",
@@ -48,7 +48,7 @@ export const LITERALS = { true: Buffer.from("true"), false: Buffer.from("false")
 
 const [MINUS, ZERO, DIGITS, POINT, FRACTION, EXPONENT, SIGN, POWER] = [1, 2, 3, 4, 5, 6, 7, 8] as const;
 
-/** A number's grammar: `STEPS[256 * state + byte]` is the next state, 0 where the byte is no part of the number. */
+/** The state machine of a number: `STEPS[256 * state + byte]` is the next state, 0 if the byte is not part of the number. */
 export const STEPS = new Uint8Array(9 * 256);
 /** Whether a number may end in a state. */
 export const WHOLE = [false, false, true, true, false, true, false, false, true];
@@ -66,7 +66,9 @@ step([ZERO, DIGITS, FRACTION], "eE", EXPONENT);
 step([EXPONENT], "+-", SIGN);
 step([EXPONENT, SIGN, POWER], "0123456789", POWER);
 
-/** Past the bytes that mean themselves in a string, up to `to`. A function of its own: inlined by hand it runs twice as long. */
+/**
+ * Skips the bytes that stand for themselves in a string, up to `to`. A separate function: inlined by hand it takes twice as long.
+ */
 export function skipPlain(bytes: Buffer, from: number, to: number): number {
   const plain = PLAIN;
   let i = from;
@@ -74,17 +76,17 @@ export function skipPlain(bytes: Buffer, from: number, to: number): number {
   return i;
 }
 
-/** Where a byte stands next; the length where it does not. */
+/** Returns the next position of a byte, or the length. */
 export function findByte(bytes: Buffer, byte: number, from: number): number {
   const at = bytes.indexOf(byte, from);
   return at < 0 ? bytes.length : at;
 }
 
-/** Names seen lately, by a hash of their bytes: the same few come in every request, and a look is faster than a copy. */
+/** A cache of names by a hash of their bytes: the same few occur in every request, and a lookup is faster than a copy. */
 const SEEN: (string | undefined)[] = new Array(256).fill(undefined);
 const SHORT = 32;
 
-/** A name between its quotes, unescaped. */
+/** Returns a name between its quotes, unescaped. */
 export function readName(bytes: Buffer, from: number, to: number): string {
   let hash = 0;
   for (let i = from; i < to; i++) {
@@ -112,17 +114,17 @@ function equals(name: string, bytes: Buffer, from: number, to: number): boolean 
   return true;
 }
 
-/** What a byte begins between two tokens; 0 for none. The order is that of the table of blocks in window.wat. */
+/** What a byte begins between two tokens; 0 for none. The order is that of the block table in window.wat. */
 export const CLASSES = new Uint8Array(256);
 for (const [i, bytes] of [" \t\n\r", '"', ",", ":", "{[", "}]", "-0123456789", "tfn"].entries())
   for (const byte of Buffer.from(bytes)) CLASSES[byte] = i + 1;
 
 export type JsonFault = "syntax" | "utf8" | "depth" | "keys" | "values" | "duplicate" | "empty";
 
-/** What is wrong with a JSON text, and at which byte. */
+/** An error in a JSON text, and its byte offset. */
 export class JsonError extends Error {
   override readonly name = "JsonError";
-  /** The top-level member in whose value it stands, where it does. */
+  /** The top-level member whose value contains the error, if any. */
   member: string | undefined;
   constructor(
     readonly fault: JsonFault,
@@ -134,7 +136,7 @@ export class JsonError extends Error {
   }
 }
 
-/** A byte that may not stand where it does. */
+/** Returns the error for a byte that is not allowed at its position. */
 export function unexpected(byte: number, offset: number, expected: string | undefined): JsonError {
   const shown =
     byte > 32 && byte < 127 ? `"${String.fromCharCode(byte)}"` : `byte 0x${byte.toString(16).padStart(2, "0")}`;

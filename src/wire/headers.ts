@@ -1,9 +1,9 @@
 import { type KnownName, known } from "./names.ts";
 
-/** Request headers in which clients send nothing but a key. */
+/** Request headers in which clients send only a key. */
 export const KEY_HEADERS = ["x-api-key", "x-goog-api-key", "api-key"];
 
-/** Request headers of a client's own credentials, which no provider is to see. */
+/** Request headers with a client's own credentials, which must not reach a provider. */
 export const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
   ...KEY_HEADERS,
   "authorization",
@@ -12,14 +12,14 @@ export const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Header lines in the order and spelling they came in. Names are matched without regard to case; a line can occur more
- * than once. Never holds framing: content-length, transfer-encoding and connection are the engine's business.
+ * Header lines in their original order and spelling. Names are case-insensitive; a line can occur more than once. Never contains
+ * framing headers: the engine sets content-length, transfer-encoding and connection.
  */
 export class HeaderList {
   /** Lower-case names, one for each line. */
   private readonly keys: string[] = [];
 
-  /** @param lines name, value, name, value, … as node's `rawHeaders` gives them. */
+  /** @param lines name, value, name, value, … as in node's `rawHeaders` */
   constructor(readonly lines: string[] = []) {
     for (let i = 0; i < lines.length; i += 2) this.keys.push(known(lines[i] as string).key);
   }
@@ -35,8 +35,8 @@ export class HeaderList {
   }
 
   /**
-   * Replaces every line of that name by one; adds it at the end where there was none.
-   * @throws TypeError for what cannot be sent
+   * Replaces all lines of that name by one; appends it if there was none.
+   * @throws TypeError for an invalid name or value
    */
   set(name: string, value: string): this {
     const { key } = checked(name, value);
@@ -47,7 +47,7 @@ export class HeaderList {
     return this;
   }
 
-  /** @throws TypeError for what cannot be sent */
+  /** @throws TypeError for an invalid name or value */
   append(name: string, value: string): this {
     const { key } = checked(name, value);
     this.lines.push(name, value);
@@ -65,7 +65,7 @@ export class HeaderList {
     return removed;
   }
 
-  /** Removes every line whose lower-case name the test accepts; answers how many lines went. */
+  /** Removes every line whose lower-case name and value the test accepts; returns the number of removed lines. */
   deleteWhere(test: (key: string, value: string) => boolean): number {
     let removed = 0;
     for (let i = this.keys.length - 1; i >= 0; i--) {
@@ -76,12 +76,12 @@ export class HeaderList {
     return removed;
   }
 
-  /** Lower-case name and value of each line, in order. */
+  /** Yields lower-case name and value of each line, in order. */
   *entries(): Generator<[name: string, value: string]> {
     for (let i = 0; i < this.keys.length; i++) yield [this.keys[i] as string, this.lines[2 * i + 1] as string];
   }
 
-  /** The first of these lower-case names that more than one line has. */
+  /** Returns the first of these lower-case names that occurs in more than one line. */
   repeated(names: ReadonlySet<string>): string | undefined {
     const { keys } = this;
     for (let i = 1; i < keys.length; i++) {
@@ -91,7 +91,7 @@ export class HeaderList {
     return undefined;
   }
 
-  /** A list of the lines whose lower-case name the test accepts. */
+  /** Returns a list of the lines whose lower-case name the test accepts. */
   filter(test: (key: string) => boolean): HeaderList {
     const kept = new HeaderList();
     for (let i = 0; i < this.keys.length; i++) {
@@ -103,7 +103,7 @@ export class HeaderList {
     return kept;
   }
 
-  /** A loop, because known names are compared by reference where `Array.indexOf` compares texts. */
+  /** A loop, because cached names are compared by reference where `Array.indexOf` compares characters. */
   private indexOf(key: string, from = 0): number {
     const { keys } = this;
     for (let i = from; i < keys.length; i++) if (keys[i] === key) return i;
@@ -116,13 +116,13 @@ export class HeaderList {
   }
 }
 
-/** What no value may hold. Looked for, not matched to the end: the engine then takes many characters at once. */
+/** Matches a character that no value may contain. Searched unanchored, as V8 then tests many characters at once. */
 const UNSENDABLE = /[^\t\x20-\x7e\x80-\xff]/;
 
-/** Whether a value may be written to a socket: it holds no CR, LF, NUL or other control character, and is latin1. */
+/** Reports whether a value may be written to a socket: it is latin1 without CR, LF, NUL and other control characters. */
 export const isSendable = (value: string): boolean => !UNSENDABLE.test(value);
 
-/** A name that may be written to a socket together with this value. The value may be a secret, and is not told. */
+/** Returns a name that may be written to a socket with this value. The value may be a secret and is not put into the error. */
 function checked(name: string, value: string): KnownName {
   const found = known(name);
   if (!found.valid) throw new TypeError(`${JSON.stringify(name)} cannot be the name of a header.`);
@@ -131,7 +131,7 @@ function checked(name: string, value: string): KnownName {
   return found;
 }
 
-/** A copy of flat name, value lines without those whose lower-case name is in the set. */
+/** Returns a copy of flat name, value lines without those whose lower-case name is in the set. */
 export function without(lines: readonly string[], names: ReadonlySet<string>): string[] {
   const kept: string[] = [];
   for (let i = 0; i < lines.length; i += 2) {

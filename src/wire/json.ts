@@ -35,50 +35,50 @@ export { JsonError, type JsonFault } from "./grammar.ts";
 export { type JsonKind, kindInWords, type Member, type Scan } from "./members.ts";
 
 export interface ScannerOptions {
-  /** Containers inside each other; 128. */
+  /** Maximum nesting depth; default 128. */
   maxDepth?: number;
-  /** Member names at all levels together; 50,000. */
+  /** Maximum number of member names at all levels; default 50,000. */
   maxKeys?: number;
-  /** Members of the top-level object; no limit. */
+  /** Maximum members of the top-level object; default unlimited. */
   maxMembers?: number;
-  /** Values at all levels together, judged where a piece ends; no limit. */
+  /** Maximum values at all levels, checked at the end of each piece; default unlimited. */
   maxValues?: number;
-  /** Whether a top-level name may occur twice; `refuse`. */
+  /** Whether a top-level name may occur twice; default `refuse`. */
   duplicates?: "refuse" | "allow";
-  /** Top-level members whose value bytes are kept while the text streams by. */
+  /** Top-level members whose value bytes are kept while the text is scanned. */
   capture?: readonly string[];
-  /** Bytes of one captured value; a longer one is not kept; 1 MiB. */
+  /** Maximum bytes of a captured value; a longer one is not kept; default 1 MiB. */
   captureLimit?: number;
-  /** Whether strings are checked to their end, or at their start only; `start`. */
+  /** Whether strings are checked completely, or only at their start; default `start`. */
   strings?: "start" | "whole";
 }
 
 /**
- * Bytes at the start of a string value that are checked: control characters, escapes. Behind them only its end is sought, by
- * the machine's own search: a member's span stays right whatever stands in a long text, and the provider judges the text.
+ * Bytes at the start of a string value that are checked for control characters and escapes. After them only the end is searched,
+ * natively: a member's span is correct whatever a long text contains, and the provider checks the text.
  */
 const CHECKED = 256;
-/** Where so much further is white space again there may be much of it, which is passed many bytes at a time. */
+/** If the byte at this distance is white space too, there may be a long run of it, which is skipped many bytes at a time. */
 const LONG_BLANK = 16;
 /** More than a string can have. */
 const ALL = 1 << 30;
 
 const NOTHING = new Window(Buffer.alloc(0));
 
-// The token that the end of a piece has cut.
+// The kind of token that the end of a piece has cut.
 const NONE = 0;
 const STRING = 1;
 const NUMBER = 2;
 const LITERAL = 3;
 
 /**
- * Finds where the top-level members of a JSON text stand while its pieces arrive, cut anywhere, without building a value.
- * Checks the whole grammar (RFC 8259), strict UTF-8 without a byte order mark, depth, number of names, and that no
- * top-level name occurs twice once it is unescaped. Lone surrogates written as escapes are JSON and pass, except in a
+ * Finds the positions of the top-level members of a JSON text while its pieces arrive, with arbitrary boundaries, without
+ * building values. Checks the whole grammar (RFC 8259), strict UTF-8 without a byte order mark, depth, number of names, and that
+ * no top-level name occurs twice after unescaping. Lone surrogates written as escapes are valid JSON and pass, except in a
  * top-level name, which some parsers would read as another name.
  */
 export class Scanner implements Nesting {
-  // Where it is, for `passInside`.
+  // The position in the grammar, for `passInside`.
   expect = VALUE;
   depth = 0;
   inObject = false;
@@ -101,31 +101,34 @@ export class Scanner implements Nesting {
   /** Bytes before the current piece. */
   private base = 0;
   private token = NONE;
-  /** Within a string: 1 after a backslash, hex digits still due plus 1 after `\u`. Within a number or literal: how far. */
+  /**
+   * Within a string: 1 after a backslash, hex digits still missing plus 1 after `\u`. Within a number or literal: the state
+   * reached.
+   */
   private progress = 0;
   private literal = LITERALS.null;
   private kind: JsonKind = "null";
   private start = 0;
   private finish = 0;
-  /** The top-level member that is being read. */
+  /** The name of the current top-level member. */
   private name = "";
   private stringStart = 0;
-  /** Of the current string: its first byte, where a piece has cut it; whether it holds a `\u`. */
+  /** Of the current string: its first byte, if a piece has cut it; whether it contains a `\u`. */
   private firstByte = 0;
   /** The last two bytes before the current piece, for a string whose end is cut. */
   private last = 0;
   private lastButOne = 0;
   private escaped = false;
   private numberStart = 0;
-  /** The current string is so long that only its end is sought. */
+  /** The current string is so long that only its end is searched. */
   private far = false;
   private keyStart = 0;
   private keyEnd = 0;
   private valueStart = 0;
   private valueKind: JsonKind = "null";
-  /** Parts of a top-level name that was cut. */
+  /** Parts of a top-level name that spans pieces. */
   private nameParts: Buffer[] | undefined;
-  /** Parts of the captured value that is being read. */
+  /** Parts of the value that is being captured. */
   private kept: Buffer[] | undefined;
   private captures: Map<string, Buffer> | undefined;
 
@@ -140,7 +143,10 @@ export class Scanner implements Nesting {
     this.checked = options.strings === "whole" ? ALL : CHECKED;
   }
 
-  /** Takes the next piece. @throws JsonError; the scanner is of no use afterwards. */
+  /**
+   * Takes the next piece.
+   * @throws JsonError; the scanner must not be used afterwards
+   */
   push(piece: Buffer): void {
     if (piece.length === 0) return;
     const wrong = this.utf8.push(piece);
@@ -155,7 +161,7 @@ export class Scanner implements Nesting {
     }
   }
 
-  /** The next bytes, at most LONGEST. */
+  /** Reads the next bytes, at most LONGEST. */
   private read(piece: Buffer): void {
     const window = new Window(piece);
     this.window = window;
@@ -182,12 +188,15 @@ export class Scanner implements Nesting {
     this.window = NOTHING;
   }
 
-  /** Whether the value is whole: only white space may follow. */
+  /** Whether the value is complete: only white space may follow. */
   get done(): boolean {
     return this.expect === DONE;
   }
 
-  /** The text has ended. @throws JsonError when it is not whole. */
+  /**
+   * Ends the text.
+   * @throws JsonError when it is incomplete
+   */
   end(): Scan {
     if (this.token === NUMBER && WHOLE[this.progress]) this.closeValue(Buffer.alloc(0), 0);
     const wrong = this.utf8.end();
@@ -199,12 +208,12 @@ export class Scanner implements Nesting {
     throw new JsonError("syntax", this.base, "The text ends too early", expected);
   }
 
-  /** The bytes of a captured member's value once it is whole. */
+  /** Returns the bytes of a captured member's value once it is complete. */
   captured(name: string): Buffer | undefined {
     return this.captures?.get(name);
   }
 
-  /** The first byte of a value, or the bracket that closes an array without any. */
+  /** Reads the first byte of a value, or the bracket that closes an empty array. */
   private value(piece: Buffer, i: number, byte: number): number {
     if (byte === QUOTE) {
       this.openValue(i, "string");
@@ -226,7 +235,7 @@ export class Scanner implements Nesting {
     return this.word(piece, i);
   }
 
-  /** A byte where no value may begin: a name, a colon, a comma, a closing bracket. */
+  /** Reads a byte where no value may begin: a name, a colon, a comma, a closing bracket. */
   private between(piece: Buffer, i: number, byte: number): number {
     const expect = this.expect;
     if (expect === AFTER) {
@@ -284,7 +293,7 @@ export class Scanner implements Nesting {
     }
   }
 
-  /** A value has ended before the piece's byte `i`. */
+  /** Ends a value before the piece's byte `i`. */
   private closeValue(piece: Buffer, i: number): void {
     this.token = NONE;
     this.expect = AFTER;
@@ -300,13 +309,13 @@ export class Scanner implements Nesting {
     }
   }
 
-  /** Goes on with the token that the last piece cut. */
+  /** Continues the token that the last piece cut. */
   private resume(piece: Buffer): number {
     if (this.token === STRING) return this.string(piece, 0);
     return this.token === NUMBER ? this.number(piece, 0) : this.word(piece, 0);
   }
 
-  /** The rest of a string from byte `from`; answers where to go on. */
+  /** Reads the rest of a string from byte `from`; returns where to continue. */
   private string(piece: Buffer, from: number): number {
     const n = piece.length;
     if (this.token === NONE) {
@@ -336,13 +345,13 @@ export class Scanner implements Nesting {
     return n;
   }
 
-  /** The quote that ends a long string: the first one behind an even number of backslashes. */
+  /** Finds the quote that ends a long string: the first one after an even number of backslashes. */
   private seekEnd(piece: Buffer, from: number): number {
     const n = piece.length;
     this.far = true;
-    // An escape that the last piece cut: its second byte is part of the text.
+    // An escape that the last piece cut: its second byte belongs to the text.
     const start = this.progress > 0 ? from + 1 : from;
-    // A string that fills pieces is probably plain.
+    // A string that fills pieces probably has no escapes.
     let i = from === 0 ? this.window.leap(start) : this.window.stringEnd(start);
     if (i < 0) i = this.window.stringEnd(-i);
     this.progress = 0;
@@ -352,7 +361,7 @@ export class Scanner implements Nesting {
     return n;
   }
 
-  /** The rest of an escape after its backslash. */
+  /** Reads the rest of an escape after its backslash. */
   private escape(piece: Buffer, from: number): number {
     let i = from;
     for (; i < piece.length && this.progress > 0; i++) {
@@ -380,7 +389,7 @@ export class Scanner implements Nesting {
     return end;
   }
 
-  /** What watches for a string below the top level that window.wat has not passed, as one that pieces cut. */
+  /** Updates the watches for a string below the top level that window.wat has not passed, such as one that spans pieces. */
   private note(piece: Buffer, end: number): void {
     const isName = this.expect > VALUE;
     const length = this.base + end - 1 - this.stringStart;
@@ -454,12 +463,15 @@ export class Scanner implements Nesting {
   }
 }
 
-/** A text in one piece. @throws JsonError */
+/**
+ * Scans a complete text.
+ * @throws JsonError
+ */
 export function scan(bytes: Buffer, options?: ScannerOptions): Scan {
   const scanner = new Scanner(options);
   scanner.push(bytes);
   return scanner.end();
 }
 
-/** For an error message: names can be long and hold anything. */
+/** Shortens a name for an error message: it can be long and contain anything. */
 const brief = (name: string): string => JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name);

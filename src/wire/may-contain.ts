@@ -3,7 +3,7 @@ import { SPACES } from "./grammar.ts";
 const COLON = 58;
 const OPEN_OBJECT = 123;
 
-/** What is sought, and how far a search for it may go on when a byte stands under its last place. */
+/** The bytes to search for, and the shift for each byte below its last position (Horspool). */
 interface Needle {
   readonly needle: Buffer;
   readonly skip: Uint8Array;
@@ -11,10 +11,13 @@ interface Needle {
 
 const keys = new Map<string, Needle>();
 const words = new Map<string, Needle>();
-/** Bytes from which on a call of the machine's own search costs less than it saves. */
+/** Bytes from which on a call of the native search costs less than it saves. */
 const LONG = 2048;
 
-/** Whether bytes hold a word. In those of an event it is found sooner than by `includes`, most of which is the call. */
+/**
+ * Reports whether bytes contain a word. For the size of an event this is faster than `includes`, which spends most time on the
+ * call.
+ */
 export function holdsWord(bytes: Buffer, word: string): boolean {
   const { needle, skip } = words.get(word) ?? needleOf(words, word, word);
   if (bytes.length > LONG) return bytes.includes(needle);
@@ -28,8 +31,8 @@ export function holdsWord(bytes: Buffer, word: string): boolean {
 }
 
 /**
- * True when the bytes hold `"key"`, a colon and the byte its value opens with (a brace unless told), white space aside.
- * A quick look, not a parse: it can be wrong about a key at another place, never about one that is there.
+ * Reports whether the bytes may contain `"key"`, a colon and the first byte of its value (default: a brace), ignoring white
+ * space. A fast check without parsing: it may report a key at another place, but never misses one.
  */
 export function mayContain(bytes: Buffer, key: string, opening: number = OPEN_OBJECT): boolean {
   const { needle, skip } = keys.get(key) ?? needleOf(keys, key, JSON.stringify(key));

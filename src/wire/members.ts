@@ -1,7 +1,7 @@
-/** What a JSON value is. */
+/** The type of a JSON value. */
 export type JsonKind = "string" | "number" | "object" | "array" | "true" | "false" | "null";
 
-/** A kind of value in a sentence, like `an array`. */
+/** Returns a kind of value with its article, like `an array`. */
 export const kindInWords = (kind: JsonKind): string =>
   /^(?:true|false|null)$/.test(kind) ? kind : `${/^[ao]/.test(kind) ? "an" : "a"} ${kind}`;
 
@@ -9,33 +9,33 @@ export const kindInWords = (kind: JsonKind): string =>
 export interface Member {
   /** The name, unescaped. */
   readonly name: string;
-  /** Where the name stands, its quotes included. */
+  /** The span of the name, including its quotes. */
   readonly keyStart: number;
   readonly keyEnd: number;
-  /** Where the value stands. */
+  /** The span of the value. */
   readonly start: number;
   readonly end: number;
   readonly kind: JsonKind;
 }
 
-/** Where things stand in a JSON text. */
+/** The positions of the parts of a JSON text. */
 export interface Scan {
-  /** What the top-level value is. */
+  /** The type of the top-level value. */
   readonly kind: JsonKind;
-  /** Its members in order, when it is an object. */
+  /** Its members in order, if it is an object. */
   readonly members: readonly Member[];
   /** The top-level value's span, without the white space around it. */
   readonly start: number;
   readonly end: number;
   /** Bytes of the whole text. */
   readonly length: number;
-  /** Bits of the watches (`Watch`) for which there may be something below the top level. */
+  /** Bits of the watches (`Watch`) that may have a match below the top level. */
   readonly seen: number;
-  /** The member of that name; the last one where names may repeat, as `JSON.parse` has it. */
+  /** Returns the member of that name; of duplicates the last one, as `JSON.parse` does. */
   find(name: string): Member | undefined;
 }
 
-/** From how many members on a map is faster than a look at each. */
+/** The number of members above which a map is faster than a linear search. */
 const MANY = 16;
 
 /** The members found so far. */
@@ -49,7 +49,7 @@ export class MemberList {
     else if (this.all.length > MANY) this.byName = new Map(this.all.map((each) => [each.name, each]));
   }
 
-  /** The last member of that name. */
+  /** Returns the last member of that name. */
   find(name: string): Member | undefined {
     if (this.byName) return this.byName.get(name);
     for (let i = this.all.length - 1; i >= 0; i--) if ((this.all[i] as Member).name === name) return this.all[i];
@@ -57,7 +57,7 @@ export class MemberList {
   }
 }
 
-/** A text that has been scanned to its end. */
+/** A completely scanned text. */
 export class ScanResult implements Scan {
   constructor(
     readonly kind: JsonKind,

@@ -1,10 +1,10 @@
 import type { ByteSpan } from "./splice.ts";
 import { Sought } from "./window.ts";
 
-/** Bytes of a part's head. */
+/** Maximum bytes of a part's head. */
 const MAX_HEAD = 8192;
 const MAX_PARTS = 1000;
-/** Bytes of a short field's value, and of one that a reader asks for: an id. */
+/** Maximum bytes of a short field's value, and of one read by a FieldReader: an id. */
 const [SHORT, ID] = [64, 128];
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
@@ -12,10 +12,10 @@ const PARAMETER = String.raw`[ \t]*;[ \t]*(${TOKEN})=(${TOKEN}|"[^"\\\x00-\x1f\x
 const CONTENT_TYPE = new RegExp(String.raw`^multipart/form-data((?:${PARAMETER})+)[ \t]*$`, "i");
 const PARAMETERS = new RegExp(PARAMETER, "g");
 const BOUNDARY = /^[0-9A-Za-z'()+_,./:=?-]{1,70}$/;
-/** Character sets in which the letters of a name are the same bytes. */
+/** Character sets in which the letters of a name have the same bytes. */
 const CHARSET = /^(?:utf-?8|us-ascii|iso-8859-1)$/i;
 
-/** In a part's head: a control character, or half of a line break. */
+/** Matches, in a part's head, a control character or half a line break. */
 const CONTROL = /(?![\t\r\n\x80-\x9f])\p{Cc}|\r(?!\n)|(?<!\r)\n/u;
 const LINE = /^([A-Za-z-]+):[ \t]*((?:[^ \t].*)?)$/s;
 const DISPOSITION = /^form-data;[ \t]*name=(?:"([^"\\%]*)"|([\w.\-[\]]+))[ \t]*(;.*)?$/i;
@@ -27,13 +27,13 @@ const TEXT_TYPE = /^text\/plain(?:[ \t]*;[ \t]*charset=(?:"([^"]*)"|([^\s"]*)))?
 const CARRIAGE_RETURN = 13;
 const LINE_FEED = 10;
 
-/** A form that is not well-formed, or that two readers could read differently. */
+/** A form that is malformed, or that two parsers could read differently. */
 export class FormError extends Error {
   override readonly name = "FormError";
 
   /**
-   * @param at the byte of the form
-   * @param field the field that is at fault, where it is one
+   * @param at offset in the form
+   * @param field the field at fault, if it is one
    */
   constructor(
     message: string,
@@ -45,8 +45,8 @@ export class FormError extends Error {
 }
 
 /**
- * The boundary that a content-type names; undefined where it is none of a form, or where readers could take another: one
- * named twice, a quoted pair, a parameter that is not known.
+ * Returns the boundary that a content-type names; undefined where it is not that of a form, or where parsers could read another
+ * one: a duplicate boundary, a quoted pair, an unknown parameter.
  */
 export function boundaryOf(contentType: string): string | undefined {
   const [, parameters] = CONTENT_TYPE.exec(contentType) ?? [];
@@ -61,7 +61,7 @@ export function boundaryOf(contentType: string): string | undefined {
   return BOUNDARY.test(boundary) && CHARSET.test(seen.get("charset") ?? "utf-8") ? boundary : undefined;
 }
 
-/** Reads short text fields besides the one that is sought, as often as each occurs. */
+/** Reads short text fields besides the one that is searched, each time they occur. */
 interface FieldReader {
   wants(name: string): boolean;
   read(name: string, value: string): void;
@@ -70,41 +70,42 @@ interface FieldReader {
 type State = "start" | "delimiter" | "head" | "value" | "closed";
 
 /**
- * Reads a multipart/form-data body while its pieces arrive, cut anywhere, and finds the value of one short text field. Refuses
- * whatever readers of forms are known to take differently, instead of choosing a reading: what it lets through has one.
+ * Parses a multipart/form-data body while its pieces arrive, with arbitrary boundaries, and finds the value of one short text
+ * field. Refuses everything that form parsers are known to read differently, instead of choosing a reading: what passes is
+ * unambiguous.
  */
 export class FormScanner {
-  /** Where the field's value stands in the form; set once it has been seen whole. */
+  /** The position of the field's value in the form; set once the value is complete. */
   found: ByteSpan | undefined;
   /**
-   * Up to here the form has been judged: the field's value stays in front of it until it is whole, the delimiter of a part
-   * until the part's head is known, and the last delimiter until the form has ended.
+   * The end of the bytes that have been checked: before the field's value until that is complete, before the delimiter of a part
+   * until the part's head is known, and before the last delimiter until the form has ended.
    */
   judged = 0;
 
-  /** Values of `beside` so far; one that is no short text is empty. */
+  /** Values of `beside` so far; one that is not a short text is empty. */
   readonly texts = new Map<string, string>();
 
   private readonly delimiter: Buffer;
   private readonly short: number;
   private readonly sought: Sought;
   private state: State = "start";
-  /** Bytes not yet decided on, and where they start in the form. */
+  /** Bytes not yet checked, and their offset in the form. */
   private rest: Buffer = Buffer.alloc(0);
   private at = 0;
   private parts = 0;
-  /** Of the current part: where its value starts, how long it says it is, and whether it is the field. */
+  /** Of the current part: the start of its value, its declared length, and whether it is the searched field. */
   private start = 0;
   private announced: number | undefined;
   private wanted = false;
-  /** The name of the current part, where it is one of `beside`. */
+  /** The name of the current part, if it is one of `beside`. */
   private named: string | undefined;
 
   /**
-   * @param field the name of the field that is sought; undefined: none is
-   * @param longest bytes of its value, all of them printable ASCII
-   * @param beside names of other short fields, lower-case, which are read too and occur once at most; or who reads them
-   * @param refused tells fields that may not stand in the form, by their names
+   * @param field the name of the field to find; undefined: none
+   * @param longest maximum bytes of its value, which must be printable ASCII
+   * @param beside lower-case names of other short fields to read, each at most once; or a reader for them
+   * @param refused reports whether a field may not occur in the form
    */
   constructor(
     boundary: string,
@@ -118,15 +119,18 @@ export class FormScanner {
     this.sought = new Sought(this.delimiter);
   }
 
-  /** @throws FormError; the scanner is of no use afterwards. */
+  /**
+   * Takes the next piece.
+   * @throws FormError; the scanner must not be used afterwards
+   */
   push(piece: Buffer): void {
     this.rest = this.rest.length === 0 || this.passSeam(piece) ? piece : Buffer.concat([this.rest, piece]);
     while (this.step());
   }
 
   /**
-   * Passes what a long value has left of the piece before, where no delimiter reaches from it into the next: to copy all of
-   * that behind it costs more than to look at where they meet.
+   * Skips the unchecked end of a long value, if no delimiter spans the boundary of the pieces: concatenating the whole next piece
+   * costs more than checking the seam.
    */
   private passSeam(piece: Buffer): boolean {
     const { rest, delimiter } = this;
@@ -138,13 +142,16 @@ export class FormScanner {
     return true;
   }
 
-  /** The form has ended. @throws FormError when it is not whole. */
+  /**
+   * Ends the form.
+   * @throws FormError when it is incomplete
+   */
   end(): void {
     if (this.state !== "closed" || this.rest.length % 2 !== 0) this.fail("It ends before its last delimiter");
     this.judged = this.at + this.rest.length;
   }
 
-  /** One part of the grammar further; false: more bytes are needed. */
+  /** Parses one element of the grammar; returns false if more bytes are needed. */
   private step(): boolean {
     switch (this.state) {
       case "start":
@@ -156,7 +163,7 @@ export class FormScanner {
       case "value":
         return this.value();
       case "closed":
-        // One more line break is what some clients send.
+        // Some clients send one more line break.
         if (!"\r\n\r\n".startsWith(this.rest.toString("latin1", 0, 5)))
           this.fail("Something follows its last delimiter");
         return false;
@@ -202,7 +209,7 @@ export class FormScanner {
     const { rest, delimiter } = this;
     const at = this.sought.in(rest);
     if (at < 0) {
-      // The line break and all but one byte of the delimiter may be here already.
+      // The line break and all but one byte of the delimiter may be at the end already.
       const whole = rest.length - delimiter.length - 1;
       if (this.wanted && this.at + whole - this.start > this.longest) this.tooLong();
       if (this.named !== undefined && this.at + whole - this.start > this.short) this.read(undefined);
@@ -235,7 +242,7 @@ export class FormScanner {
     this.wanted = false;
   }
 
-  /** @param value undefined: it is too long to be one */
+  /** @param value undefined: too long */
   private read(value: string | undefined): void {
     const { beside, start } = this;
     const named = this.named as string;
@@ -262,7 +269,7 @@ export class FormScanner {
     if (!/^(?:7bit|8bit|binary)$/i.test(fields.get("content-transfer-encoding") ?? "binary"))
       this.fail("A part has a content-transfer-encoding");
     const type = fields.get("content-type") ?? "text/plain";
-    // Some readers look for more parts in such a part.
+    // Some parsers search such a part for nested parts.
     if (/^(?:multipart|message)\//i.test(type)) this.fail("A part is made of parts");
     const length = fields.get("content-length");
     if (length !== undefined && !/^\d{1,15}$/.test(length)) this.fail("A part has a malformed content-length");
@@ -270,12 +277,12 @@ export class FormScanner {
     this.meet(match[1] ?? match[2] ?? "", match[3] !== undefined, type);
   }
 
-  /** A part of that name begins. */
+  /** Handles the start of a part. */
   private meet(name: string, file: boolean, type: string): void {
     const { field, at, beside } = this;
-    // A reader that knows this name takes it for the character set of all others.
+    // Parsers that know this name take its value as the character set of all other fields.
     if (name === "_charset_") this.fail("It has a field _charset_");
-    // A reader has the letters of a name from UTF-8.
+    // Parsers decode the name as UTF-8.
     const read = Buffer.from(name, "latin1").toString();
     if (this.refused(read))
       throw new FormError(

@@ -1,13 +1,13 @@
 import { placeOf } from "./place.ts";
 
-/** What is known of a header's name: the same few come in every message, and a look is cheaper than working it out. */
+/** What is known about a header name: the same few occur in every message, and a lookup is cheaper than recomputing it. */
 export interface KnownName {
-  /** As it was written, and in lower case. */
+  /** The original spelling, and the name in lower case. */
   readonly spelling: string;
   readonly key: string;
   /** Whether it is a token (RFC 9110 §5.6.2): nothing else may be written to a socket. */
   readonly valid: boolean;
-  /** Concerns one connection only (RFC 9110 §7.6.1). */
+  /** Whether it is a hop-by-hop header (RFC 9110 §7.6.1). */
   readonly hop: boolean;
 }
 
@@ -26,18 +26,18 @@ const HOP_BY_HOP = [
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
-/** Names that are remembered before memory starts anew, and their length; a peer can make up any number. */
+/** Number of cached names before the cache is cleared, and their maximum length; a peer can invent any number. */
 const REMEMBERED = 2000;
 const LONGEST = 64;
 
 const names = new Map<string, KnownName>();
 const hops = new Set(HOP_BY_HOP);
 
-/** The names met last, each in its place. */
+/** The most recent names, each in its slot. */
 const PLACES = 1024;
 const guesses: KnownName[] = new Array(PLACES).fill({ spelling: "", key: "", valid: false, hop: false });
 
-/** A header's name in any spelling. */
+/** Returns what is known about a header name in any spelling. */
 export function known(spelling: string): KnownName {
   const place = placeOf(spelling, PLACES);
   const guess = guesses[place] as KnownName;
@@ -48,8 +48,8 @@ export function known(spelling: string): KnownName {
 }
 
 /**
- * Whether a field says what becomes of the connection, and names fields that concern it alone. Proxy-Connection never was a
- * standard (RFC 9112 appendix C.2.2), but who sends it means it; so node obeys it too.
+ * Reports whether a field controls the connection and names hop-by-hop fields. Proxy-Connection never was a standard (RFC 9112
+ * appendix C.2.2), but its senders mean it; node obeys it too.
  */
 export const isConnection = (key: string): boolean => key === "connection" || key === "proxy-connection";
 
@@ -65,7 +65,7 @@ function learn(text: string): KnownName {
 }
 
 /**
- * The same text as the engine keeps it for names of members: comparing two such is comparing two references, and it is a
- * copy, where a part of a larger text would keep all of that in memory.
+ * Returns the text as V8's internalized string for property names: two such strings are compared by reference, and it is a copy,
+ * where a slice of a larger text would keep that in memory.
  */
 const unique = (text: string): string => Object.keys({ [text]: true })[0] as string;

@@ -1,8 +1,8 @@
-/** Counts how often a text stands in bytes that come in pieces, cut anywhere. Occurrences do not overlap. */
+/** Counts the occurrences of a text in bytes that arrive in pieces with arbitrary boundaries. Occurrences do not overlap. */
 export class Occurrences {
   count = 0;
   private readonly needle: Buffer;
-  /** The last bytes of the past, one less than would be the text. */
+  /** The last bytes before the next piece, at most one less than the text's length. */
   private rest: Buffer = Buffer.alloc(0);
 
   constructor(text: string) {
@@ -13,7 +13,7 @@ export class Occurrences {
     const { needle } = this;
     const overlap = needle.length - 1;
     const seam = Buffer.concat([this.rest, bytes.subarray(0, overlap)]);
-    // What begins in the past, and then what begins in the piece itself.
+    // First an occurrence that begins before the piece, then those that begin in it.
     const cut = seam.indexOf(needle);
     const isCut = cut >= 0 && cut < this.rest.length;
     if (isCut) this.count++;

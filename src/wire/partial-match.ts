@@ -1,4 +1,4 @@
-/** Stands for the character that has not come yet: one that no text holds (a noncharacter of Unicode). */
+/** Represents the character that has not arrived yet: a noncharacter of Unicode, which no text contains. */
 const NEXT = "\uffff";
 const END = "(?![^])";
 const QUANTIFIER = /^(?:[*+?]|\{\d+(?:,\d*)?\})\??/;
@@ -6,8 +6,8 @@ const ESCAPE = /^\\(?:k<[^>]*>|[pP]\{[^}]*\}|u\{[^}]*\}|u[\da-fA-F]{4}|x[\da-fA-
 const GROUP = /^\((?:\?(?:<[=!]|[=!:]|<[^>]*>|[a-z-]*:))?/;
 
 /**
- * Finds where in a text a match of a pattern begins that more text could complete, lengthen or undo.
- * @throws SyntaxError for a pattern that matches nothing at all
+ * Finds the start of a match that more text could complete, extend or invalidate.
+ * @throws SyntaxError for a pattern that can match the empty string
  */
 export class PartialMatch {
   private readonly partial: RegExp;
@@ -22,9 +22,9 @@ export class PartialMatch {
     this.partial = new RegExp(`(?:${source})${END}`, `${flags}g`);
   }
 
-  /** The first such place from `from` on; the text's length when there is none. */
+  /** Returns the first such position from `from` on; the text's length when there is none. */
   openAt(text: string, from: number): number {
-    // Half of a character is as good as none.
+    // Half a surrogate pair counts as not yet received.
     const half = this.unicode && /[\ud800-\udbff]$/.test(text);
     this.partial.lastIndex = from;
     const found = this.partial.exec((half ? text.slice(0, -1) : text) + NEXT);
@@ -33,8 +33,8 @@ export class PartialMatch {
 }
 
 /**
- * Writes a pattern anew, so that it also matches where the text ends in the middle of it: every place that wants a
- * character also takes the one that has not come, and none behind that.
+ * Rewrites a pattern so that it also matches where the text ends in the middle of a match: every place that requires a character
+ * also accepts the missing one, and nothing after it.
  */
 class Opened {
   private at = 0;
@@ -45,7 +45,7 @@ class Opened {
     private readonly sets: boolean,
   ) {}
 
-  /** Up to the end of the group or of the pattern. */
+  /** Rewrites up to the end of the group or of the pattern. */
   alternatives(): string {
     let out = "";
     for (;;) {
@@ -73,17 +73,17 @@ class Opened {
     const written = this.source.slice(from, this.at);
     this.at++;
     if (opening.startsWith("(?<=") || opening.startsWith("(?<!")) return `${opening}${written})`;
-    // What looks ahead and cannot see enough may turn out either way.
+    // A lookahead that cannot see enough text may succeed or fail.
     if (opening === "(?=" || opening === "(?!") return `(?:${opening}${written})|(?=(?:${inner})${END})[^]*)`;
     return `${opening}${inner})`;
   }
 
   private escape(written: string): string {
-    // What it repeats may come in part.
+    // A backreference may be incomplete.
     return /^\\(?:k<|[1-9])/.test(written) ? `(?:${written}|[^]*)` : open(written);
   }
 
-  /** A character class with its brackets. */
+  /** Returns a character class with its brackets. */
   private classAt(rest: string): string {
     let depth = 0;
     for (let i = 0; i < rest.length; i++) {

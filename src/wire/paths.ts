@@ -1,22 +1,22 @@
 import type { Edit } from "./splice.ts";
 
-/** The way to a value in JSON: names of members and numbers of elements, from the outside in. */
+/** The path of a value in JSON: member names and element indexes, from the outside in. */
 export type JsonPath = readonly (string | number)[];
 
-/** What shall become of values in a JSON text, by their paths. */
+/** Changes of values in a JSON text, by path. */
 interface PathChanges {
-  /** Values that go, each with its name and one comma. */
+  /** Values to remove, each with its name and one comma. */
   readonly remove?: Iterable<JsonPath>;
   /**
-   * JSON that stands at a path from now on: in place of what is there, even of a value that goes, or as a new last member
-   * of an object. Below a value that goes it counts for nothing.
+   * JSON to put at a path: replaces the existing value, even a removed one, or is added as the last member of an object. Ignored
+   * below a removed value.
    */
   readonly replace?: Iterable<readonly [path: JsonPath, json: string]>;
 }
 
 /**
- * The edits that make these changes; all bytes outside of them stay. Other paths that lead nowhere change nothing.
- * @param text valid JSON; of members named twice, of which readers take one or the other, all are changed
+ * Returns the edits for these changes; all other bytes are kept. Paths that do not exist are otherwise ignored.
+ * @param text valid JSON; of duplicate members, of which parsers read one or the other, all are changed
  */
 export function changesAt(text: Buffer, { remove = [], replace = [] }: PathChanges): Edit[] {
   const root = new PathStep();
@@ -27,7 +27,10 @@ export function changesAt(text: Buffer, { remove = [], replace = [] }: PathChang
   return edits;
 }
 
-/** Where values stand in a JSON text. Paths that lead nowhere are left out. @param text valid JSON */
+/**
+ * Finds the positions of values in a JSON text. Paths that do not exist are left out.
+ * @param text valid JSON
+ */
 export function locate(text: Buffer, paths: Iterable<JsonPath>): { path: JsonPath; start: number; end: number }[] {
   const root = new PathStep();
   for (const path of paths) root.at(path).wanted = path;
@@ -36,7 +39,10 @@ export function locate(text: Buffer, paths: Iterable<JsonPath>): { path: JsonPat
   return found;
 }
 
-/** The first elements of an array, each as its bytes. @param text valid JSON that is an array */
+/**
+ * Returns the bytes of each of the first elements of an array.
+ * @param text valid JSON that is an array
+ */
 export function firstElements(text: Buffer, count: number): Buffer[] {
   const found: Buffer[] = [];
   let at = skipSpace(text, skipSpace(text, 0) + 1);
@@ -49,7 +55,10 @@ export function firstElements(text: Buffer, count: number): Buffer[] {
   return found;
 }
 
-/** How many members all objects of a JSON text have together, those named twice counted twice. @param text valid JSON */
+/**
+ * Counts the members of all objects in a JSON text, duplicates included.
+ * @param text valid JSON
+ */
 export function countMembers(text: Buffer): number {
   let count = 0;
   for (let at = 0; at < text.length; at++) {
@@ -59,7 +68,7 @@ export function countMembers(text: Buffer): number {
   return count;
 }
 
-/** One step of the paths that are looked for. */
+/** One node in the tree of searched paths. */
 class PathStep {
   gone = false;
   json: string | undefined;
@@ -91,7 +100,7 @@ const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 const NOTHING = Buffer.alloc(0);
 
-/** A member or an element: where it begins (a member with its name) and ends. */
+/** The start (of a member: its name) and end of a member or element. */
 interface Child {
   start: number;
   end: number;
@@ -105,7 +114,7 @@ class Walker {
     private readonly found: { path: JsonPath; start: number; end: number }[] = [],
   ) {}
 
-  /** Reads the value that begins at an offset, and makes the changes below it. Answers the offset behind it. */
+  /** Reads the value at an offset, and makes the changes below it. Returns the offset after it. */
   value(start: number, step: PathStep | undefined): number {
     if (!step) return skipValue(this.text, start);
     const end = step.below ? this.container(start, step.below) : skipValue(this.text, start);
@@ -142,7 +151,7 @@ class Walker {
     return at + 1;
   }
 
-  /** Members that the object lacks, behind its last one. */
+  /** Adds the members that the object lacks, after its last one. */
   private add(
     below: ReadonlyMap<string | number, PathStep>,
     seen: ReadonlySet<string>,
@@ -156,7 +165,7 @@ class Walker {
     if (added.length > 0) this.edits.push({ start: end, end, bytes: Buffer.from(lead + added.join(",")) });
   }
 
-  /** A run of children goes with the comma behind it, the last run with the comma before it. */
+  /** Removes each run of children with the comma after it, the last run with the comma before it. */
   private remove(children: readonly Child[], start: number, end: number): void {
     for (let i = 0; i < children.length; i++) {
       const first = i;
@@ -181,7 +190,7 @@ function skipSpace(text: Buffer, from: number): number {
   return at;
 }
 
-/** The offset behind a string that begins with its quote at `from`. */
+/** Returns the offset after a string whose opening quote is at `from`. */
 function skipString(text: Buffer, from: number): number {
   let at = from + 1;
   for (;;) {

@@ -1,6 +1,6 @@
 /**
- * Where a text is remembered among so many places, a power of two: worked out from its length, edges and middle, which costs less
- * than the hash of a text that has just come. Texts that share a place take turns in it.
+ * Returns the slot of a text in a cache with a power of two slots, from its length, edges and middle, which costs less than
+ * hashing a new string. Texts with the same slot evict each other.
  */
 export function placeOf(text: string, places: number): number {
   const { length } = text;

@@ -1,8 +1,8 @@
-/** The query of a request target, pair by pair as it was written, so that what nobody touched goes upstream unchanged. */
+/** The query of a request target, kept as the original pairs, so that unchanged pairs are sent upstream byte for byte. */
 export class Query {
   private pairs: { name: string; value: string; raw: string }[];
 
-  /** @throws URIError on a broken escape. */
+  /** @throws URIError on an invalid escape */
   constructor(text = "") {
     this.pairs = text === "" ? [] : text.split("&").map(parsePair);
   }
@@ -20,7 +20,7 @@ export class Query {
     if (this.has(name)) this.pairs = this.pairs.filter((pair) => pair.name !== name);
   }
 
-  /** Removes every pair whose name is wanted; their names. */
+  /** Removes every pair whose name is wanted; returns their names. */
   take(wanted: (name: string) => boolean): string[] {
     if (this.pairs.length === 0) return [];
     const taken = this.pairs.filter(({ name }) => wanted(name));
@@ -36,7 +36,10 @@ export class Query {
     return this.pairs.map((pair) => pair.name);
   }
 
-  /** The first name that occurs twice, if any. @param among looks at no other names */
+  /**
+   * Returns the first name that occurs twice, if any.
+   * @param among ignores all other names
+   */
   repeated(among?: readonly string[]): string | undefined {
     if (this.pairs.length < 2) return undefined;
     const seen = new Set<string>();
@@ -47,13 +50,13 @@ export class Query {
     return undefined;
   }
 
-  /** The text with another value for a name, where it has that. */
+  /** Returns the text with another value for a name, if that occurs. */
   with(name: string, value: string): string {
     const pair = `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
     return this.pairs.map((each) => (each.name === name ? pair : each.raw)).join("&");
   }
 
-  /** The text, without the question mark. */
+  /** Returns the text, without the question mark. */
   toString(): string {
     return this.pairs.map((pair) => pair.raw).join("&");
   }

@@ -1,15 +1,15 @@
 import type { HeaderList } from "./headers.ts";
 
 /**
- * Seconds after which asking again makes sense, as the head of an answer says: `retry-after-ms`, or `retry-after` as a number or
- * as a date, which counts from the answer's own `date` where it has one: two clocks rarely agree. Undefined: it says nothing.
+ * Returns the seconds after which a retry makes sense, from a response head: `retry-after-ms`, or `retry-after` as a number or a
+ * date, relative to the response's own `date` if it has one, as clocks of two hosts rarely agree. Undefined: neither is given.
  */
 export function retryAfter(headers: HeaderList): number | undefined {
   const ms = Number.parseFloat(headers.get("retry-after-ms") ?? "");
   if (ms >= 0) return ms / 1000;
   const after = headers.get("retry-after") ?? "";
   if (/^\d+(?:\.\d+)?$/.test(after)) return Number(after);
-  // A date begins with the day of the week; Date.parse takes much else for one.
+  // An HTTP date begins with the day of the week; Date.parse accepts many other texts.
   const date = /^[a-z]{3,9},? /i.test(after) ? Date.parse(after) : Number.NaN;
   if (Number.isNaN(date)) return undefined;
   const now = Date.parse(headers.get("date") ?? "");

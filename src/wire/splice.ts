@@ -1,13 +1,13 @@
 import type { Member, Scan } from "./members.ts";
 
-/** Bytes `start` to `end` of a text give way to other bytes. Offsets are those of the text before any edit. */
+/** Replaces bytes `start` to `end` of a text. Offsets refer to the text before any edit. */
 export interface Edit {
   readonly start: number;
   readonly end: number;
   readonly bytes: Buffer;
   /**
-   * Says that a member comes or goes. Its comma depends on what the other edits do to its neighbours, so that `splice`
-   * finds it when all edits are known.
+   * Marks the addition or removal of a member. Its comma depends on the other edits of its neighbours, so `splice` determines it
+   * when all edits are known.
    */
   readonly member?: { readonly scan: Scan; readonly name: string; readonly gone: boolean };
 }
@@ -15,9 +15,9 @@ export interface Edit {
 const NOTHING = Buffer.alloc(0);
 
 /**
- * The pieces of a text with edits applied; what no edit touches is not copied. Edits may come in any order. An edit
- * inside a removed range is dropped; of several for the very same range the last one counts.
- * @throws Error when edits overlap in another way, or reach beyond the text.
+ * Returns the pieces of a text with edits applied; bytes outside the edits are not copied. Edits may come in any order. An edit
+ * inside a removed range is dropped; of several for the same range the last one is used.
+ * @throws Error when edits overlap in another way, or exceed the text
  */
 export function splice(pieces: readonly Buffer[], edits: readonly Edit[]): Buffer[] {
   const result: Buffer[] = [];
@@ -57,8 +57,8 @@ export interface ByteSpan {
 }
 
 /**
- * Where a span of a text stands after edits. One that lies inside it, or at one of its ends, becomes part of it.
- * @throws Error as `splice`, and when an edit takes a part of the span and something beside it.
+ * Returns the position of a span after edits. An edit inside it, or at one of its ends, becomes part of it.
+ * @throws Error as `splice`, and when an edit overlaps the span partially
  */
 export function movedSpan({ start, end }: ByteSpan, edits: readonly Edit[]): ByteSpan {
   let before = 0;
@@ -73,7 +73,7 @@ export function movedSpan({ start, end }: ByteSpan, edits: readonly Edit[]): Byt
   return { start: start + before, end: end + before + within };
 }
 
-/** Takes top-level members away, each with its comma; the white space around the others stays. Removing all leaves `{}`. */
+/** Removes top-level members, each with its comma; other white space is kept. Removing all leaves `{}`. */
 export function removeMembers(scan: Scan, names: Iterable<string>): Edit[] {
   const unwanted = new Set(names);
   return scan.members
@@ -81,14 +81,14 @@ export function removeMembers(scan: Scan, names: Iterable<string>): Edit[] {
     .map(({ name, keyStart, end }) => ({ start: keyStart, end, bytes: NOTHING, member: { scan, name, gone: true } }));
 }
 
-/** Puts another value in a member's place. */
+/** Replaces the value of a member. */
 export function replaceMember(member: Member, json: string): Edit {
   return { start: member.start, end: member.end, bytes: Buffer.from(json) };
 }
 
 /**
- * Gives a top-level member a value: replaces the one it has, or adds the member in front of the others.
- * @throws Error when the text is not an object.
+ * Sets a top-level member: replaces its value, or adds the member before the others.
+ * @throws Error when the text is not an object
  */
 export function setMember(scan: Scan, name: string, json: string): Edit {
   const member = scan.find(name);
@@ -99,7 +99,7 @@ export function setMember(scan: Scan, name: string, json: string): Edit {
   return { start: at, end: at, bytes, member: { scan, name, gone: false } };
 }
 
-/** The edits that count, in the order of the text, none over another. */
+/** Returns the effective edits, sorted and without overlaps. */
 function settle(edits: readonly Edit[]): readonly Edit[] {
   if (edits.length === 0 || (edits.length === 1 && !(edits[0] as Edit).member)) return edits;
   const settled: Edit[] = [];
@@ -116,7 +116,7 @@ function settle(edits: readonly Edit[]): readonly Edit[] {
   return settled;
 }
 
-/** The same edits, with those of members replaced by ones that know of each other. */
+/** Replaces the edits of members by ones that take each other into account. */
 function withCommas(edits: readonly Edit[]): Edit[] {
   const plain: Edit[] = [];
   const changes = new Map<Scan, { gone: Set<string>; added: Map<string, Buffer> }>();
@@ -146,7 +146,7 @@ function addition(scan: Scan, gone: ReadonlySet<string>, added: ReadonlyMap<stri
   return [{ start, end: start, bytes: Buffer.from(parts.join(",")) }];
 }
 
-/** A run of members goes with the comma behind it, the last run with the comma before it. */
+/** Removes each run of members with the comma after it, the last run with the comma before it. */
 function removals(scan: Scan, gone: ReadonlySet<string>): Edit[] {
   const result: Edit[] = [];
   const { members } = scan;

@@ -5,13 +5,13 @@ const LF = 10;
 const CR = 13;
 const MARK = [0xef, 0xbb, 0xbf];
 
-/** Bytes of a line looked at one by one before the machine's own search goes on from there. */
+/** Bytes of a line that are read one by one before the native search continues from there. */
 const LEAP = 64;
 
 /**
- * Cuts a server-sent event stream into its events while chunks arrive, cut anywhere. The frames' bytes put together are
- * exactly the stream's: an event has its blank line with it, and comments, unknown fields and odd blank lines pass.
- * Lines may end in LF, CR LF or CR (https://html.spec.whatwg.org/#event-stream-interpretation).
+ * Splits a server-sent event stream into its events while chunks arrive, with arbitrary boundaries. The frames' bytes
+ * concatenated are exactly the stream's: an event includes its blank line, and comments, unknown fields and extra blank lines
+ * pass. Lines may end in LF, CR LF or CR (https://html.spec.whatwg.org/#event-stream-interpretation).
  */
 export class SseSplitter {
   private readonly rest: Rest;
@@ -19,20 +19,23 @@ export class SseSplitter {
   private blank = true;
   /** The last byte was a CR: a LF that follows belongs to the same line end. */
   private afterCr = false;
-  /** An event has ended with that CR, and waits for the LF. */
+  /** An event has ended with that CR, and waits for a possible LF. */
   private waiting = false;
-  /** A CR stood alone, so that a CR here ends a line without waiting for a LF. */
+  /** A CR has occurred alone, so that a CR ends a line here without waiting for a LF. */
   private lone = false;
   private first = true;
   private nextCr = -1;
   private nextLf = -1;
 
-  /** @param maxEvent bytes of one event; 16 MiB. */
+  /** @param maxEvent maximum bytes of one event; default 16 MiB */
   constructor(maxEvent = 16 << 20) {
     this.rest = new Rest(maxEvent, "An event");
   }
 
-  /** The events that this chunk completes. @throws Error when one is too large */
+  /**
+   * Returns the events that this chunk completes.
+   * @throws Error when one is too large
+   */
   push(chunk: Buffer): Frame[] {
     const frames: Frame[] = [];
     const n = chunk.length;
@@ -64,12 +67,12 @@ export class SseSplitter {
     return frames;
   }
 
-  /** The stream has ended. Answers the bytes of an event without its blank line, if there are any. */
+  /** Ends the stream. Returns the bytes of an event without its blank line, if any. */
   end(): Buffer | undefined {
     return this.rest.take();
   }
 
-  /** Ends an event before the chunk's byte `to`; answers where the next one begins. */
+  /** Ends an event before the chunk's byte `to`; returns the start of the next one. */
   private cut(frames: Frame[], chunk: Buffer, from: number, to: number): number {
     this.waiting = false;
     const bytes = this.rest.complete(chunk, from, to);
@@ -92,7 +95,7 @@ export class SseSplitter {
   }
 }
 
-/** A comment as a frame of its own; clients ignore it. Line ends in the text begin new comment lines. */
+/** Returns a comment as a frame of its own, which clients ignore. Line ends in the text begin new comment lines. */
 export function comment(text: string): Buffer {
   return Buffer.from(`: ${text.split(/\r\n|\r|\n/).join("\n: ")}\n\n`);
 }

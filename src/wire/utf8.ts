@@ -2,14 +2,14 @@ import { isUtf8 } from "node:buffer";
 
 const NOTHING = Buffer.alloc(0);
 
-/** Checks that pieces of a text are strict UTF-8 together: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/** Checks that pieces of a text together are strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. */
 export class Utf8 {
   /** The first bytes of a character that the last piece cut. */
   private cut: Buffer = NOTHING;
   /** Bytes before the next piece. */
   private base = 0;
 
-  /** Takes the next piece. Answers the offset of the first wrong byte in the whole text, or -1. */
+  /** Takes the next piece. Returns the offset of the first invalid byte in the whole text, or -1. */
   push(piece: Buffer): number {
     const from = this.cut.length === 0 ? 0 : this.finish(piece);
     if (from < 0) return this.base - this.cut.length;
@@ -21,12 +21,12 @@ export class Utf8 {
     return -1;
   }
 
-  /** The text has ended. Answers the offset of a character that is not whole, or -1. */
+  /** Ends the text. Returns the offset of an incomplete character, or -1. */
   end(): number {
     return this.cut.length === 0 ? -1 : this.base - this.cut.length;
   }
 
-  /** Adds to the cut character; answers how many bytes of the piece belong to it, or -1 when it is wrong. */
+  /** Completes the cut character; returns how many bytes of the piece belong to it, or -1 when it is invalid. */
   private finish(piece: Buffer): number {
     const missing = lengthOf(this.cut[0] as number) - this.cut.length;
     const taken = Math.min(missing, piece.length);
@@ -39,12 +39,12 @@ export class Utf8 {
   }
 }
 
-/** How many bytes a character has that begins with this byte. */
+/** Returns the length of a character that begins with this byte. */
 function lengthOf(lead: number): number {
   return lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
 }
 
-/** How many bytes at the end of a piece begin a character that goes on in the next one. */
+/** Returns the number of bytes at the end of a piece that begin a character continued in the next one. */
 function cutLength(piece: Buffer, from: number): number {
   const most = Math.min(3, piece.length - from);
   for (let k = 1; k <= most; k++) {

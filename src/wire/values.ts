@@ -1,48 +1,50 @@
-/** Reading values of parsed JSON that came from outside, where any type may stand anywhere. */
+/** Functions that read parsed JSON from outside, where any value may have any type. */
 
 export type JsonObject = Record<string, unknown>;
 
-/** The value as an object; undefined for arrays, null and everything else. */
+/** Returns the value as an object; undefined for arrays, null and everything else. */
 export function asObject(value: unknown): JsonObject | undefined {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : undefined;
 }
 
-/** A table's entry for a word from outside: `constructor` and its like are in every object, and in no table. */
+/**
+ * Returns a table's entry for a key from outside: `constructor` and the like are inherited by every object, but not in the table.
+ */
 export function entryOf<T>(table: Readonly<Record<string, T>>, word: string | undefined): T | undefined {
   return word !== undefined && Object.hasOwn(table, word) ? table[word] : undefined;
 }
 
-/** The value as a list, empty where it is none. */
+/** Returns the value as an array; empty if it is none. */
 export const asList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
-/** The value as a string; undefined for everything else. */
+/** Returns the value as a string; undefined for everything else. */
 export const asText = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 
-/** The value as a count: an integer of 0 or more. Vendors also send null, floats and strings where a count belongs. */
+/** Returns the value as a count: an integer of 0 or more. Vendors also send null, floats and strings in place of a count. */
 export function asCount(value: unknown): number | undefined {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }
 
-/** The members of an object that are counts; undefined where there are none. */
+/** Returns the members of an object that are counts; undefined if there are none. */
 export function counts(value: unknown): Record<string, number> | undefined {
   const found = Object.entries(asObject(value) ?? {}).filter(([, count]) => asCount(count) !== undefined);
   return found.length === 0 ? undefined : (Object.fromEntries(found) as Record<string, number>);
 }
 
-/** The smaller of the two that are there. For a part that a vendor reports as larger than its whole. */
+/** Returns the smaller one, if both are defined, else `part`. For a part that a vendor reports as larger than its whole. */
 export function atMost(part: number | undefined, whole: number | undefined): number | undefined {
   return part === undefined || whole === undefined ? part : Math.min(part, whole);
 }
 
-/** The object without the members that are undefined. */
+/** Returns the object without its undefined members. */
 export function defined<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const kept: Record<string, unknown> = {};
-  // A loop, because this runs for each answer: entries and their list cost ten times as much.
+  // A loop, because this runs for each response: Object.entries costs ten times as much.
   for (const name in value) if (value[name] !== undefined) kept[name] = value[name];
   return kept as never;
 }
 
-/** All text of a message's content: the content itself, or the `text` of its parts, a line each. */
+/** Returns the text of a message's content: the content itself, or the `text` of its parts joined by newlines. */
 export function textOf(content: unknown): string {
   if (typeof content === "string") return content;
   const texts = asList(content).map((part) => asText(part) ?? asText(asObject(part)?.["text"]));

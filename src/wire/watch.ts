@@ -2,15 +2,15 @@ import { lettersLike } from "./any-case.ts";
 import type { Scan } from "./members.ts";
 import { ESCAPED_NAME, ESCAPED_VALUE, watchFor } from "./window.ts";
 
-/** Bits that watches have: two of a word stand for escapes. */
+/** Number of bits for watches: two of a word are used for escapes. */
 const BITS = 30;
 
-/** Bits by what they stand for: the same texts are watched for once, however often a configuration is read. */
+/** Bits by their texts: the same texts get the same bit, however often a configuration is read. */
 const known = new Map<string, number>();
 
 /**
- * A name as it may be spelled by those who read names in any case, as far as scans tell spellings apart: by the first letter,
- * the last two, and the bytes of those between.
+ * Returns the spellings of a name that case-insensitive readers accept, as far as scans distinguish them: by the first letter,
+ * the last two, and the byte length.
  */
 export function spellings(name: string): string[] {
   const [first = "", ...behind] = name;
@@ -23,7 +23,7 @@ export function spellings(name: string): string[] {
   );
 }
 
-/** Letters with none, one, two, … of those replaced of which another one takes more bytes. */
+/** Returns the letters with none, one, two, … of them replaced by a case variant with more bytes. */
 function longer(letters: readonly string[]): string[] {
   let all = new Map([[0, ""]]);
   for (const letter of letters) {
@@ -36,18 +36,18 @@ function longer(letters: readonly string[]): string[] {
 }
 
 /**
- * Names, and short values, for which every scan of a JSON text looks out while it passes them anyway: whether there is none is
- * known without another look at the text.
+ * Names and short values that every scan of a JSON text looks for as it passes them: their absence is known without searching the
+ * text again.
  */
 export class Watch {
   private readonly mask: number;
 
-  /** @param values texts that are values of members or elements of arrays */
+  /** @param values values of members or elements of arrays */
   constructor(names: readonly string[], values: readonly string[] = []) {
     const key = JSON.stringify([names, values]);
     let bit = known.get(key);
     if (bit === undefined) {
-      // With more of them than bits some share one, which only makes a yes less sure.
+      // With more watches than bits some share one, which only makes false positives more likely.
       bit = 1 << (known.size % BITS);
       known.set(key, bit);
       watchFor(names, bit, "name");
@@ -57,8 +57,8 @@ export class Watch {
   }
 
   /**
-   * False: none of the names stands below the top level of the text, and none of the values, however it is escaped. True: one
-   * may; only a look tells.
+   * Returns false if none of the names and values occurs below the top level of the text, however it is escaped. True: one may;
+   * only a search can tell.
    */
   maySee(scan: Scan): boolean {
     return (scan.seen & this.mask) !== 0;

@@ -1,47 +1,47 @@
 import { readFileSync } from "node:fs";
 import { BACKSLASH, CLASSES, ESCAPES, findByte, HEX, QUOTE, STEPS, WHOLE } from "./grammar.ts";
 
-/** Where a scanner is between two tokens. */
+/** The state of a scanner between two tokens. */
 export interface Nesting {
   /** What may come next. */
   expect: number;
-  /** Containers that are open. */
+  /** Number of open containers. */
   depth: number;
   inObject: boolean;
-  /** Whether the containers around the current one are objects. */
+  /** For each enclosing container, whether it is an object. */
   readonly outer: boolean[];
-  /** Names so far. */
+  /** Number of names so far. */
   keys: number;
-  /** Containers and commas so far: there are no more values than these together, and one. */
+  /** Containers and commas so far: the number of values is at most their sum plus one. */
   values: number;
-  /** The bits of those who watch for a name or a short value that may have been passed. */
+  /** The bits of watches whose name or short value may have been passed. */
   seen: number;
   readonly maxDepth: number;
   readonly maxKeys: number;
 }
 
-/** Longest piece, in bytes: as much as a socket gives at once. */
+/** Maximum bytes of a piece: as much as a socket delivers at once. */
 export const LONGEST = 65_536;
-/** What `stringEnd` answers for what is wrong. */
+/** Returned by `stringEnd` for invalid input. */
 export const FAULT = -1;
 
-// Where things lie in the memory of window.wat.
+// Offsets in the memory of window.wat.
 const OUTER = 64;
 const PIECE = 4096;
-/** Open containers that it has room for; deeper texts take the scanner's own way. */
+/** Open containers that fit there; deeper texts are read by the scanner itself. */
 const DEEPEST = 400;
-/** A search looks at 32 bytes at a time, and ends at one of these quotes behind the piece. */
+/** A search reads 32 bytes at a time, and is stopped by quotes placed after the piece. */
 const BEYOND = 64;
-/** The bits of watched texts, by their hash; each table has 4096 words. */
+/** The bits of watched texts, by hash; each table has 4096 words. */
 const [NAMES, VALUES_SEEN] = [73_728, 90_112] as const;
 const SOUGHT = 106_496;
 const SLOTS = 4096;
-/** Bytes of a value, its first quote included, that is too long to be watched for. */
+/** Bytes of a value, including its opening quote, from which it is too long to be watched. */
 export const LONG_VALUE = 200;
-/** Set in `seen` where a name, or a short value, holds a `\u` and may be any. */
+/** Set in `seen` where a name, or a short value, contains a `\u` and may be any text. */
 export const [ESCAPED_NAME, ESCAPED_VALUE] = [1 << 31, 1 << 30] as const;
 
-/** What of the engine's own interface is used here; the types of node leave it to those of browsers. */
+/** The part of the WebAssembly API used here; node's types leave it to those of browsers. */
 declare const WebAssembly: {
   Module: new (bytes: Uint8Array) => object;
   Instance: new (module: object) => { exports: unknown };
@@ -67,11 +67,11 @@ memory.set(HEX, 1024);
 memory.set(STEPS, 1280);
 memory.set(WHOLE.map(Number), 3584);
 
-/** The word of a text's hash, as window.wat has it. */
+/** Returns the table index of a text, with the same hash as window.wat. */
 const slot = (length: number, first: number, last: number, lastButOne: number): number =>
   ((lastButOne + (last << 8)) * 37 + first * 301 + length * 1123) & (SLOTS - 1);
 
-/** Lets scans set `bit` where they pass one of these texts: a name, or a short value. Others may share its hash. */
+/** Lets scans set `bit` when they pass one of these texts: a name, or a short value. Other texts may have the same hash. */
 export function watchFor(texts: readonly string[], bit: number, kind: "name" | "value"): void {
   const table = kind === "name" ? watchedNames : watchedValues;
   for (const text of texts) {
@@ -83,7 +83,7 @@ export function watchFor(texts: readonly string[], bit: number, kind: "name" | "
   }
 }
 
-/** The bits of those who watch for a string of which this is known. */
+/** Returns the bits of the watches that match a string with these properties. */
 export function seenAs(
   kind: "name" | "value",
   length: number,
@@ -94,12 +94,12 @@ export function seenAs(
   return (kind === "name" ? watchedNames : watchedValues)[slot(length, first, last, lastButOne)] as number;
 }
 
-/** Whose bytes lie in the memory. */
+/** The window whose bytes are in the memory. */
 let laid: Window | undefined;
 
 /**
- * A piece of JSON in which tokens are passed, and the ends of strings found 32 bytes at a time, by window.wat, whose SIMD
- * instructions take a fifth of what the same loop takes here. The piece is copied to where they see it when it is first asked.
+ * A piece of JSON in which window.wat skips tokens and finds the ends of strings 32 bytes at a time; its SIMD instructions take a
+ * fifth of the time of the same loop in JavaScript. The piece is copied to its memory on first use.
  */
 export class Window {
   readonly length: number;
@@ -110,11 +110,10 @@ export class Window {
   }
 
   /**
-   * Passes over tokens as long as they lie inside of a top-level member, where nothing is to be remembered: nearly all
-   * tokens of a conversation. Stops before whatever is not plain: a token that the piece cuts, a fault, the end of the
-   * member; the scanner's own way goes on from there.
+   * Skips tokens inside a top-level member, where nothing must be recorded: nearly all tokens of a conversation. Stops before
+   * anything else: a token that the piece cuts, an error, the end of the member; the scanner itself continues from there.
    * @param checked bytes of a string value that are checked
-   * @returns the first byte that was not passed
+   * @returns the offset of the first byte that was not skipped
    */
   passInside(from: number, nesting: Nesting, checked: number): number {
     const { outer } = nesting;
@@ -141,10 +140,10 @@ export class Window {
   }
 
   /**
-   * Where the quote stands that ends a string, from inside of it. The length where the bytes end before, one more where they
-   * end behind a backslash.
-   * @param checked up to where escapes and control characters are checked; behind it only the end is sought
-   * @returns FAULT for a control character, a wrong escape or a `\u` that the piece cuts, in front of `checked`
+   * Returns the offset of the quote that ends a string, from inside it. Returns the length if the bytes end before, and one more
+   * if they end after a backslash.
+   * @param checked offset up to which escapes and control characters are checked; after it only the end is searched
+   * @returns FAULT for a control character, an invalid escape or a `\u` that the piece cuts, before `checked`
    */
   stringEnd(from: number, checked = 0): number {
     this.lay();
@@ -152,7 +151,10 @@ export class Window {
     return end < 0 ? FAULT : end - PIECE;
   }
 
-  /** The same without a copy, for a piece that is probably plain; where an escaped quote comes first, minus the place behind it. */
+  /**
+   * Does the same without a copy, for a piece probably without escapes; before an escaped quote, returns minus the offset after
+   * it.
+   */
   leap(from: number): number {
     const { bytes } = this;
     const quote = findByte(bytes, QUOTE, from);
@@ -162,7 +164,7 @@ export class Window {
     return quote === this.length ? quote + 1 : -(quote + 1);
   }
 
-  /** The first byte from one on that is no white space, or the length. */
+  /** Returns the offset of the first byte from `from` that is not white space, or the length. */
   blanksEnd(from: number): number {
     this.lay();
     return machine.blanks(PIECE + from) - PIECE;
@@ -176,9 +178,9 @@ export class Window {
   }
 }
 
-/** A short text that is sought in bytes: node's own search is slow where much of what it meets begins like it. */
+/** Searches bytes for a short text: node's own search is slow where many positions begin like it. */
 export class Sought {
-  /** Where two bytes of it stand that differ, if any do: of such pairs no two overlap. */
+  /** The offset of two adjacent bytes of it that differ, if any: such pairs never overlap. */
   private readonly pair: number;
 
   /** @param text of 2 to 1024 bytes */
@@ -189,12 +191,12 @@ export class Sought {
     );
   }
 
-  /** Where it stands first; -1 where it does not. */
+  /** Returns the first position; -1 if there is none. */
   in(bytes: Buffer): number {
     const { text, pair } = this;
     laid = undefined;
     memory.set(text, SOUGHT);
-    // Blocks overlap by what could be cut.
+    // Blocks overlap by the length that could be cut.
     for (let base = 0; base + text.length <= bytes.length; base += LONGEST - text.length + 1) {
       const length = Math.min(LONGEST, bytes.length - base);
       memory.set(length === bytes.length ? bytes : bytes.subarray(base, base + length), PIECE);
