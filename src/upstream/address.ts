@@ -1,7 +1,10 @@
 import type { Attempt, Exchange } from "../core/exchange.ts";
 import type { Protocol } from "../core/protocol.ts";
 
-/** Where an attempt goes below its provider's origin: path and query, as a plugin has set them or as the protocol says. */
+/**
+ * Returns path and query of an attempt, relative to the provider's origin, as a plugin has set them or as the protocol defines
+ * them.
+ */
 export function pathOf(exchange: Exchange, { target, protocol, operation, query, path }: Attempt): string {
   if (path !== undefined) return path;
   const { provider, model } = target;
@@ -10,12 +13,12 @@ export function pathOf(exchange: Exchange, { target, protocol, operation, query,
   return `${baseOf(provider.url, protocol)}${below}${text === "" ? "" : `?${text}`}`;
 }
 
-/** The address's path; a bare origin gets the protocol's usual version segment. */
+/** Returns the address's path; for a bare origin the protocol's default version segment. */
 export function baseOf(url: URL, protocol: Protocol): string {
   return url.pathname === "/" ? protocol.segment : url.pathname;
 }
 
-/** Shows the provider our credential, in the protocol's own way or in the header that gateway.yaml names. */
+/** Adds our credential, in the protocol's own way or in the header that gateway.yaml names. */
 export function authenticate({ target: { provider }, credential, protocol, headers }: Attempt): void {
   const { header } = provider;
   if (credential === undefined) return;
@@ -23,7 +26,7 @@ export function authenticate({ target: { provider }, credential, protocol, heade
   headers.set(name, value);
 }
 
-/** An address with another path, which can lead to no other host, whatever it is. */
+/** Returns an address with another path and query; no path can change its host. */
 export function addressed(url: URL, path: string): URL {
   const address = new URL(url);
   const mark = path.indexOf("?");

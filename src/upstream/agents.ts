@@ -3,10 +3,10 @@ import { type AgentOptions, Agent as HttpsAgent } from "node:https";
 import type { Duplex } from "node:stream";
 import { type HttpProxy, Proxies } from "./http1/proxies.ts";
 
-/** Milliseconds an unused connection is kept: less than the 60 to 75 s after which load balancers drop one unasked. */
+/** Milliseconds for which an idle connection is kept: less than the 60 to 75 s after which load balancers drop one silently. */
 const KEEP_ALIVE = 30_000;
 
-/** Closes a connection on which a proxy, or TLS through it, takes too long: Node does not when the request is given up. */
+/** Closes a connection on which a proxy, or TLS through it, takes too long: Node does not, even when the request is destroyed. */
 class TunnelAgent extends HttpsAgent {
   constructor(
     options: AgentOptions,
@@ -27,8 +27,8 @@ class TunnelAgent extends HttpsAgent {
 }
 
 /**
- * Node's own keep-alive agents, for what passes unread. One for each account, so that no two credentials ever share a
- * connection; HTTP_PROXY, HTTPS_PROXY and NO_PROXY are obeyed.
+ * Node's own keep-alive agents, for pass-through requests. One for each account, so that no two credentials ever share a
+ * connection; HTTP_PROXY, HTTPS_PROXY and NO_PROXY are respected.
  */
 export class Agents {
   private readonly agents = new Map<string, HttpAgent>();
@@ -40,9 +40,10 @@ export class Agents {
   }
 
   /**
-   * @param account whose credential goes over its connections, all to one provider
+   * Returns the agent for an account.
+   * @param account whose credential is sent on its connections, all to one provider
    * @param connect milliseconds for a proxy to open a tunnel; 0: no limit
-   * @param keepAlive false: a connection of its own, as a handshake needs that cannot be sent again
+   * @param keepAlive false: a new connection, for a handshake that cannot be repeated
    */
   of(target: URL, account: string, connect = 0, keepAlive = true): HttpAgent {
     const { protocol } = target;
@@ -57,12 +58,12 @@ export class Agents {
     return agent;
   }
 
-  /** The proxy in front of an address: it takes requests for http itself, and opens a tunnel for https. */
+  /** Returns the proxy in front of an address: it takes http requests itself, and opens a tunnel for https. */
   proxy(target: URL): HttpProxy | undefined {
     return this.proxies.for(target);
   }
 
-  /** Closes the connections of accounts that nobody uses any more. @param used the others' names */
+  /** Closes the connections of unused accounts. @param used names of the accounts still in use */
   retain(used: ReadonlySet<string>): void {
     for (const [name, agent] of this.agents) {
       if (used.has(name.split(" ").slice(3).join(" "))) continue;

@@ -1,10 +1,10 @@
 import type { HeaderList } from "../wire/headers.ts";
 
-/** Request headers of every protocol that go upstream. */
+/** Request headers of every protocol that are forwarded upstream. */
 export const REQUEST_HEADERS = ["content-type", "accept", "accept-language", "user-agent"];
-/** What of a caller's trace goes upstream: random ids. `tracestate` may hold what its systems say of people. */
+/** Trace headers that may be forwarded: random ids only. `tracestate` may hold what tracing systems record about people. */
 export const TRACE_HEADERS = ["traceparent"];
-/** Response headers of every protocol that come back down; a protocol may name more. */
+/** Response headers of every protocol that are returned to clients; a protocol may name more. */
 export const RESPONSE_HEADERS = [
   "content-type",
   "content-length",
@@ -15,14 +15,14 @@ export const RESPONSE_HEADERS = [
   "x-should-retry",
 ];
 
-/** Where providers tell their own id of a request. */
+/** Headers in which providers send their own id of a request. */
 const REQUEST_IDS = ["x-request-id", "request-id"] as const;
-/** Statuses of an answer that will not change by asking again. */
+/** Statuses of a response that a retry does not change. */
 const FINAL = new Set([401, 402, 403, 404]);
-/** Names that are remembered; a client can make up any number. */
+/** Limit of cached names, as a client can make up any number. */
 const REMEMBERED = 500;
 
-/** Header names that may pass: a few names make up nearly all that come, so what was found for one is remembered. */
+/** Header names that may pass. Results are cached, because a few names make up nearly all that occur. */
 export class AllowList {
   private readonly known = new Map<string, boolean>();
 
@@ -38,14 +38,14 @@ export class AllowList {
   };
 }
 
-/** Characters of such an id that are kept; those of vendors have up to 40. */
+/** Characters of a request id that are kept; those of vendors have up to 40. */
 const LONGEST_ID = 128;
 
-/** The provider's own id of a request, where the head of its response tells it; of a very long one its beginning. */
+/** Returns the provider's own id of a request from its response's headers, cut to {@link LONGEST_ID}. */
 export const requestIdIn = (headers: HeaderList): string | undefined =>
   (headers.get(REQUEST_IDS[0]) ?? headers.get(REQUEST_IDS[1]))?.slice(0, LONGEST_ID);
 
-/** Says of a response that asking again changes nothing, unless the provider has said itself whether it does. */
+/** Marks a response as not worth a retry, unless the provider has said itself whether it is. */
 export function adviseRetry(status: number, headers: HeaderList): void {
   if (FINAL.has(status) && !headers.has("x-should-retry")) headers.append("x-should-retry", "false");
 }

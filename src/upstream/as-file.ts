@@ -1,6 +1,6 @@
 import type { HeaderList } from "../wire/headers.ts";
 
-/** Told once, in one value: browsers take the last of several, which RFC 9110 §8.3 does not know. */
+/** A single value: browsers use the last of several, which RFC 9110 §8.3 does not allow. */
 const DATA = /^(?:application\/(?:[\w.-]+\+)?json|text\/event-stream)[ \t]*(?:;[^,]*)?$/i;
 const TYPE: ReadonlySet<string> = new Set(["content-type"]);
 const AS_FILE = [
@@ -9,8 +9,8 @@ const AS_FILE = [
 ] as const;
 
 /**
- * Keeps browsers from taking an answer for a page of this host, where the marketplace keeps a typed key: what is not plainly
- * JSON or a stream of events runs nothing there.
+ * Keeps browsers from rendering a response as a page of this host, where the marketplace stores a typed key: anything but JSON or
+ * an event stream is sandboxed.
  */
 export function asFile(headers: HeaderList): void {
   if (DATA.test(headers.get("content-type") ?? "") && headers.repeated(TYPE) === undefined) return;

@@ -40,42 +40,42 @@ import {
 import type { TargetHealth } from "./target-health.ts";
 import { UnservedAnswer } from "./unserved-answer.ts";
 
-/** An upstream's answer whose head has been read. */
+/** The response of an attempt, whose head has been read and whose body has not. */
 export interface UpstreamAnswer {
   head: Head;
   read: UpstreamResponse["read"];
   resume(): void;
   destroy(): void;
-  /** The terminal event of the provider's protocol. */
+  /** Reports whether a frame is the terminal event of the provider's protocol. */
   terminal?(frame: Frame): boolean;
-  /** A frame in which the provider reports an error, without the secrets in it; any other frame as it is. */
+  /** Returns an error frame of the provider without the secrets in it, and any other frame unchanged. */
   clean?(frame: Frame): Frame;
 }
 
-/** What came of one attempt. */
+/** The outcome of one attempt. */
 interface AttemptResult {
   readonly attempt: Attempt;
   readonly verdict: Verdict;
-  /** The response, where there is one. */
+  /** The provider's response, where one arrived. */
   readonly upstream?: UpstreamResponse;
-  /** What is thrown where it is the last; absent: the response is what the client gets. */
+  /** The error to throw where this attempt is the last one; absent: the client gets the response. */
   readonly error?: GatewayError;
-  /** Milliseconds for which the provider wants to be left alone; infinite: it wants no second try. */
+  /** Milliseconds that the provider wants us to wait before a retry; infinite: it wants no retry. */
   readonly wait?: number | undefined;
 }
 
-/** What goes along with asking providers. */
+/** Optional collaborators of {@link Upstreams}. */
 interface UpstreamsBeside {
-  /** Writes down what must outlive this process, before bytes leave that follow from it. */
+  /** Persists what must survive a crash of this process; called before a request is written upstream. */
   persist?(): void;
   readonly rates?: ProviderRates;
-  /** Judges what requests name once they are translated. */
+  /** Checks the object ids that a request names after it has been translated. */
   readonly objects?: Pick<Objects, "admitTranslated">;
-  /** Whether the caller's trace goes on to providers. */
+  /** Whether the caller's trace headers are forwarded to providers. */
   readonly trace?: boolean;
 }
 
-/** Tries an exchange's targets, best first, until one answers. */
+/** Tries the targets of an exchange, best first, until one gives a response that is not worth a retry. */
 export class Upstreams {
   private readonly up = new Map<Provider, Map<Protocol, AllowList>>();
   private readonly down = new Map<Protocol, AllowList>();
@@ -89,12 +89,12 @@ export class Upstreams {
     private readonly beside: UpstreamsBeside = {},
   ) {}
 
-  /** Writes down what must outlive this process, before bytes leave that follow from it. */
+  /** Persists what must survive a crash of this process; called before bytes leave that depend on it. */
   readonly persist = (): void => this.beside.persist?.();
 
   /**
-   * The first answer that is no reason to try again, or the last one whatever it is; docs/decisions/0002 says what is tried
-   * again, and where, as long as no byte has gone to the client.
+   * Returns the first response that is no reason to retry, or the last response whatever its status. docs/decisions/0002 says
+   * what is retried, and where; nothing is retried once a byte has gone to the client.
    * @throws GatewayError of the last attempt.
    */
   async reach(exchange: Exchange, chain: Chain, client: ClientSide): Promise<UpstreamAnswer> {
@@ -102,7 +102,7 @@ export class Upstreams {
     let target = this.first(targets, callerOf(exchange));
     if (!target) throw exchange.targets.length > 0 ? switchedOff() : new GatewayError("no_target");
     this.budget.arrived();
-    // Asked before the first try: what streams through of a form goes to its provider.
+    // Read before the first attempt: a form that is streamed through can be sent to one provider only.
     const once = exchange.form?.replayable === false;
     let tries: Tries | undefined;
     for (;;) {
@@ -129,7 +129,7 @@ export class Upstreams {
     }
   }
 
-  /** Ends an answer of which the client gets nothing; plugins that ask for it are shown it before. */
+  /** Ends a response that the client does not get. Plugins with a `failed` phase see it first. */
   private endUnserved(
     upstream: UpstreamResponse,
     exchange: Exchange,
@@ -151,14 +151,16 @@ export class Upstreams {
     }
   }
 
-  /** The best of some targets, but that one whose provider has room goes before one that has not. */
+  /**
+   * Returns the best target whose provider has a free place, or the best one of all where no usable target's provider has one.
+   */
   first(targets: readonly Target[], caller?: string): Target | undefined {
     const [best] = targets;
     if (!best || this.places.free(best.provider)) return best;
     return targets.find((target) => this.places.free(target.provider) && this.health.usable(target, caller)) ?? best;
   }
 
-  /** @throws GatewayError where its provider has no room, and has none in time */
+  /** @throws GatewayError where the provider has no free place, and none becomes free in time */
   private async attempt(exchange: Exchange, target: Target, chain: Chain, client: ClientSide): Promise<AttemptResult> {
     const taken = this.places.take(target.provider, exchange);
     const queuedAt = taken instanceof Promise ? exchange.elapsed : undefined;
@@ -177,7 +179,7 @@ export class Upstreams {
       attempt.sentAt = exchange.elapsed;
       const sending = (made: boolean) => {
         begun = true;
-        // No clock is read for one that goes out on a connection that was there.
+        // A reused connection needs no timestamp, which saves reading the clock.
         if (made) attempt.connectedAt = exchange.elapsed;
         this.persist();
       };
@@ -193,13 +195,13 @@ export class Upstreams {
       attempt.error = error;
       attempt.answeredAt = exchange.elapsed;
       if (attempt.sent) this.health.unanswered(attempt, code.startsWith("upstream_"), begun ? waitedIn(exchange) : 0);
-      // Who leaves before a connection has taken it has asked nobody.
+      // A client that leaves before a connection has taken the request has reached no provider.
       if (code === "upstream_unreachable" || !begun) attempt.sent = false;
       return { attempt, verdict: verdictOn(code), error };
     }
   }
 
-  /** What a response comes to: of a stream the first frame counts, as long as it comes soon. */
+  /** Judges a response: of a stream also its first frame, if that arrives soon. */
   private async judged(upstream: UpstreamResponse, exchange: Exchange, attempt: Attempt): Promise<AttemptResult> {
     let { status } = upstream;
     let error: GatewayError | undefined;
@@ -217,7 +219,7 @@ export class Upstreams {
       }
     }
     attempt.status = status;
-    // Some vendors say with a 400 what others say with a 401, or with a 403 what others say with a 400.
+    // Some vendors answer 400 where others answer 401, or 403 where others answer 400.
     if (upstream.status >= 400) status = await statusMeant(upstream, attempt);
     const seconds = status === 429 || status >= 500 ? (retryAfter(headers) ?? error?.retryAfter) : undefined;
     const wait = seconds === undefined ? undefined : seconds * 1000;
@@ -234,7 +236,7 @@ export class Upstreams {
     };
   }
 
-  /** What a stream tells of an error by its first frame. */
+  /** Returns the error that a stream's first frame reports, if it reports one. */
   private async beginning(
     upstream: UpstreamResponse,
     framing: NonNullable<Head["framing"]>,
@@ -248,7 +250,9 @@ export class Upstreams {
     return frame && this.reported(frame, attempt, protocol);
   }
 
-  /** What stands in the place of a whole answer, where that is none: a page of something in between, nothing, an error. */
+  /**
+   * Returns an error where a non-streamed response is no valid answer: a proxy's HTML page, an empty body, or an error object.
+   */
   private async misplaced(
     upstream: UpstreamResponse,
     headers: HeaderList,
@@ -276,7 +280,7 @@ export class Upstreams {
     return this.proxy.close();
   }
 
-  /** An attempt before any plugin has seen it: the same protocol, the client's words, headers that may go on. */
+  /** Creates an attempt as plugins first see it: same protocol, the client's body, and the headers that may be forwarded. */
   begin(exchange: Exchange, target: Target): Attempt {
     const { protocol, operation } = exchange;
     const headers = exchange.headers.filter(this.upward(protocol, target.provider).passes);
@@ -297,7 +301,7 @@ export class Upstreams {
     return attempt;
   }
 
-  /** Keeps the headers of a response that come back to clients of a protocol. */
+  /** Returns a filter for the response headers that go to clients of a protocol. */
   responseHeaders(protocol: Protocol): (received: HeaderList) => HeaderList {
     const { passes } = this.downward(protocol);
     return (received) => this.redactor.headers(received.filter(passes));
@@ -325,7 +329,7 @@ export class Upstreams {
     return list;
   }
 
-  /** @param spent what we try again is spent: clients shall not begin anew */
+  /** @param spent our retries are used up, so clients are told not to retry */
   private answered(
     upstream: UpstreamResponse,
     exchange: Exchange,
@@ -341,15 +345,15 @@ export class Upstreams {
     adviseRetry(status, headers);
     if (spent && status >= 400) headers.set("x-should-retry", "false");
     const framing = framingOf(status, headers.get("content-type"), attempt.operation ?? exchange.operation);
-    // The length is of the provider's framing, or of a body that these two do not have (RFC 9110 §8.6).
+    // The length belongs to the provider's framing, or to a body that a 204 or 304 does not have (RFC 9110 §8.6).
     if (framing || status === 204 || status === 304) headers.delete("content-length");
     if (status >= 400)
       return ErrorBody.of(upstream, redactor).then(
         (body) => {
-          // Else it is told in other words, which stand with the exchange.
+          // Between different protocols the error is translated, and its message is stored with the exchange.
           if (protocol === exchange.protocol) {
             keepWords(attempt, exchange, body.bytes, redactor);
-            // One vendor says so with a 400.
+            // One vendor reports an unknown credential with a 400.
             const about = status < 500 && (status === 401 || isAboutKey(protocol, status, received, body.bytes));
             noteCredential(attempt, exchange, about);
           }
@@ -370,20 +374,23 @@ export class Upstreams {
   }
 }
 
-/** Whether a provider's error says that it does not know the credential. */
+/** Reports whether a provider's error says that it does not know the credential. */
 const isAboutKey = (protocol: Protocol, status: number, headers: HeaderList, body: Buffer): boolean =>
   translationOf(protocol)?.response.failure(status, headers, body.toString()).kind === "authentication";
 
 const invalid = (message: string, hint?: string): GatewayError =>
   new GatewayError("upstream_invalid", { message, ...(hint !== undefined && { hint }) });
 
-/** Milliseconds that a client which has left has waited for the last attempt. What streams of a form takes the client's own time. */
+/**
+ * Returns the milliseconds that a client which has left waited for the last attempt; 0 where it has not left. The upload of a
+ * streamed form counts as the client's own time.
+ */
 function waitedIn({ aborted, form, attempts, elapsed }: Exchange): number {
   const { startedAt = elapsed } = attempts.at(-1) ?? {};
   return aborted && form?.replayable !== false ? elapsed - startedAt : 0;
 }
 
-/** What is told of an attempt's end. */
+/** Returns the listener for the end of an attempt. */
 const ending = (health: TargetHealth, place: Place): OutgoingRequest["over"] & object => ({
   end: (broken) => {
     health.end(broken);
@@ -391,19 +398,19 @@ const ending = (health: TargetHealth, place: Place): OutgoingRequest["over"] & o
   },
 });
 
-/** Only what tells of an error is touched: all else passes to the byte. */
+/** Redacts error frames; all other frames pass byte for byte. */
 function redacted(frame: Frame, protocol: Protocol, redactor: Redactor): Frame {
   if (protocol.ending(frame) !== "error") return frame;
   const bytes = redactor.bytes(frame.bytes);
   return bytes === frame.bytes ? frame : new Frame(frame.kind, bytes);
 }
 
-/** Refusals of a target that another one need not share. */
+/** Errors of one target that another target may not have. */
 const UNTAKEN: ReadonlySet<string> = new Set(["not_translatable", "object_not_found"]);
 
 /**
- * A refusal of the last target tells nothing of the first one, whose failure is why it was asked; but one with details
- * tells the client how to ask so that both can answer.
+ * Replaces an error that only says that the last target cannot take the request: the cause is the failure of the target before
+ * it. An error with details is kept, because it tells the client how to phrase the request for both targets.
  */
 function unserved({ attempts }: Exchange): GatewayError | undefined {
   const last = attempts.at(-1)?.error;
@@ -441,13 +448,13 @@ function outgoing(
   };
 }
 
-/** What is left of a request's time for another try. */
+/** Returns the timeouts of another attempt, with what is left of the request's total time. */
 function left(timeouts: Timeouts, exchange: Exchange): Timeouts {
   const { total } = timeouts;
   return total === 0 ? timeouts : { ...timeouts, total: Math.max(1, total - sinceFirst(exchange)) };
 }
 
-/** How the body of an answer is framed. */
+/** Returns how the body of a response is framed. */
 export function framingOf(status: number, type: string | undefined, operation: Operation): Head["framing"] {
   if (type?.startsWith("text/event-stream")) return "sse";
   const array = operation.framing === "array" && operation.streams === true;

@@ -1,11 +1,10 @@
-/** Items that go through a step together at most: more of them would push each other out of the core's caches. */
+/** Maximum of items in a group: more would evict each other from the core's caches. */
 const GROUP = 32;
 
 /**
- * Does something to all that one turn of the event loop has brought, when all of it is here. What several requests have to do at
- * the same time is done step by step for all of them rather than request by request: the code of a request's whole life is more than
- * a core's caches hold, the code of one step is not. A group goes as far as it can at once, its promises and ticks too, before
- * the next one begins.
+ * Collects items during one turn of the event loop and processes them together afterwards. Concurrent requests then run one step
+ * for all of them before the next step, because the code of one step fits in a core's caches and that of a request's whole life
+ * does not. A group also runs its promises and ticks before the next group begins.
  */
 export class Batch<Item> {
   private items: Item[] = [];

@@ -2,13 +2,13 @@ import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/exchange.ts";
 import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
-/** An answer that can be read to its end before anybody takes it, and is then handed over as if it came only now. */
+/** A response that can be buffered before it is read, and is then delivered as if it came only now. */
 export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
   /** Its head, as stages and plugins see it. */
   readonly head: Head;
   private bytes: Buffer | undefined;
   private all: Promise<Buffer> | undefined;
-  /** Who waits for the end behind bytes that were too much for it. */
+  /** The receiver to which the end is still due, after it has applied backpressure. */
   private waiting: BodyReceiver | undefined;
 
   constructor(
@@ -19,7 +19,7 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
   }
 
   /**
-   * All of it, for whoever asks before `read`.
+   * Returns the whole body, for callers before `read`.
    * @throws GatewayError what broke it off, or `upstream_invalid` when it is larger than `limit` bytes.
    */
   private whole(limit: number): Promise<Buffer> {

@@ -1,45 +1,47 @@
 import type { Credential } from "../core/marketplace.ts";
 
-/** Milliseconds for which a credential rests that a provider does not accept; twice as long each time. */
+/** Milliseconds for which a refused credential rests; doubled each time. */
 const FIRST = 30_000;
 const LONGEST = 300_000;
-/** Others are not told of a rest that is only so many milliseconds longer: each of many answers may ask for some. */
+/**
+ * Milliseconds by which a rest must grow before other processes are notified: many responses in a row may each ask for a wait.
+ */
 const STEP = 100;
 
-/** How long a credential is not shown, in milliseconds. */
+/** A period in which a credential is not used, in milliseconds. */
 interface CredentialRest {
   until: number;
-  /** How long it rests the next time, if it is not accepted again; 0: it was only asked to wait. */
+  /** Duration of the next rest, if the credential is not accepted by then; 0: the provider only asked for a wait. */
   next: number;
-  /** For whom alone it rests, as nobody else was refused, and nobody accepted since; undefined: for all. */
+  /** The only caller for whom it rests, while nobody else was refused and nobody was accepted; undefined: it rests for all. */
   by?: string | undefined;
-  /** Who asks whether one that rests for all is accepted again. */
+  /** The caller whose request tests whether a credential that rests for all is accepted again. */
   trial?: string | undefined;
-  /** It has rested for all since it was accepted last. */
+  /** Whether it has rested for all since it was last accepted. */
   wide?: boolean;
 }
 
-/** That a credential rests for one caller, or for all: told once. */
+/** A new rest of a credential, for one caller or for all; reported once, for the log. */
 export type RestNews = "caller" | "all";
 
 /**
- * Credentials that are not shown for a time: because a provider refused them, or asked to wait. A refusal may be about what one
- * caller asks, so it counts for that caller alone until another one is refused too (docs/decisions/0035).
+ * Credentials that are not used for a time, because a provider refused them or asked for a wait. A refusal may be about what one
+ * caller requests, so it counts for that caller alone until another one is refused too (docs/decisions/0035).
  */
 export class CredentialRests {
   private readonly rests = new Map<Credential, CredentialRest>();
-  /** Until when others have heard that one waits. */
+  /** Time until which other processes know that a credential waits. */
   private readonly told = new WeakMap<Credential, number>();
 
-  /** @param moved told whenever a credential rests for another time than before */
+  /** @param moved called whenever the rest of a credential changes */
   constructor(private readonly moved: (credential: Credential) => void = () => {}) {}
 
-  /** undefined: it does not rest for anybody. */
+  /** Returns undefined when it does not rest for anybody. */
   of(credential: Credential): Readonly<CredentialRest> | undefined {
     return this.rests.get(credential);
   }
 
-  /** What another process has found out. */
+  /** Applies what another process has found. */
   learn(credential: Credential, rest: CredentialRest | undefined): void {
     if (!rest) {
       this.rests.delete(credential);
@@ -49,25 +51,25 @@ export class CredentialRests {
     this.rests.set(credential, { ...rest, wide });
   }
 
-  /** When it may be shown again for a caller; 0: at any time. */
+  /** Returns the time from which a caller may use it; 0: any time. */
   until(credential: Credential, caller?: string): number {
     return this.rests.size === 0 ? 0 : (this.binding(credential, caller)?.until ?? 0);
   }
 
-  /** Whether it was not accepted the last time, as far as that is a caller's matter. */
+  /** Reports whether it was refused the last time, as far as that concerns a caller. */
   refused(credential: Credential, caller?: string): boolean {
     return (this.binding(credential, caller)?.next ?? 0) > 0;
   }
 
-  /** The rest that holds for a caller. */
+  /** Returns the rest that applies to a caller. */
   private binding(credential: Credential, caller: string | undefined): CredentialRest | undefined {
     const rest = this.rests.get(credential);
     return rest?.by === undefined || rest.by === caller ? rest : undefined;
   }
 
-  /** The provider wants it to wait. */
+  /** Records that the provider asked for a wait. */
   cool(credential: Credential, until: number): void {
-    // A wait is for all, and who is told to wait is known.
+    // A wait applies to all callers; it replaces a rest that applies to one caller alone.
     const rest = this.binding(credential, undefined) ?? { until: 0, next: 0 };
     rest.until = Math.max(rest.until, until);
     this.rests.set(credential, rest);
@@ -77,30 +79,30 @@ export class CredentialRests {
     this.moved(credential);
   }
 
-  /** Somebody wants all of them tried at once. One that was not accepted counts as such until it is. */
+  /** Ends all rests for an operator. A refused credential still counts as refused until it is accepted. */
   hurry(now: number): void {
     for (const [credential, rest] of this.rests) {
       if (rest.next === 0) this.rests.delete(credential);
       else rest.until = now;
-      // A wait that begins now is news, however long the one was that ends.
+      // A wait that begins now is news, however long the ended one was.
       this.told.delete(credential);
       this.moved(credential);
     }
   }
 
   /**
-   * The provider does not accept it.
-   * @param caller whose request that was; left out: it is no caller's matter
+   * Records that the provider refused it.
+   * @param caller whose request it was; absent: no caller's matter
    * @returns for whom it rests, when that is news
    */
   refuse(credential: Credential, now: number, caller?: string): RestNews | undefined {
     const rest = this.rests.get(credential);
     const { next = 0, by, wide = false } = rest ?? {};
-    // What has rested for all and is refused again is judged anew.
+    // A credential that has rested for all and is refused again is judged from the start.
     const anew = !rest || next === 0 || rest.trial === caller || (by === undefined && rest.until <= now);
     const alone = caller !== undefined && (anew || by === caller);
     if (alone && rest && next === 0 && rest.until > now) return undefined;
-    // How long it has rested for one says nothing of how long it should for all.
+    // The duration of a rest for one caller does not carry over to a rest for all.
     const time = (alone || wide ? next : 0) || FIRST;
     this.rests.set(credential, {
       until: now + time,
@@ -113,7 +115,7 @@ export class CredentialRests {
     return wide ? undefined : "all";
   }
 
-  /** It is shown now: where it was not accepted before, nobody else shows it until the answer is there. */
+  /** Records that it is about to be used. After a refusal no other request uses it until this one has a response. */
   show(credential: Credential, now: number, caller?: string): void {
     if (this.rests.size === 0) return;
     const rest = this.binding(credential, caller);
@@ -123,7 +125,7 @@ export class CredentialRests {
     this.moved(credential);
   }
 
-  /** The provider accepts it, whoever was refused. @returns true when it did not before, as far as that is the caller's matter */
+  /** Records that the provider accepted it. @returns true when it was refused before, as far as that concerns the caller */
   accept(credential: Credential, now: number, caller?: string): boolean {
     if (this.rests.size === 0) return false;
     const rest = this.rests.get(credential);

@@ -13,11 +13,11 @@ const DECODERS: Record<string, () => Transform> = {
   zstd: createZstdDecompress,
 };
 
-/** Headers that describe the packed body. */
+/** Headers that describe the encoded body. */
 const OF_PACKED: ReadonlySet<string> = new Set(["content-encoding", "content-length"]);
 
 /**
- * The name of the one coding that a content-encoding value asks to undo; undefined where there is none.
+ * Returns the one coding in a content-encoding value; undefined where there is none.
  *
  * @throws GatewayError upstream_invalid for an unknown coding, or more than one.
  */
@@ -37,17 +37,17 @@ export function codingOf(encoding: string): string | undefined {
   return coding;
 }
 
-/** Unpacks what is written to it. @param coding one that {@link codingOf} answered */
+/** Returns a decoder. @param coding a result of {@link codingOf} */
 export const decoderOf = (coding: string): Transform => (DECODERS[coding] as () => Transform)();
 
-/** A response that came compressed although identity was asked for, unpacked as it is read. */
+/** A response that is encoded although identity was requested; decoded while it is read. */
 export class DecodedResponse implements UpstreamResponse {
   readonly status: number;
   readonly headers: string[];
   private decoder: Transform | undefined;
   private broken: GatewayError | undefined;
 
-  /** @param coding one that {@link codingOf} answered. */
+  /** @param coding a result of {@link codingOf}. */
   constructor(
     private readonly packed: UpstreamResponse,
     private readonly coding: string,
@@ -64,12 +64,12 @@ export class DecodedResponse implements UpstreamResponse {
         return this.decoder.write(bytes);
       },
       end: () => {
-        // A response without a body (204, 304, HEAD) has nothing to unpack.
+        // A response without a body (204, 304, HEAD) has nothing to decode.
         if (this.decoder) this.decoder.end();
         else receiver.end();
       },
       fail: (error) => {
-        // What arrived before a cut is still unpacked and handed over; after a decision of ours nothing is.
+        // Bytes that came before a truncation are still decoded and delivered; after a decision of ours nothing is.
         this.broken = error;
         if (this.decoder && error.code === "upstream_truncated") return void this.decoder.end();
         this.discard();
@@ -78,7 +78,7 @@ export class DecodedResponse implements UpstreamResponse {
     });
   }
 
-  /** What is packed cannot be looked at. */
+  /** An encoded body cannot be inspected. */
   peek(look: ResponseLook): void {
     look([], true, false);
   }

@@ -5,7 +5,7 @@ import type { DemoAnswer, DemoRequest, Protocol } from "../core/protocol.ts";
 import { demoAnswer, demoKeepsNothing } from "../translation/demo.ts";
 import { Query } from "../wire/query.ts";
 
-/** The built-in `demo:` provider: a real HTTP upstream inside the process that serves every protocol's scripted answers. */
+/** The built-in `demo:` provider: a real HTTP upstream inside the process that serves every protocol's scripted responses. */
 export class Demo {
   private readonly server: Server;
 
@@ -15,7 +15,7 @@ export class Demo {
     });
   }
 
-  /** Its address, a bare origin: protocols add their own version segment. */
+  /** Listens, and returns its address: a bare origin, as protocols add their own version segment. */
   async start(): Promise<URL> {
     await new Promise<void>((ready, failed) => this.server.once("error", failed).listen(0, "127.0.0.1", ready));
     this.server.unref();
@@ -62,14 +62,14 @@ export class Demo {
     return asked && demoAnswer(asked.protocol, asked.request);
   }
 
-  /** Where others have what they keep there is nothing, and clients are told so. */
+  /** Answers requests for stored objects, where other vendors have them, with the protocol's error for an unknown object. */
   private absent(target: string): DemoAnswer | undefined {
     const protocol = this.protocols.find(({ kept, paths }) => kept && target.startsWith(`${paths[0]}/`));
     return protocol && demoKeepsNothing(protocol);
   }
 }
 
-/** What a request to a provider asks, by the paths that protocols are usually served on; undefined: by none of them. */
+/** Identifies the protocol and operation of a request to a provider by the protocols' default paths; undefined: none matches. */
 export function askedOf(
   protocols: readonly Protocol[],
   target: string,

@@ -2,24 +2,24 @@ import { GatewayError, kindOf } from "../core/errors.ts";
 import type { Redactor } from "../core/redactor.ts";
 import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
-/** Bytes of an error that are read; what a vendor says of one in words is a few hundred. */
+/** Limit in bytes of an error body; a vendor's message takes a few hundred. */
 export const LARGEST_ERROR = 256 * 1024;
-/** Milliseconds in which all of it has to come once it has begun: a client waits for it without a byte. */
+/** Milliseconds from its first byte in which an error must be complete: the client gets nothing until then. */
 export const LONGEST_ERROR = 10_000;
 
-/** The body of a provider's error, read to its end before anybody sees it, without what is secret in it. */
+/** The body of a provider's error, read to its end and redacted before anybody sees it. */
 export class ErrorBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
   private waiting: BodyReceiver | undefined;
 
-  /** @param broken why it is not whole */
+  /** @param broken why it is truncated */
   private constructor(
     readonly bytes: Buffer,
     private readonly broken: GatewayError | undefined,
   ) {}
 
   /**
-   * Settles when all of it has come, or when the provider has broken it off: what came is still an error.
-   * @throws GatewayError with its status when it is too large or takes too long, or what ended it otherwise
+   * Reads the body; also accepts what came before the provider broke off, which is still an error.
+   * @throws GatewayError with its status when it is too large or too slow, or what ended it otherwise
    */
   static of(upstream: UpstreamResponse, redactor: Redactor): Promise<ErrorBody> {
     return new Promise((accept, refuse) => {
@@ -69,7 +69,7 @@ export class ErrorBody implements Pick<UpstreamResponse, "read" | "resume" | "de
   }
 }
 
-/** An error of a provider whose words are not passed on. */
+/** The error in place of a provider's own that is not passed on. */
 const unpassed = (status: number, how: string): GatewayError =>
   new GatewayError("upstream_refused", {
     status,
@@ -77,9 +77,9 @@ const unpassed = (status: number, how: string): GatewayError =>
     message: `The provider answered ${status}, ${how}.`,
   });
 
-/** One that is larger than what is read. */
+/** The error for a body over the limit. */
 export const tooLarge = (status: number): GatewayError => unpassed(status, `in more than ${LARGEST_ERROR} bytes`);
 
-/** One that does not come to its end. */
+/** The error for a body that is not complete in time. */
 export const tooSlow = (status: number): GatewayError =>
   unpassed(status, `and its error was not whole ${LONGEST_ERROR / 1000} s later`);

@@ -2,13 +2,14 @@ import { type ErrorCode, GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
 import { Http1Error } from "./http1/errors.ts";
 
-/** How far an attempt had come when it broke. */
+/** How far an attempt had come when it failed. */
 export type Progress = "connecting" | "waiting" | "answering";
 
 /**
- * What lies behind an upstream error, fit for a log: a code and the provider's host, never a path, a header or a byte of
- * a response. Codes are Node's (`ECONNREFUSED`, and `HPE_…` of its parser on paths that pass), those of `http1/errors.ts` (`CONNECTION_CLOSED`, `RESPONSE_…`, `PROXY_…`),
- * and for our own limits `connect_timeout`, `first_byte_timeout`, `idle_timeout`, `total_timeout`.
+ * The cause of an upstream error, safe to log: a code and the provider's host, never a path, a header or a byte of a response.
+ * Codes are Node's (`ECONNREFUSED`, and `HPE_…` of its parser on pass-through paths), those of `http1/errors.ts`
+ * (`CONNECTION_CLOSED`, `RESPONSE_…`, `PROXY_…`), and for our own limits `connect_timeout`, `first_byte_timeout`, `idle_timeout`,
+ * `total_timeout`.
  */
 export class UpstreamFault extends Error {
   override readonly name = "Fault";
@@ -20,18 +21,18 @@ export class UpstreamFault extends Error {
   }
 }
 
-/** What our HTTP client or the system reports of a fault of ours rather than the provider's. */
+/** Codes of our HTTP client or the system for faults that are not the provider's. */
 const OURS: Record<string, ErrorCode> = {
   REQUEST_INVALID: "internal",
   BODY_LENGTH_WRONG: "bad_request",
   BODY_BROKEN_OFF: "client_gone",
   POOL_CLOSED: "draining",
-  // No free file descriptor, here or on the whole machine.
+  // No free file descriptor, in the process or on the whole machine.
   EMFILE: "overloaded",
   ENFILE: "overloaded",
 };
 
-/** A transport error as a GatewayError; one that is already passes as it is. */
+/** Converts a transport error to a GatewayError; returns a GatewayError unchanged. */
 export function failure(thrown: unknown, progress: Progress, host: string): GatewayError {
   if (thrown instanceof GatewayError) return thrown;
   const code = codeOf(thrown);
@@ -43,7 +44,7 @@ export function failure(thrown: unknown, progress: Progress, host: string): Gate
 function refusalOf(code: string, progress: Progress): ErrorCode {
   const ours = OURS[code];
   if (ours) return ours;
-  // A proxy that refuses has sent nothing on.
+  // A proxy that refuses has forwarded nothing.
   if (progress === "connecting" || code.startsWith("PROXY_")) return "upstream_unreachable";
   if (progress === "answering") return "upstream_truncated";
   return code.startsWith("RESPONSE_") || code.startsWith("HPE_") ? "upstream_invalid" : "upstream_failed";
@@ -54,7 +55,9 @@ function codeOf(thrown: unknown): string {
   return "code" in thrown && typeof thrown.code === "string" ? thrown.code : thrown.name;
 }
 
-/** A limit of ours was reached: says which, and how long it was. Nothing was sent to a provider that did not connect in time. */
+/**
+ * Returns the error for an exceeded timeout, with its name and duration. Where the connect timeout is exceeded, nothing was sent.
+ */
 export function overdue(limit: keyof Timeouts, ms: number, host: string): GatewayError {
   const time = ms < 1000 ? `${ms} ms` : `${ms / 1000} s`;
   const messages: Record<keyof Timeouts, string> = {

@@ -2,24 +2,24 @@ import { Frame } from "../wire/frame.ts";
 import { peeked } from "./peeked.ts";
 import type { UpstreamResponse } from "./response.ts";
 
-/** Bytes that are waited for: an error is short, and an answer that is longer is none. */
+/** Bytes to wait for: an error is short, so a longer response is none. */
 const LARGEST = 4 * 1024;
-/** The bytes of a mark of order, which some servers put before JSON, beside those of white space. */
+/** Bytes of white space, and of a byte order mark, which some servers send before JSON. */
 const SKIPPED: ReadonlySet<number> = new Set([...Buffer.from(" \t\r\n"), 0xef, 0xbb, 0xbf]);
 const OBJECT = 0x7b;
 const ARRAY = 0x5b;
 const ERROR = Buffer.from("error");
-/** A quick look: members that say that nothing has failed are null. */
+/** A quick test: `error` members of successful responses are null. */
 const MAY_FAIL = /"error"\s*:\s*[{"]|"object"\s*:\s*"error"/;
 
-/** What stands in the place of an answer: nothing, no JSON, or what may be an error, as it would stand in a stream. */
+/** What a response is instead of an answer: empty, not JSON, or a possible error, in the form of a stream's event. */
 type NoAnswer = "empty" | "unreadable" | Frame;
 
 /**
- * What a whole response is instead of an answer in JSON, as far as its beginning tells; undefined: it may be one. All of it
- * stays to be read.
+ * Finds out from its beginning whether a non-streamed response is something else than a JSON answer; undefined: it may be an
+ * answer. Consumes nothing.
  * @param array an array is an answer too
- * @param limit milliseconds after which it is taken for one
+ * @param limit milliseconds after which it counts as an answer
  */
 export function noAnswer(response: UpstreamResponse, array: boolean, limit: number): Promise<NoAnswer | undefined> {
   return peeked<NoAnswer>(response, limit, (settle, pieces, last, whole) => {
@@ -31,7 +31,7 @@ export function noAnswer(response: UpstreamResponse, array: boolean, limit: numb
   });
 }
 
-/** The first byte that says something. */
+/** Returns the first byte that is not skipped. */
 function beginning(pieces: readonly Buffer[]): number | undefined {
   for (const piece of pieces) for (const byte of piece) if (!SKIPPED.has(byte)) return byte;
   return undefined;
@@ -39,12 +39,12 @@ function beginning(pieces: readonly Buffer[]): number | undefined {
 
 const lengthOf = (pieces: readonly Buffer[]): number => pieces.reduce((sum, { length }) => sum + length, 0);
 
-/** An object that may be nothing but an error: answers that tell of one besides say what they are. */
+/** Returns an object that may be only an error. Answers that contain an error besides have another `object` type. */
 function failure(pieces: readonly Buffer[]): NoAnswer | undefined {
   if (lengthOf(pieces) > LARGEST) return undefined;
   const [only] = pieces;
   const bytes = only && pieces.length === 1 ? only : Buffer.concat(pieces);
-  // Nearly all are answers, and say no such word.
+  // Nearly all responses are answers, without this word.
   if (!bytes.includes(ERROR)) return undefined;
   const text = bytes.toString();
   if (!MAY_FAIL.test(text)) return undefined;

@@ -9,12 +9,12 @@ import { SseSplitter } from "../wire/sse.ts";
 import { peeked } from "./peeked.ts";
 import type { UpstreamResponse } from "./response.ts";
 
-/** Bytes of a first frame that are waited for. An error is short. */
+/** Bytes to wait for in the first frame. An error is short. */
 const LARGEST = 32 * 1024;
 
 /**
- * The first frame of a stream that is more than a comment, while all of it stays to be read; `none` where it has ended without
- * one; undefined where none came within so many milliseconds, or the stream broke off.
+ * Returns the first frame of a stream that is no comment, consuming nothing; `none` where the stream ended without one; undefined
+ * where none came within `limit` milliseconds, or the stream broke off.
  */
 export function firstFrame(
   response: UpstreamResponse,
@@ -31,7 +31,7 @@ export function firstFrame(
   });
 }
 
-/** The first frame with a text in it; `unreadable` when there will be none that is waited for. */
+/** Returns the first frame with text; `unreadable` when none can follow within the limits. */
 function next(splitter: SseSplitter | ArraySplitter, pieces: readonly Buffer[]): Frame | "unreadable" | undefined {
   try {
     for (const piece of pieces) for (const frame of splitter.push(piece)) if (frame.text !== undefined) return frame;
@@ -42,7 +42,7 @@ function next(splitter: SseSplitter | ArraySplitter, pieces: readonly Buffer[]):
 }
 
 /**
- * What a provider reports where the first frame of its stream, or all of its answer, is an error; undefined: it is none.
+ * Returns the error that a provider reports in the first frame of its stream, or in its whole response; undefined: it is none.
  * @param overloaded the status that the client's protocol has for an overloaded service
  */
 export function reportedIn(frame: Frame, { protocol, target }: Attempt, overloaded?: number): GatewayError | undefined {
@@ -52,7 +52,7 @@ export function reportedIn(frame: Frame, { protocol, target }: Attempt, overload
   try {
     translationOf(protocol)?.response.decoder(source).frame(frame, events);
   } catch {
-    // What cannot be read is an error all the same.
+    // An unreadable error is still an error.
   }
   const told = events.find((event) => event.type === "error");
   if (told) return refusal(told.fault, undefined, overloaded);

@@ -3,32 +3,33 @@ import type { Redactor } from "../core/redactor.ts";
 const CLOSE = 8;
 
 /**
- * Follows the heads of WebSocket frames (RFC 6455 §5.2) in bytes as they pass: where a frame of ours may be put in, how
- * large messages are, and with which code the other side closes. It keeps no bytes and judges none.
+ * Follows the heads of WebSocket frames (RFC 6455 §5.2) in passing bytes: where a frame of ours may be inserted, how large
+ * messages are, and with which code the other side closes. It keeps no bytes and validates none.
  */
 export class FrameHeads {
   /** Code of the close frame that has passed; 1005 when it had none. */
   closeCode: number | undefined;
-  /** Bytes of the largest message so far, also of one that has only begun. */
+  /** Bytes of the largest message so far, including an incomplete one. */
   largest = 0;
 
   private readonly head = Buffer.alloc(16);
   private got = 0;
-  /** Bytes of the head; for a close frame with those of its code. */
+  /** Bytes of the head; for a close frame including its code. */
   private need = 2;
-  /** Bytes of the payload that are still to come. */
+  /** Remaining bytes of the payload. */
   private left = 0;
   private message = 0;
 
-  /** True between two frames. */
+  /** Whether the position is between two frames. */
   get between(): boolean {
     return this.got === 0 && this.left === 0;
   }
 
   /**
-   * @param stop behind the end of a frame
-   * @param close false: stops before a close frame
-   * @returns how many of the bytes it has taken
+   * Follows more bytes.
+   * @param stop whether to stop after the end of a frame
+   * @param close false: stop before a close frame
+   * @returns the number of bytes consumed
    */
   push(bytes: Buffer, stop = false, close = true): number {
     let at = 0;
@@ -88,7 +89,7 @@ export class FrameHeads {
   }
 }
 
-/** A server's close frame without the secrets in its reason; one that is not as it must be keeps only its code. */
+/** Redacts the reason in a server's close frame; an invalid frame keeps only its code. */
 export function cleanClose(frame: Buffer, redactor: Redactor): Buffer {
   const size = frame[1] as number;
   if (size < 2) return frame.subarray(0, 2);
@@ -98,7 +99,7 @@ export function cleanClose(frame: Buffer, redactor: Redactor): Buffer {
   return Buffer.concat([Buffer.from([frame[0] as number, 2 + reason.length]), frame.subarray(2, 4), reason]);
 }
 
-/** A close frame; one that a client sends is masked, here with zeros. @param reason ASCII, 100 characters at most */
+/** Returns a close frame; a client's frame is masked, here with zeros. @param reason ASCII, 100 characters at most */
 export function closeFrame(code: number, masked: boolean, reason = ""): Buffer {
   const mask = masked ? [0, 0, 0, 0] : [];
   const length = 2 + reason.length;
@@ -106,7 +107,7 @@ export function closeFrame(code: number, masked: boolean, reason = ""): Buffer {
   return Buffer.concat([head, Buffer.from(reason, "latin1")]);
 }
 
-/** A text message that a server sends, of less than 64 KiB. */
+/** Returns a text message as a server sends it, of less than 64 KiB. */
 export function textFrame(message: string): Buffer {
   const text = Buffer.from(message);
   const length = text.length < 126 ? [text.length] : [126, text.length >> 8, text.length & 255];

@@ -6,83 +6,88 @@ import { type Credential, Marketplace, type Target } from "../core/marketplace.t
 import { CredentialRests, type RestNews } from "./credential-rests.ts";
 import { type TargetCondition, TargetHealth } from "./target-health.ts";
 
-/** Milliseconds for which a credential rests after a 429 that says no time, at least, and at most. */
+/** Milliseconds for which a credential rests after a 429: without a retry-after, at least, and at most. */
 const COOLING = 1000;
 const LEAST_COOLING = 100;
 const LONGEST_COOLING = 3_600_000;
-/** Milliseconds of a rest that may be over before: vendors count by the minute, and what rests for longer has spent a quota. */
+/**
+ * Longest rest in milliseconds that {@link Health.onlyRests} ignores. Vendors limit by the minute; a longer rest means a spent
+ * quota.
+ */
 const SHORT_REST = 60_000;
 
-/** What one process has found out, as it tells the others: plain JSON. */
+/** A change of health that a process sends to the others, as plain JSON. */
 export interface HealthNews {
   /** `provider:model`, or the name of a provider alone. */
   readonly about: string;
   /** The label of a credential there; absent: the target itself. */
   readonly credential?: string;
-  /** Until when it is left alone, in Unix milliseconds, as clocks of processes begin at other times; 0: it is not. */
+  /**
+   * Unix milliseconds until which it is not used; 0: it is used again. Monotonic clocks of processes start at different times.
+   */
   readonly until: number;
-  /** Milliseconds: how long it is left alone this time, for a credential the next time. */
+  /** Milliseconds of the current pause of a target; for a credential, of the next one. */
   readonly time: number;
-  /** Whose requests alone the credential was refused for; absent: it rests for all. */
+  /** The only caller for whom the credential rests; absent: it rests for all callers. */
   readonly caller?: string | undefined;
 }
 
-/** A target of a provider, or all of them. */
+/** One target of a provider, or all of them. */
 export interface NamedTarget {
   readonly provider: string;
   readonly model?: string | undefined;
 }
 
-/** How a target and the credentials that may be shown there do, for people. */
+/** The health of a target and of its provider's credentials there, for the console. */
 export interface TargetReport extends Omit<TargetCondition, "state"> {
-  /** `off`: an operator has switched it off, or its provider. */
+  /** `off`: an operator has switched off the target or its provider. */
   readonly state: TargetCondition["state"] | "off";
   readonly credentials: readonly CredentialReport[];
 }
 
-/** How a credential does at a target. */
+/** The state of a credential at a target. */
 export interface CredentialReport {
   readonly label: string;
-  /** `waiting`: the provider wants it to wait, after a 429. `refused`: the provider does not accept it. */
+  /** `waiting`: after a 429 of the provider. `refused`: the provider does not accept it. */
   readonly state: "ok" | "waiting" | "refused";
-  /** Milliseconds until it may be shown again. */
+  /** Milliseconds until it may be used again. */
   readonly left: number;
 }
 
 interface ProviderState {
   readonly name: string;
-  /** Credentials that the provider does not know, whatever is asked. */
+  /** Credentials that the provider does not accept for any model. */
   readonly rests: CredentialRests;
-  /** Whose turn it is. */
+  /** Counter for round-robin over the credentials. */
   turn: number;
   readonly credentials: readonly Credential[];
 }
 
 interface TargetState {
   readonly health: TargetHealth;
-  /** Credentials that may not use this model, or not now. */
+  /** Credentials that may not use this model, or have to wait. */
   readonly rests: CredentialRests;
   readonly provider: ProviderState;
 }
 
 /**
- * How targets and credentials do, and which of them are left alone for a time. Targets of the same name share it, whichever
- * models of the marketplace they serve. A plugin's constructor may ask for it.
+ * The health of targets and credentials, and which of them are not used for a time. Targets of the same name share their health,
+ * even where several models of the marketplace use them. A plugin's constructor may request it.
  */
 export class Health {
   private readonly targets = new WeakMap<Target, TargetState>();
   private readonly byName = new Map<string, TargetState>();
   private readonly providers = new Map<string, ProviderState>();
-  /** Shared with those before and behind it: their targets are. */
+  /** Shared with the former and the next generation, as their targets share state. */
   private readonly others: { tell(news: HealthNews): void };
-  /** Names of providers and targets that an operator has switched off: shared likewise, whatever becomes of these. */
+  /** Names of switched-off providers and targets; shared between generations even where these names change or go away. */
   private readonly off: Set<string>;
 
   /**
-   * @param keep the share of a request's targets that is never left alone
-   * @param clock milliseconds that only go forward
-   * @param former that of the generation before
-   * @param same whether a provider is what it was then: what was found out of it counts on
+   * @param keep the share of a request's targets that stays in use however they fail
+   * @param clock monotonic milliseconds
+   * @param former the health of the generation before
+   * @param same whether a provider is unchanged since that generation, so that its recorded health still holds
    */
   constructor(
     private readonly keep: number,
@@ -98,13 +103,16 @@ export class Health {
       if (this.providers.has(state.provider.name)) this.byName.set(name, state);
   }
 
-  /** From now on others hear of what is found out here. @param targets of which they may tell, besides those that were asked */
+  /**
+   * Sends changes found here to other processes from now on.
+   * @param targets whose changes are exchanged from the start; others follow once used
+   */
   share(targets: Iterable<Target>, tell: (news: HealthNews) => void): void {
     for (const target of targets) this.of(target);
     this.others.tell = tell;
   }
 
-  /** Another process has found out something. */
+  /** Applies a change that another process has found. */
   learn({ about, credential: label, until, time, caller: by }: HealthNews): void {
     const left = Math.max(0, until - Date.now());
     const { provider, ...target } = this.byName.get(about) ?? { provider: this.providers.get(about) };
@@ -118,7 +126,7 @@ export class Health {
     rests?.learn(credential, until === 0 ? undefined : { until: this.clock() + left, next: time, by });
   }
 
-  /** Ends that targets and credentials are left alone. @param model one of the provider's; left out: all */
+  /** Ends the pauses of a provider's targets and credentials. @param model one of the provider's; absent: all of them */
   tryNow({ provider, model }: NamedTarget): void {
     const now = this.clock();
     const only = model === undefined ? undefined : `${provider}:${model}`;
@@ -130,30 +138,33 @@ export class Health {
     this.providers.get(provider)?.rests.hurry(now);
   }
 
-  /** An operator switches a provider or a target off, or on again: until then nothing is sent there. @param name of either */
+  /**
+   * Switches a provider or a target off or on for the operator; nothing is sent to one that is off.
+   * @param name of a provider or a target
+   */
   switch(name: string, off: boolean): void {
     if (off) this.off.add(name);
     else this.off.delete(name);
   }
 
-  /** Whether that very name is switched off. */
+  /** Reports whether exactly this name is switched off. */
   switchedOff(name: string): boolean {
     return this.off.has(name);
   }
 
-  /** Those that are not switched off. */
+  /** Returns the targets that are not switched off. */
   on(targets: readonly Target[]): readonly Target[] {
     return this.off.size === 0 ? targets : targets.filter((target) => !this.isOff(target));
   }
 
-  /** @throws GatewayError no_target where it is switched off */
+  /** @throws GatewayError no_target where the target is switched off */
   admit(target: Target): void {
     if (this.isOff(target)) throw switchedOff();
   }
 
   /**
-   * Whether a target may be asked: it is on and not left alone, and a credential of its provider may be shown there.
-   * @param caller whose request it would be; left out: nobody's in particular
+   * Reports whether a target may be used: it is on and closed, and a credential of its provider does not rest there.
+   * @param caller whose request it would be; absent: no particular caller's
    */
   usable(target: Target, caller?: string): boolean {
     const { health, rests, provider } = this.of(target);
@@ -164,7 +175,7 @@ export class Health {
     return credentials.some((each) => provider.rests.until(each, caller) <= now && rests.until(each, caller) <= now);
   }
 
-  /** Whether a target is well but for a rest that its provider has asked for with a 429, and which is soon over. */
+  /** Reports whether a target is healthy but for a short rest that its provider requested with a 429. */
   onlyRests(target: Target, caller?: string): boolean {
     const { health, rests, provider } = this.of(target);
     if (!health.usable || this.isOff(target)) return false;
@@ -175,14 +186,14 @@ export class Health {
     return !provider.rests.refused(soonest, caller) && !rests.refused(soonest, caller);
   }
 
-  /** Whether a target has failed more than once in a row. */
+  /** Reports whether a target has failed more than once in a row. */
   failing(target: Target): boolean {
     return this.of(target).health.failing;
   }
 
   /**
-   * The targets that requests are shared among, in the given order: those that may be asked, and where these are too few of
-   * all, the others that may be asked soonest.
+   * Returns the targets that requests are balanced over, in the given order: the usable ones, and where these are less than the
+   * share to keep, also those that become usable soonest.
    */
   among(all: readonly Target[], caller?: string): readonly Target[] {
     const targets = this.on(all);
@@ -194,7 +205,7 @@ export class Health {
     return targets.filter((target) => usable.includes(target) || kept.includes(target));
   }
 
-  /** All that are on, best first as given, but those that are left alone behind the others. */
+  /** Returns all targets that are on, in the given order, with the unusable ones last. */
   ordered(all: readonly Target[], caller?: string): readonly Target[] {
     const targets = this.on(all);
     if (targets.length < 2 || targets.every((target) => this.usable(target, caller))) return targets;
@@ -202,7 +213,7 @@ export class Health {
     return [...among, ...targets.filter((target) => !among.includes(target))];
   }
 
-  /** How a target does, for people to look at. */
+  /** Describes a target's health for the console. */
   report(target: Target): TargetReport {
     const { health, rests, provider } = this.of(target);
     const now = this.clock();
@@ -216,14 +227,14 @@ export class Health {
     return { ...condition, state: this.isOff(target) ? "off" : condition.state, credentials };
   }
 
-  /** Milliseconds to a target's first byte as of late, times what runs there; 0 where nobody knows. */
+  /** Returns the recent milliseconds to a target's first byte, times its requests in flight plus one; 0 where unknown. */
   load(target: Target): number {
     return this.of(target).health.load;
   }
 
   /**
-   * The credential of a conversation that may be shown at a target: the same one as long as it may, or else the same second
-   * one. Without a conversation the next in turn; where none may be shown, the one that may be soonest.
+   * Returns the credential for a conversation at a target: always the same one while it may be used, and otherwise always the
+   * same second one. Without a conversation the next in turn; where all rest, the one whose rest ends first.
    */
   credential(target: Target, conversation?: string, caller?: string): Credential | undefined {
     const { provider, rests } = this.of(target);
@@ -239,7 +250,7 @@ export class Health {
     return best;
   }
 
-  /** An attempt is about to be sent. */
+  /** Records that an attempt is about to be sent. */
   begin({ target, credential, caller }: Attempt): TargetHealth {
     const { health, rests, provider } = this.of(target);
     health.begin();
@@ -252,9 +263,9 @@ export class Health {
   }
 
   /**
-   * What the answer to a request that passed unread tells of the credential; of targets it tells nothing.
-   * @param known whether its path, or its words, are such that it tells something of it
-   * @param refused whether it is not accepted
+   * Records what the response to a pass-through request shows about the credential; it shows nothing about a target.
+   * @param known whether its path or its body is one that tells something about the credential
+   * @param refused whether the provider did not accept the credential
    */
   passed(attempt: Attempt, known = true, refused = attempt.status === 401): void {
     const { target, credential, caller } = attempt;
@@ -266,10 +277,11 @@ export class Health {
   }
 
   /**
-   * A provider has answered.
-   * @param status what the answer comes to: 401 where it does not accept the credential, whatever status it says so with
-   * @param wait milliseconds for which it wants to be left alone
-   * @param firstByte milliseconds that the answer took
+   * Records a provider's response.
+   * @param status the status that the response amounts to: 401 for a credential that is not accepted, whatever status the vendor
+   * uses
+   * @param wait milliseconds that the provider wants us to wait
+   * @param firstByte milliseconds to the first byte
    */
   answered(attempt: Attempt, status: number, wait = COOLING, firstByte = 0): void {
     const { target, credential, caller } = attempt;
@@ -289,9 +301,9 @@ export class Health {
   }
 
   /**
-   * An attempt ended without an answer.
-   * @param fault whether that was the provider's
-   * @param waited milliseconds that its client has waited for it and then left; 0: it ended otherwise
+   * Records that an attempt ended without a response.
+   * @param fault whether that was the provider's fault
+   * @param waited milliseconds that its client waited before it left; 0: the client did not leave
    */
   unanswered({ target }: Attempt, fault: boolean, waited = 0): void {
     const { health } = this.of(target);
@@ -359,7 +371,7 @@ export class Health {
   }
 }
 
-/** Whoever asks again gets the same answer until somebody switches it on. */
+/** Not retryable: the response is the same until an operator switches the target on. */
 export const switchedOff = (): GatewayError =>
   new GatewayError("no_target", { message: "The operator has switched off who serves this.", retry: false });
 
@@ -370,7 +382,7 @@ const changed =
     else log.warn({ target, seconds: openFor / 1000 }, "target is left alone: it fails too often");
   };
 
-/** Credentials as a conversation keeps to them (rendezvous hashing), or beginning with the one whose turn it is. */
+/** Orders credentials: stable for one conversation (rendezvous hashing), or starting with the one whose turn it is. */
 function inTurn(credentials: readonly Credential[], by: string | number): readonly Credential[] {
   if (typeof by === "string") {
     const scores = new Map(credentials.map((each) => [each, hash("sha256", `${by} ${each.label}`)]));
@@ -380,10 +392,10 @@ function inTurn(credentials: readonly Credential[], by: string | number): readon
   return [...credentials.slice(first), ...credentials.slice(0, first)];
 }
 
-/** Of whom refusals of a credential are told apart: those whose key nobody knows are one. */
+/** Returns the id by which refusals of a credential are kept apart; all callers without a known key share one. */
 export const callerOf = ({ caller }: Pick<Exchange, "caller">): string => caller?.id ?? "";
 
-/** What a line on a refusal names. */
+/** Returns the log fields for a refused credential. */
 const told = (attempt: Attempt) => ({
   ...named(attempt),
   status: attempt.status,

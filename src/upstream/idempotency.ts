@@ -3,12 +3,12 @@ import type { Exchange } from "../core/exchange.ts";
 import type { Target } from "../core/marketplace.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
-/** What vendors call the header by which they know a request that they have answered before. */
+/** The usual header in which vendors expect an idempotency key. */
 const USUAL = "idempotency-key";
 
 /**
- * Makes a client's own idempotency key one of its gateway key and of the target that is asked. To a provider all keys are one
- * account: with the key that another one had chosen, a client would get that one's answer, and with a fallback's target an answer to
+ * Scopes a client's idempotency key to its gateway key and to the target. To a provider all gateway keys are one account: without
+ * this, a client could get another client's response by choosing the same key, and a fallback target could return the response to
  * another request.
  */
 export function scopeIdempotency(

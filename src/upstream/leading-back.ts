@@ -3,10 +3,10 @@ import { splice } from "../wire/splice.ts";
 import { asList, asObject } from "../wire/values.ts";
 
 /**
- * A JSON answer whose addresses at the provider's lead back through the gateway: clients would show the provider the key that
- * they have for the gateway. All other bytes stay.
- * @param members those that hold one, at the top or in the entries of `data`
- * @param back answers the gateway's address for one of the provider's; undefined: it is none
+ * Rewrites a provider's addresses in a JSON response to lead through the gateway: otherwise clients would send the provider their
+ * gateway key. All other bytes stay the same.
+ * @param members names of members that hold an address, at the top or in the entries of `data`
+ * @param back returns the gateway's address for one of the provider's; undefined: it is not rewritten
  */
 export function leadingBack(
   body: Buffer,

@@ -14,7 +14,10 @@ import { keepWords, noteCredential } from "./provider-words.ts";
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/;
 
-/** Writes down what passes: status, bytes of both directions, times, and tokens where JSON or events of the response tell them. */
+/**
+ * Records a pass-through exchange: status, bytes of both directions, times, and the tokens that JSON or events of the response
+ * report.
+ */
 export class PassMeter implements PassObserver {
   private usage: JsonUsage | undefined;
   private streamed: StreamUsage | undefined;
@@ -22,12 +25,12 @@ export class PassMeter implements PassObserver {
   change: PassObserver["change"];
   /** Whether the provider does not accept our credential. */
   refused = false;
-  /** Whether it says so in words of its own, and not by the status alone. */
+  /** Whether the error's body says so, and not only the status. */
   sure = false;
 
   /**
-   * @param own header lines that every response of the gateway carries: name, value, …
-   * @param settle what happens before the last byte of a whole response leaves
+   * @param own header lines that every response of the gateway has: name, value, …
+   * @param settle runs before the last byte of a whole response is sent
    */
   constructor(
     private readonly exchange: Exchange,
@@ -63,7 +66,7 @@ export class PassMeter implements PassObserver {
     noteCredential(attempt, exchange);
     exchange.streaming = headers.get("content-type")?.startsWith("text/event-stream") ?? false;
     adviseRetry(status, headers);
-    // Of a body that these two do not have (RFC 9110 §8.6).
+    // These two have no body for it to describe (RFC 9110 §8.6).
     if (status === 204 || status === 304) headers.delete("content-length");
     if (exchange.streaming) headers.append("x-accel-buffering", "no");
     const json = JSON_TYPE.test(headers.get("content-type") ?? "");
@@ -72,11 +75,11 @@ export class PassMeter implements PassObserver {
       this.usage = new JsonUsage(path.spoken);
       this.makes = true;
     } else if (status < 300) this.makes = exchange.streaming;
-    // What is only read again has told its usage when it was made.
+    // A response that is only fetched again reported its usage when it was created.
     if (status < 300 && exchange.streaming && exchange.method === "POST") this.streamed = new StreamUsage(path.spoken);
     if (this.makes) this.objects?.answered(exchange.streaming);
     const members = this.objects?.addresses ?? [];
-    // A part of an answer is no JSON.
+    // A partial response is not valid JSON.
     if (status < 300 && status !== 206 && json && members.length > 0 && exchange.method !== "HEAD")
       this.change = (body) => leadingBack(body, members, (address) => path.back(address, exchange.origin));
     if (exchange.method === "GET" || exchange.method === "HEAD")
@@ -93,7 +96,7 @@ export class PassMeter implements PassObserver {
     if (this.makes) this.objects?.down(bytes);
     this.usage?.push(bytes);
     if (!this.streamed) return;
-    // A client may leave before the end.
+    // Updated with every piece, because the client may leave before the end.
     this.streamed.push(bytes);
     exchange.usage = this.streamed.usage;
     exchange.unread = this.streamed.fault;
@@ -124,8 +127,8 @@ export class PassMeter implements PassObserver {
 }
 
 /**
- * What a provider says of caching, for the one key alone: caches in front do not know most places in which a key stands, and to
- * them the answers for all keys are one.
+ * Rewrites a provider's cache-control so that only the client itself may cache. Shared caches do not know most places in which a
+ * key is sent, and would take the responses for all keys as one.
  */
 export function forOneKey(caching = ""): string {
   const rules = caching.split(",").map((rule) => rule.trim());
@@ -133,7 +136,7 @@ export function forOneKey(caching = ""): string {
   return ["private", ...own].join(", ");
 }
 
-/** Header lines as node's own clients and servers take them. */
+/** Returns header lines in the form that node's own clients and servers use. */
 export function headerObject(headers: HeaderList): Record<string, string | string[]> {
   const object: Record<string, string | string[]> = {};
   for (const [name, value] of headers.entries()) {

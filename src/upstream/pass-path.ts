@@ -13,12 +13,12 @@ import { AllowList, REQUEST_HEADERS, RESPONSE_HEADERS, TRACE_HEADERS } from "./a
 import { callerOf } from "./health.ts";
 import { scopeIdempotency } from "./idempotency.ts";
 
-/** Request headers that go upstream besides those of every protocol, because the body passes as it is. */
+/** Request headers that are forwarded besides those of every protocol, because the body passes unchanged. */
 const PASSED_UP = [
   ...["content-encoding", "content-language", "content-disposition", "content-range", "cache-control"],
   ...["range", "if-range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since"],
 ];
-/** The same of response headers. */
+/** The corresponding response headers. */
 const PASSED_DOWN = [
   ...["content-encoding", "content-range", "accept-ranges", "cache-control", "etag", "expires", "last-modified"],
 ];
@@ -26,26 +26,26 @@ const PASSED_DOWN = [
 /** A version segment at the start of a path. */
 const VERSION = /^\/v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?(?=\/|$)/;
 
-/** What gateway.yaml says of a path whose requests pass unread. */
+/** The options of a pass-through path in gateway.yaml. */
 interface PassPathOptions {
-  /** Takes requests of keys that are limited to models or in what they may spend. */
+  /** Accepts requests of keys that are limited in their models or their spending. */
   readonly open: boolean;
-  /** A level at which tokens or money of that caller count; undefined: at none. */
+  /** Returns a limit on tokens or money that applies to the caller; undefined: none does. */
   readonly unmeasured?: (caller: Caller | undefined) => LimitLevel | undefined;
-  /** Takes requests that make the vendor's own keys. */
+  /** Accepts requests that create keys of the vendor. */
   readonly mint: boolean;
-  /** Whether the caller's trace goes on. */
+  /** Whether the caller's trace headers are forwarded. */
   readonly trace?: boolean;
 }
 
-/** A request that passes unread, and where it goes. */
+/** A pass-through path that matched a request. */
 export interface PassMatch {
   readonly path: PassPath;
-  /** The part of its path that stands below the provider's address. */
+  /** The part of the request's path that is relative to the provider's address. */
   readonly below: string;
 }
 
-/** A path of gateway.yaml that leads to one provider, and passes what it takes unread. */
+/** A path of gateway.yaml whose requests pass to one provider without being read. */
 export class PassPath {
   readonly dialect: Protocol;
   private readonly up: AllowList;
@@ -54,9 +54,9 @@ export class PassPath {
 
   /**
    * @param pattern may end in `/*`
-   * @param provider undefined: it is off
-   * @param spoken the protocols of the provider, best first
-   * @param all the protocols there are: any of them may know a call that makes keys
+   * @param provider undefined: it is switched off
+   * @param spoken the provider's protocols, best first
+   * @param all every protocol, as any of them may recognise a request that creates keys
    */
   constructor(
     readonly pattern: string,
@@ -79,7 +79,7 @@ export class PassPath {
     ]);
   }
 
-  /** Finds out whether a path is one of these. `/v1/files/*` takes `/v1/files` too. */
+  /** Matches a path against the pattern. `/v1/files/*` matches `/v1/files` too. */
   match(path: string): PassMatch | undefined {
     const { pattern, stem } = this;
     const fits = stem === undefined ? path === pattern : path === stem || path.startsWith(`${stem}/`);
@@ -90,20 +90,23 @@ export class PassPath {
     return this.pattern.endsWith("/*") ? this.pattern.slice(0, -2) : undefined;
   }
 
-  /** A version stands for the provider's own: what follows it is the vendor's path. Any other prefix is only ours. */
+  /**
+   * The prefix to remove. A version segment stands for the provider's own, with the vendor's path after it; any other prefix
+   * exists in the gateway only.
+   */
   private get prefix(): string {
     const { pattern, stem } = this;
-    // The vendor's own.
+    // The whole path is the vendor's.
     if (this.besideVersion(pattern)) return "";
     return VERSION.exec(pattern)?.[0] ?? stem ?? pattern;
   }
 
-  /** Whether a path is one that the vendor has beside its versions, as uploads are. */
+  /** Reports whether the vendor has this path outside its versions, as it has uploads. */
   private besideVersion(path: string): boolean {
     return this.uploads.some((upload) => path.startsWith(`${upload.path}/`));
   }
 
-  /** A vendor's path as the provider has it. */
+  /** Returns the provider's path for a relative one. */
   private pathOf(below: string): string {
     const { pathname } = (this.provider as Provider).url;
     return this.besideVersion(below)
@@ -111,7 +114,7 @@ export class PassPath {
       : pathBelow(pathname, this.dialect.segment, below);
   }
 
-  /** Addresses that headers of an answer tell lead back through this path; one that cannot goes no further. */
+  /** Rewrites the provider's addresses in response headers to lead through this path; drops those that cannot be rewritten. */
   leadBack(headers: HeaderList, origin: string | undefined): void {
     for (const name of this.uploads.flatMap(({ addresses }) => addresses)) {
       const address = headers.get(name);
@@ -123,9 +126,9 @@ export class PassPath {
   }
 
   /**
-   * The address by which a client comes back, through this path, to what stands at one of the provider's.
-   * @param origin scheme and host by which the client asked
-   * @returns undefined for what does not stand below the provider's address
+   * Returns the gateway's address, through this path, for one of the provider's.
+   * @param origin scheme and host of the client's request
+   * @returns undefined for an address outside the provider's
    */
   back(address: string, origin = ""): string | undefined {
     const { provider, prefix, dialect } = this;
@@ -135,14 +138,14 @@ export class PassPath {
     const below = [withoutVersion(provider.url.pathname), provider.url.pathname, dialect.segment]
       .filter((start) => pathname.startsWith(`${start}/`))
       .map((start) => pathname.slice(start.length));
-    // What has its version twice leads there too, but looks wrong.
+    // A path with the version twice leads there too, but looks wrong.
     if (VERSION.test(prefix)) below.reverse();
     const found = below.find((each) => this.pathOf(each) === pathname);
     return found === undefined ? undefined : `${origin}${prefix}${found}${search}`;
   }
 
   /**
-   * The attempt that a request makes, if it may.
+   * Creates the attempt of a request, if the request is allowed.
    * @throws GatewayError key_not_allowed, no_target
    */
   attempt(exchange: Exchange, below: string): Attempt {
@@ -170,7 +173,8 @@ export class PassPath {
     const headers = exchange.headers.filter(this.requestHeaders(exchange.headers));
     dropInvalidTrace(headers);
     for (const [name, value] of dialect.defaults ?? []) if (!headers.has(name)) headers.append(name, value);
-    // What passes is read beside (usage): unpacking it would cost more than the bytes saved between two data centres.
+    // The response is parsed for usage while it passes: decompressing it would cost more than the bytes saved between two data
+    // centres.
     headers.append("accept-encoding", "identity");
     const target = { provider, model: "*", weight: 1 };
     scopeIdempotency(headers, exchange, target);
@@ -188,14 +192,14 @@ export class PassPath {
     return attempt;
   }
 
-  /** What the request is about, and names. @throws GatewayError unsupported_encoding */
+  /** Returns the objects that the request addresses and names. @throws GatewayError unsupported_encoding */
   objects(exchange: Exchange, below: string, objects: Objects, limit: number): PassingObjects {
     return new PassingObjects(objects, exchange, this.provider?.name ?? "", below, this.spoken, limit);
   }
 
   /**
-   * Whether a path begins like one of the vendor's interface for models, of which the protocols tell: of what else there is, as
-   * for managing an account, a refusal tells nothing of a credential that is for models.
+   * Reports whether a path belongs to the vendor's model API, as its protocols describe it. On any other path, such as account
+   * management, a refusal says nothing about a credential that is meant for models.
    */
   knows(below: string): boolean {
     const [first = ""] = segments(below);
@@ -206,12 +210,12 @@ export class PassPath {
     );
   }
 
-  /** Whether it takes what may show one key what another one made. */
+  /** Whether requests are accepted that may show one key the objects of another. */
   get open(): boolean {
     return this.options.open;
   }
 
-  /** The headers of a response that come back to the client. */
+  /** Returns the response headers that go to the client. */
   readonly responseHeaders = (received: HeaderList): HeaderList => {
     const named = connectionNames(received);
     return received.filter((name) => this.down.passes(name) && !named?.has(name));
@@ -223,7 +227,7 @@ export class PassPath {
   }
 }
 
-/** A path as the vendor may read it, whatever escapes, capitals, white space and matrix parameters it is written with. */
+/** Normalizes a path as the vendor may read it: without escapes, capitals, white space or matrix parameters. */
 function plain(path: string): string {
   return decodeURIComponent(path)
     .toLowerCase()
@@ -232,18 +236,18 @@ function plain(path: string): string {
     .replace(/(?<=.)\/$/, "");
 }
 
-/** A path without the version that it may end with, and without a slash at its end. */
+/** Returns a path without a trailing version segment or slash. */
 const withoutVersion = (path: string): string =>
   path.replace(/\/[^/]*$/, (last) => (last === "/" || VERSION.test(last) ? "" : last));
 
-/** The parts of a path, without a version in front. */
+/** Returns the segments of a path, without a leading version. */
 const segments = (path: string): string[] =>
   plain(path)
     .replace(VERSION, "")
     .split("/")
     .filter((part) => part !== "");
 
-/** A path below an address that ends with a version segment, of which clients may bring their own. */
+/** Joins a path to an address that ends with a version segment; a version at the start of the path replaces that segment. */
 function pathBelow(pathname: string, segment: string, below: string): string {
   const version = VERSION.exec(below)?.[0];
   const bare = pathname === "/";
@@ -252,7 +256,7 @@ function pathBelow(pathname: string, segment: string, below: string): string {
   return `${pathname.endsWith(version) ? pathname.slice(0, -version.length) : pathname}${below}`;
 }
 
-/** The fields that concern this connection only because Connection names them (RFC 9110 §7.6.1). */
+/** Returns the hop-by-hop fields that only the Connection header names (RFC 9110 §7.6.1). */
 function connectionNames(headers: HeaderList): Set<string> | undefined {
   let named: Set<string> | undefined;
   for (const [name, value] of headers.entries()) {

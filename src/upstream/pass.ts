@@ -13,49 +13,55 @@ import type { HttpProxy } from "./http1/proxies.ts";
 import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
 import { changeable, errorBody, forwarderOf } from "./passed-error.ts";
 
-/** Milliseconds for which the rest of a request is read away that was answered before all of it had come. */
+/** Milliseconds for which the rest of a request is read and discarded when it was answered before its end. */
 const LINGER = 2000;
-/** Milliseconds that a peer which does not read has to take what was written before its connection is closed. */
+/** Milliseconds that a peer which does not read gets to take the bytes written so far before its connection is closed. */
 const FLUSH = 1000;
 
-/** Where a request goes that passes unread. */
+/** Where a pass-through request goes. */
 export interface PassRequest {
-  /** The whole address, path and query included. */
+  /** The whole address, with path and query. */
   readonly target: URL;
-  /** Complete but for framing and host: nothing of the client's own headers is added. */
+  /** Complete but for framing and host: no other header of the client is added. */
   readonly headers: Readonly<Record<string, string | string[]>>;
   /** Connections are never shared between accounts. */
   readonly account: string;
   readonly timeouts: Timeouts;
-  /** How slowly the client's body may come. */
+  /** The slowest rate at which the client may send its body. */
   readonly pace?: PaceLimits;
-  /** In front of the provider: one that is asked for the whole address may answer in the provider's place. */
+  /** The proxy in front of the provider. A proxy that takes requests in absolute-form may answer in the provider's place. */
   readonly proxy?: HttpProxy | undefined;
 }
 
-/** Sees what passes, and says which headers do. */
+/** Observes a pass-through request and its response, and decides which headers pass. */
 export interface PassObserver {
-  /** Some of the request's body, before it goes on. @throws GatewayError where it may not */
+  /**
+   * Called with each piece of the request's body before it is forwarded.
+   * @throws GatewayError where the piece must not be forwarded
+   */
   up(bytes: Buffer): void;
-  /** All of it has come. @throws GatewayError the same, before its end is passed on */
+  /** Called when the whole request has arrived, before its end is forwarded. @throws GatewayError as for `up` */
   whole(): void;
-  /** The head of the response: answers the headers that go to the client. */
+  /** Called with the head of the response; returns the headers that go to the client. */
   head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
-  /** What changes the response's body, where that has to come whole for it; undefined: it goes on as it comes. */
+  /** Changes the response's body, which is buffered for it; undefined: the body is streamed unchanged. */
   readonly change?: ((body: Buffer) => Buffer) | undefined;
-  /** Some of the response's body, as it goes to the client. */
+  /** Called with each piece of the response's body as it goes to the client. */
   down(bytes: Buffer): void;
-  /** The response is an error: all of its body, before its head goes down. Answers headers in the place of those of `head`. */
+  /** Called with the whole body of an error response before its head is sent. Returns headers that replace those of `head`. */
   failed(body: Buffer): IncomingHttpHeaders;
-  /** All of the response has come, and its last byte is about to go to the client. Once at most, and never of one that is not whole. */
+  /**
+   * Called when the whole response has arrived, before its last byte goes to the client: at most once, and never for a truncated
+   * response.
+   */
   end(): void;
-  /** What cleans errors. */
+  /** Redacts error bodies. */
   readonly redactor: Redactor;
 }
 
 /**
- * One request that http-proxy-3's own passes carry, and what they leave open: framing of bodies that they do not expect,
- * an answer of ours before the head and a cut behind it, limits on silence, and one end, told once.
+ * One request that http-proxy-3's own passes carry. Adds what they lack: framing of bodies that they do not expect, error
+ * responses before the head, a cut connection after it, timeouts, and exactly one end.
  */
 export class PassedRequest {
   private readonly end = Promise.withResolvers<void>();
@@ -63,17 +69,17 @@ export class PassedRequest {
   private progress: Progress = "connecting";
   private error: GatewayError | undefined;
   private repeated = false;
-  /** The observer knows that the response is whole. */
+  /** The observer has been told that the response is whole. */
   private ended = false;
   private total: NodeJS.Timeout | undefined;
-  /** Until there is a connection, then from the end of the request to the head of the response. */
+  /** Runs until there is a connection, then from the end of the request to the head of the response. */
   private deadline: NodeJS.Timeout | undefined;
-  /** The response, where only the end of the connection ends it. */
+  /** The response, where only the end of the connection delimits it. */
   private unframed: IncomingMessage | undefined;
   /** The options of the running `web()` call. */
   private options: { selfHandleResponse?: boolean } = {};
 
-  /** @param send gives it to the library; called a second time for what may be sent again, where a kept connection was closed. */
+  /** @param send gives the request to the library; called again to repeat a request whose kept-alive connection was closed. */
   constructor(
     private readonly request: IncomingMessage,
     private readonly response: ServerResponse,
@@ -83,9 +89,9 @@ export class PassedRequest {
   ) {}
 
   /**
-   * Settles when the response is over.
-   * @throws GatewayError when it is not whole. Before the head nothing has been written to the client; behind it the
-   * connection is already cut.
+   * Sends the request, and settles when the response has ended.
+   * @throws GatewayError when the response is not whole. Before its head nothing has been written to the client; after it the
+   * client's connection has been cut.
    */
   run(): Promise<void> {
     const { request, response, outgoing } = this;
@@ -102,7 +108,7 @@ export class PassedRequest {
     return this.end.promise;
   }
 
-  /** In front of the library's own listeners: what is refused here does not reach the provider. */
+  /** Runs in front of the library's own listeners, so that a refused piece does not reach the provider. */
   private judge(look: () => void): void {
     try {
       look();
@@ -111,7 +117,7 @@ export class PassedRequest {
     }
   }
 
-  /** The client has left, or the gateway stops and can wait no longer. */
+  /** Called when the client has left, or when the gateway stops and can wait no longer. */
   abort(): void {
     this.fail(new GatewayError("client_gone"));
   }
@@ -132,13 +138,15 @@ export class PassedRequest {
     if (ms > 0) this.deadline = setTimeout(() => this.fail(this.overdue(limit)), ms).unref();
   }
 
-  /** The library has run its own passes but the last: what it will send of the request's headers is only its framing. */
+  /**
+   * Called after all of the library's passes but the last: leaves only framing headers for the library to copy from the request.
+   */
   framed(options: { selfHandleResponse?: boolean }): void {
     this.options = options;
     this.request.headers = framing(this.request);
   }
 
-  /** The library's request has a socket, which may not be connected yet. */
+  /** Called when the library's request has a socket, which may not be connected yet. */
   sending(upstream: ClientRequest): void {
     const { idle } = this.outgoing.timeouts;
     this.upstream = upstream;
@@ -151,12 +159,13 @@ export class PassedRequest {
       this.progress = "waiting";
       clearTimeout(this.deadline);
     });
-    // Node keeps a head back until the first byte of the body; one that comes in the same turn leaves together with it.
+    // Node holds a head until the first byte of the body. Flushing in `setImmediate` still sends both together if that byte comes
+    // in this turn.
     if (hasBody(this.request))
       setImmediate(() => {
         if (!upstream.headersSent && !upstream.destroyed) upstream.flushHeaders();
       });
-    // In front of the library's own, which writes what it finds in the head.
+    // In front of the library's own listener, which writes what it finds in the head.
     upstream.prependOnceListener("response", (answer) => this.answered(answer));
     upstream.once("upgrade", (_answer, socket) => {
       socket.destroy();
@@ -166,21 +175,21 @@ export class PassedRequest {
     upstream.setTimeout(idle);
     upstream.once("finish", () => {
       if (this.progress === "answering" || this.error) return;
-      // Not a limit on silence: interim responses and single header lines would put it off for ever.
+      // The socket's idle timeout does not fit: interim responses and single header lines would restart it forever.
       upstream.setTimeout(0);
       this.within("first_byte");
     });
   }
 
-  /** What the library reports, of which there may be several for one request. */
+  /** Called with an error that the library reports; it may report several for one request. */
   failed(reported: Error): void {
     if (this.error) return;
     const { request, response, upstream, unframed, outgoing } = this;
     const { host } = outgoing.target;
     const thrown = tunnelFailure(outgoing.proxy, reported);
     if (this.progress === "answering") {
-      // For Node such a response is whole even where its connection was reset. The end of any other tells by itself
-      // whether it is, also where only the upload was cut off.
+      // Node takes such a response for whole even where its connection was reset. A response with framing shows itself whether it
+      // is whole, even where only the upload was cut off.
       if (unframed && !unframed.complete) this.fail(failure(thrown, this.progress, host));
       return;
     }
@@ -213,10 +222,10 @@ export class PassedRequest {
     if (!headers.has("content-length") && !headers.has("transfer-encoding")) this.unframed = answer;
     answer.statusMessage = "";
     answer.headers = observer.head(status, answer.rawHeaders);
-    // The library would say keep-alive to a client that asked for close.
+    // The library would send keep-alive to a client that asked for close.
     answer.headers.connection = response.shouldKeepAlive ? "keep-alive" : "close";
     const { change } = observer;
-    // The words of an error are only known to hold no secret once all of them have come.
+    // An error is buffered: only a whole body can be redacted reliably.
     if (isError)
       this.tell(answer, status, errorBody(answer, status, this.outgoing, observer.redactor), (body) => ({
         body,
@@ -224,7 +233,8 @@ export class PassedRequest {
       }));
     else if (change) this.tell(answer, status, changeable(answer), (body) => ({ body: change(body) }));
     else {
-      // In front of the library's listeners, which write to the client. With its announced length a response is whole before its end is told.
+      // In front of the library's listeners, which write to the client. With a content-length the response is whole before its
+      // `end` event.
       let left = Number(headers.get("content-length") ?? Number.POSITIVE_INFINITY);
       answer.on("data", (bytes: Buffer) => {
         observer.down(bytes);
@@ -237,7 +247,7 @@ export class PassedRequest {
           this.fail(new GatewayError("upstream_truncated", { cause: this.fault("CONNECTION_CLOSED") }));
       });
     }
-    // Node keeps a head until the first byte of the body; one that comes in the same turn still leaves together with it.
+    // Node holds a head until the first byte of the body; one that comes in the same turn still leaves together with it.
     setImmediate(() => {
       const over = response.headersSent || response.destroyed || this.error !== undefined;
       if (!over && !isError && !change && request.method !== "HEAD") response.flushHeaders();
@@ -245,8 +255,8 @@ export class PassedRequest {
   }
 
   /**
-   * Writes an answer in place of the library, once all of it has come.
-   * @param told what goes down, and headers in the place of the answer's own
+   * Buffers the response's body and writes the response in place of the library.
+   * @param told returns the body to write, and headers that replace those of the response
    */
   private tell(
     answer: IncomingMessage,
@@ -269,7 +279,7 @@ export class PassedRequest {
       .catch((thrown: unknown) => this.fail(GatewayError.from(thrown, "upstream_invalid")));
   }
 
-  /** Why a response is not one that can be passed on, if it is none. */
+  /** Returns why a response cannot be passed on; undefined: it can. */
   private refusal(status: number, headers: HeaderList): GatewayError | undefined {
     const { target } = this.outgoing;
     const refused = forwarderRefusal(forwarderOf(this.outgoing), status);
@@ -280,13 +290,13 @@ export class PassedRequest {
     return wrong === undefined ? undefined : new GatewayError("upstream_invalid", { cause: this.fault(wrong) });
   }
 
-  /** Keeps the library from writing an answer to the client. */
+  /** Keeps the library from writing a response to the client. */
   private withhold(answer: IncomingMessage): void {
     this.options.selfHandleResponse = true;
     answer.destroy();
   }
 
-  /** Nothing moved on the connection to the provider: because nobody wrote, or because nobody read. */
+  /** Called when nothing has moved on the connection to the provider, because nobody wrote or because nobody read. */
   private silent(): void {
     const { request, response, upstream, outgoing } = this;
     const { idle } = outgoing.timeouts;
@@ -299,7 +309,7 @@ export class PassedRequest {
     }
   }
 
-  /** All of the response has come. */
+  /** Reports once that the whole response has arrived. */
   private whole(): void {
     if (this.ended || this.error || this.response.destroyed) return;
     this.ended = true;
@@ -314,19 +324,19 @@ export class PassedRequest {
     this.upstream?.destroy();
     request.unpipe();
     if (response.headersSent) cut(response);
-    // The library had begun to set the provider's.
+    // The library had already begun to set the provider's headers.
     else for (const name of response.getHeaderNames()) response.removeHeader(name);
     this.stopTimers();
     this.end.reject(error);
   }
 
-  /** The client's side is over: all that was told in several ways, or not at all, ends here. */
+  /** Called when the client's connection or response is closed; settles `run` in every case. */
   private closed(): void {
     const { request, response } = this;
     this.stopTimers();
     if (!request.complete && !request.destroyed) {
       this.upstream?.destroy();
-      // Answered early: the library would leave the request paused, and its connection with it.
+      // The response came before the end of the request: the library would leave the request, and so its connection, paused.
       request.unpipe().resume();
       setTimeout(() => {
         if (!request.complete) request.destroy();
@@ -350,10 +360,13 @@ export class PassedRequest {
   }
 }
 
-/** Response headers of which a second line is read differently by different clients. */
+/** Response headers that different clients read differently where they occur twice. */
 const ONCE = new Set(["content-type", "content-length", "content-encoding", "transfer-encoding"]);
 
-/** What in the head of a response two readers could read in two ways, as our own client refuses it. */
+/**
+ * Returns the fault code of a response head that two parsers could read in two ways. Our own HTTP/1.1 client refuses the same
+ * heads.
+ */
 function ambiguity(headers: HeaderList): string | undefined {
   const coding = headers.get("transfer-encoding");
   if (headers.repeated(ONCE) !== undefined) return "RESPONSE_HEADER_INVALID";
@@ -362,12 +375,12 @@ function ambiguity(headers: HeaderList): string | undefined {
   return headers.has("content-length") ? "RESPONSE_FRAMED_TWICE" : undefined;
 }
 
-/** Methods whose requests are expected to have a body, and so say that there is none. */
+/** Methods whose requests are expected to have a body, and therefore announce an empty one with `content-length: 0`. */
 const WITH_BODY = /^P(?:OST|UT|ATCH)$/;
 
 /**
- * How the body was framed when it came; `headers` does not tell it, because the library writes into them. What could be
- * read in two ways was refused before.
+ * Returns the original framing of a request's body. It is read from `rawHeaders`, because the library changes `headers`;
+ * ambiguous framing was refused earlier.
  */
 function framing({ rawHeaders, method = "" }: IncomingMessage): IncomingHttpHeaders {
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -383,34 +396,34 @@ function hasBody(request: IncomingMessage): boolean {
   return coding !== undefined || (length !== undefined && length !== "0");
 }
 
-/** Methods that change nothing (RFC 9110 §9.2.1). What was deleted once is not found a second time. */
+/** Safe methods (RFC 9110 §9.2.1). DELETE is not one: a repeated DELETE would find nothing. */
 const SAFE = /^(?:GET|HEAD|OPTIONS)$/;
 
-/** A body has been piped away, and anything but a safe method may have had its effect. */
+/** Reports whether a request may be sent again: a piped body is gone, and an unsafe method may already have had its effect. */
 const mayRepeat = (request: IncomingMessage): boolean => !hasBody(request) && SAFE.test(request.method ?? "");
 
-/** Runs `then` once a request has a connection that stands, TLS included; at once if it has. */
+/** Runs `then` once a request's connection is established, TLS included; at once if it already is. */
 export function whenConnected(request: ClientRequest, then: () => void): void {
   const { socket } = request;
   if (!socket) request.once("socket", () => whenConnected(request, then));
   else if (socket instanceof TLSSocket) {
-    // Null before the handshake is over.
+    // Null until the handshake is complete.
     if (socket.alpnProtocol === null) socket.once("secureConnect", then);
     else then();
   } else if (socket.connecting) socket.once("connect", then);
   else then();
 }
 
-/** The client must see that the response is not whole: fewer bytes than announced, or no last chunk. */
+/** Ends a response so that the client sees it is truncated: fewer bytes than announced, or no last chunk. */
 function cut(response: ServerResponse): void {
   const { socket } = response;
   if (!socket) return;
-  // Where only the end of the connection ends a response (HTTP/1.0), a clean one would look like its end.
+  // Where only the end of the connection delimits the response (HTTP/1.0), a clean close would look like its end.
   if (response.chunkedEncoding || response.hasHeader("content-length")) closeSoon(socket);
   else socket.resetAndDestroy();
 }
 
-/** Flushes what was written, then closes. */
+/** Flushes what was written, then closes the socket. */
 export function closeSoon(socket: Duplex): void {
   if (socket.destroyed) return;
   if (socket instanceof Socket) socket.destroySoon();

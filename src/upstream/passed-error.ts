@@ -6,21 +6,21 @@ import { codingOf, decoderOf } from "./decoding.ts";
 import { LARGEST_ERROR, LONGEST_ERROR, tooLarge, tooSlow } from "./error-body.ts";
 import type { HttpProxy } from "./http1/proxies.ts";
 
-/** Where a request went that passes. */
+/** Where a pass-through request went. */
 interface Asked {
   readonly target: URL;
-  /** In front of the provider: one that is asked for the whole address may answer in the provider's place. */
+  /** The proxy in front of the provider. A proxy that takes requests in absolute-form may answer in the provider's place. */
   readonly proxy?: HttpProxy | undefined;
 }
 
-/** The proxy that takes a request itself, where one does: for https it only opens a tunnel. */
+/** Returns the proxy that takes the request itself, if one does: for https it only opens a tunnel. */
 export const forwarderOf = ({ target, proxy }: Asked): HttpProxy | undefined =>
   target.protocol === "http:" ? proxy : undefined;
 
 /**
- * The body of an error that passes: all of it, unpacked, without what is secret in it.
- * @throws GatewayError where it is not whole, takes too long, is too large or cannot be unpacked or read, and where a proxy speaks in the provider's
- * place: whatever that says is not the provider's
+ * Returns the whole body of a pass-through error, decompressed and redacted.
+ * @throws GatewayError where it is truncated, too slow, too large, undecodable or unreadable, and where the response comes from a
+ * proxy instead of the provider
  */
 export async function errorBody(
   answer: IncomingMessage,
@@ -31,17 +31,17 @@ export async function errorBody(
   const body = redactor.bytes(await whole(answer, LARGEST_ERROR, () => tooLarge(status), tooSlow(status)));
   const forwarder = forwarderOf(asked);
   if (forwarder && !isJson(body)) throw unreadable(status, forwarder);
-  // In another encoding than ASCII's (UTF-16) nobody has found a secret.
+  // In an encoding that is no superset of ASCII (UTF-16) redaction finds no secret.
   if (body.includes(0)) throw unreadable(status);
   return body;
 }
 
-/** Bytes of an answer that is changed: a list of a thousand objects has a quarter of it. */
+/** Limit in bytes of a response that is rewritten: a list of a thousand objects has a quarter of it. */
 const LARGEST_CHANGED = 4 * 1024 * 1024;
 
 /**
- * The body of an answer that has to be changed: all of it, unpacked.
- * @throws GatewayError where it is not whole, is too large or cannot be unpacked
+ * Returns the whole, decompressed body of a response that has to be rewritten.
+ * @throws GatewayError where it is truncated, too large or undecodable
  */
 export const changeable = (answer: IncomingMessage): Promise<Buffer> =>
   whole(answer, LARGEST_CHANGED, () => {
@@ -49,7 +49,7 @@ export const changeable = (answer: IncomingMessage): Promise<Buffer> =>
     return new GatewayError("upstream_invalid", { message, hint: "Ask for fewer entries." });
   });
 
-/** @param slow what it is broken off with where it is not over in time; undefined: the provider's own timeouts hold */
+/** @param slow the error where the body is not complete in time; undefined: the provider's own timeouts apply */
 async function whole(
   answer: IncomingMessage,
   most: number,
@@ -68,7 +68,7 @@ async function whole(
       pieces.push(piece);
     }
   } catch (thrown) {
-    // What unpacks it has ended, not what it was fed with.
+    // Only the decoder has ended, not its source.
     if (!answer.complete) answer.destroy();
     throw GatewayError.from(thrown, answer.complete ? "upstream_invalid" : "upstream_truncated");
   } finally {
@@ -86,7 +86,7 @@ function unpacked(answer: IncomingMessage, coding: string): Readable {
   return answer.pipe(decoder);
 }
 
-/** What no vendor writes. @param forwarder who may have written it */
+/** The error for a body that no vendor writes. @param forwarder the proxy that may have written it */
 const unreadable = (status: number, forwarder?: HttpProxy): GatewayError =>
   new GatewayError("upstream_refused", {
     status,

@@ -1,10 +1,10 @@
 import type { UpstreamResponse } from "./response.ts";
 
 /**
- * What the beginning of a response comes to; undefined where nothing was found in time. All of it stays to be read.
+ * Inspects the beginning of a response, consuming nothing; undefined where nothing was found in time.
  * @param limit milliseconds
- * @param look is given all that has come each time that there is more, whether that is the last of it, and whether it is whole then;
- * true, as `settle` answers: it has seen enough
+ * @param look called with everything that has arrived each time there is more, whether nothing more follows, and whether the body
+ * is whole then. Returns true, as `settle` does, when it needs no more
  */
 export function peeked<Found>(
   response: Pick<UpstreamResponse, "peek">,

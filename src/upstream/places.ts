@@ -2,28 +2,28 @@ import { Admission, type AdmissionLimits, type Applicant } from "../core/admissi
 import type { Provider } from "../core/marketplace.ts";
 import type { AbortSource } from "./request.ts";
 
-/** Whose attempt it is. An Exchange is one. */
+/** The owner of an attempt. An Exchange is one. */
 interface PlaceSeeker extends AbortSource {
   readonly caller?: { readonly id: string } | undefined;
   readonly address: string;
 }
 
-/** What one attempt takes up at a provider, until it is over. */
+/** A slot at a provider that one attempt takes up until it is over. */
 export interface Place {
-  /** It is over; safe to say more than once. */
+  /** Frees the slot; may be called more than once. */
   leave(): void;
 }
 
 const UNLIMITED: Place = { leave() {} };
 
-/** Room at providers that take so many requests at a time (`concurrency`), fair between callers where there is none. */
+/** Limits concurrent requests per provider (`concurrency`); waiting requests are queued fairly between callers. */
 export class Places {
   private readonly admissions = new Map<string, Admission>();
 
   /**
-   * @param limits how many may wait, and for how long
-   * @param processes among which connections are spread: each has its share of a provider
-   * @param former those of the generation before: what has places there has them here, where the limits are the same
+   * @param limits how many requests may wait, and for how long
+   * @param processes number of processes that share a provider's limit equally
+   * @param former those of the generation before, whose slots and queues go on where the limits are the same
    */
   constructor(
     private readonly limits: Pick<AdmissionLimits, "queue" | "wait">,
@@ -33,13 +33,13 @@ export class Places {
     for (const [key, admission] of former?.admissions ?? []) if (!admission.empty) this.admissions.set(key, admission);
   }
 
-  /** Whether a provider takes one more at once. */
+  /** Reports whether a provider has a free slot. */
   free(provider: Provider): boolean {
     return this.of(provider)?.free ?? true;
   }
 
   /**
-   * A place at a provider: now, or when the promise settles.
+   * Takes a slot at a provider, at once or when the promise settles.
    * @throws GatewayError `overloaded` when too many wait, or it has waited too long; `client_gone`
    */
   take(provider: Provider, seeker: PlaceSeeker): Place | Promise<Place> {

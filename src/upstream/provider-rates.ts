@@ -2,10 +2,10 @@ import type { Attempt } from "../core/exchange.ts";
 import { Marketplace, type Target } from "../core/marketplace.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
-/** Milliseconds for which what a target said is not looked at again. */
+/** Milliseconds during which a target's headers are not read again. */
 const FRESH = 1000;
 
-/** What a target last said is left of its limits of a minute. */
+/** What a target last reported as left of its limits per minute. */
 interface RatesLeft {
   /** `provider:model` */
   readonly target: string;
@@ -18,7 +18,7 @@ interface TargetRates {
   readonly left: Map<RatesLeft["kind"], number>;
 }
 
-/** What providers tell in their answers of their own limits, by target. */
+/** The rate limits that providers report in their responses, by target. */
 export class ProviderRates {
   private readonly byName = new Map<string, TargetRates>();
   private readonly byTarget = new WeakMap<Target, TargetRates>();
@@ -26,7 +26,7 @@ export class ProviderRates {
   /** @param clock monotonic milliseconds */
   constructor(private readonly clock: () => number = () => performance.now()) {}
 
-  /** The head of an answer is in. */
+  /** Reads the headers of a response. */
   see({ target, protocol: { ratesLeft } }: Attempt, headers: HeaderList): void {
     if (!ratesLeft) return;
     const now = this.clock();
@@ -39,7 +39,7 @@ export class ProviderRates {
     }
   }
 
-  /** What is known. */
+  /** All reported limits. */
   get all(): RatesLeft[] {
     return [...this.byName].flatMap(([target, { left }]) =>
       Array.from(left, ([kind, left]) => ({ target, kind, left })),

@@ -1,13 +1,13 @@
 import type { Attempt, Exchange } from "../core/exchange.ts";
 import type { Redactor } from "../core/redactor.ts";
 
-/** Characters that are kept of what a provider says: a line of the log. */
+/** Characters that are kept of a provider's message: one line of the log. */
 const LONGEST = 500;
-/** What no text is made of: bytes of another encoding, or of something packed. */
+/** Characters that no text contains: bytes in another encoding, or of a compressed body. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
 const UNREADABLE = /[\0-\x08\x0e-\x1f\ufffd]/;
 
-/** Keeps what a provider says in an error that passes as it is: for those who look why, the client has it whole. */
+/** Records the message of a provider's error that passes unchanged, for the log and the console; the client gets all of it. */
 export function keepWords(attempt: Attempt, { credentials }: Exchange, body: Buffer, redactor: Redactor): void {
   const words = redactor.text(wordsOf(body.toString()), credentials);
   const message = words.length <= LONGEST ? words : `${words.slice(0, LONGEST - 1)}…`.toWellFormed();
@@ -17,7 +17,7 @@ export function keepWords(attempt: Attempt, { credentials }: Exchange, body: Buf
   };
 }
 
-/** The message in JSON of any vendor's form, or else all of it; nothing of a web page. */
+/** Returns the message in JSON of any vendor's form, or else the whole text; an empty string for HTML. */
 function wordsOf(text: string): string {
   const plain = text.trim();
   if (plain.startsWith("<") || UNREADABLE.test(plain)) return "";
@@ -28,7 +28,7 @@ function wordsOf(text: string): string {
   }
 }
 
-/** Where vendors have it: `{error: {message}}`, `{error: "…"}`, `{message}`, `{detail}`, or one of these in a list. */
+/** Finds a vendor's message: `{error: {message}}`, `{error: "…"}`, `{message}`, `{detail}`, or one of these in a list. */
 function messageIn(value: unknown, depth: number): string | undefined {
   if (typeof value === "string") return value.trim() || undefined;
   if (typeof value !== "object" || value === null || depth === 0) return undefined;
@@ -37,11 +37,11 @@ function messageIn(value: unknown, depth: number): string | undefined {
   return messageIn(error, depth - 1) ?? messageIn(message, depth - 1) ?? messageIn(detail, depth - 1);
 }
 
-/** What the provider's own words do not say: they reach who has a key of the gateway's, and would look for the fault there. */
+/** Added because the provider's message reads as if the client's own gateway key were wrong. */
 const NOT_YOURS =
   "The provider refused the gateway's own credential. The key of the client is not meant; the operator has to mend it.";
 
-/** Tells the client of a refusal of our credential that passes in the provider's words. @param refused whether it is one */
+/** Adds a notice for the client where the provider's own message refuses our credential. @param refused whether it does */
 export function noteCredential({ credential, status }: Attempt, { notices }: Exchange, refused = status === 401): void {
   if (refused && credential && !notices.includes(NOT_YOURS)) notices.push(NOT_YOURS);
 }

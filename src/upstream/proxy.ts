@@ -8,25 +8,25 @@ import { type AbortSource, type OutgoingRequest, UpstreamRequest } from "./reque
 import type { UpstreamResponse } from "./response.ts";
 import { type Handshake, type SocketEnd, type SocketLimits, type SocketObserver, SocketRelay } from "./websocket.ts";
 
-/** Whom an exchange is answered: the request as it came, the response to it, and word of the client's leaving. */
+/** The client's side of an exchange: its request, its response, and notice when it leaves. */
 export interface ClientSide extends AbortSource {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
 }
 
-/** The proxy core: one http-proxy-3 server, which is given the client's own request and response. */
+/** The proxy core: one http-proxy-3 server, which gets the client's own request and response. */
 export class UpstreamProxy {
-  // The target is the whole address: the path that was checked is the path that is asked for.
+  // The target is the whole address, so that the path that was checked is the path that is requested.
   private readonly server = new ProxyServer({ ignorePath: true, changeOrigin: true });
   private readonly sockets = new Set<SocketRelay>();
   private draining = false;
 
-  /** @param agents for what passes unread; the others' connections are the pools' */
+  /** @param agents for pass-through requests; all others use the pools */
   constructor(
     private readonly pools: Pools,
     private readonly agents = new Agents(process.env),
   ) {
-    // The library finds its passes by the names of their functions, so none of ours may be called `stream`.
+    // The library finds its passes by their function names, so none of ours may be called `stream`.
     this.server.before("web", "stream", exchange);
     this.server.before("web", "stream", frame);
     this.server.on("proxyReq", (upstream, _request, _response, options) => {
@@ -35,13 +35,13 @@ export class UpstreamProxy {
     this.server.on("proxyReqWs", (upstream, _request, _socket, options) => {
       if (isRelay(options)) options.relay.sending(upstream);
     });
-    // Without a listener the library throws. Whoever asked hears of it in the callback.
+    // Without a listener the library throws. Each caller gets the error in its callback.
     this.server.on("error", () => {});
   }
 
   /**
-   * Sends one attempt of an exchange, whose body was read or changed, and answers when the head of the response is in;
-   * nothing is written to the client. Redirects are never followed.
+   * Sends one attempt of an exchange whose body was read or changed; resolves when the head of the response has arrived. Writes
+   * nothing to the client. Redirects are never followed.
    *
    * @throws GatewayError upstream_unreachable, upstream_failed, upstream_timeout, upstream_redirect, upstream_invalid,
    * client_gone, draining, or internal for a request that cannot be written.
@@ -55,11 +55,11 @@ export class UpstreamProxy {
   }
 
   /**
-   * Hands a request over to the library's own passes: its body goes up and the response comes down as they are, neither
-   * is kept. Settles when the response is over. Redirects are never followed.
+   * Hands a request to the library's own passes, which stream its body and the response unchanged and unbuffered. Settles when
+   * the response has ended. Redirects are never followed.
    *
-   * @throws GatewayError when the response is not whole. Before the head nothing has been written to the client, behind it
-   * the connection is cut.
+   * @throws GatewayError when the response is not whole. Before its head nothing has been written to the client; after it the
+   * connection has been cut.
    */
   pass(outgoing: PassRequest, client: ClientSide, observer: PassObserver): Promise<void> {
     const { request, response } = client;
@@ -75,8 +75,8 @@ export class UpstreamProxy {
   }
 
   /**
-   * Hands a WebSocket over to the library. Settles when the client's connection is closed; a handshake that fails is told
-   * to the observer, which answers it.
+   * Hands a WebSocket to the library. Settles when the client's connection is closed. A failed handshake is reported to the
+   * observer, which responds to it.
    * @throws GatewayError draining
    */
   async connect(
@@ -101,20 +101,20 @@ export class UpstreamProxy {
     return end;
   }
 
-  /** Closes every WebSocket, now and from now on, with the code that tells clients to connect again. */
+  /** Closes every WebSocket, now and from now on, with the code that makes clients reconnect. */
   drain(): void {
     this.draining = true;
     for (const relay of this.sockets) relay.close();
   }
 
-  /** Waits for the attempts that run, then closes all connections. */
+  /** Waits for running attempts, then closes all connections. */
   async close(): Promise<void> {
     await this.pools.close();
     this.agents.close();
   }
 }
 
-/** What the options of one `web()` call bring to the passes below. */
+/** What the options of one `web()` call pass to the functions below. */
 interface ExchangeOptions extends ServerOptions {
   attempt: UpstreamRequest;
   client: ClientSide;
@@ -133,9 +133,8 @@ const isPass = (options: ServerOptions): options is PassOptions => "pass" in opt
 const isRelay = (options: ServerOptions): options is RelayOptions => "relay" in options;
 
 /**
- * A pass in front of the library's own `stream`, which would send the body as it came and write the response down at once.
- * An attempt has a body of its own, and may be one of several; it goes out through our own client (docs/decisions/0008).
- * True ends the passes.
+ * A pass before the library's own `stream`, which would send the original body and write the response at once. An attempt has a
+ * body of its own and may be one of several; our own HTTP client sends it (docs/decisions/0008). True ends the passes.
  */
 function exchange(_request: IncomingMessage, _response: ServerResponse, options: ServerOptions): boolean {
   if (!isExchange(options)) return false;
@@ -143,7 +142,7 @@ function exchange(_request: IncomingMessage, _response: ServerResponse, options:
   return true;
 }
 
-/** A pass behind the library's `deleteLength`, which mends lengths without a look at how the body is framed. */
+/** A pass after the library's `deleteLength`, which corrects lengths without checking how the body is framed. */
 function frame(_request: IncomingMessage, _response: ServerResponse, options: ServerOptions): boolean {
   if (isPass(options)) options.pass.framed(options);
   return false;

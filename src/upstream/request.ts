@@ -12,53 +12,56 @@ import type { Pools } from "./http1/pools.ts";
 import type { ResponseHead } from "./http1/response-head.ts";
 import type { BodyReceiver, ResponseLook, UpstreamResponse } from "./response.ts";
 
-/** What goes upstream in one attempt, complete: nothing is added from anywhere else but `host` and framing. */
+/** An attempt's request, complete: only `host`, framing and `accept-encoding` are added to it. */
 export interface OutgoingRequest {
-  /** Scheme, host and port count; a path in it does not. */
+  /** Only scheme, host and port are used. */
   origin: URL;
   method: string;
-  /** Path and query, written to the socket exactly as they are. */
+  /** Path and query, written to the socket unchanged. */
   path: string;
   /** Flat name, value list. Framing, hop-by-hop fields, `host` and `accept-encoding` in it are ignored. */
   headers: readonly string[];
   /**
-   * Pieces are sent as they lie. A stream is read no faster than the provider takes it, and destroyed when the attempt
-   * ends before it did; an IncomingMessage is then only left alone, because its socket still has to carry the reply.
+   * Pieces are sent unchanged. A stream is read no faster than the provider takes it, and destroyed when the attempt ends first.
+   * An IncomingMessage is not destroyed, because its socket still has to carry the response.
    */
   body: readonly Buffer[] | AsyncIterable<Buffer> | Readable | undefined;
-  /** Bytes of a streamed body, if known; undefined: chunked. Pieces are counted. */
+  /** Bytes of a streamed body, if known; undefined: chunked. Ignored for pieces, whose bytes are counted. */
   length: number | undefined;
   /** Connections are never shared between credentials. */
   credentialId: string;
-  /** Milliseconds after the last request for which a connection is kept ready, where there is TLS; 0: not at all. */
+  /** Milliseconds after the last request for which an idle TLS connection is kept ready; 0: none is. */
   warm?: number;
-  /** It does nothing that must not be done twice: it may be sent again although a provider may have worked on it. */
+  /** Whether the request is idempotent: it may be repeated although a provider may have worked on it. */
   repeatable?: boolean;
   timeouts: Timeouts;
-  /** Called when a connection takes it, before any of it is written. @param made one that was made for it */
+  /**
+   * Called when a connection takes the request, before any of it is written.
+   * @param made whether the connection was opened for it
+   */
   sending?: (made: boolean) => void;
-  /** Told once that the attempt is over, and whether its answer broke off, as the provider's fault. */
+  /** Notified once when the attempt is over, with whether the response broke off through the provider's fault. */
   over?: { end(broken: boolean): void };
 }
 
-/** Tells when the client leaves. An Exchange is one. */
+/** Notifies when the client leaves. An Exchange is one. */
 export interface AbortSource {
-  /** @returns what takes the listener back. It runs at once if the client has left. */
+  /** Registers a listener, which runs at once if the client has left. @returns a function that unregisters it */
   onAbort(listener: () => void): () => void;
 }
 
 type Pieces = readonly Buffer[];
 
-/** A response that nobody reads yet waits up to this many bytes in memory, then in the provider. */
+/** Bytes of a response that are buffered while nobody reads; beyond that the connection is paused. */
 const WAITING_LIMIT = 64 * 1024;
-/** What comes is handed on with what has come for others; so many bytes at once, as they are work enough. */
+/** Bytes that are handed over at once. Less is handed over in a batch with the data of other requests. */
 const LARGE = 16 * 1024;
 
 const arrivals = new Batch<UpstreamRequest>((request) => request.handOn());
 
 /**
- * One attempt: a request on its way to a provider and the response to it. Until a connection takes it nothing has been sent,
- * so that an attempt which is over by then is only not taken.
+ * One attempt: a request to a provider and its response. Nothing has been sent until a connection takes it, so an attempt that
+ * ends before then only declines the connection.
  */
 export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   status = 0;
@@ -80,17 +83,17 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   private removeListener: (() => void) | undefined;
 
   private repeated = false;
-  /** A connection is, or was, made for it. */
+  /** A connection is being, or was, opened for this request. */
   private connects = false;
 
   private receiver: BodyReceiver | undefined;
-  /** The receiver takes no more for now. */
+  /** The receiver is applying backpressure. */
   private blocked = false;
   private readonly waiting: Buffer[] = [];
   private waitingBytes = 0;
-  /** Who looks at what waits. */
+  /** The function that inspects the waiting bytes. */
   private look: ResponseLook | undefined;
-  /** What is to be answered, as long as nobody has been told of it; and whether that is about to happen. */
+  /** The response to deliver, until `accept` has been called; and whether this request is in the next batch. */
   private answer: UpstreamResponse | undefined;
   private handing = false;
   /** Nothing more will come from upstream. */
@@ -145,7 +148,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     if (!this.over) this.finish(new GatewayError("client_gone"));
   }
 
-  // What the connection calls, and before it the pool.
+  // Called by the connection and, before that, by the pool.
 
   onConnecting(): void {
     this.connects = true;
@@ -199,7 +202,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     arrivals.add(this);
   }
 
-  /** All that has come in this turn is here. */
+  /** Delivers everything that has arrived in this turn. */
   handOn(): void {
     this.handing = false;
     const { answer } = this;
@@ -216,7 +219,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     else this.fail(failure(thrown, this.progress, this.outgoing.origin.host));
   }
 
-  /** The same request once more, on a connection of its own. */
+  /** Sends the same request once more, on a new connection. */
   private repeat(): void {
     this.repeated = true;
     this.controller = undefined;
@@ -233,7 +236,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     if (this.look?.(this.waiting, this.over, this.whole)) this.look = undefined;
   }
 
-  /** Hands over what waits, then the end; goes on upstream once nothing waits. */
+  /** Hands over the waiting bytes, then the end; resumes the connection once nothing waits. */
   private flush(): void {
     while (this.receiver && !this.blocked) {
       const bytes = this.waiting.shift();
@@ -257,7 +260,10 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     else receiver?.end();
   }
 
-  /** Ends the attempt badly. What came before a provider broke off is still handed over; our own decisions cut at once. */
+  /**
+   * Ends the attempt with an error. Bytes that came before a provider broke off are still delivered; our own decisions cut at
+   * once.
+   */
   private fail(error: GatewayError): void {
     if (this.over) return;
     const { progress } = this;
@@ -273,7 +279,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.flush();
   }
 
-  /** Nothing more comes from upstream: frees all that was held for it. */
+  /** Marks the upstream side as over, and releases its resources. */
   private finish(error: GatewayError | undefined): void {
     if (this.over) return;
     this.over = true;
@@ -289,13 +295,13 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.show();
   }
 
-  /** Replaces the limit that is being watched; total runs beside. */
+  /** Replaces the limit being watched; the total timer runs independently. */
   private watch(limit: keyof Timeouts): void {
     this.limit = limit;
     this.restartLimit();
   }
 
-  /** The watched limit starts anew. */
+  /** Restarts the timer of the watched limit. */
   private restartLimit(): void {
     this.deadline.set(this.outgoing.timeouts[this.limit]);
   }
@@ -306,7 +312,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
 
   /** Called by timers only. */
   expire(limit: keyof Timeouts): void {
-    // Silence while we do not read is our own; `flush` sets the timer again.
+    // Silence while we do not read is our own; `flush` restarts the timer.
     if (limit === "idle" && (this.blocked || this.controller?.paused)) return;
     this.fail(overdue(limit, this.outgoing.timeouts[limit], this.outgoing.origin.host));
   }
@@ -320,10 +326,10 @@ function expire(request: UpstreamRequest, limit: keyof Timeouts): void {
   request.expire(limit);
 }
 
-/** A body in a shape that may be destroyed when the attempt ends. */
+/** Returns a body as pieces or as a stream that may be destroyed when the attempt ends. */
 function writable(body: OutgoingRequest["body"]): Pieces | Readable | undefined {
   if (body === undefined || isPieces(body)) return body;
-  // Destroying a client's IncomingMessage itself would take its socket along.
+  // Destroying a client's IncomingMessage itself would destroy its socket.
   if (body instanceof IncomingMessage) {
     return Readable.from(body.iterator({ destroyOnReturn: false }), { objectMode: false });
   }

@@ -6,26 +6,26 @@ import type { Places } from "./places.ts";
 import { SlidingWindow } from "./sliding-window.ts";
 
 /**
- * What became of a try.
+ * The outcome of an attempt, as far as retries depend on it.
  *
- * - `final`: an answer, or an error that another try does not mend.
- * - `unsent`: no provider has heard of the request.
- * - `refused`: a provider has done nothing for it, because of our credential: 401, 403, 429, but where its words say that it is
- *   the request (see `Protocol.refuses`).
- * - `failed`: a provider answered that it has failed: 5xx, or a stream that begins with an error.
- * - `late`: a provider did not begin to answer in time. It may still work, and bill that.
- * - `broken`: a provider broke off, or answered nothing that can be read. It may have worked.
+ * - `final`: a response, or an error that a retry does not change.
+ * - `unsent`: no provider has received the request.
+ * - `refused`: a provider did not process it because of our credential: 401, 403 or 429, unless its body says that the request is
+ *   the cause (see `Protocol.refuses`).
+ * - `failed`: a provider reported a failure: 5xx, or a stream that begins with an error.
+ * - `late`: a provider did not begin to respond in time. It may still work on the request, and bill it.
+ * - `broken`: a provider broke off, or sent an unreadable response. It may have worked on the request.
  */
 export type Verdict = "final" | "unsent" | "refused" | "failed" | "late" | "broken";
 
 const BY_CODE: Readonly<Partial<Record<ErrorCode, Verdict>>> = {
   upstream_unreachable: "unsent",
   not_translatable: "unsent",
-  // In the words of its provider a request names what is not its key's; others read the same address as anybody's.
+  // An object id is checked in the provider's protocol; another provider may treat the same address as public.
   object_not_found: "unsent",
-  // A model that the request names besides its own: others may have it.
+  // The request names another model besides its own, which another target may have.
   not_served: "unsent",
-  // A limit of the provider or of the model: others have their own.
+  // A limit of the provider or of the model: other targets have their own.
   rate_limit_exceeded: "unsent",
   insufficient_quota: "unsent",
   upstream_failed: "broken",
@@ -33,43 +33,43 @@ const BY_CODE: Readonly<Partial<Record<ErrorCode, Verdict>>> = {
   upstream_timeout: "late",
 };
 
-/** What an error of an attempt without an answer comes to. */
+/** Returns the verdict on an error of an attempt without a response. */
 export const verdictOn = (code: string): Verdict => BY_CODE[code as ErrorCode] ?? "final";
 
-/** What a status comes to, of an answer or of an error that a stream begins with. */
+/** Returns the verdict on the status of a response, or of an error at the beginning of a stream. */
 export function verdictOf(status: number): Verdict {
   if (status === 401 || status === 403 || status === 429) return "refused";
   if (status === 504) return "late";
   return status >= 500 ? "failed" : "final";
 }
 
-/** Whether doing it twice is the same as once: what only reads, and a count of tokens. */
+/** Reports whether a request is idempotent: it only reads, or counts tokens. */
 export const isRepeatable = ({ operation: { method, task } }: Exchange): boolean =>
   method === "GET" || task === "count";
 
-/** Milliseconds over which tries are counted. */
+/** Milliseconds over which retries are counted. */
 const WINDOW = 10_000;
-/** Milliseconds before a target is asked again that does not say how long: at least so many, and up to as many more. */
+/** Base of the backoff in milliseconds before the same target is retried without a retry-after: one to two times this. */
 const BACKOFF = 150;
-/** Tries of one exchange that cost nobody anything; no chain of targets is that long. */
+/** Limit of retries of one exchange, including those that cost nothing; no real chain of targets is that long. */
 const MOST = 16;
 
-/** What all exchanges together may try again. */
+/** The retry budget that all exchanges share. */
 export class RetryBudget {
   private readonly window = new SlidingWindow(WINDOW);
 
-  /** @param clock milliseconds that only go forward */
+  /** @param clock monotonic milliseconds */
   constructor(
     readonly limits: RetryLimits,
     private readonly clock: () => number = () => performance.now(),
   ) {}
 
-  /** A request has come. */
+  /** Counts a new request. */
   arrived(): void {
     this.window.add(this.clock());
   }
 
-  /** Takes one try out of the budget. @returns false when none is left */
+  /** Takes one retry from the budget. @returns false when none is left */
   spend(): boolean {
     const { budget, least } = this.limits;
     const now = this.clock();
@@ -86,18 +86,18 @@ interface NextTry {
   readonly wait: number;
 }
 
-/** The tries of one exchange: which target is asked next, if any. */
+/** Decides which target an exchange tries next, if any. */
 export class Tries {
-  /** No more than this is tried again by us, whoever asks. */
+  /** The gateway has retried, or had no retry left: clients should not retry on top of that. */
   spent = false;
 
   private readonly tried = new Set<Target>();
   private count = 0;
-  /** Tries that a provider may have worked on, besides the first. */
+  /** Retries that a provider may have worked on. */
   private counted = 0;
-  /** How often credentials were refused at each. */
+  /** Number of refused credentials at each target. */
   private readonly refusals = new Map<Target, number>();
-  /** One that rests has been asked: no provider is asked so twice for one request. */
+  /** Whether a resting target has been tried: that is done once per request. */
   private rested = false;
 
   /** @param targets best first */
@@ -110,8 +110,8 @@ export class Tries {
   ) {}
 
   /**
-   * Where to try next behind an attempt; undefined: nowhere.
-   * @param wait milliseconds that the provider wants to be left alone for; undefined: it does not say
+   * Returns the next try after an attempt; undefined: none.
+   * @param wait milliseconds that the provider wants us to wait; undefined: it does not say
    */
   after(attempt: Attempt, verdict: Verdict, wait: number | undefined): NextTry | undefined {
     const { exchange } = this;
@@ -123,7 +123,7 @@ export class Tries {
         return this.another(() => true);
       case "refused":
         if (this.hasAnother(target)) return { target, wait: 0 };
-        // One that asks to wait without saying how long: clients know better, and their own waits grow.
+        // After a 429 without a retry-after the same target is not retried: clients know better, and their own backoff grows.
         return (
           this.another((each) => this.usable(each)) ??
           (attempt.status === 429 && wait !== undefined ? this.again(target, wait) : undefined)
@@ -143,14 +143,20 @@ export class Tries {
     return this.health.usable(target, callerOf(this.exchange));
   }
 
-  /** Whether a target has a credential left behind one that was refused. Others may be accepted with that one meanwhile. */
+  /**
+   * Reports whether a target has another credential after a refused one. Meanwhile other requests may find that one accepted
+   * again.
+   */
   private hasAnother(target: Target): boolean {
     const refusals = (this.refusals.get(target) ?? 0) + 1;
     this.refusals.set(target, refusals);
     return refusals < target.provider.credentials.length && this.usable(target);
   }
 
-  /** Another target that is well, or the same one; behind it, or in the place of one that keeps failing, one that only rests. */
+  /**
+   * Returns another healthy target, or the same one. A target that only rests comes after these, or before the same one where
+   * that keeps failing.
+   */
   private onceMore(target: Target, wait: number | undefined): NextTry | undefined {
     const { health } = this;
     const next = this.granted(this.another((each) => this.usable(each)));
@@ -159,7 +165,9 @@ export class Tries {
     return this.again(target, wait, true) ?? this.resting();
   }
 
-  /** One that rests for a while, as its provider has asked for: it may answer, and the client would get a failure. */
+  /**
+   * Returns a target whose provider requested a short rest: it may still respond, and otherwise the client would get an error.
+   */
   private resting(): NextTry | undefined {
     if (this.rested) return undefined;
     const next = this.granted(this.another((each) => this.health.onlyRests(each, callerOf(this.exchange))));
@@ -167,14 +175,14 @@ export class Tries {
     return next;
   }
 
-  /** The best target that has not been tried, where there is room if there is one. */
+  /** Returns the best untried target, preferably one whose provider has a free place. */
   private another(may: (target: Target) => boolean): NextTry | undefined {
     const left = this.targets.filter((each) => !this.tried.has(each) && may(each));
     const target = left.find(({ provider }) => this.places.free(provider)) ?? left[0];
     return target && { target, wait: 0 };
   }
 
-  /** The same target once more, after what it asks for or a little while. */
+  /** Returns the same target once more, after the requested wait or a short backoff. */
   private again(target: Target, asked: number | undefined, well = false): NextTry | undefined {
     const { wait: longest } = this.budget.limits;
     const wait = asked ?? BACKOFF * (1 + Math.random());
@@ -184,11 +192,11 @@ export class Tries {
     return this.granted({ target, wait });
   }
 
-  /** A try that a provider may work on, if there may be one more. */
+  /** Counts a retry that a provider may work on; undefined where none is left. */
   private granted(next: NextTry | undefined): NextTry | undefined {
     if (!next) return undefined;
     const { attempts } = this.budget.limits;
-    // Where we try nothing again, clients may.
+    // With retries disabled here, clients may retry.
     if (attempts === 0) return undefined;
     this.spent = true;
     if (this.counted >= attempts || !this.budget.spend()) return undefined;
@@ -197,7 +205,7 @@ export class Tries {
   }
 }
 
-/** Milliseconds since the exchange's first attempt. */
+/** Returns the milliseconds since the exchange's first attempt. */
 export const sinceFirst = ({ elapsed, attempts }: Exchange): number => elapsed - (attempts[0]?.startedAt ?? elapsed);
 
 /** Waits, unless the client leaves. @throws GatewayError client_gone */

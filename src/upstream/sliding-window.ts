@@ -1,29 +1,29 @@
-/** Parts of a window: what is older than one leaves part by part. */
+/** Parts of a window, which expire one by one. */
 const PARTS = 10;
 
-/** Counts what happened within the last so many milliseconds, of two kinds. No timer runs. */
+/** Counts events of two kinds within the last milliseconds. No timer runs. */
 export class SlidingWindow {
   private readonly all: number[] = Array(PARTS).fill(0);
   private readonly some: number[] = Array(PARTS).fill(0);
-  /** Number of the part that is being filled, since the clock began. */
+  /** Index of the part that is being filled, counted from the clock's zero. */
   private current = 0;
 
   /** @param length milliseconds */
   constructor(private readonly length: number) {}
 
-  /** One more happened. */
+  /** Counts one event of the first kind. */
   add(now: number): void {
     this.advance(now);
     (this.all[this.current % PARTS] as number)++;
   }
 
-  /** One more of the second kind, which is not counted as one of the first. */
+  /** Counts one event of the second kind, which does not count as one of the first. */
   mark(now: number): void {
     this.advance(now);
     (this.some[this.current % PARTS] as number)++;
   }
 
-  /** How many of the first kind there are, and how many of the second. */
+  /** Returns the numbers of events of the first and of the second kind. */
   counts(now: number): { all: number; some: number } {
     this.advance(now);
     let all = 0;

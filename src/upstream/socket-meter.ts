@@ -11,23 +11,23 @@ import { headerObject } from "./pass-meter.ts";
 import { keepWords, noteCredential } from "./provider-words.ts";
 import type { SocketObserver } from "./websocket.ts";
 
-/** What a meter has of the client's side. */
+/** What a meter needs of the client's side. */
 interface SocketClient {
-  /** Header lines that every response of the gateway carries: name, value, … */
+  /** Returns header lines that every response of the gateway has: name, value, … */
   own(): readonly string[];
-  /** Answers the handshake with an error, at once. */
+  /** Responds to the handshake with an error, synchronously. */
   refuse(error: GatewayError): void;
 }
 
-/** Writes down what passes on a WebSocket: status, bytes of both directions, and the usage that messages tell. */
+/** Records a WebSocket exchange: status, bytes of both directions, and the usage that messages report. */
 export class SocketMeter implements SocketObserver {
   readonly text: SocketObserver["text"];
   readonly judge: SocketObserver["judge"];
 
   /**
-   * @param allowed the headers of the provider's answer that go to the client
-   * @param words of the protocol that is spoken; undefined: nobody reads messages
-   * @param names judges what clients say; undefined: nobody does
+   * @param allowed filters the headers of the provider's response for the client
+   * @param words of the protocol in use; undefined: messages are not parsed
+   * @param names checks the client's messages; undefined: they are not checked
    */
   constructor(
     private readonly exchange: Exchange,

@@ -1,55 +1,55 @@
 import type { HealthLimits } from "../core/marketplace.ts";
 import { SlidingWindow } from "./sliding-window.ts";
 
-/** How much a new time to the first byte counts against those before it. */
+/** Weight of a new time to first byte in the moving average. */
 const SHARE = 0.3;
-/** Milliseconds after which a time to the first byte says a third of what it said: a target that nobody asks is asked again. */
+/** Milliseconds after which a measured time to first byte counts a third: a target that got no requests is tried again. */
 const FORGOTTEN = 30_000;
 
-/** How long a target is left alone. */
+/** For how long a target is open. */
 interface OpenTime {
-  /** Milliseconds of this time; 0: it is closed. */
+  /** Milliseconds of the current open period; 0: the target is closed. */
   readonly time: number;
-  /** Milliseconds until it may be asked. */
+  /** Milliseconds until it may be used. */
   readonly left: number;
 }
 
-/** How a target does, for people. */
+/** The condition of a target, for the console. */
 export interface TargetCondition {
-  /** `closed`: it is asked as usual. `open`: it is left alone. `half-open`: one request finds out whether it is well again. */
+  /** `closed`: used as usual. `open`: not used. `half-open`: one request probes whether it is healthy again. */
   readonly state: "closed" | "open" | "half-open";
-  /** Milliseconds until it may be asked again. */
+  /** Milliseconds until it may be used again. */
   readonly left: number;
-  /** Requests that run there now. */
+  /** Requests in flight. */
   readonly inFlight: number;
-  /** Milliseconds to its first byte as of late; absent: nobody has asked it. */
+  /** Recent milliseconds to the first byte; absent: no request has been measured. */
   readonly firstByte?: number;
-  /** What it answered within the window of its health limits, and how much of that failed. */
+  /** Responses within the window of its health limits, and how many of them failed. */
   readonly recent: { readonly requests: number; readonly failed: number };
 }
 
 /**
- * How one target does: closed (asked as usual), open (left alone), and then half-open (asked once, to see). Its clock
- * only goes forward.
+ * Circuit breaker of one target: closed (used as usual), open (not used), then half-open (probed with one request). Its clock is
+ * monotonic.
  */
 export class TargetHealth {
-  /** Requests that run there now. */
+  /** Requests in flight. */
   inFlight = 0;
 
   private failures = 0;
   private readonly window: SlidingWindow;
-  /** Milliseconds for which it is open; 0: it is closed. */
+  /** Milliseconds of the open period; 0: it is closed. */
   private openFor = 0;
   private openUntil = 0;
-  /** The one request that asks whether it is well again is running. */
+  /** The half-open probe is running. */
   private probing = false;
   private latency = 0;
   private measuredAt = 0;
 
   /**
    * @param clock milliseconds
-   * @param changed told when it opens (with how long) and when it closes (0)
-   * @param moved told whenever others shall leave it alone for another time than before
+   * @param changed called when it opens (with the duration) and when it closes (0)
+   * @param moved called whenever other processes have to change how long they leave it alone
    */
   constructor(
     private readonly limits: HealthLimits,
@@ -64,27 +64,27 @@ export class TargetHealth {
     return this.openFor === 0;
   }
 
-  /** Whether it may be asked: it is closed, or it is time for a probe and none runs. */
+  /** Whether it may be used: it is closed, or a probe is due and none runs. */
   get usable(): boolean {
     return this.openFor === 0 || (!this.probing && this.clock() >= this.openUntil);
   }
 
-  /** Whether its last two answers were failures, at least. */
+  /** Whether at least its last two requests failed. */
   get failing(): boolean {
     return this.failures > 1;
   }
 
-  /** When it may be asked again. */
+  /** Time at which it may be used again. */
   get usableAt(): number {
     return this.openUntil;
   }
 
-  /** Milliseconds to its first byte as of late, times what runs there; 0 where nobody knows. */
+  /** Recent milliseconds to its first byte, times requests in flight plus one; 0 where unknown. */
   get load(): number {
     return this.latency * Math.exp((this.measuredAt - this.clock()) / FORGOTTEN) * (this.inFlight + 1);
   }
 
-  /** For people to look at. */
+  /** A snapshot for the console. */
   get condition(): TargetCondition {
     const now = this.clock();
     const left = this.closed ? 0 : Math.max(0, this.openUntil - now);
@@ -98,13 +98,13 @@ export class TargetHealth {
     };
   }
 
-  /** For how long others leave it alone: while a probe runs here, until it should have told something. */
+  /** For how long other processes leave it alone: while a probe runs here, for one open period, in which the probe should end. */
   get opening(): OpenTime {
     const until = this.probing ? this.clock() + this.openFor : this.openUntil;
     return { time: this.openFor, left: this.closed ? 0 : Math.max(0, until - this.clock()) };
   }
 
-  /** What another process has found out of it; one that is asked here goes on to be. */
+  /** Applies what another process has found. Requests running here go on. */
   learn({ time, left }: OpenTime): void {
     const { longest } = this.limits;
     if (time === 0) {
@@ -116,7 +116,7 @@ export class TargetHealth {
     this.probing = false;
   }
 
-  /** Somebody wants it tried at once: the next request finds out whether it is well again. */
+  /** Makes the next request the probe, without waiting for the end of the open period. */
   hurry(): void {
     const now = this.clock();
     if (this.closed || this.openUntil <= now) return;
@@ -124,7 +124,7 @@ export class TargetHealth {
     this.moved();
   }
 
-  /** A request goes there. */
+  /** Counts a request that starts. */
   begin(): void {
     this.inFlight++;
     if (this.closed || this.probing || this.clock() < this.openUntil) return;
@@ -132,7 +132,7 @@ export class TargetHealth {
     this.moved();
   }
 
-  /** The request is over. @param broken the answer broke off, as the provider's fault */
+  /** Counts a request that ends. @param broken whether the response broke off through the provider's fault */
   end(broken: boolean): void {
     this.inFlight--;
     if (!broken) return;
@@ -140,14 +140,17 @@ export class TargetHealth {
     if (this.closed) this.judge();
   }
 
-  /** The request told nothing of the target: its client left, or it was refused. */
+  /** Records a request that showed nothing about the target: its client left, or it was refused. */
   pass(): void {
     if (!this.probing) return;
     this.probing = false;
     this.moved();
   }
 
-  /** Its client left before it had answered. @param waited milliseconds; of one that waited longer than an answer may take it was slow */
+  /**
+   * Records a client that left before the response.
+   * @param waited milliseconds; more than the `slow` limit counts as a slow response
+   */
   left(waited: number): void {
     const { slow, longest } = this.limits;
     if (slow === 0 || waited <= slow) {
@@ -161,14 +164,14 @@ export class TargetHealth {
     else if (this.probing) this.open(Math.min(2 * this.openFor, longest));
   }
 
-  /** It answered. @param firstByte milliseconds that took */
+  /** Records a response. @param firstByte milliseconds to its first byte */
   succeed(firstByte: number): void {
     const now = this.clock();
     const fresh = this.measuredAt === 0 || now - this.measuredAt > FORGOTTEN;
     this.latency = fresh ? firstByte : this.latency + SHARE * (firstByte - this.latency);
     this.measuredAt = now;
     this.failures = 0;
-    // Another one was on its way when it opened.
+    // The probe's own response closes it; one that was already in flight when it opened does not.
     const probe = this.probing;
     this.probing = false;
     this.window.add(now);
@@ -178,7 +181,7 @@ export class TargetHealth {
     else if (slow > 0 && this.closed) this.judge();
   }
 
-  /** It failed, as the provider's fault. */
+  /** Records a failure of the provider. */
   fail(): void {
     const now = this.clock();
     this.failures++;

@@ -3,10 +3,10 @@ import type { FailedAnswer, Head } from "../core/exchange.ts";
 import type { Redactor } from "../core/redactor.ts";
 import type { UpstreamResponse } from "./response.ts";
 
-/** Milliseconds for which a body is read whose answer nobody waits for. */
+/** Milliseconds for which the body of a response is read that no client waits for. */
 const LONGEST = 1000;
 
-/** An answer of which the client gets nothing, for plugins that look at it. */
+/** A response that the client does not get, for plugins that inspect it. */
 export class UnservedAnswer implements FailedAnswer {
   private readonly pieces: Buffer[] = [];
   private limit = 0;
@@ -34,7 +34,7 @@ export class UnservedAnswer implements FailedAnswer {
     this.upstream.read({
       chunk: (bytes) => {
         this.bytes += bytes.length;
-        // The bytes may be a part of a larger buffer, which would be kept as long.
+        // The bytes may be part of a larger buffer, which would be kept in memory as well.
         this.pieces.push(Buffer.from(bytes));
         if (this.bytes <= this.limit) return true;
         this.end();
@@ -50,7 +50,8 @@ export class UnservedAnswer implements FailedAnswer {
 
   get body(): Buffer {
     const clean = this.redactor.bytes(this.kept);
-    // What is cut off at the limit may end so too: whoever keeps it has asked for more, and leaves the end out.
+    // A body that was cut at the limit may end with half a secret too, but its reader has asked for more than it keeps, and drops
+    // the end.
     return this.complete || this.head.framing || this.bytes > this.limit ? clean : withoutLastWord(clean);
   }
 
@@ -62,13 +63,13 @@ export class UnservedAnswer implements FailedAnswer {
     const bytes = Buffer.concat(this.pieces).subarray(0, this.limit);
     const { framing } = this.head;
     if (!framing) return bytes;
-    // What a model says is in pieces, and a secret in it too: the first event is what tells of the error.
+    // A model's output, and a secret in it, is spread over several events: only the first event is kept, which reports the error.
     const frames = framesOf(bytes, framing);
     const first = frames.findIndex(({ text }) => text !== undefined);
     return Buffer.concat(frames.slice(0, first + 1).map((frame) => frame.bytes));
   }
 
-  /** All who wanted it have said so: where nobody did, its connection is given up. */
+  /** Called after all plugins have seen it: where none reads the body, the connection is closed. */
   leave(): void {
     if (this.limit === 0) this.end();
   }
@@ -82,12 +83,12 @@ export class UnservedAnswer implements FailedAnswer {
   }
 }
 
-/** What did not come whole may end with the beginning of a secret, which nobody knows for one. */
+/** Drops the last word of a truncated body: it may be the beginning of a secret, which redaction does not recognise. */
 function withoutLastWord(bytes: Buffer): Buffer {
   let end = bytes.length;
   while (end > 0 && !WORD_ENDS.has(bytes[end - 1] as number)) end--;
   return bytes.subarray(0, end);
 }
 
-/** What stands around keys in JSON, HTML and plain words, and what has taken the place of a whole one. */
+/** Bytes around keys in JSON, HTML and plain text, and the `*` that replaces a redacted key. */
 const WORD_ENDS: ReadonlySet<number> = new Set(Buffer.from(" \t\r\n\"'`<>()[]{},;*"));

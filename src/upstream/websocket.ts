@@ -10,9 +10,9 @@ import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
 import { closeSoon, type PassRequest, whenConnected } from "./pass.ts";
 import { errorBody, forwarderOf } from "./passed-error.ts";
 
-/** Milliseconds for the provider's answer to a handshake, at most. */
+/** Longest wait for the provider's response to a handshake, in milliseconds. */
 const HANDSHAKE = 30_000;
-/** Milliseconds for a close frame of ours to be answered, and for the end of a frame of theirs before it. */
+/** Milliseconds to wait for the reply to our close frame, and for the end of the provider's current frame before it. */
 const CLOSING = 200;
 const FRAME_END = 2000;
 
@@ -23,66 +23,66 @@ const POLICY = 1008;
 const TOO_BIG = 1009;
 const RESTART = 1012;
 
-/** A handshake as it came. */
+/** A client's WebSocket handshake. */
 export interface Handshake {
   readonly request: IncomingMessage;
-  /** Has an error listener: node has taken its own away. */
+  /** Has an error listener: node has removed its own. */
   readonly socket: Socket;
-  /** What came behind the handshake in the same packet. */
+  /** Bytes that came after the handshake in the same packet. */
   readonly head: Buffer;
   /** Its Sec-WebSocket-Key. */
   readonly key: string;
-  /** What it offers in Sec-WebSocket-Protocol, without what only the gateway may see. */
+  /** Its Sec-WebSocket-Protocol entries, without those that only the gateway may see. */
   readonly protocols: readonly string[];
-  /** The entry that is taken as chosen when the provider chooses none. */
+  /** The entry that is selected where the provider selects none. */
   readonly chosen: string | undefined;
 }
 
-/** How large and how silent a WebSocket may be. */
+/** Limits of a WebSocket's silence and message size. */
 export interface SocketLimits {
-  /** Milliseconds without a byte in either direction; 0: no end. */
+  /** Milliseconds without a byte in either direction; 0: no limit. */
   readonly idle: number;
   /** Bytes of a message. */
   readonly message: number;
 }
 
-/** Hears of what passes. */
+/** Observes a WebSocket and judges its messages. */
 export interface SocketObserver {
-  /** Before the provider's answer goes down: answers its headers that do, besides those of the handshake. */
+  /** Called before the provider's response is forwarded; returns the headers to forward besides those of the handshake. */
   head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
   up(bytes: Buffer): void;
   down(bytes: Buffer): void;
-  /** The handshake was refused: all that the provider says, before it goes down. */
+  /** Called with the whole body of a refused handshake before it is forwarded. */
   failed(body: Buffer): void;
-  /** A message of the client, before the provider has its last bytes; the answer is why it goes no further. Absent: all do. */
+  /** Checks a client's message before the provider gets its last bytes; returns why it is refused. Absent: all messages pass. */
   judge?: ((message: Buffer) => GatewayError | undefined) | undefined;
-  /** A text message of the provider. Absent: nobody reads them. */
+  /** Called with each text message of the provider. Absent: messages are not parsed. */
   text?: ((message: Buffer) => void) | undefined;
-  /** What cleans errors, and the reasons of close frames. */
+  /** Redacts errors, and the reasons of close frames. */
   readonly redactor: Redactor;
-  /** The gateway breaks it off itself: `onInterrupt` tells. */
+  /** Called when the relay itself ends the socket with an error, for `onInterrupt` to report. */
   interrupt(error: GatewayError): void;
-  /** The handshake has failed, and no answer has been written: it must be, in this very call. */
+  /** Called when the handshake has failed and no response has been written: writes one synchronously. */
   refuse(error: GatewayError): void;
   /**
-   * Runs `act` when the gateway breaks it off; the answer takes it back. `message` is what the client is told on an open
-   * socket, in its protocol's words; undefined: there are none.
+   * Registers `act` for when the gateway interrupts the socket; returns a function that unregisters it. `message` is what the
+   * client gets on an open socket, in its protocol's form; undefined: the protocol has none.
    */
   onInterrupt(act: (error: GatewayError, message: string | undefined) => void): () => void;
 }
 
 /** How a WebSocket ended. */
 export interface SocketEnd {
-  /** Of the first close frame; 1006 where there was none; undefined: it was never open. */
+  /** Code of the first close frame; 1006 where there was none; undefined: the socket was never open. */
   readonly code: number | undefined;
-  /** Who was first to go without a close frame; `gateway`: it stops, and has sent one itself. */
+  /** Which side ended first without a close frame; `gateway`: it stops, and has sent a close frame itself. */
   readonly died: "client" | "provider" | "gateway" | undefined;
 }
 
 /**
- * One WebSocket that http-proxy-3's `ws()` carries, and what that leaves open: limits, deaths that it does not hear of, a
- * close frame of our own between two of theirs, and one end, told once. What is done to the provider's answer here is done
- * in front of the library's own listeners, which write what they find.
+ * One WebSocket that http-proxy-3's `ws()` carries. Adds what that lacks: limits, closed connections that it does not notice, our
+ * own close frame between two of the provider's frames, and exactly one end. Changes to the provider's response are made in front
+ * of the library's own listeners, which write what they find.
  */
 export class SocketRelay {
   private readonly end = Promise.withResolvers<SocketEnd>();
@@ -92,18 +92,18 @@ export class SocketRelay {
   private upstream: Duplex | undefined;
   private progress: Progress = "connecting";
   private answered = false;
-  /** The code of our own close frame, once there is to be one. */
+  /** The code of our own close frame, once the socket is being closed. */
   private closing: number | undefined;
-  /** What stands in front of it, and in it. */
+  /** The message to send before our close frame, and the reason in that frame. */
   private lastWords: { message: string | undefined; reason: string } | undefined;
   private closed = false;
   private died: SocketEnd["died"];
   private receiver: Receiver | undefined;
-  /** Reads the client's messages, where somebody judges them, until one is refused or is the last. */
+  /** Parses the client's messages where there is a judge, until one is refused or is the last. */
   private judging: Receiver | undefined;
   private refusal: GatewayError | undefined;
   private concluded = false;
-  /** What has come of the provider's close frame. */
+  /** What has arrived of the provider's close frame. */
   private farewell: Buffer | undefined;
 
   constructor(
@@ -113,7 +113,10 @@ export class SocketRelay {
     private readonly observer: SocketObserver,
   ) {}
 
-  /** Settles when the connection of the client is closed; never rejects. @param send gives it to the library */
+  /**
+   * Starts the handshake. Settles when the client's connection is closed; never rejects.
+   * @param send gives the relay to the library
+   */
   run(send: (relay: SocketRelay) => void): Promise<SocketEnd> {
     const { request, socket, key, protocols } = this.handshake;
     request.headers = {
@@ -121,7 +124,7 @@ export class SocketRelay {
       upgrade: "websocket",
       "sec-websocket-version": "13",
       "sec-websocket-key": key,
-      // No extensions: their frames could not be read.
+      // No extensions: their frames could not be parsed here.
       ...(protocols.length > 0 ? { "sec-websocket-protocol": protocols.join(", ") } : {}),
     };
     socket.once("close", () => {
@@ -139,7 +142,7 @@ export class SocketRelay {
     return this.end.promise;
   }
 
-  /** The library is about to ask. */
+  /** Called when the library is about to send the handshake. */
   sending(upstream: ClientRequest): void {
     this.asking = upstream;
     const { socket } = this.handshake;
@@ -153,18 +156,20 @@ export class SocketRelay {
       this.progress = "waiting";
       clearTimeout(connecting);
     });
-    // The library lets an unanswered handshake live on.
+    // The library would let an unanswered handshake live on.
     socket.once("close", () => {
       clearTimeout(connecting);
       clearTimeout(timer);
       upstream.destroy();
     });
-    // Nobody reads the client's side until the answer, so that its end would not be heard: looks without taking bytes.
+    // Until the response nothing reads the client's socket, so its end would go unnoticed. `read()` on an empty buffer takes no
+    // bytes.
     const listen = () => {
       if (socket.readableLength === 0) socket.read();
     };
     socket.on("readable", listen).once("end", () => closeSoon(socket));
-    // Behind the library's listener, which would pass on whatever comes: it is called here, for what may be.
+    // After the library has added its listener, which would forward any response: it is replaced, and called only for allowed
+    // ones.
     process.nextTick(() => {
       const library = upstream.listeners("response");
       upstream.removeAllListeners("response").once("response", (answer: IncomingMessage) => {
@@ -176,19 +181,19 @@ export class SocketRelay {
     });
     upstream.once("upgrade", (answer, other) => {
       clearTimeout(timer);
-      // A pipe does not flow beside such a listener.
+      // A pipe does not flow while there is a `readable` listener.
       socket.off("readable", listen);
       this.accepted(answer, other);
     });
   }
 
-  /** What the library reports, of which there may be several for one handshake. */
+  /** Called with an error that the library reports; it may report several for one handshake. */
   failed(thrown: Error): void {
     const { target, proxy } = this.outgoing;
     this.refuse(failure(tunnelFailure(proxy, thrown), this.progress, target.host));
   }
 
-  /** Ends an open socket with a close frame of ours to both sides, as soon as one may stand there. */
+  /** Ends an open socket with our close frame to both sides, as soon as the current frame has ended. */
   close(code = RESTART): void {
     const { upstream } = this;
     if (this.closing !== undefined) return;
@@ -198,7 +203,7 @@ export class SocketRelay {
     }
     this.closing = code;
     const { socket } = this.handshake;
-    // From here on the provider's bytes pass by hand, up to the end of a frame.
+    // From here on the provider's bytes are forwarded by hand, up to the end of a frame.
     upstream.unpipe(socket).resume();
     this.sayClose();
     const timer = setTimeout(() => {
@@ -208,7 +213,7 @@ export class SocketRelay {
     socket.once("close", () => clearTimeout(timer));
   }
 
-  /** Ends it for a reason that is told. */
+  /** Ends the socket with an error that the client is sent. */
   private interrupt(error: GatewayError, message: string | undefined): void {
     if (this.closing !== undefined) return;
     this.lastWords = { message, reason: error.code };
@@ -223,7 +228,10 @@ export class SocketRelay {
     this.asking?.destroy();
   }
 
-  /** The provider answers with HTTP. @param pass hands all of it to the library once it has come, to pass it on and to close */
+  /**
+   * Handles an HTTP response other than 101.
+   * @param pass hands the buffered response to the library, which forwards it and closes
+   */
   private declined(answer: IncomingMessage, pass: (told: Readable) => void): void {
     const { observer } = this;
     const { target } = this.outgoing;
@@ -234,7 +242,7 @@ export class SocketRelay {
       answer.destroy();
       return;
     }
-    // Only a refusal answers a handshake: anything else would look like one of ours.
+    // Only an error status can refuse a handshake: any other would look like a response of the gateway.
     const status = came < 400 || came > 599 ? 502 : came;
     this.progress = "answering";
     errorBody(answer, status, this.outgoing, observer.redactor).then(
@@ -268,13 +276,13 @@ export class SocketRelay {
     const { "sec-websocket-accept": accept, "sec-websocket-protocol": protocol = chosen } = answer.headers;
     answer.headers = { ...this.observer.head(101, answer.rawHeaders), connection: "Upgrade", upgrade: "websocket" };
     if (accept !== undefined) answer.headers["sec-websocket-accept"] = accept;
-    // Clients end a handshake that takes up nothing they offered.
+    // Clients abort a handshake that selects none of the protocols they offered.
     if (protocol !== undefined) answer.headers["sec-websocket-protocol"] = protocol;
     if (this.observer.text) this.receiver = this.reading(this.observer.text);
     if (this.observer.judge) this.judging = this.judged(this.observer.judge);
-    // Not before the library has its pipes: what came in the provider's first packet would reach these listeners alone.
+    // After the library has set up its pipes: earlier, only these listeners would get the bytes of the provider's first packet.
     process.nextTick(() => {
-      // By hand: the words of a close frame are the provider's, and may have to be changed.
+      // Forwarded by hand: the reason in a close frame is the provider's text, and may have to be redacted.
       upstream.unpipe(socket).on("data", (bytes: Buffer) => this.fromProvider(bytes));
       upstream.resume();
       socket.on("drain", () => upstream.resume());
@@ -298,7 +306,7 @@ export class SocketRelay {
     }
   }
 
-  /** Reads text messages beside the bytes; what it cannot read is for the client to judge. */
+  /** Parses the provider's text messages besides forwarding them; what cannot be parsed is left to the client. */
   private reading(text: (message: Buffer) => void): Receiver {
     const options = { isServer: false, maxPayload: this.limits.message, skipUTF8Validation: true };
     const receiver = new Receiver(options);
@@ -312,20 +320,24 @@ export class SocketRelay {
     return receiver;
   }
 
-  /** Reads the client's messages in front of the provider: what cannot be read, cannot be judged, and goes no further. */
+  /** Parses the client's messages before they are forwarded: what cannot be parsed cannot be judged, and is not forwarded. */
   private judged(judge: (message: Buffer) => GatewayError | undefined): Receiver {
     const receiver = new Receiver({ isServer: true, maxPayload: this.limits.message, skipUTF8Validation: true });
     receiver.on("message", (message: Buffer) => (this.refusal ??= judge(message)));
     receiver.on("conclude", () => (this.concluded = true));
-    // `admits` has seen it.
+    // `admits` reports the error.
     receiver.on("error", () => {});
     return receiver;
   }
 
-  /** Whether bytes of the client may go on: the provider acts on whole messages only, and one that is refused never ends. */
+  /**
+   * Reports whether bytes of the client may be forwarded. A refused message never reaches the provider whole, and it acts on
+   * whole messages only.
+   */
   private admits(bytes: Buffer, judging: Receiver): boolean {
     if (this.refusal || this.concluded) return false;
-    // Messages and faults are told in this very call. It takes the mask off in place: the provider wants it on.
+    // The receiver emits messages and errors synchronously. It unmasks its input in place, so it gets a copy: the provider needs
+    // the mask.
     judging.write(Buffer.from(bytes));
     if (judging.errored && tooLarge(judging.errored)) {
       this.concluded = true;
@@ -355,7 +367,7 @@ export class SocketRelay {
     else if (taken < bytes.length) this.passClose(bytes.subarray(taken));
   }
 
-  /** The provider's close frame, once all of it has come; nothing follows it (RFC 6455 §5.5.1). */
+  /** Forwards the provider's close frame once it is whole; nothing may follow it (RFC 6455 §5.5.1). */
   private passClose(bytes: Buffer): void {
     const frame = Buffer.concat([this.farewell ?? Buffer.alloc(0), bytes]);
     this.farewell = frame;
@@ -377,13 +389,13 @@ export class SocketRelay {
     if (this.up.largest > this.limits.message) this.close(TOO_BIG);
   }
 
-  /** Writes our close frame, unless a frame of the provider's is still on its way to the client. */
+  /** Writes our close frame, unless a frame of the provider's is still incomplete at the client. */
   private sayClose(): void {
     const { upstream, closing = RESTART } = this;
     const { socket } = this.handshake;
     if (!upstream || this.closed || !this.down.between) return;
     this.closed = true;
-    // Behind what the library's pipes write in this very turn.
+    // After what the library's pipes write in this turn.
     process.nextTick(() => {
       socket.unpipe(upstream).resume();
       const { message, reason = "" } = this.lastWords ?? {};
@@ -398,5 +410,5 @@ export class SocketRelay {
   }
 }
 
-/** Whether a receiver gave up because of its `maxPayload`. */
+/** Reports whether a receiver gave up because of its `maxPayload`. */
 const tooLarge = (error: Error): boolean => "code" in error && error.code === "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";

@@ -1,10 +1,10 @@
-/** The parts of `ws` that are used here; the package brings no types. */
+/** The parts of `ws` that are used here; the package has no types. */
 declare module "ws" {
   import type { EventEmitter } from "node:events";
   import type { IncomingMessage, Server } from "node:http";
   import type { Writable } from "node:stream";
 
-  /** Reads frames into messages: emits `message` (bytes, whether binary), `conclude` at a close frame, `error`. */
+  /** Parses frames into messages: emits `message` (bytes, whether binary), `conclude` at a close frame, `error`. */
   export class Receiver extends Writable {
     constructor(options?: { isServer?: boolean; maxPayload?: number; skipUTF8Validation?: boolean });
   }

@@ -2,26 +2,25 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { Http1Error } from "./errors.ts";
 
-/** Hears how the writing of a body goes. */
+/** Observes the writing of a body. */
 export interface BodyWriterListener {
-  /** Some bytes were written. */
+  /** Called when some bytes were written. */
   onBodySent(): void;
-  /** All were. Nothing follows. */
+  /** Called when all bytes were written. No call follows. */
   onBodyEnd(): void;
-  /** Nothing follows. */
+  /** Called on an error. No call follows. */
   onBodyError(error: Http1Error): void;
 }
 
 /**
- * A body on its way from a stream to a connection, read no faster than the provider takes it. The head leaves with its
- * first bytes. A body that is not as long as was announced ends the connection: the provider could read the next request
- * as the rest of it.
+ * Writes a body from a stream to a connection, no faster than the provider takes it. The head leaves with its first bytes. A body
+ * of another length than announced ends the connection: the provider could parse the next request as the rest of it.
  */
 export class BodyWriter {
   private written = 0;
   private done = false;
 
-  /** @param length bytes of the body; undefined: it goes in chunks. */
+  /** @param length bytes of the body; undefined: it is chunked. */
   constructor(
     private readonly socket: Socket,
     private head: string,
@@ -35,12 +34,12 @@ export class BodyWriter {
     if (body.destroyed) this.close();
   }
 
-  /** The connection takes more. */
+  /** Called when the connection takes more. */
   drained(): void {
     if (!this.done) this.body.resume();
   }
 
-  /** Reads and writes no more. The body is left to who brought it. */
+  /** Stops reading and writing. The body is left to its owner. */
   stop(): void {
     this.done = true;
     this.body.off("data", this.chunk);

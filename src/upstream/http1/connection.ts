@@ -7,29 +7,31 @@ import { RequestWriter } from "./request-writer.ts";
 import type { ResponseHead } from "./response-head.ts";
 import { type ParserListener, ResponseParser } from "./response-parser.ts";
 
-/** What a connection belongs to. A pool is one. */
+/** The owner of a connection. A pool is one. */
 export interface ConnectionOwner {
   readonly addressing: Addressing;
-  /** The connection can take another request; the provider keeps it for so many milliseconds, if it says. */
+  /**
+   * Called when the connection can take another request; `keptFor` is how many milliseconds the provider keeps it, if it says.
+   */
   released(connection: Connection, keptFor: number | undefined): void;
   closed(connection: Connection): void;
-  /** Why a response with this status is none of the provider's; undefined: it is one. */
+  /** Returns why a response with this status is not the provider's; undefined: it is. */
   refusal(status: number): Error | undefined;
 }
 
 /** One connection to a provider; carries one request at a time. */
 export class Connection implements ParserListener, RequestController {
-  /** Until when it may be used again, once it is free. */
+  /** Time until which it may be reused, once it is idle. */
   expires = 0;
   paused = false;
 
   private readonly parser = new ResponseParser(this);
   private readonly writer: RequestWriter;
   private request: HttpRequest | undefined;
-  /** Requests that it took. */
+  /** Number of requests it has carried. */
   private requests = 0;
   private destroyed = false;
-  /** Bytes of the body in what is being read: they leave together. */
+  /** Bytes of the body in the current read, which are handed over together. */
   private readonly gathered = new Gathered();
 
   constructor(
@@ -44,7 +46,7 @@ export class Connection implements ParserListener, RequestController {
     socket.on("error", (error) => this.fail(error));
     socket.on("close", () => this.fail(new Http1Error("CONNECTION_CLOSED")));
     socket.on("drain", () => this.drained());
-    // An idle connection is no reason to keep the process running; who waits for a response has one of his own.
+    // An idle connection must not keep the process running; the caller of a running request does that itself.
     socket.unref();
   }
 
@@ -53,7 +55,7 @@ export class Connection implements ParserListener, RequestController {
     return this.requests === 0;
   }
 
-  /** Sends a request; false when nobody wants it any more. */
+  /** Sends a request; returns false when the request has been cancelled. */
   send(request: HttpRequest): boolean {
     if (!request.onStart(this)) return false;
     this.requests++;
@@ -80,7 +82,7 @@ export class Connection implements ParserListener, RequestController {
     this.destroy();
   }
 
-  /** Ends it, whatever it does. */
+  /** Closes the connection, and reports the error to its request. */
   fail(error: Error): void {
     const { request } = this;
     this.request = undefined;
@@ -88,9 +90,9 @@ export class Connection implements ParserListener, RequestController {
     request?.onError(error, this.stale(error));
   }
 
-  /** Bytes from the provider, which change once this has returned. */
+  /** Receives bytes from the provider; the buffer is reused after this returns. */
   receive(bytes: Buffer): void {
-    // What nobody asked for could be read as the response to the next request.
+    // Unsolicited bytes could be parsed as the response to the next request.
     if (!this.request) {
       this.destroy();
       return;
@@ -104,7 +106,7 @@ export class Connection implements ParserListener, RequestController {
     }
   }
 
-  /** How many of the bytes belong to the response. @throws Http1Error behind what came before it */
+  /** Returns how many of the bytes belong to the response. @throws Http1Error after handing over what came before it */
   private read(bytes: Buffer): number {
     try {
       return this.parser.push(bytes);
@@ -134,7 +136,7 @@ export class Connection implements ParserListener, RequestController {
     const { request } = this;
     if (!request) return;
     this.request = undefined;
-    // A response that came before the whole request leaves the connection in the middle of that request.
+    // A response before the end of its request leaves the connection in the middle of that request.
     if (!this.parser.reusable || this.writer.unfinished) this.destroy();
     else {
       this.resume();
@@ -143,7 +145,7 @@ export class Connection implements ParserListener, RequestController {
     request.onEnd();
   }
 
-  /** Whether a kept connection was closed without a byte of an answer to the request that it had taken. */
+  /** Reports whether a kept-alive connection was closed before any byte of a response to the current request. */
   private stale(error: Error): boolean {
     return this.requests > 1 && !this.parser.begun && isClosed(error);
   }
@@ -175,5 +177,5 @@ export class Connection implements ParserListener, RequestController {
 
 const CLOSED = new Set(["CONNECTION_CLOSED", "ECONNRESET", "EPIPE"]);
 
-/** Whether an error is that the other side closed the connection. */
+/** Reports whether an error means that the other side closed the connection. */
 export const isClosed = (error: Error): boolean => CLOSED.has((error as NodeJS.ErrnoException).code ?? "");

@@ -5,17 +5,17 @@ import { type HttpProxy, unbracketed } from "./proxies.ts";
 import { openTunnel, proxyFailure } from "./tunnel.ts";
 
 export interface ConnectorOptions {
-  /** What stands in between; undefined: nothing. */
+  /** The proxy in front of the origin; undefined: none. */
   proxy?: HttpProxy | undefined;
-  /** How names become addresses; Node's own otherwise. */
+  /** Resolves host names; Node's own lookup by default. */
   lookup?: LookupFunction | undefined;
-  /** Gives a connection that needs no system: one within the process. It is ready at once. */
+  /** Creates a connection inside the process, without the network. It is ready at once. */
   within?: ((origin: string) => Socket) | undefined;
-  /** Takes what is read, instead of the socket's events; the bytes change once this has returned. */
+  /** Receives what is read, instead of the socket's events; the buffer is reused after this returns. */
   receive(socket: Socket, bytes: Buffer): void;
 }
 
-/** Told how an attempt to connect went. */
+/** Called with the result of an attempt to connect. */
 type Connected = (error: Error | undefined, socket?: Socket) => void;
 
 interface Endpoint {
@@ -25,19 +25,18 @@ interface Endpoint {
   readonly secure: boolean;
 }
 
-/** Milliseconds of silence after which the system asks whether the other side is still there. */
+/** Milliseconds of silence after which the system sends TCP keep-alive probes. */
 const PROBE = 60_000;
-/** Where all connections read to: what is in it is dealt with before the next one reads. */
+/** The read buffer of all connections: each read is processed before the next one. */
 const INBOX = Buffer.allocUnsafeSlow(64 * 1024);
 
 /**
- * Makes connections to one origin: over TLS where it says https, with the last session resumed. Where a proxy stands in
- * between, https goes through a tunnel that the proxy opens (CONNECT), and http to the proxy itself, which is then asked
- * for the whole address (absolute-form): many proxies open tunnels to port 443 only.
+ * Opens connections to one origin: over TLS for https, resuming the last session. With a proxy, https goes through a tunnel that
+ * the proxy opens (CONNECT), and http to the proxy itself in absolute-form: many proxies open tunnels to port 443 only.
  */
 export class Connector {
   private readonly origin: Endpoint;
-  /** Host and port, as a proxy is asked for them. */
+  /** Host and port, as a proxy expects them. */
   private readonly authority: string;
   private session: Buffer | undefined;
 
@@ -53,8 +52,8 @@ export class Connector {
   }
 
   /**
-   * Calls back once, with a connection that is ready or why there is none; not at all after the answered function has been
-   * called, which gives the attempt up. There is no limit of time but the system's.
+   * Calls back once, with a connection that is ready or with an error. The returned function gives the attempt up; after it no
+   * callback follows. Only the system's own timeouts apply.
    */
   open(done: Connected): () => void {
     const { proxy, within, receive } = this.options;
@@ -80,7 +79,7 @@ export class Connector {
     };
   }
 
-  /** @param own whether what is read goes to the options' `receive`, and not to the socket's events */
+  /** @param own whether reads go to the options' `receive`, and not to the socket's events */
   private dial(endpoint: Endpoint, own: boolean): Socket {
     const { host, port } = endpoint;
     const { lookup, receive } = this.options;
@@ -100,13 +99,13 @@ export class Connector {
     return socket.setNoDelay(true).setKeepAlive(true, PROBE);
   }
 
-  /** TLS to the origin, or to a proxy. */
+  /** Opens TLS to the origin, or to a proxy. */
   private secured(options: ConnectionOptions, endpoint: Endpoint): Socket {
     const { host } = endpoint;
     const toOrigin = endpoint === this.origin;
     const socket = connectTls({
       ...options,
-      // An address is no name that a server could be asked for (RFC 6066 §3).
+      // An IP address is not allowed as a server name (RFC 6066 §3).
       ...(isIP(host) ? {} : { servername: host }),
       ALPNProtocols: ["http/1.1"],
       ...(toOrigin && this.session ? { session: this.session } : {}),
@@ -118,14 +117,14 @@ export class Connector {
     return socket;
   }
 
-  /** Through the proxy to the origin. */
+  /** Opens a tunnel through the proxy to the origin. */
   private tunnel(socket: Socket, proxy: HttpProxy, settle: Connected): void {
     openTunnel(socket, proxy, this.authority, (error) => {
       if (error) {
         settle(error);
         return;
       }
-      // The host only says whose certificate it must be.
+      // The host is used only to verify the certificate.
       const secured = this.secured({ socket, host: this.origin.host }, this.origin);
       established(secured, this.origin, (failed) => {
         if (failed) secured.destroy();
@@ -136,7 +135,7 @@ export class Connector {
   }
 }
 
-/** Calls back with a connection that is ready: in a later turn, like those that are made over a network. */
+/** Calls back with a ready connection in a later turn, like connections over a network. */
 function connected(socket: Socket, receive: ConnectorOptions["receive"], done: Connected): () => void {
   socket.on("data", (bytes: Buffer) => receive(socket, bytes));
   const turn = setImmediate(() => done(undefined, socket));
@@ -146,9 +145,9 @@ function connected(socket: Socket, receive: ConnectorOptions["receive"], done: C
   };
 }
 
-/** Calls back once: when the connection is ready for the first request, or why it never will be. */
+/** Calls back once: when the connection is ready for the first request, or with the error that prevents it. */
 function established(socket: Socket, { secure }: Endpoint, done: Connected): void {
-  // Forgotten once it is told: the listener below lives as long as the connection, and would keep its first request alive.
+  // Dropped after the callback: the listeners below live as long as the connection, and would keep its first request in memory.
   let told: Connected | undefined = done;
   const once = (error?: Error): void => {
     const tell = told;
@@ -156,7 +155,7 @@ function established(socket: Socket, { secure }: Endpoint, done: Connected): voi
     tell?.(error, socket);
   };
   socket.once(secure ? "secureConnect" : "connect", () => once());
-  // Later errors are told to whoever listens then; without a listener they would end the process.
+  // Later errors are handled by other listeners; without any listener they would end the process.
   socket.on("error", once);
   socket.once("close", () => once(new Http1Error("CONNECTION_CLOSED")));
 }

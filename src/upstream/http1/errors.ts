@@ -1,12 +1,12 @@
 /**
- * What went wrong in the client itself. Errors of the system (`ECONNREFUSED`) keep their own class.
+ * Error codes of the client itself. Errors of the system (`ECONNREFUSED`) keep their own class.
  *
- * - `CONNECTION_CLOSED`: by the other side, in the middle of something.
+ * - `CONNECTION_CLOSED`: by the other side, in the middle of a message.
  * - `POOL_CLOSED`: by us, because the gateway stops.
- * - `REQUEST_INVALID`: it cannot be written without breaking out of its line; the message says which part.
- * - `BODY_LENGTH_WRONG`, `BODY_BROKEN_OFF`: a streamed body is not as long as was announced, or has no end.
- * - `RESPONSE_…`: what came is not HTTP/1.1, or could be read in two ways.
- * - `PROXY_…`: a proxy opened no way to the provider; the message names it, without its credentials.
+ * - `REQUEST_INVALID`: writing it would allow injection into the head; the message says which part.
+ * - `BODY_LENGTH_WRONG`, `BODY_BROKEN_OFF`: a streamed body has another length than announced, or was cut off.
+ * - `RESPONSE_…`: the response is not HTTP/1.1, or is ambiguous.
+ * - `PROXY_…`: a proxy opened no connection to the provider; the message names it, without its credentials.
  *
  * The code goes to the log; no byte of a response does.
  */
@@ -24,7 +24,7 @@ export class Http1Error extends Error {
   override readonly name = "Http1Error";
   constructor(
     readonly code: Http1ErrorCode,
-    /** What a caller may be told of it. */
+    /** The part that clients may see. */
     readonly explanation?: string,
   ) {
     super(explanation ?? code);

@@ -1,21 +1,21 @@
 /**
- * What one read has brought of a body, without the sizes of chunks between it: a stream's events come in chunks of their own, many
- * of them at once, and each piece that is handed on costs as much as several events in one.
+ * The body bytes of one read, without the chunk sizes between them. A stream sends each event in a chunk of its own, and many
+ * arrive in one read; each piece that is handed over costs as much as several events in one piece.
  */
 export class Gathered {
-  /** The only part so far, still in what was read. */
+  /** The only part so far, still in the read buffer. */
   private only: Buffer | undefined;
   private joined: Buffer | undefined;
   private length = 0;
 
-  /** Adds a part, which may change once it was taken. */
+  /** Adds a part, whose buffer may be reused after `take`. */
   add(part: Buffer): void {
     if (this.length === 0) this.only = part;
     else this.join(part);
     this.length += part.length;
   }
 
-  /** All parts in a buffer of its own; undefined where there is none. */
+  /** Returns all parts in a buffer of its own; undefined where there is none. */
   take(): Buffer | undefined {
     const { only, joined, length } = this;
     if (length === 0) return undefined;

@@ -1,46 +1,46 @@
 import type { Readable } from "node:stream";
 import type { ResponseHead } from "./response-head.ts";
 
-/** A request to write on a connection, and what hears how it goes. */
+/** A request to write on a connection, and the receiver of its events. */
 export interface HttpRequest {
   readonly method: string;
-  /** Path and query, written exactly as they are. */
+  /** Path and query, written unchanged. */
   readonly path: string;
   /** Header fields: a flat name, value list. Framing, hop-by-hop fields, `host` and `accept-encoding` in it are ignored. */
   readonly fields: readonly string[];
-  /** Pieces are sent as they lie. */
+  /** Pieces are sent unchanged. */
   readonly body: readonly Buffer[] | Readable | undefined;
   /** Bytes of a streamed body, if known; undefined: chunked. */
   readonly length: number | undefined;
 
-  /** A connection is being made for it. */
+  /** Called when a connection is being opened for the request. */
   onConnecting?(): void;
   /**
-   * A connection takes it now.
-   * @returns false when nobody wants it any more: nothing is sent then, and it hears no more.
+   * Called when a connection takes the request.
+   * @returns false when the request has been cancelled: nothing is sent then, and no call follows.
    */
   onStart(controller: RequestController): boolean;
-  /** Some of the body has been taken by the system, or all of it. */
+  /** Called when the system has taken some of the body, or all of it. */
   onBodySent(): void;
-  /** The head of the final response. What it throws closes the connection and comes back as `onError`. */
+  /** Called with the head of the final response. An error thrown here closes the connection and comes back as `onError`. */
   onHead(head: ResponseHead): void;
   onData(bytes: Buffer): void;
-  /** The response is whole. Nothing follows. */
+  /** Called when the response is whole. No call follows. */
   onEnd(): void;
   /**
-   * Nothing follows.
-   * @param stale a kept connection was closed without a byte of an answer: by who had closed it already, or by who had begun to
-   * work on the request
+   * Called on an error. No call follows.
+   * @param stale whether a kept-alive connection was closed before any byte of a response. The provider may have closed it before
+   * the request arrived, or while it worked on the request.
    */
   onError(error: Error, stale?: boolean): void;
 }
 
-/** What a request can ask of the connection that carries it. */
+/** Controls the connection that carries a request. */
 export interface RequestController {
   readonly paused: boolean;
-  /** Reads no more, so that the provider has to wait. */
+  /** Stops reading, so that backpressure reaches the provider. */
   pause(): void;
   resume(): void;
-  /** Closes the connection; the request hears no more. */
+  /** Closes the connection; the request gets no further call. */
   abort(): void;
 }

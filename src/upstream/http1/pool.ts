@@ -8,52 +8,52 @@ import { type Addressing, checkRequest } from "./request-head.ts";
 import { forwarderRefusal } from "./tunnel.ts";
 
 interface PoolOptions {
-  /** Connections at most; more requests wait for one. */
+  /** Maximum of connections; further requests wait for one. */
   connections: number;
-  /** Milliseconds an unused connection is kept. */
+  /** Milliseconds for which an idle connection is kept. */
   keepAlive: number;
-  /** Milliseconds after the last request for which one connection is kept ready, where there is TLS; 0: not at all. */
+  /** Milliseconds after the last request for which an idle TLS connection is kept ready; 0: none is. */
   warm?: number | undefined;
-  /** What stands in between; undefined: nothing. */
+  /** The proxy in front of the origin; undefined: none. */
   proxy?: HttpProxy | undefined;
-  /** How names become addresses; Node's own otherwise. */
+  /** Resolves host names; Node's own lookup by default. */
   lookup?: LookupFunction | undefined;
-  /** Gives connections within the process, in place of the system's. */
+  /** Creates connections inside the process, in place of network sockets. */
   within?: ((origin: string) => Socket) | undefined;
 }
 
-/** Milliseconds before the time at which the provider says it closes a connection, from which on it is not used. */
+/** Safety margin in milliseconds: a connection is not used this long before the provider closes it by its own announcement. */
 const MARGIN = 2000;
 
 type PooledSocket = Socket & { connection?: Connection };
 
 /**
- * The connections to one origin made for one credential: HTTP/1.1 without pipelining, the connection used last first. A
- * connection takes a request only after everything has been read that had come when the request was made, so that a
- * response which nobody asked for closes the connection instead of being taken for the response to that request.
+ * The connections to one origin for one credential: HTTP/1.1 without pipelining, most recently used first. A request gets a
+ * connection only after all bytes have been read that were there when the request was made. An unsolicited response therefore
+ * closes the connection, and is not taken for the response to that request.
  */
 export class Pool implements ConnectionOwner {
   readonly addressing: Addressing;
-  /** How many connections were made so far. */
+  /** Number of connections made so far. */
   made = 0;
 
   private readonly connector: Connector;
   private readonly connections = new Set<Connection>();
   private readonly idle: Connection[] = [];
-  /** Requests for which a connection is being made, and what gives it up. */
+  /** Requests for which a connection is being opened, and the function that gives it up. */
   private readonly connecting = new Map<HttpRequest, () => void>();
-  /** Requests that have no connection yet, in the order in which they came. */
+  /** Requests without a connection, in order of arrival. */
   private readonly queue: HttpRequest[] = [];
   private scheduled = false;
   private sweepTimer: NodeJS.Timeout | undefined;
   private sweepAt = Number.POSITIVE_INFINITY;
   private closing: PromiseWithResolvers<void> | undefined;
-  /** When the last request came; 0: nothing is kept ready. */
+  /** Time of the last request; 0: no connection is kept ready. */
   private usedAt = 0;
-  /** Gives up the connection that is being made to be kept ready. */
+  /** Gives up the connection that is being opened to be kept ready. */
   private warming: (() => void) | undefined;
   private warmedAt = 0;
-  /** A proxy that takes the requests themselves. */
+  /** The proxy that takes requests in absolute-form. */
   private readonly forwarder: HttpProxy | undefined;
 
   /** @param origin scheme, host and port. */
@@ -73,7 +73,7 @@ export class Pool implements ConnectionOwner {
     this.connector = new Connector(origin, { proxy, lookup, within, receive });
   }
 
-  /** Sends a request as soon as a connection can take it. @param alone on a new connection, whatever others there are */
+  /** Sends a request as soon as a connection can take it. @param alone always on a new connection */
   send(request: HttpRequest, alone = false): void {
     const wrong = this.closing ? new Http1Error("POOL_CLOSED") : checkRequest(request);
     if (wrong) request.onError(wrong);
@@ -85,7 +85,7 @@ export class Pool implements ConnectionOwner {
     }
   }
 
-  /** A request that has not started wants no connection any more. */
+  /** Withdraws a request that has not started. */
   cancel(request: HttpRequest): void {
     const at = this.queue.indexOf(request);
     if (at >= 0) this.queue.splice(at, 1);
@@ -94,7 +94,7 @@ export class Pool implements ConnectionOwner {
     this.settle();
   }
 
-  /** Lets running requests end, takes no new ones. */
+  /** Takes no new requests; settles when the running ones have ended. */
   close(): Promise<void> {
     this.closing ??= Promise.withResolvers<void>();
     this.warming?.();
@@ -103,7 +103,7 @@ export class Pool implements ConnectionOwner {
     return this.closing.promise;
   }
 
-  /** Cuts everything at once. */
+  /** Closes all connections at once. */
   destroy(): Promise<void> {
     const closed = this.close();
     const error = new Http1Error("POOL_CLOSED");
@@ -148,7 +148,7 @@ export class Pool implements ConnectionOwner {
     setImmediate(this.distribute);
   }
 
-  /** Gives connections to requests, the first first, as long as there are any. */
+  /** Assigns connections to waiting requests in order, while there are any. */
   private readonly distribute = (): void => {
     this.scheduled = false;
     let placed = 0;
@@ -157,12 +157,12 @@ export class Pool implements ConnectionOwner {
       placed++;
     }
     this.queue.splice(0, placed);
-    // Connections that were kept for requests which nobody wanted any more.
+    // These connections were kept for requests that have been cancelled.
     if (this.closing && this.queue.length === 0) for (const connection of this.idle.splice(0)) connection.abort();
     this.settle();
   };
 
-  /** False when no connection is free, and none may be opened. */
+  /** Returns false when no connection is idle, and none may be opened. */
   private place(request: HttpRequest): boolean {
     const connection = this.idle.pop();
     if (connection) {
@@ -196,8 +196,9 @@ export class Pool implements ConnectionOwner {
   }
 
   /**
-   * Makes a connection ready where none is left, as long as the provider is in use. It sends nothing.
-   * @param unused the one before was closed without a request: by who keeps none, unless it was its time
+   * Opens a connection where none is left, while the provider is in use. Nothing is sent on it.
+   * @param unused whether the connection before was closed without a request. Unless that was its timeout, the provider keeps no
+   * idle ones.
    */
   private keepWarm(unused: boolean): void {
     const { warm = 0, keepAlive } = this.options;
@@ -226,7 +227,7 @@ export class Pool implements ConnectionOwner {
     }, time).unref();
   }
 
-  /** Ends the closing once nothing runs any more. */
+  /** Completes `close()` once nothing runs any more. */
   private settle(): void {
     const open = this.connections.size + this.connecting.size + this.queue.length;
     if (!this.closing || open > 0) return;

@@ -1,36 +1,36 @@
-/** A proxy between the gateway and providers, that speaks HTTP/1.1. */
+/** An HTTP/1.1 proxy between the gateway and providers. */
 export interface HttpProxy {
-  /** Scheme, host and port: what may be told of it. */
+  /** Scheme, host and port: safe to log, without credentials. */
   readonly origin: string;
   readonly host: string;
   readonly port: number;
-  /** The connection to the proxy itself is TLS. */
+  /** The connection to the proxy itself uses TLS. */
   readonly secure: boolean;
-  /** The field line with its credentials, and the line's end; empty: it asks for none. */
+  /** The field line with its credentials, and the line's end; empty: it needs none. */
   readonly authorization: string;
 }
 
 /** An entry of NO_PROXY. */
 interface Exemption {
-  /** In lower case, without the dot before or behind it; empty: every host. */
+  /** In lower case, without a leading or trailing dot; empty: every host. */
   readonly host: string;
   /** 0: every port. */
   readonly port: number;
-  /** The host itself is meant too, not only what lies below it. */
+  /** The host itself matches too, not only its subdomains. */
   readonly apex: boolean;
 }
 
 /**
- * Which proxy stands in front of an origin, as the environment says it: `https_proxy` for https, or else `http_proxy`;
- * `http_proxy` for http; none for what `no_proxy` names. Names in lower case come before those in upper case. This is how
- * curl and most clients read them, but that curl takes no `HTTP_PROXY` and does not fall back from https to http.
+ * Chooses the proxy for an origin from the environment: `https_proxy` for https, or else `http_proxy`; `http_proxy` for http;
+ * none for hosts in `no_proxy`. Lower-case variables take precedence over upper-case ones. curl and most clients do the same,
+ * except that curl ignores `HTTP_PROXY` and does not fall back from https to http.
  */
 export class Proxies {
   private readonly http: HttpProxy | undefined;
   private readonly https: HttpProxy | undefined;
   private readonly exemptions: readonly Exemption[];
 
-  /** @throws Error for an address that is none of a proxy; it names the variable, and nothing of its value. */
+  /** @throws Error for an invalid proxy address; it names the variable, and nothing of its value. */
   constructor(environment: Readonly<Record<string, string | undefined>>) {
     const proxy = (name: string): HttpProxy | undefined => {
       const value = environment[name] ?? environment[name.toUpperCase()] ?? "";
@@ -45,7 +45,7 @@ export class Proxies {
       .map(exemption);
   }
 
-  /** The proxy to ask for connections to an origin; undefined: none stands in between. */
+  /** Returns the proxy for connections to an origin; undefined: none. */
   for({ protocol, hostname, port }: URL): HttpProxy | undefined {
     const proxy = protocol === "https:" ? this.https : this.http;
     if (!proxy) return undefined;
@@ -60,7 +60,7 @@ export class Proxies {
   }
 }
 
-/** An address as the variables have it: the scheme may be left out. */
+/** Parses a proxy address, in which the scheme is optional. */
 function proxyAt(value: string, name: string): HttpProxy {
   const wrong = new Error(`${name} is not the address of a proxy: http://HOST:PORT or https://HOST:PORT is wanted.`);
   const url = URL.parse(value.includes("://") ? value : `http://${value}`);
@@ -79,18 +79,18 @@ function proxyAt(value: string, name: string): HttpProxy {
   return { origin, host: unbracketed(hostname), port: Number(port) || (secure ? 443 : 80), secure, authorization };
 }
 
-/** `host`, `.host`, `*.host` (only what lies below it), `host:port`, `[::1]:port`, `::1`, `*`. */
+/** Parses `host`, `.host`, `*.host` (subdomains only), `host:port`, `[::1]:port`, `::1`, `*`. */
 function exemption(entry: string): Exemption {
   const [, name = entry, port = "0"] = /^(\[.+\]|[^:]+):(\d+)$/.exec(entry) ?? [];
   const host = name === "*" ? "" : plain(name).replace(/^\*?\./, "");
   return { host, port: Number(port), apex: !name.startsWith("*.") };
 }
 
-/** In lower case, without brackets and without the dot that ends a full name. */
+/** Returns a host in lower case, without brackets and without the trailing dot of a full name. */
 const plain = (host: string): string =>
   unbracketed(host)
     .toLowerCase()
     .replace(/(?<=.)\.$/, "");
 
-/** An address as sockets take it. */
+/** Returns an address without brackets, as sockets take it. */
 export const unbracketed = (host: string): string => host.replace(/^\[(.*)\]$/, "$1");

@@ -1,4 +1,4 @@
-/** The head of a request as it leaves. Fields that concern one connection only (RFC 9110 §7.6.1) stay behind. */
+/** Builds the head of a request. Hop-by-hop fields (RFC 9110 §7.6.1) are left out. */
 import { isSendable, without } from "../../wire/headers.ts";
 import { isConnection, known } from "../../wire/names.ts";
 import { Http1Error } from "./errors.ts";
@@ -8,21 +8,21 @@ import type { HttpRequest } from "./http-request.ts";
 export interface Addressing {
   /** Host and port of the origin. */
   readonly host: string;
-  /** What stands in front of a path: nothing, or scheme and authority for a proxy (absolute-form, RFC 9112 §3.2.2). */
+  /** Prefix of the path: empty, or scheme and authority for a proxy (absolute-form, RFC 9112 §3.2.2). */
   readonly prefix: string;
   /** Field lines for the proxy, each with its line end. */
   readonly proxyFields: string;
 }
 
-/** Besides those of one hop: what this side decides alone. */
+/** Fields that only this client sets, besides the hop-by-hop ones. */
 const OURS: ReadonlySet<string> = new Set(["accept-encoding", "content-length", "expect", "host"]);
-/** Methods whose requests are expected to have a body, and so say that there is none. */
+/** Methods whose requests are expected to have a body, and therefore announce an empty one with `content-length: 0`. */
 const WITH_BODY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const NOT_IN_PATH = /[^\x21-\xff]/;
 
-/** Why a request may not be written to a socket, where it could break out of its line; undefined: it may. */
+/** Returns why a request may not be written to a socket, where it could inject into the head; undefined: it may. */
 export function checkRequest({
   method,
   path,
@@ -35,7 +35,9 @@ export function checkRequest({
   return new Http1Error("REQUEST_INVALID", "The gateway composed a request that cannot be sent upstream.");
 }
 
-/** The first field that may not be written to a socket (its name is no token, its value holds CR, LF, NUL or non-latin1). */
+/**
+ * Returns the first field that may not be written to a socket (its name is no token, its value holds CR, LF, NUL or non-latin1).
+ */
 function faultyField(fields: readonly string[]): string | undefined {
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string;
@@ -45,10 +47,10 @@ function faultyField(fields: readonly string[]): string | undefined {
 }
 
 /**
- * Everything in front of a request's body. `accept-encoding: identity` is always asked for: responses are read on their
- * way (usage, frames), and unpacking them would cost more than the bytes saved between two data centres.
+ * Returns the head of a request, with its final blank line. It always has `accept-encoding: identity`: responses are parsed while
+ * they pass (usage, frames), and decompressing them would cost more than the bytes saved between two data centres.
  *
- * @param framing bytes of the body, or how else it is framed; undefined: none.
+ * @param framing bytes of the body, or `chunked`; undefined: no body.
  */
 export function requestHead(
   { method, path, fields }: Pick<HttpRequest, "method" | "path" | "fields">,
@@ -64,7 +66,7 @@ export function requestHead(
   return length === undefined ? `${head}\r\n` : `${head}content-length: ${length}\r\n\r\n`;
 }
 
-/** The fields that go on to the origin, in their order and spelling. */
+/** Returns the fields that are forwarded to the origin, in original order and spelling. */
 function endToEnd(fields: readonly string[]): readonly string[] {
   const out: string[] = [];
   let named: Set<string> | undefined;
@@ -76,7 +78,7 @@ function endToEnd(fields: readonly string[]): readonly string[] {
   return named ? without(out, named) : out;
 }
 
-/** Adds the fields that a Connection value names; the two words that every peer sends name none. */
+/** Adds the fields that a Connection value names; `keep-alive` and `close`, which every peer sends, name none. */
 function addTokens(named: Set<string> | undefined, value: string): Set<string> | undefined {
   if (value === "keep-alive" || value === "close") return named;
   const all = named ?? new Set<string>();

@@ -4,15 +4,15 @@ import { BodyWriter, type BodyWriterListener } from "./body-writer.ts";
 import type { HttpRequest } from "./http-request.ts";
 import { type Addressing, requestHead } from "./request-head.ts";
 
-/** Bodies up to this are copied behind their head, so that both leave as one buffer. */
+/** Bodies up to this size are copied behind their head, so that both are written as one buffer. */
 const JOIN_LIMIT = 64 * 1024;
-/** Bytes given to the system at once; the rest follows when these have left. */
+/** Bytes given to the system at once; the rest follows when these have been sent. */
 const WINDOW = 2 * 1024 * 1024;
 
 /** Writes requests to a connection, one after another, no faster than the other side takes them. */
 export class RequestWriter {
   private stream: BodyWriter | undefined;
-  /** Pieces of a body that do not fit in the window. */
+  /** Pieces of a body that did not fit in the window. */
   private rest: readonly Buffer[] | undefined;
 
   constructor(
@@ -21,19 +21,19 @@ export class RequestWriter {
     private readonly listener: Pick<BodyWriterListener, "onBodySent" | "onBodyError">,
   ) {}
 
-  /** Begins a request. */
+  /** Begins to write a request. */
   write(request: HttpRequest): void {
     const { body, length } = request;
     if (body instanceof Readable) this.writeStream(request, body, length);
     else this.writePieces(request, body);
   }
 
-  /** Whether some of the request has not been taken by the system yet. */
+  /** Whether part of the request has not been taken by the system yet. */
   get unfinished(): boolean {
     return this.stream !== undefined || this.rest !== undefined || this.socket.writableLength > 0;
   }
 
-  /** The socket takes more. */
+  /** Called when the socket takes more. */
   drained(): void {
     if (this.rest) {
       this.socket.cork();
@@ -43,7 +43,7 @@ export class RequestWriter {
     this.stream?.drained();
   }
 
-  /** Writes no more. */
+  /** Stops writing. */
   stop(): void {
     this.stream?.stop();
     this.stream = undefined;
@@ -83,7 +83,7 @@ export class RequestWriter {
   }
 }
 
-/** Head and body in one buffer. */
+/** Returns head and body in one buffer. */
 function joined(head: string, body: readonly Buffer[] | undefined, length: number): Buffer {
   const all = Buffer.allocUnsafe(head.length + length);
   all.write(head, "latin1");

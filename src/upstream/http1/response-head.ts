@@ -5,33 +5,33 @@ import { Http1Error, type Http1ErrorCode } from "./errors.ts";
 /** The head of a final response. */
 export interface ResponseHead {
   status: number;
-  /** Flat name, value list in the order and spelling that came: latin1, without hop-by-hop fields. */
+  /** Flat name, value list in original order and spelling: latin1, without hop-by-hop fields. */
   headers: string[];
-  /** The codings the body is wrapped in, as sent; undefined: plain. */
+  /** The content codings of the body, as sent; undefined: none. */
   encoding: string | undefined;
 }
 
-/** Fields of a head, or of trailers, at most; vendors send below 50. */
+/** Limit of fields in a head or a trailer section; vendors send fewer than 50. */
 const FIELD_LIMIT = 1000;
 
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [^\r\n]*)?\r\n/;
-/** Control characters that may not stand in a head. One class alone, because the engine looks for that in many bytes at once. */
+/** Control characters that are not allowed in a head. A single class, because V8 then checks many bytes at once. */
 const UNFIT = /[^\t\r\n\x20-\x7e\x80-\xff]/;
 
-/** A head taken apart, with what it says of the body's framing and of the connection. */
+/** A parsed head, with what it says about the body's framing and the connection. */
 export class ParsedHead implements ResponseHead {
   readonly status: number;
   headers: string[] = [];
   encoding: string | undefined;
   chunked = false;
-  /** Bytes of the body, if it says. */
+  /** Bytes of the body, if given. */
   length: number | undefined;
-  /** Milliseconds for which the provider says it keeps the connection; undefined: it says nothing. */
+  /** Milliseconds for which the provider says it keeps the connection; undefined: it does not say. */
   keptFor: number | undefined;
   private readonly latest: boolean;
   private keeps = false;
   private closes = false;
-  /** Fields that a Connection value names. */
+  /** Fields that a Connection header names. */
   private named: Set<string> | undefined;
 
   /** @param text lines, each with its line end. @throws Http1Error */
@@ -45,13 +45,13 @@ export class ParsedHead implements ResponseHead {
     if (this.named) this.headers = without(this.headers, this.named);
   }
 
-  /** Whether the provider lets another request follow. */
+  /** Whether the provider allows another request on the connection. */
   get reusable(): boolean {
-    // HTTP/1.0 knows no chunks: whoever passed them on may have done so blindly (RFC 9112 §6.1).
+    // HTTP/1.0 has no chunks: an intermediary may have passed them on without understanding them (RFC 9112 §6.1).
     return !this.closes && (this.latest || (this.keeps && !this.chunked));
   }
 
-  /** A field line was read. */
+  /** Records a field line. */
   field({ key, hop, spelling }: KnownName, value: string): void {
     if (!hop) {
       this.headers.push(spelling, value);
@@ -86,8 +86,8 @@ export class ParsedHead implements ResponseHead {
 }
 
 /**
- * Trailers are not passed on; they are read as strictly as a head, because what could be taken for framing here could be
- * taken so by who stands in between (RFC 9110 §6.5.1: no framing, nothing of one hop).
+ * Checks trailers, which are not passed on. They are parsed as strictly as a head, because an intermediary could take for framing
+ * what looks like it (RFC 9110 §6.5.1: no framing fields, no hop-by-hop fields).
  *
  * @param text lines, each with its line end. @throws Http1Error
  */
@@ -106,14 +106,15 @@ interface FieldReceiver {
   field(name: KnownName, value: string): void;
 }
 
-/** Reads lines of name, colon, value. @throws Http1Error with the given code where one is none, or there are too many */
+/** Parses field lines of name, colon, value. @throws Http1Error with the given code for an invalid line, or for too many */
 function readFields(text: string, from: number, receiver: FieldReceiver, code: Http1ErrorCode): void {
   let count = 0;
   for (let at = from; at < text.length; ) {
     const end = text.indexOf("\n", at);
     const colon = text.indexOf(":", at);
     const name = known(text.slice(at, colon));
-    // Where the line has no colon, what was found behind it makes a name that is none. Its end is whole, and its only one.
+    // In a line without a colon the one found belongs to a later line, and the name becomes invalid. A line must end with CR LF
+    // and contain no other CR.
     if (!name.valid || colon < 0 || text.indexOf("\r", colon) !== end - 1 || ++count > FIELD_LIMIT)
       throw new Http1Error(code);
     receiver.field(name, trimmed(text, colon + 1, end - 1));
@@ -121,7 +122,7 @@ function readFields(text: string, from: number, receiver: FieldReceiver, code: H
   }
 }
 
-/** Without the spaces and tabs around it; other white space of Unicode is part of a value. */
+/** Trims spaces and tabs; other Unicode white space is part of a value. */
 function trimmed(text: string, from: number, to: number): string {
   let start = from;
   let end = to;

@@ -1,23 +1,23 @@
 import { Http1Error } from "./errors.ts";
 import { checkTrailers, ParsedHead, type ResponseHead } from "./response-head.ts";
 
-/** Takes what a response consists of. */
+/** Receives the parts of a response. */
 export interface ParserListener {
-  /** A final response's head. */
+  /** Called with the head of the final response. */
   onHead(head: ResponseHead): void;
-  /** Bytes of the body; they are the caller's own, and change once this has returned. */
+  /** Called with bytes of the body; the buffer is reused after this returns. */
   onBody(bytes: Buffer): void;
   onEnd(): void;
 }
 
-/** Bytes of a head, or of trailers; vendors' are below 4 KiB. */
+/** Limit in bytes of a head or a trailer section; vendors stay below 4 KiB. */
 const SECTION_LIMIT = 64 * 1024;
-/** Interim responses (RFC 9110 §15.2) before the final one. */
+/** Limit of interim responses (RFC 9110 §15.2) before the final one. */
 const INTERIM_LIMIT = 32;
-/** Bytes of the line before a chunk. */
+/** Limit in bytes of a chunk-size line. */
 const LINE_LIMIT = 4096;
 
-// What comes next.
+// Parser states: what is expected next.
 const START = 0;
 const HEAD = 1;
 const LENGTH = 2;
@@ -40,33 +40,32 @@ const SECTION_END = Buffer.from("\r\n\r\n");
 const PROTOCOL = "HTTP/1.";
 
 /**
- * Reads responses of HTTP/1.1 (RFC 9112) from one connection while their bytes arrive, cut anywhere. Where the grammar
- * leaves two ways to read a response, as with two lengths, a length beside chunks, a bare line feed or a folded line, there
- * is none here: such a response is refused, and nothing more is read behind it.
+ * Incremental parser of HTTP/1.1 responses (RFC 9112) on one connection; input may be split anywhere. It refuses every response
+ * whose framing is ambiguous (two lengths, a length beside chunks, a bare line feed, a folded line), and parses nothing after it.
  */
 export class ResponseParser {
-  /** Whether the response was framed so that another may follow on the connection. */
+  /** Whether the framing of the response allows another one on the connection. */
   reusable = false;
-  /** Milliseconds for which the provider says it keeps the connection; undefined: it says nothing. */
+  /** Milliseconds for which the provider says it keeps the connection; undefined: it does not say. */
   keptFor: number | undefined;
 
   private state = START;
-  /** Bytes still due of a body or chunk. */
+  /** Remaining bytes of a body or chunk. */
   private left = 0;
-  /** Bytes seen of a chunk's line. */
+  /** Bytes seen of a chunk-size line. */
   private seen = 0;
-  /** Bytes of a head, or of trailers, that are not whole yet, in a buffer that grows by doubling. */
+  /** An incomplete head or trailer section, in a buffer that grows by doubling. */
   private part: Buffer | undefined;
   private partLength = 0;
-  /** The response has no body, whatever it says: to a HEAD, or a CONNECT that succeeded. */
+  /** The response has no body, whatever its headers say: to a HEAD, or a CONNECT that succeeded. */
   private bodiless = false;
   private interims = 0;
-  /** An interim response said that nothing follows the final one. */
+  /** An interim response announced that the connection will close. */
   private closes = false;
 
   constructor(private readonly listener: ParserListener) {}
 
-  /** Another response is expected. */
+  /** Prepares for the response to a new request. */
   expect(method: string): void {
     this.bodiless = method === "HEAD" || method === "CONNECT";
     this.state = START;
@@ -74,12 +73,12 @@ export class ResponseParser {
     this.closes = false;
   }
 
-  /** Whether some of the response has come. */
+  /** Whether any byte of the response has arrived. */
   get begun(): boolean {
     return this.state !== START;
   }
 
-  /** Bytes from the connection. Answers how many belong to the response. @throws Http1Error */
+  /** Parses bytes from the connection. @returns how many belong to the response. @throws Http1Error */
   push(bytes: Buffer): number {
     const n = bytes.length;
     let i = 0;
@@ -97,14 +96,14 @@ export class ResponseParser {
     return i;
   }
 
-  /** The provider has closed its side. True when that ends the response. */
+  /** Called when the provider has closed its side. @returns true when that ends the response */
   close(): boolean {
     if (this.state !== UNTIL_CLOSE) return false;
     this.finish();
     return true;
   }
 
-  /** Lines up to a blank one. */
+  /** Reads a section of lines up to a blank one. */
   private readSection(bytes: Buffer, from: number): number {
     let text: string;
     let next: number;
@@ -140,10 +139,10 @@ export class ResponseParser {
     return next;
   }
 
-  /** Keeps the start of a section whose end has not come. */
+  /** Buffers the start of a section whose end has not arrived. */
   private keep(bytes: Buffer, from: number): void {
     const before = this.partLength;
-    // What lies behind the section in its last piece does not count; that piece is at most as large as a read.
+    // Bytes after the section in its last piece do not count towards the limit; a piece is no larger than one read.
     if (before > SECTION_LIMIT) throw this.tooLarge();
     const length = before + bytes.length - from;
     if (!this.part || length > this.part.length) {
@@ -155,7 +154,7 @@ export class ResponseParser {
     this.partLength = length;
   }
 
-  /** Refuses what cannot become a section, whose end would be waited for in vain. @param from where the new bytes begin */
+  /** Refuses at once a start that no section can have, instead of waiting for its end. @param from offset of the new bytes */
   private checkPart(from: number): void {
     const { state, partLength: length } = this;
     const part = this.part as Buffer;
@@ -172,10 +171,10 @@ export class ResponseParser {
 
   private takeHead(head: ParsedHead): void {
     const { status, length } = head;
-    // Nothing was asked that 101 could answer.
+    // No request asked for an upgrade.
     if (status === 101) throw new Http1Error("RESPONSE_UPGRADED");
     if (status < 200) {
-      // One with a body would make that body a response.
+      // The body of an interim response would be parsed as a response.
       if (++this.interims > INTERIM_LIMIT || head.chunked || length) throw new Http1Error("RESPONSE_INTERIM");
       if (!head.reusable) this.closes = true;
       return;
@@ -184,7 +183,7 @@ export class ResponseParser {
     this.keptFor = head.keptFor;
     this.listener.onHead(head);
     if (this.bodiless || status === 204 || status === 304) {
-      // A body that must not be there would be read as the next response.
+      // A body that must not be there would be parsed as the next response.
       if (!this.bodiless && (head.chunked || (length ?? 0) > 0)) this.reusable = false;
       this.finish();
     } else if (head.chunked) {
@@ -211,7 +210,7 @@ export class ResponseParser {
     return to;
   }
 
-  /** A byte of what stands between chunks: line ends, sizes, extensions. */
+  /** Reads one byte between chunks: line ends, sizes, extensions. */
   private readBetween(bytes: Buffer, from: number): number {
     const byte = bytes[from] as number;
     switch (this.state) {
@@ -241,7 +240,7 @@ export class ResponseParser {
         break;
       case TRAILERS:
         this.state = byte === CR ? LAST_LF : TRAILER_SECTION;
-        // The first byte of a name belongs to the section.
+        // The first byte of a field name belongs to the section.
         return byte === CR ? from + 1 : from;
       default:
         expectByte(byte, LF);
@@ -250,14 +249,14 @@ export class ResponseParser {
     return from + 1;
   }
 
-  /** A byte of a chunk's size, up to 2^48. */
+  /** Reads one byte of a chunk size, up to 2^48. */
   private readSize(byte: number): void {
     const digit = hexOf(byte);
     if (digit >= 0 && ++this.seen <= 12) this.left = this.left * 16 + digit;
     else if (this.seen === 0 || digit >= 0) throw new Http1Error("RESPONSE_CHUNK_INVALID");
     else if (byte === CR) this.state = SIZE_LF;
     else if (byte === SEMICOLON) this.state = EXTENSION;
-    // Blanks may stand before an extension, and nowhere else (RFC 9112 §7.1.1).
+    // Blanks are allowed before an extension, and nowhere else (RFC 9112 §7.1.1).
     else if (isBlank(byte)) this.state = SIZE_BLANK;
     else throw new Http1Error("RESPONSE_CHUNK_INVALID");
   }
@@ -279,5 +278,5 @@ function expectByte(byte: number, wanted: number): void {
 }
 
 const isBlank = (code: number): boolean => code === 32 || code === 9;
-/** What a value may consist of. */
+/** Reports whether a byte may occur in a field value. */
 const isText = (code: number): boolean => (code >= 32 && code !== 127) || code === 9;

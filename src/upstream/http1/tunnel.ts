@@ -4,9 +4,9 @@ import type { HttpProxy } from "./proxies.ts";
 import { ResponseParser } from "./response-parser.ts";
 
 /**
- * Asks a proxy for a connection to an origin (CONNECT, RFC 9110 §9.3.6) and calls back once: from then on what is written to
- * the socket goes to the origin. Nobody but the proxy speaks before that; where something comes behind its answer the
- * connection is not used.
+ * Requests a tunnel to an origin from a proxy (CONNECT, RFC 9110 §9.3.6) and calls back once; after success, bytes written to the
+ * socket go to the origin. The origin does not speak first, so the connection is not used where bytes follow the proxy's
+ * response.
  *
  * @param authority host and port of the origin
  */
@@ -40,18 +40,21 @@ export function openTunnel(socket: Socket, proxy: HttpProxy, authority: string, 
   socket.write(`CONNECT ${authority} HTTP/1.1\r\nhost: ${authority}\r\n${proxy.authorization}\r\n`, "latin1");
 }
 
-/** A proxy wants to know who asks (RFC 9110 §15.5.8). */
+/** The proxy requires credentials (RFC 9110 §15.5.8). */
 const AUTHENTICATION_REQUIRED = 407;
 
 /**
- * Why a response is the proxy's own and not the provider's, if it is.
+ * Returns an error where a response is the proxy's own and not the provider's.
  * @param forwarder the proxy that took the request itself; undefined: none did
  */
 export function forwarderRefusal(forwarder: HttpProxy | undefined, status: number): Http1Error | undefined {
   return forwarder && status === AUTHENTICATION_REQUIRED ? proxyRefusal(forwarder, status) : undefined;
 }
 
-/** What node's own client threw: a tunnel that was not opened is its proxy's fault, whose address node tells in full. */
+/**
+ * Converts an error of node's own client: a tunnel that was not opened is the proxy's fault, and node's message holds the proxy's
+ * full address.
+ */
 export function tunnelFailure(proxy: HttpProxy | undefined, thrown: Error & { statusCode?: unknown }): Error {
   if (!proxy || !("code" in thrown) || thrown.code !== "ERR_PROXY_TUNNEL") return thrown;
   const { statusCode: status } = thrown;
@@ -60,7 +63,7 @@ export function tunnelFailure(proxy: HttpProxy | undefined, thrown: Error & { st
     : proxyFailure(proxy, new Http1Error("CONNECTION_CLOSED"));
 }
 
-/** The proxy answered, and not with what was asked for. */
+/** The error for a proxy that refused the request. */
 function proxyRefusal({ origin }: HttpProxy, status: number): Http1Error {
   return new Http1Error(
     `PROXY_STATUS_${status}`,
@@ -68,7 +71,7 @@ function proxyRefusal({ origin }: HttpProxy, status: number): Http1Error {
   );
 }
 
-/** The proxy could not be asked, or did not answer. */
+/** The error for a proxy that could not be reached, or did not respond. */
 export function proxyFailure({ origin }: HttpProxy, thrown: NodeJS.ErrnoException): Http1Error {
   if (thrown instanceof Http1Error && thrown.code.startsWith("PROXY_")) return thrown;
   return new Http1Error(`PROXY_${thrown.code ?? thrown.name}`, `The proxy ${origin} could not be reached.`);
