@@ -5,8 +5,8 @@ const DIGITS = 16;
 const MARKED = new RegExp(`^(.+)_([0-9a-f]{${DIGITS}})$`);
 
 /**
- * Ids that the gateway makes itself, for items of answers which no provider keeps. Each bears a mark of its owner, so that a
- * client's reference to one is known for what it is, after a restart and at any instance that has the secret.
+ * Ids that the gateway issues for items of responses which no provider stores. Each has a mark of its owner (an HMAC), so that a
+ * client's reference to one is recognised, after a restart and at every instance with the same secret.
  */
 export class IssuedIds {
   private readonly key: Buffer;
@@ -15,12 +15,12 @@ export class IssuedIds {
     this.key = createHmac("sha256", secret).update("model-gateway ids").digest();
   }
 
-  /** The id with its owner's mark, 17 characters longer. */
+  /** Returns the id with its owner's mark, 17 characters longer. */
   mark(id: string, owner: string): string {
     return `${id}_${this.of(id, owner)}`;
   }
 
-  /** Whether the gateway has made an id for one of these owners. */
+  /** Reports whether the gateway issued an id to one of these owners. */
   isOf(id: string, owners: readonly string[]): boolean {
     const [, bare, mark] = MARKED.exec(id) ?? [];
     if (bare === undefined || mark === undefined) return false;

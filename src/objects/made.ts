@@ -2,11 +2,11 @@ import { Scanner } from "../wire/json.ts";
 import { SseSplitter } from "../wire/sse.ts";
 import { asObject, type JsonObject } from "../wire/values.ts";
 
-/** Bytes of a member's value at most; and as many names and levels as there are. */
+/** Limit in bytes of a member's value; names and levels are not limited. */
 const LARGEST = 16 * 1024 * 1024;
 const ANY = 2 ** 31 - 1;
 
-/** Some members of a JSON answer as it passes in pieces, each told as soon as it is whole; nothing else is kept of it. */
+/** Extracts some members of a JSON response while it passes in pieces, each as soon as it is whole; buffers nothing else. */
 export class PassingMembers {
   private scanner: Scanner | undefined;
   private readonly due: Set<string>;
@@ -17,14 +17,14 @@ export class PassingMembers {
     this.scanner = new Scanner({ capture: names, captureLimit: LARGEST, maxKeys: ANY, duplicates: "allow" });
   }
 
-  /** The members that have become whole; undefined where none has. */
+  /** Returns the members that have become whole; undefined where there are none. */
   push(bytes: Buffer): JsonObject | undefined {
     const { scanner, due } = this;
     if (!scanner || due.size === 0) return undefined;
     try {
       scanner.push(bytes);
     } catch {
-      // Not JSON: nothing of ours to judge.
+      // Not JSON: nothing to record.
       this.scanner = undefined;
     }
     const members: JsonObject = {};
@@ -38,24 +38,24 @@ export class PassingMembers {
   }
 }
 
-/** Events of a stream that may tell what it makes, and bytes of one at most. */
+/** Number of a stream's first events that may report what it creates, and the limit in bytes of one. */
 const [FIRST_EVENTS, LARGEST_EVENT] = [8, 1024 * 1024];
 
-/** What an event of a stream has around what was made: nothing else of it is the provider's own word. */
+/** Members of an event that wrap the created object; other members may hold text of the model. */
 const AROUND = ["response", "interaction"];
 
-/** The same of the first events of a stream, each member told once. */
+/** Extracts members of the first events of a stream, each member once. */
 export class PassingEvents {
   private splitter: SseSplitter | undefined = new SseSplitter(LARGEST_EVENT);
   private left = FIRST_EVENTS;
   private readonly due: Set<string>;
 
-  /** @param names members of an event, or of what it is about */
+  /** @param names members of an event, or of the object that it wraps */
   constructor(names: readonly string[]) {
     this.due = new Set(names);
   }
 
-  /** The members that events have told; undefined where none has. */
+  /** Returns the members that these events report; undefined where there are none. */
   push(bytes: Buffer): JsonObject | undefined {
     const members: JsonObject = {};
     try {
@@ -65,7 +65,7 @@ export class PassingEvents {
         if (event) for (const each of [event, ...AROUND.map((name) => event[name])]) this.take(asObject(each), members);
       }
     } catch {
-      // Too large: nothing of ours to judge.
+      // Too large: nothing to record.
       this.left = 0;
     }
     if (this.left <= 0 || this.due.size === 0) this.splitter = undefined;
@@ -81,7 +81,7 @@ export class PassingEvents {
   }
 }
 
-/** What the scan has not looked at may still be no JSON. */
+/** The scanner does not validate everything, so the value may still be invalid JSON. */
 function parsed(value: Buffer): unknown {
   try {
     return JSON.parse(value.toString());

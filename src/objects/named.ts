@@ -11,32 +11,32 @@ import { spellings, Watch } from "../wire/watch.ts";
 /** An object that a request names. */
 export interface NamedObject {
   readonly id: string;
-  /** Where it is named, in the client's own words: `input.0.content.1.file_id`; undefined: in the path. */
+  /** The path of the field that names it, in the client's body: `input.0.content.1.file_id`; undefined: the URL path. */
   readonly param: string | undefined;
-  /** All that it stands for stands beside it: only who gets the client's own bytes looks for the id. */
+  /** The object's content is sent beside the id: only a provider that gets the client's original bytes looks the id up. */
   readonly whole?: true;
-  /** The id may be one that the client has made up: it is refused only where it is known to be another key's. */
+  /** The client may have made the id up: it is refused only where it is known to belong to another key. */
   readonly own?: true;
-  /** What is told where it is not known, besides the usual words or instead of them. */
+  /** The error for an unknown id, added to the usual one or replacing parts of it. */
   readonly unknown?: ErrorDetails | undefined;
 }
 
-/** What a vendor's id may be: nothing that means something in a path, a query or a header. */
+/** The characters of a vendor's id: none with a meaning in a path, a query or a header. */
 const ID = /^[A-Za-z0-9._-]{1,128}$/;
-/** Objects that a request may name: each is looked up, and vendors take a few hundred. */
+/** Limit of objects that a request may name: each is looked up, and vendors accept a few hundred. */
 const MOST = 5000;
-/** Characters of an id of a client's own that are looked up: no vendor's is as long. */
+/** Characters of a client's own id that are looked up: vendors' ids are shorter. */
 const LONGEST = 256;
-/** A letter or `_` written as an escape: nobody does that but to hide a name. */
+/** A letter or `_` written as an escape, which only serves to hide a name. */
 const HIDDEN = new RegExp(`\\\\${ESCAPED_LETTER}`, "i");
 const HIDDEN_LENGTH = 6;
-/** How each of them begins. */
+/** The possible beginnings of such escapes. */
 const ESCAPES = ["\\u00", "\\u01", "\\u21"].map((text) => Buffer.from(text));
-/** What may follow `"id"` in an object that says nothing else: its value, and the end or a null. Ids and names are short. */
+/** What may follow `"id"` in an object with no other member: its value, and the end or a null. Ids and names are short. */
 const BARE = /^\s*:\s*"(?:[^"\\]|\\.)*"\s*(?:\}|,\s*"(?:[^"\\]|\\.)*"\s*:\s*null)/;
-/** What follows it in any other object, mostly. */
+/** What usually follows it in any other object. */
 const OTHER = /^\s*:\s*(?:[^"\s]|"(?:[^"\\]|\\.)*"\s*,\s*"(?:[^"\\]|\\.)*"\s*:\s*[^n\s])/;
-/** Bytes in which that can be seen: more are looked at only if these tell nothing. */
+/** Bytes in which that is visible; FAR is tried only where NEAR is not conclusive. */
 const [NEAR, FAR] = [96, 2000] as const;
 const ID_NAME = Buffer.from('"id"');
 const quoted = (words: readonly string[]): AnyOf => new AnyOf(words.map((word) => `"${word}"`));
@@ -44,33 +44,33 @@ const IDS = quoted(["id"]);
 const SOURCE = "source";
 const SPELLED_ID = ["Id", "iD", "ID"];
 const NUMBER = /^\d+$/;
-/** Between the steps of a path in a field's name. */
+/** Separators of steps in a form field's name. */
 const STEPS = /\]\[|[[\].]/;
 
-/** By the words: all their spellings take milliseconds to find, and each start and reload asks for them. */
+/** Cached by protocol: computing all spellings takes milliseconds, and every start and reload needs them. */
 const known = new WeakMap<ObjectWords, NamedObjects>();
 
-/** What finds the objects that requests in these words name. */
+/** Returns the finder of objects that requests in a protocol name. */
 export function namedObjects(words: ObjectWords): NamedObjects {
   const its = known.get(words) ?? new NamedObjects(words);
   known.set(words, its);
   return its;
 }
 
-/** Finds the objects that requests in the words of a protocol name. */
+/** Finds the objects that requests in a protocol name. */
 export class NamedObjects {
   private readonly marks: AnyOf;
-  /** Of types that agents send with each request, mostly without an id. */
+  /** Types that agents send with each request, mostly without an id. */
   private readonly recalling: AnyOf;
   private readonly watch: Watch;
-  /** Looks out for all spellings of what names one anywhere: some servers read names in any case. */
+  /** Watches for all spellings of the members that name objects anywhere: some servers match names in any case. */
   private readonly spelled: Watch;
   private readonly spelling: RegExp;
-  /** Characters of the longest of them, with its quotes. */
+  /** Characters of the longest spelling, with its quotes. */
   private readonly longest: number;
-  /** All of these as they are. */
+  /** The same names in their usual spelling. */
   private readonly exact: ReadonlySet<string>;
-  /** As `foldCase` has them, like whatever is compared with them. */
+  /** Folded with `foldCase`, as are the names compared with them. */
   private readonly anywhere: ReadonlySet<string>;
   private readonly unread: ReadonlySet<string>;
   private readonly references: ReadonlySet<unknown>;
@@ -80,7 +80,7 @@ export class NamedObjects {
   private readonly sources: ReadonlySet<unknown>;
   private readonly addresses: ReadonlySet<string>;
   private readonly addressed: Watch | undefined;
-  /** How a text begins that may be such an address. */
+  /** The beginning of a text that may be an address of a stored object. */
   private readonly place: TextStart;
 
   constructor(private readonly words: ObjectWords) {
@@ -97,7 +97,7 @@ export class NamedObjects {
     this.spelled = new Watch([...names.flatMap(spellings), ...(words.untyped ? SPELLED_ID : [])]);
     const bare = words.untyped ? SPELLED_ID.map((name) => `|"${name}"`).join("") : "";
     this.spelling = new RegExp(`"(?:${names.map(inAnyCase).join("|")})"${bare}`);
-    // A letter that is taken for another one has up to three bytes.
+    // A letter that folds to an ASCII letter has up to three bytes.
     this.longest = 3 * Math.max("ID".length, ...names.map(({ length }) => length)) + 2;
     this.exact = new Set(names);
     this.anywhere = new Set(anywhere.map(foldCase));
@@ -114,8 +114,8 @@ export class NamedObjects {
   }
 
   /**
-   * All that a body names; parsed only where it may name one below its top level.
-   * @throws GatewayError `invalid_field` for an id that cannot be one; `invalid_json` where two readers could read two ids
+   * Returns all objects that a body names. It is parsed only where it may name one below its top level.
+   * @throws GatewayError `invalid_field` for an invalid id; `invalid_json` where two readers could read two ids
    */
   of(body: Body): NamedObject[] {
     const { scan } = body;
@@ -137,17 +137,19 @@ export class NamedObjects {
     return all;
   }
 
-  /** The same as far as its scan alone tells, which costs nothing. */
+  /** Reports the same from the scan alone, at no extra cost. */
   maySee(scan: Scan): boolean {
     return this.mayStandIn(scan) || this.spelled.maySee(scan) || this.isSpelledAtTop(scan);
   }
 
-  /** Whether a body may name one anywhere, where nobody takes other spellings out of its top level. */
+  /**
+   * Reports whether a body may name an object anywhere, for bodies whose top-level members are not normalized to one spelling.
+   */
   mayName(body: Body): boolean {
     return this.mayNameBelow(body) || (body.scan !== undefined && this.isSpelledAtTop(body.scan));
   }
 
-  /** Whether a body may name one below its top level, or in a member there that names one wherever it stands. */
+  /** Reports whether a body may name an object below its top level, or in a top-level member that names one at any depth. */
   private mayNameBelow({ scan, pieces }: Body): boolean {
     if (scan === undefined) return false;
     const may = (this.mayStandIn(scan) && this.mayHold(pieces)) || this.maySpell(scan, pieces);
@@ -162,7 +164,9 @@ export class NamedObjects {
     });
   }
 
-  /** Whether a field of a form, or a parameter of a query, names one by its path: `file_id`, `images[0][file_id]`, `a.fileUri`. */
+  /**
+   * Reports whether a form field or a query parameter names an object by its path: `file_id`, `images[0][file_id]`, `a.fileUri`.
+   */
   namedByField(field: string): boolean {
     const steps = foldCase(field).split(STEPS);
     return steps.some((step, i) => {
@@ -172,14 +176,14 @@ export class NamedObjects {
     });
   }
 
-  /** What it names. @throws GatewayError `invalid_field` */
+  /** Returns the objects that it names. @throws GatewayError `invalid_field` */
   ofField(field: string, value: string): NamedObject[] {
     const found: NamedObject[] = [];
     if (this.namedByField(field)) this.take(value, { step: field }, found);
     return found;
   }
 
-  /** The same of a value that is parsed already. */
+  /** Returns the objects that a parsed value names. */
   in(json: unknown): NamedObject[] {
     const found: NamedObject[] = [];
     this.walk(json, undefined, found);
@@ -254,8 +258,8 @@ export class NamedObjects {
   }
 
   /**
-   * Whether an object holds what its id stands for, or says that there is nothing: it has failed. What excuses it is read to
-   * the letter, as all readers do.
+   * Reports whether an object holds the content that its id stands for, or has failed and so has none. These members are matched
+   * exactly, as all readers match them.
    */
   private saysAll({ type, status, ...members }: JsonObject): boolean {
     const content = this.whole.get(type);
@@ -277,7 +281,7 @@ export class NamedObjects {
       if (this.sources.has(type)) this.take(type, { above: path, step: "type" }, found);
   }
 
-  /** Ids in a value that is an id, a list of what holds ids, or an object with its id or with numbered members. */
+  /** Collects ids from a value that is an id, a list of values with ids, or an object with an id or numbered members. */
   private take(value: unknown, path: PathNode, found: NamedObject[]): void {
     if (Array.isArray(value)) {
       for (let i = 0; i < value.length; i++) this.take(value[i], { above: path, step: i }, found);
@@ -287,7 +291,7 @@ export class NamedObjects {
     if (object) {
       for (const id of valuesOf(object, "id"))
         if (typeof id === "string") this.take(id, { above: path, step: "id" }, found);
-      // A list, for some readers.
+      // Some readers take such an object for a list.
       for (const name in object) if (NUMBER.test(name)) this.take(object[name], { above: path, step: name }, found);
       return;
     }
@@ -305,7 +309,7 @@ export class NamedObjects {
   }
 }
 
-/** @throws GatewayError `invalid_field` for one more than are looked up */
+/** @throws GatewayError `invalid_field` for more objects than are looked up */
 function add(found: NamedObject[], object: NamedObject): void {
   const { param } = object;
   if (found.length >= MOST)
@@ -316,13 +320,13 @@ function add(found: NamedObject[], object: NamedObject): void {
   found.push(object);
 }
 
-/** How an address begins, up to its first slash. */
+/** Returns the beginning of an address, up to its first slash. */
 const schemeOf = (address: string): string => address.replace(/\/.*$/, "");
 
-/** The steps to a value, the last one first: most lead to nothing that has to be told. */
+/** The steps to a value, the last one first. A linked list, because most paths are never formatted. */
 type PathNode = { readonly above?: PathNode | undefined; readonly step: string | number } | undefined;
 
-/** A path as clients are told it: `input.1.id`. */
+/** Formats a path for clients: `input.1.id`. */
 function paramOf(path: PathNode): string {
   const steps: (string | number)[] = [];
   for (let at = path; at !== undefined; at = at.above) steps.push(at.step);
@@ -331,7 +335,7 @@ function paramOf(path: PathNode): string {
 
 const NO_VALUES: readonly never[] = [];
 
-/** The values of a member, however its name is spelled. */
+/** Returns the values of a member in every spelling of its name. */
 function valuesOf(object: JsonObject, member: string): readonly unknown[] {
   let found: unknown[] | undefined;
   for (const name in object)
@@ -343,7 +347,7 @@ function valuesOf(object: JsonObject, member: string): readonly unknown[] {
 }
 
 /**
- * Whether a pattern of ASCII occurs in bytes that come in pieces, cut anywhere.
+ * Reports whether an ASCII pattern occurs in bytes that are split into pieces anywhere.
  * @param longest characters that it can match
  */
 function matchesAmong(pieces: readonly Buffer[], pattern: RegExp, longest: number): boolean {
@@ -356,7 +360,7 @@ function matchesAmong(pieces: readonly Buffer[], pattern: RegExp, longest: numbe
   return false;
 }
 
-/** Whether bytes may hold an object that says nothing but its id; true too where it cannot be told. */
+/** Reports whether bytes may hold an object with only an id; also true where that is not certain. */
 function holdsBare(pieces: readonly Buffer[]): boolean {
   let before: Buffer = Buffer.alloc(0);
   return pieces.some((piece) => {
@@ -372,7 +376,7 @@ function holdsBare(pieces: readonly Buffer[]): boolean {
   });
 }
 
-/** The id of an object whose only member that is not null it is, however it is spelled. */
+/** Returns the ids of an object whose only non-null member is `id`, in any spelling. */
 function bareIds(value: unknown): readonly string[] {
   const object = asObject(value) ?? {};
   for (const name in object) if (object[name] !== null && name.toLowerCase() !== "id") return NO_VALUES;

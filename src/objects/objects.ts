@@ -12,12 +12,12 @@ import { type NamedObject, type NamedObjects, namedObjects } from "./named.ts";
 import { ownersOf, type Share } from "./share.ts";
 
 /**
- * Keeps the objects of one key from the others: what a request names must be its key's own, or shared with it, and what an
- * answer says was made is noted as its key's.
+ * Separates the objects of gateway keys: a request may name only objects of its own key or shared with it, and objects that a
+ * response reports as created are recorded for the key.
  */
 export class Objects {
   private readonly naming = new Map<ObjectWords, NamedObjects>();
-  /** Providers by the ids that every caller may name there. */
+  /** Ids that every caller may name, with their providers. */
   private readonly shared = new Map<string, readonly string[]>();
 
   constructor(
@@ -27,7 +27,7 @@ export class Objects {
     private readonly issued: IssuedIds,
     protocols: Iterable<Protocol>,
   ) {
-    // All at once: a body is looked through for what is known when it comes.
+    // All at once: a body is scanned for the words that are known when it arrives.
     for (const { objects, vendor } of protocols)
       for (const words of [objects, vendor?.words]) if (words) this.naming.set(words, namedObjects(words));
     for (const { name, shared = [] } of providers)
@@ -35,8 +35,8 @@ export class Objects {
   }
 
   /**
-   * Lets a request through that names only what its caller may use, and leaves it the targets where that is kept.
-   * @throws GatewayError `object_not_found`, in the same words whether it is another key's or nobody's
+   * Admits a request that names only objects its caller may use, and limits its targets to the providers that store them.
+   * @throws GatewayError `object_not_found`, with the same message whether another key owns the object or nobody does
    */
   admit(exchange: Exchange): void | Promise<void> {
     const { objects } = exchange.protocol;
@@ -44,7 +44,7 @@ export class Objects {
     const all =
       kept === undefined ? objects && this.namedIn(objects).of(exchange.body) : [{ id: kept, param: undefined }];
     if (!all || all.length === 0) return;
-    // What the gateway has made up is kept nowhere: who reads the request says what becomes of that.
+    // Ids that the gateway issued are stored at no provider: the decoder of the request decides about them.
     const owners = ownersOf(this.share, exchange.caller);
     const native = exchange.targets.some((target) => speaks(target, exchange.protocol.name));
     const named = all.filter(({ id, whole }) => (native || !whole) && !this.issued.isOf(id, owners));
@@ -54,15 +54,15 @@ export class Objects {
   }
 
   /**
-   * Lets an attempt through whose request, translated, names only what its caller may use there: what is an address like any
-   * other in the client's protocol may be an object's in the provider's.
+   * Admits an attempt whose translated request names only objects that its caller may use there: an ordinary address in the
+   * client's protocol may be an object's address in the provider's.
    * @throws GatewayError `object_not_found` at the client's own field
    */
   admitTranslated(exchange: Pick<Exchange, "caller" | "body">, attempt: Attempt): void | Promise<void> {
     const { caller } = exchange;
     const { operation, protocol, target, body } = attempt;
     const { objects } = protocol;
-    // What was not translated is judged already.
+    // An untranslated request has been checked already.
     if (!operation || !objects || this.share === "all") return;
     const told = (thrown: unknown) => inClientsWords(thrown, body, exchange.body);
     try {
@@ -81,7 +81,7 @@ export class Objects {
   }
 
   /**
-   * Lets a request through that names only what its caller may use at one provider.
+   * Admits a request that names only objects its caller may use at one provider.
    * @throws GatewayError `object_not_found`
    */
   admitAt(provider: string, named: readonly NamedObject[], caller: Caller | undefined): void | Promise<void> {
@@ -91,13 +91,13 @@ export class Objects {
   }
 
   /**
-   * The same where nobody can be waited for: what goes by cannot be kept back.
-   * @throws GatewayError also `store_unavailable` for what only the store knows
+   * Admits synchronously, for bytes that are streamed and cannot be held back.
+   * @throws GatewayError as `admitAt`, and `store_unavailable` where only the store has the answer
    */
   admitNow(provider: string, named: readonly NamedObject[], caller: Caller | undefined): void {
     const judged = named.length === 0 ? undefined : this.admitAt(provider, named, caller);
     if (!judged) return;
-    // What that comes to is of no use any more, and a failure that nobody hears would end the process.
+    // Its result is no longer of use, and an unhandled rejection would end the process.
     judged.catch(() => {});
     throw new GatewayError("store_unavailable", {
       message:
@@ -105,16 +105,19 @@ export class Objects {
     });
   }
 
-  /** Where the objects stand in the words of a protocol. */
+  /** Returns the finder of objects in a protocol. */
   namedIn(words: ObjectWords): NamedObjects {
     return this.naming.get(words) as NamedObjects;
   }
 
-  /** Notes what the answer of a provider says was made, from its own bytes; undefined: it can say nothing of that. */
+  /**
+   * Returns a stage that records what a provider's response reports as created, from its original bytes; undefined: it reports
+   * nothing.
+   */
   stage(exchange: Exchange, head: Head): Stage | undefined {
     const { protocol, operation, body, model, attempt } = exchange;
     const { objects } = protocol;
-    // An answer that was translated has ids that no provider has ever heard of.
+    // The ids in a translated response are unknown to every provider.
     if (!objects || !attempt || attempt.protocol !== protocol || attempt.operation) return undefined;
     if (head.status >= 300 || !operation.generates || !objects.makes?.(body)) return undefined;
     const note = (json: unknown) =>
@@ -130,7 +133,7 @@ export class Objects {
     };
   }
 
-  /** Notes what a caller has made; callers without a key own nothing. */
+  /** Records objects that a caller has created; callers without a key own nothing. */
   note(ids: Iterable<string>, caller: Caller | undefined, provider: string, model?: string): void {
     if (!caller) return;
     const { id: key, group } = caller;
@@ -139,7 +142,7 @@ export class Objects {
     if (made.length > 0) this.owners.add(made);
   }
 
-  /** The answer of that id, if the caller may use it. */
+  /** Returns the stored answer with an id, if the caller may use it. */
   answer(id: string, caller: Caller | undefined): OwnedObject | undefined | Promise<OwnedObject | undefined> {
     const found = this.owners.findSoon(id);
     const allowed = (rows: readonly OwnedObject[]) => rows.find((row) => row.model && this.mayUse(row, caller));
@@ -147,8 +150,8 @@ export class Objects {
   }
 
   /**
-   * Hands on the providers of each named object; undefined for one of which only its provider knows.
-   * @throws GatewayError `invalid_field` for more objects than anybody names
+   * Passes on the providers of each named object; undefined for an object that only its provider knows.
+   * @throws GatewayError `invalid_field` for too many objects
    */
   private places(
     named: readonly NamedObject[],
@@ -159,7 +162,7 @@ export class Objects {
     const objects = strictest(named);
     const beyond = objects[MOST];
     if (beyond) throw tooMany(beyond);
-    // Where an id of which nobody knows is refused it may be one that another gateway has just heard of.
+    // Before an unknown id is refused, the store is asked: another gateway may just have recorded it.
     const refuses = (id: string) => this.share !== "all" && !this.shared.has(id);
     const look = ({ id, own }: NamedObject) => (!own && refuses(id) ? this.owners.findSoon(id) : this.owners.find(id));
     const judge = (object: NamedObject, rows: readonly OwnedObject[]): KeptObject => ({
@@ -170,13 +173,13 @@ export class Objects {
     for (const [i, object] of objects.entries()) {
       const rows = look(object);
       if (rows instanceof Promise) {
-        // Asked together: each is a way to a server and back.
+        // In parallel, because each lookup is a round trip to a server.
         const later = [rows, ...objects.slice(i + 1).map(look)];
         return Promise.all(later).then((all) => {
           then([...found, ...all.map((rows, at) => judge(objects[i + at] as NamedObject, rows))]);
         });
       }
-      // The first that may not be named is the last that is looked for.
+      // The first object that may not be named ends the lookups.
       found.push(judge(object, rows));
     }
     then(found);
@@ -190,7 +193,7 @@ export class Objects {
   ): ReadonlySet<string> | undefined {
     const allowed = rows.filter((row) => this.mayUse(row, caller)).map(({ provider }) => provider);
     const places = new Set([...allowed, ...(this.shared.get(object.id) ?? [])]);
-    // Known or not, what is said beside it goes anywhere.
+    // Whoever owns the id: the content is sent beside it, so every provider can process it.
     if (object.own && (rows.length === 0 || places.size > 0)) return undefined;
     if (places.size > 0) return places;
     if (this.share === "all") return undefined;
@@ -204,7 +207,7 @@ export class Objects {
   }
 }
 
-/** Each object once, as the strictest of what names it has it. */
+/** Returns each object once, in its strictest mention. */
 function strictest(named: readonly NamedObject[]): NamedObject[] {
   const objects = new Map<string, NamedObject>();
   for (const object of named) {
@@ -214,10 +217,10 @@ function strictest(named: readonly NamedObject[]): NamedObject[] {
   return [...objects.values()];
 }
 
-/** Different objects that a request may name; vendors take some hundreds of files at most. */
+/** Limit of distinct objects in a request; vendors accept a few hundred files at most. */
 const MOST = 1000;
 
-/** A named object, and the providers where it is kept; undefined: only its own knows. */
+/** A named object, and the providers that store it; undefined: only its provider knows. */
 interface KeptObject {
   readonly object: NamedObject;
   readonly places: ReadonlySet<string> | undefined;
@@ -232,7 +235,7 @@ const tooMany = ({ param }: NamedObject): GatewayError =>
 
 const ABSENT = "what it names is kept by a provider that cannot answer this now";
 
-/** An object is at its provider and nowhere else. */
+/** Limits the targets to the providers that store the objects: an object exists at its provider only. */
 function keep(exchange: Exchange, found: readonly KeptObject[]): void {
   for (const { object, places } of found) {
     if (!places) continue;
@@ -255,7 +258,7 @@ function keep(exchange: Exchange, found: readonly KeptObject[]): void {
 const notFound = ({ param, unknown }: NamedObject): GatewayError =>
   new GatewayError("object_not_found", { ...(param === undefined ? {} : { param }), ...unknown });
 
-/** A refusal of what a translated body names, at the field of the client's from which that came. */
+/** Moves the error about a translated body to the client's field from which the text came. */
 function inClientsWords(thrown: unknown, sent: Body, asked: Body): unknown {
   if (!(thrown instanceof GatewayError) || thrown.param === undefined) return thrown;
   const text = thrown.param.split(".").reduce<unknown>((value, name) => (value as JsonObject)?.[name], sent.json());
@@ -269,7 +272,7 @@ function inClientsWords(thrown: unknown, sent: Body, asked: Body): unknown {
   });
 }
 
-/** Where a text stands in a value. */
+/** Returns the path of a text in a value. */
 function pathOf(text: string, value: unknown): string[] | undefined {
   if (value === text) return [];
   if (typeof value !== "object" || value === null) return undefined;
@@ -280,11 +283,11 @@ function pathOf(text: string, value: unknown): string[] | undefined {
   return undefined;
 }
 
-/** Whether requests of a protocol go to a target as they are. */
+/** Reports whether requests of a protocol go to a target without translation. */
 const speaks = ({ provider, via }: Target, name: string): boolean =>
   provider.speaks.includes(name) && (via === undefined || via === name);
 
-/** Where no provider of the model speaks the client's protocol nobody's object could be meant, whatever key asks. */
+/** Where no provider of the model uses the client's protocol, the id can be no stored object, whatever key sends it. */
 const notKept = ({ param, unknown }: NamedObject): GatewayError =>
   new GatewayError("object_not_found", {
     ...(param === undefined ? {} : { param }),

@@ -4,36 +4,36 @@ import { JsonError, type Scan, Scanner, type ScannerOptions } from "../wire/json
 import { boundaryOf, FormError, FormScanner } from "../wire/multipart.ts";
 import type { NamedObject, NamedObjects } from "./named.ts";
 
-/** What a body that passes names, told while it comes and at its end. */
+/** Finds the objects that a pass-through body names, while it arrives and at its end. */
 export interface PassingBody {
-  /** It can only be read without a content-encoding. */
+  /** It can only be parsed without a content-encoding. */
   readonly plain: boolean;
-  /** A piece of it. @throws GatewayError for what two readers could read in two ways */
+  /** Parses a piece. @throws GatewayError for ambiguous input */
   push(bytes: Buffer): readonly NamedObject[];
-  /** All of it has come. @throws GatewayError the same */
+  /** Called when the whole body has arrived. @throws GatewayError for ambiguous input */
   end(): readonly NamedObject[];
 }
 
 const NONE: readonly NamedObject[] = [];
 const [OBJECT, ARRAY] = [..."{["].map((each) => each.charCodeAt(0));
-/** White space, and what marks a text as UTF-8, UTF-16 or UTF-32: some readers of JSON take all of them. */
+/** White space, and the byte order marks of UTF-8, UTF-16 and UTF-32: some JSON parsers accept all of them. */
 const BEFORE_JSON: ReadonlySet<number> = new Set([...Buffer.from(" \t\r\n"), 0, 0xef, 0xbb, 0xbf, 0xfe, 0xff]);
-/** Bytes of that at most. */
+/** Limit of such leading bytes. */
 const LEAD = 4096;
 const ANY = 2 ** 31 - 1;
-/** What is looked through for names, where there may be any: more would keep the thread for long. */
+/** Limits of a body that is parsed because it may contain names: a larger one would block the thread for long. */
 const PARSED: ScannerOptions = { maxKeys: 50_000, maxValues: 400_000 };
 
-/** Bodies that vendors read as files and not as JSON, though each line may be some. */
+/** Types that vendors read as files and not as JSON, though each line may be JSON. */
 const FILE =
   /^(?:multipart\/|audio\/|image\/|video\/|application\/(?:octet-stream|pdf|zip|sdp|x-ndjson|jsonl)\b|text\/csv\b)/i;
 const FORM = /^multipart\/form-data\b/i;
 const PAIRS = /^application\/x-www-form-urlencoded\b/i;
 
 /**
- * Who finds the names in a body of that type.
+ * Returns the parser for a body of a content type.
  * @param limit bytes of JSON at most
- * @throws GatewayError `unsupported_media_type` for a form whose parts nobody could tell for sure
+ * @throws GatewayError `unsupported_media_type` for a form whose boundary is ambiguous
  */
 export function passingBody(type: string, naming: readonly NamedObjects[], limit: number): PassingBody {
   if (!FORM.test(type)) return new PassingJson(naming, limit, FILE.test(type), PAIRS.test(type));
@@ -45,7 +45,7 @@ export function passingBody(type: string, naming: readonly NamedObjects[], limit
   });
 }
 
-/** JSON, whatever its type says; anything else names nothing. */
+/** JSON, whatever its content type says; anything else names nothing. */
 class PassingJson implements PassingBody {
   private readonly pieces: Buffer[] = [];
   private readonly scanner = new Scanner({ maxKeys: ANY });
@@ -53,12 +53,12 @@ class PassingJson implements PassingBody {
   private length = 0;
   private state: "unknown" | "json" | "other" = "unknown";
   private told = false;
-  /** What the value names that a file begins with. */
+  /** The objects that the first value of a file names. */
   private first = NONE;
 
   /**
-   * @param file it may be a file that begins like JSON
-   * @param pairs it may be a form of names and values, which is not taken
+   * @param file whether it may be a file that begins like JSON
+   * @param pairs whether it may be a URL-encoded form, which is refused
    */
   constructor(
     private readonly naming: readonly NamedObjects[],
@@ -81,7 +81,7 @@ class PassingJson implements PassingBody {
     this.pieces.push(bytes);
     this.look(known ? [bytes] : this.pieces);
     if (this.first.length > 0) return this.first;
-    // Some readers act on a value as soon as it is whole, whatever may follow.
+    // Some parsers act on a value as soon as it is whole, whatever follows.
     return this.state === "json" && !this.file && this.scanner.done ? this.names() : NONE;
   }
 
@@ -128,7 +128,7 @@ class PassingJson implements PassingBody {
     this.pieces.length = 0;
   }
 
-  /** @throws GatewayError for what is no JSON, unless it is a file */
+  /** @throws GatewayError for invalid JSON, unless it is a file */
   private scan<Result>(act: () => Result): Result | undefined {
     try {
       return act();
@@ -141,7 +141,7 @@ class PassingJson implements PassingBody {
     }
   }
 
-  /** What a file names that begins with a whole value of JSON: readers that take one value never see what follows. */
+  /** Returns the objects that a file's first JSON value names: a parser that takes one value never sees what follows. */
   private firstValue(end: number): readonly NamedObject[] {
     const value = Buffer.concat(this.pieces).subarray(0, end);
     const scanner = new Scanner({ maxKeys: ANY });
@@ -154,7 +154,7 @@ class PassingJson implements PassingBody {
     }
   }
 
-  /** @throws GatewayError for more than is parsed */
+  /** @throws GatewayError for a body over the limits of parsing */
   private bound(pieces: readonly Buffer[]): void {
     const scanner = new Scanner(PARSED);
     this.scan(() => {
@@ -164,10 +164,10 @@ class PassingJson implements PassingBody {
   }
 }
 
-/** A field's name, of whose bytes the scanner makes a character each. */
+/** Decodes a field's name, in which the scanner makes each byte a character. */
 const utf8 = (name: string): string => Buffer.from(name, "latin1").toString();
 
-/** A form: its texts, by their names. */
+/** A form, whose text fields are checked by their names. */
 class PassingForm implements PassingBody {
   readonly plain = true;
   private found: NamedObject[] = [];

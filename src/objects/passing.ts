@@ -8,13 +8,13 @@ import type { Objects } from "./objects.ts";
 import { type PassingBody, passingBody } from "./passing-body.ts";
 
 const VERSION = /^v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?$/i;
-/** A run of letters and digits in an id; names of calls and models have shorter ones, or the digits of a date. */
+/** A run of letters and digits in an id; names of methods and models have shorter ones, or the digits of a date. */
 const RANDOM = /^(?=.*\d)(?!\d{8}$).{8,}$/;
 const BETWEEN = /[^A-Za-z0-9]+/;
-/** The longest collection. */
+/** Segments of the longest collection. */
 const PARTS = 3;
 
-/** Where a path below a provider's address leads. */
+/** What a path relative to a provider's address refers to. */
 interface ObjectPath {
   /** It belongs to a collection of objects that keys own. */
   readonly owned: boolean;
@@ -23,9 +23,9 @@ interface ObjectPath {
 }
 
 /**
- * Reads the objects out of a vendor's path: what stands below one of them belongs to it.
- * @param path as it came, without the query
- * @returns undefined for a path of which nothing is known
+ * Parses a vendor's path for the object it addresses; everything below an object belongs to it.
+ * @param path the original path, without the query
+ * @returns undefined for an unknown path
  */
 export function objectPath(path: string, { collections, actions, anybodys }: VendorObjects): ObjectPath | undefined {
   const parts = partsOf(path);
@@ -35,14 +35,17 @@ export function objectPath(path: string, { collections, actions, anybodys }: Ven
   return id === undefined || actions.includes(id) ? { owned: true } : { owned: true, id };
 }
 
-/** Members of the answer to a path in which ids stand of what came of an object: none but where the answer is the object itself. */
+/**
+ * Returns the members of a response that hold ids of objects derived from the requested one; none unless the response is that
+ * object itself.
+ */
 function derivedAt(path: string, { collections, derived }: VendorObjects): readonly string[] {
   const { collection = "", below: [id, ...further] = [] } = outermost(partsOf(path), collections) ?? {};
   const last = decodeURIComponent(path).split("/").at(-1);
   return id !== undefined && further.length === 0 && id === last ? (derived[collection] ?? []) : [];
 }
 
-/** The outermost collection that a path leads to, and the parts below it. */
+/** Returns the outermost collection in a path, and the segments below it. */
 function outermost(
   parts: readonly string[],
   collections: readonly string[],
@@ -56,7 +59,7 @@ function outermost(
   return undefined;
 }
 
-/** The members in which answers about what a path leads to tell addresses. */
+/** Returns the members of a path's responses that hold addresses. */
 function addressMembers(path: string, { addresses = {} }: VendorObjects): string[] {
   const words = `/${partsOf(path).join("/").toLowerCase()}/`;
   return Object.entries(addresses).flatMap(([collection, members]) =>
@@ -64,31 +67,31 @@ function addressMembers(path: string, { addresses = {} }: VendorObjects): string
   );
 }
 
-/** The parts of a path without versions, matrix parameters and actions. */
+/** Returns the segments of a path without versions, matrix parameters and actions. */
 const partsOf = (path: string): string[] =>
   decodeURIComponent(path)
     .split("/")
     .map((part) => part.replace(/[;:].*$/, "").trim())
     .filter((part) => part !== "" && !VERSION.test(part));
 
-/** Whether a part of a path is one, below what nobody knows. */
+/** Reports whether a segment of an unknown path looks like an id. */
 const looksLikeId = (part: string): boolean => part.split(BETWEEN).some((run) => RANDOM.test(run));
 
-/** Keeps keys' objects apart where requests pass unread: by their paths, and by ids in bodies that are JSON. */
+/** Separates keys' objects in pass-through requests: by their paths, and by ids in JSON bodies. */
 export class PassingObjects {
   private readonly path: ObjectPath | undefined;
   private readonly naming: readonly NamedObjects[];
   private readonly body: PassingBody | undefined;
   private length = 0;
   private ended = false;
-  /** Members of the answer that are looked for. */
+  /** Members of the response that are searched for. */
   private readonly sought: readonly string[] | undefined;
   private members: PassingMembers | PassingEvents | undefined;
-  /** Members of the answer in which addresses at the vendor's stand. */
+  /** Members of the response that hold addresses at the vendor. */
   readonly addresses: readonly string[];
 
   /**
-   * @param provider where the request goes
+   * @param provider that the request goes to
    * @param limit bytes of a JSON body at most
    */
   constructor(
@@ -105,12 +108,12 @@ export class PassingObjects {
     this.naming = vendors.map(({ words }) => objects.namedIn(words));
     const derived = vendors.flatMap((vendor) => derivedAt(below, vendor));
     this.addresses = vendors.flatMap((vendor) => addressMembers(below, vendor));
-    // What is made below a model is named too: what it will answer later.
+    // A request below a model may create something too: the operation whose result is fetched later.
     const making = /^P(?:OST|UT)$/.test(exchange.method) && this.path !== undefined;
     const names = [...(making ? vendors.flatMap(({ words }) => words.members) : []), ...derived];
     if (names.length > 0) this.sought = [...new Set(names)];
     if (!this.judges) return;
-    // SDKs say JSON of any file there.
+    // SDKs send a JSON content type for any file there.
     const isFile = vendors.some(
       ({ uploads }) => uploads && below.startsWith(`${uploads.path}/`) && exchange.query.get(uploads.session),
     );
@@ -126,7 +129,8 @@ export class PassingObjects {
   }
 
   /**
-   * @param open the path also takes what may show other keys' objects: lists, and paths of which nothing is known
+   * Checks the ids in path and query.
+   * @param open the path also accepts requests that may show other keys' objects: lists, and unknown paths
    * @throws GatewayError `object_not_found`, `key_not_allowed`
    */
   admit(open: boolean): void | Promise<void> {
@@ -141,8 +145,8 @@ export class PassingObjects {
   }
 
   /**
-   * What may be an object, where no path says that it is one.
-   * @throws GatewayError `key_not_allowed` for what is none for sure, and may show any
+   * Returns possible objects on a path of unknown meaning.
+   * @throws GatewayError `key_not_allowed` for a request that names none, and may show any
    */
   private unknown(): NamedObject[] {
     const { path, exchange, below } = this;
@@ -157,18 +161,18 @@ export class PassingObjects {
   }
 
   /**
-   * A piece of the request's body, before it goes on.
-   * @throws GatewayError what `admit` throws; the provider has not all of the body then
+   * Checks a piece of the request's body before it is forwarded.
+   * @throws GatewayError as `admit`; the provider does not have the whole body then
    */
   up(bytes: Buffer): void {
     if (!this.body) return;
     this.judge(this.body.push(bytes));
     this.length += bytes.length;
-    // The provider acts on the last byte that was announced, and on the end where none was.
+    // The provider acts on the last announced byte, or on the end where no length was announced.
     if (this.length >= Number(this.exchange.headers.get("content-length") ?? Infinity)) this.whole();
   }
 
-  /** All of the request's body has come, before its end is passed on. @throws GatewayError as `up` */
+  /** Checks the rest when the whole body has arrived, before its end is forwarded. @throws GatewayError as `up` */
   whole(): void {
     if (!this.body || this.ended) return;
     this.ended = true;
@@ -179,19 +183,22 @@ export class PassingObjects {
     this.objects.admitNow(this.provider, named, this.exchange.caller);
   }
 
-  /** A good answer begins. @param stream of events; or JSON */
+  /** Called when a successful response begins. @param stream whether it is an event stream; otherwise JSON */
   answered(stream: boolean): void {
     if (this.sought) this.members = new (stream ? PassingEvents : PassingMembers)(this.sought);
   }
 
-  /** A piece of such an answer, before it goes on. */
+  /** Reads a piece of such a response before it is forwarded. */
   down(bytes: Buffer): void {
     const found = this.members?.push(bytes);
     if (found) this.objects.note(idsIn(found), this.exchange.caller, this.provider);
   }
 }
 
-/** The ids in members of an answer: texts, lists of them, and objects with a name or an id. The last part of a name is one. */
+/**
+ * Yields the ids in members of a response: strings, lists of them, and objects with a name or an id. Of a name with slashes the
+ * last part is the id.
+ */
 function* idsIn(members: JsonObject): Generator<string> {
   for (const value of Object.values(members))
     for (const each of Array.isArray(value) ? asList(value) : [value]) {

@@ -1,11 +1,11 @@
 import type { Caller } from "../core/marketplace.ts";
 
-/** Who may use what a key made: that key, the keys of its group, or all. */
+/** Who may use the objects of a key: that key, the keys of its group, or all. */
 export type Share = "key" | "group" | "all";
 
 /**
- * Whom what a caller makes belongs to, and, behind that, who else's it may use. Widening `share` takes nothing away: what
- * was a key's own before is still among them.
+ * Returns the owner of what a caller creates, followed by other owners whose objects it may use. A wider `share` keeps access to
+ * what the key created before.
  */
 export function ownersOf(share: Share, caller: Caller | undefined): readonly string[] {
   const own = caller ? `key ${caller.id}` : "";

@@ -9,8 +9,8 @@ import { JsonError, scan } from "../wire/json.ts";
 import type { Objects } from "./objects.ts";
 
 /**
- * Judges what a client says on a WebSocket, message by message: the objects that it names must be its key's own or shared with
- * it, and models those that its key may use at that provider.
+ * Checks a client's WebSocket messages one by one: objects must belong to its key or be shared with it, and the key must be
+ * allowed to use the models at that provider.
  */
 export class SocketNames {
   private readonly marks: AnyOf;
@@ -22,16 +22,16 @@ export class SocketNames {
     private readonly objects: Objects,
     private readonly marketplace: Marketplace,
   ) {
-    // A letter may be written as an escape, and some servers read names in any case.
+    // A letter may be written as an escape, and some servers match names in any case.
     this.marks = new AnyOf([...words.marks.flatMap((mark) => inAnyCase(`"${mark}"`)), "\\u00"]);
   }
 
-  /** Whether there is anything to judge: not where all keys may use all. */
+  /** Reports whether there is anything to check: there is not where all keys may use everything. */
   static needed({ caller }: Pick<Exchange, "caller">, { share }: Objects): boolean {
     return share !== "all" || caller?.models !== undefined;
   }
 
-  /** Why a message of the client may not go on: `key_not_allowed`, `object_not_found`, `invalid_json`; undefined: it may. */
+  /** Returns why a message may not be forwarded: `key_not_allowed`, `object_not_found`, `invalid_json`; undefined: it may. */
   fault(message: Buffer): GatewayError | undefined {
     try {
       this.check(message);
@@ -42,7 +42,7 @@ export class SocketNames {
   }
 
   private check(message: Buffer): void {
-    // Never in JSON in UTF-8, always where it is written in 16 or 32 bits, as some readers take it.
+    // JSON in UTF-8 never contains a zero byte; in UTF-16 or UTF-32, which some parsers accept, it always does.
     if (message.includes(0))
       throw new GatewayError("invalid_json", { message: "A message holds a zero byte: it is no JSON in UTF-8." });
     if (!this.marks.among([message])) return;
@@ -56,7 +56,7 @@ export class SocketNames {
       else objects.admitNow(provider.name, [{ id: name, param }], exchange.caller);
   }
 
-  /** Here clients use the vendor's own names: frames pass as they are, so that none could be put in their place. */
+  /** Clients use the vendor's own model names here: frames are forwarded unchanged, so names cannot be replaced. */
   private checkModel(name: string, param: string): void {
     const { caller } = this.exchange;
     if (!caller?.models || this.marketplace.at(this.provider, name, caller)) return;
@@ -64,10 +64,10 @@ export class SocketNames {
   }
 }
 
-/** Models and objects that a message may name. */
+/** Limit of models and objects that a message may name. */
 const MOST = 100;
 
-/** @throws GatewayError `invalid_json` for what is nested deeper, or has more members, than a body may */
+/** @throws GatewayError `invalid_json` for more nesting or members than a body may have */
 function bounded(message: Buffer): void {
   try {
     scan(message, { duplicates: "allow" });
@@ -76,7 +76,7 @@ function bounded(message: Buffer): void {
   }
 }
 
-/** All spellings of a short word. */
+/** Returns all case variants of a short word. */
 function inAnyCase(word: string): string[] {
   let all = [""];
   for (const letter of word) {
