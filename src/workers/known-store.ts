@@ -1,15 +1,15 @@
 import { type Answers, type Peers, question } from "../core/peers.ts";
 import type { KnownStore, Stores } from "../store/open.ts";
 
-/** What a worker knows of a database that is away; the primary answers for all of its workers. */
+/** What a worker knows about a database that is unreachable; the primary answers for all of its workers. */
 const KNOWN_STORE = question<null, KnownStore | null>("store known");
 
-/** Has a worker tell what it knows. */
+/** Makes a worker answer with what it knows. */
 export function answerKnownStore(answers: Answers, stores: Pick<Stores, "known">): void {
   answers.set(KNOWN_STORE, () => stores.known() ?? null);
 }
 
-/** Has a primary tell what its workers know. @param askAll as `Primary.askAll` */
+/** Makes a primary answer with what its workers know. @param askAll as `Primary.askAll` */
 export function answerKnownStores(
   answers: Answers,
   askAll: (question: typeof KNOWN_STORE, asked: null) => Promise<(KnownStore | null)[]>,
@@ -21,7 +21,10 @@ export function answerKnownStores(
 export const knownStore = async (peers: Peers): Promise<KnownStore | undefined> =>
   (await peers.ask(KNOWN_STORE, null).catch(() => null)) ?? undefined;
 
-/** What several know: each key as who has seen it last, and no later than who has been without the database for longest. */
+/**
+ * Merges what several workers know: each key in its latest version, and the age of the worker that has lacked the database
+ * longest.
+ */
 function together(all: readonly (KnownStore | null)[]): KnownStore | undefined {
   const known = all.filter((each) => each !== null);
   const [first] = known;

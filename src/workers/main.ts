@@ -11,12 +11,12 @@ import { LOST_ROWS, type ToPrimary, type ToWorker } from "./messages.ts";
 import { answerReloads } from "./reloading.ts";
 import { WorkerPeers } from "./worker-peers.ts";
 
-// One worker: serves the connections that its primary hands over. Arguments: the file, the folder in which its relative
-// paths start, and how many workers there are.
+// Entry point of a worker, which serves the connections that its primary passes on. Arguments: the configuration file, the folder
+// for its relative paths, and the number of workers.
 
 const [, , file = "", folder = "", workers = "1"] = process.argv;
 
-// The primary decides what a signal means, also where a terminal or a service manager sends it to all processes.
+// The primary handles signals, also those that a terminal or a service manager sends to all processes.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR2"] as const) process.on(signal, () => {});
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
@@ -30,7 +30,7 @@ async function leave(code: number): Promise<never> {
   process.exit(code);
 }
 
-/** Tells the primary of connections that are closed, all of a turn at once. */
+/** Reports closed connections to the primary, batched per turn of the event loop. */
 const closings = {
   count: 0,
   add(): void {
@@ -49,7 +49,7 @@ function take(gateway: Gateway, id: number, socket: Socket | undefined): void {
     return;
   }
   socket.once("close", () => closings.add());
-  // As node's server makes those that it accepts itself.
+  // The same options as node's server sets on sockets that it accepts itself.
   socket.allowHalfOpen = true;
   socket.setNoDelay(true);
   gateway.accept(socket);
@@ -63,7 +63,10 @@ async function answerPrimary(answers: Answers, id: number, name: string, asked: 
   }
 }
 
-/** Answers of the primary are heard while there is no gateway yet; all else waits. Returns that, and ends. */
+/**
+ * Before there is a gateway, only the primary's answers are handled; other messages are queued. Returns a function that ends this
+ * and returns the queue.
+ */
 function hearAnswers(peers: WorkerPeers): () => [ToWorker, Socket | undefined][] {
   const waiting: [ToWorker, Socket | undefined][] = [];
   const hear = (message: ToWorker, socket: Socket | undefined) => {
@@ -112,7 +115,7 @@ function obey(gateway: Gateway, peers: WorkerPeers, waiting: [ToWorker, Socket |
   else orphaned();
 }
 
-/** What gateway.yaml says, as the primary has read it, and the number that this has. */
+/** Resolves to the gateway.yaml that the primary has read, and its generation number. */
 function fromPrimary(): Promise<{ text?: string; generation?: number }> {
   return new Promise((resolve) => {
     process.once("message", (message: ToWorker) => resolve(message.type === "start" ? message : {}));

@@ -2,12 +2,12 @@ import type { Readiness } from "../admin/readiness.ts";
 import type { SharedFact } from "../core/peers.ts";
 import type { Unwritten } from "../store/ledger.ts";
 
-/** The exit code of a worker that has stopped, and has told which rows of the ledger were lost. */
+/** The exit code of a worker that has stopped, and has logged which rows of the ledger were lost. */
 export const LOST_ROWS = 4;
 
-/** What the primary tells a worker. A connection comes along with its message. */
+/** Messages of the primary to a worker. A connection is sent along with its message. */
 export type ToWorker =
-  /** What gateway.yaml says, and the number of the generation that serves it. The first message. */
+  /** The gateway.yaml, and the number of the generation that serves it. The first message. */
   | { readonly type: "start"; readonly text: string; readonly generation: number }
   /** To be answered by a `told` with its id. */
   | { readonly type: "ask"; readonly id: number; readonly name: string; readonly question: unknown }
@@ -19,15 +19,15 @@ export type ToWorker =
   | ({ readonly type: "fact" } & SharedFact)
   | ({ readonly type: "answer" } & PrimaryAnswer);
 
-/** What a worker tells the primary. */
+/** Messages of a worker to the primary. */
 export type ToPrimary =
   | { readonly type: "ready" }
-  /** Given connections that it has now, and how many it had that are closed. */
+  /** A connection that the worker has taken, and the number of its connections that were closed. */
   | { readonly type: "taken"; readonly id: number }
   | { readonly type: "closed"; readonly count: number }
-  /** `unwritten`: what goes with it if it is killed. */
+  /** `unwritten`: rows that would be lost if the worker were killed. */
   | { readonly type: "alive"; readonly parts: Readiness["parts"]; readonly unwritten: Unwritten | undefined }
-  /** Something broke outside of every request: it gets no more connections, and ends. */
+  /** A crash outside of every request: the worker gets no more connections, and ends. */
   | { readonly type: "failed" }
   | ({ readonly type: "told" } & PrimaryAnswer)
   | ({ readonly type: "fact" } & SharedFact)

@@ -30,36 +30,38 @@ import { answerLimits } from "./shared-limiter.ts";
 import { WaitingConnections } from "./waiting.ts";
 import { WorkerProcess } from "./worker-process.ts";
 
-/** Milliseconds between two looks at the workers, and without a word after which one is given up: its event loop stands still. */
+/**
+ * Milliseconds between checks of the workers, and without a message after which one is killed, because its event loop is blocked.
+ */
 const LOOK = 1000;
 const UNRESPONSIVE = 15_000;
-/** A worker that lives for less than this many milliseconds has died at once: the next one waits, twice as long each time. */
+/** Milliseconds: a worker that lived for less is restarted with a backoff, which doubles each time. */
 const SHORT_LIFE = 10_000;
 const BACKOFF = 250;
 const LONGEST_BACKOFF = 30_000;
-/** Milliseconds that a worker has to answer what the admin side asks. */
+/** Milliseconds for a worker to answer a question of the admin side. */
 const ASKING = 5000;
-/** Milliseconds for a new worker to be ready. */
+/** Milliseconds for a new worker to become ready. */
 const STARTING = 60_000;
-/** Milliseconds beyond what they have for running exchanges after which workers that stop are killed. */
+/** Milliseconds that stopping workers get beyond their drain time before they are killed. */
 const STOPPING = 20_000;
 
-/** What is done, and to what. */
+/** Action and subject for the audit trail. */
 const REPLACE = ["workers.replace", "workers"] as const;
 
-/** A place among the workers. */
+/** A slot for one of the workers. */
 interface WorkerSlot {
   worker: WorkerProcess;
-  /** Workers of this place that died at once, in a row. */
+  /** Workers of this slot that died soon after their start, in a row. */
   failures: number;
 }
 
 /**
- * Listens, and hands each connection to the worker that has the fewest. It reads no byte of them. What it keeps open
- * stays open whatever its workers do: one that dies is replaced, and all can be replaced while connections come.
+ * The primary process: listens, and passes each connection to the worker that has the fewest. It reads no byte of them. Its
+ * socket stays open whatever happens to workers: a dead one is replaced, and all can be replaced while connections arrive.
  */
 export class Primary {
-  /** Answers what any worker asks. */
+  /** Answers the questions of all workers. */
   readonly answers = new Answers();
   address!: AddressInfo;
   readonly reloads: Reloads;
@@ -73,14 +75,14 @@ export class Primary {
   private readonly slots: WorkerSlot[] = [];
   private readonly workers = new Set<WorkerProcess>();
   private readonly waiting: WaitingConnections;
-  /** The last fact of each key of each topic, for workers that start later. */
+  /** The latest fact of each key of each topic, for workers that start later. */
   private readonly facts = new Map<string, SharedFact>();
   private readonly looking: NodeJS.Timeout;
   private starting = true;
   private stopping = false;
   private replacing = false;
   private deaths = 0;
-  /** Whether rows of the ledger were lost as it stopped. */
+  /** Whether rows of the ledger were lost during the stop. */
   hasLost = false;
 
   private constructor(
@@ -100,7 +102,7 @@ export class Primary {
       () => servedFile(this.config),
     );
     const warn = (message: string) => log.warn({}, message);
-    // What has been spent before is asked once for each kind of period: the store is open for that long.
+    // Past spending is read once for each kind of period; the store is open only during that query.
     const spent = async (since: number) => {
       const stores = await connectStores(config.store, config.keys, warn);
       try {
@@ -117,13 +119,13 @@ export class Primary {
     this.looking = setInterval(() => this.look(), LOOK);
   }
 
-  /** @throws what the system says of the address, or Error where a worker does not start */
+  /** @throws the system's error for the address, or Error where a worker does not start */
   static async start(loaded: Loaded, log: JsonLog, place: ListenPlace): Promise<Primary> {
     const primary = new Primary(loaded, log, place);
     try {
       const { store, keys } = loaded.config;
       primary.opened = await connectStores(store, keys, ledgerWarn(log));
-      // While the workers start: no request has to wait for it then. What nobody can say now is asked again.
+      // In parallel with the start of the workers, so that no request has to wait for it. A failed query is repeated later.
       primary.limiter.prepare(periodsOf(loaded.config.limits)).catch(() => {});
       for (let i = 0; i < loaded.config.workers; i++) primary.slots.push({ worker: primary.fork(), failures: 0 });
       await primary.begin();
@@ -135,8 +137,8 @@ export class Primary {
   }
 
   /**
-   * Listens when the first worker serves, and settles when all do. Until then nobody connects, or the queue of a socket that
-   * somebody keeps has who comes, and whoever has that socket after a start that failed.
+   * Listens when the first worker serves, and settles when all do. Until then nobody can connect; on a socket that a service
+   * manager keeps, connections wait in its queue, also for the process that gets the socket after a failed start.
    */
   private async begin(): Promise<void> {
     const ready = this.slots.map(({ worker }) => worker.ready);
@@ -146,7 +148,7 @@ export class Primary {
     try {
       await Promise.all([...ready, listening]);
     } catch (thrown) {
-      // What serves already ends as at any stop.
+      // Workers that serve already end as at any stop.
       for (const worker of this.workers) if (!worker.serving) worker.kill();
       await listening.catch(() => {});
       throw thrown;
@@ -158,33 +160,33 @@ export class Primary {
     return this.loaded.config;
   }
 
-  /** What the workers run; nothing of it runs here. */
+  /** The plugins that the workers run; none runs in this process. */
   get plugins(): ReadonlyMap<string, LoadedPlugin> {
     return this.loaded.vocabulary.classes;
   }
 
-  /** As `Gateway.reload`, in all workers together: all of them serve the new configuration, or none. */
+  /** Reloads as `Gateway.reload` does, in all workers together: all of them serve the new configuration, or none. */
   reload(by?: Initiator): Promise<Reloaded> {
     return this.reloads.run(by);
   }
 
-  /** Shares of budgets that were reached in what is counted here for all, since they were taken last. */
+  /** Returns the budget marks that were reached since the last call, in what is counted here for all workers. */
   takeMarks(): BudgetMark[] {
     return this.marks.take();
   }
 
-  /** As `Gateway.switch`, in all workers. */
+  /** Switches as `Gateway.switch` does, in all workers. */
   switch(name: string, off: boolean): void {
     this.share({ topic: SWITCHES.name, key: name, fact: off });
   }
 
-  /** What a reload would change. @throws ConfigError */
+  /** Returns what a reload would change. @throws ConfigError */
   async compare(): Promise<Pick<Reloaded, "changes" | "restart">> {
     const { changes, restart } = this.comparison(await this.readAgain());
     return { changes, restart };
   }
 
-  /** The store of the admin side. */
+  /** The stores that the admin side uses. */
   get stores(): Stores {
     return this.opened as Stores;
   }
@@ -201,17 +203,17 @@ export class Primary {
     return first && { lines: all.reduce((sum, { lines }) => sum + lines, 0), where: first.where };
   }
 
-  /** How many there shall be, and are. */
+  /** How many workers there should be, and how many serve. */
   get workerCounts(): WorkerCounts {
     const up = this.slots.filter(({ worker }) => worker.serving && !worker.leaving).length;
     return { wanted: this.slots.length, up, deaths: this.deaths };
   }
 
-  /** Ready while a worker serves: those that are missing are told. */
+  /** Ready while at least one worker serves; the parts report missing ones. */
   readiness(): Readiness {
     const { wanted, up } = this.workerCounts;
     const serving = this.slots.filter(({ worker }) => worker.serving);
-    // What none can say is not well for that.
+    // A part that no worker reports is unknown, not ok.
     const worst = (part: string) => {
       const states = serving.map(({ worker }) => worker.parts[part] ?? "ok");
       return states.find((state) => state !== "ok") ?? states[0] ?? UNKNOWN;
@@ -226,10 +228,10 @@ export class Primary {
   }
 
   /**
-   * Replaces the workers one by one: each gets no more connections as soon as its successor is ready, and ends when what it
-   * serves has ended. They serve what gateway.yaml says now. Where that is wrong, or a successor does not start, the rest
-   * stay. Never throws.
-   * @param by who wants it
+   * Replaces the workers one by one: each gets no more connections as soon as its successor is ready, and ends when its running
+   * requests have ended. The successors serve the current gateway.yaml. Where that is invalid, or a successor does not start, the
+   * remaining workers stay. Never throws.
+   * @param by who requested it
    */
   async replace(by = PROGRAM): Promise<void> {
     if (this.replacing || this.stopping) return;
@@ -281,7 +283,7 @@ export class Primary {
     await this.opened?.close();
   }
 
-  /** Something broke here: the workers end with what they serve, in a short time. */
+  /** Stops after a crash in this process: the workers get a short time to finish what they serve. */
   fail(): Promise<void> {
     return this.stop({ drain: Math.min(AFTER_FAILURE, this.config.drain || AFTER_FAILURE) });
   }
@@ -308,15 +310,15 @@ export class Primary {
       this.number++;
       this.log.level = next.config.log.level;
       this.opened?.keys.adopt(next.config.keys);
-      // Of a provider that was changed nothing is known; the others tell again. What an operator wants stays.
+      // Facts about a changed provider are stale; workers send current ones again. The operator's switches stay.
       for (const [key, { topic }] of this.facts) if (topic !== SWITCHES.name) this.facts.delete(key);
-      // Those that started meanwhile.
+      // Workers that started during the reload.
       for (const worker of this.workers) if (worker.serving && !worker.leaving) void this.catchUp(worker);
     }
     return { changes, restart, generation: this.number };
   }
 
-  /** Has a worker serve what is in force, where it has begun with what was before. */
+  /** Reloads a worker that started with an older configuration. */
   private async catchUp(worker: WorkerProcess): Promise<void> {
     const { text } = this.config;
     if (worker.text === text) return;
@@ -360,7 +362,7 @@ export class Primary {
     }
   }
 
-  /** All workers hear of it, those too that start later. @param from who knows */
+  /** Sends a fact to all workers, including those that start later. @param from the worker that reported it */
   private share(shared: SharedFact, from?: WorkerProcess): void {
     this.facts.set(`${shared.topic} ${shared.key}`, shared);
     for (const worker of this.workers) if (worker !== from) worker.send({ type: "fact", ...shared });
@@ -374,7 +376,7 @@ export class Primary {
       told = { failure: (thrown as Error).message };
     }
     from.send({ type: "answer", id, ...told });
-    // It was asked by one that has died since.
+    // The worker that asked has died since.
     if (!this.workers.has(from)) this.limiter.release(String(from.pid));
   }
 
@@ -386,12 +388,12 @@ export class Primary {
     else this.waiting.add(socket);
   }
 
-  /** One serves: it has what waits. */
+  /** Passes waiting connections to a worker that has begun to serve. */
   private found(): void {
     if (this.workerCounts.up > 0) for (const socket of this.waiting.end()) this.give(socket);
   }
 
-  /** One serves no longer: where it was the last one, what comes waits for the next, but not for long. */
+  /** Called when a worker serves no longer: after the last one, connections wait for the next one for a limited time. */
   private lost(): void {
     if (this.workerCounts.up === 0) this.waiting.begin();
   }
@@ -409,15 +411,15 @@ export class Primary {
     this.workers.delete(worker);
     this.limiter.release(String(worker.pid));
     const slot = this.slots.find((each) => each.worker === worker);
-    // One that never served fails the start, which says so.
+    // A worker that never served fails the start, which reports it.
     if (slot && !this.stopping && !(this.starting && !worker.served)) {
-      // One that has failed said so before it ended.
+      // A worker that sent `failed` has been counted then.
       if (!worker.leaving) this.deaths++;
       this.log.error({ worker: worker.pid, end: worker.end }, "a worker has died, and is replaced");
       void this.again(slot);
       this.lost();
     }
-    // One that has ended by itself has told what it could not write.
+    // A worker that ended by itself has logged what it could not write.
     const toldLost = worker.end === `exit code ${LOST_ROWS}`;
     const killed = worker.unwritten !== undefined && worker.end !== "exit code 0" && !toldLost;
     if (this.stopping && (toldLost || killed)) this.hasLost = true;
@@ -429,7 +431,7 @@ export class Primary {
     for (const socket of untaken) this.give(socket);
   }
 
-  /** Puts another worker in the place of one that failed; later, where those before died at once. */
+  /** Starts a worker in the slot of one that failed, with a backoff where its predecessors died soon after their start. */
   private async again(slot: WorkerSlot): Promise<void> {
     const { worker } = slot;
     slot.failures = performance.now() - worker.startedAt < SHORT_LIFE ? slot.failures + 1 : 0;
@@ -437,7 +439,7 @@ export class Primary {
     if (!this.stopping && slot.worker === worker) slot.worker = this.fork();
   }
 
-  /** @throws Error where the successor does not start; the place stays as it was */
+  /** @throws Error where the successor does not start; the slot stays as it was */
   private async succeed(slot: WorkerSlot): Promise<void> {
     const next = this.fork();
     const timer = setTimeout(() => next.kill(), STARTING);
@@ -451,10 +453,10 @@ export class Primary {
   }
 }
 
-/** A time that JSON can tell, where there is no end. */
+/** A number for "no limit" that JSON can represent. */
 const LONGEST = 2 ** 31 - 1;
 
-/** One with a connection waiting is passed over where it can be; then the one with the fewest connections comes first. */
+/** Workers that leave a connection waiting come last; otherwise the one with the fewest connections comes first. */
 const lighter = (one: WorkerProcess, other: WorkerProcess): boolean =>
   one.busy === other.busy ? one.connections < other.connections : other.busy;
 

@@ -2,7 +2,7 @@ import { type Answers, question } from "../core/peers.ts";
 import type { Gateway, Prepared } from "../gateway.ts";
 import type { WorkerProcess } from "./worker-process.ts";
 
-/** What gateway.yaml says, as the primary has read it: all workers serve the same, whatever the file says by then. */
+/** The gateway.yaml as the primary has read it: all workers serve the same text, even if the file changes in between. */
 const PREPARE = question<string, true>("reload prepare");
 const ADOPT = question<number, true>("reload adopt");
 const DISCARD = question<null, true>("reload discard");
@@ -10,7 +10,7 @@ const DISCARD = question<null, true>("reload discard");
 /** Milliseconds for all workers to build a generation. */
 const PREPARING = 70_000;
 
-/** Obeys the primary. */
+/** Handles the primary's reload messages in a worker. */
 export function answerReloads(answers: Answers, gateway: Gateway): void {
   let prepared: Prepared | undefined;
   const discard = async () => {
@@ -32,13 +32,13 @@ export function answerReloads(answers: Answers, gateway: Gateway): void {
 }
 
 /**
- * Has all workers serve another gateway.yaml: each builds its generation, and only when all are ready they serve it.
+ * Makes all workers serve another gateway.yaml: each builds its generation, and they switch only when all are ready.
  * @param generation its number, in all of them
- * @throws Error with what the first one says that cannot: none has changed then
+ * @throws Error with the message of the first worker that failed; no worker has switched then
  */
 export async function reloadAll(workers: readonly WorkerProcess[], text: string, generation: number): Promise<void> {
   const ready = await Promise.allSettled(workers.map((worker) => worker.ask(PREPARE, text, PREPARING)));
-  // One that has died meanwhile is replaced, by one that serves what is in force then.
+  // A worker that died meanwhile is replaced by one with the current configuration.
   const failed = ready.find((each, i) => each.status === "rejected" && workers[i]?.serving);
   const end = (worker: WorkerProcess) =>
     failed ? worker.ask(DISCARD, null, PREPARING) : worker.ask(ADOPT, generation, PREPARING);

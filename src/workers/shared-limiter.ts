@@ -8,9 +8,9 @@ const RESERVE = question<{ reservation: Reservation; owner: string }, Reserved>(
 const SETTLE = question<{ id: string; used: Charge; unused?: string }, true>("limits settle");
 const STANDINGS = question<readonly LimitLevel[], Standing[]>("limits standings");
 
-/** The counts of all workers, which their primary keeps. */
+/** The limits of all workers, which are counted in their primary. */
 export class SharedLimiter extends Limiter {
-  /** @param owner names this process: what it has reserved ends with it */
+  /** @param owner names this process: its reservations end with it */
   constructor(
     private readonly peers: Peers,
     private readonly owner = String(process.pid),
@@ -23,7 +23,7 @@ export class SharedLimiter extends Limiter {
   }
 
   override settle(id: string, used: Charge, unused?: string): void {
-    // A primary that is gone counts nothing any more.
+    // Without a primary nothing is counted any more.
     this.peers.ask(SETTLE, { id, used, ...(unused === undefined ? {} : { unused }) }).catch(() => {});
   }
 
@@ -32,7 +32,7 @@ export class SharedLimiter extends Limiter {
   }
 }
 
-/** Answers for all workers. */
+/** Answers the limit questions of all workers. */
 export function answerLimits(answers: Answers, limiter: MemoryLimiter): void {
   answers.set(RESERVE, ({ reservation, owner }) => limiter.reserve(reservation, owner));
   answers.set(SETTLE, ({ id, used, unused }) => {

@@ -1,25 +1,25 @@
 import type { Socket } from "node:net";
 import type { Log } from "../core/log.ts";
 
-/** Milliseconds without a worker for which connections wait for one: whoever is in front shall ask another gateway then. */
+/** Milliseconds without a worker for which connections wait: after that a load balancer should try another gateway. */
 const PATIENCE = 2000;
-/** Connections that may wait. */
+/** Limit of waiting connections. */
 const MOST = 1024;
 
 /** Connections for which there is no worker at the moment. */
 export class WaitingConnections {
   private readonly sockets: Socket[] = [];
-  /** Runs while no worker serves and connections still wait for one. */
+  /** Runs while no worker serves and connections may still wait for one. */
   private timer: NodeJS.Timeout | undefined;
-  /** None waits any more, until a worker serves. */
+  /** Whether all connections are closed until a worker serves. */
   private closing = false;
   private told = false;
   private closed = 0;
 
   /**
-   * @param log told when connections are closed, and when that is over
+   * @param log gets an entry when connections are closed, and when that is over
    * @param patience milliseconds without a worker
-   * @param most connections that wait at a time
+   * @param most waiting connections at a time
    */
   constructor(
     private readonly log: Log,
@@ -27,20 +27,20 @@ export class WaitingConnections {
     private readonly most = MOST,
   ) {}
 
-  /** No worker serves from now on. */
+  /** Called when no worker serves any more. */
   begin(): void {
     if (this.closing || this.timer) return;
     this.timer = setTimeout(() => this.close(), this.patience);
   }
 
-  /** One more, which is closed where it cannot wait. */
+  /** Adds a connection, which is closed where it cannot wait. */
   add(socket: Socket): void {
     this.begin();
     if (this.closing || this.sockets.length >= this.most) this.refuse(socket);
     else this.sockets.push(socket);
   }
 
-  /** A worker serves. Returns those that it is to have. */
+  /** Called when a worker serves. Returns the waiting connections for it. */
   end(): Socket[] {
     if (this.told)
       this.log.info({ connections: this.closed }, "a worker serves again: connections were closed until now");
@@ -52,7 +52,7 @@ export class WaitingConnections {
     return this.sockets.splice(0);
   }
 
-  /** Closes those that wait, and all that come before a worker serves. */
+  /** Closes waiting connections, and all that arrive before a worker serves. */
   close(): void {
     clearTimeout(this.timer);
     this.timer = undefined;
@@ -61,7 +61,7 @@ export class WaitingConnections {
   }
 
   private refuse(socket: Socket): void {
-    // Nothing was read: a proxy counts it as an error, and asks another gateway.
+    // Nothing was read from it: a proxy counts that as an error, and tries another gateway.
     socket.destroy();
     this.closed++;
     if (!this.told) this.log.error({}, "no worker serves: connections are closed until one does");

@@ -1,7 +1,7 @@
 import { Peers, type Question, type SharedFact, type Topic } from "../core/peers.ts";
 import type { PrimaryAnswer, ToPrimary } from "./messages.ts";
 
-/** The peers of a worker, whose primary passes on what it tells. */
+/** The peers of a worker; its primary relays its messages. */
 export class WorkerPeers extends Peers {
   private asked = 0;
   private readonly waiting = new Map<number, PromiseWithResolvers<unknown>>();
@@ -24,19 +24,19 @@ export class WorkerPeers extends Peers {
     return waiting.promise as Promise<Answer>;
   }
 
-  /** The primary is gone: nobody answers any more, neither what was asked nor what will be. */
+  /** Called when the primary is gone: pending and future questions are rejected. */
   orphan(): void {
     this.alone = true;
     for (const { reject } of this.waiting.values()) reject(gone());
     this.waiting.clear();
   }
 
-  /** The primary passes on what another worker tells. */
+  /** Called when the primary relays a fact of another worker. */
   receive(fact: SharedFact): void {
     this.heard(fact);
   }
 
-  /** The primary answers. */
+  /** Called with an answer of the primary. */
   receiveAnswer({ id, answer, failure }: PrimaryAnswer): void {
     const waiting = this.waiting.get(id);
     this.waiting.delete(id);

@@ -9,40 +9,40 @@ import { KnownReason } from "../text/reason.ts";
 import type { PrimaryAnswer, ToPrimary, ToWorker } from "./messages.ts";
 
 const ENTRY = fileURLToPath(new URL("./main.ts", import.meta.url));
-/** Milliseconds after which a connection that was not taken says that its worker is busy. */
+/** Milliseconds after which a connection that was not taken marks its worker as busy. */
 const BUSY = 1000;
 
-/** Who hears of a worker. */
+/** Receives the events of a worker. */
 interface WorkerListener {
-  /** Whole lines that it has written. */
+  /** Called with whole lines of the worker's output. */
   lines(bytes: Buffer, from: "stdout" | "stderr"): void;
   message(message: ToPrimary, from: WorkerProcess): void;
-  /** It has ended; these connections it never took. */
+  /** Called when the worker has ended, with the connections that it never took. */
   ended(worker: WorkerProcess, untaken: readonly Socket[]): void;
 }
 
-/** One worker, as the primary sees it. */
+/** The primary's handle of one worker. */
 export class WorkerProcess {
-  /** Settles when it serves; rejects when it ends before. */
+  /** Resolves when the worker serves; rejects when it ends before. */
   readonly ready: Promise<void>;
-  /** It serves. */
+  /** Whether it serves. */
   serving = false;
-  /** It does, or did before it ended. */
+  /** Whether it serves, or served before it ended. */
   served = false;
-  /** It gets no more connections. */
+  /** Whether it gets no more connections. */
   leaving = false;
-  /** What it said of its parts when it was last looked at. */
+  /** Its parts as it last reported them. */
   parts: Readiness["parts"] = {};
-  /** What it could not write of the ledger's journal, as it said then. */
+  /** What it could not write of the ledger's journal, as it last reported. */
   unwritten: Unwritten | undefined;
-  /** `performance.now()` when it last said anything. */
+  /** `performance.now()` at its last message. */
   heardAt = performance.now();
   readonly startedAt = performance.now();
   private readonly child: ChildProcess;
-  /** Connections it has, taken or not. */
+  /** Its open connections, taken or not. */
   private open = 0;
   private given = 0;
-  /** Connections it has not taken yet, with the time of each. */
+  /** Connections that it has not taken yet, with the time of each. */
   private readonly untaken = new Map<number, { socket: Socket; at: number }>();
 
   private asked = 0;
@@ -50,9 +50,9 @@ export class WorkerProcess {
   private readonly asking = new Map<number, PromiseWithResolvers<unknown>>();
 
   /**
-   * @param args what `main.ts` of this folder takes
-   * @param text the gateway.yaml that it serves
-   * @param generation the number of what it serves
+   * @param args of `main.ts` in this folder
+   * @param text the gateway.yaml to serve
+   * @param generation the number of that configuration
    */
   constructor(
     args: readonly string[],
@@ -79,13 +79,13 @@ export class WorkerProcess {
       else if (message.type === "told") this.told(message);
       listener.message(message, this);
     });
-    // A channel that is gone is told by the end of the process.
+    // A closed channel is noticed by the exit of the process.
     this.child.on("error", () => {});
     this.child.once("exit", (code, signal) => {
       this.serving = false;
       for (const { reject } of this.asking.values()) reject(new Error("the worker has ended"));
       this.asking.clear();
-      // It has said why, unless something killed it.
+      // The worker has logged the reason itself, unless it was killed.
       ready.reject(new KnownReason(`a worker has ended before it was ready: ${signal ?? `exit code ${code}`}`));
       this.listener.ended(
         this,
@@ -107,18 +107,21 @@ export class WorkerProcess {
     return signalCode ?? (exitCode === null ? undefined : `exit code ${exitCode}`);
   }
 
-  /** Connections it has. */
+  /** The number of its connections. */
   get connections(): number {
     return this.open;
   }
 
-  /** Whether it leaves a connection waiting: its event loop is busy. */
+  /** Whether a connection has waited too long for it, because its event loop is busy. */
   get busy(): boolean {
     const [oldest] = this.untaken.values();
     return oldest !== undefined && performance.now() - oldest.at > BUSY;
   }
 
-  /** Hands a connection over. This process keeps it open until the worker has it, and can so give it to another. */
+  /**
+   * Passes a connection to the worker. This process keeps it open until the worker has it, so that it can be given to another
+   * one.
+   */
   give(socket: Socket): void {
     const id = ++this.given;
     this.open++;
@@ -131,7 +134,7 @@ export class WorkerProcess {
   }
 
   /**
-   * Asks it something. Rejects with why there is no answer.
+   * Sends a question to the worker. Rejects with the reason when there is no answer.
    * @param patience milliseconds
    */
   async ask<Ask, Answer>({ name }: Question<Ask, Answer>, question: Ask, patience: number): Promise<Answer> {
@@ -168,7 +171,7 @@ export class WorkerProcess {
 
 const NEWLINE = 10;
 
-/** Hands over what comes in whole lines, so that those of several workers never stand within each other. */
+/** Passes on output in whole lines, so that lines of several workers do not mix. */
 function byLines(stream: Readable, take: (bytes: Buffer) => void): void {
   let rest: Buffer = Buffer.alloc(0);
   stream.on("data", (bytes: Buffer) => {
@@ -177,6 +180,6 @@ function byLines(stream: Readable, take: (bytes: Buffer) => void): void {
     const left = bytes.subarray(end);
     rest = end > 0 || rest.length === 0 ? Buffer.from(left) : Buffer.concat([rest, left]);
   });
-  // One that was killed leaves half a line behind.
+  // A killed worker may leave an incomplete line.
   stream.once("end", () => rest.length > 0 && take(Buffer.concat([rest, Buffer.from("\n")])));
 }
