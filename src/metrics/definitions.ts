@@ -1,15 +1,15 @@
 import { REFUSALS } from "../core/errors.ts";
 
-/** What is known of a metric before anything was counted: docs/metrics.md is made of it. */
+/** The static part of a metric, from which docs/metrics.md is generated. */
 export interface MetricDefinition {
   readonly type: "counter" | "gauge" | "histogram";
   readonly labels: readonly string[];
   readonly help: string;
   /** Upper ends of a histogram's buckets. */
   readonly buckets?: readonly number[];
-  /** Values of its only label that there are from the start on, at 0: `increase` sees the first event then. */
+  /** Values of its only label that exist from the start, at 0, so that `increase` sees the first event. */
   readonly known?: readonly string[];
-  /** What those of several processes come to; absent: their sum. */
+  /** How the values of several processes are aggregated; absent: their sum. */
   readonly across?: "max" | "min" | "average" | "first";
 }
 
@@ -29,13 +29,13 @@ const histogram = (labels: readonly string[], help: string, buckets: readonly nu
   ...{ type: "histogram", labels, help, buckets },
 });
 
-/** Why a request may be refused before it becomes an exchange. */
+/** Reasons for which a request may be refused before it becomes an exchange. */
 const EARLY = [
   ...Object.entries(REFUSALS).flatMap(([code, { step }]) => (step === "head" || step === "path" ? [code] : [])),
   ...["conflicting_api_keys", "invalid_field", "too_many_pipelined"],
 ];
 
-/** All metrics of the gateway's own. */
+/** All metrics that the gateway defines itself. */
 export const METRICS = {
   gateway_requests_total: counter(
     ["api", "model", "target", "outcome", "code"],
@@ -174,7 +174,7 @@ export const METRICS = {
 
 export type MetricName = keyof typeof METRICS;
 
-/** What the labels' values are: names of gateway.yaml, or words of a list; nothing that a client can make up. */
+/** The meaning of the labels. Values are names of gateway.yaml, or words of a list; clients cannot make any up. */
 export const LABELS: Readonly<Record<string, string>> = {
   api: "the client's protocol, as paths of gateway.yaml name it",
   model: "the marketplace's model that served, or was asked last; empty where the client named none of them",

@@ -6,10 +6,10 @@ import { type Count, CounterFamily, type Distribution, HistogramFamily, type Met
 
 /** Keys that have a label of their own; further ones are `other`. */
 const MOST_KEYS = 200;
-/** Faults of plugins, whose origin names them. */
+/** Faults of plugins, whose origin names the plugin. */
 const FAULTS = new Set(["plugin_failed", "plugin_timeout"]);
 
-/** What is counted of all exchanges of the same model and target. */
+/** The series of all exchanges with the same model and target. */
 class TargetSeries {
   private readonly ended = new Map<number, Map<string, Count>>();
   private readonly tried = new Map<number | string, Count>();
@@ -84,7 +84,7 @@ class Families {
   readonly storeErrors = new CounterFamily("gateway_store_errors_total");
 }
 
-/** What is counted of an API, whoever serves it. */
+/** The series of an API, independent of target. */
 interface ApiSeries {
   readonly duration: Distribution;
   readonly overhead: Distribution;
@@ -92,27 +92,27 @@ interface ApiSeries {
   readonly targets: Map<string, Map<string, TargetSeries>>;
 }
 
-/** Counts what has ended: once for each exchange, nothing for each piece of an answer. Labels are names of gateway.yaml. */
+/** Counts exchanges when they have ended, so that pieces of a response cost nothing. Labels are names of gateway.yaml. */
 export class ExchangeMetrics {
   private readonly families = new Families();
   private readonly apis = new Map<string, ApiSeries>();
   private readonly refusals = new Map<string, Count>();
   private readonly once = new OnceNames();
-  /** Those with a label of their own, as they were seen last. */
+  /** Callers with a label of their own, as last seen. */
   private readonly labelled = new Map<string, Caller>();
 
-  /** Callers that have asked, those of the first keys. */
+  /** Callers that have sent requests, of the first keys. */
   get callers(): Iterable<Caller> {
     return this.labelled.values();
   }
 
-  /** An exchange has ended. */
+  /** Counts an exchange that has ended. */
   ended(exchange: Exchange): void {
     if (exchange.dryRun) return;
     const { protocol, attempts, outcome, status, firstByte, elapsed } = exchange;
     const api = this.api(protocol.name);
     const last = attempts.at(-1);
-    // What a client has made up is no label: there would be one for each of its slips.
+    // A name that a client made up is no label: there would be one for each of its typing errors.
     const model = last?.target.serves ?? exchange.model?.id ?? "";
     const series = this.target(api, protocol.name, model, last ? Marketplace.nameOf(last.target) : "");
     series.requests(outcome, status).value++;
@@ -133,22 +133,22 @@ export class ExchangeMetrics {
     if (exchange.error) this.failed(exchange.error);
   }
 
-  /** A request was refused before it became an exchange. */
+  /** Counts a request that was refused before it became an exchange. */
   refused(code: string): void {
     under(this.refusals, code, () => this.families.refused.of(code)).value++;
   }
 
-  /** A browser's preflight was answered. */
+  /** Counts an answered preflight of a browser. */
   preflight(): void {
     this.families.preflights.of().value++;
   }
 
-  /** A plugin has not recorded an exchange, or what was counted has ended. */
+  /** Counts a plugin that failed to record an exchange, or whose failure ended one. */
   pluginFailed(plugin: string): void {
     this.families.pluginErrors.of(plugin).value++;
   }
 
-  /** @param plugins names of those that serve, which are told also where they have not failed */
+  /** @param plugins names of the serving plugins, which are listed at 0 where they have not failed */
   json(plugins: Iterable<string> = []): MetricJson[] {
     for (const plugin of plugins) this.families.pluginErrors.of(plugin);
     return Object.values(this.families).map((family: CounterFamily | HistogramFamily) => family.json());
@@ -160,7 +160,7 @@ export class ExchangeMetrics {
       return;
     }
     if (charge.estimated === true) this.families.guesses.of().value++;
-    // What was counted before is told again with nothing.
+    // A charge that was counted before comes again as nothing.
     const counted = charge.once === undefined ? charge : this.once.count(charge);
     if (counted === NOTHING) return;
     const { usage: settled, priced = 0 } = charge;
@@ -206,10 +206,10 @@ export class ExchangeMetrics {
   }
 }
 
-/** What came of an attempt: an error's code, or the provider's status. */
+/** Returns the result of an attempt: an error's code, or the provider's status. */
 const endOf = ({ error, status }: Attempt): number | string => error?.code ?? status ?? "none";
 
-/** How fast a stream was, by the rules of the ledger. @param time milliseconds from its first byte to its end */
+/** Observes the speed of a stream, by the same rules as the ledger. @param time milliseconds from its first byte to its end */
 function streamed({ charge, usage, pieces }: Exchange, series: TargetSeries, time: number): void {
   if (time <= 0) return;
   const tokens = (charge?.usage ?? usage)?.out.total ?? 0;
@@ -218,8 +218,8 @@ function streamed({ charge, usage, pieces }: Exchange, series: TargetSeries, tim
 }
 
 /**
- * Milliseconds that the gateway itself took until the first byte; undefined where nothing says it, as where bodies pass
- * unread. Of a whole answer all that comes behind its head counts as the provider's time.
+ * Returns the milliseconds that the gateway itself took until the first byte; undefined where that is not measured, as for
+ * pass-through requests. Of a non-streamed response everything after its head counts as the provider's time.
  */
 function overheadOf({ attempts, waited, streaming, firstByte }: Exchange): number | undefined {
   let own = -waited;

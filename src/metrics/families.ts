@@ -1,11 +1,11 @@
 import type { MetricObjectWithValues, MetricValue } from "prom-client";
 import { METRICS, type MetricDefinition, type MetricName } from "./definitions.ts";
 
-/** A metric with its values, as processes tell each other: what prom-client adds up and writes. */
+/** A metric with its values, in the form that processes exchange and prom-client aggregates and formats. */
 export type MetricJson = MetricObjectWithValues<MetricValue<string>>;
 type Labels = Record<string, string>;
 
-/** Series of a family at most; further ones are one whose labels are `other`. */
+/** Limit of series per family; further ones share a series whose labels are `other`. */
 const MOST = 5000;
 
 const definitionOf = (name: MetricName): MetricDefinition => METRICS[name];
@@ -15,7 +15,7 @@ function json(name: MetricName, values: MetricJson["values"]): MetricJson {
   return { name, help, type, values, aggregator: across } as unknown as MetricJson;
 }
 
-/** The series of a metric, each found once by whoever counts: what is counted then is a number. */
+/** The series of a metric. Callers keep a series once found, so that counting changes only a number. */
 class Family<Series> {
   private readonly series = new Map<string, { labels: Labels; series: Series }>();
 
@@ -43,7 +43,7 @@ class Family<Series> {
   }
 }
 
-/** What a map has under a key, made where it has nothing yet. */
+/** Returns the value of a key in a map, creating it where there is none. */
 export function under<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
   const known = map.get(key);
   if (known !== undefined) return known;
@@ -52,7 +52,7 @@ export function under<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Va
   return made;
 }
 
-/** A number that only grows. */
+/** A counter. */
 export class Count {
   value = 0;
 }
@@ -73,7 +73,7 @@ export class CounterFamily extends Family<Count> {
   }
 }
 
-/** Values by the bucket they fall in. */
+/** Counts of values by bucket. */
 export class Distribution {
   readonly counts: Float64Array;
   sum = 0;
@@ -119,7 +119,7 @@ export class HistogramFamily extends Family<Distribution> {
   }
 }
 
-/** A metric whose values are looked up when somebody asks. @param values each with its labels, in the definition's order */
+/** Returns a metric whose values are read at the scrape. @param values each with its labels, in the definition's order */
 export function current(name: MetricName, values: Iterable<readonly [value: number, ...labels: string[]]>): MetricJson {
   const { labels: names } = definitionOf(name);
   const found = Array.from(values, ([value, ...labels]) => ({

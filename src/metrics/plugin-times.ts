@@ -2,18 +2,18 @@ import type { PhaseObserver } from "../core/chain.ts";
 import type { Log } from "../core/log.ts";
 import { CounterFamily, type Distribution, HistogramFamily, type MetricJson, under } from "./families.ts";
 
-/** Milliseconds between two words in the log of one phase of one plugin. */
+/** Milliseconds between log entries about one phase of one plugin. */
 const TELL = 60_000;
 
-/** What phases of plugins take, as chains tell of some of them, in all generations, and which of them hold all others up. */
+/** Sampled durations of plugin phases, in all generations, and which plugins block the event loop. */
 export class PluginTimes implements PhaseObserver {
   private readonly family = new HistogramFamily("gateway_plugin_seconds");
   private readonly blocking = new CounterFamily("gateway_plugin_blocking_calls_total");
   private readonly known = new Map<string, Distribution>();
-  /** By plugin and phase: when it was told last, and calls since then. */
+  /** By plugin and phase: time of the last log entry, and calls since then. */
   private readonly told = new Map<string, { at: number; calls: number }>();
 
-  /** @param fault a plugin could not record an exchange */
+  /** @param fault called when a plugin could not record an exchange */
   constructor(
     private readonly log: Pick<Log, "warn">,
     private readonly fault: (plugin: string) => void = () => {},

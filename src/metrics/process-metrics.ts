@@ -17,41 +17,41 @@ import { PluginTimes } from "./plugin-times.ts";
 /** The metrics of one process. */
 export const PROCESS_METRICS = question<null, MetricJson[]>("metrics");
 
-/** Milliseconds between two looks at how late the event loop is. */
+/** Milliseconds between measurements of the event loop's delay. */
 const LOOK = 20;
-/** Milliseconds for how budgets stand: who scrapes does not wait for a store that is down. */
+/** Milliseconds to wait for budget standings: a scrape does not wait for a store that is down. */
 const PATIENCE = 1000;
 
-/** A gateway in this process, as far as it is looked at. */
+/** The parts of a gateway in this process that are measured. */
 export interface MeasuredGateway {
   readonly generation: Generation;
   readonly generations: readonly Generation[];
   readonly exchanges: readonly RunningExchange[];
 }
 
-/** What is counted in this process for as long as it lives, and what is looked up when somebody asks. */
+/** The metrics of this process: counters kept for its lifetime, and gauges read at each scrape. */
 export class ProcessMetrics {
   private readonly exchanges = new ExchangeMetrics();
   readonly times: PluginTimes;
   readonly rates = new ProviderRates();
-  /** From the first question on: nobody pays for what nobody asks. */
+  /** Created at the first scrape, so that unscraped gateways pay nothing. */
   private asked: { readonly registry: Registry; readonly lag: IntervalHistogram } | undefined;
 
   constructor(log: Pick<Log, "warn">) {
     this.times = new PluginTimes(log, (plugin) => this.exchanges.pluginFailed(plugin));
   }
 
-  /** An exchange has ended. */
+  /** Counts an exchange that has ended. */
   ended(exchange: Exchange): void {
     this.exchanges.ended(exchange);
   }
 
-  /** A request was refused before it became one. */
+  /** Counts a request that was refused before it became an exchange. */
   refused(code: string): void {
     this.exchanges.refused(code);
   }
 
-  /** A browser's preflight was answered. */
+  /** Counts an answered preflight of a browser. */
   preflight(): void {
     this.exchanges.preflight();
   }
@@ -83,7 +83,7 @@ export class ProcessMetrics {
   private async budgets(generation: Generation): Promise<MetricJson[]> {
     const callers = [...this.exchanges.callers];
     const names = new Map(callers.map(({ id, name }) => [id, name]));
-    // Where nobody can say how they stand there is nothing to tell.
+    // Without an answer in time these metrics are omitted.
     const all = await inTime(PATIENCE, generation.standings(callers)).catch(() => []);
     const rows = all.flatMap(({ kind, name, budgets }) =>
       budgets.map(({ limit, left, per }) => {
@@ -112,7 +112,7 @@ function observed() {
   return { registry, lag };
 }
 
-/** What runs. */
+/** Returns metrics of what is running. */
 function running({ exchanges, generations, generation }: MeasuredGateway): MetricJson[] {
   const apis = new Map<string, number>();
   let streams = 0;
@@ -121,7 +121,7 @@ function running({ exchanges, generations, generation }: MeasuredGateway): Metri
     apis.set(name, (apis.get(name) ?? 0) + 1);
     if (exchange.streaming) streams++;
   }
-  // One that has none is told too, so that it does not stay at what it was.
+  // A protocol without requests is reported at 0, so that its gauge does not keep the last value.
   for (const { protocol } of generation.paths.mounts)
     if (protocol) apis.set(protocol.name, apis.get(protocol.name) ?? 0);
   return [
@@ -134,7 +134,7 @@ function running({ exchanges, generations, generation }: MeasuredGateway): Metri
   ];
 }
 
-/** How targets and credentials do. */
+/** Returns metrics of the health of targets and credentials. */
 function health({ marketplace, upstreams }: Generation): MetricJson[] {
   const targets = new Map(
     marketplace.models.flatMap((model) => model.targets.map((target) => [Marketplace.nameOf(target), target])),
@@ -145,7 +145,7 @@ function health({ marketplace, upstreams }: Generation): MetricJson[] {
     for (const { label, state } of shown) {
       const provider = target.provider.name;
       const known = credentials.get(`${provider} ${label}`);
-      // Refused for one model only it is still of use.
+      // A credential that is refused for one model only can still be used.
       credentials.set(`${provider} ${label}`, {
         provider,
         label,
@@ -169,7 +169,7 @@ function health({ marketplace, upstreams }: Generation): MetricJson[] {
 }
 
 async function stores(ledger: Ledger, lost: number): Promise<MetricJson[]> {
-  // The thread that knows may have died.
+  // The ledger's thread may have died.
   const { lag, oldest, bytes, errors } = await ledger
     .backlog()
     .catch(() => ({ lag: 0, oldest: 0, bytes: 0, errors: 1 }));
@@ -185,10 +185,10 @@ async function stores(ledger: Ledger, lost: number): Promise<MetricJson[]> {
   ];
 }
 
-/** What names a gateway.yaml, without telling what stands in it. */
+/** Identifies the text of a gateway.yaml without revealing it. */
 export const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 32);
 
-/** Answers for this process. */
+/** Answers metrics questions for this process. */
 export function answerMetrics(answers: Answers, json: () => Promise<MetricJson[]>): void {
   answers.set(PROCESS_METRICS, json);
 }
