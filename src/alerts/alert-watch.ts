@@ -5,20 +5,20 @@ import { dollars, whose } from "../core/limits-words.ts";
 import type { BudgetMark } from "../store/budget-marks.ts";
 import type { Alerts } from "./alerts.ts";
 
-/** Milliseconds between two looks. */
+/** Milliseconds between checks. */
 const LOOK = 5000;
-/** Looks in a row that find the ledger, the limiter or workers not well before somebody is told: most such moments are short. */
+/** Failed checks in a row of ledger, limiter or workers before an alert is raised: most such conditions are short. */
 const TIMES = 3;
 
-/** What is looked at. */
+/** The gateway that is watched. */
 interface WatchedGateway extends AdminSubject {
-  /** Marks of limits that are counted in this process for others. */
+  /** Returns budget marks of limits that this process counts for others. */
   takeMarks?(): BudgetMark[];
 }
 
 /**
- * Looks at a gateway every few seconds, at all of its processes together, and raises alerts of what should not be. It looks
- * from where nothing is served, so that requests pay nothing for it.
+ * Checks a gateway with all of its processes every few seconds, and raises alerts. It runs in the process that serves no
+ * requests, so that they pay nothing for it.
  */
 export class AlertWatch {
   private readonly timer: NodeJS.Timeout;
@@ -38,7 +38,7 @@ export class AlertWatch {
     this.alerts.close();
   }
 
-  /** One look; the next one waits for it. */
+  /** Runs one check; a call during a check waits for that one. */
   look(): Promise<void> {
     this.looking ??= this.lookOnce().finally(() => (this.looking = undefined));
     return this.looking;
@@ -82,7 +82,7 @@ export class AlertWatch {
   }
 
   private lasting(subject: string, state: string, { bad, well }: { bad: string; well: string }): void {
-    // Neither bad nor well.
+    // Neither good nor bad.
     if (state === UNKNOWN) return;
     const times = state === "ok" ? 0 : (this.unwell.get(subject) ?? 0) + 1;
     this.unwell.set(subject, times);
@@ -97,7 +97,7 @@ export class AlertWatch {
       const shown = kind === "key" ? ((await this.gateway.stores.keys.show(name).catch(() => {}))?.name ?? name) : name;
       this.alerts.raise({
         subject: `budget ${kind} ${shown} ${dollars(limit)} ${per}`.replaceAll(/ +/g, " "),
-        // One that is spent refuses, and is no news once it does.
+        // A spent budget has the same state once it refuses requests, so that no second alert is sent.
         state: `${share * 100} %`,
         text: wordsOf(mark, shown),
       });
@@ -109,7 +109,7 @@ export class AlertWatch {
     for (const [subject, { bad, well }] of found)
       if (bad !== undefined) this.alerts.raise({ subject, state: "bad", text: bad });
       else if (well !== undefined) this.alerts.resolve(subject, well);
-    // What is gone from gateway.yaml is nothing to worry about.
+    // What was removed from gateway.yaml no longer needs an alert.
     for (const subject of [...this.alerts.subjects])
       if (/^(?:target|credential) /.test(subject) && !found.has(subject))
         this.alerts.resolve(subject, `There is no ${subject} any more.`);
@@ -125,13 +125,13 @@ function wordsOf({ kind, per, limit, spent, soft, refused, share }: BudgetMark, 
   return `${who} has spent ${dollars(spent)} of ${of} (${Math.floor((spent / limit) * 100)} %).${rest}`;
 }
 
-/** What is to be told of a subject; neither: it is not known yet which of both. */
+/** The condition of a subject; without both members it is not known yet. */
 interface SubjectCondition {
   bad?: string;
   well?: string;
 }
 
-/** How targets and credentials do, as all processes see them: where one is left alone by any of them it is not well. */
+/** Returns the conditions of targets and credentials over all processes; one that is bad in any of them is bad. */
 function conditionsOf(processes: readonly (readonly LiveProvider[])[]): Map<string, SubjectCondition> {
   const found = new Map<string, SubjectCondition>();
   const note = (subject: string, condition: SubjectCondition) => {
@@ -155,7 +155,7 @@ function conditionsOf(processes: readonly (readonly LiveProvider[])[]): Map<stri
         note(`target ${target}`, { bad: `${target} fails too often, and is left alone for a time.` });
       else note(`target ${target}`, state === "closed" ? { well: `${target} is well again.` } : {});
       for (const { label, state } of shown) {
-        // Where it is refused everywhere that is told above.
+        // A credential that is refused everywhere was reported above.
         if (credentials.some((each) => each.label === label && each.state === "refused")) continue;
         note(
           `credential ${target} ${label}`,

@@ -4,18 +4,18 @@ import type { Redactor } from "../core/redactor.ts";
 import type { AlertClaims } from "../store/alert-claims.ts";
 import type { Webhook, WebhookMessage } from "./webhook.ts";
 
-/** Messages that wait to be posted at most; further ones are in the log only. */
+/** Limit of messages that wait to be posted; further ones are only logged. */
 const MOST = 100;
-/** Subjects that are remembered at most. */
+/** Limit of remembered subjects. */
 const REMEMBERED = 2000;
 /** Characters of a message. */
 const LONGEST = 1000;
 
-/** Something that somebody should know, as long as it lasts. */
+/** A lasting condition that an operator should know. */
 interface Alert {
   /** What it is about, like `target up:fine`. */
   readonly subject: string;
-  /** How it is: another state of the same subject is told at once. */
+  /** The condition's state: a change of it is posted at once. */
   readonly state: string;
   readonly text: string;
 }
@@ -24,17 +24,16 @@ interface AlertsParts {
   readonly webhook: Pick<Webhook, "post">;
   readonly log: Log;
   readonly claims: AlertClaims;
-  /** What gateway.yaml says now; undefined: nobody is told. */
+  /** The current settings of gateway.yaml; undefined: alerts are off. */
   readonly settings: () => { readonly webhook: URL; readonly repeat: number } | undefined;
-  /** Nothing that leaves holds a secret. */
+  /** Redacts secrets from everything that is posted. */
   readonly redactor: () => Redactor;
-  /** Monotonic milliseconds; a test may bring its own. */
+  /** Monotonic milliseconds; replaced in tests. */
   readonly clock?: () => number;
 }
 
 /**
- * Tells somebody of what should not be: once for each subject and state, again after a while as long as it lasts, and once
- * when it is over. Nothing of it keeps a request waiting.
+ * Posts alerts: once for each subject and state, repeated while it lasts, and once when it is over. No request waits for them.
  */
 export class Alerts {
   posted = 0;
@@ -46,7 +45,7 @@ export class Alerts {
 
   constructor(private readonly parts: AlertsParts) {}
 
-  /** Something is the matter. */
+  /** Raises an alert. */
   raise({ subject, state, text }: Alert): void {
     const settings = this.parts.settings();
     if (!settings) return;
@@ -58,28 +57,28 @@ export class Alerts {
     this.add(subject, state, "firing", text);
   }
 
-  /** Nothing is the matter with it any more. @param text what is told where it was */
+  /** Ends an alert. @param text of the message, posted only if there was an alert */
   resolve(subject: string, text: string): void {
     if (!this.told.delete(subject)) return;
     this.add(subject, "resolved", "resolved", text);
   }
 
-  /** Whether it was told of a subject that something is the matter. */
+  /** Reports whether there is an alert on a subject. */
   knows(subject: string): boolean {
     return this.told.has(subject);
   }
 
-  /** Subjects of which that was told. */
+  /** Subjects with an alert. */
   get subjects(): Iterable<string> {
     return this.told.keys();
   }
 
-  /** Until everything that waits is posted, or given up. */
+  /** Settles when everything that waits is posted or given up. */
   async settled(): Promise<void> {
     while (this.posting) await this.posting;
   }
 
-  /** What has not been posted is given up. */
+  /** Discards what has not been posted. */
   close(): void {
     this.closing.abort();
     this.queue.length = 0;
@@ -114,9 +113,10 @@ export class Alerts {
     }
   }
 
-  /** Of several gateways the first one tells it; where nobody knows who that is, each does. */
+  /** Claims an alert: of several gateways the first posts it; where the store does not answer, each does. */
   private async mine(subject: string, state: string, repeat: number): Promise<boolean> {
-    // Half of it: of two that look at other moments each could be a little too early for its own repetition.
+    // Half of the interval: of two gateways that check at different times, one could be slightly too early for its own
+    // repetition.
     return this.parts.claims.claim(subject, state, repeat / 2).catch(() => true);
   }
 
@@ -126,17 +126,17 @@ export class Alerts {
   }
 }
 
-/** As receivers get it. */
+/** Builds a message for receivers. */
 export function messageOf(subject: string, state: WebhookMessage["state"], text: string): WebhookMessage {
   const host = hostname();
   const sign = { firing: ":rotating_light:", resolved: ":white_check_mark:", test: ":wave:" }[state];
   const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
-  // Slack reads these three; a name of somebody's may hold them.
+  // Slack interprets these three characters; a user's names may contain them.
   const plain = short.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   return { text: `${sign} ${plain} (${host})`, subject, state, host, time: new Date().toISOString() };
 }
 
-/** Posts one message by hand. @throws WebhookError */
+/** Posts a test message. @throws WebhookError */
 export async function postTest(webhook: Pick<Webhook, "once">, url: URL): Promise<void> {
   await webhook.once(url, messageOf("test", "test", "A test: alerts of this gateway arrive here."));
 }

@@ -3,30 +3,33 @@ import { request as secure } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agents } from "../upstream/agents.ts";
 
-/** Milliseconds for one try. */
+/** Milliseconds for one attempt. */
 const PATIENCE = 10_000;
-/** Milliseconds before each further try. */
+/** Milliseconds before each retry. */
 const WAITS = [1000, 4000, 15_000, 60_000];
-/** A receiver that wants to be left alone for longer is not asked again, in seconds. */
+/** Seconds: a receiver whose retry-after is longer gets no retry. */
 const LONGEST_WAIT = 120;
-/** Characters of what a receiver says that are told. */
+/** Characters that are kept of a receiver's response. */
 const TOLD = 200;
 
-/** What is posted: Slack's shape, which Mattermost, Rocket.Chat and Discord (`/slack`) take too; they leave the rest alone. */
+/**
+ * The posted message: Slack's format, which Mattermost, Rocket.Chat and Discord (`/slack`) accept too; they ignore the other
+ * members.
+ */
 export interface WebhookMessage {
   readonly text: string;
   /** What it is about, for programs, like `target up:fine`. */
   readonly subject: string;
   readonly state: "firing" | "resolved" | "test";
-  /** Of this machine. */
+  /** Name of this machine. */
   readonly host: string;
   /** ISO 8601. */
   readonly time: string;
 }
 
-/** Why a message was not taken; nothing of the address stands in it. */
+/** Why a message was not accepted; does not contain the webhook's URL. */
 class WebhookError extends Error {
-  /** @param wait seconds that the receiver wants; undefined: it has not said @param final asking again changes nothing */
+  /** @param wait seconds of the receiver's retry-after; undefined: none @param final whether a retry changes nothing */
   constructor(
     message: string,
     readonly final: boolean,
@@ -36,11 +39,11 @@ class WebhookError extends Error {
   }
 }
 
-/** Posts messages to an address. HTTP_PROXY, HTTPS_PROXY and NO_PROXY are obeyed. */
+/** Posts messages to a URL. HTTP_PROXY, HTTPS_PROXY and NO_PROXY are respected. */
 export class Webhook {
   private readonly agents: Agents;
 
-  /** @param waits milliseconds before each further try; a test may bring its own */
+  /** @param waits milliseconds before each retry; replaced in tests */
   constructor(
     env: NodeJS.ProcessEnv = process.env,
     private readonly waits: readonly number[] = WAITS,
@@ -49,8 +52,8 @@ export class Webhook {
   }
 
   /**
-   * Posts one, in a few tries.
-   * @throws WebhookError of the last try
+   * Posts a message, with retries.
+   * @throws WebhookError of the last attempt
    */
   async post(url: URL, message: WebhookMessage, signal?: AbortSignal): Promise<void> {
     for (let at = 0; ; at++) {
@@ -68,7 +71,7 @@ export class Webhook {
     }
   }
 
-  /** @throws WebhookError */
+  /** Posts a message once. @throws WebhookError */
   async once(url: URL, message: WebhookMessage): Promise<void> {
     const { status, text, retryAfter } = await this.send(url, Buffer.from(JSON.stringify(message)));
     if (status >= 200 && status < 300) return;
