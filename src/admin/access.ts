@@ -7,17 +7,17 @@ import { type Login, OidcSignIn } from "./oidc.ts";
 import { Seal } from "./seal.ts";
 import type { Role, Visitor } from "./visitor.ts";
 
-/** How it ends that somebody comes back from the identity provider. */
+/** The result of a sign-in at the identity provider. */
 export type OidcReturn = { readonly cookies: readonly string[] } & (
   | { readonly who: string; readonly role: Role; readonly to: string; readonly refused?: never }
-  /** `late`: nobody here sent them there, or long ago. `no_role`: none of theirs is one of ours. */
+  /** `late`: no sign-in was begun here, or it has expired. `no_role`: none of the person's roles is known here. */
   | { readonly refused: "late" | "no_role"; readonly who?: string }
 );
 
-/** How somebody signed in. */
+/** The way in which somebody signed in. */
 type SignInKind = "token" | "viewer" | "oidc";
 
-/** What a session's cookie holds, sealed. */
+/** The sealed content of a session's cookie. */
 interface Session {
   readonly id: string;
   readonly kind: SignInKind;
@@ -25,28 +25,28 @@ interface Session {
   readonly who: string;
   /** Unix milliseconds. */
   readonly until: number;
-  /** On what it rests: with another token, or other settings, it ends. */
+  /** Hash of the token or settings that the session depends on: it ends when they change. */
   readonly rests: string;
 }
 
-/** Cookies, with a prefix that keeps other hosts from setting them where browsers reach this one by https. */
+/** Cookie names. Over https they get the `__Host-` prefix, which keeps other hosts from setting them. */
 const SESSION = "gateway_admin";
 const LOGIN = "gateway_login";
 const HOST = "__Host-";
 const MINUTE = 60_000;
-/** Wrong tokens in a minute, of all who try. */
+/** Limit of wrong tokens per minute, over all clients. */
 const MOST_WRONG = 10;
 
 const LOCAL = /^(?:::1|(?:::ffff:)?127\.\d+\.\d+\.\d+)$/;
 
-/** What sessions rest on, besides gateway.yaml. */
+/** What sessions depend on besides gateway.yaml. */
 interface SessionGround {
-  /** Shared by all gateways of a store: what one has sealed the others open. */
+  /** Shared by all gateways of a store, so that each can open the others' sessions. */
   readonly secret: () => Promise<string | Buffer>;
   readonly signedOut: SignedOut;
 }
 
-/** Who may use the admin side, and for what. */
+/** Authentication and authorization of the admin side. */
 export class Access {
   private wrong = 0;
   private wrongSince = 0;
@@ -55,19 +55,19 @@ export class Access {
   private signInsOf: Oidc | undefined;
   private readonly leavers = new Map<string, Set<() => void>>();
 
-  /** @param settings as gateway.yaml has them now */
+  /** @param settings the current ones of gateway.yaml */
   constructor(
     private readonly settings: () => Config["adminAccess"],
     private readonly ground: SessionGround,
   ) {}
 
-  /** In which ways people sign in; none: nobody has to. */
+  /** The ways to sign in; empty: no sign-in is needed. */
   get ways(): ("oidc" | "token")[] {
     const { token, viewer, oidc } = this.settings();
     return [...(oidc ? (["oidc"] as const) : []), ...((token ?? viewer) ? (["token"] as const) : [])];
   }
 
-  /** How to sign in as somebody who may do all, in words. */
+  /** Describes how to sign in with the admin role. */
   get forAdmins(): string {
     const { token, oidc } = this.settings();
     const ways = [
@@ -77,10 +77,10 @@ export class Access {
     return ways.length > 0 ? `sign in ${ways.join(", or ")}` : "set admin: { token: $ADMIN_TOKEN } in gateway.yaml";
   }
 
-  /** Who sends a request; undefined: nobody who may. @throws what the store says where it cannot be read */
+  /** Returns who sends a request; undefined: somebody without access. @throws the store's error where it cannot be read */
   async visitor(request: IncomingMessage): Promise<Visitor | undefined> {
     const address = request.socket.remoteAddress ?? "";
-    // A socket in the file system has no address; who may open it is the file's business.
+    // A Unix socket has no address; the permissions of its file decide who may connect.
     if (this.ways.length === 0)
       return address === "" || LOCAL.test(address) ? { role: "admin", who: "local", address } : undefined;
     const shown = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
@@ -92,7 +92,7 @@ export class Access {
     return role && { role, who: role, address };
   }
 
-  /** Opens a session with a token. @returns the cookie's line; undefined: the token is wrong */
+  /** Opens a session with a token. @returns the value of `set-cookie`; undefined: the token is wrong */
   async signIn(token: string, request: IncomingMessage): Promise<string | undefined> {
     const role = this.roleOf(token);
     if (role) return this.open({ kind: role === "admin" ? "token" : "viewer", role, who: role }, request);
@@ -100,7 +100,7 @@ export class Access {
     return undefined;
   }
 
-  /** Whether there were too many wrong tokens of late. A right one opens a session all the same. */
+  /** Whether there were too many wrong tokens recently. A correct token still opens a session. */
   get tired(): boolean {
     const now = Date.now();
     if (now - this.wrongSince > MINUTE) [this.wrong, this.wrongSince] = [0, now];
@@ -108,10 +108,10 @@ export class Access {
   }
 
   /**
-   * Somebody goes to the identity provider.
-   * @param to the page to come back to
-   * @returns where the browser goes, and the line of a cookie; undefined: nobody signs in that way
-   * @throws what the identity provider answers, or that it does not
+   * Begins a sign-in at the identity provider.
+   * @param to the page to return to
+   * @returns the address for the browser, and the value of `set-cookie`; undefined: OIDC is not configured
+   * @throws the identity provider's error, or that it does not respond
    */
   async goOut(to: string, request: IncomingMessage): Promise<{ location: string; cookie: string } | undefined> {
     const signIn = this.oidc;
@@ -122,10 +122,10 @@ export class Access {
   }
 
   /**
-   * Somebody comes back from there.
-   * @param query that came along
-   * @returns the page that was asked for, and the lines of cookies; or why nobody is let in
-   * @throws what is wrong with what came, or with the identity provider
+   * Completes a sign-in when the browser returns from the identity provider.
+   * @param query of the callback
+   * @returns the requested page, and values of `set-cookie`; or why access is refused
+   * @throws an error about the callback or the identity provider
    */
   async comeBack(query: string, request: IncomingMessage): Promise<OidcReturn> {
     const signIn = this.oidc;
@@ -138,15 +138,15 @@ export class Access {
     return { who, role, to: login.to, cookies: [await this.open({ kind: "oidc", role, who }, request), forgotten] };
   }
 
-  /** The line that takes away what somebody brought to come back with. */
+  /** Returns the value of `set-cookie` that deletes the cookie of a pending sign-in. */
   forget(request: IncomingMessage): string {
     return this.line(LOGIN, "", request, 0);
   }
 
   /**
-   * Ends the session of a request, everywhere.
-   * @returns the line that takes the cookie away
-   * @throws what the store says where it cannot be written
+   * Ends the session of a request, at all gateways.
+   * @returns the value of `set-cookie` that deletes the session's cookie
+   * @throws the store's error where it cannot be written
    */
   async signOut(request: IncomingMessage): Promise<string> {
     const session = await this.session(request);
@@ -157,7 +157,7 @@ export class Access {
     return this.line(SESSION, "", request, 0);
   }
 
-  /** Calls `leave` when that session is ended here. @returns what stops that */
+  /** Calls `leave` when the visitor's session is ended here. @returns a function that unregisters it */
   whenOut({ session }: Visitor, leave: () => void): () => void {
     if (session === undefined) return () => {};
     const leavers = this.leavers.get(session) ?? new Set();
@@ -169,7 +169,7 @@ export class Access {
   }
 
   /**
-   * Whether a request was meant for this host: a stranger's name that points at this machine is none of ours (DNS rebinding).
+   * Reports whether the Host header names this server. Another name that resolves to this machine is refused (DNS rebinding).
    * @param listening the name that the admin side listens on
    */
   expects(host: string | undefined, listening: string): boolean {
@@ -198,7 +198,7 @@ export class Access {
     return (await this.ground.signedOut.has(session.id)) ? undefined : session;
   }
 
-  /** What sessions of that kind rest on now; undefined: nobody signs in that way any more. */
+  /** Returns the hash that sessions of a kind depend on now; undefined: that way to sign in is no longer configured. */
   private groundOf(kind: SignInKind): string | undefined {
     if (kind === "oidc") return this.oidc?.settingsHash;
     const token = this.settings()[kind];
@@ -222,7 +222,7 @@ export class Access {
     return this.sealing;
   }
 
-  /** A cookie's line. SameSite is Lax, not Strict: the way back from an identity provider begins on its site. */
+  /** Builds a value of `set-cookie`. SameSite is Lax, not Strict: the return from an identity provider starts on its site. */
   private line(name: string, value: string, request: IncomingMessage, lasts: number): string {
     const secure = this.secure(request);
     const attributes = `HttpOnly; SameSite=Lax; Path=/${secure ? "; Secure" : ""}; Max-Age=${Math.floor(lasts / 1000)}`;
@@ -235,12 +235,12 @@ export class Access {
     return found?.slice(full.length) || undefined;
   }
 
-  /** Whether browsers reach this by https. */
+  /** Reports whether browsers use https to reach this server. */
   private secure({ headers }: IncomingMessage): boolean {
     return headers["x-forwarded-proto"] === "https" || this.settings().oidc?.url.protocol === "https:";
   }
 
-  /** What a token allows. */
+  /** Returns the role of a token. */
   roleOf(shown: string): Role | undefined {
     const { token, viewer } = this.settings();
     const digest = hash("sha256", shown);
@@ -249,7 +249,7 @@ export class Access {
   }
 }
 
-/** Whether a browser sends a change from a page of another origin. */
+/** Reports whether a browser sends a change from a page of another origin. */
 export function isForeign({ headers }: IncomingMessage): boolean {
   const { origin, host } = headers;
   if (headers["sec-fetch-site"] === "cross-site") return true;

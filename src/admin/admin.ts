@@ -19,11 +19,11 @@ import type { Visitor } from "./visitor.ts";
 /** Where the admin side listens. */
 export type AdminPlace = ListenPlace | { readonly path: string };
 
-/** Answers what is asked outside of the API: pages, which hold nothing that is not public. */
+/** Serves pages outside of the API, which contain only public data. */
 interface AdminPages {
   /**
-   * @param known whether the API would answer who asks
-   * @returns whether it has answered
+   * @param known whether the API would accept the request's sender
+   * @returns whether it has responded
    */
   serve(
     request: IncomingMessage,
@@ -34,20 +34,20 @@ interface AdminPages {
   ): Promise<boolean>;
 }
 
-/** What else the admin side answers with. */
+/** Optional parts of the admin side. */
 export interface AdminParts {
   readonly log: Log;
   readonly pages?: AdminPages | undefined;
-  /** All metrics as Prometheus reads them. */
+  /** Returns all metrics in Prometheus' text format. */
   readonly metrics?: (() => Promise<{ type: string; text: string }>) | undefined;
 }
 
-/** Where all of this is described. */
+/** The OpenAPI description of the admin side. */
 const DESCRIPTION = "/openapi.json";
 /** Milliseconds for the head of a request, and for which an idle connection is kept. */
 const PATIENCE = 5000;
 
-/** The admin side: a listener of its own, for those who run the gateway. docs/admin-api.md has what it answers. */
+/** The admin side: a listener of its own, for operators. docs/admin-api.md describes its API. */
 export class Admin {
   private readonly server = createServer(
     { headersTimeout: PATIENCE, requestTimeout: PATIENCE, keepAliveTimeout: PATIENCE, maxHeaderSize: 8 * 1024 },
@@ -56,7 +56,7 @@ export class Admin {
   private readonly access: Access;
   private readonly sessions: SessionRoutes;
   private readonly live: LiveStream;
-  /** The name that gateway.yaml has it listen on. */
+  /** The host name that gateway.yaml has it listen on. */
   private name = "";
 
   constructor(
@@ -69,7 +69,7 @@ export class Admin {
     this.live = new LiveStream(subject, this.access, parts.log);
   }
 
-  /** @returns where, for people @throws what the system says of the address */
+  /** @returns the address, for people @throws the system's error for the address */
   async listen(place: AdminPlace): Promise<string> {
     if ("path" in place) await freed(place.path);
     if ("host" in place) this.name = place.host;
@@ -128,7 +128,7 @@ export class Admin {
   ): Promise<void> {
     const { access } = this;
     const { host } = request.headers;
-    // Node takes the first, and a proxy in front may take another one.
+    // Node takes the first one, and a proxy in front may take another.
     if ((request.headersDistinct["host"]?.length ?? 0) > 1) throw new AdminError("bad_request", "Host occurs twice.");
     if (!access.expects(host, this.name))
       throw new AdminError("wrong_host", `This is not ${host}. Where it shall be, set admin: { hosts: […] }.`);
@@ -150,7 +150,7 @@ export class Admin {
     else await this.api(request, response, path, query, visitor);
   }
 
-  /** Whether there is somebody whom the API answers; where the store cannot tell, the API says why. */
+  /** Reports whether the API would accept the sender; true where the store fails, because the API reports why. */
   private async knows(request: IncomingMessage): Promise<boolean> {
     return this.access.visitor(request).then(
       (visitor) => visitor !== undefined,
@@ -221,7 +221,7 @@ export class Admin {
   }
 }
 
-/** Removes the file of a socket on which nobody listens any more: one that died leaves it behind. */
+/** Removes the file of a Unix socket on which no process listens any more, left behind by one that died. */
 async function freed(path: string): Promise<void> {
   if (!statSync(path, { throwIfNoEntry: false })?.isSocket()) return;
   const used = await new Promise<boolean>((answer) => {

@@ -17,11 +17,11 @@ import { spanOf } from "./span.ts";
 import { GROUPS, MOST_DAYS, spend } from "./spend.ts";
 
 const FILTERS = ["key", "group", "model", "target", "outcome", "status", "slower", "dearer"] as const;
-/** What a request may have none of. */
+/** Fields by whose absence requests can be filtered. */
 const WITHOUT = ["key", "group", "model", "target"] as const;
 const SPEEDS: readonly SpeedGroup[] = ["model", "target", "key"];
 
-/** `user`: who runs the verb `reload`, as that says. */
+/** `user`: the system user who runs the verb `reload`, as the verb reports it. */
 const Reload = z.strictObject({
   user: z
     .string()
@@ -35,7 +35,7 @@ const SPAN = {
 };
 const PAGE = { limit: "How many: 100, at most 1000.", before: "The `next` of the answer before." };
 
-/** What the admin side answers below /api/, but for sessions. docs/admin-api.md tells what each takes and gives. */
+/** The routes below /api/, except those for sessions. docs/admin-api.md describes their parameters and responses. */
 export const ROUTES: readonly AdminRoute[] = [
   route("GET", "now", "What runs, and how it does.", async (subject) => ({ body: await now(subject) }), {
     gives: ["time", "started", "version", "ready", "parts", "running", "streams", "sockets", "generation", "attention"],
@@ -119,7 +119,10 @@ export const ROUTES: readonly AdminRoute[] = [
   route("GET", "audit", "Who changed what, newest first.", audit, { query: PAGE, gives: ["entries", "next?"] }),
 ];
 
-/** What answers; undefined: nothing does below that path. @throws AdminError where the path takes other methods */
+/**
+ * Returns the route for a method and path; undefined: there is none for that path.
+ * @throws AdminError where the path has other methods
+ */
 export function routeOf(method: string, path: string): { route: AdminRoute; names: string[] } | undefined {
   const found = ROUTES.filter((each) => each.pattern.test(path));
   if (found.length === 0) return undefined;
@@ -169,10 +172,10 @@ async function cancel(subject: AdminSubject, { names: [id = ""] }: AdminRequest)
 }
 
 const MOST = 1000;
-/** Rows that one search reads. */
+/** Limit of rows that one search reads. */
 const READ = 200_000;
 
-/** A whole number of a query. @throws AdminError */
+/** Parses a whole number from the query. @throws AdminError */
 function number(query: URLSearchParams, name: string): number | undefined {
   const text = query.get(name);
   if (text === null || text === "") return undefined;
@@ -201,7 +204,7 @@ async function requests({ stores, config }: AdminSubject, { query }: AdminReques
   }
   const [, time, id] = /^(\d+)_(.*)$/.exec(query.get("before") ?? "") ?? [];
   if (time !== undefined && id !== undefined) search.before = { time: Number(time), id };
-  // One that few rows meet would read all of them: it reads so many, and tells how far it came.
+  // A filter that matches few rows would read the whole ledger: a search reads a limited number, and returns where to continue.
   const oldest = FILTERS.some((field) => search[field] !== undefined) ? await stores.ledger.reach(search, READ) : 0;
   const found = await stores.ledger.search({ ...search, since: Math.max(search.since ?? 0, oldest) });
   const last = found.length > limit ? found[limit - 1] : undefined;
@@ -222,7 +225,7 @@ async function request(subject: AdminSubject, { names: [id = ""] }: AdminRequest
   return { body: { ...(found && { request: found }), ...(current && { live: current }) } };
 }
 
-/** What requests hold is nobody's business without a reason: who has looked stands in the audit trail. */
+/** Recorded bodies are confidential: each access goes to the audit trail. */
 async function recorded(subject: AdminSubject, { names: [id = ""] }: AdminRequest): Promise<AdminAnswer> {
   const found = (await subject.askAll(RECORDED, id)).find((each) => each !== null);
   if (!found) throw new AdminError("not_found", "Nothing was kept of this request, or its time is over.");
@@ -274,7 +277,7 @@ async function config(subject: AdminSubject): Promise<AdminAnswer> {
   };
 }
 
-/** @throws AdminError with what is wrong with the file */
+/** @throws AdminError with the problems of the file */
 async function refusing<T>(act: () => Promise<T>): Promise<T> {
   try {
     return await act();
@@ -283,7 +286,7 @@ async function refusing<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-/** It tells the audit trail itself, as it does of all reloads. */
+/** Writes no audit entry here: `reload` writes one itself, as for every reload. */
 async function reload(subject: AdminSubject, { visitor, body }: AdminRequest): Promise<AdminAnswer> {
   const { user } = read(Reload, body);
   const { who, address } = visitor;

@@ -7,7 +7,7 @@ import { STANDINGS } from "./questions.ts";
 import type { AdminAnswer } from "./route.ts";
 import type { AdminSubject } from "./served.ts";
 
-/** Where all limits stand, and since when what counts for a budget counts. */
+/** Returns where all limits stand, and since when each budget counts. */
 export async function budgets(subject: AdminSubject): Promise<AdminAnswer> {
   const records = await subject.stores.keys.list();
   const callers = records
@@ -22,10 +22,13 @@ export async function budgets(subject: AdminSubject): Promise<AdminAnswer> {
   return { body: { standings } };
 }
 
-/** By ledger, as the first day of a scope stays what it is. */
+/** Cached by ledger, because the first day of a scope never changes. */
 const FIRST = new WeakMap<object, Map<string, number>>();
 
-/** When what counts for a budget began; of a sum in total the making of a key of the store, or the day of what was spent first. */
+/**
+ * Returns when the current period of a budget began; for `total` when a key of the store was created, or the day of the first
+ * spending.
+ */
 async function beginnings(
   { config: { timezone }, stores: { ledger } }: AdminSubject,
   records: readonly KeyRecord[],

@@ -18,15 +18,15 @@ const STATUS = {
 export const CODES = Object.keys(STATUS) as (keyof typeof STATUS)[];
 
 interface AdminErrorDetails {
-  /** Methods that would be answered, which a 405 tells in `allow`. */
+  /** The allowed methods, for the `allow` header of a 405. */
   allow?: readonly string[];
-  /** What the log is to say besides. */
+  /** The cause, for the log only. */
   cause?: unknown;
-  /** What is wrong with gateway.yaml. */
+  /** The problems of gateway.yaml. */
   problems?: readonly Problem[] | undefined;
 }
 
-/** What the admin side answers instead of what was asked for. */
+/** An error response of the admin side. */
 export class AdminError extends Error {
   readonly allow: AdminErrorDetails["allow"];
   readonly problems: AdminErrorDetails["problems"];

@@ -8,24 +8,24 @@ import type { AdminSubject } from "./served.ts";
 
 const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
 const LOADER = new URL("../loader/register.js", import.meta.url).href;
-/** Milliseconds that one may take, and how many run at a time. */
+/** Timeout in milliseconds, and limit of explanations at a time. */
 const PATIENCE = 30_000;
 const MOST = 2;
 let running = 0;
 
-/** What is asked about a request. */
+/** The request to explain. */
 export const ExplainSchema = z.strictObject({
   path: z.string().regex(/^(?:[A-Z]+:)?\/\S*$/, "a path starts with /"),
   model: z.string().min(1).max(200).optional(),
   key: z.string().min(1).max(100).optional(),
-  // Behind an @ the verb would take it for the name of a file.
+  // A value that begins with @ would be a file name for the verb.
   body: z.string().max(60_000).regex(/^[^@]/, "must be JSON").optional(),
   address: z.string().max(60).optional(),
 });
 
 /**
- * What would become of a request, as the verb `explain` tells: it runs in a process of its own on the file as it is now, so
- * that what is asked here touches nothing that serves.
+ * Explains a request with the verb `explain`, which runs in a separate process on the current file, so that nothing in the
+ * serving processes is touched.
  */
 export const explain: AdminAct = async ({ config, stores }, { body }) => {
   const asked = read(ExplainSchema, body);
@@ -39,7 +39,7 @@ export const explain: AdminAct = async ({ config, stores }, { body }) => {
   }
 };
 
-/** The name of a key, which the verb takes by its name, its id or itself. */
+/** Returns the name of a key that is given by its name, its id or the key itself. */
 async function nameOf(key: string | undefined, { keys }: AdminSubject["stores"]): Promise<string | undefined> {
   if (key === undefined) return undefined;
   const record = await keys
@@ -49,11 +49,11 @@ async function nameOf(key: string | undefined, { keys }: AdminSubject["stores"])
   return record?.name;
 }
 
-/** @throws AdminError with what the verb says of what was asked */
+/** @throws AdminError with the verb's message about the request */
 function verb(file: string, { path, ...asked }: z.output<typeof ExplainSchema>): Promise<object> {
   const options = Object.entries(asked).map(([name, value]) => `--${name}=${value}`);
   const args = ["--import", LOADER, MAIN, "explain", "--config", file, "--json", ...options, "--", path];
-  // What was set for this process, like a debugger's port, is not the other's.
+  // Options of this process, like a debugger's port, must not apply to the child.
   const env = { ...process.env, NODE_OPTIONS: "" };
   return new Promise((resolve, reject) => {
     execFile(process.execPath, args, { env, timeout: PATIENCE, maxBuffer: 2 ** 24 }, (_error, stdout, stderr) => {

@@ -2,10 +2,10 @@ import { speedOf } from "./now.ts";
 import type { AdminSubject } from "./served.ts";
 
 const HOUR = 3_600_000;
-/** Rows that the gateway's own part is told of. */
+/** Rows from which the gateway's overhead is computed. */
 const NEWEST = 200;
 
-/** What the first page of the console shows of the last hour besides figures: who failed, who was how fast, what we took. */
+/** Returns the last hour's data for the console's first page besides figures: failures, speeds, and the gateway's overhead. */
 export async function lastHour({ stores: { ledger } }: AdminSubject): Promise<object> {
   const time = Date.now();
   const span = { since: time - HOUR, until: time + 1 };
@@ -19,7 +19,7 @@ export async function lastHour({ stores: { ledger } }: AdminSubject): Promise<ob
   return { errors, attempts, models: models.map(speedOf), targets: targets.map(speedOf), overhead: overheadOf(own) };
 }
 
-/** From the head of a request to its first attempt, exactly. @param sorted milliseconds */
+/** Returns percentiles of the time from the head of a request to its first attempt. @param sorted milliseconds */
 function overheadOf(sorted: readonly number[]): object | undefined {
   if (sorted.length === 0) return undefined;
   const at = (part: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];

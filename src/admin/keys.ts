@@ -22,7 +22,7 @@ const network = z.string().refine((text) => {
   }
 }, "expected an address or a range like 10.0.0.0/8");
 
-/** What may be said of a key; null takes a field away. */
+/** The fields of a key that a client may set; null removes a field. */
 export const KeyFieldsSchema = z.strictObject({
   name: z.string().min(1).max(100).optional(),
   group: z.string().regex(GROUP).nullish(),
@@ -38,15 +38,15 @@ export const KeyFieldsSchema = z.strictObject({
   budget: z.union([z.string(), z.array(z.string())]).nullish(),
 });
 
-/** For how long the old key works too. */
+/** How long the old key stays valid. */
 export const Rotation = z.strictObject({ overlap: z.string().default("24h") });
 
-/** As the command line writes a limit; null takes it away. */
+/** Formats a limit as on the command line; null removes it. */
 const written = (value: string | number | null | undefined): string | undefined =>
   value === undefined ? undefined : String(value ?? "");
 
 /**
- * @param before the limits that the key has
+ * @param before the key's current limits
  * @throws AdminError that names the field
  */
 function fieldsOf(body: unknown, before?: KeyRecord["limits"]): KeyEdit {
@@ -62,14 +62,17 @@ function fieldsOf(body: unknown, before?: KeyRecord["limits"]): KeyEdit {
   }
 }
 
-/** What is shown of a key: never its hash; its own limits as they are written, and of a key of gateway.yaml what that says. */
+/**
+ * Returns what is shown of a key: never its hash; its limits in the form of gateway.yaml, and for a key of gateway.yaml also what
+ * that says.
+ */
 function shown({ hash: _, limits, ...record }: KeyRecord, { limits: table, written }: AdminSubject["config"]) {
   if (record.source === "store") return { ...record, ...(limits && ownWords(limits)) };
   const own = table.keys?.get(record.id) ?? {};
   return { ...record, ...ownWords(own), written: written.keys.get(record.id) ?? {} };
 }
 
-/** Limits in the words that are taken for them; `off` is one too, where it lifts what holds for all keys. */
+/** Formats limits in the form in which they are set; `off` is included where it overrides a limit for all keys. */
 function ownWords(limits: Limits) {
   const { rpm, tpm, concurrency, budgets } = limits;
   const lifted = Object.entries({ rpm, tpm, concurrency }).filter(([, most]) => most === 0);
@@ -85,7 +88,10 @@ const issued = ({ key: secret, record }: IssuedKey, { config }: AdminSubject) =>
   secret,
 });
 
-/** What the store says. @throws AdminError where it refuses, which is the asker's to mend, or fails, which is not */
+/**
+ * Returns the store's answer.
+ * @throws AdminError where the store refuses, which the client can correct, or fails, which it cannot
+ */
 async function asked<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer;
@@ -105,7 +111,7 @@ export const list: AdminAct = async ({ stores, config }) => {
   return { body: { keys: all.map((key) => shown(key, config)) } };
 };
 
-/** Apart from the keys, which are asked for where nobody wants to know this. */
+/** Separate from the list of keys, which is often needed without this. */
 export const used: AdminAct = async ({ stores }) => {
   const all = await asked(stores.keys.list());
   return { body: { keys: Object.fromEntries(await stores.ledger.lastUsed(all.map(({ id }) => id))) } };
@@ -122,7 +128,7 @@ export const show: AdminAct = async (subject, { names: [name = ""] }) => ({
   body: { key: shown(await known(subject, name), subject.config) },
 });
 
-/** @throws AdminError for limits that nothing would keep: they are told, and not taken in silence */
+/** @throws AdminError for limits that would not be enforced, instead of accepting them silently */
 async function checkKept({ config }: AdminSubject, { limits, models }: Pick<KeyRecord, "limits" | "models">) {
   const why = limits && (await unkeptLimits(config, limits, models));
   if (why !== undefined) throw new AdminError("refused", why);
@@ -139,7 +145,7 @@ export const create: AdminAct = async (subject, { body }) => {
   return { body: issued(made, subject), audit: { action: "keys.create", subject: name, detail: { ...detail } } };
 };
 
-/** A change of one key of the store. */
+/** Changes one key of the store. */
 async function changed<T>(
   subject: AdminSubject,
   { names: [name = ""] }: AdminRequest,
@@ -203,7 +209,10 @@ export const revoke: AdminAct = async (subject, request) => {
   return { audit };
 };
 
-/** Groups with all below them, as the verb `groups` shows them, and what gateway.yaml lets them use, whether or not anybody is in them. */
+/**
+ * Lists groups with everything below them, as the verb `groups` shows them, and their limits in gateway.yaml, whether or not a
+ * key is in them.
+ */
 export const groups: AdminAct = async ({ stores, config }, { query }) => {
   const span = spanOf(query, config.timezone);
   const limits = config.limits.groups ?? new Map<string, Limits>();

@@ -11,42 +11,46 @@ import { LIVE, type LiveRequest } from "./questions.ts";
 import type { AdminSubject } from "./served.ts";
 import type { Visitor } from "./visitor.ts";
 
-/** Milliseconds from one look at what runs to the next, however many watch. */
+/** Milliseconds between looks at the running requests, for all watchers together. */
 const EVERY = 1000;
-/** Looks from one to the next at the ledger's figures, at those of the last hour, at who watches, and to the next sign of life. */
+/**
+ * Numbers of looks between: queries of the ledger's figures, of the last hour, checks of the watchers' sessions, and keep-alive
+ * comments.
+ */
 const FIGURES = 3;
 const LAST_HOUR = 15;
 const VISITORS = 5;
 const ALIVE = 15;
-/** Requests that a watcher is told of, the oldest, and how many may watch. */
+/** Limits of requests that a watcher sees, the oldest ones, and of watchers. */
 const MOST = 200;
 const WATCHERS = 50;
 
-/** Who watches what runs. */
+/** A client of the stream. */
 interface Watcher {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** What was told last, by id. */
+  /** The requests as last sent, by id. */
   told: ReadonlyMap<string, Told>;
   running: number;
   quiet: number;
-  /** Looks until it is asked again who it is. */
+  /** Looks until its session is checked again. */
   trusted: number;
   readonly stop: () => void;
 }
 
-/** A request as it is told: what grows by itself, its age, is reckoned by who reads. */
+/** A request as it is sent: without its age, which clients compute themselves. */
 type Told = Omit<LiveRequest, "age">;
 
 /**
- * What runs, as it changes: server-sent events for the console. One look a second serves all who watch, a slow one is told less
- * often, and it ends when its session does. A reload changes nothing about it: each look asks what serves then.
+ * Streams changes of the running requests to the console as server-sent events. One look per second serves all watchers, a slow
+ * client gets fewer events, and the stream ends with its session. It survives reloads: each look asks the processes that serve
+ * then.
  */
 export class LiveStream {
   private readonly watchers = new Set<Watcher>();
   private timer: NodeJS.Timeout | undefined;
   private looking = false;
-  /** Somebody has come since the look that goes on began. */
+  /** A watcher has joined since the running look began. */
   private awaited = false;
   private looks = 0;
 
@@ -57,12 +61,12 @@ export class LiveStream {
     private readonly every = EVERY,
   ) {}
 
-  /** @throws AdminError where too many watch */
+  /** @throws AdminError where there are too many watchers */
   serve(request: IncomingMessage, response: ServerResponse, visitor: Visitor): void {
     if (this.watchers.size >= WATCHERS) throw new AdminError("too_many", `${WATCHERS} watch already.`);
     const stop = this.access.whenOut(visitor, () => this.end(watcher));
     const watcher: Watcher = { request, response, told: new Map(), running: -1, quiet: 0, trusted: VISITORS, stop };
-    // Proxies that gather answers would hold it back.
+    // Keeps proxies from buffering the stream.
     response.writeHead(200, { ...HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" });
     response.write("retry: 2000\n\n");
     response.on("close", () => this.forget(watcher)).on("error", () => {});
@@ -70,12 +74,12 @@ export class LiveStream {
     this.looks = 0;
     this.awaited = this.looking;
     if (this.looking) return;
-    // Who comes is told at once, also between two looks.
+    // A new watcher gets its first event at once.
     clearTimeout(this.timer);
     void this.look();
   }
 
-  /** Ends all of them. */
+  /** Ends all streams. */
   close(): void {
     for (const watcher of this.watchers) watcher.response.end();
     clearTimeout(this.timer);
@@ -102,7 +106,7 @@ export class LiveStream {
     const shown = new Map<string, Told>();
     for (const { age: _, ...request } of all.slice(0, MOST)) shown.set(request.id, request);
     for (const watcher of this.watchers) {
-      // One that does not read keeps what it was told last, and is told the rest at once when it does.
+      // A watcher that does not read is skipped, and gets all changes at once when it reads again.
       if (watcher.response.writableNeedDrain) continue;
       const text = changesOf(watcher, shown, all.length, time);
       watcher.quiet = text === "" ? watcher.quiet + 1 : 0;
@@ -112,7 +116,7 @@ export class LiveStream {
     await this.tellFigures(this.looks++);
   }
 
-  /** What the ledger is asked for, which takes longer: it follows when it is there, each by itself. */
+  /** Sends the ledger's figures, whose queries take longer: each event follows when its query is done. */
   private async tellFigures(look: number): Promise<void> {
     const { subject } = this;
     const pending: Promise<void>[] = [];
@@ -128,7 +132,7 @@ export class LiveStream {
     await Promise.all(pending);
   }
 
-  /** Ends it where its session has ended elsewhere, or its token is not taken any more. */
+  /** Ends a stream whose session was ended elsewhere, or whose token is no longer valid. */
   private async check(watcher: Watcher): Promise<void> {
     if (--watcher.trusted > 0) return;
     watcher.trusted = VISITORS;
@@ -148,7 +152,7 @@ export class LiveStream {
 
 const eventOf = (name: string, content: object): string => `event: ${name}\ndata: ${JSON.stringify(content)}\n\n`;
 
-/** What is new to a watcher: whole requests, of those that it knows the members that differ, and which have ended. */
+/** Returns the event for a watcher: new requests, the changed members of known ones, and the ids of ended ones. */
 function changesOf(watcher: Watcher, shown: ReadonlyMap<string, Told>, running: number, time: number): string {
   const { told } = watcher;
   const requests = [...shown.values()].flatMap((request) => {

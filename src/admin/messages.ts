@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AdminError } from "./errors.ts";
 
-/** Bytes of a request's body. */
+/** Limit in bytes of a request's body. */
 const BODY = 64 * 1024;
 
-/** Nothing of this is kept by browsers or shown in frames of others. */
+/** Keeps browsers from caching responses and from showing them in other sites' frames. */
 export const HEADERS = {
   "cache-control": "no-store",
   "x-content-type-options": "nosniff",
@@ -12,13 +12,13 @@ export const HEADERS = {
   "referrer-policy": "no-referrer",
 };
 
-/** Answers with JSON, or with nothing. */
+/** Responds with JSON, or without a body. */
 export function send(response: ServerResponse, status: number, body: unknown): void {
   if (body === undefined) response.writeHead(status, HEADERS).end();
   else response.writeHead(status, { ...HEADERS, "content-type": "application/json" }).end(`${JSON.stringify(body)}\n`);
 }
 
-/** The JSON that was sent; an object without members where nothing was. @throws AdminError */
+/** Reads the JSON object that was sent; an empty object for an empty body. @throws AdminError */
 export async function bodyOf(request: IncomingMessage): Promise<Record<string, unknown>> {
   const pieces: Buffer[] = [];
   let length = 0;
@@ -39,7 +39,7 @@ export async function bodyOf(request: IncomingMessage): Promise<Record<string, u
     const body: unknown = JSON.parse(Buffer.concat(pieces).toString());
     if (typeof body === "object" && body !== null && !Array.isArray(body)) return body as Record<string, unknown>;
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw new AdminError("bad_request", "The body must be a JSON object.");
 }

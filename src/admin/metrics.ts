@@ -4,7 +4,7 @@ import { hashOf, PROCESS_METRICS } from "../metrics/process-metrics.ts";
 import { UNKNOWN } from "./readiness.ts";
 import type { AdminSubject, WorkerCounts } from "./served.ts";
 
-/** All metrics, those of several processes added up, as Prometheus reads them. */
+/** Returns all metrics in Prometheus' text format, aggregated over several processes. */
 export async function metricsText(
   subject: AdminSubject,
   alerts: { readonly posted: number; readonly failed: number } = { posted: 0, failed: 0 },
@@ -20,7 +20,7 @@ const posted = ({ posted, failed }: { readonly posted: number; readonly failed: 
     [failed, "failed"],
   ]);
 
-/** Those of the process that is asked, which tell of all. */
+/** Returns the metrics that only this process knows, and which apply to all. */
 function own(subject: AdminSubject): MetricJson[] {
   const { config, reloads, workerCounts } = subject;
   const of = (count: keyof WorkerCounts): [number][] => (workerCounts ? [[workerCounts[count]]] : []);

@@ -9,10 +9,10 @@ import type { AdminSubject } from "./served.ts";
 
 const HOUR = 3_600_000;
 const STARTED = Date.now();
-/** The part of a budget from which on it is told. */
+/** The spent part of a budget from which on it is reported. */
 const NEARLY = 0.8;
 
-/** Something that needs somebody. */
+/** A condition that needs an operator. */
 interface Attention {
   readonly kind: "provider" | "target" | "budget" | "ledger" | "reload" | "restart" | "workers";
   readonly name: string;
@@ -26,7 +26,7 @@ export function versionOf(): string {
   return version;
 }
 
-/** What the first page of the console shows; without the ledger's figures where that cannot be asked. */
+/** Returns the data of the console's first page; without the ledger's figures where it cannot be queried. */
 export async function now(subject: AdminSubject): Promise<object> {
   const time = Date.now();
   const [live, [generations = []], found, attention] = await Promise.all([
@@ -55,7 +55,7 @@ const UNASKED: Attention = {
   message: "The ledger cannot be asked: figures of the last hour and of money are missing here.",
 };
 
-/** What the ledger knows of the last hour and of money. */
+/** Returns the ledger's figures for the last hour and for spending. */
 async function figures({ config, stores: { ledger } }: AdminSubject, time: number): Promise<object> {
   const days = new Days(config.timezone);
   const [today, yesterday] = [days.today(time), days.yesterday(time)];
@@ -78,14 +78,14 @@ async function figures({ config, stores: { ledger } }: AdminSubject, time: numbe
     requests_per_second: Math.round((minute?.requests ?? 0) / 6) / 10,
     last_hour: {
       ...{ requests, failed: all },
-      // What a stop broke off is no provider's fault, nor the client's.
+      // An exchange that a stop interrupted is neither the provider's fault nor the client's.
       ours: failed(({ outcome }) => outcome === "failed" || outcome === "interrupted"),
       upstream: failed(({ outcome, status }) => outcome === "upstream_error" && !isAsked(status)),
       refused_there: failed(({ outcome, status }) => outcome === "upstream_error" && isAsked(status)),
       limited_here: failed(
         ({ status, target, outcome }) => status === 429 && (target === "" || outcome === "rejected"),
       ),
-      // Also those behind which another attempt went well.
+      // Also counts attempts that were followed by a successful one.
       limited_there: attempts.reduce((sum, { status, attempts }) => sum + (status === 429 ? attempts : 0), 0),
     },
     first_byte: speeds[0]?.firstByte,
@@ -98,18 +98,18 @@ async function figures({ config, stores: { ledger } }: AdminSubject, time: numbe
   };
 }
 
-/** Whether a provider's status is about what was asked: not about our account there, nor that it came too late. */
+/** Reports whether a provider's status concerns the request itself: not our account there, and not a timeout. */
 const isAsked = (status: number): boolean =>
   status >= 400 && status < 500 && ![401, 402, 403, 408, 429].includes(status);
 
-/** As the API tells it. */
+/** Formats speeds for the API. */
 export const speedOf = ({ name, requests, firstByte, tokensPerSecond, duration }: LedgerSpeed) => ({
   ...{ name, requests, duration },
   first_byte: firstByte,
   tokens_per_second: tokensPerSecond,
 });
 
-/** What needs somebody, the worst first. */
+/** Returns the conditions that need an operator, worst first. */
 export async function attentionOf(subject: AdminSubject): Promise<Attention[]> {
   const { reloads } = subject;
   const found: Attention[] = [];
@@ -154,11 +154,11 @@ export async function attentionOf(subject: AdminSubject): Promise<Attention[]> {
   return found;
 }
 
-/** Budgets of which not much is left. */
+/** Returns nearly spent budgets. */
 async function nearlySpent(subject: AdminSubject): Promise<Attention[]> {
   const { config, stores } = subject;
   const records = (await stores.keys.list()).filter(({ revoked }) => revoked === undefined);
-  // Keys made at run time may have budgets of their own.
+  // Keys created at run time may have budgets of their own.
   if (config.budgets.length === 0 && !records.some(({ limits }) => limits?.budgets?.length)) return [];
   const callers = records.map((key) => stores.keys.callerOf(key));
   const names = new Map(records.map(({ id, name }) => [id, name]));

@@ -5,44 +5,44 @@ import { optionalPackage } from "../store/optional-package.ts";
 import { asText } from "../wire/values.ts";
 import type { Role } from "./visitor.ts";
 
-/** What is remembered while somebody is away at the identity provider. */
+/** What is remembered during a sign-in at the identity provider. */
 export interface Login {
   readonly state: string;
   readonly nonce: string;
   /** Of PKCE (RFC 7636). */
   readonly verifier: string;
-  /** The page that was asked for. */
+  /** The requested page. */
   readonly to: string;
   /** Unix milliseconds. */
   readonly until: number;
 }
 
-/** Somebody whom the identity provider has named. */
+/** A person that the identity provider has authenticated. */
 interface Person {
   readonly who: string;
-  /** Undefined: none of ours. */
+  /** Undefined: none of the roles here. */
   readonly role: Role | undefined;
 }
 
-/** Where the identity provider sends people back. */
+/** The redirect URI's path. */
 export const CALLBACK = "/api/session/callback";
 
-/** Milliseconds to sign in there. */
+/** Milliseconds for the sign-in there. */
 const PATIENCE = 10 * 60_000;
-/** Seconds that the identity provider has for each answer. */
+/** Timeout in seconds of each request to the identity provider. */
 const TIMEOUT = 10;
-/** Seconds by which clocks may differ. */
+/** Tolerated clock difference in seconds. */
 const SKEW = 30;
 
 type Claims = Readonly<Record<string, unknown>>;
 
-/** The package that speaks OpenID Connect. @throws FileError with what to install */
+/** Loads the OpenID Connect package. @throws FileError that says what to install */
 export const openidClient = (): Promise<typeof client> =>
   optionalPackage<typeof client>("openid-client", () => import("openid-client"), "admin: oidc");
 
-/** Signing in at an identity provider: OpenID Connect's authorization code flow, with PKCE, state and nonce. */
+/** Sign-in at an identity provider: OpenID Connect's authorization code flow, with PKCE, state and nonce. */
 export class OidcSignIn {
-  /** Names the settings on which a session rests: with others it ends. */
+  /** Hash of the settings that a session depends on: it ends when they change. */
   readonly settingsHash: string;
   private discovered: Promise<client.Configuration> | undefined;
 
@@ -52,10 +52,10 @@ export class OidcSignIn {
   }
 
   /**
-   * Somebody goes to sign in.
-   * @param to the page to come back to
-   * @returns where the browser goes, and what it brings back
-   * @throws what the identity provider answers, or that it does not
+   * Begins a sign-in.
+   * @param to the page to return to
+   * @returns the address for the browser, and the data that the callback needs
+   * @throws the identity provider's error, or that it does not respond
    */
   async begin(to: string): Promise<{ location: URL; login: Login }> {
     const { buildAuthorizationUrl, calculatePKCECodeChallenge, randomNonce, randomPKCECodeVerifier, randomState } =
@@ -70,9 +70,9 @@ export class OidcSignIn {
   }
 
   /**
-   * Somebody comes back.
-   * @param query that the identity provider sent along
-   * @throws where anything about it is not as it must be
+   * Completes a sign-in.
+   * @param query of the callback
+   * @throws where any part of the response is invalid
    */
   async finish(query: string, { state, nonce, verifier }: Login): Promise<Person> {
     const { authorizationCodeGrant, fetchUserInfo } = await openidClient();
@@ -85,7 +85,7 @@ export class OidcSignIn {
     const claims = tokens.claims() as client.IDToken;
     const asked =
       claimAt(claims, this.settings.roles.claim) === undefined && provider.serverMetadata().userinfo_endpoint;
-    // Many put groups there only.
+    // Many identity providers put groups into userinfo only.
     const more = asked ? await fetchUserInfo(provider, tokens.access_token, claims.sub) : {};
     return this.person({ ...more, ...claims });
   }
@@ -98,11 +98,11 @@ export class OidcSignIn {
     const email = claims["email_verified"] === false ? undefined : claims["email"];
     const named = name === undefined ? [email, claims["preferred_username"]] : [claimAt(claims, name)];
     const who = [...named, claims["sub"]].map(asText).find((each) => each !== undefined && each !== "") as string;
-    // So that nobody is taken for who shows a token, whatever the provider calls people.
+    // A prefix, so that no name from the provider equals that of a token's holder.
     return { who: `oidc:${who}`, role: has(roles.admin) ? "admin" : has(roles.viewer) ? "viewer" : undefined };
   }
 
-  /** What the provider says of itself; asked again after it could not be asked. */
+  /** Returns the provider's metadata; queried again after a failure. */
   private provider(): Promise<client.Configuration> {
     this.discovered ??= this.discover().catch((thrown: unknown) => {
       this.discovered = undefined;
@@ -123,10 +123,10 @@ export class OidcSignIn {
       ...rest
     } = await openidClient();
     const { issuer, client_id: id, client_secret: secret } = this.settings;
-    // Settings take http:// of this machine only.
+    // The settings accept http:// for this machine only.
     const execute = issuer.protocol === "http:" ? [allowInsecureRequests] : [];
     const told = (await discovery(issuer, id, undefined, None(), { execute, timeout: TIMEOUT })).serverMetadata();
-    // Where the provider does not say, it takes the first (OpenID Connect Discovery 1.0, section 3).
+    // client_secret_basic is the default (OpenID Connect Discovery 1.0, section 3).
     const { token_endpoint_auth_methods_supported: ways = ["client_secret_basic"] } = told;
     const shown = ways.includes("client_secret_basic") ? ClientSecretBasic : ClientSecretPost;
     const found = new Configuration(
@@ -137,13 +137,13 @@ export class OidcSignIn {
     );
     for (const each of execute) each(found);
     found.timeout = TIMEOUT;
-    // The signature of the ID token is checked too, though it comes straight from the provider.
+    // Verifies the signature of the ID token too, though it comes directly from the provider.
     rest.enableNonRepudiationChecks(found);
     return found;
   }
 }
 
-/** A claim by its name, or by the way to it. */
+/** Returns a claim by its name, or by a dotted path. */
 function claimAt(claims: Claims, path: string): unknown {
   if (Object.hasOwn(claims, path)) return claims[path];
   let here: unknown = claims;

@@ -7,7 +7,7 @@ import { SignIn } from "./session-routes.ts";
 
 const SESSION = { gives: ["role", "who?", "timezone?", "sign_in", "version"] };
 
-/** What is answered outside of the table of the API. A session is for everybody to open. */
+/** Responses outside of the API's table. Everybody may open a session. */
 const OTHERS: readonly RouteText[] = [
   told({ method: "GET", path: "/livez", summary: "Whether the gateway runs.", gives: ["live"] }),
   told({ method: "GET", path: "/readyz", summary: "Whether requests shall come; 503: no.", gives: ["ready", "why?"] }),
@@ -23,12 +23,12 @@ const OTHERS: readonly RouteText[] = [
   }),
 ];
 
-/** Answered whoever asks. */
+/** Paths that need no authentication. */
 const OPEN = /^\/(?:livez|readyz|api\/session.*)$/;
 
 const json = (schema: object) => ({ content: { "application/json": { schema } } });
 
-/** An OpenAPI 3.1 description of the admin side, made of the table that answers. */
+/** Returns an OpenAPI 3.1 description of the admin side, generated from its route table. */
 export function adminOpenApi(): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const each of [...OTHERS, ...ROUTES])

@@ -17,15 +17,15 @@ interface ShownProvider {
   /** An operator has switched it off. */
   readonly switched_off?: true;
   readonly concurrency?: number;
-  /** When a target of it is left alone, in the words of gateway.yaml. */
+  /** The circuit breaker's settings for its targets, in the form of gateway.yaml. */
   readonly health: Readonly<Record<string, string | number>>;
-  /** What gateway.yaml says of its concurrency and health itself. */
+  /** Its concurrency and health settings as written in gateway.yaml. */
   readonly written: object;
   readonly credentials: readonly LiveCredential[];
   readonly targets: readonly LiveTarget[];
 }
 
-/** All providers of gateway.yaml; what several processes find out of one is put together: the worst that any has found. */
+/** Returns all providers of gateway.yaml, each with the worst state that any process has found. */
 export async function providers(subject: AdminSubject): Promise<ShownProvider[]> {
   const all = (await subject.askAll(PROVIDERS, null)).flat();
   const { config } = subject;
@@ -82,7 +82,7 @@ function together(found: readonly LiveTarget[]): LiveTarget {
   };
 }
 
-/** Of each credential what the process says that has found out the worst. */
+/** Returns each credential in the worst state that any process has found. */
 function worst(found: readonly (readonly LiveCredential[])[]): LiveCredential[] {
   const byLabel = Map.groupBy(found.flat(), ({ label }) => label);
   return [...byLabel.values()].map(
@@ -90,10 +90,10 @@ function worst(found: readonly (readonly LiveCredential[])[]): LiveCredential[] 
   );
 }
 
-/** One target of the provider that the path names; left out: all of it. */
+/** Selects one target of the provider in the path; absent: the whole provider. */
 export const Which = z.strictObject({ model: z.string().min(1).max(200).optional() });
 
-/** Ends that a provider or a target is left alone. */
+/** Ends the pauses of a provider or a target. */
 export const tryNow: AdminAct = async (subject, request) =>
   changed(subject, request, "try", (_, which) => subject.askAll(TRY_NOW, which));
 

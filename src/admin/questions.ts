@@ -11,7 +11,7 @@ import type { Standing } from "../store/limiter.ts";
 import type { Reach } from "../translation/reach.ts";
 import type { CredentialReport, NamedTarget, TargetReport } from "../upstream/health.ts";
 
-/** An exchange that has not ended, as the console shows it. Times in milliseconds. */
+/** A running exchange, as the console shows it. Times in milliseconds. */
 export interface LiveRequest {
   readonly id: string;
   readonly time: number;
@@ -32,18 +32,18 @@ export interface LiveRequest {
   readonly state: "waiting" | "asking" | "streaming";
   readonly first_byte?: number;
   readonly bytes: number;
-  /** That came out so far, about. */
+  /** Estimated output tokens so far. */
   readonly tokens?: number;
   /** The process that serves it. */
   readonly worker: number;
 }
 
-/** A generation that lives. */
+/** A generation that is still in memory. */
 interface LiveGeneration {
   readonly number: number;
   readonly since: number;
   readonly serving: boolean;
-  /** When what keeps it alive is broken off; absent: nothing does, or it serves. */
+  /** When the exchanges that keep it alive are cut; absent: there are none, or it is the serving one. */
   readonly ends?: number;
   readonly worker: number;
   readonly exchanges: readonly LiveRequest[];
@@ -64,9 +64,9 @@ export interface LiveTarget {
   /** Ids of the marketplace's models. */
   readonly serves: readonly string[];
   readonly state: TargetReport["state"];
-  /** An operator has switched it off, and not only its provider. */
+  /** An operator has switched off the target itself, not only its provider. */
   readonly switched_off?: true;
-  /** Until when it is left alone. */
+  /** Unix milliseconds until which it is not used. */
   readonly until?: number;
   readonly in_flight: number;
   readonly first_byte?: number;
@@ -74,15 +74,15 @@ export interface LiveTarget {
   readonly credentials: readonly LiveCredential[];
 }
 
-/** How a credential does. */
+/** The state of a credential. */
 export interface LiveCredential {
   readonly label: string;
   readonly state: CredentialReport["state"];
-  /** Unix milliseconds until when it is not shown. */
+  /** Unix milliseconds until which it is not used. */
   readonly until?: number;
 }
 
-/** A model of the marketplace with all that is known of it. */
+/** A model of the marketplace with everything known about it. */
 interface LiveModel {
   readonly id: string;
   readonly name: string;
@@ -93,40 +93,40 @@ interface LiveModel {
   readonly can: readonly string[];
   readonly balance: string;
   readonly fallback: readonly string[];
-  /** How it is reached by each protocol. */
+  /** How each protocol reaches it. */
   readonly protocols: Readonly<Record<string, Reach>>;
   readonly targets: readonly { provider: string; model: string; weight: number; price?: object; source?: string }[];
 }
 
-/** A plugin of the generation that serves. */
+/** A plugin of the serving generation. */
 interface LivePlugin {
   readonly name: string;
   readonly file: string;
   readonly phases: readonly string[];
 }
 
-/** What the admin side asks each process that serves. */
+/** Questions of the admin side to each serving process. */
 export const LIVE = question<null, LiveRequest[]>("live");
 export const CANCEL = question<string, boolean>("cancel");
 export const GENERATIONS = question<null, LiveGeneration[]>("generations");
 export const PROVIDERS = question<null, LiveProvider[]>("providers");
-/** Ends that it is left alone. */
+/** Ends the pauses of a target, or of all targets of a provider. */
 export const TRY_NOW = question<NamedTarget, true>("try now");
 export const MODELS = question<null, LiveModel[]>("models");
 export const PLUGINS = question<null, LivePlugin[]>("plugins");
-/** Shares of budgets that were reached since it was asked last. */
+/** Budget marks that were reached since the last question. */
 export const LIMIT_MARKS = question<null, BudgetMark[]>("limit marks");
-/** What a plugin has kept of an exchange. */
+/** What a plugin has recorded of an exchange. */
 export const RECORDED = question<string, Recorded | null>("recorded");
 export const STANDINGS = question<readonly Caller[], Standing[]>("standings");
 
-/** A gateway in this process, as far as it is asked. */
+/** The parts of a gateway in this process that these questions need. */
 export interface AskedGateway extends MeasuredGateway {
   cancel(id: string): boolean;
   takeMarks(): BudgetMark[];
 }
 
-/** Answers what the admin side asks. */
+/** Answers the admin side's questions for this process. */
 export function answerAdmin(answers: Answers, gateway: AskedGateway): void {
   answers.set(LIVE, () => gateway.exchanges.map(liveRequest));
   answers.set(CANCEL, (id) => gateway.cancel(id));
@@ -148,7 +148,7 @@ export function answerAdmin(answers: Answers, gateway: AskedGateway): void {
   answers.set(STANDINGS, (callers) => gateway.generation.standings(callers));
 }
 
-/** The first plugin that has kept something says what. */
+/** Returns what the first plugin with a record of the exchange has. */
 async function recordedBy({ paths }: Generation, id: string): Promise<Recorded | null> {
   for (const plugin of new Set(paths.mounts.flatMap(({ chain }) => chain.links.map((link) => link.plugin)))) {
     const found = await plugin.recorded?.(id);
@@ -217,7 +217,7 @@ function liveProviders({ providers, marketplace, upstreams: { health } }: Genera
   });
 }
 
-/** A credential does as well at its provider as at the target where it does best. */
+/** Returns each credential in its best state over the provider's targets. */
 function everywhere(credentials: readonly Credential[], targets: readonly LiveTarget[]): LiveCredential[] {
   return credentials.map(({ label }) => {
     const found = targets.flatMap((target) => target.credentials.filter((each) => each.label === label));
@@ -227,7 +227,7 @@ function everywhere(credentials: readonly Credential[], targets: readonly LiveTa
 }
 
 const STATES: readonly LiveCredential["state"][] = ["ok", "waiting", "refused"];
-/** How badly a credential does: 0 for well. */
+/** Ranks a credential's state: 0 for ok, higher is worse. */
 export const badness = (state: LiveCredential["state"]): number => STATES.indexOf(state);
 
 function liveModels({ marketplace, protocols, config }: Generation): LiveModel[] {

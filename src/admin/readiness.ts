@@ -1,18 +1,18 @@
 import type { Config } from "../config/types.ts";
 import { COUNTED_TWICE } from "../store/other-gateways.ts";
 
-/** Whether requests shall come, and what each part says of itself: `ok`, or what is the matter. */
+/** Whether requests should be sent here, and the state of each part: `ok`, or the problem. */
 export interface Readiness {
   readonly ready: boolean;
   readonly parts: Readonly<Record<string, string>>;
 }
 
-/** What a part is that only workers know of, while none serves. */
+/** The state of a part that only workers know, while none serves. */
 export const UNKNOWN = "unknown";
 
 /**
- * Why not all is well: which store a part waits for or does without, by its setting, and workers that are missing. No addresses,
- * as anybody may ask.
+ * Returns why something is not ok: a store that a part waits for or works without, named by its setting, and missing workers.
+ * Contains no addresses, because the endpoint is public.
  */
 export function whyNot(
   { store, limits }: Readiness["parts"],

@@ -8,13 +8,13 @@ import type { Visitor } from "./visitor.ts";
 export interface AdminRequest {
   readonly visitor: Visitor;
   readonly query: URLSearchParams;
-  /** What the path names, in order. */
+  /** The path's parameters, in order. */
   readonly names: readonly string[];
-  /** What was sent, as JSON. */
+  /** The parsed JSON body. */
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** What is answered; a change says what it has changed, for the audit trail. */
+/** The response; a change includes its entry for the audit trail. */
 export interface AdminAnswer {
   readonly body?: unknown;
   readonly audit?: Pick<AuditEntry, "action" | "subject" | "detail">;
@@ -22,31 +22,31 @@ export interface AdminAnswer {
 
 export type AdminAct = (subject: AdminSubject, request: AdminRequest) => Promise<AdminAnswer>;
 
-/** What is said of a path and a method, for `/openapi.json`. */
+/** The description of a path and a method, for `/openapi.json`. */
 export interface RouteText {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
-  /** Whole, as OpenAPI writes it: `/api/keys/{id}`. */
+  /** The whole path, as OpenAPI writes it: `/api/keys/{id}`. */
   readonly path: string;
   readonly summary: string;
-  /** Only admins may: it changes something, or shows what requests hold. */
+  /** Only for admins: it changes something, or shows recorded bodies. */
   readonly admin: boolean;
-  /** What may stand behind the question mark, and what it means. */
+  /** The query's parameters and their meaning. */
   readonly query: Readonly<Record<string, string>>;
-  /** Of an answer as asked for. */
+  /** The status of a successful response. */
   readonly status: 200 | 201 | 204 | 302;
-  /** Members of the answer, if it is JSON; those with a question mark may be missing. */
+  /** Members of a JSON response; those with a question mark may be missing. */
   readonly gives: readonly string[];
-  /** What is to be sent. */
+  /** The schema of the request's body. */
   readonly body?: z.ZodType;
 }
 
-/** Something that the API answers. */
+/** A route of the API. */
 export interface AdminRoute extends RouteText {
   readonly pattern: RegExp;
   readonly act: AdminAct;
 }
 
-/** What was sent, as it should be. @throws AdminError that names the field */
+/** Validates a body. @throws AdminError that names the field */
 export function read<T extends z.ZodType>(expected: T, body: unknown): z.output<T> {
   const found = expected.safeParse(body);
   if (found.success) return found.data;
@@ -61,7 +61,7 @@ export const told = ({ method, ...more }: RouteDraft): RouteText => ({
   ...more,
 });
 
-/** @param path behind `/api/` */
+/** @param path after `/api/` */
 export function route(
   method: RouteText["method"],
   path: string,

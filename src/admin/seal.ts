@@ -3,16 +3,16 @@ import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:
 const NONCE = 12;
 const TAG = 16;
 
-/** Seals what a browser keeps for the admin side: it can neither read it nor make one of its own. */
+/** Encrypts and authenticates what a browser stores for the admin side: it can neither read nor forge it. */
 export class Seal {
   private readonly key: Buffer;
 
-  /** @param secret of all gateways that shall open what one of them has sealed */
+  /** @param secret of all gateways that must open each other's data */
   constructor(secret: string | Buffer) {
     this.key = createHmac("sha256", secret).update("model-gateway admin").digest();
   }
 
-  /** @param purpose opens with the same one only */
+  /** Seals content. @param purpose `open` needs the same one */
   close(content: object, purpose: string): string {
     const nonce = randomBytes(NONCE);
     const cipher = createCipheriv("aes-256-gcm", this.key, nonce).setAAD(Buffer.from(purpose));
@@ -20,7 +20,7 @@ export class Seal {
     return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString("base64url");
   }
 
-  /** What was sealed for that purpose; undefined: nothing that we have. */
+  /** Returns what was sealed for that purpose; undefined: not sealed with this secret for this purpose. */
   open(sealed: string, purpose: string): unknown {
     const bytes = Buffer.from(sealed, "base64url");
     if (bytes.length < NONCE + TAG) return undefined;

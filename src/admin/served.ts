@@ -6,29 +6,29 @@ import type { Stores } from "../store/open.ts";
 import type { Initiator } from "../trail.ts";
 import type { Readiness } from "./readiness.ts";
 
-/** How the workers of a primary do. */
+/** The workers of a primary. */
 export interface WorkerCounts {
   readonly wanted: number;
-  /** Those that serve. */
+  /** Workers that serve. */
   readonly up: number;
-  /** Since the start: ends that nobody wanted. */
+  /** Unwanted ends since the start. */
   readonly deaths: number;
 }
 
-/** What the admin side is for: a gateway in this process, or a primary with its workers. */
+/** The gateway that an admin side administers: one in this process, or a primary with its workers. */
 export interface AdminSubject {
   readonly config: Config;
   readonly reloads: Reloads;
   readonly stores: Stores;
   /** Absent where this process serves by itself. */
   readonly workerCounts?: WorkerCounts;
-  /** What would be lost if all processes that serve were killed now. */
+  /** What would be lost if all serving processes were killed now. */
   readonly unwritten: Unwritten | undefined;
   readiness(): Readiness;
   reload(by: Initiator): Promise<Reloaded>;
   compare(): Promise<Pick<Reloaded, "changes" | "restart">>;
-  /** Switches a provider or a target off, or on again, until this ends. @param name of either */
+  /** Switches a provider or a target off or on, until this process ends. @param name of a provider or a target */
   switch(name: string, off: boolean): void;
-  /** One answer of each process that serves; of one that has died meanwhile there is none. */
+  /** Asks every serving process, and returns the answers of those that did not die meanwhile. */
   askAll<Ask, Answer>(question: Question<Ask, Answer>, asked: Ask): Promise<Answer[]>;
 }

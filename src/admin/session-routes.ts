@@ -11,23 +11,23 @@ import { CALLBACK } from "./oidc.ts";
 
 const SESSION = "/api/session";
 const GO_OUT = "/api/session/oidc";
-/** What is sent to sign in. */
+/** The body of a sign-in. */
 export const SignIn = z.object({ token: z.string() });
 
 const METHODS = ["GET", "HEAD", "POST", "DELETE"];
 const FOUND = 302;
 
-/** Signing in and out, for browsers. */
+/** Sign-in and sign-out for browsers. */
 export class SessionRoutes {
   constructor(
     private readonly access: Access,
     private readonly audit: Audit,
     private readonly log: Log,
-    /** Where the days of budgets and of sums begin. */
+    /** The time zone of budgets' and sums' days. */
     private readonly timezone: () => string,
   ) {}
 
-  /** @returns whether it has answered @throws AdminError */
+  /** @returns whether it has responded @throws AdminError */
   async serve(
     request: IncomingMessage,
     response: ServerResponse,
@@ -112,7 +112,7 @@ export class SessionRoutes {
   }
 }
 
-/** A page of ours: nobody is sent anywhere else from here. */
+/** Returns a path of this site, as an open redirect must not be possible. */
 function pageOf(to: string): string {
   const here = "http://here";
   const found = URL.parse(to, here);

@@ -5,7 +5,7 @@ import { AdminError } from "./errors.ts";
 
 const DAY = 86_400_000;
 
-/** The span of time that is asked for; without any the last 24 hours. @throws AdminError */
+/** Parses the requested time span; the last 24 hours by default. @throws AdminError */
 export function spanOf(query: URLSearchParams, zone: string, now = Date.now()): Required<LedgerSpan> {
   const since = query.get("since");
   const until = query.get("until");
@@ -16,7 +16,8 @@ export function spanOf(query: URLSearchParams, zone: string, now = Date.now()): 
 }
 
 /**
- * What lies before the span that is asked for and is as long: for today yesterday up to the same time, for yesterday the day before.
+ * Returns the span of the same length before the requested one: for today, yesterday up to the same time; for yesterday, the day
+ * before.
  * @throws AdminError
  */
 export function spanBefore(query: URLSearchParams, zone: string, now = Date.now()): Required<LedgerSpan> {
@@ -24,7 +25,7 @@ export function spanBefore(query: URLSearchParams, zone: string, now = Date.now(
   const [first, last] = [query.get("since"), query.get("until")];
   if (first !== "today" && !(first === "yesterday" && last === "today"))
     return { since: since - (until - since), until: since };
-  // Days are not all as long where clocks are changed.
+  // Days differ in length where clocks change.
   const from = new Days(zone).yesterday(since);
   return { since: from, until: first === "yesterday" ? since : Math.min(from + (until - since), since) };
 }

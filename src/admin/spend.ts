@@ -6,12 +6,12 @@ import type { AdminAnswer, AdminRequest } from "./route.ts";
 import type { AdminSubject } from "./served.ts";
 import { spanBefore, spanOf } from "./span.ts";
 
-/** What spending goes by. */
+/** The dimensions of spending. */
 export const GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
-/** Days of a time zone that are told at once: the ledger is asked for each. */
+/** Limit of days in a time zone per request: each takes a query of the ledger. */
 export const MOST_DAYS = 40;
 
-/** What was spent, by what the query says. */
+/** Returns the spending, grouped as the query says. */
 export async function spend({ stores, config }: AdminSubject, { query }: AdminRequest): Promise<AdminAnswer> {
   const by = (query.get("by") ?? "model").split(",").filter((each) => each !== "");
   const wrong = by.find((each) => !GROUPS.includes(each as LedgerGroup));

@@ -1,12 +1,12 @@
-/** What somebody may do: look, or change things too. */
+/** What somebody may do: read only, or change things too. */
 export type Role = "viewer" | "admin";
 
-/** Who asks. */
+/** The sender of a request. */
 export interface Visitor {
   readonly role: Role;
-  /** For the audit trail; `local` where nobody signs in. */
+  /** For the audit trail; `local` where no sign-in is needed. */
   readonly who: string;
   readonly address: string;
-  /** Absent: a program that shows a token, or this machine. */
+  /** Absent: a program with a token, or a local process. */
   readonly session?: string;
 }

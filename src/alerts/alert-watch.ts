@@ -17,8 +17,8 @@ interface WatchedGateway extends AdminSubject {
 }
 
 /**
- * Checks a gateway with all of its processes every few seconds, and raises alerts. It runs in the process that serves no
- * requests, so that they pay nothing for it.
+ * Checks a gateway with all of its processes every few seconds, and raises alerts. It runs outside of request handling, so that
+ * requests pay nothing for it.
  */
 export class AlertWatch {
   private readonly timer: NodeJS.Timeout;
