@@ -95,21 +95,21 @@ const KINDS = {
   input_video: "in, video",
 };
 
-/** Rates, those above some number of tokens, and those of service tiers, as rows. */
-function priceRows(own, prefix = "") {
-  const rows = Object.entries(KINDS).flatMap(([name, what]) =>
-    own[name] === undefined ? [] : [[`${prefix}${what}`, price(own[name])]],
-  );
-  for (const step of own.above ?? []) rows.push(...priceRows(step, `${prefix}above ${tokens(step.tokens)} in: `));
-  for (const tier of ["batch", "flex", "priority"]) if (own[tier]) rows.push(...priceRows(own[tier], `${tier}: `));
-  if (own.request) rows.push(["each request", price(own.request)]);
-  if (own.web_search) rows.push(["each search of the web", price(own.web_search)]);
-  return rows;
+/** Rates, those above some number of tokens, and those of service tiers, as rows with the name of the figure they are of. */
+function priceRows(own, prefix = "", figure = undefined) {
+  const row = (name, what) => (own[name] === undefined ? [] : [[`${prefix}${what}`, price(own[name]), figure ?? name]]);
+  const rows = Object.entries(KINDS).flatMap(([name, what]) => row(name, what));
+  for (const step of own.above ?? [])
+    rows.push(...priceRows(step, `${prefix}above ${tokens(step.tokens)} in: `, figure ?? "above"));
+  for (const tier of ["batch", "flex", "priority", "fast"])
+    if (own[tier]) rows.push(...priceRows(own[tier], `${tier}: `, tier));
+  return [...rows, ...row("request", "each request"), ...row("web_search", "each search of the web")];
 }
 
 function PriceTable({ model }) {
   const priced = model.targets.filter((target) => target.price);
-  const same = priced.every((target) => JSON.stringify(target.price) === JSON.stringify(priced[0].price));
+  const told = ({ price, priceSources }) => JSON.stringify([price, priceSources]);
+  const same = priced.every((target) => told(target) === told(priced[0]));
   const lists = same ? priced.slice(0, 1) : priced;
   return html`<section aria-labelledby="prices">
     <h2 id="prices">Prices</h2>
@@ -118,10 +118,14 @@ function PriceTable({ model }) {
       (target) => html`<div>
         ${!same && html`<h3>${target.provider}</h3>`}
         <table>
-          <thead><tr><th scope="col">Tokens</th><th scope="col" class="number">USD per million</th></tr></thead>
-          <tbody>${priceRows(target.price).map(([what, usd]) => html`<tr><td>${what}</td><td class="number">${usd}</td></tr>`)}</tbody>
+          <thead><tr><th scope="col">Tokens</th><th scope="col" class="number">USD per million</th><th scope="col">From</th></tr></thead>
+          <tbody>
+            ${priceRows(target.price).map(
+              ([what, usd, figure]) =>
+                html`<tr><td>${what}</td><td class="number">${usd}</td><td class="quiet small">${target.priceSources[figure]}</td></tr>`,
+            )}
+          </tbody>
         </table>
-        <p class="quiet small">From ${target.priceSource}.</p>
       </div>`,
     )}
   </section>`;

@@ -2,6 +2,7 @@ import { reachesOf } from "../console/model-card.ts";
 import { type Caller, type Credential, Marketplace } from "../core/marketplace.ts";
 import { type Answers, question } from "../core/peers.ts";
 import { PHASES } from "../core/plugin.ts";
+import type { PriceVersion } from "../core/price-list.ts";
 import type { Recorded } from "../core/recorded.ts";
 import type { RunningExchange } from "../downstream/server.ts";
 import type { Generation } from "../generation.ts";
@@ -95,7 +96,13 @@ interface LiveModel {
   readonly fallback: readonly string[];
   /** How each protocol reaches it. */
   readonly protocols: Readonly<Record<string, Reach>>;
-  readonly targets: readonly { provider: string; model: string; weight: number; price?: object; source?: string }[];
+  readonly targets: readonly {
+    provider: string;
+    model: string;
+    weight: number;
+    price?: object;
+    sources?: PriceVersion["sources"];
+  }[];
 }
 
 /** A plugin of the serving generation. */
@@ -240,7 +247,7 @@ function liveModels({ marketplace, protocols, config }: Generation): LiveModel[]
       protocols: reachesOf(model, served, protocols),
       targets: targets.map(({ provider, model, weight, prices }) => {
         const terms = prices?.at(now);
-        return { provider: provider.name, model, weight, ...(terms && { price: terms.price, source: terms.source }) };
+        return { provider: provider.name, model, weight, ...(terms && { price: terms.price, sources: terms.sources }) };
       }),
     };
   });

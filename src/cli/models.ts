@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import type { Config, ConfiguredModel, ConfiguredTarget } from "../config/types.ts";
-import { SERVICE_TIERS, type TieredRates } from "../core/price.ts";
+import { type Price, SERVICE_TIERS, type TieredRates } from "../core/price.ts";
 import { OWN, PriceList, type PriceVersion } from "../core/price-list.ts";
 import { Catalogue, type ModelFacts, type SourcedFact } from "../prices/catalogue.ts";
 import { table, thousands } from "../text/table.ts";
@@ -15,7 +15,7 @@ export const USAGE = `usage: ${COMMAND} models [--prices] [--json]
 Shows each model of gateway.yaml and its targets: tokens that fit in and come out, and who says so. What gateway.yaml does
 not tell is read from public tables that came along with this program; nothing is fetched.
 
-  --prices        what each target costs now, in USD per million tokens, and who says so
+  --prices        what each target costs now, in USD per million tokens, and who says so of each figure
   --json          prints JSON, with all of it`;
 
 /** What is told of a target. */
@@ -23,7 +23,8 @@ interface TargetLine {
   target: string;
   /** Why it takes no requests. */
   off?: string;
-  facts: ModelFacts;
+  /** Tokens that fit in and come out, and what it can do: what gateway.yaml says, or else a table. */
+  facts: Omit<ModelFacts, "prices">;
   prices: PriceList | undefined;
   now: PriceVersion | undefined;
 }
@@ -53,110 +54,154 @@ async function linesOf({ models, providers }: Config): Promise<ModelLine[]> {
   const catalogue = await Catalogue.for(providers);
   const byName = new Map(providers.map((provider) => [provider.name, provider]));
   const now = Date.now();
-  const line = ({ provider: name, model, price }: ConfiguredTarget): TargetLine => {
+  const line = (own: ConfiguredModel, { provider: name, model, price }: ConfiguredTarget): TargetLine => {
     const provider = byName.get(name);
-    const facts = provider ? catalogue.find(provider, model) : {};
-    const prices = price ? new PriceList([{ price }], OWN) : facts.prices;
+    const found: ModelFacts = provider ? catalogue.find(provider, model) : {};
+    const prices = price ? new PriceList([{ price }], OWN) : found.prices;
     const off = provider?.off === undefined ? {} : { off: provider.off };
+    const facts = {
+      ...told("context", own.context, found),
+      ...told("output", own.output, found),
+      ...told("can", own.can, found),
+    };
     return { target: `${name}:${model}`, ...off, facts, prices, now: prices?.at(now) };
   };
-  return models.map((model) => ({ model, targets: model.targets.map(line) }));
+  return models.map((model) => ({ model, targets: model.targets.map((target) => line(model, target)) }));
 }
 
 /** What the file says, or else a table. */
-const told = <T>(own: T | undefined, found: SourcedFact<T> | undefined): SourcedFact<T> | undefined =>
-  own === undefined ? found : { value: own, source: OWN };
-
-const sourceOf = ({ prices }: TargetLine): string =>
-  prices ? `${prices.source}${prices.guessed ? " (guessed)" : ""}` : "unpriced";
+function told<N extends keyof TargetLine["facts"]>(
+  name: N,
+  own: NonNullable<ModelFacts[N]>["value"] | undefined,
+  found: ModelFacts,
+) {
+  const fact = own === undefined ? found[name] : { value: own, source: OWN };
+  return fact && { [name]: fact };
+}
 
 function modelJson({ model, targets }: ModelLine) {
   return {
     id: model.id,
     name: model.name,
-    targets: targets.map((line) => ({
-      target: line.target,
-      off: line.off,
-      context: told(model.context, line.facts.context) ?? null,
-      output: told(model.output, line.facts.output) ?? null,
-      can: told(model.can, line.facts.can) ?? null,
-      price: line.now
-        ? {
-            source: line.prices?.source,
-            guessed: line.prices?.guessed,
-            version: line.now.version,
-            terms: line.now.price,
-          }
-        : null,
+    targets: targets.map(({ target, off, facts, prices, now }) => ({
+      ...{ target, off },
+      ...{ context: null, output: null, can: null },
+      ...facts,
+      price: now ? { sources: now.sources, guessed: prices?.guessed, version: now.version, terms: now.price } : null,
     })),
   };
 }
 
-function factTable(models: readonly ModelLine[]): string[] {
-  const right = true;
-  const columns = [
-    ...["MODEL", "TARGET"].map((title) => ({ title })),
-    { title: "CONTEXT", right },
-    { title: "OUTPUT", right },
-    ...["CAN", "FROM"].map((title) => ({ title })),
-  ];
-  const rows = models.flatMap(({ model, targets }) =>
-    targets.map(({ target, facts }) => {
-      const [context, output] = [told(model.context, facts.context), told(model.output, facts.output)];
-      const can = told(model.can, facts.can);
-      const sources = new Set([context, output, can].flatMap((each) => each?.source ?? []));
-      return [
-        model.id,
-        target,
-        count(context),
-        count(output),
-        can?.value.join(" ") || "-",
-        [...sources].join(", ") || "-",
-      ];
-    }),
-  );
-  return table(columns, rows);
+/** Tells sources by a letter beside each figure, and what the letters are. */
+class Sources {
+  private readonly letters = new Map<string, string>();
+
+  /** A figure and the letter of its source; that of a dash is left blank, so that figures stand below each other. */
+  beside(figure: string | undefined, source = ""): string {
+    if (figure === undefined) return "-  ";
+    let letter = this.letters.get(source);
+    if (letter === undefined) {
+      letter = String.fromCharCode("a".charCodeAt(0) + this.letters.size);
+      this.letters.set(source, letter);
+    }
+    return `${figure} ${letter}`;
+  }
+
+  get legend(): string[] {
+    return [...this.letters].map(([source, letter]) => `${letter}  ${source}`);
+  }
 }
 
-const count = (tokens: SourcedFact<number> | undefined): string => (tokens ? thousands(tokens.value) : "-");
+/** A table whose rows have more below them than fits into columns, and what the letters in it are. */
+function tableOf(
+  titles: readonly string[],
+  models: readonly ModelLine[],
+  sources: Sources,
+  told: (line: TargetLine) => { cells: string[]; more: string[] },
+): string[] {
+  const rows = models.flatMap(({ model, targets }) => targets.map((line) => ({ model, line, ...told(line) })));
+  const columns = [
+    { title: "MODEL" },
+    { title: "TARGET" },
+    ...titles.map((title) => ({ title: `${title}  `, right: true })),
+  ];
+  const [head = "", ...lines] = table(
+    columns,
+    rows.map(({ model, line, cells }) => [model.id, line.target, ...cells]),
+  );
+  return [head, ...lines.flatMap((line, at) => [line, ...wrapped(rows[at]?.more ?? [])]), "", ...sources.legend];
+}
+
+/** What stands below a row, in lines as wide as a page of text. */
+function wrapped(parts: readonly string[]): string[] {
+  const lines: string[] = [];
+  for (const [at, part] of parts.entries()) {
+    const text = at < parts.length - 1 ? `${part};` : part;
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + text.length < WIDTH) lines[lines.length - 1] = `${last} ${text}`;
+    else lines.push(`    ${text}`);
+  }
+  return lines;
+}
+
+const WIDTH = 100;
+
+function factTable(models: readonly ModelLine[]): string[] {
+  const sources = new Sources();
+  const count = (fact: SourcedFact<number> | undefined) => sources.beside(fact && thousands(fact.value), fact?.source);
+  return tableOf(["CONTEXT", "OUTPUT"], models, sources, ({ facts: { context, output, can } }) => ({
+    cells: [count(context), count(output)],
+    more: can ? [sources.beside(`can ${can.value.join(" ")}`, can.source)] : [],
+  }));
+}
 
 function priceTable(models: readonly ModelLine[]): string[] {
-  const columns = [
-    ...["MODEL", "TARGET"].map((title) => ({ title })),
-    ...["INPUT", "CACHED", "WRITE", "WRITE 1H", "OUTPUT"].map((title) => ({ title, right: true })),
-    ...["ALSO", "FROM", "VERSION"].map((title) => ({ title })),
-  ];
-  const rows = models.flatMap(({ model, targets }) =>
-    targets.map((line) => [model.id, line.target, ...termCells(line), sourceOf(line), line.now?.version ?? "-"]),
-  );
-  return table(columns, rows);
+  const sources = new Sources();
+  return tableOf(["INPUT", "CACHED", "WRITE", "WRITE 1H", "OUTPUT"], models, sources, ({ now, prices }) => {
+    const beside = (name: string, figure: string | undefined) => sources.beside(figure, now?.sources?.[name]);
+    const cells = USUAL.map((name) => beside(name, now?.price[name]?.toString()));
+    if (!now) return { cells, more: ["unpriced"] };
+    const more = besides(now.price).map(([name, text]) => beside(name, text));
+    if (prices?.guessed) more.unshift("guessed: only a name that is like it has this price");
+    if ((prices?.all.length ?? 0) > 1) more.push("others at other times");
+    return { cells, more: [...more, `version ${now.version}`] };
+  });
 }
 
-/** The usual rates, then what else there is; a rate that is like its parent's is a dash. */
+/** The rates that have a column; one that is like its parent's is a dash there. */
+const USUAL = ["input", "cached", "cache_write", "cache_write_1h", "output"] as const;
+
+/** What else there is in a price, each with the name of its figure. */
+function besides(price: Price): [string, string][] {
+  const { above = [], image_generation: drawing } = price;
+  return [
+    ...above.map(({ tokens, ...rates }): [string, string] => ["above", `above ${thousands(tokens)}: ${brief(rates)}`]),
+    ...SINGLE.flatMap((name): [string, string][] =>
+      price[name] === undefined ? [] : [[name, `${name} ${price[name]}`]],
+    ),
+    ...SERVICE_TIERS.flatMap((tier): [string, string][] =>
+      price[tier] ? [[tier, `${tier}: ${brief(price[tier])}`]] : [],
+    ),
+    ...(["image", "image_edit"] as const).flatMap((name) =>
+      perImage(name, price[name]).map((text): [string, string] => [name, text]),
+    ),
+    ...(drawing
+      ? [["image_generation", `image_generation: ${Object.keys(drawing).join(", ")}`] as [string, string]]
+      : []),
+  ];
+}
+
+/** Figures of one number that have no column. */
+const SINGLE = [
+  ...(["reasoning", "input_audio", "cached_audio", "output_audio"] as const),
+  ...(["input_image", "cached_image", "output_image", "input_video"] as const),
+  ...(["request", "web_search"] as const),
+];
+
 function perImage(name: string, price: number | Readonly<Record<string, number>> | undefined): string[] {
   if (price === undefined) return [];
   if (typeof price === "number") return [`${name} ${price}`];
   return Object.entries(price).map(([asked, usd]) => `${name}${asked && ` ${asked}`} ${usd}`);
-}
-
-function termCells({ now, prices }: TargetLine): string[] {
-  const { price = {} } = now ?? {};
-  const cell = (usd: number | undefined) => (usd === undefined ? "-" : String(usd));
-  const usual = [price.input, price.cached, price.cache_write, price.cache_write_1h, price.output].map(cell);
-  const also = [
-    ...(price.above ?? []).map(({ tokens, ...rates }) => `above ${thousands(tokens)}: ${brief(rates)}`),
-    ...(["input_audio", "output_audio", "input_image", "output_image", "input_video"] as const).flatMap((name) =>
-      price[name] === undefined ? [] : `${name} ${price[name]}`,
-    ),
-    ...SERVICE_TIERS.flatMap((tier) => (price[tier] ? `${tier}: ${brief(price[tier])}` : [])),
-    ...(price.request === undefined ? [] : [`request ${price.request}`]),
-    ...(price.web_search === undefined ? [] : [`web_search ${price.web_search}`]),
-    ...perImage("image", price.image),
-    ...perImage("image_edit", price.image_edit),
-    ...(price.image_generation ? [`image_generation: ${Object.keys(price.image_generation).join(", ")}`] : []),
-    ...((prices?.all.length ?? 0) > 1 ? ["others at other times"] : []),
-  ];
-  return [...usual, also.join("; ") || "-"];
 }
 
 const brief = ({ input, output }: TieredRates): string => `${input ?? "-"}/${output ?? "-"}`;

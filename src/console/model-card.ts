@@ -19,7 +19,6 @@ interface ModelCard extends Pick<Model, ToldAsIs> {
   firstByte?: number;
   /** USD per million tokens at the first target; absent: nobody knows. */
   price?: PriceVersion["price"];
-  priceSource?: string;
   /** By a protocol's name. */
   protocols: Readonly<Record<string, Reach>>;
   targets: readonly TargetCard[];
@@ -35,7 +34,8 @@ interface TargetCard {
   firstByte?: number;
   speaks: readonly string[];
   price?: PriceVersion["price"];
-  priceSource?: string;
+  /** Where each figure of it comes from, by its name. */
+  priceSources?: PriceVersion["sources"];
 }
 
 /** A protocol as the marketplace shows it. */
@@ -79,7 +79,7 @@ export function modelCard(
     can: model.can,
     state: usable === targets.length ? "ok" : usable > 0 ? "degraded" : "down",
     ...(Number.isFinite(quickest) ? { firstByte: quickest } : {}),
-    ...(first?.price && { price: first.price, priceSource: first.priceSource as string }),
+    ...(first?.price && { price: first.price }),
     protocols: reachesOf(model, served, protocols),
     targets,
     fallback: model.fallback,
@@ -102,7 +102,7 @@ function targetCard(target: Target, health: Health, now: number, all: number): T
         : state,
     ...(firstByte === undefined ? {} : { firstByte: Math.round(firstByte) }),
     speaks: target.provider.speaks,
-    ...(known && { price: known.price, priceSource: known.source }),
+    ...(known && { price: known.price, priceSources: known.sources }),
   };
 }
 

@@ -11,20 +11,24 @@ export interface PriceVersion {
   /** The first 12 hex digits of a hash of the prices, so that equal prices have equal names. */
   readonly version: string;
   readonly price: Price;
-  /** Their source: gateway.yaml, or a public table and its version. */
+  /** Their source: gateway.yaml, or public tables and their versions. */
   readonly source: string;
+  /** Where each figure comes from, by its name; absent where a ledger's table has kept the terms. */
+  readonly sources?: Readonly<Record<string, string>>;
 }
 
 /** Prices and when they apply. */
 export interface DatedPrice {
   readonly price: Price;
+  /** The source of each figure that comes from another table than the rest, by the figure's name. */
+  readonly lent?: Readonly<Record<string, string>>;
   /** Unix milliseconds from which they apply. */
   readonly from?: number;
   /** The only time of day at which they apply, in milliseconds in UTC; `end` is exclusive. */
   readonly daily?: { readonly start: number; readonly end: number };
 }
 
-type Dated = Omit<DatedPrice, "price"> & { readonly terms: PriceVersion };
+type Dated = Omit<DatedPrice, "price" | "lent"> & { readonly terms: PriceVersion };
 
 /** Returns the cost of usage in integer nano-dollars; undefined where the prices do not cover all of it. */
 function costAt(usage: Usage, { price, source }: PriceVersion): number | undefined {
@@ -107,14 +111,17 @@ export class PriceList {
   /** The only price, if it always applies. */
   private readonly only: PriceVersion | undefined;
 
-  /** @param prices of several that apply at a time the last one is used */
+  /**
+   * @param prices of several that apply at a time the last one is used
+   * @param source the source of all figures that are not lent
+   */
   constructor(
     prices: readonly DatedPrice[],
-    readonly source: string,
+    source: string,
     /** The price is that of a model with a similar name. */
     readonly guessed = false,
   ) {
-    this.dated = prices.map(({ price, ...when }) => ({ ...when, terms: { version: versionOf(price), price, source } }));
+    this.dated = prices.map(({ lent, ...dated }) => datedOf(dated, source, lent));
     const [only] = this.dated;
     if (this.dated.length === 1 && only?.from === undefined && only?.daily === undefined) this.only = only?.terms;
   }
@@ -135,6 +142,12 @@ export class PriceList {
   get all(): readonly PriceVersion[] {
     return this.dated.map(({ terms }) => terms);
   }
+}
+
+function datedOf({ price, ...when }: DatedPrice, source: string, lent: DatedPrice["lent"] = {}): Dated {
+  const sources = Object.fromEntries(Object.keys(price).map((name) => [name, lent[name] ?? source]));
+  const all = [...new Set([source, ...Object.values(lent)])].join(" with ");
+  return { ...when, terms: { version: versionOf(price), price, source: all, sources } };
 }
 
 /** Reports whether a time of day is in a span, which may extend past midnight. */

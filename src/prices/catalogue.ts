@@ -90,15 +90,17 @@ function factsOf(tables: Tables, vendor: string, model: string): ModelFacts {
   const row = tables.litellm(vendor, model);
   const facts: ModelFacts = {};
   const draws = row?.can?.includes("tools") ? tables.drawing(vendor) : undefined;
-  const withTool = (price: Price): Price => (draws ? { ...price, image_generation: draws } : price);
   const doubted = priced?.guessed || MOVING[vendor]?.test(model);
   if (priced && !(doubted && row?.price)) {
-    const whole = priced.prices.map((each) => completed(each, row?.price));
-    const more = draws || whole.some(({ price }, n) => price !== priced.prices[n]?.price);
-    const prices = whole.map((each) => ({ ...each, price: withTool(each.price) }));
-    const source = more ? `${genaiSource} with ${litellmSource}` : genaiSource;
-    facts.prices = new PriceList(prices, source, priced.guessed);
-  } else if (row?.price) facts.prices = new PriceList([{ price: withTool(row.price) }], litellmSource);
+    const drawing = draws ? { image_generation: draws } : {};
+    const whole = priced.prices.map((each) =>
+      lent(each, { ...missing(each.price, row?.price), ...drawing }, litellmSource),
+    );
+    facts.prices = new PriceList(whole, genaiSource, priced.guessed);
+  } else if (row?.price) {
+    const price = draws ? { ...row.price, image_generation: draws } : row.price;
+    facts.prices = new PriceList([{ price }], litellmSource);
+  }
   if (priced?.context !== undefined && !priced.guessed) facts.context = { value: priced.context, source: genaiSource };
   else if (row?.context !== undefined) facts.context = { value: row.context, source: litellmSource };
   if (row?.output !== undefined) facts.output = { value: row.output, source: litellmSource };
@@ -106,11 +108,18 @@ function factsOf(tables: Tables, vendor: string, model: string): ModelFacts {
   return facts;
 }
 
+/** A price with figures of another table. */
+function lent(dated: DatedPrice, more: Price, source: string): DatedPrice {
+  const names = Object.keys(more);
+  if (names.length === 0) return dated;
+  const from = Object.fromEntries(names.map((name) => [name, source]));
+  return { ...dated, price: { ...dated.price, ...more }, lent: from };
+}
+
 /** Rates of service tiers and of long caching, of which genai-prices has no or few, where both say the same of the usual ones. */
-function completed(dated: DatedPrice, other: Price | undefined): DatedPrice {
-  const { price } = dated;
-  if (!other || price.input !== other.input || price.output !== other.output) return dated;
+function missing(price: Price, other: Price | undefined): Price {
   const more: Price = {};
+  if (!other || price.input !== other.input || price.output !== other.output) return more;
   for (const tier of SERVICE_TIERS)
     if (price[tier] === undefined && other[tier] !== undefined) more[tier] = other[tier];
   if (
@@ -119,5 +128,5 @@ function completed(dated: DatedPrice, other: Price | undefined): DatedPrice {
     other.cache_write_1h !== undefined
   )
     more.cache_write_1h = other.cache_write_1h;
-  return Object.keys(more).length === 0 ? dated : { ...dated, price: { ...price, ...more } };
+  return more;
 }

@@ -210,7 +210,7 @@ t.test("providers and models are shown with how they do", async (t) => {
     {
       id: "m",
       context: 8000,
-      targets: [{ provider: "p", model: "v", price: { input: 1, output: 2 }, source: "gateway.yaml" }],
+      targets: [{ provider: "p", model: "v", price: { input: 1, output: 2 }, sources: { input: "gateway.yaml" } }],
     },
   ]);
 });

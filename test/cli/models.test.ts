@@ -6,10 +6,12 @@ import { vocabulary } from "../config/fixture.ts";
 const YAML = `providers:
   demo: { url: "demo:" }
   openai: { url: https://api.openai.com/v1, credential: $NONE, protocol: openai-chat }
+  anthropic: { url: https://api.anthropic.com/v1, credential: $NONE, protocol: anthropic-messages }
   own: { url: http://127.0.0.1:1/v1, protocol: openai-chat }
 models:
   echo: { targets: [demo:echo] }
   gpt: { targets: [openai:gpt-5.6, { to: openai:gpt-5.4-mini, price: { input: 7, output: 8 } }] }
+  like: { targets: [anthropic:claude-sonnet-4-5-foo] }
   own: { context: 8k, targets: [own:x] }
 `;
 
@@ -23,32 +25,51 @@ async function models(t: Test, ...args: string[]) {
   return { code, out, err: err.join("\n") };
 }
 
-t.test("each target is a line with what it takes, and who says so", async (t) => {
+t.test("each target is a row with what it takes, each figure with a letter that names who says so", async (t) => {
   const { out, code } = await models(t);
   t.equal(code, 0);
-  t.match(out[2], /^gpt +openai:gpt-5\.6 +1,050,000 +128,000 +tools .*genai-prices \S+, litellm \S+$/);
-  t.match(out[4], /^own +own:x +8,000 +- +- +gateway\.yaml$/);
+  const [gpt, can, mini] = out.slice(out.findIndex((line) => line.startsWith("gpt ")));
+  t.match(gpt, /^gpt +openai:gpt-5\.6 +1,050,000 a +128,000 b$/);
+  t.match(can, /^ {4}can tools .* b$/);
+  t.match(mini, /^gpt +openai:gpt-5\.4-mini +400,000 a +128,000 b$/);
+  t.match(out.at(-5), /^own +own:x +8,000 c +-$/);
+  t.match(out.slice(-3), [/^a {2}genai-prices \S+$/, /^b {2}litellm \S+$/, /^c {2}gateway\.yaml$/]);
 });
 
-t.test("prices are told with their source; what is unpriced says so", async (t) => {
+t.test("each price is told with its source; what is unpriced says so", async (t) => {
   const { out } = await models(t, "--prices");
-  t.match(out[1], /^echo +demo:echo +0 +- +- +- +0 +- +demo /);
+  t.match(out[1], /^echo +demo:echo +0 a +- +- +- +0 a$/);
+  const at = out.findIndex((line) => line.startsWith("gpt "));
+  t.match(out[at], /^gpt +openai:gpt-5\.6 +4 b +0\.4 b +5 b +10 c +20 b$/);
+  const below = out.slice(at + 1, at + 4).join(" ");
+  t.match(below, /above 271,999: 8\/30 b;.* flex: 2\/10 c;.* image_generation: .* c;.* version [0-9a-f]{12}$/);
+  t.match(out[at + 4], /^gpt +openai:gpt-5\.4-mini +7 d +- +- +- +8 d$/);
+  t.match(out.slice(-7, -5), [/^own +own:x +- .*-$/, /^ {4}unpriced$/]);
+  t.match(out.slice(-4), [/^a {2}demo$/, /^b {2}genai-prices \S+$/, /^c {2}litellm \S+$/, /^d {2}gateway\.yaml$/]);
+  t.ok(out.every((line) => line.length <= 100));
+});
+
+t.test("a price that is guessed from a name says so", async (t) => {
+  const { out } = await models(t, "--prices");
   t.match(
-    out[2],
-    /^gpt +openai:gpt-5\.6 +4 +0\.4 +5 +10 +20 +above 271,999: 8\/30;.*flex: 2\/10.*genai-prices \S+ with litellm \S+ +[0-9a-f]{12}$/,
+    out.join("\n"),
+    /anthropic:claude-sonnet-4-5-foo .*\n {4}guessed: only a name that is like it has this price;/,
   );
-  t.match(out[3], /^gpt +openai:gpt-5\.4-mini +7 +- +- +- +8 +- +gateway\.yaml +[0-9a-f]{12}$/);
-  t.match(out[4], /^own +own:x +- .* unpriced +-$/);
 });
 
 t.test("JSON has all of it", async (t) => {
   const { out } = await models(t, "--json");
-  const [echo, gpt, own] = JSON.parse(out.join("\n")) as unknown[];
-  t.match(echo, { id: "echo", targets: [{ price: { source: "demo", terms: { input: 0, output: 0 } } }] });
+  const [echo, gpt, , own] = JSON.parse(out.join("\n")) as unknown[];
+  t.match(echo, { id: "echo", targets: [{ price: { sources: { input: "demo" }, terms: { input: 0, output: 0 } } }] });
   t.match(gpt, {
     targets: [
-      { target: "openai:gpt-5.6", off: "NONE is not set", output: { value: 128_000, source: /litellm/ } },
-      { price: { source: "gateway.yaml", terms: { input: 7, output: 8 } } },
+      {
+        ...{ target: "openai:gpt-5.6", off: "NONE is not set", output: { value: 128_000, source: /litellm/ } },
+        price: { sources: { input: /genai-prices/, flex: /litellm/ }, terms: { input: 4, flex: { input: 2 } } },
+      },
+      {
+        price: { sources: { input: "gateway.yaml", output: "gateway.yaml" }, terms: { input: 7, output: 8 } },
+      },
     ],
   });
   t.match(own, { targets: [{ price: null, context: { value: 8000, source: "gateway.yaml" } }] });

@@ -57,7 +57,7 @@ t.test("shares, prices and health are those of the targets", async (t) => {
     card.targets.map(({ share }) => share),
     [0.75, 0.25],
   );
-  t.match(card, { state: "ok", price: { input: 3 }, priceSource: "gateway.yaml" });
+  t.match(card, { state: "ok", price: { input: 3 }, targets: [{ priceSources: { input: "gateway.yaml" } }, {}] });
   const latency = modelCard(model([first, second], { balance: "latency" }), served, surroundings);
   t.equal(latency.targets[0]?.share, undefined, "who gets what depends on the moment");
 });

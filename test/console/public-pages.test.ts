@@ -56,9 +56,10 @@ t.test("the marketplace shows what is public and on, and nothing of who uses it"
       context: 128_000,
       state: "ok",
       price: { input: 1, output: 2 },
-      priceSource: "gateway.yaml",
     },
-    targets: [{ provider: "demo", share: 1, state: "closed" }],
+    targets: [
+      { provider: "demo", share: 1, state: "closed", priceSources: { input: "gateway.yaml", output: "gateway.yaml" } },
+    ],
     protocols: { "openai-chat": "native", gemini: "native" },
   });
   t.ok(protocols?.every(({ path }) => path.startsWith("/")));

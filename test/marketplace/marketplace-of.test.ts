@@ -27,7 +27,7 @@ t.test("what the file says of price, context, output and abilities counts before
   const model = only([target("openai", "gpt-5.4-mini", { price: { input: 9 }, facts: { output: 4 } })], own);
   t.match(model, own);
   t.same(model?.targets[0]?.prices?.at(0)?.price, { input: 9 });
-  t.equal(model?.targets[0]?.prices?.source, "gateway.yaml");
+  t.equal(model?.targets[0]?.prices?.at(0)?.source, "gateway.yaml");
   t.equal(model?.targets[0]?.facts?.output, 4);
 });
 

@@ -10,18 +10,26 @@ t.test("a model has the first table's price, with tiers of the second where both
   const catalogue = await Catalogue.for([OPENAI]);
   const { prices, context, output, can } = catalogue.find(OPENAI, "gpt-5.6");
   t.match(prices?.at(now)?.price, { input: 4, cached: 0.4, output: 20, flex: { input: 2 }, priority: { output: 40 } });
-  t.match(prices?.source, /^genai-prices \d\S+ with litellm \d/);
+  t.match(prices?.at(now), {
+    source: /^genai-prices \d\S+ with litellm \d/,
+    sources: {
+      input: /^genai-prices \S+$/,
+      cached: /^genai-prices \S+$/,
+      flex: /^litellm /,
+      cache_write_1h: /^litellm /,
+    },
+  });
   t.match(context, { value: 1_050_000, source: /^genai-prices / });
   t.match(output, { value: 128_000, source: /^litellm / });
   t.ok(can?.value.includes("tools"));
-  const before = prices?.at(Date.UTC(2026, 7, 1))?.price;
-  t.match(before, { input: 5 });
-  t.equal(before?.flex, undefined, "the second table knows nothing of earlier prices");
+  const before = prices?.at(Date.UTC(2026, 7, 1));
+  t.match(before, { price: { input: 5 }, sources: { input: /^genai-prices / } });
+  t.equal(before?.price.flex, undefined, "the second table knows nothing of earlier prices");
 });
 
 t.test("what the first table has not, or only guesses, the second one tells", async (t) => {
   const catalogue = await Catalogue.for([ANTHROPIC]);
-  t.match(catalogue.find(ANTHROPIC, "claude-haiku-5-5").prices?.source, /^litellm /);
+  t.match(catalogue.find(ANTHROPIC, "claude-haiku-5-5").prices?.at(now)?.source, /^litellm \S+$/);
   const guessed = catalogue.find(ANTHROPIC, "claude-sonnet-4-5-foo");
   t.equal(guessed.prices?.guessed, true);
   t.equal(guessed.context, undefined, "a guess is no fact");
@@ -30,7 +38,7 @@ t.test("what the first table has not, or only guesses, the second one tells", as
 t.test("names that move to newer models have the price that the newer table tells", async (t) => {
   const mistral = { url: new URL("https://api.mistral.ai/v1") };
   const { prices } = (await Catalogue.for([mistral])).find(mistral, "mistral-large-latest");
-  t.match(prices?.source, /^litellm /);
+  t.match(prices?.at(now)?.source, /^litellm \S+$/);
 });
 
 t.test("what nobody knows is unpriced, and the built-in provider is free", async (t) => {
