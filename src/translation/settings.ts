@@ -32,8 +32,8 @@ export interface Setting {
   readonly words?: Readonly<Record<string, string>>;
   /** A value that says nothing, like the default: it is not declared. */
   readonly silent?: (value: unknown) => boolean;
-  /** In place of the plain reading of `type`. Undefined: it says nothing that the vocabulary carries. */
-  readonly read?: (fields: Fields, name: string) => unknown;
+  /** In place of the plain reading of `type`. Undefined: it says nothing that the vocabulary carries. @param into what is read so far */
+  readonly read?: (fields: Fields, name: string, into: Conversation) => unknown;
   /** In place of the plain writing. Undefined: nothing is written. */
   readonly write?: (value: never, conversation: Conversation, context: EncodeContext) => unknown;
 }
@@ -54,7 +54,7 @@ export function readSettings(table: readonly Setting[], body: Fields, into: Conv
     const found = placeOf(setting, body);
     if (!found) continue;
     const { fields, name } = found;
-    const value = readValue(setting, fields, name);
+    const value = readValue(setting, fields, name, into);
     if (value === undefined) continue;
     assign(into, setting.field, value);
     if (setting.feature && !setting.silent?.(value)) fields.declare(name, setting.feature);
@@ -119,8 +119,8 @@ function placeIn(body: Fields, path: string): SettingPlace | undefined {
   return fields?.has(name) ? { fields, name } : undefined;
 }
 
-function readValue(setting: Setting, fields: Fields, name: string): unknown {
-  if (setting.read) return setting.read(fields, name);
+function readValue(setting: Setting, fields: Fields, name: string, into: Conversation): unknown {
+  if (setting.read) return setting.read(fields, name, into);
   const value = plainValue(setting, fields, name);
   if (!setting.words || value === undefined) return value;
   const word = setting.words[String(value)];

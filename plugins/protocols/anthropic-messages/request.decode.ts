@@ -2,7 +2,6 @@ import {
   asText,
   type Conversation,
   defined,
-  type Effort,
   entryOf,
   type Feature,
   type FeatureUse,
@@ -10,7 +9,6 @@ import {
   type Foreign,
   fieldsOf,
   type IncomingRequest,
-  invalidField,
   isObject,
   type Media,
   type MediaSource,
@@ -18,7 +16,6 @@ import {
   PrefixKey,
   RawJson,
   type Reasoning,
-  type ReasoningConfig,
   readSettings,
   requestFields,
   Steps,
@@ -26,12 +23,13 @@ import {
   TextKey,
   type Tool,
   type ToolCall,
-  type ToolChoice,
   type ToolResult,
   type Turn,
 } from "model-gateway/protocol";
+import { toolChoice } from "./support.choice.ts";
+import { thinking } from "./support.thinking.ts";
 import { answerSettings, promptSettings, readMark } from "./support.ts";
-import { CITATION_MEMBERS, citationFrom, NAME, RAW_MEMBERS, UNTHREADED } from "./wire.ts";
+import { CITATION_MEMBERS, citationFrom, NAME, RAW_MEMBERS, UNTHREADED, wrong } from "./wire.ts";
 
 /** Top-level members that only this vendor has a use for. What is not listed is `other`. */
 const VENDOR_MEMBERS: Readonly<Record<string, Feature>> = {
@@ -66,17 +64,13 @@ export function* decoding(request: IncomingRequest): Steps<Conversation> {
   readSettings(answerSettings, body, conversation);
   readSettings(promptSettings, body, conversation);
   if (request.task === "generate") checkMaxTokens(body, conversation);
-  readToolChoice(body, conversation);
-  readThinking(body, conversation);
+  readSettings(toolChoice, body, conversation);
+  thinking.read(body, conversation);
   // Of a thread that goes on the request holds only what is new.
   if (body.any("thread") !== undefined) uses.push({ feature: "stored_state", path: "thread", ...UNTHREADED });
   body.rest("other", VENDOR_MEMBERS);
   return conversation;
 }
-
-const wrong = (path: string, what: string): never => {
-  throw invalidField(path, `${path} ${what}`);
-};
 
 function checkMaxTokens(body: Fields, { maxTokens }: Conversation): void {
   if (!body.has("max_tokens")) wrong("max_tokens", "is required.");
@@ -435,58 +429,4 @@ function webSearch(tool: Fields): Tool {
 function serverTool(tool: Fields, type: string): Tool {
   tool.declareSelf(TOOL_SEARCH.test(type) ? "other" : "tools_server");
   return { kind: "server", protocol: NAME, name: asText(tool.of["name"]) ?? type, json: tool.of, at: tool.at };
-}
-
-const MODES: Readonly<Record<string, "auto" | "none" | "required">> = { auto: "auto", none: "none", any: "required" };
-
-function readToolChoice(body: Fields, conversation: Conversation): void {
-  const choice = body.object("tool_choice");
-  if (!choice) return;
-  conversation.toolChoice = chosen(choice, conversation);
-  body.declare("tool_choice", "tool_choice");
-  const alone = choice.flag("disable_parallel_tool_use");
-  if (alone !== undefined) conversation.parallel = !alone;
-  if (alone === true) choice.declare("disable_parallel_tool_use", "parallel_off");
-}
-
-function chosen(choice: Fields, { tools }: Conversation): ToolChoice {
-  const type = choice.any("type");
-  const mode = entryOf(MODES, asText(type));
-  if (mode) return { mode };
-  if (type !== "tool") return wrong(choice.path("type"), "must be auto, any, tool or none.");
-  const name = choice.text("name") ?? wrong(choice.path("name"), "must be the name of a tool.");
-  const byVendor = tools.some((tool) => tool.kind === "web_search" && name === "web_search");
-  const server = byVendor || tools.some((tool) => tool.kind === "server" && tool.name === name);
-  return { mode: "named", name, ...(server ? { server: true } : {}) };
-}
-
-const EFFORTS = ["low", "medium", "high", "xhigh", "max"] as const satisfies readonly Effort[];
-
-/** How to think stands in two places; `thinking` says whether, `output_config.effort` how hard. */
-function readThinking(body: Fields, conversation: Conversation): void {
-  const config = body.object("output_config");
-  const effort = config?.word("effort", EFFORTS);
-  if (effort !== undefined) config?.declare("effort", "reasoning_effort");
-  const thinking = body.object("thinking");
-  const reasoning: ReasoningConfig = effort === undefined ? {} : { effort };
-  if (thinking) readThinkingKind(body, thinking, reasoning);
-  // An effort beside disabled thinking is about the answer's own length; only this vendor has that.
-  if (effort !== undefined && reasoning.effort !== effort) config?.declare("effort", "other");
-  if (Object.keys(reasoning).length > 0) conversation.reasoning = reasoning;
-}
-
-/** Of a kind of thinking that is not known only this is understood: that the model shall think. */
-function readThinkingKind(body: Fields, thinking: Fields, reasoning: ReasoningConfig): void {
-  const type = thinking.text("type") ?? wrong(thinking.path("type"), "must be enabled, adaptive or disabled.");
-  const budget = type === "enabled" ? thinking.number("budget_tokens") : undefined;
-  if (type === "disabled") reasoning.effort = "none";
-  else reasoning.budget = budget ?? -1;
-  if (budget !== undefined) thinking.declare("budget_tokens", "reasoning_budget");
-  else if (type !== "enabled") body.declare("thinking", "reasoning_effort");
-  if (type !== "enabled" && type !== "adaptive" && type !== "disabled") thinking.declare("type", "other");
-  const display = thinking.text("display");
-  if (display === undefined) return;
-  thinking.declare("display", "reasoning_summary");
-  if (display !== "summarized" && display !== "omitted") thinking.declare("display", "other");
-  reasoning.show = display !== "omitted";
 }

@@ -1,9 +1,7 @@
 import {
-  asList,
   asObject,
   asText,
   type Conversation,
-  type Effort,
   type EncodeContext,
   type EncodedRequest,
   type Feature,
@@ -14,18 +12,18 @@ import {
   pathOfUse,
   RawJson,
   type Reasoning,
-  type ReasoningConfig,
   Steps,
   safeId,
   saysNothing,
   type Tool,
   type ToolCall,
-  type ToolChoice,
   type ToolResult,
   type Turn,
   writeSettings,
 } from "model-gateway/protocol";
+import { choicePath, forces, toolChoice, toolName } from "./support.choice.ts";
 import { selfReference } from "./support.schema.ts";
+import { thinking } from "./support.thinking.ts";
 import { answerSettings, cacheControl, enforceableSchema, promptSettings } from "./support.ts";
 import { COUNT_TOKENS, holdsObject, MESSAGES, NAME, stateOf } from "./wire.ts";
 
@@ -53,15 +51,15 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
   if ((conversation.maxTokens ?? 1) < 1 && conversation.protocol !== NAME)
     context.refuse(pathOfUse(conversation, "max_tokens"), "an answer needs at least one token");
   const most = conversation.maxTokens ?? context.facts.output ?? MOST_TOKENS;
-  const { thinking, effort, thinks } = thinkingOf(conversation, context, most, messages);
+  const { effort, thinks, ...members } = thinking.write(conversation, context, most, messages);
   const { output_config: config, ...prompt } = writeSettings(promptSettings, conversation, context);
   const body: JsonObject = {
     model: context.model,
     system,
     messages,
     tools,
-    tool_choice: tools && choiceOf(conversation, context),
-    thinking,
+    ...(tools && writeSettings(toolChoice, conversation, context)),
+    ...members,
     output_config: effort === undefined ? config : { effort, ...asObject(config) },
     ...prompt,
   };
@@ -363,28 +361,6 @@ function fileSource({ at, mime }: Media, base64: string, context: EncodeContext)
   return context.refuse(at, `This model takes files as PDF and text, not as ${mime ?? "an unknown type"}`);
 }
 
-const NAME_CHARACTERS = "a-zA-Z0-9_-";
-const LONGEST_NAME = 128;
-
-/**
- * A tool's name as the vendor takes it, `^[a-zA-Z0-9_-]{1,128}$`. A namespace goes into the name; that it does, or that
- * the tool takes free text, is remembered for the answer.
- */
-function toolName(
-  { name, namespace, custom }: Pick<ToolCall, "name" | "namespace" | "custom">,
-  context: EncodeContext,
-): string {
-  const full = namespace === undefined ? name : `${namespace}__${name}`;
-  const fitted = context.names.fit(full, NAME_CHARACTERS, LONGEST_NAME);
-  if (namespace !== undefined || custom)
-    context.names.mark(fitted, {
-      name,
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(custom ? { custom } : {}),
-    });
-  return fitted;
-}
-
 /** Writes `tools`; undefined when there are none. */
 function toolsOf(conversation: Conversation, context: EncodeContext, marks: CacheMarks): JsonObject[] | undefined {
   const tools = allowedTools(conversation, context).flatMap((tool): JsonObject[] => {
@@ -482,184 +458,4 @@ function webSearch(tool: Extract<Tool, { kind: "web_search" }>, context: EncodeC
     max_uses: maxUses,
     user_location: location && { type: "approximate", ...location },
   };
-}
-
-/** Writes `tool_choice`; undefined for the vendor's default. */
-function choiceOf(conversation: Conversation, context: EncodeContext): JsonObject | undefined {
-  const { toolChoice, parallel } = conversation;
-  const alone = parallel === false ? { disable_parallel_tool_use: true } : {};
-  if (!toolChoice) return parallel === false ? { type: "auto", ...alone } : undefined;
-  switch (toolChoice.mode) {
-    case "auto":
-      return { type: "auto", ...alone };
-    case "none":
-      return { type: "none" };
-    case "required":
-      return { type: "any", ...alone };
-    case "allowed":
-      return { type: toolChoice.required ? "any" : "auto", ...alone };
-    case "named":
-      return { type: "tool", name: chosenName(conversation, toolChoice, context), ...alone };
-  }
-}
-
-function chosenName(
-  { tools }: Conversation,
-  choice: Extract<ToolChoice, { mode: "named" }>,
-  context: EncodeContext,
-): string {
-  if (choice.server) return choice.name;
-  const tool = tools.find((each) => (each.kind === "function" || each.kind === "custom") && each.name === choice.name);
-  if (tool?.kind !== "function" && tool?.kind !== "custom") return toolName({ name: choice.name }, context);
-  return toolName({ ...tool, custom: tool.kind === "custom" }, context);
-}
-
-/** True when the choice forces a call. */
-const forces = ({ toolChoice }: Conversation): boolean =>
-  toolChoice?.mode === "required" ||
-  toolChoice?.mode === "named" ||
-  (toolChoice?.mode === "allowed" && toolChoice.required);
-
-/** The client's path of the first of some features that it uses; the name of the first one where it uses none. */
-function firstPath(conversation: Conversation, ...features: [Feature, ...Feature[]]): string {
-  const used = features.find((feature) => conversation.uses.some((use) => use.feature === feature));
-  return pathOfUse(conversation, used ?? features[0]);
-}
-
-/** Where the client chose among tools. */
-const choicePath = (conversation: Conversation): string =>
-  firstPath(conversation, "tool_choice", "tool_choice_allowed");
-
-/** How thinking is asked for. */
-interface ThinkingMembers {
-  thinking?: JsonObject;
-  /** `output_config.effort`. */
-  effort?: string;
-  /** Whether the model is asked to think. */
-  thinks: boolean;
-}
-
-const OFF: ThinkingMembers = { thinks: false };
-/** The fewest tokens for thinking. [D] */
-const LEAST_BUDGET = 1024;
-
-/**
- * Thinking as the model wants it asked for: by tokens, or as adaptive thinking with an effort, which is what the newest
- * models take and the default where nothing is known of the model.
- */
-function thinkingOf(
-  conversation: Conversation,
-  context: EncodeContext,
-  most: number,
-  messages: readonly JsonObject[],
-): ThinkingMembers {
-  const asked = conversation.reasoning;
-  // To ask for thoughts to be shown is to ask for thoughts; to ask for none to be shown is not.
-  if (!asked || (asked.effort === undefined && asked.budget === undefined && !asked.show && !asked.summary)) return OFF;
-  const feature = asked.effort === undefined ? "reasoning_budget" : "reasoning_effort";
-  const path = firstPath(conversation, feature, "reasoning_effort", "reasoning_summary");
-  const off = asked.effort === "none" || (asked.effort === undefined && asked.budget === 0);
-  const style = context.facts.thinking ?? "adaptive";
-  if (style === "none") {
-    if (!off) context.drop(path, "This model does not think");
-    return OFF;
-  }
-  if (off) return style === "budget" ? OFF : { thinking: { type: "disabled" }, thinks: false };
-  const lost = lostThinking(messages);
-  if (style === "budget") return byTokens(conversation, context, { most, lost, path });
-  const members = adaptive(asked, context, path);
-  if (!lost) return members;
-  context.change(path, LOST);
-  return { thinks: false, ...(members.effort === undefined ? {} : { effort: members.effort }) };
-}
-
-function adaptive(asked: ReasoningConfig, context: EncodeContext, path: string): ThinkingMembers {
-  const effort = effortFor(asked, context, path);
-  const display = displayOf(asked);
-  return {
-    thinking: { type: "adaptive", ...(display === undefined ? {} : { display }) },
-    ...(effort === undefined ? {} : { effort }),
-    thinks: true,
-  };
-}
-
-/** The vendor's effort; undefined where the model shall decide. */
-function effortFor({ effort, budget }: ReasoningConfig, context: EncodeContext, path: string): string | undefined {
-  if (effort === undefined && (budget === undefined || budget < 0)) return undefined;
-  const meant = effort ?? effortOf(budget ?? 0);
-  const word = meant === "minimal" ? "low" : meant;
-  if (effort === undefined) context.change(path, `effort ${word} for ${budget} tokens`);
-  else if (word !== effort) context.change(path, `${word} is the least effort of this model`);
-  return word;
-}
-
-/** Models that think by effort hide their thoughts unless asked for them. */
-function displayOf({ show, summary }: ReasoningConfig): string | undefined {
-  if (show === false) return "omitted";
-  return show === true || summary !== undefined ? "summarized" : undefined;
-}
-
-/** Tokens for thinking that stand for an effort, where a model takes tokens only; `max` is as much as fits. */
-const BUDGETS: Readonly<Record<Exclude<Effort, "none">, number>> = {
-  minimal: 1024,
-  low: 4096,
-  medium: 12_288,
-  high: 24_576,
-  xhigh: 32_768,
-  max: Number.MAX_SAFE_INTEGER,
-};
-
-const LADDER = ["minimal", "low", "medium", "high"] as const;
-
-/** The effort that stands for a number of tokens, where a model takes efforts only. */
-const effortOf = (budget: number): Effort => LADDER.find((effort) => budget <= BUDGETS[effort]) ?? "xhigh";
-
-/** @param within the longest answer, whether thoughts that it would need are missing, and the client's path for notices */
-function byTokens(
-  conversation: Conversation,
-  context: EncodeContext,
-  { most, lost, path }: { most: number; lost: boolean; path: string },
-): ThinkingMembers {
-  const { effort, budget: asked, show } = conversation.reasoning ?? {};
-  // Whoever forces a call waits for it. Only thinking by tokens is refused beside one. [D: thinking with tool use]
-  if (forces(conversation)) {
-    context.change(path, "no thinking: this model cannot be made to call a tool while it thinks");
-    return OFF;
-  }
-  // Where the model shall decide, the middle.
-  const level = effort === undefined || effort === "none" ? "medium" : effort;
-  const wanted = asked !== undefined && asked > 0 ? asked : BUDGETS[level];
-  // Thinking counts as part of the answer, of which some has to be left for the answer itself.
-  const room = Math.floor(most * 0.8);
-  if (room < LEAST_BUDGET) {
-    context.change(path, `no thinking: it takes ${LEAST_BUDGET} tokens at least, of at most ${most} for the answer`);
-    return OFF;
-  }
-  if (lost) {
-    context.change(path, LOST);
-    return OFF;
-  }
-  const budget = Math.min(Math.max(wanted, LEAST_BUDGET), room);
-  if (budget !== wanted && effort !== "max") context.change(path, `${budget} tokens for thinking`);
-  const display = show === false ? { display: "omitted" } : {};
-  return { thinking: { type: "enabled", budget_tokens: budget, ...display }, thinks: true };
-}
-
-/** The notice where thinking goes with the thoughts that it would need. */
-export const LOST = "no thinking: the thoughts before the last tool calls are not in the request";
-
-const THOUGHTS: ReadonlySet<unknown> = new Set(["thinking", "redacted_thinking"]);
-const typeOf = (block: unknown): unknown => asObject(block)?.["type"];
-
-/**
- * True in a loop of tool calls whose last turn of the assistant does not begin with its thinking: the vendor refuses to
- * think on from there.
- */
-export function lostThinking(messages: readonly JsonObject[]): boolean {
-  const [results, calls] = messages
-    .filter(({ role }) => role !== "system")
-    .slice(-2)
-    .toReversed();
-  if (!asList(results?.["content"]).some((block) => typeOf(block) === "tool_result")) return false;
-  return calls?.["role"] === "assistant" && !THOUGHTS.has(typeOf(asList(calls["content"])[0]));
 }

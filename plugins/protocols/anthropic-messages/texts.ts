@@ -11,7 +11,7 @@ import {
   type TextKind,
   type TextPlace,
 } from "model-gateway/protocol";
-import { LOST, lostThinking } from "./request.encode.ts";
+import { LOST, lostThinking } from "./support.thinking.ts";
 
 /** Where human text stands in requests, messages and events. */
 export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, response: responseTexts };

@@ -7,6 +7,7 @@ import {
   entryOf,
   type FinishReason,
   type Frame,
+  invalidField,
   type JsonObject,
   type Opaque,
   type Operation,
@@ -76,6 +77,11 @@ export type OpaqueKind = "signature" | "redacted";
 /** State of that kind that this protocol's vendor made: the very string; undefined for all other. */
 export const stateOf = (opaque: Opaque | undefined, kind: OpaqueKind): string | undefined =>
   opaque?.protocol === NAME && opaque.kind === kind ? opaque.data : undefined;
+
+/** Refuses a value of the client's. */
+export function wrong(path: string, what: string): never {
+  throw invalidField(path, `${path} ${what}`);
+}
 
 /** True when the text is a JSON object. */
 export function holdsObject(json: RawJson): boolean {

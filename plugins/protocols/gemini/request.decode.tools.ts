@@ -4,15 +4,14 @@ import {
   type Conversation,
   defined,
   entryOf,
-  type Feature,
   type JsonObject,
   parseExact,
   RawJson,
   type Tool,
-  type ToolChoice,
   writeJson,
 } from "model-gateway/protocol";
-import { NAME, type ProtoFields, spelledBoth, wrong } from "./wire.ts";
+import { toolConfig } from "./support.choice.ts";
+import { NAME, type ProtoFields, wrong } from "./wire.ts";
 
 /** Members of a tool that search the web. */
 const SEARCHES = ["googleSearch", "googleSearchRetrieval"] as const;
@@ -24,7 +23,7 @@ export function readTools(request: ProtoFields): Pick<Conversation, "tools" | "t
     ...readSearches(holder),
     ...readServerTools(holder),
   ]);
-  return { tools, ...defined({ toolChoice: readChoice(request) }) };
+  return { tools, ...defined({ toolChoice: toolConfig.read(request) }) };
 }
 
 function readFunctions(holder: ProtoFields): Tool[] {
@@ -63,40 +62,6 @@ function readServerTools(holder: ProtoFields): Tool[] {
   holder.rest("tools_server");
   const left = holder.untaken().filter(([, json]) => json !== null);
   return left.map(([name, json]): Tool => ({ kind: "server", at: holder.path(name), protocol: NAME, name, json }));
-}
-
-function readChoice(request: ProtoFields): ToolChoice | undefined {
-  const config = request.object("toolConfig");
-  if (!config) return undefined;
-  const calling = config.object("functionCallingConfig");
-  const choice = calling && readMode(calling);
-  config.rest("other", COSMETIC);
-  return choice;
-}
-
-/** How much is shown of what the vendor's own tools did, and how the answer is cut into pieces. */
-const COSMETIC = spelledBoth<Feature>({
-  includeServerSideToolInvocations: "cosmetic",
-  streamFunctionCallArguments: "cosmetic",
-});
-
-const MODES: ReadonlySet<string> = new Set(["AUTO", "ANY", "NONE", "VALIDATED"]);
-
-function readMode(calling: ProtoFields): ToolChoice | undefined {
-  const mode = calling.enumWord("mode") ?? "AUTO";
-  const names = calling.texts("allowedFunctionNames") ?? [];
-  calling.rest("other", COSMETIC);
-  if (!MODES.has(mode)) wrong(calling.path("mode"), "must be AUTO, ANY, NONE or VALIDATED");
-  if (!calling.has("mode") && names.length === 0) return undefined;
-  const among = names.length > 1 || (names.length === 1 && mode !== "ANY");
-  calling.declareSelf(among ? "tool_choice_allowed" : "tool_choice");
-  // Arguments by the schema: other protocols ask for that tool by tool, with conditions on the schema.
-  if (mode === "VALIDATED") calling.declare("mode", "other");
-  const [only = ""] = names;
-  if (mode === "NONE") return { mode: "none" };
-  if (names.length === 0) return { mode: mode === "ANY" ? "required" : "auto" };
-  if (mode === "ANY" && names.length === 1) return { mode: "named", name: only };
-  return { mode: "allowed", required: mode === "ANY", names };
 }
 
 /** The vendor's names of types; as numbers where clients ask for enums as numbers. [F] */

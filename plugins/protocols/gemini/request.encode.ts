@@ -5,11 +5,9 @@ import {
   type EncodeContext,
   type EncodedRequest,
   entryOf,
-  type Feature,
   type JsonObject,
   joined,
   type Media,
-  maySearch,
   type Opaque,
   type Part,
   pathOfUse,
@@ -20,12 +18,12 @@ import {
   saysNothing,
   type Tool,
   type ToolCall,
-  type ToolChoice,
   type ToolResult,
   type Turn,
   writeJson,
   writeSettings,
 } from "model-gateway/protocol";
+import { type DeclaredTool, fittedName, isDeclared, isSent, toolConfig } from "./support.choice.ts";
 import { SETTINGS } from "./support.ts";
 import { BYPASS, NAME, OPERATIONS, partIn } from "./wire.ts";
 
@@ -74,7 +72,7 @@ function* requestOf(scope: RequestScope): Steps<JsonObject> {
   return defined({
     ...(yield* turnsOf(scope)),
     tools: toolsOf(scope),
-    toolConfig: toolConfig(scope),
+    toolConfig: toolConfig.write(scope),
     ...settings,
     generationConfig: Object.keys(config).length > 0 ? config : undefined,
   });
@@ -386,15 +384,6 @@ function mimeOf({ mime, source, filename, at }: Media, context: EncodeContext): 
   );
 }
 
-/** Tools that the client runs. */
-type DeclaredTool = Extract<Tool, { kind: "function" | "custom" }>;
-
-const isDeclared = (tool: Tool): tool is DeclaredTool => tool.kind === "function" || tool.kind === "custom";
-
-/** A choice is one among functions there. Web search has no part in it, and is left out where it may not be used. */
-const isSent = (tool: Tool, { conversation }: RequestScope): boolean =>
-  tool.kind !== "web_search" || maySearch(conversation, tool);
-
 /** Free text as the only argument of a function. */
 const FREE_TEXT = new RawJson('{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}');
 
@@ -440,118 +429,3 @@ const UNTAKEN = [
   ["size", "size of context"],
   ["location", "location of the user"],
 ] as const;
-
-function toolConfig(scope: RequestScope): JsonObject | undefined {
-  const { conversation, context } = scope;
-  const { toolChoice } = conversation;
-  const tools = conversation.tools.filter((tool) => isSent(tool, scope));
-  // How to choose among no functions is refused by the vendor. [M]
-  const idle = !tools.some(isDeclared) && (toolChoice?.mode === "auto" || toolChoice?.mode === "none");
-  // Both kinds of tools together are only taken with this. [D]
-  const mixed =
-    tools.some(isDeclared) && tools.some((tool) => !isDeclared(tool)) && context.facts.thinking !== "budget";
-  const config = defined({
-    functionCallingConfig: idle ? undefined : calling(toolChoice, scope),
-    includeServerSideToolInvocations: mixed ? true : undefined,
-  });
-  return Object.keys(config).length > 0 ? config : undefined;
-}
-
-function calling(choice: ToolChoice | undefined, scope: RequestScope): JsonObject | undefined {
-  const { conversation, context } = scope;
-  switch (choice?.mode) {
-    case undefined:
-    case "auto":
-      return automatic(choice, scope);
-    case "none":
-      return { mode: "NONE" };
-    case "required":
-      return onlySearches(conversation) ? searching("tool_choice", scope) : { mode: "ANY" };
-    case "named":
-      if (choice.server !== true) return { mode: "ANY", allowedFunctionNames: fittedNames([choice.name], scope) };
-      context.drop(
-        pathOfUse(conversation, "tool_choice"),
-        "a tool that the vendor runs cannot be chosen by name there",
-      );
-      return automatic(undefined, scope);
-    case "allowed":
-      return allowed(choice, scope);
-  }
-}
-
-function allowed(choice: ToolChoice & { mode: "allowed" }, scope: RequestScope): JsonObject | undefined {
-  const { conversation } = scope;
-  const names = choice.names.filter((name) => !isSearch(name, conversation));
-  if (names.length === 0 && choice.names.length > 0) {
-    const kept = !choice.required && onlySearches(conversation);
-    return kept ? undefined : searching("tool_choice_allowed", scope);
-  }
-  // Names of functions that may, but need not be called are not taken with AUTO. [S]
-  return { mode: choice.required ? "ANY" : "VALIDATED", allowedFunctionNames: fittedNames(names, scope) };
-}
-
-/** Whether a choice names web search, and not a function that is called so. */
-const isSearch = (name: string, { tools }: Conversation): boolean =>
-  name === "web_search" && !tools.some((tool) => isDeclared(tool) && tool.name === name);
-
-/** Whether web search is all there is to choose. */
-const onlySearches = ({ tools }: Conversation): boolean =>
-  tools.length > 0 && tools.every(({ kind }) => kind === "web_search");
-
-/** A choice of web search, which is none of functions. */
-function searching(feature: Feature, scope: RequestScope): JsonObject | undefined {
-  const why = "web search cannot be chosen there: what is called is left to the model";
-  scope.context.change(pathOfUse(scope.conversation, feature, "tool_choice"), why);
-  return automatic(undefined, scope);
-}
-
-/** Arguments that must match their schemas are a matter of the mode here, for all functions or none. */
-function automatic(choice: ToolChoice | undefined, { conversation, context }: RequestScope): JsonObject | undefined {
-  const declared = conversation.tools.filter(isDeclared);
-  const strict = declared.filter((tool) => tool.kind === "function" && tool.strict === true);
-  if (!strict[0]) return choice && { mode: "AUTO" };
-  if (strict.length < declared.length)
-    context.change(
-      pathOfUse(conversation, "tools_strict", strict[0].at),
-      "strict is asked of all functions at once, as VALIDATED",
-    );
-  return { mode: "VALIDATED" };
-}
-
-/** The names that tools of the client's were declared by. */
-function fittedNames(names: readonly string[], scope: RequestScope): readonly string[] {
-  const declared = new Map(
-    scope.conversation.tools
-      .filter(isDeclared)
-      .reverse()
-      .map((tool) => [tool.name, tool]),
-  );
-  return names.map((name) => {
-    const tool = declared.get(name);
-    return fittedName(scope, tool ? { ...tool, custom: tool.kind === "custom" } : { name });
-  });
-}
-
-/** Characters of a function's name after the first, which is a letter or an underscore. [S] */
-const NAME_CHARACTERS = "a-zA-Z0-9_.:-";
-const NAME_LONGEST = 128;
-
-/**
- * The name under which a tool is declared and called. One in a namespace bears it in front, and one that takes free text
- * is remembered as such, so that the answer's calls come back as the client knows them.
- */
-function fittedName(
-  { context: { names } }: RequestScope,
-  { name, namespace, custom }: { name: string; namespace?: string; custom?: boolean },
-): string {
-  const whole = namespace === undefined ? name : `${namespace}__${name}`;
-  const start = /^[A-Za-z_]/.test(whole) ? "" : "_";
-  const fitted = names.fit(`${start}${whole}`, NAME_CHARACTERS, NAME_LONGEST);
-  if (start !== "" || namespace !== undefined || custom === true)
-    names.mark(fitted, {
-      name,
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(custom === true ? { custom } : {}),
-    });
-  return fitted;
-}

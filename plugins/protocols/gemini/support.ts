@@ -2,8 +2,10 @@ import {
   asObject,
   type Conversation,
   defined,
+  EFFORT_TOKENS,
   type Effort,
   type EncodeContext,
+  effortOfTokens,
   entryOf,
   type Feature,
   type Fields,
@@ -448,19 +450,10 @@ const LEVELS: Readonly<Record<Effort, string>> = {
   max: "HIGH",
 };
 
-/** Tokens that stand for an effort: the most that still read as that effort. */
-const BUDGETS: Readonly<Record<Effort, number>> = {
-  none: 0,
-  minimal: 1024,
-  low: 4096,
-  medium: 12288,
-  high: 24576,
-  xhigh: 24576,
-  max: 24576,
-};
-
 /** More than the vendor's models take, but for the largest. [D] */
-const LARGEST = BUDGETS.high;
+const LARGEST = EFFORT_TOKENS.high;
+/** Tokens that stand for an effort. */
+const BUDGETS: Readonly<Record<Effort, number>> = { ...EFFORT_TOKENS, xhigh: LARGEST, max: LARGEST };
 /** Fewer are refused by some of them. [D] */
 const LEAST = 512;
 
@@ -529,7 +522,7 @@ function amount(config: ReasoningConfig, conversation: Conversation, context: En
       : { thinkingLevel: LEVELS[effort] };
   }
   if (budget === undefined || budget < 0) return {};
-  const near = effortOf(budget);
+  const near = effortOfTokens(budget);
   context.change(
     pathOfReasoning(conversation, "reasoning_budget"),
     `thinking is asked for by levels there: ${budget} tokens become ${LEVELS[near]}`,
@@ -559,12 +552,6 @@ function tokens(
   const room = Math.min(taken, Math.max(LEAST, Math.floor(maxTokens * 0.8)));
   if (room < taken) context.change(path, `${room} tokens for thinking, of at most ${maxTokens} for the answer`);
   return room;
-}
-
-/** The effort that a number of tokens stands for. */
-function effortOf(budget: number): Effort {
-  for (const effort of ["minimal", "low", "medium", "high"] as const) if (budget <= BUDGETS[effort]) return effort;
-  return "xhigh";
 }
 
 /** Where the client asked for thinking. */

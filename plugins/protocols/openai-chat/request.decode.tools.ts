@@ -3,13 +3,11 @@ import {
   defined,
   type FeatureUse,
   Fields,
-  type Format,
   fieldsOf,
   invalidField,
   type JsonObject,
   RawJson,
   type Tool,
-  type ToolChoice,
 } from "model-gateway/protocol";
 import { cacheOf } from "./wire.ts";
 
@@ -126,76 +124,5 @@ export function webSearchOf(options: Fields): Tool {
     paths: defined({ size: size && options.path("search_context_size"), location: where?.at }),
     ...(size === undefined ? {} : { size }),
     ...(place ? { location } : {}),
-  };
-}
-
-/** `tool_choice`, or the older `function_call`. @throws GatewayError for one of no known form */
-export function choiceOf(value: unknown, at: string, uses: FeatureUse[]): ToolChoice {
-  if (value === "auto") return { mode: value };
-  uses.push({ feature: "tool_choice", path: at });
-  if (value === "none" || value === "required") return { mode: value };
-  // Mistral's word.
-  if (value === "any") return { mode: "required" };
-  const choice = new Fields(asObject(value) ?? {}, at, uses);
-  // What is meant follows from the object that is there.
-  choice.any("type");
-  const allowed = choice.object("allowed_tools");
-  const custom = choice.object("custom");
-  const inner = choice.object("function") ?? custom;
-  const name = (inner ?? choice).text("name");
-  const among = allowed && allowedOf(allowed);
-  choice.rest();
-  if (among) return among;
-  if (name === undefined) throw invalidField(at, `${at} must be auto, none, required or name a tool.`);
-  return { mode: "named", name, ...(inner && inner === custom ? { custom: true } : {}) };
-}
-
-function allowedOf(allowed: Fields): ToolChoice {
-  allowed.declareSelf("tool_choice_allowed");
-  const names = (allowed.list("tools") ?? []).map((tool, n) =>
-    nameIn(tool, `${allowed.path("tools")}.${n}`, allowed.uses),
-  );
-  const required = allowed.text("mode") === "required";
-  return { mode: "allowed", required, names };
-}
-
-/** A tool of the vendor's has no name but its type. */
-function nameIn(value: unknown, at: string, uses: FeatureUse[]): string {
-  const tool = fieldsOf(value, at, uses);
-  const type = tool.text("type");
-  const inner = tool.object("function") ?? tool.object("custom");
-  const name = inner?.text("name") ?? tool.text("name") ?? type;
-  if (name === undefined) throw invalidField(at, `${at} must name a tool.`);
-  tool.rest();
-  return name;
-}
-
-/** `response_format`. @throws GatewayError for a type that is not known */
-export function formatOf(of: Fields): Format {
-  const type = of.text("type");
-  if (type === "json_schema") return schemaOf(of);
-  if (type !== "text" && type !== "json_object")
-    throw invalidField(`${of.at}.type`, `${of.at}.type must be text, json_object or json_schema.`);
-  if (type === "json_object") of.declareSelf("json_object");
-  return { kind: type === "text" ? "text" : "json" };
-}
-
-function schemaOf(of: Fields): Format {
-  const inner = of.object("json_schema");
-  if (!inner) throw invalidField(`${of.at}.json_schema`, `${of.at}.json_schema must be an object.`);
-  inner.uses.push({ feature: "json_schema", path: of.at });
-  const schema = inner.any("schema");
-  if (schema !== undefined && !(schema instanceof RawJson))
-    throw invalidField(inner.path("schema"), `${inner.path("schema")} must be a JSON Schema.`);
-  const name = inner.text("name");
-  const description = inner.text("description");
-  const strict = inner.flag("strict");
-  if (strict) inner.declare("strict", "json_schema_strict");
-  return {
-    kind: "schema",
-    ...(schema ? { schema } : {}),
-    ...(name === undefined ? {} : { name }),
-    ...(description === undefined ? {} : { description }),
-    ...(strict === undefined ? {} : { strict }),
   };
 }

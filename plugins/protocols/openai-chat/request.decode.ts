@@ -25,9 +25,9 @@ import {
   writeJson,
 } from "model-gateway/protocol";
 import { audioType, readInline } from "../openai/wire.ts";
-import { readGoogle, readThinking } from "./request.decode.thinking.ts";
-import { choiceOf, formatOf, functionsOf, toolsOf, webSearchOf } from "./request.decode.tools.ts";
-import { SETTINGS } from "./support.ts";
+import { functionsOf, toolsOf, webSearchOf } from "./request.decode.tools.ts";
+import { TOOL_CHOICE } from "./support.choice.ts";
+import { ANSWER_SETTINGS, SETTINGS } from "./support.ts";
 import {
   BEHIND_TEXT,
   cacheOf,
@@ -63,10 +63,8 @@ export function* decodingRequest(incoming: IncomingRequest): Steps<Conversation>
   };
   readSettings(SETTINGS, body, conversation);
   readTools(body, conversation);
-  readThinking(body, conversation);
-  readGoogle(body, conversation);
-  const format = body.object("response_format");
-  if (format) conversation.format = formatOf(format);
+  readSettings(TOOL_CHOICE, body, conversation);
+  readSettings(ANSWER_SETTINGS, body, conversation);
   body.leave("audio", "audio_out");
   body.leave("prediction", "prediction");
   body.leave("moderation", "moderation");
@@ -81,8 +79,6 @@ function readTools(body: Fields, into: Conversation): void {
   if (functions) into.tools.push(...functionsOf(functions, body.uses));
   const search = body.object("web_search_options");
   if (search) into.tools.push(webSearchOf(search));
-  const name = ["tool_choice", LEGACY_CALL].find((each) => body.has(each));
-  if (name) into.toolChoice = choiceOf(body.any(name), name, body.uses);
 }
 
 /** The turns of `messages`, one for each; a tool's result is the user's. @throws GatewayError with the message's path. */

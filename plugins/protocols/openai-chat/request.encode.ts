@@ -6,7 +6,6 @@ import {
   defined,
   type EncodeContext,
   type EncodedRequest,
-  type Format,
   type JsonObject,
   joined,
   type Media,
@@ -14,29 +13,20 @@ import {
   type Opaque,
   type Part,
   parseExact,
-  pathOfUse,
   type Reasoning,
   Steps,
   safeId,
   type Text,
   type Tool,
   type ToolCall,
-  type ToolChoice,
   type ToolResult,
   type Turn,
   writeSettings,
 } from "model-gateway/protocol";
-import {
-  breakpointOf,
-  checkPrefill,
-  effortFor,
-  failedText,
-  fitName,
-  knownEffort,
-  UNENFORCED,
-} from "../openai/request.encode.ts";
+import { breakpointOf, checkPrefill, failedText } from "../openai/request.encode.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
-import { NO_MARKS, SETTINGS } from "./support.ts";
+import { nameOf, TOOL_CHOICE } from "./support.choice.ts";
+import { ANSWER_SETTINGS, NO_MARKS, SETTINGS } from "./support.ts";
 import { chat, textMember } from "./wire.ts";
 
 /** Writes a Chat request. @throws GatewayError as `context.refuse` makes it. */
@@ -50,41 +40,14 @@ export function* encodingRequest(conversation: Conversation, context: EncodeCont
     model: context.model,
     messages: yield* messagesOf(conversation, context),
     ...toolMembers(conversation, context),
+    ...writeSettings(TOOL_CHOICE, conversation, context),
     ...writeSettings(SETTINGS, conversation, context),
-    ...thinking(conversation, context),
+    ...writeSettings(ANSWER_SETTINGS, conversation, context),
   };
-  const { format } = conversation;
-  if (format && format.kind !== "text") {
-    body["response_format"] = formatOf(format);
-    if (format.holds && format.strict === undefined) context.change(pathOfUse(conversation, "json_schema"), UNENFORCED);
-  }
   // A stream without its usage could not be accounted for.
   if (conversation.stream) Object.assign(body, { stream: true, stream_options: { include_usage: true } });
   yield;
   return { operation: chat, body: yield* Steps.writingJson(body) };
-}
-
-function thinking(conversation: Conversation, context: EncodeContext): JsonObject {
-  const { effort, budget } = conversation.reasoning ?? {};
-  if (effort === undefined && budget === undefined) return {};
-  if (context.facts.thinking === "none") {
-    const feature = effort === undefined ? "reasoning_budget" : "reasoning_effort";
-    if (effort !== "none" && budget !== 0) context.drop(pathOfUse(conversation, feature), "This model does not think");
-    return {};
-  }
-  if (effort !== undefined) return { reasoning_effort: knownEffort(effort, conversation, context) };
-  const nearest = budget === undefined ? undefined : effortFor(budget, context.model);
-  if (nearest === undefined) return {};
-  context.change(
-    pathOfUse(conversation, "reasoning_budget"),
-    `${budget} tokens of thinking are asked for as the effort ${nearest}`,
-  );
-  return { reasoning_effort: nearest };
-}
-
-function formatOf({ kind, schema, name, description, strict }: Format): JsonObject {
-  if (kind !== "schema") return { type: "json_object" };
-  return { type: "json_schema", json_schema: { name: name ?? "answer", ...defined({ description, schema, strict }) } };
 }
 
 /** The messages for a conversation's turns. */
@@ -339,15 +302,7 @@ function fileOf({ source, mime, filename, at }: Media, context: EncodeContext): 
   return { type: "file", file: { filename: filename ?? filenameOf(mime), file_data: dataUrl(mime, source.base64) } };
 }
 
-/** A tool's name as Chat takes it; one in a namespace has that before it. */
-function nameOf(name: string, namespace: string | undefined, context: EncodeContext): string {
-  if (namespace === undefined) return fitName(name, context.names);
-  const fitted = fitName(`${namespace}__${name}`, context.names);
-  context.names.mark(fitted, { name, namespace });
-  return fitted;
-}
-
-/** The tools of a request, and which of them to call. */
+/** The tools of a request. */
 function toolMembers(conversation: Conversation, context: EncodeContext): JsonObject {
   const members: JsonObject = {};
   const tools: JsonObject[] = [];
@@ -357,10 +312,6 @@ function toolMembers(conversation: Conversation, context: EncodeContext): JsonOb
     else if (searches(tool, conversation, context)) members["web_search_options"] = webSearchOf(tool, context);
   }
   if (tools.length > 0) members["tools"] = tools;
-  // OpenAI refuses the choice where there are no tools.
-  if (conversation.toolChoice && tools.length > 0)
-    members["tool_choice"] = choiceOf(conversation.toolChoice, conversation, context);
-  else declareFreeSearch(conversation, context);
   return members;
 }
 
@@ -369,18 +320,6 @@ function searches(tool: Tool & { kind: "web_search" }, conversation: Conversatio
   const may = maySearch(conversation, tool);
   if (!may && conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the tools that may be used");
   return may;
-}
-
-/** A search cannot be forced: where there is nothing else to call, there is no choice at all. */
-function declareFreeSearch(conversation: Conversation, context: EncodeContext): void {
-  const { toolChoice, tools } = conversation;
-  const search = tools.find((tool) => tool.kind === "web_search");
-  if (!search || !maySearch(conversation, search)) return;
-  const why = `web search cannot be forced: ${FREE}`;
-  if (toolChoice?.mode === "required" || toolChoice?.mode === "named")
-    context.change(pathOfUse(conversation, "tool_choice"), why);
-  else if (toolChoice?.mode === "allowed" && toolChoice.required)
-    context.change(pathOfUse(conversation, "tool_choice_allowed"), why);
 }
 
 function toolOf(tool: Exclude<Tool, { kind: "web_search" }>, context: EncodeContext): JsonObject {
@@ -413,57 +352,4 @@ function webSearchOf(tool: Tool & { kind: "web_search" }, context: EncodeContext
     ...(tool.size === undefined ? {} : { search_context_size: tool.size }),
     ...(tool.location ? { user_location: { type: "approximate", approximate: tool.location } } : {}),
   };
-}
-
-function choiceOf(choice: ToolChoice, conversation: Conversation, context: EncodeContext): unknown {
-  switch (choice.mode) {
-    case "auto":
-    case "none":
-    case "required":
-      return choice.mode;
-    case "named": {
-      if (!choice.server)
-        return reference(choice.name, ownTools(conversation).get(choice.name), context, choice.custom);
-      context.change(
-        pathOfUse(conversation, "tool_choice"),
-        `${choice.name} cannot be called for by its name: ${FREE}`,
-      );
-      return "auto";
-    }
-    case "allowed":
-      return allowedOf(choice, conversation, context);
-  }
-}
-
-const FREE = "whether it is called is left to the model";
-
-/** The client's own tools that may be called; the vendor's have no name in Chat. */
-function allowedOf(
-  choice: ToolChoice & { mode: "allowed" },
-  conversation: Conversation,
-  context: EncodeContext,
-): unknown {
-  const own = ownTools(conversation);
-  const path = pathOfUse(conversation, "tool_choice_allowed");
-  const tools: JsonObject[] = [];
-  for (const name of choice.names) {
-    const tool = own.get(name);
-    if (tool) tools.push(reference(name, tool, context));
-    else context.change(path, `${name} is no tool of the client's: ${FREE}`);
-  }
-  if (tools.length === 0) return "none";
-  return { type: "allowed_tools", allowed_tools: { mode: choice.required ? "required" : "auto", tools } };
-}
-
-/** The client's tools by their names. */
-function ownTools({ tools }: Conversation): Map<string, Tool> {
-  const own = tools.filter((tool) => tool.kind === "function" || tool.kind === "custom");
-  return new Map(own.map((tool) => [tool.name, tool]));
-}
-
-/** How a tool is named in a choice. */
-function reference(name: string, tool: Tool | undefined, context: EncodeContext, custom?: boolean): JsonObject {
-  const kind = custom || tool?.kind === "custom" ? "custom" : "function";
-  const namespace = tool && "namespace" in tool ? tool.namespace : undefined;
-  return { type: kind, [kind]: { name: nameOf(name, namespace, context) } };
 }

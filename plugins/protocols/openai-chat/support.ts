@@ -6,15 +6,19 @@ import {
   type EncodeContext,
   type Feature,
   type Fields,
+  type Format,
+  invalidField,
   isObject,
+  type JsonObject,
   pathOfUse,
   type Setting,
   type SupportTable,
   settingFields,
 } from "model-gateway/protocol";
-import { label, wholeCacheOf } from "../openai/request.encode.ts";
-import { SAMPLING, unwritten } from "../openai/support.ts";
+import { label, UNENFORCED, wholeCacheOf } from "../openai/request.encode.ts";
+import { readSchema, SAMPLING, unwritten } from "../openai/support.ts";
 import { tierOf } from "../openai/wire.ts";
+import { THINKING } from "./support.thinking.ts";
 
 /** What becomes of each feature in a Chat request. */
 export const support: SupportTable = {
@@ -196,6 +200,38 @@ export const SETTINGS: readonly Setting[] = [
       defined({ aspect_ratio: aspect, image_size: size }),
   },
 ];
+
+/** What is read behind the tools. */
+export const ANSWER_SETTINGS: readonly Setting[] = [
+  ...THINKING,
+  { wire: "response_format", field: "format", type: "any", read: readFormat, write: writeFormat },
+];
+
+/** @throws GatewayError for a type that is not known */
+function readFormat(body: Fields, name: string): Format | undefined {
+  const format = body.object(name);
+  const type = format?.text("type");
+  if (!format) return undefined;
+  if (type === "json_schema") {
+    const inner = format.object(type);
+    if (!inner) throw invalidField(`${format.at}.${type}`, `${format.at}.${type} must be an object.`);
+    format.declareSelf("json_schema");
+    return readSchema(inner, false);
+  }
+  if (type !== "text" && type !== "json_object")
+    throw invalidField(`${format.at}.type`, `${format.at}.type must be text, json_object or json_schema.`);
+  if (type === "json_object") format.declareSelf("json_object");
+  return { kind: type === "text" ? "text" : "json" };
+}
+
+/** Text goes without saying. */
+function writeFormat(format: Format, conversation: Conversation, context: EncodeContext): JsonObject | undefined {
+  const { kind, schema, name = "answer", description, strict, holds } = format;
+  if (holds && strict === undefined) context.change(pathOfUse(conversation, "json_schema"), UNENFORCED);
+  if (kind === "schema")
+    return { type: "json_schema", json_schema: { name, ...defined({ description, schema, strict }) } };
+  return kind === "json" ? { type: "json_object" } : undefined;
+}
 
 /** Why a mark for the cache goes nowhere. */
 export const NO_MARKS = "The provider is not known to take marks for its cache";

@@ -30,8 +30,19 @@ import {
   type Turn,
 } from "model-gateway/protocol";
 import { audioType, type Inline, readInline } from "../openai/wire.ts";
+import { drawing, TOOL_CHOICE } from "./support.choice.ts";
 import { settings, UNTRANSLATED } from "./support.ts";
-import { asksCompaction, COMPACTION, DRAWN, DRAWS, NAME, REFERENCE, SUMMARY, SUMMARY_LEAD, TRIGGER } from "./wire.ts";
+import {
+  asksCompaction,
+  COMPACTION,
+  DRAWS,
+  NAME,
+  REFERENCE,
+  SUMMARY,
+  SUMMARY_LEAD,
+  TRIGGER,
+  WEB_SEARCH,
+} from "./wire.ts";
 
 /** Top-level members with the values that mean the same as none. */
 const USUAL_FIELDS = { background: [false], truncation: ["disabled"], top_logprobs: [0] };
@@ -62,15 +73,15 @@ export function* decoding(request: IncomingRequest): Steps<Conversation> {
     uses,
   };
   const compacts = asksCompaction(body.of["input"]);
-  const choice = compacts ? choiceForCompaction(body) : readChoice(body);
-  if (choice) conversation.toolChoice = choice;
+  if (compacts) conversation.toolChoice = choiceForCompaction(body);
+  else readSettings(TOOL_CHOICE, body, conversation);
   readSettings(compacts ? settingsOfCompaction : settings, body, conversation);
   body.object("reasoning")?.leaveUsual(USUAL_REASONING);
   body.leaveUsual(USUAL_FIELDS);
   for (const [name, feature] of Object.entries(UNTRANSLATED)) body.leave(name, feature);
   body.rest();
   if (input.changed.length > 0) conversation.changed = input.changed;
-  readDrawing(conversation);
+  drawing.read(conversation);
   return conversation;
 }
 
@@ -489,8 +500,6 @@ function readMark(part: Fields): { cache?: CacheMark } {
   return { cache: { ...(ttl && { ttl }), at: mark.at } };
 }
 
-/** Web search under all its names. */
-const WEB_SEARCH = /^web_search(_preview)?(_\d{4}_\d{2}_\d{2})?$/;
 /** Tools that agents offer to every model: without them the answer is the same but for a capability. */
 const DISPENSABLE: ReadonlySet<string> = new Set(["tool_search"]);
 /** Members of tools with the values that mean the same as none. */
@@ -535,33 +544,6 @@ function readTool(fields: Fields, type: string): Tool {
   fields.leaveUsual(USUAL_OF_TOOLS);
   fields.rest();
   return tool;
-}
-
-/** Values of the drawing tool's members that say nothing. */
-const USUAL_OF_DRAWING: readonly unknown[] = ["auto", null, 0, "png", DRAWS];
-
-/**
- * The tool that draws is a question for a picture where it is the only one, and must be called or has been. Where it is only
- * offered it stays one of the vendor's tools: models that only write refuse the question as a whole.
- */
-function readDrawing(conversation: Conversation): void {
-  const { tools, toolChoice: choice, turns, uses } = conversation;
-  const [tool] = tools;
-  if (tools.length !== 1 || tool?.kind !== "server" || tool.name !== DRAWS || choice?.mode === "none") return;
-  const forced = choice?.mode === "required" || (choice?.mode === "named" && choice.name === DRAWS);
-  if (!forced && !turns.some(({ parts }) => parts.some((part) => "tools" in part && part.tools?.includes(DRAWS))))
-    return;
-  const { size, ...others } = asObject(tool.json) ?? {};
-  const aspect = DRAWN.find((each) => each.size === size)?.aspect;
-  const unmapped = aspect === undefined ? { size, ...others } : others;
-  const lost = Object.keys(unmapped).filter((name) => !USUAL_OF_DRAWING.includes(unmapped[name] ?? null));
-  conversation.uses = uses.filter(({ feature }) => feature !== "tools_server");
-  conversation.uses.push({ feature: "image_out", path: tool.at });
-  for (const name of lost) conversation.uses.push({ feature: "other", path: `${tool.at}.${name}` });
-  conversation.modalities = forced ? ["image"] : ["text", "image"];
-  if (aspect !== undefined) conversation.image = { aspect, paths: { aspect: `${tool.at}.size` } };
-  conversation.tools = [];
-  delete conversation.toolChoice;
 }
 
 const TOOL_READERS: Readonly<Record<string, (fields: Fields) => Tool>> = {
@@ -634,38 +616,4 @@ function readLocation(place: Fields): { city?: string; region?: string; country?
     country: place.text("country"),
     timezone: place.text("timezone"),
   });
-}
-
-/** Which tool to call. @throws GatewayError `invalid_field` */
-function readChoice(body: Fields): ToolChoice | undefined {
-  const choice = body.any("tool_choice");
-  if (choice === undefined) return undefined;
-  body.declare("tool_choice", "tool_choice");
-  if (choice === "auto" || choice === "none" || choice === "required") return { mode: choice };
-  const fields = fieldsOf(choice, "tool_choice", body.uses);
-  const type = fields.required("type");
-  if (type === "allowed_tools") return readAllowed(fields);
-  if (type === "function" || type === "custom") {
-    const name = fields.required("name");
-    fields.rest();
-    return { mode: "named", name, ...(type === "custom" && { custom: true }) };
-  }
-  const searches = WEB_SEARCH.test(type);
-  if (searches) fields.rest();
-  return { mode: "named", name: searches ? "web_search" : type, server: true };
-}
-
-function readAllowed(fields: Fields): ToolChoice {
-  const mode = fields.word("mode", ["auto", "required"]);
-  const tools = fields.objects("tools") ?? [];
-  fields.declareSelf("tool_choice_allowed");
-  const names = tools.map((tool) => {
-    // A tool of the vendor's has no name but its type.
-    const name = tool.text("name") ?? tool.required("type");
-    leave(tool, "type", "server_label");
-    tool.rest();
-    return name;
-  });
-  fields.rest();
-  return { mode: "allowed", required: mode === "required", names };
 }

@@ -19,7 +19,6 @@ import {
   type Text,
   type Tool,
   type ToolCall,
-  type ToolChoice,
   type ToolResult,
   type Turn,
   writeJson,
@@ -27,18 +26,9 @@ import {
 } from "model-gateway/protocol";
 import { breakpointOf, checkPrefill, failedText, fitName } from "../openai/request.encode.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
-import { settings } from "./support.ts";
-import {
-  DRAWN,
-  DRAWS,
-  ENCRYPTED,
-  INPUT_TOKENS,
-  LOGPROBS,
-  NAME,
-  REFERENCE,
-  RESPONSE,
-  type ReasoningExtra,
-} from "./wire.ts";
+import { drawing, TOOL_CHOICE } from "./support.choice.ts";
+import { settings, writeInclude } from "./support.ts";
+import { INPUT_TOKENS, NAME, REFERENCE, RESPONSE, type ReasoningExtra } from "./wire.ts";
 
 /** Members that may stand in a request to count tokens. [S: InputTokenCountParams] */
 const COUNTED = new Set([
@@ -61,15 +51,12 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
   checkPrefill(conversation, context);
   if ((conversation.choices ?? 1) > 1)
     context.refuse(pathOfUse(conversation, "choices"), "there is one answer to a request");
-  const { tools, toolChoice } = withDrawing(conversation, context);
+  const asked = { ...conversation, ...drawing.write(conversation, context) };
   const body = defined({
     model: context.model,
     input: yield* writeItems(conversation.turns, context),
-    // Without tools there is nothing to choose from, and to say so is refused by some.
-    ...(tools.length > 0 && {
-      tools: writeTools(tools, context),
-      tool_choice: writeChoice(toolChoice, tools, context),
-    }),
+    ...(asked.tools.length > 0 && { tools: writeTools(asked.tools, context) }),
+    ...writeSettings(TOOL_CHOICE, asked, context),
     ...writeSettings(settings, asModelThinks(conversation, context), context),
     // Nothing is kept, so reasoning has to come back encrypted.
     store: false,
@@ -99,13 +86,6 @@ function thoughtsAsked({ effort, budget, show, summary }: ReasoningConfig): Feat
     ...(budget === undefined ? [] : ["reasoning_budget" as const]),
     ...(show || summary ? ["reasoning_summary" as const] : []),
   ];
-}
-
-/** Models that do not reason refuse to be asked for reasoning. [F: "Encrypted content is not supported with this model."] */
-function writeInclude({ logprobs }: Conversation, { facts }: EncodeContext): string[] | undefined {
-  const reasons = facts.thinking === undefined ? facts.reasons !== false : facts.thinking !== "none";
-  const include = [...(reasons ? [ENCRYPTED] : []), ...(logprobs === undefined ? [] : [LOGPROBS])];
-  return include.length > 0 ? include : undefined;
 }
 
 /** A part that can stand in a message. */
@@ -378,29 +358,6 @@ function writeTools(tools: readonly Tool[], context: EncodeContext): JsonObject[
   return written;
 }
 
-/** With the tool that draws, where a picture is asked for. It must be called where that is all that is asked for. */
-function withDrawing(
-  { tools, toolChoice, modalities, image }: Conversation,
-  context: EncodeContext,
-): Pick<Conversation, "tools" | "toolChoice"> {
-  if (!image && !modalities?.includes("image")) return { tools, ...defined({ toolChoice }) };
-  const json = defined({ type: DRAWS, size: image && sizeOf(image, context) });
-  const alone = tools.length === 0 && modalities !== undefined && !modalities.includes("text");
-  const choice: ToolChoice | undefined = alone ? { mode: "named", name: DRAWS, server: true } : toolChoice;
-  return {
-    tools: [...tools, { kind: "server", protocol: NAME, name: DRAWS, json, at: "tools" }],
-    ...defined({ toolChoice: choice }),
-  };
-}
-
-function sizeOf({ aspect, size, paths }: NonNullable<Conversation["image"]>, context: EncodeContext) {
-  const known = DRAWN.find((each) => each.aspect === aspect);
-  if (aspect !== undefined && !known)
-    context.drop(paths.aspect ?? "image", `pictures are ${DRAWN.map((each) => each.aspect).join(", ")} there`);
-  if (size !== undefined && size !== "1K") context.drop(paths.size ?? "image", "pictures have sizes of 1K there");
-  return known?.size;
-}
-
 /** The schema of a function without arguments: the vendor wants one. */
 const NO_PARAMETERS = { type: "object", properties: {} };
 
@@ -441,37 +398,4 @@ function writeWebSearch(tool: Extract<Tool, { kind: "web_search" }>, context: En
     search_context_size: size,
     user_location: location && { type: "approximate", ...defined(location) },
   });
-}
-
-/** Which tool to call. */
-function writeChoice(choice: ToolChoice | undefined, tools: readonly Tool[], context: EncodeContext): unknown {
-  switch (choice?.mode) {
-    case "named":
-      return writeNamed(choice, tools, context);
-    case "allowed":
-      return writeAllowed(choice, tools, context);
-    default:
-      return choice?.mode;
-  }
-}
-
-type NamedChoice = Extract<ToolChoice, { mode: "named" }>;
-type AllowedChoice = Extract<ToolChoice, { mode: "allowed" }>;
-
-function writeNamed({ name, custom, server }: NamedChoice, tools: readonly Tool[], context: EncodeContext): unknown {
-  if (!server) return { type: custom ? "custom" : "function", name: fitName(name, context.names) };
-  // The vendor has no choice of web search by itself: it is the only one that may be called. [S: ToolChoiceTypes]
-  if (name !== "web_search") return { type: name };
-  if (tools.length === 1) return "required";
-  return { type: "allowed_tools", mode: "required", tools: [{ type: "web_search" }] };
-}
-
-function writeAllowed({ required, names }: AllowedChoice, tools: readonly Tool[], context: EncodeContext): JsonObject {
-  const allowed = names.map((name) => {
-    const tool = tools.find((each) => "name" in each && each.name === name);
-    // A tool of the vendor's has no name but its type.
-    if (name === "web_search" || tool?.kind === "server") return { type: name };
-    return { type: tool?.kind === "custom" ? "custom" : "function", name: fitName(name, context.names) };
-  });
-  return { type: "allowed_tools", mode: required ? "required" : "auto", tools: allowed };
 }

@@ -10,13 +10,13 @@ import {
   invalidField,
   type JsonObject,
   pathOfUse,
-  RawJson,
   type Setting,
   type SupportTable,
   settingFields,
 } from "model-gateway/protocol";
 import { effortFor, knownEffort, label, UNENFORCED, wholeCacheOf } from "../openai/request.encode.ts";
 import { canBeKept } from "../openai/schema.ts";
+import { readSchema } from "../openai/support.ts";
 import { EFFORTS, tierOf } from "../openai/wire.ts";
 import { ENCRYPTED, LOGPROBS } from "./wire.ts";
 
@@ -202,13 +202,8 @@ function readFormat(text: Fields, name: string): Format | undefined {
     format.declareSelf("json_object");
     return { kind: "json" };
   }
-  const schema = format.any("schema");
-  if (!(schema instanceof RawJson))
-    throw invalidField(format.path("schema"), `${format.path("schema")} must be a JSON Schema.`);
-  const named = { name: format.text("name"), description: format.text("description"), strict: format.flag("strict") };
   format.declareSelf("json_schema");
-  if (named.strict) format.declare("strict", "json_schema_strict");
-  return { kind: "schema", schema, ...defined(named) };
+  return readSchema(format, true);
 }
 
 function writeFormat(format: Format, conversation: Conversation, context: EncodeContext): JsonObject {
@@ -286,6 +281,16 @@ function readInclude(body: Fields, name: string): number | undefined {
   if (!include.includes(LOGPROBS) || asksTopLogprobs(body)) return undefined;
   body.declare(name, "logprobs");
   return 0;
+}
+
+/**
+ * The row of `include` has no writer: reasoning has to come back encrypted whatever the client asked.
+ * Models that do not reason refuse to be asked for reasoning. [F: "Encrypted content is not supported with this model."]
+ */
+export function writeInclude({ logprobs }: Conversation, { facts }: EncodeContext): string[] | undefined {
+  const reasons = facts.thinking === undefined ? facts.reasons !== false : facts.thinking !== "none";
+  const include = [...(reasons ? [ENCRYPTED] : []), ...(logprobs === undefined ? [] : [LOGPROBS])];
+  return include.length > 0 ? include : undefined;
 }
 
 function readTopLogprobs(body: Fields, name: string): number | undefined {

@@ -50,3 +50,6 @@ export const DRAWN: readonly { size: string; aspect: string }[] = [
   { size: "1024x1536", aspect: "2:3" },
   { size: "1536x1024", aspect: "3:2" },
 ];
+
+/** Web search under all its names. */
+export const WEB_SEARCH = /^web_search(_preview)?(_\d{4}_\d{2}_\d{2})?$/;

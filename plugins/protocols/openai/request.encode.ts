@@ -4,6 +4,7 @@ import {
   type Conversation,
   type Effort,
   type EncodeContext,
+  effortOfTokens,
   type JsonObject,
   pathOfUse,
   type ToolNameMap,
@@ -41,18 +42,9 @@ function fitted(effort: Effort, model: string): Effort {
   return (at < LADDER.indexOf("medium") ? LADDER.slice(at) : LADDER.slice(0, at).toReversed()).find(takes) ?? effort;
 }
 
-/** Thinking tokens up to which an effort stands; Google's own table has low at 1k, medium at 8k and high at 24k. */
-const BUDGETS: readonly (readonly [most: number, effort: Effort])[] = [
-  [0, "none"],
-  [1024, "minimal"],
-  [4096, "low"],
-  [12_288, "medium"],
-  [24_576, "high"],
-];
-
 /** The effort of a model that a number of tokens comes nearest to; undefined where the model shall decide (below 0). */
 export function effortFor(budget: number, model: string): Effort | undefined {
-  return budget < 0 ? undefined : fitted(BUDGETS.find(([most]) => budget <= most)?.[1] ?? "xhigh", model);
+  return budget < 0 ? undefined : fitted(effortOfTokens(budget), model);
 }
 
 /** How long a mark holds here, by how long it was asked to hold; undefined is the vendor's usual time, 30 minutes. [S] */

@@ -1,4 +1,12 @@
-import { asObject, type Fields, invalidField, type Setting } from "model-gateway/protocol";
+import {
+  asObject,
+  defined,
+  type Fields,
+  type Format,
+  invalidField,
+  RawJson,
+  type Setting,
+} from "model-gateway/protocol";
 
 /** For a row whose member is read, but never written: other vendors could not do the same. */
 export const unwritten = (): undefined => undefined;
@@ -56,4 +64,17 @@ function listOrText(): Pick<Setting, "read" | "write" | "silent"> {
     write: (list: readonly string[]) => (list.length > 0 ? list : undefined),
     silent: (list) => (list as readonly string[]).length === 0,
   };
+}
+
+/**
+ * A schema that the answer shall match, with what stands beside it.
+ * @param needed whether there must be one @throws GatewayError `invalid_field`
+ */
+export function readSchema(fields: Fields, needed: boolean): Format {
+  const schema = fields.any("schema");
+  if (schema === undefined ? needed : !(schema instanceof RawJson))
+    throw invalidField(fields.path("schema"), `${fields.path("schema")} must be a JSON Schema.`);
+  const named = { name: fields.text("name"), description: fields.text("description"), strict: fields.flag("strict") };
+  if (named.strict) fields.declare("strict", "json_schema_strict");
+  return { kind: "schema", ...defined({ schema: schema as RawJson | undefined, ...named }) };
 }

@@ -1,0 +1,121 @@
+/** Which tool to call, and how tools are named where they are declared, called and chosen. */
+import {
+  asText,
+  type Conversation,
+  type EncodeContext,
+  entryOf,
+  type Feature,
+  type Fields,
+  type JsonObject,
+  pathOfUse,
+  type Setting,
+  type ToolCall,
+  type ToolChoice,
+} from "model-gateway/protocol";
+import { wrong } from "./wire.ts";
+
+/** The choice among tools. That calls come one at a time is a part of it here, beside the vendor's default where there is none. */
+export const toolChoice: readonly Setting[] = [
+  {
+    wire: "tool_choice",
+    field: "toolChoice",
+    feature: "tool_choice",
+    type: "any",
+    read: readChoice,
+    write: writeChoice,
+  },
+  {
+    wire: "tool_choice.type",
+    field: "parallel",
+    type: "text",
+    read: () => undefined,
+    write: (parallel: boolean, { toolChoice }) => (parallel || toolChoice ? undefined : "auto"),
+  },
+  {
+    wire: "tool_choice.disable_parallel_tool_use",
+    field: "parallel",
+    feature: "parallel_off",
+    type: "flag",
+    silent: (parallel) => parallel === true,
+    read: (choice, name) => !choice.flag(name),
+    write: (parallel: boolean, { toolChoice }) => (parallel || toolChoice?.mode === "none" ? undefined : true),
+  },
+];
+
+const MODES: Readonly<Record<string, "auto" | "none" | "required">> = { auto: "auto", none: "none", any: "required" };
+
+function readChoice(body: Fields, at: string, { tools }: Conversation): ToolChoice | undefined {
+  const choice = body.object(at);
+  if (!choice) return undefined;
+  const type = choice.any("type");
+  const mode = entryOf(MODES, asText(type));
+  if (mode) return { mode };
+  if (type !== "tool") return wrong(choice.path("type"), "must be auto, any, tool or none.");
+  const name = choice.text("name") ?? wrong(choice.path("name"), "must be the name of a tool.");
+  const byVendor = tools.some((tool) => tool.kind === "web_search" && name === "web_search");
+  const server = byVendor || tools.some((tool) => tool.kind === "server" && tool.name === name);
+  return { mode: "named", name, ...(server ? { server: true } : {}) };
+}
+
+function writeChoice(choice: ToolChoice, conversation: Conversation, context: EncodeContext): JsonObject {
+  switch (choice.mode) {
+    case "auto":
+    case "none":
+      return { type: choice.mode };
+    case "required":
+      return { type: "any" };
+    case "allowed":
+      return { type: choice.required ? "any" : "auto" };
+    case "named":
+      return { type: "tool", name: chosenName(conversation, choice, context) };
+  }
+}
+
+function chosenName(
+  { tools }: Conversation,
+  choice: Extract<ToolChoice, { mode: "named" }>,
+  context: EncodeContext,
+): string {
+  if (choice.server) return choice.name;
+  const tool = tools.find((each) => (each.kind === "function" || each.kind === "custom") && each.name === choice.name);
+  if (tool?.kind !== "function" && tool?.kind !== "custom") return toolName({ name: choice.name }, context);
+  return toolName({ ...tool, custom: tool.kind === "custom" }, context);
+}
+
+/** True when the choice forces a call. */
+export const forces = ({ toolChoice }: Conversation): boolean =>
+  toolChoice?.mode === "required" ||
+  toolChoice?.mode === "named" ||
+  (toolChoice?.mode === "allowed" && toolChoice.required);
+
+/** The client's path of the first of some features that it uses; the name of the first one where it uses none. */
+export function firstPath(conversation: Conversation, ...features: [Feature, ...Feature[]]): string {
+  const used = features.find((feature) => conversation.uses.some((use) => use.feature === feature));
+  return pathOfUse(conversation, used ?? features[0]);
+}
+
+/** Where the client chose among tools. */
+export const choicePath = (conversation: Conversation): string =>
+  firstPath(conversation, "tool_choice", "tool_choice_allowed");
+
+const NAME_CHARACTERS = "a-zA-Z0-9_-";
+const LONGEST_NAME = 128;
+
+/**
+ * A tool's name as the vendor takes it, `^[a-zA-Z0-9_-]{1,128}$`. A namespace goes into the name; that it does, or that
+ * the tool takes free text, is remembered for the answer.
+ */
+export function toolName(
+  { name, namespace, custom }: Pick<ToolCall, "name" | "namespace" | "custom">,
+  context: EncodeContext,
+): string {
+  const full = namespace === undefined ? name : `${namespace}__${name}`;
+  const fitted = context.names.fit(full, NAME_CHARACTERS, LONGEST_NAME);
+  if (namespace !== undefined || custom)
+    context.names.mark(fitted, {
+      name,
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(custom ? { custom } : {}),
+    });
+  return fitted;
+}

@@ -1,0 +1,174 @@
+/** How to think: whether, how hard and how much of it is shown. */
+import {
+  asList,
+  asObject,
+  type Conversation,
+  EFFORT_TOKENS,
+  type Effort,
+  type EncodeContext,
+  effortOfTokens,
+  type Fields,
+  type JsonObject,
+  type ReasoningConfig,
+} from "model-gateway/protocol";
+import { firstPath, forces } from "./support.choice.ts";
+import { wrong } from "./wire.ts";
+
+/**
+ * No rows: tokens and efforts stand for each other, by what the model takes, and what is written hangs on the length of
+ * the answer and on the messages.
+ */
+export const thinking = { read: readThinking, write: writeThinking };
+
+const EFFORTS = ["low", "medium", "high", "xhigh", "max"] as const satisfies readonly Effort[];
+
+/** How to think stands in two places; `thinking` says whether, `output_config.effort` how hard. */
+function readThinking(body: Fields, conversation: Conversation): void {
+  const config = body.object("output_config");
+  const effort = config?.word("effort", EFFORTS);
+  if (effort !== undefined) config?.declare("effort", "reasoning_effort");
+  const thinking = body.object("thinking");
+  const reasoning: ReasoningConfig = effort === undefined ? {} : { effort };
+  if (thinking) readThinkingKind(body, thinking, reasoning);
+  // An effort beside disabled thinking is about the answer's own length; only this vendor has that.
+  if (effort !== undefined && reasoning.effort !== effort) config?.declare("effort", "other");
+  if (Object.keys(reasoning).length > 0) conversation.reasoning = reasoning;
+}
+
+/** Of a kind of thinking that is not known only this is understood: that the model shall think. */
+function readThinkingKind(body: Fields, thinking: Fields, reasoning: ReasoningConfig): void {
+  const type = thinking.text("type") ?? wrong(thinking.path("type"), "must be enabled, adaptive or disabled.");
+  const budget = type === "enabled" ? thinking.number("budget_tokens") : undefined;
+  if (type === "disabled") reasoning.effort = "none";
+  else reasoning.budget = budget ?? -1;
+  if (budget !== undefined) thinking.declare("budget_tokens", "reasoning_budget");
+  else if (type !== "enabled") body.declare("thinking", "reasoning_effort");
+  if (type !== "enabled" && type !== "adaptive" && type !== "disabled") thinking.declare("type", "other");
+  const display = thinking.text("display");
+  if (display === undefined) return;
+  thinking.declare("display", "reasoning_summary");
+  if (display !== "summarized" && display !== "omitted") thinking.declare("display", "other");
+  reasoning.show = display !== "omitted";
+}
+
+/** How thinking is asked for. */
+interface ThinkingMembers {
+  thinking?: JsonObject;
+  /** `output_config.effort`. */
+  effort?: string;
+  /** Whether the model is asked to think. */
+  thinks: boolean;
+}
+
+const OFF: ThinkingMembers = { thinks: false };
+/** The fewest tokens for thinking. [D] */
+const LEAST_BUDGET = 1024;
+
+/**
+ * Thinking as the model wants it asked for: by tokens, or as adaptive thinking with an effort, which is what the newest
+ * models take and the default where nothing is known of the model.
+ */
+function writeThinking(
+  conversation: Conversation,
+  context: EncodeContext,
+  most: number,
+  messages: readonly JsonObject[],
+): ThinkingMembers {
+  const asked = conversation.reasoning;
+  // To ask for thoughts to be shown is to ask for thoughts; to ask for none to be shown is not.
+  if (!asked || (asked.effort === undefined && asked.budget === undefined && !asked.show && !asked.summary)) return OFF;
+  const feature = asked.effort === undefined ? "reasoning_budget" : "reasoning_effort";
+  const path = firstPath(conversation, feature, "reasoning_effort", "reasoning_summary");
+  const off = asked.effort === "none" || (asked.effort === undefined && asked.budget === 0);
+  const style = context.facts.thinking ?? "adaptive";
+  if (style === "none") {
+    if (!off) context.drop(path, "This model does not think");
+    return OFF;
+  }
+  if (off) return style === "budget" ? OFF : { thinking: { type: "disabled" }, thinks: false };
+  const lost = lostThinking(messages);
+  if (style === "budget") return byTokens(conversation, context, { most, lost, path });
+  const members = adaptive(asked, context, path);
+  if (!lost) return members;
+  context.change(path, LOST);
+  return { thinks: false, ...(members.effort === undefined ? {} : { effort: members.effort }) };
+}
+
+function adaptive(asked: ReasoningConfig, context: EncodeContext, path: string): ThinkingMembers {
+  const effort = effortFor(asked, context, path);
+  const display = displayOf(asked);
+  return {
+    thinking: { type: "adaptive", ...(display === undefined ? {} : { display }) },
+    ...(effort === undefined ? {} : { effort }),
+    thinks: true,
+  };
+}
+
+/** The vendor's effort; undefined where the model shall decide. */
+function effortFor({ effort, budget }: ReasoningConfig, context: EncodeContext, path: string): string | undefined {
+  if (effort === undefined && (budget === undefined || budget < 0)) return undefined;
+  const meant = effort ?? effortOfTokens(budget ?? 0);
+  const word = meant === "minimal" ? "low" : meant;
+  if (effort === undefined) context.change(path, `effort ${word} for ${budget} tokens`);
+  else if (word !== effort) context.change(path, `${word} is the least effort of this model`);
+  return word;
+}
+
+/** Models that think by effort hide their thoughts unless asked for them. */
+function displayOf({ show, summary }: ReasoningConfig): string | undefined {
+  if (show === false) return "omitted";
+  return show === true || summary !== undefined ? "summarized" : undefined;
+}
+
+/** Tokens that stand for an effort, where a model takes tokens only; `max` is as much as fits. */
+const BUDGETS: Readonly<Record<Effort, number>> = { ...EFFORT_TOKENS, xhigh: 32_768, max: Number.MAX_SAFE_INTEGER };
+
+/** @param within the longest answer, whether thoughts that it would need are missing, and the client's path for notices */
+function byTokens(
+  conversation: Conversation,
+  context: EncodeContext,
+  { most, lost, path }: { most: number; lost: boolean; path: string },
+): ThinkingMembers {
+  const { effort, budget: asked, show } = conversation.reasoning ?? {};
+  // Whoever forces a call waits for it. Only thinking by tokens is refused beside one. [D: thinking with tool use]
+  if (forces(conversation)) {
+    context.change(path, "no thinking: this model cannot be made to call a tool while it thinks");
+    return OFF;
+  }
+  // Where the model shall decide, the middle.
+  const level = effort === undefined || effort === "none" ? "medium" : effort;
+  const wanted = asked !== undefined && asked > 0 ? asked : BUDGETS[level];
+  // Thinking counts as part of the answer, of which some has to be left for the answer itself.
+  const room = Math.floor(most * 0.8);
+  if (room < LEAST_BUDGET) {
+    context.change(path, `no thinking: it takes ${LEAST_BUDGET} tokens at least, of at most ${most} for the answer`);
+    return OFF;
+  }
+  if (lost) {
+    context.change(path, LOST);
+    return OFF;
+  }
+  const budget = Math.min(Math.max(wanted, LEAST_BUDGET), room);
+  if (budget !== wanted && effort !== "max") context.change(path, `${budget} tokens for thinking`);
+  const display = show === false ? { display: "omitted" } : {};
+  return { thinking: { type: "enabled", budget_tokens: budget, ...display }, thinks: true };
+}
+
+/** The notice where thinking goes with the thoughts that it would need. */
+export const LOST = "no thinking: the thoughts before the last tool calls are not in the request";
+
+const THOUGHTS: ReadonlySet<unknown> = new Set(["thinking", "redacted_thinking"]);
+const typeOf = (block: unknown): unknown => asObject(block)?.["type"];
+
+/**
+ * True in a loop of tool calls whose last turn of the assistant does not begin with its thinking: the vendor refuses to
+ * think on from there.
+ */
+export function lostThinking(messages: readonly JsonObject[]): boolean {
+  const [results, calls] = messages
+    .filter(({ role }) => role !== "system")
+    .slice(-2)
+    .toReversed();
+  if (!asList(results?.["content"]).some((block) => typeOf(block) === "tool_result")) return false;
+  return calls?.["role"] === "assistant" && !THOUGHTS.has(typeOf(asList(calls["content"])[0]));
+}

@@ -1,0 +1,154 @@
+/** Which tool to call, and how tools are named where they are declared, called and chosen. */
+import {
+  asObject,
+  type Conversation,
+  type EncodeContext,
+  type FeatureUse,
+  Fields,
+  fieldsOf,
+  invalidField,
+  type JsonObject,
+  maySearch,
+  pathOfUse,
+  type Setting,
+  type Tool,
+  type ToolChoice,
+} from "model-gateway/protocol";
+import { fitName } from "../openai/request.encode.ts";
+import { unwritten } from "../openai/support.ts";
+import { LEGACY_CALL } from "./wire.ts";
+
+/** The choice among tools, which is read and written behind them. The vendor's own tools have no name in Chat. */
+export const TOOL_CHOICE: readonly Setting[] = [
+  {
+    wire: "tool_choice",
+    field: "toolChoice",
+    type: "any",
+    read: (body, name) => readChoice(body.any(name), name, body.uses),
+    write: writeChoice,
+  },
+  {
+    wire: LEGACY_CALL,
+    field: "toolChoice",
+    type: "any",
+    // Beside the newer name it is left to be dropped.
+    read: (body, name) => (body.has("tool_choice") ? undefined : readChoice(body.any(name), name, body.uses)),
+    write: unwritten,
+  },
+];
+
+/** @throws GatewayError for one of no known form */
+function readChoice(value: unknown, at: string, uses: FeatureUse[]): ToolChoice {
+  if (value === "auto") return { mode: value };
+  uses.push({ feature: "tool_choice", path: at });
+  if (value === "none" || value === "required") return { mode: value };
+  // Mistral's word.
+  if (value === "any") return { mode: "required" };
+  const choice = new Fields(asObject(value) ?? {}, at, uses);
+  // What is meant follows from the object that is there.
+  choice.any("type");
+  const allowed = choice.object("allowed_tools");
+  const custom = choice.object("custom");
+  const inner = choice.object("function") ?? custom;
+  const name = (inner ?? choice).text("name");
+  const among = allowed && readAllowed(allowed);
+  choice.rest();
+  if (among) return among;
+  if (name === undefined) throw invalidField(at, `${at} must be auto, none, required or name a tool.`);
+  return { mode: "named", name, ...(inner && inner === custom ? { custom: true } : {}) };
+}
+
+function readAllowed(allowed: Fields): ToolChoice {
+  allowed.declareSelf("tool_choice_allowed");
+  const names = (allowed.list("tools") ?? []).map((tool, n) =>
+    nameIn(tool, `${allowed.path("tools")}.${n}`, allowed.uses),
+  );
+  const required = allowed.text("mode") === "required";
+  return { mode: "allowed", required, names };
+}
+
+/** A tool of the vendor's has no name but its type. */
+function nameIn(value: unknown, at: string, uses: FeatureUse[]): string {
+  const tool = fieldsOf(value, at, uses);
+  const type = tool.text("type");
+  const inner = tool.object("function") ?? tool.object("custom");
+  const name = inner?.text("name") ?? tool.text("name") ?? type;
+  if (name === undefined) throw invalidField(at, `${at} must name a tool.`);
+  tool.rest();
+  return name;
+}
+
+function writeChoice(choice: ToolChoice, conversation: Conversation, context: EncodeContext): unknown {
+  // OpenAI refuses the choice where there are no tools.
+  if (!conversation.tools.some(({ kind }) => kind !== "web_search")) return declareFreeSearch(conversation, context);
+  switch (choice.mode) {
+    case "auto":
+    case "none":
+    case "required":
+      return choice.mode;
+    case "named": {
+      if (!choice.server)
+        return reference(choice.name, ownTools(conversation).get(choice.name), context, choice.custom);
+      context.change(
+        pathOfUse(conversation, "tool_choice"),
+        `${choice.name} cannot be called for by its name: ${FREE}`,
+      );
+      return "auto";
+    }
+    case "allowed":
+      return writeAllowed(choice, conversation, context);
+  }
+}
+
+const FREE = "whether it is called is left to the model";
+
+/** A search cannot be forced: where there is nothing else to call, there is no choice at all. */
+function declareFreeSearch(conversation: Conversation, context: EncodeContext): undefined {
+  const { toolChoice, tools } = conversation;
+  const search = tools.find((tool) => tool.kind === "web_search");
+  if (!search || !maySearch(conversation, search)) return;
+  const why = `web search cannot be forced: ${FREE}`;
+  if (toolChoice?.mode === "required" || toolChoice?.mode === "named")
+    context.change(pathOfUse(conversation, "tool_choice"), why);
+  else if (toolChoice?.mode === "allowed" && toolChoice.required)
+    context.change(pathOfUse(conversation, "tool_choice_allowed"), why);
+}
+
+/** The client's own tools that may be called; the vendor's have no name in Chat. */
+function writeAllowed(
+  choice: ToolChoice & { mode: "allowed" },
+  conversation: Conversation,
+  context: EncodeContext,
+): unknown {
+  const own = ownTools(conversation);
+  const path = pathOfUse(conversation, "tool_choice_allowed");
+  const tools: JsonObject[] = [];
+  for (const name of choice.names) {
+    const tool = own.get(name);
+    if (tool) tools.push(reference(name, tool, context));
+    else context.change(path, `${name} is no tool of the client's: ${FREE}`);
+  }
+  if (tools.length === 0) return "none";
+  return { type: "allowed_tools", allowed_tools: { mode: choice.required ? "required" : "auto", tools } };
+}
+
+/** The client's tools by their names. */
+function ownTools({ tools }: Conversation): Map<string, Tool> {
+  const own = tools.filter((tool) => tool.kind === "function" || tool.kind === "custom");
+  return new Map(own.map((tool) => [tool.name, tool]));
+}
+
+/** How a tool is named in a choice. */
+function reference(name: string, tool: Tool | undefined, context: EncodeContext, custom?: boolean): JsonObject {
+  const kind = custom || tool?.kind === "custom" ? "custom" : "function";
+  const namespace = tool && "namespace" in tool ? tool.namespace : undefined;
+  return { type: kind, [kind]: { name: nameOf(name, namespace, context) } };
+}
+
+/** A tool's name as Chat takes it; one in a namespace has that before it. */
+export function nameOf(name: string, namespace: string | undefined, context: EncodeContext): string {
+  if (namespace === undefined) return fitName(name, context.names);
+  const fitted = fitName(`${namespace}__${name}`, context.names);
+  context.names.mark(fitted, { name, namespace });
+  return fitted;
+}

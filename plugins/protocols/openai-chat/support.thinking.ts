@@ -1,0 +1,123 @@
+/** How hard to think: read in the words of several vendors, and written in one. */
+import {
+  type Conversation,
+  type Effort,
+  type EncodeContext,
+  type Fields,
+  invalidField,
+  isObject,
+  pathOfUse,
+  type ReasoningConfig,
+  type Setting,
+} from "model-gateway/protocol";
+import { effortFor, knownEffort } from "../openai/request.encode.ts";
+import { unwritten } from "../openai/support.ts";
+import { effortOf } from "../openai/wire.ts";
+
+/** Tokens and whether thoughts are shown have no word of OpenAI's own: tokens are written as the nearest effort. */
+export const THINKING: readonly Setting[] = [
+  { wire: "reasoning_effort", field: "reasoning", type: "any", read: readEffort, write: writeEffort },
+  // OpenRouter's.
+  { wire: "reasoning", field: "reasoning", type: "any", read: readNested, write: unwritten },
+  // What Google's endpoint for this protocol takes besides. [D: OpenAI compatibility of the Gemini API]
+  { wire: "extra_body", field: "cacheHandle", type: "any", read: readHandle, write: unwritten },
+  { wire: "extra_body", field: "reasoning", type: "any", read: readGoogle, write: unwritten },
+];
+
+/** A word that is no effort is left to be dropped: vendors have their own, like `default`. */
+function readEffort(fields: Fields, name: string, { reasoning }: Conversation): ReasoningConfig | undefined {
+  const effort = effortOf(fields.of[name]);
+  if (effort === undefined) return reasoning;
+  fields.any(name);
+  fields.declare(name, "reasoning_effort");
+  return { ...reasoning, effort };
+}
+
+function writeEffort(
+  { effort, budget }: ReasoningConfig,
+  conversation: Conversation,
+  context: EncodeContext,
+): Effort | undefined {
+  if (effort === undefined && budget === undefined) return undefined;
+  if (context.facts.thinking === "none") {
+    const feature = effort === undefined ? "reasoning_budget" : "reasoning_effort";
+    if (effort !== "none" && budget !== 0) context.drop(pathOfUse(conversation, feature), "This model does not think");
+    return undefined;
+  }
+  if (effort !== undefined) return knownEffort(effort, conversation, context);
+  const nearest = budget === undefined ? undefined : effortFor(budget, context.model);
+  if (nearest !== undefined)
+    context.change(
+      pathOfUse(conversation, "reasoning_budget"),
+      `${budget} tokens of thinking are asked for as the effort ${nearest}`,
+    );
+  return nearest;
+}
+
+function readNested(body: Fields, name: string, conversation: Conversation): ReasoningConfig | undefined {
+  const nested = isObject(body.of[name]) ? body.object(name) : undefined;
+  if (!nested) return undefined;
+  const config: ReasoningConfig = { ...readEffort(nested, "effort", conversation) };
+  const budget = nested.number("max_tokens");
+  if (budget !== undefined) {
+    config.budget = budget;
+    nested.declare("max_tokens", "reasoning_budget");
+  }
+  if (nested.of["exclude"] === true) {
+    config.show = false;
+    nested.leave("exclude", "reasoning_summary");
+  }
+  const enabled = nested.of["enabled"];
+  if (typeof enabled === "boolean" && config.effort === undefined && budget === undefined) {
+    // OpenRouter's documents: enabled alone means medium.
+    config.effort = enabled ? "medium" : "none";
+    nested.leave("enabled", "reasoning_effort");
+  } else nested.leave("enabled");
+  return someOf(config);
+}
+
+/** Undefined where nothing is said. */
+const someOf = (config: ReasoningConfig): ReasoningConfig | undefined =>
+  Object.keys(config).length > 0 ? config : undefined;
+
+const googleIn = (body: Fields, name: string): Fields | undefined =>
+  isObject(body.of[name]) ? body.object(name)?.object("google") : undefined;
+
+function readHandle(body: Fields, name: string): string | undefined {
+  const google = googleIn(body, name);
+  const handle = google?.text("cached_content");
+  if (handle !== undefined) google?.declare("cached_content", "cache_handle");
+  google?.leave("safety_settings", "safety");
+  return handle;
+}
+
+const BUDGET = "thinking_budget";
+const LEVEL = "thinking_level";
+
+/** Tokens or a level, not both, and neither beside an effort, as the vendor has it; thoughts are shown to who asks for them. */
+function readGoogle(body: Fields, name: string, { reasoning }: Conversation): ReasoningConfig | undefined {
+  const thinking = googleIn(body, name)?.object("thinking_config");
+  if (!thinking) return undefined;
+  const asked = [BUDGET, LEVEL].filter((name) => thinking.has(name));
+  const other = reasoning?.effort === undefined ? asked[1] && thinking.path(asked[1]) : "reasoning_effort";
+  if (asked[0] !== undefined && other !== undefined) {
+    const path = thinking.path(asked[0]);
+    throw invalidField(path, `${path} cannot be used together with ${other}.`, "Send one of them.");
+  }
+  const config: ReasoningConfig = { ...reasoning };
+  const budget = thinking.number(BUDGET);
+  if (budget !== undefined) {
+    config.budget = budget;
+    if (budget === 0) config.effort = "none";
+    thinking.declare(BUDGET, "reasoning_budget");
+  }
+  const level = effortOf(thinking.text(LEVEL)?.toLowerCase());
+  if (level !== undefined) {
+    config.effort = level;
+    thinking.declare(LEVEL, "reasoning_effort");
+  } else thinking.leave(LEVEL, "other");
+  const show = thinking.flag("include_thoughts");
+  if (show !== undefined) thinking.declare("include_thoughts", "reasoning_summary");
+  if (show !== undefined || asked.length > 0) config.show = show ?? false;
+  return someOf(config);
+}

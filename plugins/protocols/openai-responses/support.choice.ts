@@ -1,0 +1,140 @@
+/** Which tool to call; and pictures, which are asked for by a tool here. */
+import {
+  asObject,
+  type Conversation,
+  defined,
+  type EncodeContext,
+  type Fields,
+  fieldsOf,
+  type JsonObject,
+  type Setting,
+  type Tool,
+  type ToolChoice,
+} from "model-gateway/protocol";
+import { fitName } from "../openai/request.encode.ts";
+import { DRAWN, DRAWS, NAME, WEB_SEARCH } from "./wire.ts";
+
+/** The choice among tools, which is written with the tool that draws among them. A tool of the vendor's has no name but its type. */
+export const TOOL_CHOICE: readonly Setting[] = [
+  { wire: "tool_choice", field: "toolChoice", type: "any", read: readChoice, write: writeChoice },
+];
+
+/** A picture as the answer. No row: it is one tool and the choice of it, as which it comes, and to which it is added. */
+export const drawing = { read: readDrawing, write: withDrawing };
+
+/** @throws GatewayError `invalid_field` */
+function readChoice(body: Fields, at: string): ToolChoice {
+  const choice = body.any(at);
+  body.declare(at, "tool_choice");
+  if (choice === "auto" || choice === "none" || choice === "required") return { mode: choice };
+  const fields = fieldsOf(choice, at, body.uses);
+  const type = fields.required("type");
+  if (type === "allowed_tools") return readAllowed(fields);
+  if (type === "function" || type === "custom") {
+    const name = fields.required("name");
+    fields.rest();
+    return { mode: "named", name, ...(type === "custom" && { custom: true }) };
+  }
+  const searches = WEB_SEARCH.test(type);
+  if (searches) fields.rest();
+  return { mode: "named", name: searches ? "web_search" : type, server: true };
+}
+
+function readAllowed(fields: Fields): ToolChoice {
+  const mode = fields.word("mode", ["auto", "required"]);
+  const tools = fields.objects("tools") ?? [];
+  fields.declareSelf("tool_choice_allowed");
+  const names = tools.map((tool) => {
+    // A tool of the vendor's has no name but its type.
+    const name = tool.text("name") ?? tool.required("type");
+    for (const member of ["type", "server_label"]) tool.leave(member);
+    tool.rest();
+    return name;
+  });
+  fields.rest();
+  return { mode: "allowed", required: mode === "required", names };
+}
+
+type NamedChoice = Extract<ToolChoice, { mode: "named" }>;
+type AllowedChoice = Extract<ToolChoice, { mode: "allowed" }>;
+
+function writeChoice(choice: ToolChoice, { tools }: Conversation, context: EncodeContext): unknown {
+  // Without tools there is nothing to choose from, and to say so is refused by some.
+  if (tools.length === 0) return undefined;
+  switch (choice.mode) {
+    case "named":
+      return writeNamed(choice, tools, context);
+    case "allowed":
+      return writeAllowed(choice, tools, context);
+    default:
+      return choice.mode;
+  }
+}
+
+function writeNamed({ name, custom, server }: NamedChoice, tools: readonly Tool[], context: EncodeContext): unknown {
+  if (!server) return { type: custom ? "custom" : "function", name: fitName(name, context.names) };
+  // The vendor has no choice of web search by itself: it is the only one that may be called. [S: ToolChoiceTypes]
+  if (name !== "web_search") return { type: name };
+  if (tools.length === 1) return "required";
+  return { type: "allowed_tools", mode: "required", tools: [{ type: "web_search" }] };
+}
+
+function writeAllowed({ required, names }: AllowedChoice, tools: readonly Tool[], context: EncodeContext): JsonObject {
+  const allowed = names.map((name) => {
+    const tool = tools.find((each) => "name" in each && each.name === name);
+    // A tool of the vendor's has no name but its type.
+    if (name === "web_search" || tool?.kind === "server") return { type: name };
+    return { type: tool?.kind === "custom" ? "custom" : "function", name: fitName(name, context.names) };
+  });
+  return { type: "allowed_tools", mode: required ? "required" : "auto", tools: allowed };
+}
+
+/** Values of the drawing tool's members that say nothing. */
+const USUAL_OF_DRAWING: readonly unknown[] = ["auto", null, 0, "png", DRAWS];
+
+/**
+ * The tool that draws is a question for a picture where it is the only one, and must be called or has been. Where it is only
+ * offered it stays one of the vendor's tools: models that only write refuse the question as a whole.
+ */
+function readDrawing(conversation: Conversation): void {
+  const { tools, toolChoice: choice, turns, uses } = conversation;
+  const [tool] = tools;
+  if (tools.length !== 1 || tool?.kind !== "server" || tool.name !== DRAWS || choice?.mode === "none") return;
+  const forced = choice?.mode === "required" || (choice?.mode === "named" && choice.name === DRAWS);
+  if (!forced && !turns.some(({ parts }) => parts.some((part) => "tools" in part && part.tools?.includes(DRAWS))))
+    return;
+  const { size, ...others } = asObject(tool.json) ?? {};
+  const aspect = DRAWN.find((each) => each.size === size)?.aspect;
+  const unmapped = aspect === undefined ? { size, ...others } : others;
+  const lost = Object.keys(unmapped).filter((name) => !USUAL_OF_DRAWING.includes(unmapped[name] ?? null));
+  conversation.uses = uses.filter(({ feature }) => feature !== "tools_server");
+  conversation.uses.push({ feature: "image_out", path: tool.at });
+  for (const name of lost) conversation.uses.push({ feature: "other", path: `${tool.at}.${name}` });
+  conversation.modalities = forced ? ["image"] : ["text", "image"];
+  if (aspect !== undefined) conversation.image = { aspect, paths: { aspect: `${tool.at}.size` } };
+  conversation.tools = [];
+  delete conversation.toolChoice;
+}
+
+/** With the tool that draws, where a picture is asked for. It must be called where that is all that is asked for. */
+function withDrawing(
+  { tools, toolChoice, modalities, image }: Conversation,
+  context: EncodeContext,
+): Pick<Conversation, "tools" | "toolChoice"> {
+  if (!image && !modalities?.includes("image")) return { tools, ...defined({ toolChoice }) };
+  const json = defined({ type: DRAWS, size: image && sizeOf(image, context) });
+  const alone = tools.length === 0 && modalities !== undefined && !modalities.includes("text");
+  const choice: ToolChoice | undefined = alone ? { mode: "named", name: DRAWS, server: true } : toolChoice;
+  return {
+    tools: [...tools, { kind: "server", protocol: NAME, name: DRAWS, json, at: "tools" }],
+    ...defined({ toolChoice: choice }),
+  };
+}
+
+function sizeOf({ aspect, size, paths }: NonNullable<Conversation["image"]>, context: EncodeContext) {
+  const known = DRAWN.find((each) => each.aspect === aspect);
+  if (aspect !== undefined && !known)
+    context.drop(paths.aspect ?? "image", `pictures are ${DRAWN.map((each) => each.aspect).join(", ")} there`);
+  if (size !== undefined && size !== "1K") context.drop(paths.size ?? "image", "pictures have sizes of 1K there");
+  return known?.size;
+}
