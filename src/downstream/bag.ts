@@ -1,14 +1,14 @@
-/** What lies in a bag. */
+/** An entry of a bag. */
 interface BagEntry<Item> {
   readonly item: Item;
-  /** Its place there; below 0: it has been taken out. */
+  /** Its index there; below 0: it has been removed. */
   at: number;
 }
 
 /**
- * Things that come and go, as exchanges do. A Map or a Set in their place keeps them alive: each time V8 gives one a new table, the
- * old one holds what was in it and leads to the next, so that one old table that has become old keeps all behind it, until
- * all of the heap is marked. At a thousand requests a second a third of what they needed was still there then.
+ * An unordered collection for short-lived objects like exchanges. A Map or Set would keep them alive: each time V8 grows a table,
+ * the old one still holds its entries and links to the next, so that one old table in old space keeps everything after it alive
+ * until a full mark of the heap. At a thousand requests a second, a third of what they needed was still there then.
  */
 export class Bag<Item> {
   private readonly all: BagEntry<Item>[] = [];
@@ -17,14 +17,17 @@ export class Bag<Item> {
     return this.all.length;
   }
 
-  /** @returns what to take it out by */
+  /**
+   * Adds an item.
+   * @returns the entry that removes it
+   */
   add(item: Item): BagEntry<Item> {
     const entry = { item, at: this.all.length };
     this.all.push(entry);
     return entry;
   }
 
-  /** Nothing happens where it is out already. */
+  /** Removes an entry; does nothing if it is removed already. */
   remove(entry: BagEntry<Item>): void {
     const { all } = this;
     if (all[entry.at] !== entry) return;
@@ -36,7 +39,7 @@ export class Bag<Item> {
     entry.at = -1;
   }
 
-  /** Those that are there now, in no order; they may be taken out meanwhile. */
+  /** Returns a copy of the current items, in no order. */
   items(): Item[] {
     return this.all.map(({ item }) => item);
   }

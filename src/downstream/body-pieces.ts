@@ -3,14 +3,14 @@ import { GatewayError } from "../core/errors.ts";
 import { Pace, type PaceLimits, type PaceListener } from "../core/pace.ts";
 import { Incoming } from "./incoming.ts";
 
-/** Bytes that are worth a turn of their own. */
+/** Bytes that are worth an event loop turn of their own. */
 const ENOUGH = 32 * 1024;
 
-/** A request's body piece by piece, read no faster than somebody asks for it. */
+/** A request's body in pieces, read only on demand. */
 export class BodyPieces implements PaceListener {
   private readonly pace: Pace;
   private fail: ((error: GatewayError) => void) | undefined;
-  /** Pieces that were told. */
+  /** Chunks already counted. */
   private told = 0;
 
   constructor(
@@ -21,13 +21,13 @@ export class BodyPieces implements PaceListener {
     this.pace.pause();
   }
 
-  /** All of it has come, though it may not all have been read. */
+  /** Whether the whole body has been received, although it may not all have been read. */
   get complete(): boolean {
     return this.request.complete;
   }
 
   /**
-   * What has come, joined; undefined at the end. In between no more is read than a stream keeps.
+   * Returns the available bytes, joined; undefined at the end. Between calls no more is read than a stream buffers.
    * @throws GatewayError `body_timeout`, `client_gone`
    */
   next(): Promise<Buffer | undefined> {
@@ -51,7 +51,7 @@ export class BodyPieces implements PaceListener {
         if (refused) reject(refused);
         else resolve(bytes);
       };
-      // node tells of each piece before it looks for the next one in what it has read from the socket.
+      // node emits `readable` for each chunk before it parses the next one from the same socket read.
       const onReadable = (): void => {
         if (request.readableLength >= ENOUGH || request.complete) take();
         else soon ??= setImmediate(take);
@@ -66,7 +66,7 @@ export class BodyPieces implements PaceListener {
       };
       const onClose = () => this.fail?.(new GatewayError("client_gone"));
       if (request.readableEnded) onEnd();
-      // A client that left before has had its close event.
+      // The `close` event of a client that left earlier has already been emitted.
       else if (request.destroyed) onClose();
       else {
         pace.resume();
@@ -76,7 +76,7 @@ export class BodyPieces implements PaceListener {
     });
   }
 
-  /** Counts what was read; what is wrong with the pace at which it came, if anything is. */
+  /** Counts what was read; returns an error if it arrived too slowly or in too many chunks. */
   private judge(bytes: number): GatewayError | undefined {
     const { request, told } = this;
     this.told = request instanceof Incoming ? request.pieces : told + 1;
@@ -91,7 +91,7 @@ export class BodyPieces implements PaceListener {
     this.fail?.(error);
   }
 
-  /** No more is asked for. */
+  /** Ends reading. */
   close(): void {
     this.pace.stop();
   }

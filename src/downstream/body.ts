@@ -7,31 +7,31 @@ import { JsonError, kindInWords, Scanner } from "../wire/json.ts";
 import { type BodyDecoder, type Coding, checkMediaType, decoder, readCoding } from "./coding.ts";
 import { Incoming, type Taker } from "./incoming.ts";
 
-/** How many times the size of what was decoded may come of it, and from what decoded size on that counts. */
+/** The maximum ratio of decoded to received bytes, and the decoded size from which it applies. */
 const MAX_RATIO = 100;
 const RATIO_FROM = 4 << 20;
 
 /**
- * What no request needs, and what makes a parser slow: members of the body itself, values in all. Token arrays for embeddings
- * are the longest there are.
+ * Limits beyond any real request that protect the parser: members of the body itself, values in total. Token arrays for
+ * embeddings are the longest real ones.
  */
 const REQUEST = { maxMembers: 1000, maxValues: 400_000 } as const;
 
-/** Small pieces behind the first few are copied together: a piece takes more memory than a hundred bytes. */
+/** Small chunks after the first few are copied together: each buffer object takes more memory than a hundred bytes. */
 const FEW = 16;
 const SMALL = 1024;
 const BLOCK = 16 * 1024;
 
 export interface BodyLimits extends PaceLimits {
-  /** Bytes of a body, as it comes and as it is once decoded. */
+  /** Maximum bytes of a body, both as received and as decoded. */
   readonly maxBytes: number;
 }
 
 /**
- * Reads a request's body, and scans it while it arrives when it is JSON. On failure what still comes is thrown away
- * unread; the refusal should close the connection.
+ * Reads a request's body, and scans JSON while it arrives. On failure the rest is discarded unread; the error response should
+ * close the connection.
  * @throws GatewayError `body_too_large`, `body_timeout`, `client_gone`, `unsupported_encoding`, `unsupported_media_type`,
- * `invalid_json`, `bad_request`
+ *   `invalid_json`, `bad_request`
  */
 export function readBody(
   request: IncomingMessage,
@@ -54,10 +54,10 @@ export function readBody(
   });
 }
 
-/** One body on its way in. */
+/** Reads one body. */
 class BodyReader implements Taker, PaceListener {
   private readonly pieces: Buffer[] = [];
-  /** Where small pieces are put together, and how many bytes of it are taken. */
+  /** The buffer in which small chunks are collected, and its used bytes. */
   private block: Buffer | undefined;
   private filled = 0;
   private received = 0;
@@ -134,7 +134,10 @@ class BodyReader implements Taker, PaceListener {
     this.filled += piece.copy(this.block, this.filled);
   }
 
-  /** Small pieces are scanned together, too: each scan costs as much as hundreds of bytes. @throws JsonError */
+  /**
+   * Scans collected small chunks together: each scan costs as much as hundreds of bytes.
+   * @throws JsonError
+   */
   private flush(): void {
     const { block } = this;
     if (!block) return;
@@ -161,7 +164,7 @@ class BodyReader implements Taker, PaceListener {
     }
   }
 
-  /** Decoded pieces come later; a bomb is recognised by its size against what has been received. */
+  /** Decodes asynchronously; a decompression bomb is detected by its size relative to the bytes received. */
   private decode(coding: Coding): BodyDecoder {
     return decoder(coding, {
       piece: (piece) => {
@@ -200,7 +203,7 @@ const ignore = (): void => {};
 const empty = (): GatewayError =>
   new GatewayError("invalid_json", { message: "The request body is empty.", hint: "Send a JSON object." });
 
-/** @param what part of the body is meant */
+/** @param what the part of the body that is too large */
 export function tooLarge(maxBytes: number, what = "", hint?: string): GatewayError {
   const limit = Number((maxBytes / 2 ** 20).toFixed(2));
   const message = `The ${what}request body is larger than ${limit} MiB.`;

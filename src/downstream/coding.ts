@@ -8,7 +8,7 @@ import {
 } from "node:zlib";
 import { GatewayError } from "../core/errors.ts";
 
-/** A content-encoding that is understood; `deflate` is zlib's format or, as some clients send it, without its frame. */
+/** A supported content-encoding; `deflate` is the zlib format or, as some clients send it, raw deflate. */
 export type Coding = "gzip" | "deflate" | "br" | "zstd";
 
 const CODINGS: ReadonlyMap<string, Coding | undefined> = new Map([
@@ -22,8 +22,8 @@ const CODINGS: ReadonlyMap<string, Coding | undefined> = new Map([
 ]);
 
 /**
- * The one coding that a `content-encoding` header names; undefined for none. Several layers are refused, for each
- * multiplies what a few bytes can grow to.
+ * Returns the coding that a `content-encoding` header names; undefined for none. Several layers are refused, since each
+ * multiplies what a few bytes can expand to.
  * @throws GatewayError `unsupported_encoding`
  */
 export function readCoding(header: string | undefined): Coding | undefined {
@@ -33,28 +33,28 @@ export function readCoding(header: string | undefined): Coding | undefined {
   return CODINGS.get(name);
 }
 
-/** What takes the decoded bytes. */
+/** Receives the decoded bytes. */
 interface DecoderOutput {
   piece(bytes: Buffer): void;
   end(): void;
-  /** The compressed bytes are broken or end too early. */
+  /** Reports that the compressed bytes are corrupt or truncated. */
   error(cause: Error): void;
 }
 
-/** Takes compressed bytes. */
+/** A decoder of compressed bytes. */
 export interface BodyDecoder {
   write(chunk: Buffer): void;
   end(): void;
-  /** Compressed bytes that have been decoded; others may wait. */
+  /** Number of compressed bytes that have been decoded; others may be buffered. */
   readonly taken: number;
-  /** Nothing goes to the sink any more. */
+  /** Stops all output. */
   destroy(): void;
 }
 
-/** Window of 8 MiB, which RFC 9659 makes the limit of this coding: a larger one would be allocated as it is announced. */
+/** Window of 8 MiB, the limit of RFC 9659 for this coding: a larger one would be allocated as declared. */
 const ZSTD = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
 
-/** Decodes chunk by chunk. */
+/** Returns a decoder that works chunk by chunk. */
 export function decoder(coding: Coding, output: DecoderOutput): BodyDecoder {
   if (coding === "gzip") return connect(createGunzip(), output);
   if (coding === "br") return connect(createBrotliDecompress(), output);
@@ -63,7 +63,7 @@ export function decoder(coding: Coding, output: DecoderOutput): BodyDecoder {
   return {
     write(chunk) {
       if (chunk.length === 0) return;
-      // A zlib frame begins with its method, 8; a bare stream cannot begin so.
+      // A zlib header begins with compression method 8, which raw deflate cannot begin with.
       inner ??= connect(((chunk[0] as number) & 15) === 8 ? createInflate() : createInflateRaw(), output);
       inner.write(chunk);
     },
@@ -93,7 +93,7 @@ function connect(
 }
 
 /**
- * Lets a JSON body in by its `content-type`: none, `application/json`, any `…+json`, `text/plain`; only as UTF-8.
+ * Checks the `content-type` of a JSON body: none, `application/json`, any `…+json`, `text/plain`; only as UTF-8.
  * @throws GatewayError `unsupported_media_type`
  */
 export function checkMediaType(header: string | undefined): void {

@@ -3,41 +3,41 @@ import type { Socket } from "node:net";
 import { limitedBy, Networks, plainAddress } from "../core/networks.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
-/** Who may connect how often, and for whom a proxy speaks. */
+/** Connection limits, and the proxies that speak for other addresses. */
 export interface ConnectionLimits {
-  /** Connections that one address may hold. */
+  /** Maximum connections of one address. */
   readonly perAddress: number;
   /**
-   * Proxies: their connections are not counted, and their X-Forwarded-For is believed. Where there are none, connections
-   * of this machine are not counted, as a proxy may stand there.
+   * Proxies: their connections are not counted, and their X-Forwarded-For is trusted. If there are none, connections from this
+   * machine are not counted, as they may come from a proxy.
    */
   readonly trust: Networks;
 }
 
-/** A machine's own addresses. */
+/** Loopback addresses. */
 const LOCAL = /^(?:::1|127\.\d+\.\d+\.\d+)$/;
-/** Requests of a connection that may wait for their turn. */
+/** Maximum requests of a connection that wait for their turn. */
 const WAITING = 500;
-/** So many that no more are read: as long as somebody reads, a client that leaves is noticed. */
+/** Number of waiting requests from which reading stops: only while the socket is read is a client's disconnect noticed. */
 const AHEAD = 16;
 const ignore = (): void => {};
 
-/** One connection of a client, on which requests are served one after the other. */
+/** A client connection, on which requests are served one after the other. */
 export class ClientConnection {
-  /** What it was last asked. */
+  /** The response to its latest request. */
   last: ServerResponse | undefined;
-  /** How many heads of requests have come on it. */
+  /** Number of request heads received. */
   heads = 0;
   private waiting = 0;
 
-  /** @param address of who has connected; empty when it has gone already */
+  /** @param address the peer's; empty if it has already disconnected */
   constructor(
     private readonly socket: Socket,
     readonly address: string,
-    /** Whether it speaks for others. */
+    /** Whether it is a trusted proxy. */
     readonly proxy: boolean,
   ) {
-    // Node reads on behind every message. One that was paused again meanwhile would not tell so once more.
+    // Node resumes reading after every message. A socket that was paused again meanwhile would not emit `pause` again.
     socket.on("resume", () => {
       if (this.waiting < AHEAD) return;
       if (socket.isPaused()) socket.emit("pause");
@@ -45,14 +45,14 @@ export class ClientConnection {
     });
   }
 
-  /** Whether requests wait for those before them: until then nobody reads, and what does not come is not late. */
+  /** Whether requests wait for earlier ones: meanwhile the socket is not read, and the rest of a head is not late. */
   get busy(): boolean {
     return this.waiting > 0;
   }
 
   /**
-   * Runs `serve` when what was asked before has been answered; never, where the connection ends with that. What follows a
-   * few stays in the socket: only requests of one packet are more. False: there are too many.
+   * Runs `serve` when the previous response has ended; never, if the connection ends with that. Beyond AHEAD waiting requests the
+   * socket is not read: only requests of one packet can exceed that. Returns false if there are too many.
    * @param response has no socket yet
    */
   wait(response: ServerResponse, serve: () => void): boolean {
@@ -71,24 +71,24 @@ export class ClientConnection {
   }
 }
 
-/** All connections of clients. */
+/** All client connections. */
 export class Connections {
   private readonly known = new WeakMap<Socket, ClientConnection>();
-  /** Those that are open. */
+  /** Open sockets. */
   private readonly open = new Set<Socket>();
-  /** How many there are, by what limits go by. */
+  /** Number of connections by limit key. */
   private readonly counts = new Map<string, number>();
 
   constructor(public limits: ConnectionLimits) {}
 
-  /** A connection was made; it is closed again where its address has too many. */
+  /** Registers a new connection, and closes it if its address has too many. */
   accept(socket: Socket): void {
-    // Node takes its own listener away before it emits `upgrade`, `connect` and `clientError`, and an error that nobody hears
-    // ends the process.
+    // Node removes its own listener before it emits `upgrade`, `connect` and `clientError`, and an unhandled error ends the
+    // process.
     socket.on("error", ignore);
     const { perAddress, trust } = this.limits;
     const address = plainAddress(socket.remoteAddress ?? "") ?? "";
-    // Node gives a connection this member with its first answer: with it from the start all have one shape for V8.
+    // Node adds a timeout to a connection with its first response: set from the start, all sockets have one shape for V8.
     socket.setTimeout(0);
     const proxy = trust.has(address);
     this.known.set(socket, new ClientConnection(socket, address, proxy));
@@ -102,12 +102,12 @@ export class Connections {
     return this.known.get(socket) as ClientConnection;
   }
 
-  /** How many are open. */
+  /** Number of open connections. */
   get size(): number {
     return this.open.size;
   }
 
-  /** Whether something that was answered is still on its way to a client. */
+  /** Whether a response is still being sent to a client. */
   get sending(): boolean {
     for (const socket of this.open) {
       const { last } = this.of(socket);
@@ -116,13 +116,13 @@ export class Connections {
     return false;
   }
 
-  /** Whether one has not been asked anything yet. */
+  /** Whether a connection has not received any request yet. */
   get fresh(): boolean {
     for (const socket of this.open) if (!this.of(socket).last) return true;
     return false;
   }
 
-  /** Connections end with the answers that are not yet on their way. */
+  /** Lets connections end with responses whose head has not been sent. */
   endWithAnswers(): void {
     for (const socket of this.open) {
       const { last } = this.of(socket);
@@ -130,7 +130,7 @@ export class Connections {
     }
   }
 
-  /** Says to every client that nothing more will come; what was written still leaves. */
+  /** Sends a FIN to every client; data already written is still sent. */
   end(): void {
     for (const socket of this.open) socket.end();
   }
@@ -140,8 +140,9 @@ export class Connections {
   }
 
   /**
-   * Scheme and host by which the client asked. Of the host proxies are believed that are trusted; of the scheme anybody, as on
-   * the admin side: it goes to nobody but who says so, and a client that is taken for one without TLS would show its key in clear.
+   * Returns scheme and host that the client used. The host is taken from trusted proxies only; the scheme from anybody, as on the
+   * admin side: it is returned only to whoever sent it, and a client wrongly taken as one without TLS would send its key in clear
+   * text.
    */
   origin({ proxy }: ClientConnection, headers: HeaderList): string | undefined {
     const told = (name: string) => headers.get(name)?.split(",", 1)[0]?.trim();
@@ -161,8 +162,8 @@ export class Connections {
   }
 
   /**
-   * The address of the client: the peer's own, or what trusted proxies say of theirs, up to the first that is not trusted.
-   * What a client says itself stands left of that, and is not looked at.
+   * Returns the client's address: the peer's own, or what trusted proxies report, up to the first address that is not trusted.
+   * Entries by the client itself are left of that, and are ignored.
    */
   client({ address, proxy }: ClientConnection, headers: HeaderList): string {
     if (!proxy) return address;
@@ -180,6 +181,6 @@ export class Connections {
   }
 }
 
-/** Headers in which proxies tell who has asked: what they say was read here, and concerns nobody behind. */
+/** Matches headers in which proxies report the client: they have been read here and must not be forwarded. */
 export const isForwarded = (name: string): boolean =>
   name.startsWith("x-forwarded-") || name === "forwarded" || name === "x-real-ip";

@@ -2,24 +2,24 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { GatewayError, REFUSALS } from "../core/errors.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
-/** Pages of other sites whose scripts may ask. */
+/** The sites whose page scripts may send requests. */
 interface CorsRules {
-  /** Like `https://app.example.com`, `https://*.example.com`, `http://localhost:*`; `*` alone is anybody's. */
+  /** Like `https://app.example.com`, `https://*.example.com`, `http://localhost:*`; `*` alone allows every origin. */
   readonly origins: readonly string[];
-  /** Milliseconds for which a browser remembers what it may. */
+  /** Milliseconds for which a browser caches the permission. */
   readonly maxAge: number;
 }
 
-/** Characters of an origin that are told again. */
+/** Characters of an origin that an error repeats. */
 const LONGEST = 100;
 const HINT = REFUSALS.origin_not_allowed.hint ?? "";
 const METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE";
-/** Names of headers, with commas between them (RFC 9110 §5.6.2). */
+/** Header names separated by commas (RFC 9110 §5.6.2). */
 const NAMES = /^[\w!#$%&'*+.^`|~-]+(?:\s*,\s*[\w!#$%&'*+.^`|~-]+)*$/;
 
 /**
- * Cross-origin requests of browsers (the Fetch standard, §3.2). Keys are headers that a page's script sets, so no page is trusted
- * with cookies, and there are none.
+ * Handles cross-origin requests of browsers (the Fetch standard, §3.2). Keys are headers set by a page's script; there are no
+ * cookies, so no page is trusted with credentials.
  */
 export class Cors {
   private readonly any: boolean;
@@ -35,16 +35,16 @@ export class Cors {
   }
 
   /**
-   * Lets the page of an allowed origin read what will be answered, an error too.
-   * @returns whether this is a preflight: a browser's question what that page may
-   * @throws GatewayError `origin_not_allowed` for a preflight of another page's
+   * Lets a page of an allowed origin read the response, including an error.
+   * @returns whether this is a preflight
+   * @throws GatewayError `origin_not_allowed` for a preflight from another origin
    */
   admit({ method }: IncomingMessage, headers: HeaderList, response: ServerResponse): boolean {
     const origin = headers.get("origin");
     if (origin === undefined) return false;
     const preflight = method === "OPTIONS" && headers.has("access-control-request-method");
     if (!this.allows(origin)) {
-      // A page of our own says where it is from, too: it is served as everybody is.
+      // The gateway's own pages send an origin too: they are served like any client.
       if (!preflight) return false;
       throw new GatewayError("origin_not_allowed", {
         message: `Scripts of pages of ${JSON.stringify(origin.slice(0, LONGEST))} may not ask here.`,
@@ -72,7 +72,7 @@ export class Cors {
 
 const LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?";
 
-/** A `*` stands for labels of a host, or for a port. */
+/** Returns a pattern in which `*` matches labels of a host, or a port. */
 function patternOf(origin: string): RegExp {
   const plain = origin.replaceAll(/[^A-Za-z0-9*]/g, "\\$&");
   const ported = plain.replace(/:\*$/, ":\\d{1,5}");

@@ -7,16 +7,16 @@ const KEY_PARAMETERS: ReadonlySet<string> = new Set([
   ...["accesstoken", "authtoken", "oauthtoken", "bearertoken", "token", "authorization", "password"],
 ]);
 
-/** Parameters that some servers obey in place of a method, or as headers. */
+/** Parameters that some servers read as the method, or as headers. */
 const OVERRIDES: ReadonlySet<string> = new Set([
   ...["method", "$httpmethod", "httpmethod", "xhttpmethod", "xhttpmethodoverride", "xmethodoverride"],
   ...["$httpheaders", "httpheaders"],
 ]);
 
 /**
- * Takes everything that may be a gateway key out of a request's headers and query, so that nothing behind can forward or
- * log it; and with them what a client sends as a key to somebody else, or to give a provider another method or headers than those
- * that were judged. In the order of its places, without repetitions.
+ * Removes everything that may be a gateway key from a request's headers and query, so that later code can neither forward nor log
+ * it; also other credentials, and parameters that would give a provider another method or other headers than those that were
+ * checked. Returns the keys in the order of their places, without duplicates.
  */
 export function credentials(headers: HeaderList, query: Query): string[] {
   const found: string[] = [];
@@ -32,7 +32,7 @@ export function credentials(headers: HeaderList, query: Query): string[] {
   return found;
 }
 
-/** What stands in the first of the headers that may hold a key, to tell callers apart before anybody is asked who they are. */
+/** Returns the first header value that may hold a key, to distinguish callers before authentication. */
 export function presented(headers: HeaderList): string | undefined {
   for (const name of PRESENTED) {
     const value = headers.get(name);

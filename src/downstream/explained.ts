@@ -9,7 +9,10 @@ import { finish, type Reply } from "./reply.ts";
 
 const HEADER = "gateway-explain";
 
-/** Whether a client wants to know what would become of its request. @throws GatewayError `invalid_field` for another wish */
+/**
+ * Reports whether a client asks for an explanation of its request.
+ * @throws GatewayError `invalid_field` for another value of the header
+ */
 export function asksToExplain(headers: HeaderList): boolean {
   const value = headers.get(HEADER);
   if (value === undefined) return false;
@@ -21,7 +24,10 @@ export function asksToExplain(headers: HeaderList): boolean {
   });
 }
 
-/** Refuses to explain what nobody looks into: a provider would be asked in earnest. @throws GatewayError `invalid_field` */
+/**
+ * Refuses to explain a passthrough request, which would really be sent to the provider.
+ * @throws GatewayError `invalid_field`
+ */
 export function explainsNothing(headers: HeaderList): void {
   if (!asksToExplain(headers)) return;
   throw new GatewayError("invalid_field", {
@@ -31,7 +37,7 @@ export function explainsNothing(headers: HeaderList): void {
   });
 }
 
-/** Answers with what would become of a request; who may not come in is refused as ever. Never throws. */
+/** Responds with an explanation of a request; a caller without access is refused as usual. Never throws. */
 export async function explained(
   exchange: Exchange,
   chain: Chain,

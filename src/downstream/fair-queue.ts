@@ -1,21 +1,21 @@
-/** What waits for its turn. */
+/** An item of a fair queue. */
 export interface QueueItem {
-  /** Whose it is. */
+  /** Its caller. */
   readonly caller: string;
   /** `performance.now()` from which on it waits. */
   readonly since: number;
 }
 
 interface QueuePlace<Item> {
-  /** Undefined once it has had its turn, or was given up: what has gone must not be kept alive by what has not. */
+  /** Undefined once it was taken or given up, so that places still in a list do not keep it alive. */
   item: Item | undefined;
   readonly caller: WaitingCaller<Item>;
 }
 
-/** Those in front of a list that are taken from it are cut off so many at a time. */
+/** Number of consumed entries at the front of a list that are removed at once. */
 const CUT = 1024;
 
-/** First in, first out, without moving the rest each time. */
+/** A FIFO list that does not move the rest with each shift. */
 class Fifo<Entry> {
   private readonly entries: Entry[] = [];
   private at = 0;
@@ -43,23 +43,23 @@ class Fifo<Entry> {
   }
 }
 
-/** What waits of one caller. */
+/** The queued items of one caller. */
 interface WaitingCaller<Item> {
   readonly name: string;
   readonly places: Fifo<QueuePlace<Item>>;
-  /** Those of them that have not gone. */
+  /** Number of places that still have an item. */
   waiting: number;
 }
 
 /**
- * Requests that wait for their turn: callers take turns, so that one who asks for little goes before what another has too much
- * of. Each costs the same, however many callers and requests there are.
+ * A queue of requests in which callers take turns, so that a caller with few requests is served before the excess of another.
+ * Each operation has constant cost, however many callers and requests there are.
  */
 export class FairQueue<Item extends QueueItem> {
   private readonly callers = new Map<string, WaitingCaller<Item>>();
   /** Callers in the order of their turns. */
   private readonly turns = new Fifo<WaitingCaller<Item>>();
-  /** In the order in which they came. */
+  /** All places in order of arrival. */
   private readonly all = new Fifo<QueuePlace<Item>>();
   private count = 0;
 
@@ -67,17 +67,20 @@ export class FairQueue<Item extends QueueItem> {
     return this.count;
   }
 
-  /** How many a caller has. */
+  /** Returns the number of a caller's items. */
   of(caller: string): number {
     return this.callers.get(caller)?.waiting ?? 0;
   }
 
-  /** How many at most go before the next one of a caller. @param own those that it has already */
+  /**
+   * Returns how many items at most precede the next one of a caller.
+   * @param own number of its items in the queue
+   */
   before(own: number): number {
     return Math.min(this.count, (own + 1) * this.callers.size);
   }
 
-  /** The one that has come first, of those that wait. */
+  /** The item that has waited longest. */
   get oldest(): Item | undefined {
     return first(this.all)?.item;
   }
@@ -96,7 +99,7 @@ export class FairQueue<Item extends QueueItem> {
     this.count++;
   }
 
-  /** Takes out whose turn it is. */
+  /** Removes and returns the next item by turn. */
   next(): Item | undefined {
     for (let caller = this.turns.shift(); caller; caller = this.turns.shift()) {
       const place = first(caller.places);
@@ -108,7 +111,7 @@ export class FairQueue<Item extends QueueItem> {
     return undefined;
   }
 
-  /** Takes out the one that has come first. */
+  /** Removes and returns the item that has waited longest. */
   giveUp(): Item | undefined {
     const place = first(this.all);
     return place && this.take(place);
@@ -129,7 +132,7 @@ export class FairQueue<Item extends QueueItem> {
   }
 }
 
-/** The first that has not gone. */
+/** Returns the first place with an item, and drops those before it. */
 function first<Item>(waiting: Fifo<QueuePlace<Item>>): QueuePlace<Item> | undefined {
   while (waiting.first && !waiting.first.item) waiting.shift();
   return waiting.first;

@@ -8,16 +8,16 @@ import { type BodyLimits, tooLarge } from "./body.ts";
 import { BodyPieces } from "./body-pieces.ts";
 import { Spool } from "./spool.ts";
 
-/** Bytes of a form that wait in memory; more of them wait in a file. */
+/** Bytes of a form that are buffered in memory; more are buffered in a file. */
 const MEMORY = 256 * 1024;
 
 /**
- * Reads a form as far as its field `model`, which says where it goes. What stands in front of it waits, up to the limit, in a
- * file; what stands behind it streams through as it is judged.
- * @param beside names of other short fields that are read where they have come
- * @param refused tells fields that may not stand in the form, by their names
+ * Reads a form up to its field `model`, which determines the route. What precedes it is buffered, up to the limit, in a file;
+ * what follows it is streamed through as it is checked.
+ * @param beside names of other short fields to read, as far as they have arrived
+ * @param refused reports whether a field may not occur in the form
  * @throws GatewayError `unsupported_media_type`, `unsupported_encoding`, `body_too_large`, `body_timeout`, `invalid_form`,
- * `invalid_field`, `client_gone`
+ *   `invalid_field`, `client_gone`
  */
 export async function readForm(
   request: IncomingMessage,
@@ -44,15 +44,15 @@ export async function readForm(
   }
 }
 
-/** One form on its way in. What has come and has not been handed on lies in `kept`, and before that in `spool`. */
+/** Reads one form. Bytes received but not yet passed on are in `kept`, and those before them in `spool`. */
 class FormReader implements Form {
   private readonly kept: Buffer[] = [];
-  /** Where `kept` starts in the form, and where it ends. */
+  /** The offsets of `kept` in the form. */
   private from = 0;
   private to = 0;
   private spool: Spool | undefined;
   private ended = false;
-  /** Bytes that follow the body. */
+  /** The declared length of the whole form. */
   private readonly declared: number | undefined;
   private bodyEnd = 0;
 
@@ -65,10 +65,13 @@ class FormReader implements Form {
     this.declared = declared === undefined ? undefined : Number(declared);
   }
 
-  /** The bytes around the field `model`. A small form that is here already is read to its end, so that it can be sent twice. */
+  /**
+   * Reads the bytes around the field `model`. A small form that has fully arrived is read to its end, so that it can be sent
+   * again.
+   */
   async begin(): Promise<Body> {
     const { scanner } = this;
-    // The last piece comes a moment before node says so.
+    // The last chunk arrives slightly before node sets `complete`.
     const here = () => this.pieces.complete || this.to === this.declared;
     while (!scanner.found || (here() && !this.ended && this.to - this.from < MEMORY)) {
       await this.more();
@@ -109,7 +112,7 @@ class FormReader implements Form {
     while (!this.ended) {
       await this.more();
       const judged = this.judged();
-      // The end of the piece before comes with this one: each is a write to the provider.
+      // The end of the previous piece comes with this one: joined, as each is a write to the provider.
       if (judged.length > 0) yield judged.length === 1 ? (judged[0] as Buffer) : Buffer.concat(judged);
     }
   }
@@ -154,7 +157,7 @@ class FormReader implements Form {
     }
   }
 
-  /** Takes out what has been judged. */
+  /** Removes and returns the checked bytes. */
   private judged(): Buffer[] {
     const taken: Buffer[] = [];
     while (this.from < this.scanner.judged) {

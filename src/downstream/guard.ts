@@ -2,12 +2,12 @@ import type { IncomingMessage } from "node:http";
 import { GatewayError } from "../core/errors.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
-/** Header lines of a request; more are refused rather than silently dropped, as some servers do. */
+/** Maximum header lines of a request; more are refused, where some servers silently drop them. */
 const MAX_LINES = 100;
-/** Bytes of a request target. */
+/** Maximum bytes of a request target. */
 const MAX_TARGET = 8192;
 
-/** Headers that may occur once: a second line is read differently by different servers. */
+/** Headers that may occur only once: servers differ in how they read a second line. */
 const ONCE = new Set([
   "host",
   "authorization",
@@ -23,11 +23,10 @@ const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIO
 const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])?(?::\d{1,5})?$/;
 
 /**
- * Refuses what two servers could read in two ways, before anybody else looks. What node's parser refuses itself never
- * comes here.
+ * Refuses requests that two servers could read differently, before anything else reads them. Requests that node's parser refuses
+ * do not reach this function.
  * @param headers every line of the request
- * @throws GatewayError `bad_request`, `headers_too_large`, `target_too_long`, `bad_target`, `misplaced_key`,
- * `method_not_allowed`
+ * @throws GatewayError `bad_request`, `headers_too_large`, `target_too_long`, `bad_target`, `misplaced_key`, `method_not_allowed`
  */
 export function guard(request: IncomingMessage, headers: HeaderList): void {
   const { method = "", httpVersion, url = "" } = request;
@@ -42,14 +41,14 @@ export function guard(request: IncomingMessage, headers: HeaderList): void {
   const host = headers.get("host");
   if (host === undefined ? httpVersion === "1.1" : !HOST.test(host))
     throw bad("Host must be a name or address with an optional port.");
-  // After this refusal the connection goes on: it must be beyond doubt where the next request begins.
+  // Last, since the connection stays open after this error: the start of the next request must be beyond doubt.
   if (!METHODS.has(method)) throw new GatewayError("method_not_allowed", { allow: [...METHODS] });
   if (PASSED.has(url)) return;
   checkTarget(url);
   if (PASSED.size < MANY && url.length <= SHORT && !url.includes("?")) PASSED.add(url);
 }
 
-/** Targets that have passed, without those that may hold a key: nearly all requests have one of a few. */
+/** Targets that have passed, without those that may contain a key: nearly all requests have one of a few. */
 const PASSED = new Set<string>();
 const MANY = 500;
 const SHORT = 100;
@@ -62,7 +61,10 @@ function checkFraming(httpVersion: string, coding: string | undefined, length: s
   if (length !== undefined) throw bad("Send content-length or transfer-encoding, not both.");
 }
 
-/** Origin form only, plain ASCII, nothing that a second parser could take for a delimiter or a way upwards. */
+/**
+ * Accepts the origin form only, in plain ASCII, without anything that a second parser could read as a delimiter or a path
+ * upwards.
+ */
 function checkTarget(target: string): void {
   if (target.length > MAX_TARGET) throw new GatewayError("target_too_long");
   if (!target.startsWith("/"))
@@ -72,19 +74,21 @@ function checkTarget(target: string): void {
     throw new GatewayError("bad_target");
   if (path.includes("%") || path.includes(".")) {
     const segments = unescaped(path).split("/");
-    // With matrix parameters too, which some servers take away before they look.
+    // Also with matrix parameters, which some servers remove first.
     if (segments.some((segment) => /^\.\.?(?:;|$)/.test(segment))) throw new GatewayError("bad_target");
   }
   if (holdsKey(path)) throw new GatewayError("misplaced_key");
 }
 
-/** Whether a gateway key stands in a path, which goes to the provider and into the log: one of those presented, or its shape. */
+/**
+ * Reports whether a path, which is sent to the provider and logged, contains a gateway key: one of those presented, or its shape.
+ */
 export function holdsKey(path: string, presented: readonly string[] = []): boolean {
   const plain = unescaped(path);
   return /gw_\w{20}/.test(plain) || presented.some((key) => key.length >= SECRET && plain.includes(key));
 }
 
-/** Characters from which on a key that was presented is taken for a secret and not for a word. */
+/** Length from which a presented key is taken as a secret and not as a word. */
 const SECRET = 16;
 
 const unescaped = (path: string): string =>

@@ -6,8 +6,8 @@ import { closeSoon } from "../upstream/pass.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
 /**
- * The key of a handshake.
- * @throws GatewayError bad_request where headers are not those of a handshake (RFC 6455 §4.2.1)
+ * Returns the key of a handshake.
+ * @throws GatewayError `bad_request` where headers are not those of a handshake (RFC 6455 §4.2.1)
  */
 export function handshakeKey(headers: HeaderList): string {
   const key = headers.get("sec-websocket-key");
@@ -16,17 +16,17 @@ export function handshakeKey(headers: HeaderList): string {
   return key;
 }
 
-/** What a handshake offers in Sec-WebSocket-Protocol. */
+/** The content of a handshake's Sec-WebSocket-Protocol. */
 interface Offer {
-  /** Gateway keys that stood there. */
+  /** The gateway keys in it. */
   keys: string[];
-  /** What the provider may see. */
+  /** The subprotocols that may be sent to the provider. */
   protocols: string[];
-  /** What is taken up where the provider takes up nothing: a client that offers only its key wants to have that back. */
+  /** The subprotocol selected if the provider selects none: a client that offers only its key expects that to be returned. */
   chosen: string | undefined;
 }
 
-/** Takes Sec-WebSocket-Protocol out of the headers, so that no key in it can be passed on or logged. */
+/** Removes Sec-WebSocket-Protocol from the headers, so that no key in it can be forwarded or logged. */
 export function readOffer(headers: HeaderList, words: readonly SocketWords[]): Offer {
   const text = [...headers.entries()].flatMap(([name, value]) => (name === "sec-websocket-protocol" ? [value] : []));
   headers.delete("sec-websocket-protocol");
@@ -41,7 +41,7 @@ export function readOffer(headers: HeaderList, words: readonly SocketWords[]): O
   return { keys, protocols, chosen: protocols[0] ?? all[0] };
 }
 
-/** An HTTP answer to a handshake: it is kept until it is sent, on a connection that is closed behind it. */
+/** An HTTP response to a handshake: buffered until `send`, then its connection is closed. */
 export class HandshakeResponse extends ServerResponse {
   override shouldKeepAlive = false;
 

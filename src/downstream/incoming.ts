@@ -1,38 +1,38 @@
 import { type IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { HeaderList } from "../wire/headers.ts";
 
-/** Takes a request's body. */
+/** Receives a request's body. */
 export interface Taker {
   receive(piece: Buffer): void;
-  /** The body is whole. */
+  /** Called when the body is complete. */
   finish(): void;
 }
 
-/** Bytes of a body that are kept before no more of it is read. */
+/** Bytes of a body that are buffered before reading stops. */
 const MOST = 64 * 1024;
 
 /**
- * A request as node's server hands it over, its header lines read once. node's own `headers` takes all lines apart into an
- * object, for each request, to look at two of them; here it holds only those that anybody looks at, or what it is set to.
+ * A request of node's server whose header lines are parsed once. node's own `headers` puts all lines into an object, for each
+ * request, although few are used; here it holds only those that are read, or what it is set to.
  */
 export class Incoming extends IncomingMessage {
-  /** Pieces in which the body has come so far. */
+  /** Number of chunks of the body received so far. */
   pieces = 0;
   private list: HeaderList | undefined;
   private few: IncomingHttpHeaders | undefined;
   private taker: Taker | undefined;
-  /** What has come of the body while nobody has said what becomes of it, and how many bytes that is. */
+  /** Body chunks received before a reader is attached, and their size. */
   private early: (Buffer | null)[] | undefined;
   private earlyBytes = 0;
 
-  /** Keeps what comes of the body, without what a stream costs, until somebody wants it. */
+  /** Buffers the body, without the cost of a stream, until a reader is attached. */
   hold(): void {
     this.early ??= [];
   }
 
   /**
-   * Hands the body over piece by piece as node's parser finds it, without the turns that a stream takes with each. False
-   * when some of it has come already, and waits in the stream.
+   * Passes the body to a taker chunk by chunk directly from node's parser, without the cost of a stream. Returns false if some of
+   * it is already buffered in the stream.
    */
   handTo(taker: Taker): boolean {
     const { early } = this;
@@ -44,12 +44,12 @@ export class Incoming extends IncomingMessage {
     return true;
   }
 
-  /** What still comes goes its usual way. */
+  /** Passes the rest of the body to the stream. */
   letGo(): void {
     this.taker = undefined;
   }
 
-  /** Called by the stream when somebody reads from it, or lets it flow. */
+  /** Called by the stream when it is read or resumed. */
   override _read(size: number): void {
     const { early } = this;
     this.early = undefined;
@@ -57,7 +57,7 @@ export class Incoming extends IncomingMessage {
     super._read(size);
   }
 
-  /** Called by node's parser: a piece, or null for the end. */
+  /** Called by node's parser with a chunk, or null for the end. */
   override push(piece: Buffer | null): boolean {
     if (piece !== null) this.pieces++;
     const { early } = this;
@@ -79,7 +79,7 @@ export class Incoming extends IncomingMessage {
     return more;
   }
 
-  /** Every line. The list is shared: what is taken out of it is gone for all. */
+  /** All header lines. The list is shared: a removed line is removed for everyone. */
   get lines(): HeaderList {
     this.list ??= new HeaderList(this.rawHeaders);
     return this.list;
@@ -98,7 +98,7 @@ export class Incoming extends IncomingMessage {
   }
 }
 
-/** The headers that node's server or somebody of ours looks at. */
+/** Returns the headers that node's server or the gateway reads from `headers`. */
 const fewOf = (lines: HeaderList): IncomingHttpHeaders => ({
   host: lines.get("host"),
   te: lines.get("te"),

@@ -2,16 +2,16 @@ import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { KeyChange, Keys } from "../store/keys.ts";
 
-/** Milliseconds between two looks for keys that have expired. */
+/** Milliseconds between two checks for expired keys. */
 const LOOK = 1000;
 
-/** What is told of the exchanges that run. */
+/** The exchanges that are running. */
 interface RunningExchanges {
-  /** Breaks those off for which there is a reason. */
+  /** Breaks off those for which `why` returns an error. */
   end(why: (exchange: Exchange) => GatewayError | undefined): void;
 }
 
-/** Ends what runs for a key that is revoked, is disabled or expires: streams and WebSockets may last for hours. */
+/** Ends running exchanges whose key is revoked, disabled or expires: streams and WebSockets may last for hours. */
 export class KeyWatch {
   private readonly unsubscribe: () => void;
   private readonly timer: NodeJS.Timeout;

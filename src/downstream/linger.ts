@@ -4,21 +4,21 @@ import { Pace, type PaceListener } from "../core/pace.ts";
 import { Incoming, type Taker } from "./incoming.ts";
 
 /**
- * How much of an unread request body is read and thrown away, in bytes and milliseconds: a connection that is closed while
- * its client still sends is reset, and the refusal is lost on its way (RFC 9112 §9.6).
+ * How much of an unread request body is read and discarded, in bytes and milliseconds: a connection that is closed while its
+ * client still sends is reset, and the error response is lost (RFC 9112 §9.6).
  */
 const LIMITS = { bytes: 64 * 1024 * 1024, time: 30_000, idle: 5000 };
 
-/** Chunks that are read one by one, and their size on average from which on that goes on. */
+/** Maximum chunks that are parsed, and the average size from which on parsing continues beyond. */
 const CHUNKS = { most: 1000, size: 4096 };
 
-/** Answers at once, and ends the answer, which may close the connection, when the client has sent all of its request. */
+/** Sends a response at once, and ends it, which may close the connection, when the client has sent its whole request. */
 export function linger(request: IncomingMessage, response: ServerResponse, body: Buffer): void {
   response.write(body);
   new Lingering(request, response);
 }
 
-/** The rest of a request that was refused. */
+/** Discards the rest of a request that was refused. */
 class Lingering implements Taker, PaceListener {
   private readonly pace = new Pace(LIMITS, this);
   private readonly limit = setTimeout(() => this.late(), LIMITS.time);
@@ -66,13 +66,13 @@ class Lingering implements Taker, PaceListener {
   }
 
   /**
-   * Taking small chunks apart costs many times what reading them does: the client is told that nothing more will come, and
-   * what it still sends is thrown away as it is until it has seen that.
+   * Parsing small chunks costs many times as much as reading them: sends a FIN to the client, and discards the raw bytes that it
+   * still sends until it has seen that.
    */
   private hangUp(): void {
     this.cut = true;
     const { socket } = this.request;
-    // Outside of node's parser, which has not ended with these bytes.
+    // Deferred, as node's parser is still processing these bytes.
     setImmediate(() => {
       if (socket.destroyed || this.request.complete) {
         this.cut = false;
@@ -84,9 +84,9 @@ class Lingering implements Taker, PaceListener {
   }
 }
 
-/** Takes a connection from node's parser for good; what still comes on it is counted only. */
+/** Detaches a connection from node's parser permanently; further bytes are only counted. */
 function unread(socket: Socket, came: (bytes: number) => void): void {
-  // With the first listener of ours node's parser no longer reads for itself.
+  // node's parser stops reading the handle directly once another `data` listener is added.
   const count = (piece: Buffer): void => came(piece.length);
   socket.on("data", count);
   for (const event of ["data", "end"] as const)

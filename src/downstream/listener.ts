@@ -2,13 +2,13 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import { setTimeout as sleep } from "node:timers/promises";
 import { Plug, SHORTEST } from "./plug.ts";
 
-/** Where connections come from: an address, or a socket that somebody else listens on and keeps. */
+/** The source of connections: an address, or a listening socket that another process keeps. */
 export type ListenPlace = { readonly host: string; readonly port: number } | { readonly fd: number };
 
-/** Connections that wait to be taken. */
+/** Maximum length of the accept queue. */
 const BACKLOG = 4096;
 
-/** How often a queue is filled to empty it, as somebody may come between ours; and how long that may take in milliseconds. */
+/** How often a queue is filled in order to drain it, as clients may connect in between; and the time limit in milliseconds. */
 const TRIES = 5;
 const PATIENCE = 1000;
 
@@ -17,12 +17,12 @@ export class Listener {
   private server: Server;
   private plug: Plug | undefined;
   private closing: Promise<void> | undefined;
-  /** Whether others take the connections that come when this one is closed: the socket is somebody else's. */
+  /** Whether the socket belongs to another process, which still accepts connections after this one has closed it. */
   readonly kept: boolean;
 
   /**
-   * @param take given each connection
-   * @param paused nothing is read from connections, because another process will
+   * @param take receives each connection
+   * @param paused does not read from connections, because another process will
    */
   constructor(
     private readonly place: ListenPlace,
@@ -33,7 +33,7 @@ export class Listener {
     this.server = this.make();
   }
 
-  /** @throws what the system says of the address */
+  /** @throws the system's error for the address */
   async listen(): Promise<AddressInfo> {
     const { place, server } = this;
     await new Promise<void>((ready, failed) =>
@@ -42,14 +42,13 @@ export class Listener {
         ready();
       }),
     );
-    // Running out of file descriptors costs the connections that come meanwhile, and nothing else.
+    // Running out of file descriptors only costs the connections that arrive meanwhile.
     server.on("error", () => {});
     return server.address() as AddressInfo;
   }
 
   /**
-   * Takes no more connections; those that are open stay, and those that wait are taken before. Settles within a second or
-   * so.
+   * Stops accepting; open connections stay, and those in the accept queue are accepted first. Resolves within about a second.
    */
   close(): Promise<void> {
     this.closing ??= this.server.listening ? this.closeEmpty() : Promise.resolve();
@@ -65,7 +64,7 @@ export class Listener {
   private async closeEmpty(): Promise<void> {
     const address = this.server.address() as AddressInfo;
     const late = sleep(PATIENCE, true, { ref: false });
-    // With the keeper's copy of the socket its queue stays.
+    // If another process has a copy of the socket, its queue survives.
     for (let tries = 0, over = this.kept || process.platform !== "linux"; !over && tries < TRIES; tries++) {
       const plug = new Plug(address);
       this.plug = plug;
@@ -79,20 +78,20 @@ export class Listener {
     this.server.close();
   }
 
-  /** Says anew how many connections may wait. */
+  /** Changes the length of the accept queue. */
   private shorten(backlog: number): void {
     const next = this.make().on("error", () => {});
-    // Both have the same socket now, and this one its connections.
+    // Both servers share the socket now; the new one gets its connections.
     this.server = next.listen(this.server, backlog);
   }
 }
 
-/** The first of the file descriptors that systemd hands over (`sd_listen_fds(3)`). */
+/** The first file descriptor passed by systemd (`sd_listen_fds(3)`). */
 const FIRST = 3;
 
 /**
- * The listening socket that systemd, or whoever does as it does, keeps for us under a name (`FileDescriptorName=`); one
- * without a name of ours is the public side's. Undefined where there is none.
+ * Returns the listening socket that systemd, or a program with the same protocol, keeps under a name (`FileDescriptorName=`); one
+ * with another name is used for the public side. Undefined if there is none.
  */
 export function keptSocket(name: "listen" | "admin", env: NodeJS.ProcessEnv): { fd: number } | undefined {
   if (Number(env["LISTEN_PID"]) !== process.pid) return undefined;

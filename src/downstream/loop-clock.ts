@@ -1,16 +1,19 @@
-/** The time, and how this thread's event loop spends it. */
+/** The time, and the load of this thread's event loop. */
 export interface LoopClock {
-  /** Milliseconds, as of `performance.now()`. */
+  /** Returns milliseconds, as `performance.now()`. */
   now(): number;
-  /** Milliseconds for which this thread had a core. */
+  /** Returns the milliseconds of CPU time of this thread. */
   cpu(): number;
-  /** The part of the time since this was last asked for which the event loop worked. */
+  /** Returns the utilization of the event loop since the last call. */
   busy(): number;
-  /** Runs something again and again. @returns what ends that */
+  /**
+   * Runs a function periodically.
+   * @returns a function that stops it
+   */
   every(milliseconds: number, run: () => void): () => void;
 }
 
-/** The real one. */
+/** Returns the real clock. */
 export function loopClock(): LoopClock {
   let used = performance.eventLoopUtilization();
   return {

@@ -10,57 +10,59 @@ import { QueuePace } from "./queue-pace.ts";
 import { RecentShares } from "./recent-shares.ts";
 
 export interface OverloadLimits {
-  /** Milliseconds that new requests may wait for a busy event loop; 0: however long it is. */
+  /** Milliseconds that new requests may wait for a busy event loop; 0: no limit. */
   readonly delay: number;
-  /** The part of the heap's limit that may be in use, like 0.85; 0: all of it. */
+  /** The share of the heap limit that may be in use, like 0.85; 0: no limit. */
   readonly heap: number;
 }
 
-/** Milliseconds between two looks at what goes on slowly. */
+/** Milliseconds between two evaluations of slowly changing values. */
 const LOOK = 50;
-/** What of it must find the event loop late before anything is refused: looks in a row, and milliseconds. */
+/** Consecutive evaluations, and milliseconds, for which the event loop must be late before anything is refused. */
 const LATE = { looks: 2, time: 1000 };
-/** The part of its time for which the loop works from which on it is overloaded: one that rests is kept from its core by others. */
+/**
+ * Utilization from which on the loop counts as overloaded: a late loop with idle time only shares its core with other processes.
+ */
 const BUSY = 0.9;
-/** Milliseconds between two samples of the event loop's delay, as long as requests come. */
+/** Milliseconds between two samples of the event loop's delay, while requests arrive. */
 const RESOLUTION = 10;
-/** Milliseconds without a request after which none are taken: each wakes a process that has nothing to do. */
+/** Milliseconds without a request after which sampling stops, as each sample wakes an idle process. */
 const QUIET = 1000;
-/** Milliseconds between two words of it in the log. */
+/** Milliseconds between two log lines about it. */
 const TELL = 1000;
-/** Milliseconds that new requests may take of a turn of the event loop, before the others wait for the next. */
+/** Milliseconds of a turn of the event loop for new requests; further ones wait for the next turn. */
 const TURN = 10;
 /**
- * The same while overloaded: at most, at least, and by what it changes with a look that finds the event loop later than so many
+ * The same while overloaded: the maximum, the minimum, and the factors for evaluations that find the event loop later than `long`
  * milliseconds, or not.
  */
 const SHARE = { most: 4, least: 0.5, long: 10, down: 0.8, up: 1.1 };
-/** Requests that are served together at most, and milliseconds that each is expected to take as long as nobody knows. */
+/** Maximum requests that are served together, and the initial estimate of milliseconds for each. */
 const GROUP = 32;
 const EACH = 0.5;
-/** Turns in a row that must find somebody who waits too long: what comes at once after a pause is no overload. */
+/** Consecutive turns that must find a request waiting too long: a burst after a pause is not an overload. */
 const TURNS = 10;
 /** Milliseconds that a caller's further requests may have to wait while overloaded. */
 const PATIENCE = 10;
 /** Turns that a request must have missed before it has waited too long. */
 const MISSED = 2;
-/** The time for taking connections while more and more come, beside that for requests. */
+/** The time reserved for accepting connections while more arrive, relative to that for requests. */
 const CROWD = 1;
-/** What a caller may have, beside the mean of all, while connections wait to be taken. */
+/** A caller's maximum share, relative to the mean, while connections wait to be accepted. */
 const MOST = 2;
-/** Milliseconds without a refusal after which it is over. */
+/** Milliseconds without a refusal after which the overload has ended. */
 const OVER = 1000;
 
 /** A request that waits until it is served or refused. */
 export class WaitingRequest implements QueueItem {
-  /** The turn in which it came; set while it waits in the queue. */
+  /** The turn in which it arrived; set while it is queued. */
   turn = 0;
   private known: string | undefined;
 
   /**
    * @param since `performance.now()` from which on it waits
-   * @param whose asked only where callers have to wait for one another
-   * @param refuse told after how many seconds it may be asked again
+   * @param whose called only if callers have to wait for each other
+   * @param refuse is given the seconds after which the client may retry
    */
   constructor(
     readonly since: number,
@@ -76,45 +78,45 @@ export class WaitingRequest implements QueueItem {
 }
 
 /**
- * Serves what has come in a turn of the event loop when all of it is here, together: one after the other goes through each step of
- * its life before any goes through the next, and finds the step's code in the core's caches. Refuses some while the process has more
- * to do than it can. In each turn new requests get some milliseconds; the others wait, fair between callers, so that no turn is long
- * and a refusal never waits behind much work. When they wait for longer than `delay`, turn after turn, or the loop itself is later than that and never
- * rests, whoever comes and would have to wait for more than a moment is refused in the same turn, before anybody is served; who has
- * nothing else waiting, where it would be for longer than `delay`. New requests then get less of a turn the longer turns are. All
- * are refused while the heap is nearly full. What runs is never touched.
+ * Serves requests that arrived in the same turn of the event loop together: all pass each step of their life before any enters
+ * the next, and so find the step's code in the core's caches. Refuses some while the process is overloaded. In each turn new
+ * requests get a few milliseconds; the rest is queued, fairly between callers, so that turns stay short and a refusal never waits
+ * for much work. When requests wait for longer than `delay`, turn after turn, or the loop itself is later than that without idle
+ * time, a new request that would have to wait for more than a moment is refused in the same turn, before any is served; that of a
+ * caller with nothing else queued, if it would wait for longer than `delay`. New requests then get a smaller share of a turn the
+ * longer turns are. All are refused while the heap is nearly full. Running exchanges are never affected.
  */
 export class Overload {
-  /** Since the last look: the sum of the times between samples, in milliseconds, and of their squares. */
+  /** Since the last evaluation: the sum of the times between samples, in milliseconds, and of their squares. */
   private sum = 0;
   private squares = 0;
   private sampledAt: number;
   private sampledCpu: number;
-  /** Ends the samples; undefined: none are taken. */
+  /** Stops sampling; undefined: no samples are taken. */
   private stop: (() => void) | undefined;
-  /** Those of this turn, in the order in which they came, as long as nobody has to wait; and how many were served. */
+  /** Requests of this turn in order of arrival, while none has to wait; and the number already served. */
   private arrived: WaitingRequest[] = [];
   private served = 0;
   private readonly queue = new FairQueue<WaitingRequest>();
   private readonly pace = new QueuePace();
-  /** Who was served lately while it was overloaded, and requests that are refused when all that comes in this turn is here. */
+  /** Callers served recently while overloaded, and requests to refuse once all arrivals of this turn are known. */
   private readonly recent = new RecentShares();
   private readonly excess: WaitingRequest[] = [];
   private newcomer: Newcomer | undefined;
-  /** Connections that were taken, and requests that came, since the last look. */
+  /** Connections accepted, and requests received, since the last evaluation. */
   private taken = 0;
   private asked = 0;
   private full = false;
   private overloaded = false;
   private askedAt = 0;
-  /** Looks in a row that found it late, when the first one was, and how late it is. */
+  /** Consecutive evaluations that found the loop late, the time of the first one, and the current lateness. */
   private late = 0;
   private lateSince = 0;
   private lateness = 0;
-  /** Milliseconds that a new connection waits until it is taken. */
+  /** Milliseconds that a new connection waits to be accepted. */
   private backlog = 0;
   private lookedAt: number;
-  /** Whether this turn has begun, when its time for new requests is over, and how much that is. */
+  /** Whether this turn has begun, when its time for new requests ends, and the length of that time. */
   private turning = false;
   private turnEnds = 0;
   private share = TURN;
@@ -122,19 +124,19 @@ export class Overload {
   private servingSince = 0;
   private servedAt = 0;
   private servedFor = 0;
-  /** When the group that is served began, how many it has, and milliseconds that each request took lately. */
+  /** When the current group began, its size, and the recent average milliseconds for each request. */
   private groupSince = 0;
   private group = 0;
   private each = EACH;
-  /** Turns in which requests that waited were served. */
+  /** Number of turns in which queued requests were served. */
   private turns = 0;
-  /** Whether a connection was taken in this turn, and in the one before. */
+  /** Whether a connection was accepted in this turn, and in the one before. */
   private took = false;
   private tookBefore = false;
-  /** Turns in a row that found somebody who waits too long. */
+  /** Consecutive turns that found a request waiting too long. */
   private slow = 0;
   private refusedAt = 0;
-  /** Since it was last told. */
+  /** Requests refused since the last log line. */
   private shed = 0;
   private toldAt = 0;
   private told = true;
@@ -153,12 +155,12 @@ export class Overload {
     return !this.full && !this.overloaded;
   }
 
-  /** Requests that wait for their turn. */
+  /** Number of requests that wait for their turn. */
   get waiting(): number {
     return this.arrived.length - this.served + this.queue.size + this.excess.length;
   }
 
-  /** A request has come: it is served or refused later in this turn of the event loop, or in one of the next. */
+  /** Takes a new request: it is served or refused later in this turn of the event loop, or in a following one. */
   arrive(request: WaitingRequest): void {
     this.asked++;
     if (!this.stop && (this.limits.delay > 0 || this.limits.heap > 0)) this.watch();
@@ -169,25 +171,31 @@ export class Overload {
     else this.arrived.push(request);
   }
 
-  /** Whether a caller who asks for something now is to be refused. */
+  /** Reports whether a caller's new request must be refused. */
   private tooMuch(caller: string): boolean {
-    // Others stand behind it in a queue in which nobody can look for them.
+    // Clients of other callers are still in the accept backlog, which cannot be inspected.
     if (this.backlog > this.patience && this.recent.share(caller) > MOST) return true;
     const own = this.queue.of(caller);
     return this.pace.each * this.queue.before(own) > (own > 0 ? this.patience : this.limits.delay);
   }
 
-  /** @returns from when on a request has waited whose connection has only just been taken @param now `performance.now()` */
+  /**
+   * Returns the time from which a request has waited whose connection has just been accepted.
+   * @param now `performance.now()`
+   */
   before(now: number): number {
     return now - this.backlog;
   }
 
-  /** Connections are taken here. */
+  /** Sets the address on which connections are accepted. */
   listens(address: AddressInfo): void {
     this.newcomer = new Newcomer(address);
   }
 
-  /** A connection was taken. @returns whether it is one of ours, sent to find out how long others wait */
+  /**
+   * Counts a new connection.
+   * @returns whether it is one of our own probes, sent to measure the accept backlog
+   */
   sent(socket: Socket): boolean {
     if (this.newcomer?.is(socket)) return true;
     this.taken++;
@@ -207,8 +215,8 @@ export class Overload {
   }
 
   /**
-   * Whether it is time to take connections: a turn takes one, so that those of a crowd would wait behind a turn's work each. As
-   * long as more come they get a part of the time.
+   * Reports whether it is time to accept connections: a turn accepts one, so that each of a burst would wait for a turn's work.
+   * While more arrive, they get a part of the time.
    */
   private owes(now: number): boolean {
     return (this.took || this.tookBefore) && now - this.servedAt < this.servedFor * CROWD;
@@ -219,7 +227,7 @@ export class Overload {
     setImmediate(turn, this);
   }
 
-  /** All that has come in this turn of the event loop is here; what waits gets its time. */
+  /** Runs when everything that arrived in this turn of the event loop has been read; serves what is waiting. */
   turn(): void {
     this.turning = false;
     const now = this.clock.now();
@@ -243,7 +251,7 @@ export class Overload {
     this.serve(now);
   }
 
-  /** Some wait since a turn before. */
+  /** Checks how long the requests of earlier turns have been waiting. */
   private waited(oldest: WaitingRequest, now: number): void {
     const { delay } = this.limits;
     this.pace.turn(this.clock.cpu());
@@ -253,7 +261,7 @@ export class Overload {
     this.turns++;
   }
 
-  /** A group of them, of which all do what they can at once; as many as time is left for. */
+  /** Serves a group of requests, each up to its first asynchronous wait; as many as fit in the remaining time. */
   private serve(now: number): void {
     const room = Math.floor((this.turnEnds - now) / this.each);
     const most = Math.max(1, Math.min(GROUP, room));
@@ -292,12 +300,12 @@ export class Overload {
     this.servedAt = now;
     this.servedFor = Math.min(now - this.servingSince, TURN);
     this.queueRest();
-    // Not before: where all have waited for too long, some are served still.
+    // Only now: where all have waited too long, some are still served.
     if (this.overloaded) this.refuse(now - this.limits.delay);
     if (this.queue.size > 0 && !this.turning) this.begin();
   };
 
-  /** What has come in this turn and found no time waits as the others do. */
+  /** Queues the requests of this turn for which no time was left. */
   private queueRest(): void {
     const { arrived } = this;
     for (let at = this.served; at < arrived.length; at++) this.queue.add(arrived[at] as WaitingRequest);
@@ -305,10 +313,13 @@ export class Overload {
     this.served = 0;
   }
 
-  /** @param before `performance.now()`: who has waited since before that */
+  /**
+   * Refuses requests that have waited since before a time.
+   * @param before `performance.now()`
+   */
   private refuse(before: number): void {
     const { queue } = this;
-    // A process that was kept from its core for a while has not had the time to serve anybody.
+    // A process that was not scheduled for a while had no time to serve any request.
     const missed = ({ turn }: WaitingRequest) => this.full || this.turns - turn >= MISSED;
     for (let oldest = queue.oldest; oldest && oldest.since < before && missed(oldest); oldest = queue.oldest) {
       queue.giveUp();
@@ -338,12 +349,12 @@ export class Overload {
     this.stop = clock.every(RESOLUTION, () => this.sample());
   }
 
-  /** Node's own histogram of this takes half a millisecond for each look at it. */
+  /** Not node's own histogram, which takes half a millisecond for each read. */
   private sample(): void {
     const { clock } = this;
     const now = clock.now();
     const cpu = clock.cpu();
-    // What others had of its core is no delay of its own.
+    // Time in which other processes had the core is not this process's own delay.
     const passed = Math.min(now - this.sampledAt, RESOLUTION + cpu - this.sampledCpu);
     this.sampledAt = now;
     this.sampledCpu = cpu;
@@ -357,11 +368,11 @@ export class Overload {
     const { delay, heap } = this.limits;
     if (this.sum > 0) {
       const busy = this.clock.busy();
-      // A queue of connections that ask nothing gets no shorter by refusing requests.
+      // A backlog of connections without requests does not shrink by refusing requests.
       this.backlog = this.asked * 2 >= this.taken ? (this.newcomer?.waited ?? 0) : 0;
       if (this.asked > 0) this.askedAt = now;
       this.asked = this.taken = 0;
-      // A turn is late, weighted by how long turns take, as somebody meets it who comes at any time.
+      // The delay of a turn, weighted by its length, as a request arriving at a random time finds it.
       this.lateness = Math.max(0, this.squares / this.sum - RESOLUTION, this.backlog);
       this.sum = this.squares = 0;
       if (busy < BUSY) this.newcomer?.forget();
@@ -373,7 +384,7 @@ export class Overload {
     this.lookedAt = now;
     this.recent.turn(now);
     if (this.overloaded) {
-      // Turns may be long although little of them is new requests'.
+      // Turns may be long although new requests take little of them.
       if (this.lateness > SHARE.long) this.share = Math.max(SHARE.least, this.share * SHARE.down);
       else this.share = Math.min(SHARE.most, this.share * SHARE.up);
       this.overloaded = this.late > 0 || now - this.refusedAt < OVER;
@@ -406,7 +417,7 @@ export class Overload {
 
 const turn = (overload: Overload): void => overload.turn();
 
-/** How much of the heap that V8 may have is in use, from 0 to 1. */
+/** Returns the share of the V8 heap limit in use, from 0 to 1. */
 function fullness(): number {
   const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
   return used / limit;

@@ -5,24 +5,24 @@ import type { PassMatch, PassPath } from "../upstream/pass-path.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
 
-/** A path of gateway.yaml, ready to take requests. */
+/** A path of gateway.yaml, compiled for routing. */
 export interface Mount {
   /** Its last segment may be `*`. */
   pattern: string;
   chain: Chain;
   /** Absent on a path that a plugin serves. */
   protocol?: Protocol;
-  /** The path of the protocol it stands for, where the operator chose another. */
+  /** The protocol's path that it represents, if the operator chose another. */
   as?: string;
-  /** Its chain ends with a plugin that answers. */
+  /** Set if its chain ends with a plugin that responds. */
   serve?: true;
-  /** Refuses what a translation would drop. */
+  /** Refuses requests from which a translation would drop something. */
   strict?: boolean;
-  /** Where its requests pass unread. */
+  /** Set on a passthrough path. */
   pass?: PassPath;
 }
 
-/** Where a request goes. */
+/** The route of a request. */
 export interface RouteMatch {
   chain: Chain;
   protocol: Protocol;
@@ -30,7 +30,7 @@ export interface RouteMatch {
   pathModel?: string | undefined;
   strict?: boolean;
   pass?: PassMatch;
-  /** The path in the form that is served, and what was changed in it, for a notice. */
+  /** The path in the form that is served, and a notice if that differs from the request's. */
   path: string;
   notice?: string;
 }
@@ -46,17 +46,17 @@ const SERVED: Operation = {
   upstream: () => "/",
 };
 
-/** The operation of a path whose requests pass unread. */
+/** The operation of a passthrough path. */
 const PASSED: Operation = { ...SERVED, name: "pass", body: "none", generates: true };
 
-/** Finds the mount of a request, forgiving the usual mistakes in a base address; never redirects. */
+/** Finds the mount of a request, tolerating the usual mistakes in a base URL; never redirects. */
 export class Paths {
   private readonly exact = new Map<string, Mount[]>();
   private readonly open: Mount[] = [];
-  /** Below these are the answers that a vendor keeps. */
+  /** Mounts with stored responses of a vendor below them. */
   private readonly keeping: readonly Mount[];
   private readonly segments: readonly string[];
-  /** Of every protocol that has WebSockets. */
+  /** The WebSocket words of all protocols that have them. */
   readonly socketWords: readonly SocketWords[];
   /** Longest first. */
   private readonly passing: readonly Mount[];
@@ -64,7 +64,7 @@ export class Paths {
 
   private readonly off: ReadonlySet<string>;
 
-  /** @param off usual paths that the operator has taken away: none that passes takes them in */
+  /** @param off default paths that the operator has removed: no passthrough path serves them */
   constructor(
     readonly mounts: readonly Mount[],
     private readonly protocols: readonly Protocol[],
@@ -90,8 +90,9 @@ export class Paths {
   }
 
   /**
-   * @param raw the path as it came, without the query.
-   * @throws GatewayError `path_not_found`, `method_not_allowed`, or what the protocol finds wrong.
+   * Finds the route of a request.
+   * @param raw the original path, without the query
+   * @throws GatewayError `path_not_found`, `method_not_allowed`, or the protocol's own error
    */
   find(method: string, raw: string, query: Query, headers: HeaderList): RouteMatch {
     const direct = raw.includes("//") ? undefined : this.look(method, raw, query, headers);
@@ -102,7 +103,7 @@ export class Paths {
       if (!found) continue;
       return path === raw ? found : { ...found, notice: notice(raw, path) };
     }
-    // Last of all: what any other path takes does not pass unread.
+    // Passthrough comes last: a path that any other mount takes is not passed through.
     for (const path of candidates) {
       const found = this.passed(path, path !== candidates[0]);
       if (!found) continue;
@@ -111,7 +112,10 @@ export class Paths {
     throw this.missing(method, raw, candidates);
   }
 
-  /** Where a WebSocket goes; undefined: no path takes it. @param raw the path as it came, without the query */
+  /**
+   * Returns the route of a WebSocket; undefined: no path takes it.
+   * @param raw the original path, without the query
+   */
   socket(raw: string, query: Query): RouteMatch | undefined {
     const candidates = this.candidates(raw);
     for (const path of candidates) {
@@ -129,24 +133,24 @@ export class Paths {
     return undefined;
   }
 
-  /** The protocol whose clients send such a request; decides the dialect of refusals, and of what a plugin serves. */
+  /** Returns the protocol whose clients send such a request; it decides the dialect of errors, and of plugins that serve. */
   dialect(path: string, headers: HeaderList, query?: Query): Protocol {
     const theirs = this.protocols.find((each) => !each.common && each.recognises(path, headers, query));
     return theirs ?? this.common;
   }
 
-  /** Every path that is served, in the order of gateway.yaml. */
+  /** Returns every path that is served, in the order of gateway.yaml. */
   served(): string[] {
     return [...this.exact.keys(), ...[...this.open, ...this.passing].map((mount) => mount.pattern)];
   }
 
-  /** What a path may have been meant to be. */
+  /** Returns the paths that a path may have been meant to be. */
   private candidates(raw: string): string[] {
     const clean = this.fold(raw);
     return [clean, ...this.segments.map((segment) => `/${segment}${clean}`)];
   }
 
-  /** Doubled slashes, a trailing slash and a doubled version segment: `/v1/v1/x`, `/v1beta/v1/x` → the last one. */
+  /** Removes doubled slashes, a trailing slash and all but the last version segment: `/v1/v1/x`, `/v1beta/v1/x`. */
   private fold(raw: string): string {
     let path = raw.includes("//") ? raw.replaceAll(/\/{2,}/g, "/") : raw;
     if (path.length > 1 && path.endsWith("/")) path = path.slice(0, -1);
@@ -177,8 +181,7 @@ export class Paths {
   }
 
   /**
-   * @param guessed a version was put in front of what came: below a version as a whole (`/v1/*`) that would take every path
-   * there is
+   * @param guessed a version was prefixed to the original path: a mount of a whole version (`/v1/*`) would then match every path
    */
   private passed(path: string, guessed: boolean): RouteMatch | undefined {
     if (this.off.has(path)) return undefined;
@@ -190,7 +193,7 @@ export class Paths {
     return undefined;
   }
 
-  /** What may answer a path: exact mounts, open ones, and a served path above it (`/v1/models/some/id`). */
+  /** Returns the mounts of a path: exact ones, those ending in `*`, and a served path above it (`/v1/models/some/id`). */
   private mountsOf(path: string): Mount[] {
     const exact = this.exact.get(path);
     if (exact?.some((mount) => mount.protocol)) return exact;
@@ -219,7 +222,7 @@ export class Paths {
     });
   }
 
-  /** How to get on: with another base address, or, where that is right, with what only whoever runs the gateway can do. */
+  /** Returns advice: another base URL, or, where that is correct, what the operator can configure. */
   private mend(raw: string): string {
     const [, segment = "", first = ""] = /^\/([^/]+)\/([^/]+)/.exec(raw) ?? [];
     if (!this.segments.includes(segment) || this.segments.includes(first))
@@ -227,7 +230,7 @@ export class Paths {
     return `A vendor's call besides can be passed on by whoever runs this gateway, with paths: { /${segment}/${first}/*: { pass: PROVIDER } }`;
   }
 
-  /** What an exactly mounted path answers. */
+  /** Returns the methods of an exactly mounted path. */
   private methodsOf(path: string): string[] {
     const mounts = this.exact.get(path) ?? [];
     return [

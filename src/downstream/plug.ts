@@ -1,23 +1,23 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { type AddressInfo, connect, type Socket } from "node:net";
 
-/** Addresses that mean all of a machine's own, and one to reach them by. */
+/** Wildcard addresses, each with an address that reaches it. */
 const ANY: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
 
-/** A local address for one at which is listened. */
+/** Returns a local address that reaches a listening address. */
 export const reachable = ({ address, port }: AddressInfo) => ({ host: ANY[address] ?? address, port });
 
-/** The shortest queue that Node asks the system for; Linux lets one more than that wait, and drops who comes then. */
+/** The shortest accept queue that Node can request; Linux allows one connection more, and drops further ones. */
 export const SHORTEST = 1;
-/** Connections that keep it full, and one to be taken. */
+/** Number of connections that fill it, plus one to be accepted. */
 const OWN = SHORTEST + 2;
-/** How much of a table is read: those who listen stand first. */
+/** Bytes of a table that are read: listening sockets come first. */
 const HEAD = 64 * 1024;
 
 /**
- * Fills the queue in which the system keeps connections until they are taken with some of our own. A socket that is closed
- * resets what waits there, after somebody has sent a request perhaps; while it is full nobody comes, and once all that
- * waits is ours it can be closed. Who comes meanwhile hears nothing, tries again after a second and is refused.
+ * Fills the system's accept queue with connections of our own. Closing a listening socket resets connections in its queue, whose
+ * clients may already have sent a request; while the queue is full no client can enter it, and once it contains only our own it
+ * can be closed. A client that connects meanwhile gets no response, retries after a second and is refused.
  */
 export class Plug {
   private readonly own: Socket[];
@@ -34,14 +34,17 @@ export class Plug {
   }
 
   /**
-   * Settles once all of them are taken, or all that waits is ours, with whether the latter is so. The socket is to be
-   * closed before anything else happens.
+   * Resolves once all own connections are accepted, or only own ones are queued, with whether the latter is so. The socket must
+   * be closed before anything else happens.
    */
   get settled(): Promise<boolean> {
     return this.done.promise;
   }
 
-  /** A connection was taken. @returns whether it is one of ours; it is closed then */
+  /**
+   * Handles an accepted connection.
+   * @returns whether it is one of our own; it is closed then
+   */
   took(taken: Socket): boolean {
     const own = this.own.some(({ localPort }) => localPort === taken.remotePort);
     if (own) {
@@ -59,7 +62,7 @@ export class Plug {
   }
 }
 
-/** How many connections wait to be taken at a port, as Linux tells (`proc_net_tcp(5)`); undefined where nobody does. */
+/** Returns the length of a port's accept queue, as reported by Linux (`proc_net_tcp(5)`); undefined if not available. */
 export function waitingAt(port: number): number | undefined {
   const place = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   let waiting: number | undefined;
@@ -70,7 +73,7 @@ export function waitingAt(port: number): number | undefined {
   return waiting;
 }
 
-/** A socket's state in these tables. */
+/** The state of a listening socket in these tables. */
 const LISTENS = "0A";
 
 function head(file: string): string[] {
@@ -79,7 +82,7 @@ function head(file: string): string[] {
     try {
       const bytes = Buffer.alloc(HEAD);
       let length = 0;
-      // The system gives a page of it at a time.
+      // The system returns one page of it per read.
       for (let read = -1; read !== 0 && length < HEAD; length += read) read = readSync(fd, bytes, { offset: length });
       return bytes.toString("latin1", 0, length).split("\n");
     } finally {

@@ -6,7 +6,10 @@ import { BufferedResponse } from "../upstream/buffered-response.ts";
 import type { BodyReceiver, UpstreamResponse } from "../upstream/response.ts";
 import { HeaderList } from "../wire/headers.ts";
 
-/** What a plugin answers, as if a provider had. @throws GatewayError that names the plugin whose answer is none */
+/**
+ * Returns a plugin's answer in the form of an upstream response.
+ * @throws GatewayError that names the plugin whose answer is invalid
+ */
 export function pluginAnswer(exchange: Exchange, answer: Answer): UpstreamAnswer {
   const answerer = exchange.answerer as Answerer;
   try {
@@ -41,7 +44,7 @@ function piecesOf(body: unknown): AnswerPieces {
   return pieces;
 }
 
-/** The body of a plugin's answer, asked for piece by piece as fast as the client reads. */
+/** The body of a plugin's answer, pulled piece by piece as fast as the client reads. */
 class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
   private receiver: BodyReceiver | undefined;
 
@@ -78,11 +81,11 @@ class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"
   destroy(): void {
     if (!this.receiver) return;
     this.receiver = undefined;
-    // A generator that is still at work ends when it is done with that.
+    // A generator that is still running finishes its current step first.
     Promise.resolve(this.pieces.return?.()).catch(() => {});
   }
 
-  /** True when the next piece may follow. */
+  /** Returns true when the next piece may follow. */
   private take({ done, value }: IteratorResult<Buffer>): boolean {
     const { receiver } = this;
     if (!receiver) return false;
@@ -95,7 +98,7 @@ class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"
     return false;
   }
 
-  /** A plugin may write into its buffer again. Undefined: it is none, which has been told. */
+  /** Copies a piece, as a plugin may reuse its buffer. Undefined: it is not a buffer, and the failure has been reported. */
   private copied(piece: Buffer): Buffer | undefined {
     try {
       return Buffer.from(piece);

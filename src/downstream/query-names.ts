@@ -1,17 +1,17 @@
 import type { Protocol } from "../core/protocol.ts";
 import { foldCase } from "../wire/any-case.ts";
 
-/** Parameters in which some servers look for a model, though path or body name one. */
+/** Parameters in which some servers look for a model, although path or body name one. */
 const MODEL = /^\W*(?:models?|deployments?|engines?)(?:[-_.]?(?:id|name))?(?:\W|$)/iu;
-/** A member that every protocol prices. */
+/** A member that affects the price in every protocol. */
 const TIER = "service_tier";
 const PARTS = /[^\p{L}\p{N}_-]+/u;
 
 const known = new WeakMap<Protocol, ReadonlySet<string>>();
 
 /**
- * Whether a parameter of the query says what was judged in the path and the body: a model, an object that keys own, how much may
- * come out. Some servers put parameters into the body that they read (`?cachedContent=`, `?generationConfig.maxOutputTokens=`).
+ * Reports whether a query parameter repeats something that is checked in path and body: a model, an object that keys own, an
+ * output limit. Some servers merge query parameters into the body (`?cachedContent=`, `?generationConfig.maxOutputTokens=`).
  */
 export function saysWhatIsJudged(name: string, protocol: Protocol): boolean {
   if (MODEL.test(name)) return true;
@@ -30,5 +30,5 @@ function judgedMembers({ objects, otherModels, output }: Protocol): string[] {
   return [...named, ...(otherModels?.below ?? []), ...found].filter((each) => typeof each === "string");
 }
 
-/** In any spelling: `max_output_tokens`, `maxOutputTokens` and `max_output_to\u212aens` are one. */
+/** Normalizes spellings: `max_output_tokens`, `maxOutputTokens` and `max_output_to\u212aens` become equal. */
 const plain = (name: string): string => foldCase(name).replaceAll(/[-_]/g, "");

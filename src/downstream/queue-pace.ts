@@ -1,21 +1,21 @@
-/** The weight of a turn beside those before it. */
+/** The weight of a turn relative to the turns before it. */
 const WEIGHT = 0.2;
 
-/** How fast a queue gets shorter, so that who comes can be told at once that it would wait too long. */
+/** Measures how fast a queue is served, so that a new request that would wait too long can be refused at once. */
 export class QueuePace {
-  /** Milliseconds between two that are served, as long as others wait; 0: nobody knows. */
+  /** Milliseconds between two served requests while others wait; 0: unknown. */
   each = 0;
   private count = 0;
   private since = Number.NaN;
 
-  /** One was served. */
+  /** Counts a served request. */
   served(): void {
     this.count++;
   }
 
   /**
-   * A turn begins for which some have waited since one before it.
-   * @param cpu milliseconds for which this thread had a core: one that was kept from it serves no slower
+   * Begins a turn in which requests from an earlier turn are waiting.
+   * @param cpu milliseconds of CPU time of this thread: one that was not scheduled does not serve more slowly
    */
   turn(cpu: number): void {
     if (this.count > 0 && cpu >= this.since) {
@@ -26,7 +26,7 @@ export class QueuePace {
     this.count = 0;
   }
 
-  /** Nobody waits any more: what comes next does not come one behind the other. */
+  /** Ends the measurement: the queue is empty, and later requests are not served back to back. */
   rest(): void {
     this.since = Number.NaN;
   }

@@ -8,7 +8,10 @@ import { readForm } from "./form.ts";
 /** Reads the body of an exchange, once its caller is known. */
 export type Receive = () => Body | Promise<Body>;
 
-/** @param waiting the client waits for `100 Continue` before it sends the body */
+/**
+ * Returns the function that reads the body.
+ * @param waiting the client waits for `100 Continue` before it sends the body
+ */
 export function receiver(
   exchange: Exchange,
   request: IncomingMessage,

@@ -1,9 +1,9 @@
-/** Milliseconds over which is counted, and as many again. */
+/** Milliseconds of a counting window; the current and the previous one count. */
 const WINDOW = 1000;
-/** Callers that are told apart; further ones count as one. */
+/** Maximum callers that are counted separately; further ones count as one. */
 const CALLERS = 10_000;
 
-/** How much each caller has had lately, beside the others. */
+/** The recent share of each caller. */
 export class RecentShares {
   private before = new Map<string, number>();
   private now = new Map<string, number>();
@@ -11,7 +11,7 @@ export class RecentShares {
   private totalBefore = 0;
   private began = 0;
 
-  /** A caller was given something. */
+  /** Counts a served request of a caller. */
   add(caller: string): void {
     const { now } = this;
     const name = now.size < CALLERS || now.has(caller) ? caller : "";
@@ -19,7 +19,7 @@ export class RecentShares {
     this.total++;
   }
 
-  /** What a caller has had, where 1 is the mean of all who had something; 0: nothing. */
+  /** Returns a caller's share, where 1 is the mean of all callers with any; 0: none. */
   share(caller: string): number {
     const { now, before } = this;
     const own = (now.get(caller) ?? 0) + (before.get(caller) ?? 0);
@@ -27,7 +27,10 @@ export class RecentShares {
     return own === 0 ? 0 : (own * callers) / (this.total + this.totalBefore);
   }
 
-  /** Time has passed. @param time in milliseconds */
+  /**
+   * Advances the windows.
+   * @param time in milliseconds
+   */
   turn(time: number): void {
     if (time - this.began < WINDOW) return;
     const old = time - this.began >= 2 * WINDOW;

@@ -10,12 +10,12 @@ import { linger } from "./linger.ts";
 import { ResponseStream } from "./response-stream.ts";
 import { ResponseWriter, STALLED } from "./response-writer.ts";
 
-/** Answers one exchange, once, in the client's own protocol. */
+/** Sends the response of one exchange, once, in the client's own protocol. */
 export class Reply {
   private readonly writer: ResponseWriter;
   private running: ResponseStream | undefined;
 
-  /** @param persist called before the last bytes of an answer leave */
+  /** @param persist called before the last bytes of a response are sent */
   constructor(
     private readonly exchange: Exchange,
     readonly request: IncomingMessage,
@@ -25,12 +25,12 @@ export class Reply {
     this.writer = new ResponseWriter(response, persist);
   }
 
-  /** Runs `leave` when the client leaves, at once if it has; the answer takes it back. */
+  /** Runs `leave` when the client leaves, at once if it already has. Returns a function that unsubscribes. */
   onAbort(leave: () => void): () => void {
     return this.exchange.onAbort(leave);
   }
 
-  /** Head, then frames through the stages; settles when the answer has ended. */
+  /** Sends the head, then frames through the stages; resolves when the response has ended. */
   stream(upstream: UpstreamAnswer, stages: readonly Stage[]): Promise<void> {
     const { head } = upstream;
     const { exchange } = this;
@@ -52,7 +52,7 @@ export class Reply {
     });
   }
 
-  /** Header lines of every response besides its own: name, value, … */
+  /** Returns the gateway's own header lines for the response: name, value, … */
   ownHeaders(): string[] {
     const lines: string[] = [];
     addOwn(lines, this.exchange);
@@ -60,12 +60,12 @@ export class Reply {
   }
 
   /**
-   * Ends the exchange with an error, whatever state it is in. Never throws.
-   * @param now before it is recorded: as the answer to a handshake, whose socket is closed next
+   * Ends the exchange with an error, in any state. Never throws.
+   * @param now sends it before the exchange is recorded: as the response to a handshake, whose socket is closed next
    */
   refuse(thrown: unknown, now = false): void {
     const { exchange, writer } = this;
-    // What breaks behind an interruption breaks because of it.
+    // Errors after an interruption are caused by it.
     const error = exchange.interruption ?? GatewayError.from(thrown);
     exchange.error = error;
     exchange.outcome = outcomeOf(error, exchange);
@@ -77,7 +77,7 @@ export class Reply {
     }
     if (!response.headersSent) {
       exchange.status = error.status;
-      // What there was of a whole answer has not left.
+      // The buffered part of a whole response has not been sent.
       exchange.written = 0;
       exchange.firstByte = undefined;
       const lines = [...attemptLines(exchange), ...noticeLines(exchange, exchange.dropped)];
@@ -90,9 +90,11 @@ export class Reply {
     if (this.running && exchange.streaming) {
       const { state } = this.running;
       const told = exchange.protocol.streamError(error, exchange.id, state);
-      // A chunk of its own: One vendor's SDK looks for an error in what one read brings, and only if that is all of it.
+      // In a chunk of its own: one vendor's SDK looks for an error in the data of a single read, and only if that contains
+      // nothing else.
       writer.flush();
-      // An array is whole with its error and its bracket: who reads it as one text would lose both with the connection.
+      // An array is complete with its error and closing bracket: a client that parses it as one text would lose both if the
+      // connection broke.
       if (state.operation.framing === "array" && told.length > 0 && response.chunkedEncoding) {
         writer.write([told]);
         writer.end();
@@ -107,18 +109,18 @@ export class Reply {
   }
 }
 
-/** Caches in front know nothing of most places in which a key stands: to them the answers for all keys are one. */
+/** Caches do not know most places of a key: to them the responses for all keys are the same. */
 const UNCACHED = ["cache-control", "no-store"];
 
-/** Whether a cache could keep the answer (RFC 9111 §3). */
+/** Reports whether a cache could store the response (RFC 9111 §3). */
 const isKept = ({ method }: IncomingMessage): boolean => method === "GET" || method === "HEAD";
 
-/** Refusals behind which nothing more is read from the connection. */
+/** Refusals after which nothing more is read from the connection. */
 const CLOSING: ReadonlySet<string> = new Set(
   "bad_request headers_too_large body_timeout draining interrupted".split(" "),
 );
 
-/** Writes an error in a protocol's dialect; also for requests that never became an exchange. */
+/** Sends an error in a protocol's dialect; also for requests that never became an exchange. */
 export function refuse(
   request: IncomingMessage,
   response: ServerResponse,
@@ -140,21 +142,24 @@ export function refuse(
   if (error.allow) lines.push("allow", error.allow.join(", "));
   if (isKept(request)) lines.push(...UNCACHED);
   if (error.retryAfter !== undefined) lines.push(...waitLines(error.retryAfter));
-  // A second request must not follow framing that is in doubt, nor a body of which nobody knows whether it will come.
+  // No further request may follow framing that is in doubt, or a body that may never be sent.
   const waiting = request.headers.expect !== undefined && !request.complete;
   if (waiting || CLOSING.has(error.code)) lines.push("connection", "close");
   response.writeHead(error.status, lines);
-  // Whoever was too slow to be heard is not waited for again.
+  // A client that was too slow is not waited for again.
   if (request.complete || request.destroyed || error.code === "body_timeout") finish(response, body);
   else linger(request, response, body);
 }
 
-/** Stands for an id in an answer that is made once; as long as one. */
+/** A placeholder id in a response that is built once; with the length of an id. */
 const ANY_ID = newId(0);
-/** What is answered while there is too much to do, for each protocol: its body up to the id, behind it, …, and its size. */
+/** The overload response for each protocol: the parts of its body around the id, and its length. */
 const shedBodies = new WeakMap<Protocol, { parts: readonly string[]; length: string }>();
 
-/** Refuses a request because there is too much to do, at as little cost as can be. @param retryAfter seconds */
+/**
+ * Refuses a request because of overload, at minimum cost.
+ * @param retryAfter seconds
+ */
 export function shed(
   request: IncomingMessage,
   response: ServerResponse,
@@ -180,18 +185,18 @@ export function shed(
 }
 
 /**
- * Ends an answer of the gateway's own; a client that does not take it is given up.
+ * Ends a response of the gateway's own; a client that does not read it is disconnected.
  * @param stalled milliseconds
  */
 export function finish(response: ServerResponse, body: Buffer | string, stalled = STALLED): void {
   response.end(body);
   if (!response.socket || response.socket.writableLength === 0) return;
   response.setTimeout(stalled, () => response.destroy());
-  // In front of node's own listener, which limits how long the connection is kept unused.
+  // Runs before node's own listener, which sets the keep-alive timeout.
   response.prependOnceListener("finish", () => response.setTimeout(0));
 }
 
-/** Whole seconds for everybody, and the exact time for who reads it. */
+/** Whole seconds for every client, and milliseconds for clients that read them. */
 const waitLines = (seconds: number): string[] => [
   "retry-after",
   String(Math.ceil(seconds)),
@@ -204,7 +209,7 @@ function outcomeOf(error: GatewayError, exchange: Exchange): Exchange["outcome"]
   if (error.code === "interrupted" || error.code === "cancelled") return "interrupted";
   if (error.code.startsWith("upstream_")) return "upstream_error";
   if (error.status >= 500) return "failed";
-  // What a provider refused is its refusal in whatever words it is told, also where those are the gateway's own.
+  // A provider's refusal counts as such in any words, including the gateway's own.
   const { status } = exchange.attempt ?? {};
   const refused = status !== undefined && (status >= 400 || error.code === "context_length_exceeded");
   return refused ? "upstream_error" : "rejected";
@@ -223,7 +228,7 @@ function noticeLines({ notices, replyHeaders }: Exchange, dropped: readonly stri
   return lines;
 }
 
-/** Characters of a list in a header; what follows is counted. */
+/** Maximum characters of a list in a header; further entries are counted. */
 const LIST = 2048;
 
 function listed(paths: readonly string[]): string {
@@ -235,7 +240,7 @@ function listed(paths: readonly string[]): string {
   return text;
 }
 
-/** Who has answered, or was asked last, and how many tries there were. */
+/** Returns the target that responded, or was requested last, and the number of tries. */
 function attemptLines({ attempt, tries, model, dryRun }: Exchange): string[] {
   if (!attempt) return model && !dryRun ? ["gateway-model", model.id, "gateway-attempts", "0"] : [];
   const { serves } = attempt.target;
@@ -243,7 +248,7 @@ function attemptLines({ attempt, tries, model, dryRun }: Exchange): string[] {
   return serves === undefined ? lines : ["gateway-model", serves, ...lines];
 }
 
-/** What every answer carries besides its own head. */
+/** Adds the gateway's own header lines of every response. */
 function addOwn(lines: string[], exchange: Exchange): void {
   const { id, protocol, notices, replyHeaders, dropped, droppedFromAnswer } = exchange;
   lines.push("x-request-id", id);
@@ -253,6 +258,6 @@ function addOwn(lines: string[], exchange: Exchange): void {
     lines.push(...noticeLines(exchange, [...dropped, ...droppedFromAnswer]));
 }
 
-/** Header values are one line of printable ASCII. */
+/** Replaces everything but printable ASCII, the characters of a header value. */
 const headerSafe = (text: string): string => (UNPRINTABLE.test(text) ? text.replaceAll(/[^\x20-\x7e]/g, "?") : text);
 const UNPRINTABLE = /[^\x20-\x7e]/;

@@ -11,19 +11,19 @@ import { SseSplitter } from "../wire/sse.ts";
 import { type ResponseWriter, STALLED } from "./response-writer.ts";
 
 const END = new Frame("end", Buffer.alloc(0));
-/** What is read at most, and for how many milliseconds, where a client leaves at the end and the usage follows at once. */
+/** Maximum bytes and milliseconds for reading on where a client leaves at the end and the usage follows at once. */
 const BRIEF_BYTES = 64 * 1024;
 const BRIEF_TIME = 250;
-/** Stands in every frame that tells of an error, in any protocol. */
+/** Contained in every frame that reports an error, in any protocol. */
 const ERROR = Buffer.from("error");
 
-/** Whether bytes are a part of a chunk. Short buffers are parts of one memory, whatever they hold: only the place tells. */
+/** Reports whether bytes are a part of a chunk. Short buffers share one pool, so the offsets must be compared too. */
 const isWithin = (bytes: Buffer, chunk: Buffer): boolean =>
   bytes.buffer === chunk.buffer &&
   bytes.byteOffset >= chunk.byteOffset &&
   bytes.byteOffset + bytes.length <= chunk.byteOffset + chunk.length;
 
-/** What of some frames goes to the client. */
+/** Returns the bytes of frames that are sent to the client. */
 function bytesOf(frames: readonly Frame[]): Buffer[] {
   const bytes: Buffer[] = [];
   for (const frame of frames) if (frame.kind !== "end") bytes.push(frame.bytes);
@@ -31,20 +31,20 @@ function bytesOf(frames: readonly Frame[]): Buffer[] {
 }
 
 /**
- * An answer on its way: pieces of the upstream become frames, pass the stages and leave at once. A chunk whose frames
- * nobody touched leaves as the buffer it came in; of a frame that is not whole yet nothing leaves, so that whatever
- * is written next stands at a frame's edge.
+ * A response in progress: upstream chunks become frames, pass the stages and are sent at once. A chunk whose frames are all
+ * unchanged is sent as the same buffer; nothing of an incomplete frame is sent, so that anything written next starts at a frame
+ * boundary.
  */
 export class ResponseStream implements BodyReceiver, Delivery {
   readonly state: StreamState;
-  /** A stage keeps the state, because the client's frames are not the upstream's. */
+  /** Whether a stage keeps the state, because the client's frames are not the upstream's. */
   private readonly kept: boolean;
   private readonly splitter: SseSplitter | ArraySplitter | undefined;
   private stalled: NodeJS.Timeout | undefined;
   private over = false;
   /** The upstream's last frame. */
   private last: Frame | undefined;
-  /** Bytes that may still be read for a client that has left at the end; undefined: it has not, or all is read. */
+  /** Bytes that may still be read after a client has left at the end; undefined: no limit. */
   private left: number | undefined;
   private unsubscribe = (): void => {};
 
@@ -71,7 +71,7 @@ export class ResponseStream implements BodyReceiver, Delivery {
       this.breakOff(new GatewayError("client_gone"));
       return false;
     } catch (thrown) {
-      // A stage's throw names its plugin already; what is left is a frame that no stage has seen, too large to be held.
+      // A stage's error already names its plugin; other errors come from the splitter, for a frame that is too large to be held.
       const { answerer } = this.exchange;
       this.breakOff(answerer ? blame(thrown, answerer.origin) : GatewayError.from(thrown, "upstream_invalid"));
       return false;
@@ -84,7 +84,7 @@ export class ResponseStream implements BodyReceiver, Delivery {
     this.finish(rest ? this.cleaned([new Frame(kind, rest)], rest) : []);
   }
 
-  /** The upstream broke off. Behind the terminal event that takes nothing of the answer. */
+  /** Handles a broken upstream connection. After the terminal event the response is complete anyway. */
   fail(error: unknown): void {
     if (!this.over && this.last && this.upstream.terminal?.(this.last)) this.finish([]);
     else this.breakOff(error);
@@ -132,7 +132,7 @@ export class ResponseStream implements BodyReceiver, Delivery {
       this.state.frames += frames.length;
     }
     const out = this.pass(frames);
-    // The usual chunk is one event, and its frame already is the chunk.
+    // Usually a chunk is one event, and the frame's bytes already are the chunk.
     if (frames.length === 1) return out;
     const untouched = out.length === frames.length && out.every((bytes, i) => bytes === frames[i]?.bytes);
     const whole = untouched && frames.reduce((sum, frame) => sum + frame.bytes.length, 0) === chunk.length;
@@ -140,7 +140,10 @@ export class ResponseStream implements BodyReceiver, Delivery {
     return whole && first?.buffer === chunk.buffer && first.byteOffset === chunk.byteOffset ? [chunk] : out;
   }
 
-  /** Frames without secrets in those that tell of an error. One look at the chunk spares nearly all of them a closer one. */
+  /**
+   * Returns the frames, with secrets removed from those that report an error. One search of the chunk rules that out for nearly
+   * all.
+   */
   private cleaned(frames: Frame[], chunk: Buffer): readonly Frame[] {
     const { upstream } = this;
     const [first] = frames;
@@ -149,13 +152,13 @@ export class ResponseStream implements BodyReceiver, Delivery {
     return frames.map((frame) => upstream.clean?.(frame) ?? frame);
   }
 
-  /** The bytes that are left of some frames behind the last stage. */
+  /** Passes frames through all stages; returns the resulting bytes. */
   private pass(frames: readonly Frame[]): Buffer[] {
     const out: Frame[] = [];
     try {
       for (const frame of frames) passStages(this.stages, frame, out);
     } catch (thrown) {
-      // What stands before the failure is whole, and of use.
+      // Frames before the failure are complete and useful.
       this.write(bytesOf(out));
       throw thrown;
     }
@@ -180,7 +183,7 @@ export class ResponseStream implements BodyReceiver, Delivery {
     return true;
   }
 
-  /** The client has left, and somebody wants to know the rest: nothing holds the upstream any more. */
+  /** The client has left and a plugin wants the rest: the upstream is no longer paused. */
   readOn(brief: boolean): boolean {
     if (brief && !this.lacksUsage) return false;
     clearTimeout(this.stalled);
@@ -193,21 +196,21 @@ export class ResponseStream implements BodyReceiver, Delivery {
     return true;
   }
 
-  /** Whether a stream has ended but for the usage that some providers tell in a frame behind. */
+  /** Whether a stream has ended except for the usage that some providers send in a later frame. */
   private get lacksUsage(): boolean {
     const { last, exchange, upstream } = this;
     if (!last || exchange.usage?.out.total !== undefined || upstream.terminal?.(last)) return false;
     return (exchange.attempt?.protocol ?? exchange.protocol).ending(last) === "complete";
   }
 
-  /** Whether as much was read for an absent client as may be. */
+  /** Reports whether enough has been read for a client that has left. */
   private readEnough(bytes: Buffer): boolean {
     if (this.left === undefined) return false;
     this.left -= bytes.length;
     return this.left <= 0 || this.exchange.usage?.out.total !== undefined;
   }
 
-  /** The client is slower than the upstream: hold the upstream until the client has caught up, or give up. */
+  /** The client is slower than the upstream: pauses the upstream until the client has caught up, or gives up. */
   private wait(): void {
     if (this.stalled || this.over) return;
     this.stalled = setTimeout(

@@ -1,34 +1,38 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
-/** Milliseconds a client may take no byte before it is given up. */
+/** Milliseconds for which a client may read nothing before it is disconnected. */
 export const STALLED = 60_000;
 /** Below this many bytes a copy into one buffer is cheaper than a vectored write. */
 const COPY_BELOW = 16 * 1024;
 const CRLF = Buffer.from("\r\n");
 
 /**
- * The client's end of an answer. Streamed answers are framed here and written straight to the socket: one chunk for all that
- * one read from the provider has brought, which costs half of what node's own chunked writing does.
+ * The client side of a response. Streamed responses are framed here and written directly to the socket: one chunk for everything
+ * that one read from the provider returned, which costs half of node's own chunked encoding.
  */
 export class ResponseWriter {
   private direct = false;
   private streaming = false;
-  /** The head of a whole answer, which leaves with the first byte behind it: until then another answer can be given. */
+  /** The head of a whole response, sent with the first byte after it: until then another response can replace it. */
   private waitingHead: { status: number; lines: string[] } | undefined;
-  /** The piece of a whole answer that leaves with its end, or when another follows: one write for a small answer. */
+  /** The first piece of a whole response, sent with its end, or when another follows: a single write for a small response. */
   private firstPiece: Buffer | undefined;
-  /** Pieces of a stream that leave as one chunk when what brought them has been read to its end. */
+  /** Pieces of a stream, sent as one chunk when the read that returned them has been processed. */
   private readonly pending: Buffer[] = [];
   private pendingBytes = 0;
 
-  /** @param ending called before the last bytes leave */
+  /** @param ending called before the last bytes are sent */
   constructor(
     readonly response: ServerResponse,
     private readonly ending: () => void = () => {},
   ) {}
 
-  /** @param lines name, value, name, value, … @param streaming send the head at once. */
+  /**
+   * Sets the head.
+   * @param lines name, value, name, value, …
+   * @param streaming sends the head at once
+   */
   head(status: number, lines: string[], streaming: boolean): void {
     this.streaming = streaming;
     if (!streaming) {
@@ -37,11 +41,11 @@ export class ResponseWriter {
     }
     this.response.writeHead(status, lines);
     this.response.flushHeaders();
-    // Without a socket (an answer queued behind a pipelined one) node keeps what is written until its turn comes.
+    // Without a socket (a response queued after a pipelined one) node buffers everything until its turn.
     this.direct = this.response.socket !== null && this.response.chunkedEncoding;
   }
 
-  /** Writes some buffers. False: wait for `drained` before the next. */
+  /** Writes some buffers. Returns false if the caller must wait for `drained` before the next write. */
   write(pieces: readonly Buffer[]): boolean {
     const { socket } = this.response;
     if (!this.direct || !socket) return this.queue(pieces);
@@ -57,7 +61,7 @@ export class ResponseWriter {
     return !socket.writableNeedDrain;
   }
 
-  /** Writes what waits of a stream, as one chunk. */
+  /** Writes the pending pieces of a stream as one chunk. */
   flush(): void {
     const { pending, pendingBytes: length } = this;
     const { socket } = this.response;
@@ -82,16 +86,19 @@ export class ResponseWriter {
   }
 
   /**
-   * The answer is whole. It leaves when all that is done at once has been done, its own recording too, together with those of other
-   * requests: a write wakes the process that waits for it, which costs more than all else about it, and costs it once for
-   * several answers.
+   * Ends a complete response. It is sent after all current microtasks, including its own recording, together with those of other
+   * requests: a write wakes the client's process, which costs more than everything else about it, and several writes at once cost
+   * that only once.
    */
   end(): void {
     this.letHeadGo();
     depart(this);
   }
 
-  /** What ends the answer in another way leaves as late as a whole one does. @param write writes the last of it */
+  /**
+   * Defers the last write of a response that ends differently, like that of a complete one.
+   * @param write writes the last bytes
+   */
   conclude(write: () => void): void {
     depart({
       depart: () => {
@@ -115,14 +122,14 @@ export class ResponseWriter {
     const { socket } = response;
     const waiting = socket !== null && socket.writableLength > 0;
     if (!waiting && (!firstPiece || firstPiece.length < COPY_BELOW)) {
-      // node joins a text with the head in front of it, where it would write a buffer as a second vector.
+      // node concatenates a string with the head, where it would write a buffer as a second vector.
       if (firstPiece) response.end(firstPiece.toString("latin1"), "latin1");
       else response.end();
       return;
     }
-    // Once an answer has ended node takes its connection for idle, and closes it when the server stops, whatever waits in it.
+    // Once a response has ended, node takes its connection for idle, and closes it when the server stops, even with unsent bytes.
     const end = () => {
-      // Another answer may be queued on this connection, of which nothing may come for longer.
+      // A later response may be queued on this connection, and may take longer.
       response.setTimeout(0);
       response.end();
     };
@@ -131,19 +138,19 @@ export class ResponseWriter {
     else socket?.write("", end);
   }
 
-  /** Sends what was written, then closes the connection without ending the answer: the client sees that it is not whole. */
+  /** Sends what was written, then closes the connection without ending the response: the client sees that it is incomplete. */
   cut(): void {
     this.flush();
     const { socket } = this.response;
     if (this.firstPiece) this.response.write(this.firstPiece);
-    // Node gathers what is written in one tick, and would lose it.
+    // Node buffers the writes of one tick, and would lose them.
     const close = (socket: Socket) => process.nextTick(() => socket.destroySoon());
     if (socket) close(socket);
-    // Queued behind a pipelined answer: the socket comes with its turn, and what was written leaves right after that.
+    // Queued after a pipelined response: the socket is assigned at its turn, and buffered writes are sent immediately after that.
     else this.response.once("socket", close);
   }
 
-  /** Closes the connection without waiting for what was written; behind an earlier answer, when that has ended. */
+  /** Closes the connection without waiting for unsent bytes; if queued after an earlier response, when that has ended. */
   drop(): void {
     if (this.response.socket) this.response.destroy();
     else this.cut();
@@ -162,7 +169,7 @@ export class ResponseWriter {
   }
 }
 
-/** Those of which something waits in `pending`. */
+/** Writers with data in `pending`. */
 let waiting: ResponseWriter[] = [];
 
 function flushSoon(writer: ResponseWriter): void {
@@ -176,7 +183,7 @@ function flushAll(): void {
   for (const writer of writers) writer.flush();
 }
 
-/** Those of whose answer only the last has not left. */
+/** Responses of which only the last part has not been sent. */
 let ended: { depart(): void }[] = [];
 
 function depart(one: { depart(): void }): void {
@@ -184,7 +191,7 @@ function depart(one: { depart(): void }): void {
   ended.push(one);
 }
 
-// Behind all promises that are settled by now, among them those for which exchanges wait to be recorded.
+// Runs after all promises that are settled by now, including those of exchanges that wait for recording.
 const departSoon = (): void => process.nextTick(departAll);
 
 function departAll(): void {
@@ -195,7 +202,7 @@ function departAll(): void {
 
 const DIGITS = Buffer.from("0123456789abcdef");
 
-/** One HTTP chunk in one buffer. */
+/** Returns one HTTP chunk in one buffer. */
 function joined(pieces: readonly Buffer[], length: number): Buffer {
   const digits = length < 0x10 ? 1 : length < 0x100 ? 2 : length < 0x1000 ? 3 : 4;
   const chunk = Buffer.allocUnsafe(digits + length + 4);

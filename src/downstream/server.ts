@@ -25,16 +25,16 @@ import { saysWhatIsJudged } from "./query-names.ts";
 import { receiver } from "./receive.ts";
 import { finish, Reply, refuse, shed } from "./reply.ts";
 
-/** What GET / and the preflights of some clients ask for; answered without a key. */
+/** Served without a key: the list of paths, the check that some clients send first, and the API description. */
 const GREETINGS = new Set(["/", "/api/hello", "/openapi.json"]);
 
-/** What balancers that reach nothing else ask for; unless gateway.yaml has such paths of its own. */
+/** Paths for load balancers that can reach no other listener; unless gateway.yaml mounts these paths itself. */
 const PROBES = new Set(["/livez", "/readyz"]);
 
 export interface ServerLimits extends ConnectionLimits {
-  /** Milliseconds an idle connection is kept; above nginx's 60 s, or nginx meets a closed one. 0: no end. */
+  /** Milliseconds that an idle connection is kept; more than nginx's 60 s, or nginx would reuse a closed one. 0: no limit. */
   readonly keepAlive: number;
-  /** Milliseconds for a request's head; 0: no end. */
+  /** Milliseconds for a request's head; 0: no limit. */
   readonly head: number;
   readonly overload: OverloadLimits;
 }
@@ -49,39 +49,39 @@ const LIMITS: ServerLimits = {
 
 /** How long a stop waits, in milliseconds. */
 export interface Patience {
-  /** For new connections and for requests on idle ones, where nobody else takes them. */
+  /** For new connections and for requests on idle ones, if no other process accepts them. */
   linger?: number | undefined;
-  /** For all that runs. */
+  /** For everything that runs. */
   drain: number;
-  /** Ends the waiting sooner. */
+  /** Aborts the wait. */
   hurry?: AbortSignal | undefined;
 }
 
-/** Milliseconds for the last bytes of answers to reach their clients, and for clients to close. */
+/** Milliseconds for the last bytes of responses to reach their clients, and for clients to close. */
 const LAST_BYTES = 1000;
-/** Milliseconds between two looks at what a stop waits for. */
+/** Milliseconds between two checks of what a stop waits for. */
 const LOOK = 10;
 
 /** An exchange that has not ended. */
 export interface RunningExchange {
   readonly exchange: Exchange;
   readonly generation: Generation;
-  /** Answers it; a WebSocket answers for itself. */
+  /** Sends its response; undefined for a WebSocket. */
   readonly reply: Reply | undefined;
 }
 
-/** The public side: takes connections, checks heads, makes exchanges of them. */
+/** The public side: accepts connections, checks heads, creates exchanges. */
 export class Downstream {
   private readonly server: Server<typeof Incoming>;
   private listener: Listener | undefined;
-  /** Told of each exchange that has ended and is recorded. */
+  /** Called for each exchange that has ended and is recorded. */
   ended: (exchange: Exchange) => void = () => {};
-  /** Told the code of each refusal of a request that never became an exchange. */
+  /** Called with the code of each refusal of a request that did not become an exchange. */
   refused: (code: string) => void = () => {};
-  /** Told of each preflight that was answered. */
+  /** Called for each preflight that was answered. */
   preflight: () => void = () => {};
   private readonly running = new Bag<RunningExchange>();
-  /** The gateway stops: connections end with their next answer. */
+  /** The gateway is stopping: connections end with their next response. */
   private leaving = false;
   private draining = false;
   /** `performance.now()` when a stop last had something to wait for. */
@@ -89,7 +89,7 @@ export class Downstream {
   private readonly connections: Connections;
   private readonly overload: Overload;
 
-  /** @param current the generation that new requests belong to. */
+  /** @param current returns the generation for new requests */
   constructor(
     private readonly current: () => Generation,
     own: Partial<ServerLimits> = {},
@@ -108,12 +108,12 @@ export class Downstream {
         insecureHTTPParser: false,
         requireHostHeader: false,
         IncomingMessage: Incoming,
-        // Any other upgrade is an offer that nobody has to take: the request is answered as if it were not there.
+        // Any other upgrade is optional for the server (RFC 9110 §7.8): the request is served without it.
         shouldUpgradeCallback: (request) => this.mayUpgrade(request),
       },
       (request, response) => this.take(request, response),
     );
-    // A higher count than the guard's, so that the guard sees all lines and nothing is dropped unseen.
+    // No limit here, so that the guard sees and counts all header lines and node drops none.
     this.server.maxHeadersCount = 0;
     this.server.on("checkContinue", (request: Incoming, response: ServerResponse) =>
       this.take(request, response, true),
@@ -123,11 +123,11 @@ export class Downstream {
     this.server.on("connection", (socket: Socket) => this.connections.accept(socket));
     this.server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => this.malformed(error, socket));
     this.server.on("connect", (_request: Incoming, socket: Socket) => this.malformed(new Error("CONNECT"), socket));
-    // Node's server is given its connections and never listens itself; what looks for slow heads it sets up then.
+    // Connections are passed to node's server, which never listens itself; `listening` starts its check for slow heads.
     this.server.emit("listening");
   }
 
-  /** @throws what the system says of the address */
+  /** @throws the system's error for the address */
   async listen(place: ListenPlace): Promise<AddressInfo> {
     this.listener = new Listener(place, (socket) => {
       if (!this.overload.sent(socket)) this.accept(socket);
@@ -142,17 +142,20 @@ export class Downstream {
     this.server.emit("connection", socket);
   }
 
-  /** Exchanges that have not ended. */
+  /** Number of exchanges that have not ended. */
   get active(): number {
     return this.running.size;
   }
 
-  /** The same one by one, each with the generation it began with. */
+  /** Exchanges that have not ended, each with the generation it began with. */
   get exchanges(): readonly RunningExchange[] {
     return this.running.items();
   }
 
-  /** Breaks one off. @returns whether it runs */
+  /**
+   * Breaks off an exchange.
+   * @returns whether it is running
+   */
   cancel(id: string): boolean {
     let found = false;
     this.end((exchange) => {
@@ -163,7 +166,7 @@ export class Downstream {
     return found;
   }
 
-  /** What is accepted from now on. */
+  /** Applies new limits, for requests from now on. */
   configure(own: Partial<ServerLimits>): void {
     const limits = { ...LIMITS, ...own };
     this.connections.limits = limits;
@@ -172,7 +175,7 @@ export class Downstream {
     this.overload.limits = limits.overload;
   }
 
-  /** Breaks off what still runs with a generation; WebSockets are told to come again. */
+  /** Breaks off what still runs with a generation; clients of WebSockets are told to reconnect. */
   retire(generation: Generation): void {
     generation.proxy.drain();
     const error = () => new GatewayError("interrupted", { message: "The gateway's configuration has been replaced." });
@@ -188,27 +191,27 @@ export class Downstream {
     return this.leaving;
   }
 
-  /** A stop is near: from now on answers end their connections. */
+  /** Prepares a stop: from now on responses close their connections. */
   leave(): void {
     this.leaving = true;
     this.connections.endWithAnswers();
   }
 
-  /** From now on everything new is refused: nobody knows what still works. */
+  /** Refuses everything new from now on, as the process may be in an unknown state. */
   refuseAll(): void {
     this.draining = true;
   }
 
   /**
-   * Breaks exchanges off that run; their clients are told why, each in its own protocol.
-   * @param why undefined: that one goes on
+   * Breaks off running exchanges; their clients get an error in their own protocol.
+   * @param why returns the error; undefined: that one continues
    */
   end(why: (exchange: Exchange, running: RunningExchange) => GatewayError | undefined): void {
     for (const each of this.running.items()) {
       const error = why(each.exchange, each);
       if (error) each.exchange.interrupt(error);
     }
-    // Those whose turn to be told does not come by itself: their client has not sent all of its request.
+    // Exchanges that do not notice the interruption themselves: their client has not sent the whole request.
     setImmediate(() => {
       for (const { exchange, reply } of this.running.items())
         if (exchange.interruption && reply && !reply.response.headersSent) reply.refuse(exchange.interruption);
@@ -216,11 +219,11 @@ export class Downstream {
   }
 
   /**
-   * Stops without hurting anybody who can be waited for. For a while all goes on, but each answer ends its connection.
-   * Then no connections are taken and WebSockets are told to come again; what runs goes on, and requests on idle
-   * connections are served, until nothing has come for that while. At the limit what runs is interrupted, each in its own
-   * protocol. Idle connections are closed last, from this side first, so that none is reset. Never throws, never hangs.
-   * @returns exchanges that nothing could end
+   * Stops gracefully. For the time of `linger` everything continues, but each response closes its connection. Then no connections
+   * are accepted and clients of WebSockets are told to reconnect; running exchanges continue, and requests on idle connections
+   * are served, until none has arrived for that time. At the limit the rest is interrupted, each exchange in its own protocol.
+   * Idle connections are closed last, with a FIN from this side, so that none is reset. Never throws, never hangs.
+   * @returns exchanges that could not be ended
    */
   async close({ linger = 0, drain, hurry }: Patience): Promise<Exchange[]> {
     const { connections, listener } = this;
@@ -230,7 +233,7 @@ export class Downstream {
     this.busyAt = performance.now();
     const began = this.busyAt;
     if (listener && !listener.kept) await until(() => late() || performance.now() - began >= linger);
-    // Where everything is refused, that is a better answer than none.
+    // While everything is refused, an error response is better than a refused connection.
     if (!this.draining || listener?.kept) await listener?.close();
     for (const { proxy } of new Set([this.current(), ...this.generations])) proxy.drain();
     await until(() => late() || this.quiet(linger));
@@ -249,25 +252,25 @@ export class Downstream {
     return this.running.items().map(({ generation }) => generation);
   }
 
-  /** Whether nothing runs, nothing is on its way to a client, and nothing is likely to come on the connections there are. */
+  /** Reports whether nothing runs, nothing is being sent to a client, and no request is likely to arrive on open connections. */
   private quiet(linger: number): boolean {
     if (this.running.size > 0 || this.overload.waiting > 0 || this.connections.sending) {
       this.busyAt = performance.now();
       return false;
     }
     if (this.connections.size === 0) return true;
-    // Who has only just come has something to say.
+    // A client that has just connected is about to send a request.
     const wait = this.connections.fresh ? Math.max(linger, LAST_BYTES) : linger;
     return performance.now() - this.busyAt >= wait;
   }
 
-  /** Tells everybody who still waits that it was in vain. */
+  /** Interrupts all remaining exchanges. */
   private async interrupt(): Promise<void> {
     this.end(() => new GatewayError("interrupted"));
     await until(() => this.running.size === 0 && !this.connections.sending, LAST_BYTES);
   }
 
-  /** Whether a request may have the connection: nothing before it is still to be answered, and nothing of its own comes. */
+  /** Reports whether a request may take over the connection: earlier responses are finished, and it has no body. */
   private mayUpgrade(request: Incoming): boolean {
     if (request.method !== "GET" || !wantsSocket(request) || !request.socket.writable) return false;
     const { last } = this.connections.of(request.socket);
@@ -277,11 +280,11 @@ export class Downstream {
     );
   }
 
-  /** Requests of a connection are served one after the other, however many come at once. */
+  /** Serves the requests of a connection one after the other, however many are pipelined. */
   private take(request: Incoming, response: ServerResponse, waiting = false): void {
     const { socket } = request;
     const connection = this.connections.of(socket);
-    // What comes behind an answer that closes the connection is no request, though node still reads it as one.
+    // After a response that closes the connection, node may still parse pipelined requests, which must be ignored.
     if (!socket.writable) return;
     connection.heads++;
     const arrival = { request, response, connection, waiting, fresh: connection.last === undefined };
@@ -308,7 +311,7 @@ export class Downstream {
       this.busyAt = clock;
       response.shouldKeepAlive = false;
     }
-    // Whatever followed an upgrade in the same packet is lost in node's parser: nothing more may be read behind it.
+    // Node's parser loses bytes that follow an upgrade in the same packet: no further request may be read from the connection.
     if (headers.has("upgrade")) response.shouldKeepAlive = false;
     const refuse = (thrown: unknown) => {
       const error = GatewayError.from(thrown);
@@ -316,11 +319,11 @@ export class Downstream {
       this.refused(error.code);
     };
     try {
-      // First of all: a page may read why it is refused, too.
+      // First of all, so that a page's scripts can also read the reason of a refusal.
       const preflight = generation.cors?.admit(request, headers, response);
       if (this.draining) throw new GatewayError("draining");
       guard(request, headers);
-      // What is answered here reads no body, and nobody shall go on sending one.
+      // These responses do not read the body, and the client should stop sending it.
       if ((preflight || isGet(request)) && hasBody(request)) response.shouldKeepAlive = false;
       if (preflight) {
         generation.cors?.answer(headers, response, id);
@@ -359,7 +362,10 @@ export class Downstream {
     this.overload.arrive(new WaitingRequest(since, caller, serve, turnAway));
   }
 
-  /** Makes an exchange of a request whose turn it is. @throws GatewayError where it cannot be one */
+  /**
+   * Creates an exchange for a request at its turn in the queue.
+   * @throws GatewayError if it is refused
+   */
   private begin(
     { request, response, waiting }: RequestArrival,
     generation: Generation,
@@ -397,7 +403,7 @@ export class Downstream {
     );
   }
 
-  /** A request to speak WebSocket on this connection, which node has let go. */
+  /** Handles a request for a WebSocket, whose socket node has released. */
   private upgrade(request: Incoming, socket: Socket, head: Buffer): void {
     const time = Date.now();
     const id = newId(time);
@@ -428,7 +434,10 @@ export class Downstream {
     this.overload.arrive(new WaitingRequest(clock, caller, serve, turnAway));
   }
 
-  /** Makes an exchange of a handshake whose turn it is. @throws GatewayError where it cannot be one */
+  /**
+   * Creates an exchange for a handshake at its turn in the queue.
+   * @throws GatewayError if it is refused
+   */
   private shake(
     request: Incoming,
     socket: Socket,
@@ -464,7 +473,7 @@ export class Downstream {
     });
   }
 
-  /** What node's parser refused, or has not got in time. */
+  /** Handles what node's parser refused, or did not receive in time. */
   private malformed(error: NodeJS.ErrnoException, socket: Socket): void {
     if (error.code !== TIMEOUT) {
       this.refuseHead(error, socket);
@@ -473,17 +482,17 @@ export class Downstream {
     const connection = this.connections.of(socket);
     const { heads } = connection;
     if (connection.busy) {
-      // The rest of a head that nobody reads: node will not ask for it again, so the connection ends with what waits.
+      // The rest of a head that nobody reads: node will not time it out again, so the connection ends with the queued responses.
       if (connection.last) connection.last.shouldKeepAlive = false;
       return;
     }
-    // Node looks at the clock before it reads: where we were busy ourselves, the head may be here already.
+    // Node checks the timeout before it reads: if this process was busy, the head may already be in the socket.
     setImmediate(() => {
       if (connection.heads === heads) this.refuseHead(error, socket);
     });
   }
 
-  /** Nobody can say in which dialect, so plain JSON that all of them have in common. */
+  /** Refuses a head. The client's protocol is unknown, so the body is JSON of the common protocol. */
   private refuseHead(error: NodeJS.ErrnoException, socket: Socket): void {
     const { last, address } = this.connections.of(socket);
     if (error.code === "ECONNRESET" || !socket.writable) {
@@ -518,13 +527,13 @@ interface RequestArrival {
   request: Incoming;
   response: ServerResponse;
   connection: ClientConnection;
-  /** The client waits for `100 Continue`. */
+  /** Whether the client waits for `100 Continue`. */
   waiting: boolean;
-  /** It is the first one of its connection. */
+  /** Whether it is the first one on its connection. */
   fresh: boolean;
 }
 
-/** What was asked for, as it came. */
+/** The original request target. */
 interface RequestTarget {
   /** The path. */
   raw: string;
@@ -532,25 +541,25 @@ interface RequestTarget {
   text: string;
 }
 
-/** What is known of a request before it is looked at. */
+/** What is known about a request before it is parsed. */
 type Known = Pick<Arrival, "id" | "time" | "clock" | "origin"> & { address: string };
 
-/** Node's word for a head that has not come in time. */
+/** Node's error code for a head that has not arrived in time. */
 const TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";
-/** Looks again and again, for so many milliseconds at most. */
+/** Polls a condition, for a maximum of milliseconds. */
 async function until(enough: () => boolean, most = Number.POSITIVE_INFINITY): Promise<void> {
   const limit = performance.now() + most;
   while (!enough() && performance.now() < limit) await sleep(LOOK);
 }
 
 /**
- * Whether a refusal may be written to a connection: not inside an answer on its way, nor before its turn, where it would
- * be read as part of that answer or as another one.
+ * Reports whether an error may be written to a connection: not inside an unfinished response, nor before its turn, where it would
+ * be read as part of that response or as the response to another request.
  */
 const mayRefuse = (last: ServerResponse): boolean =>
   last.headersSent ? last.req.complete && last.writableFinished : last.socket !== null;
 
-/** @param last what the connection was asked before. */
+/** @param last the previous response on the connection */
 function faultOf({ code }: NodeJS.ErrnoException, last: ServerResponse | undefined): GatewayError {
   if (code === "HPE_HEADER_OVERFLOW") return new GatewayError("headers_too_large");
   if (code === TIMEOUT)
@@ -562,7 +571,10 @@ function faultOf({ code }: NodeJS.ErrnoException, last: ServerResponse | undefin
   );
 }
 
-/** @param names those that the gateway reads; undefined: all @throws GatewayError bad_target where one occurs twice */
+/**
+ * @param names those that the gateway reads; undefined: all
+ * @throws GatewayError `bad_target` where one occurs twice
+ */
 function once(query: Query, names: readonly string[] | undefined): void {
   const repeated = query.repeated(names);
   if (repeated === undefined) return;
@@ -572,7 +584,7 @@ function once(query: Query, names: readonly string[] | undefined): void {
   });
 }
 
-/** @throws GatewayError misplaced_key */
+/** @throws GatewayError `misplaced_key` */
 function begin(
   request: Incoming,
   query: Query,
@@ -600,7 +612,7 @@ function begin(
   return exchange;
 }
 
-/** Answers a request that never became an exchange. */
+/** Sends an error for a request that never became an exchange. */
 function refuseEarly(
   request: Incoming,
   response: ServerResponse,
@@ -613,11 +625,11 @@ function refuseEarly(
   const extra = error.code === "websocket_only" ? ["upgrade", "websocket"] : [];
   refuse(request, response, paths.dialect(path, request.lines), error, id, extra);
   const known = { id, address, status: error.status, error: { code: error.code } };
-  // Whoever sheds load tells of it in sum: a line for each would be load again.
+  // Load shedding logs a summary: a line for each refusal would add load.
   if (error.code !== "overloaded") log.info(earlyFields(request, path, known, redactor), "refused");
 }
 
-/** What the log has of a request that never became an exchange: no path that has a key in it. */
+/** Returns the log fields for a request that never became an exchange; the path is left out if it contains a key. */
 function earlyFields(
   { method, lines }: Incoming,
   path: string,
@@ -629,10 +641,10 @@ function earlyFields(
   return secret ? fields : { ...fields, path: redactor.path(nameless(path)) };
 }
 
-/** A request's address without a user's name and password. */
+/** Returns a request target without user name and password. */
 const nameless = (path: string): string => path.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1");
 
-/** Says whether requests shall come, and nothing else: anybody may ask. */
+/** Reports whether the process accepts requests, and nothing else, as it needs no authentication. */
 function probe(response: ServerResponse, id: string, well: boolean): void {
   const body = well ? "ok\n" : "stopping\n";
   const head = ["content-type", "text/plain", "content-length", String(body.length), "cache-control", "no-store"];

@@ -3,17 +3,20 @@ import { type FileHandle, open, unlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Bytes that are read at once: each time costs as much as copying them. */
+/** Bytes per read: each call costs as much as copying them. */
 const PIECE = 256 * 1024;
 
-/** Bytes that wait in a file without a name: it is gone with the process, however that ends. */
+/** Bytes buffered in an unlinked file, which disappears with the process, however that ends. */
 export class Spool {
-  /** Bytes in it. */
+  /** Number of bytes in it. */
   length = 0;
 
   private constructor(private readonly file: FileHandle) {}
 
-  /** In the system's folder for such files, `TMPDIR`. @throws Error of the file system */
+  /**
+   * Opens a spool in the system's folder for temporary files, `TMPDIR`.
+   * @throws Error of the file system
+   */
   static async open(): Promise<Spool> {
     const path = join(tmpdir(), `model-gateway-${randomUUID()}`);
     const file = await open(path, "wx+", 0o600);
@@ -31,7 +34,10 @@ export class Spool {
     }
   }
 
-  /** All of it, from its beginning. @throws Error of the file system */
+  /**
+   * Yields all bytes from the beginning.
+   * @throws Error of the file system
+   */
   async *read(): AsyncGenerator<Buffer> {
     for (let at = 0; at < this.length; ) {
       const { buffer, bytesRead } = await this.file.read(Buffer.allocUnsafe(PIECE), 0, PIECE, at);
@@ -40,13 +46,13 @@ export class Spool {
     }
   }
 
-  /** Frees it, once what is being read or written is done. */
+  /** Closes the file, after pending reads and writes. */
   close(): void {
     this.file.close().catch(() => {});
   }
 }
 
-/** What of pieces is left behind so many bytes: a disk that fills up may take some of them only. */
+/** Returns the rest of the pieces after a number of bytes: a full disk may have taken only some of them. */
 function behind(pieces: readonly Buffer[], bytes: number): Buffer[] {
   const left: Buffer[] = [];
   let skip = bytes;
