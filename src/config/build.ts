@@ -15,25 +15,25 @@ import type {
 } from "./types.ts";
 import type { ConfigValues } from "./values.ts";
 
-/** Date of models that do not tell theirs, in Unix seconds: a fixed one, so that lists of models do not change by themselves. */
+/** The date of models without one, in Unix seconds: fixed, so that lists of models do not change over time. */
 const CREATED = Date.UTC(2026, 0, 1) / 1000;
 
-/** An object without its undefined members, which exact optional types refuse. */
+/** Returns an object without its undefined members, which exactOptionalPropertyTypes refuses. */
 function given<T extends object>(members: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]: Exclude<T[K], undefined>;
   };
 }
 
-/** Of who may use the admin side what is no secret. */
+/** Returns the admin access settings that are not secret. */
 export function adminAccess(admin: File["admin"]): { hosts: string[]; session: number } {
   return typeof admin === "string" ? { hosts: [], session: SESSION } : { hosts: admin.hosts, session: admin.session };
 }
 
-/** Milliseconds that somebody stays signed in unless the file says otherwise. */
+/** Default milliseconds of a console session. */
 const SESSION = 12 * 3_600_000;
 
-/** Providers of a file that was found right. */
+/** Returns the providers of a valid file. */
 export function providers(file: File, values: ConfigValues, protocols: readonly string[]): ConfiguredProvider[] {
   return Object.entries(file.providers).map(([name, entry]) => {
     const { url, credentials = [], off } = values.providers.get(name) ?? {};
@@ -66,8 +66,8 @@ export function providers(file: File, values: ConfigValues, protocols: readonly 
 }
 
 /**
- * Models of a file that was found right.
- * @param placeOf where the file tells of a model
+ * Returns the models of a valid file.
+ * @param placeOf returns the position of a model in the file
  */
 export function models(file: File, placeOf: (id: string) => ConfiguredModel["place"]): ConfiguredModel[] {
   return Object.entries(file.models).map(([id, entry]) => {
@@ -80,7 +80,7 @@ export function models(file: File, placeOf: (id: string) => ConfiguredModel["pla
   });
 }
 
-/** Splits at the first colon: vendors' names may hold others. What a target does not say its model says. */
+/** Splits at the first colon, as vendors' names may contain others. Missing fields are inherited from the model. */
 function target(written: ConfigEntry["targets"][number], model: ConfigEntry): ConfiguredTarget {
   const own = typeof written === "string" ? { to: written, weight: 1 } : written;
   const { to, weight, price, via = model.via, facts } = { price: undefined, via: undefined, facts: undefined, ...own };
@@ -99,11 +99,11 @@ const terms = (price: ConfigEntry["price"]): Price | undefined =>
 
 type ConfigEntry = File["models"][string];
 
-/** A path that is served unless the file says otherwise. */
+/** A path that is served by default. */
 type UsualPath = { path: string; protocol?: string; serve?: string };
 type PathEntry = File["paths"][string];
 
-/** The paths of every protocol and of the lists of models, with what the file says instead, and its own. */
+/** Returns the default paths, with the file's changes to them, and the file's own paths. */
 export function paths(file: File, protocols: Vocabulary["protocols"]): ConfiguredPath[] {
   const usual = usualPaths(protocols);
   const own = Object.entries(file.paths).filter(([path]) => !usual.some((each) => each.path === path));
@@ -113,7 +113,7 @@ export function paths(file: File, protocols: Vocabulary["protocols"]): Configure
   ];
 }
 
-/** The usual paths that the file has taken away. */
+/** Returns the default paths that the file removes. */
 export function pathsOff(file: File, protocols: Vocabulary["protocols"]): string[] {
   const usual = usualPaths(protocols);
   return usual.filter((each) => governing(each, usual, file.paths)?.[1] === "off").map(({ path }) => path);
@@ -124,7 +124,9 @@ const usualPaths = (protocols: Vocabulary["protocols"]): UsualPath[] => [
   ...Object.entries(SERVED_PATHS).map(([path, serve]) => ({ path, serve })),
 ];
 
-/** What the file says of a usual path, or of the one above it that the same protocol brings: /v1/messages/count_tokens goes with /v1/messages. */
+/**
+ * Returns the entry for a default path, or for its parent of the same protocol: /v1/messages/count_tokens goes with /v1/messages.
+ */
 function governing(
   { path, protocol }: UsualPath,
   usual: readonly UsualPath[],
@@ -141,7 +143,7 @@ function governing(
   return same ? [above.path, entry] : undefined;
 }
 
-/** @param ruling what the file says of the path, and under which path it says so. */
+/** @param ruling the file's entry for the path, and the path it is written under */
 function configured(usual: UsualPath, ruling: [path: string, entry: PathEntry] | undefined): ConfiguredPath[] {
   const [from, entry] = ruling ?? [usual.path, undefined];
   if (entry === "off") return [];
@@ -153,14 +155,14 @@ function configured(usual: UsualPath, ruling: [path: string, entry: PathEntry] |
   const pass =
     provider === undefined ? undefined : { provider, open: entry?.open ?? false, mint: entry?.mint ?? false };
   const chain = serve === undefined ? (pass === undefined ? "llm" : "pass") : "read";
-  // A list of plugins is a chain under the name of the path that has it.
+  // A list of plugins is a chain named by the path that has it.
   const use = Array.isArray(entry?.use) ? from : (entry?.use ?? chain);
   return [
     { path: usual.path, use, strict: entry?.strict ?? false, ...given({ protocol, serve, pass }) } as ConfiguredPath,
   ];
 }
 
-/** Keys of a file that was found right; those that are off stay in the list, without a hash. */
+/** Returns the keys of a valid file; disabled ones stay in the list, without a hash. */
 export function keys(file: Pick<File, "keys">, values: ConfigValues): ConfiguredKey[] {
   return Object.entries(file.keys).map(
     ([name, { key: _, rpm: __, tpm: ___, concurrency: ____, budget: _____, ...fields }]) => {
@@ -170,18 +172,18 @@ export function keys(file: Pick<File, "keys">, values: ConfigValues): Configured
   );
 }
 
-/** Pages of other sites whose scripts may ask. */
+/** Returns the sites whose page scripts may send requests. */
 export const cors = ({ origins, max_age: maxAge }: Exclude<File["cors"], "off">): NonNullable<Config["cors"]> => ({
   origins,
   maxAge,
 });
 
-/** What is taken on at a time. */
+/** Returns the admission limits. */
 export function overload({ overload: { per_key: perKey, ...rest } }: File): Load {
   return { ...rest, perKey };
 }
 
-/** What may be used, at every level. A key goes by its name. */
+/** Returns the limits of every level. A key is identified by its name. */
 export function limits({ limits: { default: usual, all, ...rest }, keys }: File): LimitTable {
   const each = (entries: Readonly<Record<string, LimitsEntry>>) =>
     new Map(Object.entries(entries).map(([name, entry]) => [name, limitsOf(entry)]));

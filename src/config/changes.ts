@@ -3,31 +3,31 @@ import { withoutKeys } from "./secrets.ts";
 import type { Config } from "./types.ts";
 import { inFileWords, SettingText } from "./wording.ts";
 
-/** One thing that another gateway.yaml says, as people may see it: no secret stands in it. */
+/** A difference to another gateway.yaml, without secrets. */
 export interface Change {
   /** Where gateway.yaml says it, like `models.fast.context`. */
   readonly path: string;
-  /** Absent: it was not there. */
+  /** Absent: it did not exist. */
   readonly before?: string;
-  /** Absent: it is gone. */
+  /** Absent: it is removed. */
   readonly after?: string;
 }
 
-/** What takes effect at the next start only. */
+/** Settings that take effect only at the next start. */
 const AT_START = ["listen", "admin.listen", "workers", "instances", "store", "timezone", "warm_up"] as const;
-/** What tells of the file and not of the gateway, or is read from the rest. */
+/** Fields about the file itself, or derived from others. */
 const ASIDE = new Set(["file", "folder", "text", "masked", "written", "notices", "warnings", "budgets"]);
 const SECRET = new Set(["hash", "key", "password", "token", "viewer", "client_secret", "webhook"]);
 
-/** What is compared, and what is shown of it. */
+/** The compared value, and the shown one. */
 interface Leaf {
   readonly value: string;
   readonly shown: string;
 }
 
 /**
- * What differs between two gateway.yaml with their defaults, in the order of the first one's sections.
- * @param code digests of the plugins' code, by their names
+ * Returns the differences between two configurations including defaults, in the order of the first one's sections.
+ * @param code digests of the plugins' code, by name
  */
 export function changesOf(before: Config, after: Config, code: CodeVersions = NO_CODE): Change[] {
   const [one, other] = [leavesOf(before, code.before), leavesOf(after, code.after)];
@@ -35,7 +35,7 @@ export function changesOf(before: Config, after: Config, code: CodeVersions = NO
   return [...paths].flatMap((path) => {
     const [was, is] = [one.get(path), other.get(path)];
     if (was?.value === is?.value) return [];
-    // What is shown alike, a secret by its name, would look as if nothing had changed.
+    // Equal shown values, like a secret's name, would look unchanged.
     const after = was && is?.shown === was.shown ? `${is.shown} (its value has changed)` : is?.shown;
     return [{ path, ...(was && { before: was.shown }), ...(after !== undefined && { after }) }];
   });
@@ -48,13 +48,13 @@ interface CodeVersions {
 
 const NO_CODE: CodeVersions = { before: new Map(), after: new Map() };
 
-/** The sections among some changes that need a restart. */
+/** Returns the changed sections that need a restart. */
 export function needRestart(changes: readonly Change[]): string[] {
   const later = AT_START.filter((name) => changes.some(({ path }) => path === name || path.startsWith(`${name}.`)));
   return later.map((name) => name.split(".", 1)[0] as string);
 }
 
-/** What a gateway.yaml comes to, without its secrets: a text by its path. */
+/** Returns a configuration without its secrets: texts by path. */
 export function shownConfig(config: Config): Record<string, string> {
   return Object.fromEntries([...leavesOf(config, new Map())].map(([path, { shown }]) => [path, shown]));
 }
@@ -84,10 +84,10 @@ function add(leaves: Map<string, Leaf>, path: string, value: unknown, name: stri
   else for (const [key, each] of Object.entries(value)) add(leaves, `${path}.${key}`, each, key);
 }
 
-/** What an option of a plugin holds may be a secret. */
+/** A plugin's option may contain a secret. */
 const isOption = (path: string): boolean => path.startsWith("plugins.");
 
-/** Lists whose order counts are one value; what has a name goes by that. */
+/** Lists whose order matters are one value; entries with a name are compared by name. */
 function addList(leaves: Map<string, Leaf>, path: string, list: readonly unknown[], name: string): void {
   if (list.every((each) => typeof each !== "object")) {
     const shown =

@@ -2,16 +2,16 @@ import type { HealthLimits } from "../core/marketplace.ts";
 import type { Report } from "./problems.ts";
 import type { File } from "./schema.ts";
 
-/** Milliseconds that a target is left alone at most, unless the file says otherwise. */
+/** Default maximum milliseconds that a target is out of use. */
 const LONGEST = 30_000;
 
-/** When a provider's targets are left alone, of what the file says of them. */
+/** Returns the health limits of a provider's targets from the file's settings. */
 export const healthOf = (written: Omit<HealthLimits, "longest"> & { longest?: number | undefined }): HealthLimits => ({
   ...written,
   longest: written.longest ?? Math.max(LONGEST, written.open),
 });
 
-/** Finds a longest time that is shorter than the first one: one of the two would not be kept. */
+/** Finds a `longest` that is shorter than `open`: one of the two could not be kept. */
 export function checkHealth({ health, providers }: File, report: Report): void {
   const isWrong = (open: number, longest: number | undefined) => longest !== undefined && longest < open;
   if (isWrong(health.open, health.longest)) {

@@ -6,7 +6,7 @@ import { at, entries, isMap, items, type Tree } from "./tree.ts";
 import type { ConfiguredPath } from "./types.ts";
 import { countWords, durationWords } from "./units.ts";
 
-/** Settings that mean nothing to the built-in provider, and why. */
+/** Settings without effect on the built-in provider, and why. */
 const NOT_OF_DEMO: readonly (readonly [path: readonly string[], why: string])[] = [
   [["websocket"], "takes no WebSockets"],
   [["forward"], "reads no headers"],
@@ -17,13 +17,13 @@ const NOT_OF_DEMO: readonly (readonly [path: readonly string[], why: string])[] 
   [["timeouts", "connect"], "is in this process"],
 ];
 
-/** Values with which a setting asks for nothing. */
+/** Reports whether a value disables a setting. */
 const isOff = (value: Tree): boolean =>
   value === undefined || value === false || value === "off" || (Array.isArray(value) && value.length === 0);
 
 /**
- * Finds settings that could do nothing where they stand: whoever wrote them trusts in them. Takes values of any shape, as what a
- * schema refuses elsewhere must not hide these.
+ * Finds settings without effect at their place, on which the operator relies. Accepts values of any shape, as schema errors
+ * elsewhere must not hide these.
  */
 export function checkIdle(file: Tree, report: Report): void {
   for (const [name, entry] of entries(at(file, "providers"))) checkProvider(["providers", name], entry, report);
@@ -47,7 +47,8 @@ function checkProvider(path: ConfigPath, entry: Tree, report: Report): void {
         report({
           path: [...path, ...setting],
           key: true,
-          // Settings that several providers share may be its own, too; a path that it was to serve would not be.
+          // Warnings, as several providers may share such settings through an anchor; `websocket` is an error, as its path would
+          // not be served.
           ...(setting[0] !== "websocket" && { severity: "warning" }),
           message: `${JSON.stringify(path.at(-1))} is the built-in provider, which ${why}: "${setting.at(-1)}" goes with an http address`,
         });
@@ -59,7 +60,7 @@ function checkProvider(path: ConfigPath, entry: Tree, report: Report): void {
     });
 }
 
-/** The same target twice is twice its weight, and no second one to fall back to. */
+/** A duplicate target only doubles its weight; it is no second target to fall back to. */
 function checkTargets(path: ConfigPath, list: Tree, report: Report): void {
   const seen = new Set<string>();
   for (const [i, written] of items(list)) {
@@ -75,7 +76,10 @@ function checkTargets(path: ConfigPath, list: Tree, report: Report): void {
   }
 }
 
-/** Finds a limit of one key above the one of all. @param written as the file says it, without defaults */
+/**
+ * Finds a per-key limit above the total limit.
+ * @param written the values of the file, without defaults
+ */
 export function checkOverload({ overload }: File, written: Tree, report: Report): void {
   const { per_key: perKey, concurrency } = overload;
   if (at(written, "overload", "per_key") === undefined || concurrency === 0 || perKey <= concurrency) return;
@@ -85,12 +89,16 @@ export function checkOverload({ overload }: File, written: Tree, report: Report)
   });
 }
 
-/** Finds times that another one always ends first. @param written as the file says it, without defaults */
+/**
+ * Finds timeouts that another one always ends first.
+ * @param written the values of the file, without defaults
+ */
 export function checkTimes({ timeouts, health, providers, drain, linger }: File, written: Tree, report: Report): void {
   const look = (path: ConfigPath, times: Times, where: string) => {
     const says = (...name: string[]) => at(written, ...(path as string[]), ...name) !== undefined;
     const { total, first_byte: firstByte } = times.timeouts;
-    // What all attempts have is often longer than one: only what stands beside a shorter total was meant to count.
+    // A timeout for all attempts is often longer than one provider's total: only one set next to a shorter total was meant to
+    // apply.
     for (const name of ["connect", "first_byte", "idle"] as const)
       if (
         says("timeouts", name) &&
@@ -128,7 +136,7 @@ const definite = <T extends object>(members: T): { [K in keyof T]: Exclude<T[K],
     [K in keyof T]: Exclude<T[K], undefined>;
   };
 
-/** Finds models whose answers would be longer than all that fits in. */
+/** Finds models whose maximum output exceeds their context. */
 export function checkLengths({ models }: File, report: Report): void {
   for (const [id, { context, output }] of Object.entries(models))
     if (context !== undefined && output !== undefined && output > context)
@@ -139,7 +147,10 @@ export function checkLengths({ models }: File, report: Report): void {
       });
 }
 
-/** Finds paths of keys that are served to nobody. @param keeps whether a protocol has answers below its paths */
+/**
+ * Finds paths of keys that no mount serves.
+ * @param keeps reports whether a protocol has stored responses below its paths
+ */
 export function checkKeyPaths(
   { keys }: File,
   paths: readonly ConfiguredPath[],
@@ -155,7 +166,7 @@ export function checkKeyPaths(
     }
 }
 
-/** Whether a key's pattern may stand for a request to a path. */
+/** Reports whether a key's pattern may match a request to a path. */
 function isMeant(
   pattern: string,
   { path, protocol = "", serve, pass }: ConfiguredPath,
@@ -168,7 +179,7 @@ function isMeant(
   return itself || (below && beginsWith(pattern, stem));
 }
 
-/** Whether a pattern stands for some text that begins with this, and goes on. */
+/** Reports whether a pattern matches some longer text that begins with this one. */
 function beginsWith(pattern: string, start: string): boolean {
   const star = pattern.indexOf("*");
   if (star < 0) return pattern.startsWith(start) && pattern.length > start.length;

@@ -9,10 +9,10 @@ type Missing = { path: ConfigPath; name: string };
 type Stray = { path: ConfigPath; name: string };
 
 /**
- * What a schema finds wrong, in words, with a place for each. A misspelt name and the name that is missing because of it
- * become one finding.
- * @param values what was checked.
- * @param base where it stands in the file.
+ * Turns schema issues into messages, each with a path. A misspelt name and the name that is missing because of it become one
+ * finding.
+ * @param values the checked values
+ * @param base their path in the file
  */
 export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tree, base: ConfigPath = []): Finding[] {
   const missing: Missing[] = [];
@@ -54,7 +54,7 @@ export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tre
   return findings;
 }
 
-/** What other gateways and SDKs call it, in small letters and as one word, and what it may be here. */
+/** Names used by other gateways and SDKs, in lower case as one word, with the names they may correspond to here. */
 const FOREIGN: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(
     ["apikey", "apikeys", "apitoken", "authtoken", "accesstoken", "key", "keys", "token", "secret"].map((name) => [
@@ -69,13 +69,13 @@ const FOREIGN: Readonly<Record<string, readonly string[]>> = {
 
 const same = (a: ConfigPath, b: ConfigPath): boolean => a.join("\0") === b.join("\0");
 
-/** A value that is simply not there, in a map that is. */
+/** Reports whether a value is absent from a map that exists. */
 function isMissing(values: Tree, path: ConfigPath): boolean {
   const above = at(values, ...path.slice(0, -1));
   return path.length > 0 && isMap(above) && !Object.hasOwn(above, path.at(-1) as string);
 }
 
-/** The issues of the branch of a union that was meant: the one that takes this kind of value, or has a word near it. */
+/** Returns the issues of the intended branch of a union: the one that accepts this kind of value, or has a similar word. */
 function branch(issue: Issue, values: Tree): Issue[] {
   if (issue.code !== "invalid_union") return [issue];
   const value = at(values, ...(issue.path as ConfigPath));
@@ -96,11 +96,11 @@ function branch(issue: Issue, values: Tree): Issue[] {
 const isNear = (words: readonly unknown[], value: Tree): boolean =>
   typeof value === "string" && nearest(value, words.map(String)) !== undefined;
 
-/** A number where a whole one is wanted. */
+/** Reports whether a number was given where an integer is expected. */
 const isMiscounted = ({ expected }: z.core.$ZodIssueInvalidType, value: Tree): boolean =>
   expected === "int" && typeof value === "number";
 
-/** @param types that the schema has there */
+/** @param types the schema's types at the path */
 function one(issue: Issue, value: Tree, path: ConfigPath, types: readonly z.core.$ZodType[]): Finding {
   switch (issue.code) {
     case "invalid_type":
@@ -140,10 +140,10 @@ function one(issue: Issue, value: Tree, path: ConfigPath, types: readonly z.core
   }
 }
 
-/** What is counted of values that have a length. */
+/** The counted unit of values that have a length. */
 const COUNTED: Record<string, string> = { string: " characters", array: " entries", set: " entries", map: " entries" };
 
-/** A bound in words, where whoever wrote the schema has none: the library's own are "Too small: expected number to be >=1". */
+/** Describes a bound that has no message of its own: the library's are like "Too small: expected number to be >=1". */
 function bound(issue: z.core.$ZodIssueTooSmall | z.core.$ZodIssueTooBig): string {
   if (!/^Too (?:small|big): /.test(issue.message)) return issue.message;
   const { inclusive = true } = issue;
@@ -170,7 +170,7 @@ const KINDS: Record<string, string> = {
 const isHidden = (path: ConfigPath, value: Tree): boolean =>
   isSecret(path, String(value)) || isOptionText(path, String(value));
 
-/** A value in a message; never one that may be a secret. */
+/** Describes a value for a message; never shows one that may be a secret. */
 function shown(value: Tree, path: ConfigPath): string {
   if (value === null || value === undefined) return "nothing";
   if (Array.isArray(value)) return "a list";
@@ -197,7 +197,7 @@ function remedy(expected: string, value: Tree, path: ConfigPath, types: readonly
   return "";
 }
 
-/** How a number is written where a text stands: without its quotes, its sign or its unit. */
+/** Describes how to write a number given as a text: without its quotes, sign or unit. */
 function numeral(text: string, hidden: boolean, types: readonly z.core.$ZodType[]): string {
   if (Number.isFinite(Number(text))) return "; write it without quotes";
   const [, digits, percent] = /^\$?(\d+(?:\.\d+)?)\s*(?:(%)|[A-Za-z$€/ ]*)$/.exec(text) ?? [];
@@ -206,7 +206,7 @@ function numeral(text: string, hidden: boolean, types: readonly z.core.$ZodType[
   return `; write ${percent && isShare ? Number(digits) / 100 : digits}`;
 }
 
-/** A map as it is written: with the names that it must have, else with those that it may. */
+/** Describes how to write a map: with its required names, or else with those allowed. */
 function sketch(types: readonly z.core.$ZodType[], path: ConfigPath): string {
   const maps = types.filter((type) => type instanceof z.ZodObject);
   const names = maps.flatMap((map) => Object.keys(map.shape));
@@ -224,18 +224,18 @@ function sketch(types: readonly z.core.$ZodType[], path: ConfigPath): string {
   );
 }
 
-/** Names of a map that are shown. */
+/** Maximum number of names that are shown. */
 const SKETCHED = 8;
 
 const isNeeded = (type: z.core.$ZodType): boolean => !z.safeParse(type, undefined).success;
 
-/** The names a schema allows at a path, in any of its branches. */
+/** Returns the names that a schema allows at a path, in any of its branches. */
 export function namesAt(schema: z.ZodType, path: ConfigPath = []): string[] {
   const types = typesAt(schema, path);
   return [...new Set(types.flatMap((type) => (type instanceof z.ZodObject ? Object.keys(type.shape) : [])))];
 }
 
-/** The texts a schema enumerates at a path, in any of its branches. */
+/** Returns the texts that a schema enumerates at a path, in any of its branches. */
 export function wordsAt(schema: z.ZodType, path: ConfigPath): string[] {
   const words = typesAt(schema, path).flatMap((type): unknown[] =>
     type instanceof z.ZodEnum ? type.options : type instanceof z.ZodLiteral ? [...type.values] : [],
@@ -249,7 +249,7 @@ function typesAt(schema: z.ZodType, path: ConfigPath): z.core.$ZodType[] {
   return here.flatMap(open);
 }
 
-/** A type without its wrappings; all branches of a union. */
+/** Unwraps a type; returns all branches of a union. */
 function open(type: z.core.$ZodType): z.core.$ZodType[] {
   if (type instanceof z.ZodUnion) return type.options.flatMap(open);
   if (type instanceof z.ZodPipe) return open(type.def.in);

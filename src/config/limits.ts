@@ -6,13 +6,13 @@ import type { File } from "./schema.ts";
 import type { ConfiguredBudget, ConfiguredPath, Store } from "./types.ts";
 import { moneyWords } from "./units.ts";
 
-/** Limits, and where in the file they stand. */
+/** Limits, and their path in the file. */
 interface LimitsPlace extends Pick<ConfiguredBudget, "models" | "provider"> {
   readonly path: ConfigPath;
   readonly limits: Limits;
 }
 
-/** Finds limits that nothing would keep: an operator trusts a stranger with them. */
+/** Finds limits that no plugin would enforce: operators rely on them with untrusted callers. */
 export function checkLimits(file: File, paths: readonly ConfiguredPath[], chains: Chains, report: Report): void {
   const place = placesIn(file).find(({ limits }) => limitsAny(limits));
   if (!place) return;
@@ -26,13 +26,13 @@ export function checkLimits(file: File, paths: readonly ConfiguredPath[], chains
   }
 }
 
-/** Finds sums that another one of the same level and time makes count for nothing. */
+/** Finds sums without effect because of another one of the same level and period. */
 export function checkBudgets(file: File, report: Report): void {
   for (const { path, limits } of placesIn(file)) {
     const { budgets = [] } = limits;
     for (const [i, { nano, per, soft }] of budgets.entries()) {
       const others = budgets.filter((other, j) => j !== i && other.per === per && other.soft === soft);
-      // Of sums that are only told each larger one is told later; of those that refuse only the least ever does.
+      // Among soft sums each larger one is reported later; among hard ones only the smallest has an effect.
       const [other] = others.filter((each) => each.nano === nano || (!soft && each.nano < nano));
       if (!other || (other.nano === nano && budgets.indexOf(other) > i)) continue;
       const message =
@@ -46,7 +46,7 @@ export function checkBudgets(file: File, report: Report): void {
 
 const isServer = (ledger: string): boolean => /^postgres(?:ql)?:/.test(ledger);
 
-/** Why limits would be counted by each of several gateways for itself; undefined: they would not. */
+/** Returns why several gateways would count limits separately; undefined: they would not. */
 export function countedApart(
   { ledger, limits }: Pick<Store, "ledger" | "limits">,
   instances: number | undefined,
@@ -57,7 +57,7 @@ export function countedApart(
   return `${why}, and each would count limits in its own memory, so that they could be passed so many times over: set store: limits: redis://HOST, or instances: 1 where there is only one`;
 }
 
-/** Finds limits that would be counted by each of several gateways for itself. */
+/** Reports limits that several gateways would count separately. */
 export function checkCounting(
   file: File,
   { ledger = "", limits }: { ledger?: string | undefined; limits?: string | undefined },
@@ -75,7 +75,7 @@ export function checkCounting(
     });
 }
 
-/** Paths on which nothing keeps limits, the first of each chain. */
+/** Returns paths on which nothing enforces limits, the first of each chain. */
 export function openPaths(
   paths: readonly ConfiguredPath[],
   pluginsOf: (use: string) => readonly string[],
@@ -92,7 +92,7 @@ export function openPaths(
   });
 }
 
-/** All that limits money. */
+/** Returns everything that limits money. */
 export function budgetsOf(file: File): ConfiguredBudget[] {
   return placesIn(file).flatMap(({ path: _, limits: { budgets = [] }, ...of }) =>
     budgets.length === 0 ? [] : [{ ...of, hard: budgets.some(({ soft }) => !soft) }],

@@ -23,10 +23,10 @@ export { ConfigError, type Problem } from "./problems.ts";
 export type * from "./types.ts";
 
 /**
- * Reads gateway.yaml: shape, names, plugins' options, secrets and addresses, then defaults.
- * @param folder where relative paths in it start
- * @param written what it says, where that was read before
- * @throws ConfigError with everything that is wrong, in the order of the file; of YAML syntax only the first mistake.
+ * Loads gateway.yaml: shape, names, plugin options, secrets and addresses, then defaults.
+ * @param folder the base of relative paths in it
+ * @param written its content, if it has been read already
+ * @throws ConfigError with all errors, in the order of the file; of YAML syntax errors only the first
  */
 export async function loadConfig(
   file: string,
@@ -88,7 +88,7 @@ export async function loadConfig(
   };
 }
 
-/** Sections of a right shape, each by itself and beside the others. */
+/** Checks sections with a valid shape, separately and against each other. */
 function checkSections(
   file: File,
   {
@@ -118,11 +118,11 @@ function checkSections(
   checkCounting(file, { ledger, limits: counting }, report);
 }
 
-/** What stands in one section each. */
+/** Returns the settings that each depend on one section. */
 function settingsOf(file: File, values: ConfigValues, protocols: readonly string[]) {
   const { listen, admin, tokens, store, limits, envelopes, webhook } = values;
   return {
-    // Each is there, or the reading would have reported why not.
+    // These exist, or ValueReader would have reported why not.
     listen: listen as Config["listen"],
     ...(admin && { admin }),
     pages: file.pages === "on",
@@ -154,11 +154,11 @@ function settingsOf(file: File, values: ConfigValues, protocols: readonly string
   };
 }
 
-/** A warning at its place in a file that was loaded. */
+/** Returns a warning with its position in a loaded file. */
 export const warningAt = ({ file, text }: Pick<Config, "file" | "text">, finding: Finding): Problem =>
   new YamlSource(shownName(file), text).locate({ ...finding, severity: "warning" });
 
-/** Where a setting stands in a file that was loaded; undefined: it does not. */
+/** Returns the position of a setting in a loaded file; undefined if it does not set it. */
 export function placedIn(
   { file, text }: Pick<Config, "file" | "text">,
   path: readonly string[],
@@ -172,11 +172,11 @@ export function placedIn(
   return source.position({ path });
 }
 
-/** The secrets that stand in a file that was loaded, where references could: what each is for, and its line. */
+/** Returns the literal secrets in a loaded file, which references could replace: the path and line of each. */
 export const secretsIn = ({ file, text }: Pick<Config, "file" | "text">): { path: ConfigPath; line: number }[] =>
   new YamlSource(shownName(file), text).writtenSecrets();
 
-/** Why nothing of a file can be known: it is gone, or broken YAML. */
+/** Returns the error for an unreadable file, missing or with invalid YAML; undefined if it can be read. */
 export function unreadable(file: string): ConfigError | undefined {
   try {
     const { values, problems } = new YamlSource(shownName(file), read(file));
@@ -201,13 +201,13 @@ function read(file: string): string {
   }
 }
 
-/** Relative where the file is below the working folder: short, and terminals make a link of it. */
+/** Returns a path relative to the working folder if the file is below it: short, and terminals make it a link. */
 function shownName(file: string): string {
   const short = relative(process.cwd(), file);
   return short.startsWith("..") ? file : short;
 }
 
-/** The sections that count: `x-…` ones only hold anchors, and one with nothing in it is as good as left out, where it may be. */
+/** Removes `x-…` sections, which only hold anchors, and empty sections where they are optional. */
 function withoutExtras(values: Tree): Tree {
   if (!isMap(values)) return values ?? {};
   return Object.fromEntries(
@@ -217,7 +217,7 @@ function withoutExtras(values: Tree): Tree {
 
 const isNeeded = (section: string): boolean => section === "providers" || section === "models";
 
-/** The default chains and those of the file, which may replace them. */
+/** Returns the default chains and those of the file, which may replace them. */
 function chainsOf(values: Tree): Map<string, ListedPlugins> {
   const chains = new Map<string, ListedPlugins>();
   for (const [name, plugins] of Object.entries(DEFAULT_CHAINS)) chains.set(name, { plugins });
@@ -226,10 +226,10 @@ function chainsOf(values: Tree): Map<string, ListedPlugins> {
   return chains;
 }
 
-/** Whether what the file says of a usual path, if anything, leaves it to who answers it usually. */
+/** Reports whether the file leaves a default path to its default plugin. */
 const isUsual = (entry: Tree): boolean => entry !== "off" && !PATH_KINDS.some((kind) => at(entry, kind) !== undefined);
 
-/** Lists of plugins that paths have instead of a chain's name, each under its path, which is no name of a chain. */
+/** Returns the plugin lists that paths have in place of a chain's name, each under its path, which cannot be a chain's name. */
 function listsOf(values: Tree): [path: string, list: ListedPlugins][] {
   return entries(at(values, "paths")).flatMap(([path, entry]) => {
     const use = at(entry, "use");

@@ -17,20 +17,20 @@ import {
   stars,
 } from "./secrets.ts";
 
-/** Offsets into the text: first, and behind the last. */
+/** Offsets in the text: start and exclusive end. */
 export type Span = readonly [from: number, to: number];
 
-/** A YAML file as anybody may see it. */
+/** A YAML file without its secrets. */
 export interface Masked {
-  /** With stars for what is secret, every character at its place. */
+  /** The text with stars for secrets, every character at its position. */
   readonly text: string;
   /** Texts that no message may repeat. */
   readonly secrets: ReadonlySet<string>;
 }
 
 /**
- * Puts stars over every scalar at a secret's place, however it is written there, over all that looks like a secret, and
- * over the same texts elsewhere.
+ * Replaces by stars every scalar at a secret's path, however it is written there, everything that looks like a secret, and
+ * further occurrences of the same texts.
  */
 export function mask(document: Document, text: string, words: OptionWords): Masked {
   const { secrets: nodes, readable } = scalarsOf(document, words);
@@ -44,7 +44,7 @@ export function mask(document: Document, text: string, words: OptionWords): Mask
     const start = from + source.indexOf(secret);
     spans.push([start, start + secret.length]);
     const value = String(node.value);
-    // What an option and something that is shown have in common is a name, like a model's.
+    // An option's text that also occurs in a visible value is a name, like a model's.
     for (const each of [secret, value, ...value.split("\n").map((line) => line.trim())])
       if (!option || !readable.includes(each)) secrets.add(each);
   }
@@ -65,20 +65,20 @@ function covered(text: string, spans: Span[]): string {
   return shown + text.slice(end);
 }
 
-/** The places of secrets that stand in a YAML file themselves, not as references, with what is there; comments do not count. */
+/** Returns the paths of literal secrets in a YAML file, with their nodes; references and comments do not count. */
 export function writtenSecrets(document: Document): [path: ConfigPath, node: Scalar][] {
   return [...scalarsOf(document, () => []).written].map(([node, path]) => [path, node]);
 }
 
-/** The scalars that nobody may see, each with whether that is for being a plugin's option only; and all other texts. */
+/** The scalars that must be hidden, each with whether only as a plugin's option; and all other texts. */
 interface Scalars {
   secrets: ReadonlyMap<Scalar, boolean>;
-  /** Those among them that are secrets without a doubt, by one of their places. */
+  /** Those that certainly are secrets, with one of their paths. */
   written: ReadonlyMap<Scalar, ConfigPath>;
   readable: string;
 }
 
-/** Places behind aliases that are looked at, beyond those that stand in the file: more are made to be too many. */
+/** Maximum number of places behind aliases that are visited, in addition to those in the file: only an attack has more. */
 const MOST = 100_000;
 const DEEPEST = 100;
 
@@ -108,7 +108,7 @@ function scalarsOf(document: Document, words: OptionWords): Scalars {
     if (!isMap(node)) continue;
     for (const pair of node.items) {
       const name = nameOfKey(pair);
-      // `{ text }` is a name without a value, and was hardly meant; nor is one where a secret alone may stand.
+      // `{ text }` is a name without a value, probably by mistake; the same holds for a name where only a secret may be.
       if (isCollection(pair.key) || pair.value === null || holdsSecret(path)) waiting.push([pair.key, path]);
       if (path[0] === "keys" && path.length === 1 && isKeyAsName(name, keyIn(resolved(pair.value), resolved)))
         waiting.push([pair.key, [...path, name, "key"]]);
@@ -120,18 +120,18 @@ function scalarsOf(document: Document, words: OptionWords): Scalars {
   return { secrets, written, readable: readable.join("\0") };
 }
 
-/** What stands as a key in an entry of `keys`, or in its place; undefined: nothing. */
+/** Returns the text found as a key in an entry of `keys`, or in its place; undefined: none. */
 function keyIn(entry: unknown, resolved: (node: unknown) => unknown): string | undefined {
   if (isScalar(entry)) return entry.value === null ? undefined : String(entry.value);
   if (!isMap(entry)) return undefined;
   const pair = entry.items.find((each) => /^(?:key|hash|<<)$/.test(nameOf({ key: resolved(each.key) })));
   if (!pair) return undefined;
   const value = resolved(pair.value);
-  // What is merged, and the digest of a key, are none of somebody's mistakes with names.
+  // A merged map and a key's hash are not misplaced names.
   return isScalar(value) && nameOf(pair) === "key" ? String(value.value) : "$OTHER";
 }
 
-/** All scalars, those among them that are names, and what aliases stand for. */
+/** Returns all scalars, those of them that are names, and the targets of aliases. */
 function nodesOf(document: Document): { all: Scalar[]; names: Set<Scalar>; meant: Map<Alias, Node> } {
   const all: Scalar[] = [];
   const names = new Set<Scalar>();
@@ -152,12 +152,12 @@ function nodesOf(document: Document): { all: Scalar[]; names: Set<Scalar>; meant
   return { all, names, meant };
 }
 
-/** Words between scalars; comments, anchors and aliases among them. */
+/** Matches words between scalars, including comments, anchors and aliases. */
 const BETWEEN = /(?:^|(?<=\s))#[^\n]*|[&*][\w-]+|[^\s{}[\],:"'#]*\w[^\s{}[\],:"'#]*/g;
-/** Words of what became a name by mistake. */
+/** Words of texts that became a name by mistake. */
 const LONG_WORD = /\S{12,}/g;
 
-/** What a file whose syntax is broken has outside of all scalars, or in a name of several words. */
+/** Returns words outside of all scalars in a file with a syntax error, and those in names of several words. */
 function strays(document: Document, text: string): Span[] {
   const { all, names, meant } = nodesOf(document);
   const inside = [...all, ...meant.keys()].flatMap((node) => rangeOf(node) ?? []);
@@ -171,19 +171,19 @@ function strays(document: Document, text: string): Span[] {
   return [...between, ...spoilt.flatMap((name) => found(...(rangeOf(name) ?? [0, 0]), LONG_WORD))];
 }
 
-/** The beginning of a line, up to the value: dashes, and a name with its colon. */
+/** The start of a line up to the value: dashes, and a name with its colon. */
 const HEAD = /^[ \t]*(?:-[ \t]+)*(?:["']?([\w.$/-]+)["']?[ \t]*:(?=\s|$))?/;
 
-/** The beginning of a comment that is a line of its own or behind a value, and what it says. */
+/** The start of a comment on its own line or after a value, and its content. */
 const COMMENT = /^(.*?(?:^|\s)#+[ \t]*)(.*)$/s;
-/** What is a value that was commented out, and no words about it. */
+/** A commented-out value, as opposed to prose. */
 const OLD_VALUE = /^\s*(?:["'[{].*|\S+)\s*$/;
 
-/** Where the syntax is broken, values may be at other places than was meant: the options of plugins are known by their lines. */
+/** With a syntax error, values may be at unintended paths: plugin options are then recognized by their lines. */
 const withoutOptions = (text: string): string =>
   amongPlugins(text, (line) => (/^\s*#/.test(line) ? line : withoutValue(line)));
 
-/** Options of plugins that stand in a comment. */
+/** Hides plugin options in comments. */
 const withoutOldOptions = (text: string): string =>
   amongPlugins(text, (line) => {
     const [, before = "", words = ""] = COMMENT.exec(line) ?? [];
@@ -191,7 +191,7 @@ const withoutOldOptions = (text: string): string =>
     return head !== "" && OLD_VALUE.test(words.slice(head.length)) ? before + withoutValue(words) : line;
   });
 
-/** A text with other lines among those of plugins. */
+/** Applies a function to the lines of plugin sections. */
 function amongPlugins(text: string, change: (line: string) => string): string {
   let inside = false;
   const lines = text.split("\n").map((line) => {
@@ -202,7 +202,7 @@ function amongPlugins(text: string, change: (line: string) => string): string {
   return lines.join("\n");
 }
 
-/** A line with stars for the value in it. */
+/** Returns a line with stars for its value. */
 function withoutValue(line: string): string {
   const [head, name = ""] = HEAD.exec(line) ?? [""];
   const rest = line.slice(head.length);
@@ -210,13 +210,13 @@ function withoutValue(line: string): string {
   return head + (readable ? rest : rest.replaceAll(/[^\s{}[\],:"']+/g, stars));
 }
 
-/** The name of a pair; the library reads a merging `<<` as a symbol. */
+/** Returns the name of a pair; the library parses a merging `<<` as a symbol. */
 export function nameOf(pair: Pick<Pair, "key">): string {
   const name = isScalar(pair.key) ? pair.key.value : pair.key;
   return typeof name === "symbol" ? (name.description ?? "") : String(name);
 }
 
-/** Where a node stands. */
+/** Returns the span of a node. */
 export function rangeOf(node: unknown): Span | undefined {
   const range = isNode(node) ? node.range : undefined;
   return range ? [range[0], range[1]] : undefined;

@@ -7,8 +7,8 @@ import { nearest, unknown } from "./suggest.ts";
 import { at, entries, isMap, items, type Tree } from "./tree.ts";
 
 /**
- * Finds names that stand for nothing, or for two things. Takes values of any shape: what a schema refuses elsewhere in the
- * file must not hide a dangling name here.
+ * Finds names that refer to nothing, or to two things. Accepts values of any shape: an error elsewhere in the file must not hide
+ * an undefined name here.
  */
 export function checkNames(
   file: Tree,
@@ -21,7 +21,7 @@ export function checkNames(
   checkProviders(file, spoken, report);
   checkModels(file, spoken, report);
   checkAliases(file, report);
-  // The one name that no object can be trusted to keep; validation passes over it.
+  // The one name that an object cannot hold reliably; schema validation ignores it.
   for (const section of ["providers", "models", "plugins", "chains", "paths", "keys"])
     if (names(file, section).includes("__proto__"))
       report({ path: [section, "__proto__"], key: true, message: "not a name" });
@@ -52,9 +52,9 @@ function checkEach(list: Tree, path: readonly string[], kind: string, known: rea
       report({ path: [...path, i], message: unknown(kind, word, known) });
 }
 
-/** Models of a key: a pattern may be meant for models that are still to come. */
+/** Checks the models of a key: a pattern may be meant for future models. */
 function checkScope(list: Tree, path: readonly string[], models: readonly string[], report: Report): void {
-  // Where there are none at all, that is told.
+  // That there are none at all is reported elsewhere.
   if (models.length === 0) return;
   for (const [i, word] of items(list)) {
     if (typeof word !== "string" || models.some((model) => matchesAny([word], model))) continue;
@@ -64,7 +64,7 @@ function checkScope(list: Tree, path: readonly string[], models: readonly string
   }
 }
 
-/** A group needs no limits of its own; one that is almost one with limits escapes them by a slip of the hand. */
+/** Warns of a group that is almost one with limits, and so escapes them by a typing error; groups without limits are allowed. */
 function checkGroup(group: Tree, path: readonly string[], limited: readonly string[], report: Report): void {
   if (typeof group !== "string") return;
   const levels = group.split("/").map((_, i, parts) => parts.slice(0, i + 1).join("/"));
@@ -81,7 +81,7 @@ function checkGroup(group: Tree, path: readonly string[], limited: readonly stri
   }
 }
 
-/** `team-1` and `team-2` are two teams, not one misspelt. */
+/** Normalizes numbers: `team-1` and `team-2` are two teams, not a misspelling. */
 const unnumbered = (name: string): string => name.replaceAll(/\d+/g, "0");
 
 function checkOne(
@@ -114,7 +114,7 @@ function checkProviders(file: Tree, protocols: readonly string[], report: Report
   }
 }
 
-/** Whether one of these names is there, even misspelt: that is told elsewhere, once. */
+/** Reports whether one of these names is present, even misspelt, which is reported elsewhere. */
 const meant = (entry: object, ...wanted: string[]): boolean =>
   Object.keys(entry).some((key) => nearest(key, wanted) !== undefined);
 
@@ -141,7 +141,7 @@ function checkModels(file: Tree, protocols: readonly string[], report: Report): 
   }
 }
 
-/** A protocol to speak is one that is spoken there: otherwise it would be passed over without a word. */
+/** Checks that a provider of the target speaks the protocol of `via`: otherwise it would be ignored silently. */
 function checkVia(file: Tree, model: Tree, path: ConfigPath, protocols: readonly string[], report: Report): void {
   const spoken: string[][] = [];
   const check = (via: Tree, spoken: readonly string[][], place: ConfigPath, who: string) => {
@@ -155,7 +155,7 @@ function checkVia(file: Tree, model: Tree, path: ConfigPath, protocols: readonly
     const entry = at(file, "providers", provider);
     const words = at(entry, "speaks") ?? [at(entry, "protocol")];
     const speaks = items(at(entry, "url") === "demo:" ? protocols : words).flatMap(([, word]) => String(word));
-    // What is wrong with the provider is told there.
+    // Errors in the provider itself are reported there.
     if (!speaks.every((word) => protocols.includes(word))) return;
     const own = at(target, "via");
     if (own === undefined) spoken.push(speaks);
@@ -172,12 +172,12 @@ function checkTarget(target: Tree, path: (string | number)[], providers: readonl
     return;
   }
   const provider = target.slice(0, colon);
-  // Where there are none at all, that is told; each target need not repeat it.
+  // That there are none at all is reported elsewhere, not for each target.
   if (providers.length > 0 && !providers.includes(provider))
     report({ path, part: { from: 0, length: colon }, message: unknown("provider", provider, providers) });
 }
 
-/** A client's word must mean one model. */
+/** Checks that each alias refers to one model. */
 function checkAliases(file: Tree, report: Report): void {
   const ids = new Set(names(file, "models"));
   const owners = new Map<string, string>();
@@ -214,7 +214,7 @@ function checkKey(name: string, entry: Tree, report: Report): void {
     report({ path, key: true, message: '"key" is missing (or "hash": its SHA-256 in hex)' });
 }
 
-/** Names that the entry of a path may use; `usual` are the paths that are served without one. */
+/** Names that the entry of a path may use; `usual` are the paths that are served by default. */
 interface PathNames extends Record<"protocols" | "chains" | "usual", readonly string[]> {
   providers: ReadonlyMap<string, Tree>;
 }

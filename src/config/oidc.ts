@@ -3,7 +3,7 @@ import type { ConfigPath, Report } from "./problems.ts";
 import { at, type Tree } from "./tree.ts";
 import type { Oidc } from "./types.ts";
 
-/** What reads texts of the file: references put in, and what is wrong with them told. */
+/** Reads texts of the file, with references resolved and errors reported. */
 interface OidcTexts {
   text(...path: string[]): string | undefined;
   secret(path: string[]): string | undefined;
@@ -12,7 +12,7 @@ interface OidcTexts {
 
 const PLACE = ["admin", "oidc"];
 
-/** How people sign in by OpenID Connect; undefined: not, or something about it was reported. */
+/** Returns the OpenID Connect settings; undefined: there are none, or an error in them was reported. */
 export function oidcOf(file: Tree, { text, secret, report }: OidcTexts): Oidc | undefined {
   const written = at(file, ...PLACE);
   if (written === undefined) return undefined;
@@ -30,7 +30,7 @@ export function oidcOf(file: Tree, { text, secret, report }: OidcTexts): Oidc | 
     return Array.isArray(values) ? values.map(String) : [];
   };
   const [admin, viewer] = [list("admin"), list("viewer")];
-  // What is written as no list is told by its shape.
+  // A value that is not a list is reported by the schema.
   const misshapen = ["admin", "viewer"].some((role) => !Array.isArray(at(written, "roles", role) ?? []));
   if (admin.length + viewer.length === 0 && !misshapen)
     tell(
@@ -48,7 +48,7 @@ export function oidcOf(file: Tree, { text, secret, report }: OidcTexts): Oidc | 
   };
 }
 
-/** An address that nobody on the way can read. */
+/** Returns a URL with a secure connection. */
 function safe(name: "issuer" | "url", text: OidcTexts["text"], report: Report): URL | undefined {
   const written = text(...PLACE, name);
   if (written === undefined) return undefined;

@@ -3,23 +3,23 @@ import type { ConfigPath, Report } from "./problems.ts";
 import { isUntoldOption, reveal, whyNot } from "./secrets.ts";
 import { at, entries, isMap, items, type Tree } from "./tree.ts";
 
-/** A plugin's options with what their references stand for. */
+/** A plugin's options with their references resolved. */
 interface RevealedOptions {
   values: Tree;
-  /** What was put in, with the text that stands for it in the file: no message may repeat a secret. */
+  /** Values of references, each with its text in the file, which messages show in place of the secret. */
   secrets: Map<string, string>;
-  /** Places of references that were put in, as texts. */
+  /** Paths of resolved references, which are texts. */
   references: ConfigPath[];
-  /** Places of references that stand for nothing; that is reported. */
+  /** Paths of references without a value, which are reported. */
   broken: ConfigPath[];
 }
 
-/** An amount of money, like `$50/month`. */
+/** A sum of money, like `$50/month`. */
 const MONEY = /^\$\d/;
 
 /**
- * Puts in what texts like `$NAME`, `${NAME:-default}` and `$file:/path` of a plugin's options stand for, at any depth.
- * @param base where the options stand in the file.
+ * Resolves texts like `$NAME`, `${NAME:-default}` and `$file:/path` in a plugin's options, at any depth.
+ * @param base the path of the options in the file
  */
 export function revealOptions(
   options: Tree,
@@ -50,8 +50,8 @@ export function revealOptions(
 }
 
 /**
- * Texts among a plugin's options that what it throws may not repeat, with what is told in their place.
- * @param secrets what references stand for, with their texts
+ * Returns the texts of a plugin's options that its error messages must not repeat, with their replacements.
+ * @param secrets values of references, with their texts
  */
 export function untoldOptions(options: Tree, secrets: ReadonlyMap<string, string>): Map<string, string> {
   const untold = new Map(secrets);
@@ -64,13 +64,13 @@ export function untoldOptions(options: Tree, secrets: ReadonlyMap<string, string
   return untold;
 }
 
-/** What is told in the place of a secret that stands in the file itself. */
+/** The replacement for a literal secret in the file. */
 const STARS = "***";
 
-/** A shorter value is no secret, and may stand in a message for something else. */
+/** A shorter value is no secret, and may occur in a message with another meaning. */
 const SHORTEST_SECRET = 4;
 
-/** A plugin's own message, which may repeat the value that it refuses, with what is told in its place. */
+/** Returns a plugin's message, which may repeat the value it refuses, with the replacements. */
 export const withoutSecrets = (message: string, secrets: ReadonlyMap<string, string>): string =>
   [...secrets]
     .filter(([secret]) => secret.length >= SHORTEST_SECRET)
@@ -79,8 +79,8 @@ export const withoutSecrets = (message: string, secrets: ReadonlyMap<string, str
     .reduce((text, [secret, told]) => text.replaceAll(secret, () => told), message);
 
 /**
- * Checks options against their schema. What a reference stands for is text, until the schema wants a number, or true or
- * false, and the text is one.
+ * Validates options against their schema. A reference's value is a text, unless the schema expects a number or a boolean and the
+ * text is one.
  */
 export async function parseOptions(
   schema: ZodType,

@@ -8,14 +8,14 @@ import { at, entries, items, type Tree } from "./tree.ts";
 import type { ConfiguredPlugin } from "./types.ts";
 import { duration } from "./units.ts";
 
-/** What only the running gateway knows: the protocols and plugins that are there. */
+/** What only the running gateway knows: the existing protocols and plugins. */
 export interface Vocabulary {
-  /** Protocols by name, with the paths each is served on unless the file says otherwise, and whether it keeps answers below them. */
+  /** Protocols by name, with the default paths of each, and whether it has stored responses below them. */
   protocols: ReadonlyMap<string, { paths: readonly string[]; kept?: unknown }>;
   /**
-   * A plugin by its name, or by its file where `from` is given; undefined when there is none of that name.
-   * @param folder where a relative `from` starts.
-   * @throws Error with the reason when `from` leads to nothing, or it cannot be loaded.
+   * Returns a plugin by its name, or by its file if `from` is given; undefined if none has that name.
+   * @param folder the base of a relative `from`
+   * @throws Error with the reason when `from` does not exist, or cannot be loaded
    */
   plugin(name: string, from: string | undefined, folder: string): Promise<KnownPlugin | undefined>;
   /** Names of all plugins, for suggestions. */
@@ -25,21 +25,21 @@ export interface Vocabulary {
 export interface KnownPlugin {
   /** Schema of its options; undefined when it takes none. */
   options: ZodType | undefined;
-  /** Plugins that must stand before it in every chain that has both. */
+  /** Plugins that must precede it in every chain that has both. */
   after?: readonly string[];
-  /** Plugins that must stand behind it in every chain that has both. */
+  /** Plugins that must follow it in every chain that has both. */
   before?: readonly string[];
-  /** Whether every chain with it has it in two places. */
+  /** Whether every chain with it must have it in two places. */
   twice?: boolean;
-  /** What is probably a mistake in it. */
+  /** Probable mistakes in it. */
   doubts?: readonly string[];
-  /** The phases that it takes part in; absent: it is not known which. */
+  /** The phases that it implements; absent: unknown. */
   phases?: readonly string[];
-  /** It comes with the gateway. */
+  /** Whether it is part of the gateway. */
   builtIn?: boolean;
 }
 
-/** Plugins in order, and where they stand in the file; no place for a default chain. */
+/** Plugins in order, and their path in the file; no path for a default chain. */
 export interface ListedPlugins {
   plugins: readonly string[];
   path?: ConfigPath;
@@ -52,11 +52,11 @@ interface PluginContext {
   env: NodeJS.ProcessEnv;
   folder: string;
   report: Report;
-  /** A place in the file, in words. */
+  /** Describes a position in the file. */
   place(path: ConfigPath): string;
 }
 
-/** Finds every plugin that the file names, and checks its options and its place in the chains. */
+/** Loads every plugin that the file names, and checks its options and its place in the chains. */
 export async function checkPlugins(
   file: Tree,
   chains: Chains,
@@ -100,7 +100,7 @@ export async function checkPlugins(
   return { plugins, loaded };
 }
 
-/** What is no mistake for sure, and should be told. */
+/** Returns warnings about a plugin. */
 function doubtsOf(
   name: string,
   { after = [], before = [], doubts = [] }: KnownPlugin,
@@ -120,7 +120,7 @@ function doubtsOf(
   ];
 }
 
-/** Every plugin's name with the places that name it. */
+/** Returns every plugin's name with the paths that name it. */
 function mentionsIn(file: Tree, chains: Chains, served: readonly string[]): Map<string, ConfigPath[]> {
   const mentions = new Map<string, ConfigPath[]>();
   const mention = (name: Tree, path: ConfigPath) => {
@@ -134,7 +134,7 @@ function mentionsIn(file: Tree, chains: Chains, served: readonly string[]): Map<
   return mentions;
 }
 
-/** Milliseconds; what is wrong with it the file's schema says. */
+/** Returns milliseconds; errors are reported by the file's schema. */
 function deadlineOf(written: Tree): { deadline?: number } {
   if (typeof written !== "string" && typeof written !== "number") return {};
   try {
@@ -165,7 +165,7 @@ async function checkOptions(
   if (read.success) return { options: read.data, ...(untold.size > 0 && { secrets: untold }) };
   const told = new Set(broken.map((place) => place.join("\0")));
   const issues = read.error.issues.filter((issue) => !told.has(issue.path.join("\0")));
-  // Values are shown as the file has them, not as what their references stand for.
+  // Messages show values as the file has them, not the values of references.
   for (const finding of explain(issues, schema, given, path)) {
     const message = withoutSecrets(finding.message, secrets);
     report(
@@ -177,7 +177,7 @@ async function checkOptions(
   return { options: undefined };
 }
 
-/** How often a name stands in a list, and how often in front of one place. */
+/** Returns how often a name occurs in a list, and how often before an index. */
 function countsOf(chain: readonly Tree[], name: Tree, at: number): { all: number; before: number } {
   const places = chain.flatMap((each, i) => (each === name ? i : []));
   return { all: places.length, before: places.indexOf(at) };

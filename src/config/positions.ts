@@ -18,7 +18,7 @@ import type { ConfigPath, Finding, Problem } from "./problems.ts";
 import { hide, type OptionWords } from "./secrets.ts";
 import { unknown } from "./suggest.ts";
 
-/** What broke the syntax, in words for somebody who does not know YAML's grammar. */
+/** Messages for syntax errors, for readers who do not know YAML's grammar. */
 const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
   TAB_AS_INDENT: "a tab cannot indent; use spaces",
   DUPLICATE_KEY: "this name stands here twice; keep one",
@@ -32,28 +32,28 @@ const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
   UNEXPECTED_TOKEN: "not expected here; a bracket or quote before it may be missing or one too many",
 };
 
-/** Characters of a line that are shown, and of them in front of the place. */
+/** Maximum characters of a line that are shown, and of those before the error. */
 const [LINE, NEAR] = [160, 60] as const;
 const ELLIPSIS = "…";
-/** Characters that are looked at for a reference. */
+/** Characters around an error that are searched for a reference. */
 const REFERENCE = 80;
 
-/** The text of a YAML file, its values, and the place of each. Built once; never throws for bad text. */
+/** The text of a YAML file, its values, and the position of each. Built once; never throws for invalid text. */
 export class YamlSource {
-  /** What the file says, with anchors and `<<` resolved; undefined when the syntax is broken. */
+  /** The values of the file, with anchors and `<<` resolved; undefined for a syntax error. */
   readonly values: unknown;
-  /** What is wrong with the syntax: the first mistake only, as the rest mostly follows from it; every doubled name. */
+  /** Syntax errors: only the first one, as the rest mostly follow from it; and every duplicate name. */
   readonly problems: readonly Problem[];
   private readonly document: Document;
   private readonly counter = new LineCounter();
   private readonly text: string;
-  /** Made when it is needed, and with what is known of options then. */
+  /** Created on demand, with the option words known by then. */
   private shown: (Masked & { lines: readonly string[] }) | undefined;
   private words: OptionWords = () => [];
 
   /**
-   * @param file the name to show.
-   * @param text the file's text.
+   * @param file the name to show
+   * @param text the file's content
    */
   constructor(
     private readonly file: string,
@@ -77,18 +77,18 @@ export class YamlSource {
       }
   }
 
-  /** A finding with its place. Where nothing stands at its path, the nearest place above it is shown. */
+  /** Returns a finding with its position. If nothing exists at its path, the nearest existing parent is used. */
   locate(finding: Finding): Problem {
     return this.problemAt(this.span(finding), finding.message, finding.severity);
   }
 
-  /** Where a finding is. */
+  /** Returns the position of a finding. */
   position(finding: Pick<Finding, "path" | "key">): { file: string; line: number; column: number } {
     const { line, col } = this.counter.linePos(this.span({ ...finding, message: "" })[0]);
     return { file: this.file, line: Math.max(1, line), column: Math.max(1, col) };
   }
 
-  /** Secrets that stand in the text themselves, in its order: what each is for, and its line. */
+  /** Returns the literal secrets in the text, in order: the path and line of each. */
   writtenSecrets(): { path: ConfigPath; line: number }[] {
     return writtenSecrets(this.document)
       .map(([path, node]) => ({ path, at: rangeOf(node)?.[0] ?? 0 }))
@@ -96,12 +96,12 @@ export class YamlSource {
       .map(({ path, at }) => ({ path, line: this.counter.linePos(at).line }));
   }
 
-  /** The text with stars for all secrets that stand in it, every character at its place. */
+  /** The text with stars for all its secrets, all characters at their positions. */
   get masked(): string {
     return this.mask().text;
   }
 
-  /** From now on what the schemas of plugins enumerate is shown in frames. */
+  /** Shows values that plugin schemas enumerate in frames from now on. */
   show(words: OptionWords): void {
     this.words = words;
     this.shown = undefined;
@@ -127,7 +127,7 @@ export class YamlSource {
     return { problems: [...doubled, ...dangling], broken: dangling.length > 0 };
   }
 
-  /** Aliases of nothing, and `<<` with something that cannot be merged. */
+  /** Finds undefined aliases, and `<<` with a value that cannot be merged. */
   private anchors(): Problem[] {
     const problems: Problem[] = [];
     const anchors = new Set<string>();
@@ -176,7 +176,7 @@ export class YamlSource {
     return pair && { node: this.resolved(pair.value), ...(name && { name }) };
   }
 
-  /** The pair of that name in a map, or in a map merged into it with `<<`. */
+  /** Returns the pair of that name in a map, or in a map merged into it with `<<`. */
   private pair(map: YAMLMap, name: string): Pair | undefined {
     const own = map.items.findLast((pair) => nameOf(pair) === name);
     if (own) return own;
@@ -195,8 +195,7 @@ export class YamlSource {
     return node instanceof Alias ? node.resolve(this.document) : node;
   }
 
-  /** Of a quote that is not closed its line is of use, not the end of the file, where it is missed. */
-  /** Whether a mistake is about the braces of `${NAME}`, which are a map's between others. */
+  /** Reports whether an error is about the braces of `${NAME}`, which inside { } begin a map. */
   private isReference({ pos: [from] }: YAMLError): boolean {
     const around = this.text.slice(Math.max(0, from - REFERENCE), from + REFERENCE);
     const at = Math.min(from, REFERENCE);
@@ -205,6 +204,7 @@ export class YamlSource {
     );
   }
 
+  /** Returns the span of a syntax error; of an unclosed quote its line, not the end of the file, where the parser reports it. */
   private placeOf({ code, message, pos }: YAMLError): Span {
     const quote = /closing (["'])/.exec(message)?.[1];
     if (code !== "MISSING_CHAR" || quote === undefined) return pos;
@@ -218,7 +218,7 @@ export class YamlSource {
     return pos;
   }
 
-  /** A part of a scalar, unless escapes make its text longer than its value. */
+  /** Returns a part of a scalar's span; the whole span if escapes make the text longer than the value. */
   private within([from, to]: Span, part: { from: number; length: number }): Span {
     const quote = /^["']/.test(this.text.slice(from, to)) ? 1 : 0;
     const start = from + quote + part.from;
@@ -241,7 +241,10 @@ export class YamlSource {
     };
   }
 
-  /** The line before, the line itself, and carets; tabs are kept so that the carets stand below. Of long lines what is near. */
+  /**
+   * Returns the line before, the line itself, and carets; tabs are kept so that the carets line up. Long lines are cut around the
+   * error.
+   */
   private frame(line: number, column: number, length: number): string {
     const { lines } = this.mask();
     const width = String(line).length;
@@ -261,7 +264,7 @@ export class YamlSource {
   }
 }
 
-/** The library's message may repeat source text after a colon, and with it a secret. */
+/** Returns a syntax error's message; the library's may repeat source text after a colon, which may contain a secret. */
 function told(mistake: YAMLError): string {
   const message = mistake.message.replace(/:.*$/s, "").replace(/(["'])quote$/, "$1");
   return SYNTAX[mistake.code] ?? message.charAt(0).toLowerCase() + message.slice(1);

@@ -2,16 +2,16 @@ import { z } from "zod";
 import { Networks } from "../core/networks.ts";
 import { count, duration, limit, moment, money, part } from "./units.ts";
 
-// Quantities of gateway.yaml, each a field of its schema.
+// Quantities of gateway.yaml, as schema fields.
 
-/** A quantity with its unit, read by one of units.ts. */
+/** Returns a quantity with its unit, parsed by one of units.ts. */
 export const quantity = <T>(read: (written: string | number) => T, forms: string) =>
   z
     .union([z.string(), z.number()], { error: `expected a text like ${forms}` })
     .transform((written, reading) => readOr(() => read(written), written, reading))
     .describe(`Like ${forms}.`);
 
-/** What is read; an issue of the schema with what was thrown, where it cannot be. */
+/** Returns the parsed value; adds an error thrown by the parser to the schema's issues. */
 export function readOr<T>(read: () => T, input: unknown, reading: z.core.ParsePayload): T {
   try {
     return read();
@@ -21,9 +21,9 @@ export function readOr<T>(read: () => T, input: unknown, reading: z.core.ParsePa
   }
 }
 
-/** A time, in milliseconds; off is 0. */
+/** A time in milliseconds; off is 0. */
 export const milliseconds = () => quantity(duration, "90s, 500ms, 5m, 1h or off");
-/** The same, and never without an end. */
+/** A time that must not be off. */
 export const period = () =>
   milliseconds().refine((ms) => ms > 0, { error: "it has no end that way; write a time like 30s" });
 /** A share from 0 to 1; off is 0. */
@@ -34,7 +34,7 @@ export const number = () => z.number().int({ error: "expected a whole number" })
 export const tokens = () => quantity(count, "300, 400_000, 128k or 1M");
 const SUMS = "$50/month, $15/week, $10/day, $1/hour or $100 (in total)";
 const sum = () => quantity(money, SUMS);
-/** What may be spent, each sum in nano-dollars with its period; off is none. */
+/** Budgets, each sum in nano-dollars with its period; off is none. */
 export const budget = () => {
   const soft = z
     .strictObject({
@@ -47,16 +47,16 @@ export const budget = () => {
     .union([z.array(z.union([soft, sum()])), soft, some], { error: `expected a sum like $50/month, or a list of them` })
     .describe("What may be spent: a sum, { amount: $50/month, soft: true } for one that is only told, a list, or off.");
 };
-/** A limit; off is 0: there is none. */
+/** A limit; off is 0: unlimited. */
 export const most = () => quantity(limit, "300, 128k or off");
-/** A moment, in Unix milliseconds. */
+/** A date or time, in Unix milliseconds. */
 export const date = () =>
   z
     .string()
     .transform((written, reading) => readOr(() => moment(written), written, reading))
     .describe("A date or a moment: 2026-12-31 or 2026-12-31T18:00:00Z.");
 
-/** An address or a range of them, as it is written. */
+/** An address or range, as it is written. */
 export const network = () =>
   z
     .string()

@@ -5,18 +5,18 @@ import { createSecureContext } from "node:tls";
 
 const WRITE = "write memory, or redis://HOST:6379 (rediss:// with TLS)";
 
-/** Files of certificates that an address with TLS may name, in the words of Redis' own client. */
+/** Certificate files that a URL with TLS may name, with the option names of Redis' own client. */
 const FILES = ["cacert", "cert", "key"] as const;
 
 const CERTIFICATE = /-----BEGIN [^-]*CERTIFICATE-----[^-]*(?:-----END [^-]*CERTIFICATE-----|$)/g;
 
-/** What is wrong with an address. */
+/** An error in a URL. */
 class RedisMistake extends Error {}
 
 /**
- * Reads the address of a server of Redis or Valkey, or says what is wrong with it, without repeating it: it may hold a
+ * Parses the URL of a Redis or Valkey server, or returns the error in it, without repeating the URL, as it may contain a
  * password.
- * @param folder where relative files of certificates start; they are absolute in what is returned
+ * @param folder the base of relative certificate files; they are absolute in the result
  */
 export function redisAddress(text: string, folder: string): { url: string } | { problem: string } {
   try {
@@ -45,7 +45,7 @@ function addressIn(text: string, folder: string): string {
   return url.href;
 }
 
-/** The files that an address names, each of which is tried. */
+/** Returns the files that a URL names, after trying to load each. */
 function filesOf({ protocol, searchParams, hash }: URL, folder: string): Map<string, string> {
   const files = new Map<string, string>();
   for (const [name, file] of searchParams) {
@@ -62,7 +62,7 @@ function filesOf({ protocol, searchParams, hash }: URL, folder: string): Map<str
   const { cacert: ca, ...own } = Object.fromEntries([...files].map(([name, file]) => [name, pem(name, file)]));
   try {
     createSecureContext(own);
-    // A context passes over what of an authority it cannot read, and asks in vain afterwards.
+    // A secure context ignores unreadable certificates of an authority, and connections fail later.
     for (const [one] of (ca ?? "").matchAll(CERTIFICATE)) new X509Certificate(one);
   } catch (thrown) {
     const { message } = thrown as Error;

@@ -17,8 +17,8 @@ import {
 import { age, count, limit, part, size } from "./units.ts";
 
 /**
- * The shape of gateway.yaml. Descriptions are what an editor shows; `vocabulary` marks fields whose words only the running
- * gateway knows. Names of providers, models, chains and plugins are checked in names.ts, secrets and addresses in values.ts.
+ * The schema of gateway.yaml. Descriptions are shown by editors; `vocabulary` marks fields whose values only the running gateway
+ * knows. Names of providers, models, chains and plugins are checked in names.ts, secrets and addresses in values.ts.
  */
 
 const name = (what: string, pattern: RegExp) =>
@@ -170,7 +170,7 @@ const ProviderSchema = z
 
 const usd = (what: string) => z.number().min(0, { error: "must not be less than 0" }).describe(what).optional();
 
-/** Prices are reckoned with in millionths of these. */
+/** Number of decimals: prices are calculated in millionths of USD per million tokens. */
 const DECIMALS = 6;
 const rate = (what: string) =>
   usd(what).refine((price) => price === undefined || Number(price.toFixed(DECIMALS)) === price, {
@@ -241,7 +241,7 @@ const PriceSchema = z.strictObject({
 
 const THINKING = ["budget", "adaptive", "level", "none"] as const;
 
-/** What a translation must know of a model. */
+/** Facts about a model for translation. */
 const FactsSchema = z
   .strictObject({
     sampling: z.boolean().describe("False: it refuses temperature, top_p and top_k, so they are left out.").optional(),
@@ -282,7 +282,7 @@ const TargetSchema = z.union([
   }),
 ]);
 
-/** What a model can do, as clients are told. */
+/** Capabilities of a model, as listed for clients. */
 const ABILITIES = [
   "tools",
   "vision",
@@ -384,7 +384,7 @@ const MountedPathSchema = z
   })
   .describe("What happens on a path; its last segment may be *.");
 
-/** A path of a key's scope, in which * stands for any text; the one method that it may be used with may stand in front. */
+/** A path in a key's scope, in which `*` matches any text; optionally preceded by the only method it may be used with. */
 export const KEY_PATH = /^(?:(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )?[/*][^\s?#%\\]*$/;
 /** The name of a tag. */
 export const TAG = /^[A-Za-z0-9][\w.-]{0,62}$/;
@@ -392,7 +392,7 @@ export const TAG = /^[A-Za-z0-9][\w.-]{0,62}$/;
 export const LABEL = /^[^\p{C}]{1,100}$/u;
 const LABEL_ERROR = "1 to 100 characters, no control characters";
 
-/** The name of a group: a path, from the whole to its part. */
+/** The name of a group: a path, from the outermost group inwards. */
 export const GROUP = /^[A-Za-z0-9][\w.-]*(?:\/[A-Za-z0-9][\w.-]*)*$/;
 
 const LimitFields = {
@@ -559,17 +559,17 @@ const SocketsSchema = z.strictObject({
   message: quantity(size, "64MiB, 1MB or 512KiB").describe("Size of a message at most, like 16MiB.").prefault("16MiB"),
 });
 
-/** Chains that are there unless the file says otherwise. */
+/** Chains that exist unless the file defines them. */
 export const DEFAULT_CHAINS: Readonly<Record<string, readonly string[]>> = {
   llm: ["sse", "auth", "scrub", "models", "limits", "rewrite", "usage"],
   read: ["auth"],
   pass: ["auth", "scrub", "limits", "usage"],
 };
 
-/** What a path may be of; one of them. */
+/** The kinds of a path; it has exactly one. */
 export const PATH_KINDS = ["protocol", "serve", "pass"] as const;
 
-/** The paths that belong to no single protocol, and the plugin that answers each. */
+/** The default paths of no single protocol, each with the plugin that serves it. */
 export const SERVED_PATHS: Readonly<Record<string, string>> = {
   "/v1/models": "models",
   "/v1beta/models": "models",
@@ -624,10 +624,10 @@ const AdminSchema = z.strictObject({
   ).optional(),
 });
 
-/** What a model may be called. */
+/** The form of a model id. */
 export const MODEL_ID = /^[A-Za-z0-9@][\w.\-/:@+]*$/;
 
-/** As a browser writes it: no path, no slash behind it. */
+/** The form that browsers send: no path, no trailing slash. */
 const ORIGIN = /^(?:\*|[a-z][a-z0-9+.-]*:\/\/(?:\*\.)?[a-z0-9.-]+(?::(?:\d{1,5}|\*))?)$/;
 
 const CorsSchema = z.strictObject({
@@ -645,7 +645,7 @@ const CorsSchema = z.strictObject({
   max_age: period().describe("How long a browser remembers that, like 10m.").prefault("10m"),
 });
 
-/** No machine has as many cores for them: a larger number is a slip of the hand. */
+/** More than any machine has cores for; a larger number is a typing error. */
 const MOST_WORKERS = 256;
 
 /** The whole file, without its `x-…` sections. */
@@ -773,5 +773,5 @@ export const FileSchema = z.strictObject({
     .describe("The log."),
 });
 
-/** The file with units read and defaults filled in; names, secrets and addresses still as written. */
+/** The file with units converted and defaults filled in; names, secrets and addresses are still as written. */
 export type File = z.output<typeof FileSchema>;

@@ -5,16 +5,16 @@ import type { ConfigPath } from "./problems.ts";
 import { nearest } from "./suggest.ts";
 import type { Config } from "./types.ts";
 
-/** A text with its references put in; or the variable that has no value, and why; or what is wrong with the text. */
+/** A text with its references resolved; or the variable without a value, and why; or the error in the text. */
 type Revealed = { value: string } | { unset: string; why: string } | { wrong: string };
 
 const FORMS = `write $NAME, "$\{NAME}", "$\{NAME:-default}" or $file:/path`;
 const INSIDE = /\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
 
 /**
- * Puts in what `$NAME`, `${NAME}`, `${NAME:-default}` and `$file:/path` stand for. A variable that is set to nothing
- * counts as not set. Never repeats a value in what it says.
- * @param folder where relative paths of `$file:` start.
+ * Resolves `$NAME`, `${NAME}`, `${NAME:-default}` and `$file:/path`. An empty variable counts as not set. Messages never repeat a
+ * value.
+ * @param folder the base of relative paths in `$file:`
  */
 export function reveal(text: string, env: NodeJS.ProcessEnv, folder: string): Revealed {
   if (text.startsWith("$file:")) return fromFile(text.slice("$file:".length), folder);
@@ -37,7 +37,7 @@ const unset = (name: string, env: NodeJS.ProcessEnv): Revealed => ({
   why: `${name} is ${env[name] === undefined ? "not set" : "empty"}`,
 });
 
-/** Why a text has no value, and what to write. */
+/** Returns why a text has no value, and what to write. */
 export function whyNot(found: Exclude<Revealed, { value: string }>): string {
   return "wrong" in found ? found.wrong : `${found.why}; set it, or write "\${${found.unset}:-default}"`;
 }
@@ -49,7 +49,7 @@ function fromFile(path: string, folder: string): Revealed {
     return value === "" ? { wrong: `${full} is empty` } : { value };
   } catch (thrown) {
     const code = (thrown as NodeJS.ErrnoException).code;
-    // In front of the path: what stands behind one like `…/secret:` would be taken for a secret, and masked.
+    // Placed before the path: text after one like `…/secret:` would be taken for a secret, and masked.
     return {
       wrong:
         code === "ENOENT"
@@ -60,8 +60,9 @@ function fromFile(path: string, folder: string): Revealed {
 }
 
 /**
- * Every secret that the gateway shows to somebody, or keeps: nobody's words that reach a client or the log may hold one.
- * @param env where the addresses of proxies stand, which may hold a password
+ * Returns every secret that the gateway sends to another server, or stores: foreign texts for a client or the log may contain
+ * one.
+ * @param env the environment with proxy URLs, which may contain a password
  */
 export function secretsOf(
   { providers, envelopes, store, adminAccess, alerts }: Config,
@@ -86,10 +87,10 @@ export function secretsOf(
   return secrets.filter((secret) => secret !== undefined);
 }
 
-/** All behind the host, where whoever posts shows that they may. */
+/** Returns everything after the host, which authorizes the sender. */
 const pathOf = ({ pathname, search }: URL): string => `${pathname}${search}`;
 
-/** The scheme of a proxy may be left out. */
+/** Adds a scheme to a proxy address without one. */
 const addressOf = (text: string): string => (text.includes("://") ? text : `http://${text}`);
 
 function unescaped(text: string): string {
@@ -100,15 +101,18 @@ function unescaped(text: string): string {
   }
 }
 
-/** Fewer different characters are a pattern, and no secret. */
+/** A text with fewer different characters is a pattern and no secret. */
 const VARIETY = 5;
-/** What stands in examples where a secret is to be put in, and what people type before they have one. */
+/** Placeholders of examples, and texts that people type before they have a secret. */
 const PLACEHOLDER =
   /^[^A-Za-z]*(?:(?:test|change|me|secret|pass|word|admin|token|api|key|default|example|sample|dummy|none|null|undefined|todo|qwerty|letmein)[\W_]*\d{0,4})+$|\.{3}|…|\*{3}|x{6}|^<.*>$|change-?me|placeholder|(?:your|my|insert|replace)[-_ ]?(?:own|api|key|secret|token|credential)|_here$/i;
-/** Digits or letters in their order, and nothing else. */
+/** Digits or letters in order, and nothing else. */
 const SEQUENCE = /^(?:0?1234567890?)+$|^(?:abcdefghijklmnopqrstuvwxyz)+$/i;
 
-/** Why anybody could guess a secret; undefined where nobody can. @param shortest characters that it must have */
+/**
+ * Returns why a secret can be guessed; undefined if it cannot.
+ * @param shortest minimum number of characters
+ */
 export function weakness(secret: string, shortest: number): string | undefined {
   if (secret.length < shortest) return `shorter than ${shortest} characters`;
   if (PLACEHOLDER.test(secret) || SEQUENCE.test(secret)) return "a placeholder";
@@ -116,66 +120,69 @@ export function weakness(secret: string, shortest: number): string | undefined {
 }
 
 const SECRET_NAME = /^key$|^viewer$|^webhook$|authorization$|credential|secret|passw|token$|api_?key/i;
-/** Sections that hold no secret in a field with an innocent name. */
+/** Sections without secrets in fields whose name does not suggest one. */
 const OPEN = new Set(
   "listen admin timeouts models plugins chains paths limits body overload drain linger warm_up pages workers log retry health timezone trust cors".split(
     " ",
   ),
 );
-/** Fields of the other sections that hold none either. Everything else there is masked: it may be a misspelt credential. */
+/** Fields of the other sections without secrets. All other fields there are masked, as one may be a misspelt credential. */
 const HARMLESS = new Set(
   "url header speaks protocol forward idempotency health warm concurrency timeouts connect first_byte idle total hash models paths addresses group owner rpm tpm budget amount soft expires ledger journal limits shared vendor".split(
     " ",
   ),
 );
 
-/** Under a name that says nothing of secrets, shorter texts and plain addresses are shown. */
+/** Under a name that does not suggest a secret, shorter texts and plain URLs are shown. */
 const SHORTEST = 12;
 const ADDRESS = /^https?:\/\/[^@?#]*$/;
-/** What addresses with a password stand under, perhaps with a slip in their scheme. */
+/** Fields of URLs with a password, perhaps with a typing error in the scheme. */
 const ADDRESSED: ReadonlySet<string> = new Set(["url", "ledger", "limits", "journal"]);
-/** Where limits and rows are kept, as it is written; whatever else stands there may be a password, with a slip before it. */
+/** Values of `store` in the documented forms; anything else may be a password after a typing error. */
 const STORE = /^(?:memory|(?:sqlite:)?[\w./~-]+|[a-z]+:\/\/[^\s@]*)$/i;
 
-/** Names of groups, one list under the name of a secret; and what people call their keys by. */
+/** Lists of group names under a name that suggests a secret; and labels of keys. */
 const isRole = ([section, , name]: ConfigPath): boolean => section === "admin" && name === "roles";
 const isTag = ([section, , name]: ConfigPath): boolean => section === "keys" && name === "tags";
 
-/** Where a gateway or its admin side listens. */
+/** An address on which the gateway or its admin side listens. */
 const LISTENS = /^(?:unix:|[\w.*[\]:-]*:\d+$)/;
 
-/** Whether that section is `alerts`, also where it is misspelt. */
+/** Reports whether a section is `alerts`, possibly misspelt. */
 const isAlerts = (section: string): boolean =>
   section === "alerts" || (!OPEN.has(section) && nearest(section, ["alerts"]) !== undefined);
 
-/** What is put one level too high: the address of `alerts: { webhook }`, a token of `admin`; or under another name. */
+/**
+ * Reports whether a value may be misplaced: the URL of `alerts: { webhook }` or a token of `admin`, one level too high or under
+ * another name.
+ */
 const isMisplaced = (path: ConfigPath, value: string): boolean =>
   value.length >= SHORTEST &&
   (isAlerts(String(path[0])) ||
     (path[0] === "admin" && (path.length === 1 ? !LISTENS.test(value) : SEVERAL.test(String(path[1])))));
 
-/** Under these names there is one each. */
+/** Plural forms of names that take a single value. */
 const SEVERAL = /^(?:tokens|viewers)$/i;
 
-/** Whether a text may be an address with a user and a password. */
+/** Reports whether a text may be a URL with user and password. */
 function mayHoldUser(text: string): boolean {
   const scheme = text.indexOf("://");
   return scheme >= 0 && text.includes("@", scheme);
 }
 
-/** Whether a place is that of a secret, whatever stands there. */
+/** Reports whether a path is that of a secret, whatever its value. */
 export const holdsSecret = (path: ConfigPath): boolean =>
   !isRole(path) &&
-  // Above that stand names that people gave, of a model or a key, whatever they sound like.
+  // Shorter paths end in a name chosen by the operator, of a model or a key, whatever it suggests.
   path.length >= (path[0] === "admin" || path[0] === "envelopes" ? 2 : 3) &&
   SECRET_NAME.test(String(path.findLast((step) => typeof step === "string") ?? ""));
 
-/** What people call things by: letters, and no digits unless it is short. */
+/** The length up to which a text of letters counts as a name. */
 const LONGEST_NAME = 20;
 
 /**
- * Whether the name of a key of gateway.yaml is a secret that stands in the name's place.
- * @param key what stands as its key, if anything does: a text in the place of its settings, or the one below "key"
+ * Reports whether the name of a key in gateway.yaml is itself a secret, put in the wrong place.
+ * @param key the text found as its key, if any: in place of its settings, or in the field "key"
  */
 export function isKeyAsName(name: string, key: string | undefined): boolean {
   if (name.length < SHORTEST || (name.length < LONGEST_NAME && !/\d/.test(name)) || /\s/.test(name)) return false;
@@ -184,29 +191,29 @@ export function isKeyAsName(name: string, key: string | undefined): boolean {
   return !isKey || /[^\w.-]/.test(name);
 }
 
-/** Whether a value at this place must never be shown. */
+/** Reports whether a value at this path must never be shown. */
 export function isSecret(path: ConfigPath, value: string): boolean {
   const name = isRole(path) ? "roles" : path.findLast((step) => typeof step === "string");
   if (typeof name !== "string") return value.length >= SHORTEST;
-  // Whatever stands before the last @ of an address may be a password, also where it is written in a wrong way.
+  // Everything before the last @ of a URL may be a password, even if the URL is malformed.
   if (SECRET_NAME.test(name) || mayHoldUser(value) || isMisplaced(path, value)) return true;
   if (ADDRESSED.has(name) && value.includes("@")) return true;
   if (path[0] === "store" && path.length === 2 && !STORE.test(value)) return true;
   if (value.length < SHORTEST || ADDRESS.test(value) || OPEN.has(path[0] as string) || isTag(path)) return false;
   const meant = nearest(name, [...HARMLESS, "credential", "key"]);
-  // Names of headers: with a value it is none.
+  // Fields with header names: together with a value it is not just a name.
   if (meant === "forward" || meant === "header") return !/^[\w*.-]+$/.test(value);
   return meant === undefined || !HARMLESS.has(meant);
 }
 
-/** A shorter text opens nothing anywhere. */
+/** A shorter text is no real secret. */
 const SHORTEST_WRITTEN = 8;
-/** User and password of an address, and what whoever posts to a webhook knows. */
+/** User and password of a URL, and the secret part of a webhook URL. */
 const [PASSWORD, LONG_STEP] = [/:\/\/[^\s/@]*:[^\s/@]+@/, /[\w-]{16,}/];
 
-/** Whether what stands at this place is, without a doubt, a secret itself, where a reference could name it. */
+/** Reports whether the value at this path certainly is a literal secret, which a reference could replace. */
 export function isWrittenSecret(path: ConfigPath, value: string): boolean {
-  // What a reference stands for is not written here; its default is.
+  // A reference's value is not written here, but its default is.
   const written = value.replaceAll(INSIDE, (_, _name, otherwise = "") => otherwise);
   if (isPlain(written)) return false;
   if (PASSWORD.test(written)) return true;
@@ -214,20 +221,20 @@ export function isWrittenSecret(path: ConfigPath, value: string): boolean {
   return holdsSecret(path) && written.length >= SHORTEST_WRITTEN;
 }
 
-/** What every plugin's entry may say; the rest are its own options. No secret stands in these. */
+/** Fields that every plugin's entry may have; the rest are its own options. They contain no secret. */
 export const COMMON: ReadonlySet<string> = new Set(["from", "deadline"]);
 
-/** Texts that tell nothing, whose they are: switches, and numbers with or without a unit, or as money. */
+/** Texts that reveal nothing: switches, and numbers with or without a unit, or as money. */
 const SWITCH = /^(?:on|off|yes|no|true|false|null|~)?$/i;
 const NUMBER =
   /^[-+]?\$?\d[\d_]{0,14}(?:\.\d{1,9})?(?:e[-+]?\d{1,2}|ms|[smhdw%kKMG]|[KMG]i?B|B)?(?:\/(?:hour|day|week|month))?$/;
 
-/** The words that the schema of a plugin's option at a place has for it. */
+/** Returns the words that the schema of a plugin's option at a path enumerates. */
 export type OptionWords = (path: ConfigPath) => readonly string[];
 
 /**
- * Whether a value is a text among a plugin's options, of which nobody but the plugin knows whether it is a secret.
- * @param words the option's own, which may be shown, misspelt too
+ * Reports whether a value is a text in a plugin's options; only the plugin knows whether that is a secret.
+ * @param words the enumerated values of the option, which may be shown, also misspelt
  */
 export function isOptionText(path: ConfigPath, value: string, words: readonly string[] = []): boolean {
   const [section, , name] = path;
@@ -236,12 +243,12 @@ export function isOptionText(path: ConfigPath, value: string, words: readonly st
   return !isPlain(value) && nearest(value, words) === undefined;
 }
 
-/** Where something lies, which who cannot find it must know. */
+/** The location of a file or server, which is needed to find the cause of a failure. */
 const PATH_OF_FILE = /^(?:~|\.{0,2})\/|^[a-z][a-z0-9+.-]*:\/\/[^/@?#]*\/?$/i;
 
 /**
- * Whether what a plugin throws may not repeat a text among its options.
- * @param path below its name
+ * Reports whether a plugin's error message must not repeat a text of its options.
+ * @param path the path below the plugin's name
  */
 export function isUntoldOption(path: ConfigPath, value: string): boolean {
   if (isPlain(value)) return false;
@@ -249,32 +256,32 @@ export function isUntoldOption(path: ConfigPath, value: string): boolean {
   return value.length >= SHORTEST && !PATH_OF_FILE.test(value);
 }
 
-/** Whether that section is `plugins`, also where it is misspelt, or made for aliases (`x-plugins`). */
+/** Reports whether a section is `plugins`, possibly misspelt, or defines aliases for it (`x-plugins`). */
 export const isPlugins = (section: string): boolean =>
   section === "plugins" || (!OPEN.has(section) && nearest(section, ["plugins"]) !== undefined);
 
-/** Whether a text is a reference, a number or a switch. */
+/** Reports whether a text is a reference, a number or a switch. */
 export const isPlain = (text: string): boolean => isReference(text) || SWITCH.test(text) || NUMBER.test(text);
 
-/** Whether a text only names where a secret is kept. */
+/** Reports whether a text only names where a secret is stored. */
 const isReference = (text: string): boolean => /^\$\w+$|^\$\{\w+(?::-)?\}$|^\$file:/.test(text);
 
-/** The secret in a scalar's source text, without its quotes; empty for a mere reference to one. */
+/** Returns the secret in a scalar's source text, without its quotes; empty for a mere reference. */
 export function secretIn(source: string): string {
   const text = source.replaceAll(/^["']|["']$/g, "");
   return isReference(text) ? "" : text.replace(/^\$\{\w+:-/, "");
 }
 
-/** Keys by their shape; users and passwords of addresses are looked for by themselves, but for the words in our own advice. */
+/** Shapes of keys; URLs' users and passwords have patterns of their own, which exclude the words of our own advice. */
 const KEYS = shapes.map(({ shape }) => shape).filter((shape) => !shape.startsWith("(?<=://)"));
-// What is looked for before a place is bounded: lines may be long.
-/** What is a secret wherever it stands: a key by its shape, and where whoever knows an address of a webhook may post. */
+// Lookbehinds are bounded, as lines may be long.
+/** Patterns for secrets that are recognizable anywhere: keys by their shape, and the secret part of webhook URLs. */
 const ANYWHERE = [
   new RegExp(`(?<![A-Za-z0-9])(?:${KEYS.join("|")})`, "gi"),
   /(?<=https?:\/\/(?=[^\s"'<>]{0,400}hook)[^\s"'<>/]{1,255}\/)[^\s"'<>,}\]]+/gi,
 ];
 
-/** Places in any text that may hold a secret by the look of it. */
+/** Patterns for places in any text that may contain a secret. */
 const LOOKS = [
   ...ANYWHERE,
   /(?<=:\/\/)(?!USER:PASSWORD@)[^\s/@]+(?=@)/g, // user and password of an address, but for the words in our own advice
@@ -285,32 +292,32 @@ const LOOKS = [
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]{0,40}:[ \t]{0,40}")[^"\r\n]+(?=")/gi, // the same between quotes, with spaces
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]{0,40}:[ \t]{0,40}')[^'\r\n]+(?=')/gi,
   /(?<=authorization["']?[ \t]{0,40}:[ \t]{0,40}["']?)(?:(?:basic|bearer)[ \t]+)?[^\s"'$*&{}[\],][^\s"',}\]]*/gi, // with its scheme
-  // Any of a list. That a word begins here is asked first: what stands before it is a line at most.
+  // Any entry of a list. The word boundary is checked first, which bounds the lookbehind to one line.
   /(?<![\w$.+/=-])(?=[\w.+/=-]{8})(?<=credentials?["']?[ \t]{0,40}:[ \t]{0,40}\[[^\]\n]{0,2000}?)[\w.+/=-]+/gi,
-  // The same with a slip before it, but no variable's name, and not what stands behind PASSWORD@ in our own advice.
+  // The same after a typing error, but not a variable's name, nor the text after PASSWORD@ in our own advice.
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)[^\w$]{0,3})(?!(?-i:(?<=[A-Z])_[A-Z0-9_]+(?![\w.+/=-])))(?!(?-i:(?<=:\/\/USER:PASSWORD@)HOST\/DATABASE(?![\w.+/=-])))[\w.+/=-]{12,}/gi,
 ];
 
-/** Every part of a text that may be a secret by the look of it. */
+/** Returns every part of a text that looks like a secret. */
 export function secretsByLook(text: string): string[] {
   const found = new Set(LOOKS.flatMap((look) => text.match(look) ?? []));
   return [...found].filter((each) => !isReference(each));
 }
 
-/** A text without what is a secret wherever it stands. */
+/** Returns a text without the secrets that are recognizable anywhere. */
 export const withoutKeys = (text: string): string =>
   ANYWHERE.reduce((clean, look) => clean.replaceAll(look, stars), text);
 
-/** As many stars as the text has characters; spaces and line ends stay. */
+/** Returns as many stars as the text has characters; white space is kept. */
 export const stars = (text: string): string => text.replaceAll(/\S/g, "*");
 
-/** A shorter text may stand in a line for something else. */
+/** A shorter text may occur in a line with another meaning. */
 const SHORTEST_TO_FIND = 8;
 
-/** As a user's name or a password such a word tells nothing where an address begins with it. */
+/** As a user name or password such a word reveals nothing where it is the scheme of a URL. */
 const SCHEME = /^postgres(?:ql)?$/;
 
-/** A text with stars for every secret in it, as long as before. */
+/** Returns a text of the same length with stars for every secret in it. */
 export function hide(text: string, secrets: Iterable<string>): string {
   let shown = text;
   // Longest first: a secret may be a part of another.

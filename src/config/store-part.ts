@@ -6,19 +6,19 @@ import { isMap, type Tree } from "./tree.ts";
 import type { Config } from "./types.ts";
 import { ValueReader } from "./values.ts";
 
-/** What a gateway.yaml says of where state is kept, and the keys in it. */
+/** The part of a gateway.yaml about the store, and the keys in it. */
 export interface StorePart extends Pick<Config, "store" | "keys"> {
-  /** The keys in it are wrong themselves: there are more than these. */
+  /** Set if the keys in it are invalid: there are more than these. */
   readonly withoutKeys?: true;
-  /** Undefined: it is wrong. */
+  /** Undefined: it is invalid. */
   readonly timezone?: string;
 }
 
 /**
- * Reads that of a file in which something else is wrong: who revokes a key has no time to mend a model's price first.
- * @param text what the file says
- * @param folder where relative paths in it start
- * @returns undefined where what it says of the store is wrong, or the YAML cannot be read
+ * Reads the store part of a file with errors elsewhere: revoking a key must not wait until a model's price is corrected.
+ * @param text the file's content
+ * @param folder the base of relative paths in it
+ * @returns undefined if the store part is invalid, or the YAML cannot be parsed
  */
 export function storePart(text: string, env: NodeJS.ProcessEnv, folder: string): StorePart | undefined {
   const { values, problems } = new YamlSource("gateway.yaml", text);
@@ -26,7 +26,7 @@ export function storePart(text: string, env: NodeJS.ProcessEnv, folder: string):
   const { store, keys, timezone } = isMap(values) ? values : {};
   const zone = FileSchema.shape.timezone.safeParse(timezone ?? undefined);
   const days = zone.success ? { timezone: zone.data } : {};
-  // A section with nothing in it is as good as left out.
+  // An empty section counts as absent.
   const stored = store === undefined || store === null ? {} : { store };
   const whole = read(keys === undefined || keys === null ? stored : { ...stored, keys }, env, folder);
   if (whole) return { ...whole, ...days };
@@ -36,7 +36,7 @@ export function storePart(text: string, env: NodeJS.ProcessEnv, folder: string):
 
 const StorePartSchema = FileSchema.pick({ store: true, keys: true });
 
-/** @returns undefined where anything is wrong */
+/** @returns undefined if anything is invalid */
 function read(part: Tree, env: NodeJS.ProcessEnv, folder: string): StorePart | undefined {
   const shape = StorePartSchema.safeParse(part);
   const findings: Finding[] = [];

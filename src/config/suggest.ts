@@ -1,6 +1,6 @@
 import { distance } from "../core/marketplace.ts";
 
-/** The word that was probably meant, or undefined when none is near. */
+/** Returns the word that was probably meant, or undefined if none is similar. */
 export function nearest(word: string, words: Iterable<string>): string | undefined {
   const name = word.toLowerCase();
   let best: string | undefined;
@@ -16,21 +16,21 @@ export function nearest(word: string, words: Iterable<string>): string | undefin
   return best;
 }
 
-/** A sentence for a name that does not exist: with the one that was probably meant, else with those that exist. */
+/** Returns the message for an unknown name: with the one that was probably meant, or else with the existing ones. */
 export function unknown(kind: string, word: string, words: Iterable<string>): string {
   const known = [...words];
   const near = nearest(word, known);
   return near === undefined ? unlike(kind, word, known) : misspelt(kind, word, near);
 }
 
-/** The sentence when it is clear what was meant. */
+/** Returns the message when it is clear what was meant. */
 export const misspelt = (kind: string, word: string, meant: string): string =>
   `unknown ${kind} ${JSON.stringify(word)}, did you mean ${JSON.stringify(meant)}?`;
 
-/** Names that are shown. */
+/** Maximum number of names that are shown. */
 const SHOWN = 12;
 
-/** The sentence when it is not: the first names that exist, and how many more there are. */
+/** Returns the message when it is not clear: the first existing names, and how many more there are. */
 export function unlike(kind: string, word: string, known: readonly string[]): string {
   const shown =
     known.length === 0

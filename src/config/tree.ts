@@ -1,23 +1,23 @@
 import type { ConfigPath } from "./problems.ts";
 
-/** A parsed value that may have any shape, right or wrong. */
+/** A parsed value that may have any shape, valid or not. */
 export type Tree = unknown;
 
 export function isMap(tree: Tree): tree is Record<string, Tree> {
   return typeof tree === "object" && tree !== null && !Array.isArray(tree);
 }
 
-/** Names and values of a map; nothing for anything else. */
+/** Returns names and values of a map; none for anything else. */
 export function entries(tree: Tree): [string, Tree][] {
   return isMap(tree) ? Object.entries(tree) : [];
 }
 
-/** Numbers and values of a list; nothing for anything else. */
+/** Returns indexes and values of a list; none for anything else. */
 export function items(tree: Tree): [number, Tree][] {
   return Array.isArray(tree) ? [...tree.entries()] : [];
 }
 
-/** What stands at a path, or undefined. */
+/** Returns the value at a path, or undefined. */
 export function at(tree: Tree, ...path: ConfigPath): Tree {
   let here = tree;
   for (const step of path) {

@@ -6,59 +6,61 @@ import type { StorePlace } from "../store/postgres/place.ts";
 import type { Problem } from "./problems.ts";
 import type { Written } from "./written.ts";
 
-/** An identity provider whose people may use the admin side (OpenID Connect). */
+/** An OpenID Connect identity provider for the admin side. */
 export interface Oidc {
   readonly issuer: URL;
   readonly client_id: string;
-  /** Absent: a public client, by PKCE alone. */
+  /** Absent: a public client, with PKCE only. */
   readonly client_secret?: string;
-  /** Where browsers reach the console. */
+  /** The URL of the console for browsers. */
   readonly url: URL;
   readonly scope: string;
-  /** The claim that names somebody in the audit trail; absent: email, preferred_username or sub. */
+  /** The claim whose value is the person's name in the audit trail; absent: email, preferred_username or sub. */
   readonly name?: string;
   readonly roles: {
     /** Dots lead into objects: `realm_access.roles`. */
     readonly claim: string;
-    /** Values of it for each role; `*`: everybody. */
+    /** Values of the claim for each role; `*`: everybody. */
     readonly admin: readonly string[];
     readonly viewer: readonly string[];
   };
 }
 
-/** gateway.yaml with every default filled in, every name checked, every secret put in. */
+/** gateway.yaml with all defaults filled in, names checked and secrets resolved. */
 export interface Config {
-  /** The file, absolute. */
+  /** The absolute path of the file. */
   readonly file: string;
-  /** Where relative paths in it start, absolute. */
+  /** The absolute base of relative paths in it. */
   readonly folder: string;
-  /** The file as it was read, whatever secrets stand in it. */
+  /** The original content of the file, including literal secrets. */
   readonly text: string;
-  /** The same with stars for all secrets that stand in it. */
+  /** The content with stars for all literal secrets. */
   readonly masked: string;
   readonly listen: Address;
   /** Absent: off. */
   readonly admin?: AdminAddress;
-  /** Pages of other sites whose scripts may ask; absent: none. */
+  /** The sites whose page scripts may send requests; absent: none. */
   readonly cors?: { readonly origins: readonly string[] /** Milliseconds. */; readonly maxAge: number };
   /** Whether the public side has pages for browsers. */
   readonly pages: boolean;
   readonly adminAccess: {
-    /** SHA-256 of the token with which things can be changed, and of the one for looking, in hex; both absent: none is asked for. */
+    /**
+     * SHA-256 in hex of the token that may change things, and of the one that may only look; both absent: no token is required.
+     */
     readonly token?: string;
     readonly viewer?: string;
-    /** People of an identity provider sign in too. */
+    /** Sign-in by an identity provider, in addition. */
     readonly oidc?: Oidc;
-    /** Names in the Host header besides the usual ones. */
+    /** Accepted names in the Host header besides the default ones. */
     readonly hosts: readonly string[];
-    /** Milliseconds that somebody stays signed in. */
+    /** Milliseconds of a session. */
     readonly session: number;
   };
   /** Processes that serve requests; 1: this one, without a primary. */
   readonly workers: number;
   readonly providers: readonly ConfiguredProvider[];
   readonly retry: RetryLimits;
-  /** The share of a request's targets that is never left alone. */
+  /** The share of a request's targets that is never taken out of use. */
   readonly keep: number;
   readonly models: readonly ConfiguredModel[];
   /** Every plugin that the file names anywhere, in no order. */
@@ -66,88 +68,88 @@ export interface Config {
   /** Plugins by the name of the chain, in order. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
   readonly paths: readonly ConfiguredPath[];
-  /** Usual paths that the file has taken away. */
+  /** Default paths that the file removes. */
   readonly pathsOff: readonly string[];
   readonly limits: LimitTable;
-  /** Where it tells of money, and whose. */
+  /** All budgets in the file, and what they apply to. */
   readonly budgets: readonly ConfiguredBudget[];
-  /** In which days, weeks and months of budgets begin. */
+  /** The time zone in which days, weeks and months of budgets begin. */
   readonly timezone: string;
   readonly keys: readonly ConfiguredKey[];
-  /** Who may name what a key made at a provider. */
+  /** Who may name objects that a key made at a provider. */
   readonly share: Share;
   readonly store: Store;
-  /** Gateways that serve together; absent: nobody has said. */
+  /** Number of gateways that serve together; absent: not configured. */
   readonly instances?: number;
-  /** What envelopes are sealed with; absent: a secret that is kept beside the ledger. */
+  /** The secret that envelopes are sealed with; absent: one stored with the ledger. */
   readonly envelopes: { readonly key?: string };
   readonly body: {
-    /** Bytes of a request's body, at most. */
+    /** Maximum bytes of a request's body. */
     readonly limit: number;
-    /** Milliseconds between two pieces of it; 0: no end. */
+    /** Milliseconds between two chunks of it; 0: no limit. */
     readonly idle: number;
-    /** Bytes a second below which it is given up; 0: never. */
+    /** Minimum bytes per second; 0: none. */
     readonly slowest: number;
-    /** Milliseconds before that counts. */
+    /** Milliseconds before that applies. */
     readonly patience: number;
   };
-  /** Whether a caller's traceparent goes on to providers. */
+  /** Whether a caller's traceparent is forwarded to providers. */
   readonly trace: boolean;
-  /** Absent: nobody is told. */
+  /** Absent: no alerts are sent. */
   readonly alerts?: {
     /** A secret, as whoever knows it may post there. */
     readonly webhook: URL;
     /** Milliseconds. */
     readonly repeat: number;
   };
-  /** Addresses and ranges of proxies whose X-Forwarded-For counts. */
+  /** Addresses and ranges of proxies whose X-Forwarded-For is trusted. */
   readonly trust: readonly string[];
   readonly connections: {
-    /** How many one address may hold. */
+    /** Maximum connections of one address. */
     readonly per_address: number;
-    /** Milliseconds for the head of a request; 0: no end. */
+    /** Milliseconds for the head of a request; 0: no limit. */
     readonly head: number;
-    /** Milliseconds without a request; 0: no end. */
+    /** Milliseconds without a request; 0: no limit. */
     readonly idle: number;
   };
   readonly overload: Load;
   readonly sockets: {
-    /** Milliseconds without a byte in either direction; 0: no end. */
+    /** Milliseconds without a byte in either direction; 0: no limit. */
     readonly idle: number;
-    /** Bytes of a message, at most. */
+    /** Maximum bytes of a message. */
     readonly message: number;
   };
-  /** Milliseconds that running exchanges get at a stop; 0: as long as they take. */
+  /** Milliseconds for running exchanges at a stop; 0: no limit. */
   readonly drain: number;
-  /** Milliseconds for which a stopping gateway still takes connections, and serves idle ones after the last request. */
+  /** Milliseconds for which a stopping gateway still accepts connections, and serves idle ones after the last request. */
   readonly linger: number;
-  /** Milliseconds of rehearsal before the first request; 0: none. */
+  /** Milliseconds of warm-up before the first request; 0: none. */
   readonly warm_up: number;
   readonly log: { readonly level: string };
-  /** What the file says of keys, groups and providers, in its own words. */
+  /** Entries of the file for keys, groups and providers, in its own words. */
   readonly written: Written;
-  /** Worth saying once at start, one line each: what is off, and why. */
+  /** Notices to log once at start, one line each: what is off, and why. */
   readonly notices: readonly string[];
-  /** The same with their places. */
+  /** The notices with their positions. */
   readonly warnings: readonly Problem[];
 }
 
-/** Where to listen; port 0 takes a free one. */
+/** An address to listen on; port 0 takes a free one. */
 export interface Address {
   readonly host: string;
   readonly port: number;
 }
 
-/** Where the admin side listens. */
+/** The address of the admin side. */
 export type AdminAddress = (Address | { readonly path: string }) & {
-  /** The file does not name it: where it is taken, the gateway does without. */
+  /** Set if it is the default: if the port is in use, the gateway starts without an admin side. */
   readonly usual?: true;
 };
 
-/** The built-in provider's address is the text `demo:`; it speaks every protocol. 0 in timeouts: no end. */
+/** A provider of the file. The URL of the built-in one is the text `demo:`; it speaks every protocol. 0 in timeouts: no limit. */
 export interface ConfiguredProvider extends Readonly<Omit<Provider, "url">> {
   readonly url: URL | "demo:";
-  /** It takes the WebSockets of the protocols that have them. */
+  /** Whether it takes the WebSockets of the protocols that have them. */
   readonly websocket: boolean;
   /** Why it takes no requests, like `NAME is not set`. */
   readonly off?: string;
@@ -155,82 +157,82 @@ export interface ConfiguredProvider extends Readonly<Omit<Provider, "url">> {
 
 /** An entry of the marketplace whose targets name their providers. */
 export interface ConfiguredModel extends Readonly<Omit<Model, "targets" | "can">> {
-  /** Where the file tells of it. */
+  /** Its position in the file. */
   readonly place: Pick<Problem, "file" | "line" | "column">;
-  /** Absent: what public tables say of its targets. */
+  /** Absent: taken from public tables for its targets. */
   readonly can?: readonly string[];
   readonly targets: readonly ConfiguredTarget[];
 }
 
 export interface ConfiguredTarget {
-  /** Name of a provider; it may be off. */
+  /** Name of a provider, which may be off. */
   readonly provider: string;
   /** The vendor's name of the model. */
   readonly model: string;
   readonly weight: number;
-  /** The model's, unless the target says its own; absent: what public tables say. */
+  /** The target's own, or the model's; absent: taken from public tables. */
   readonly price?: Price;
-  /** The protocol to speak there, whatever the caller speaks. */
+  /** The protocol to use there, whatever the caller uses. */
   readonly via?: string;
-  /** The model's, with what the target says instead. */
+  /** The model's facts, overridden by the target's. */
   readonly facts?: Facts;
 }
 
 export interface ConfiguredPlugin {
   /** A file, as written: relative to the config's folder. Absent: a file of that name in a `plugins` folder. */
   readonly from?: string;
-  /** Milliseconds that one of its phases may take; 0: no end; absent: the usual time. */
+  /** Milliseconds that one of its phases may take; 0: no limit; absent: the default. */
   readonly deadline?: number;
-  /** What the plugin's own schema made of its options, defaults filled in. */
+  /** The options as parsed by the plugin's own schema, with defaults. */
   readonly options: unknown;
-  /** Texts among them that no message may repeat, with what is told in their place. */
+  /** Texts of the options that no message may repeat, with their replacements. */
   readonly secrets?: ReadonlyMap<string, string>;
-  /** Where the file configures it, like `gateway.yaml:4:3`; absent where only chains name it. */
+  /** Its position in the file, like `gateway.yaml:4:3`; absent if only chains name it. */
   readonly place?: string;
 }
 
 export interface ConfiguredPath {
   readonly path: string;
-  /** Either this, `serve` or `pass`. */
+  /** Exactly one of this, `serve` and `pass` is set. */
   readonly protocol?: string;
-  /** The plugin that answers. */
+  /** The plugin that serves it. */
   readonly serve?: string;
-  /** Where its requests pass unread. */
+  /** The provider for passthrough. */
   readonly pass?: ConfiguredPass;
-  /** Name of the chain; the path itself where the file lists plugins. */
+  /** Name of the chain; the path itself if the file lists plugins. */
   readonly use: string;
-  /** Refuses what cannot be said in the provider's protocol, instead of dropping it. */
+  /** Refuses what the provider's protocol cannot express, instead of dropping it. */
   readonly strict: boolean;
 }
 
 export interface ConfiguredPass {
-  /** Name of a provider; it may be off. */
+  /** Name of a provider, which may be off. */
   readonly provider: string;
-  /** Takes keys that are limited to models. */
+  /** Whether it accepts keys that are limited to models. */
   readonly open: boolean;
-  /** Takes calls that make keys of the vendor's own. */
+  /** Whether it accepts requests that create keys of the vendor's own. */
   readonly mint: boolean;
 }
 
-/** What is taken on at a time; 0: whatever comes. */
+/** Limits of concurrent work; 0: unlimited. */
 export interface Load {
-  /** Exchanges, in all and of one key. */
+  /** Concurrent exchanges, in total and for one key. */
   readonly concurrency: number;
   readonly perKey: number;
-  /** Exchanges that may wait, and for how many milliseconds. */
+  /** Maximum queued exchanges, and milliseconds in the queue. */
   readonly queue: number;
   readonly wait: number;
-  /** Milliseconds by which the event loop may be late. */
+  /** Milliseconds that the event loop may be late. */
   readonly delay: number;
-  /** The part of V8's memory that may be in use. */
+  /** The share of V8's heap limit that may be in use. */
   readonly heap: number;
 }
 
-/** Where the file sets a budget, and what that concerns. */
+/** A budget in the file, and what it applies to. */
 export interface ConfiguredBudget {
-  /** It refuses. */
+  /** Whether it refuses requests. */
   readonly hard: boolean;
-  /** Ids of models, in which * stands for any text; absent: all. */
+  /** Ids of models, in which `*` matches any text; absent: all. */
   readonly models?: readonly string[];
   readonly provider?: string;
 }
@@ -239,9 +241,9 @@ export interface ConfiguredKey {
   readonly name: string;
   /** SHA-256 of the key in hex; absent when the key is off. */
   readonly hash?: string;
-  /** Ids of models it may use, in which * stands for any text; absent: all. */
+  /** Ids of models it may use, in which `*` matches any text; absent: all. */
   readonly models?: readonly string[];
-  /** Paths it may use, in the same way; absent: all. */
+  /** Paths it may use, with the same patterns; absent: all. */
   readonly paths?: readonly string[];
   /** Addresses and ranges it may be used from; absent: all. */
   readonly addresses?: readonly string[];
@@ -250,15 +252,15 @@ export interface ConfiguredKey {
   readonly tags?: Readonly<Record<string, string>>;
   /** Unix milliseconds. */
   readonly expires?: number;
-  /** Why it opens nothing, like `NAME is not set`. */
+  /** Why it is refused, like `NAME is not set`. */
   readonly off?: string;
 }
 
 export interface Store extends StorePlace {
-  /** `memory`, or the address of a server of Redis or Valkey. */
+  /** `memory`, or the URL of a Redis or Valkey server. */
   readonly limits: string;
-  /** What rows survive once an answer's last byte has left. */
+  /** What rows survive once a response's last byte has been sent. */
   readonly durability: "process" | "power";
-  /** Milliseconds that rows are kept, whole days; 0: for good. */
+  /** Milliseconds that rows are kept, in whole days; 0: forever. */
   readonly keep: number;
 }

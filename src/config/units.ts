@@ -1,8 +1,8 @@
 import type { Period } from "../core/calendar.ts";
 
-/** Quantities as people write them in gateway.yaml. Each reader throws a RangeError that shows the accepted forms. */
+/** Quantities as people write them in gateway.yaml. Each parser throws a RangeError that shows the accepted forms. */
 
-/** An amount of money and the time it is for. */
+/** A sum of money and its period. */
 export interface Money {
   /** Integer nano-dollars. */
   nano: number;
@@ -15,7 +15,7 @@ const LONGEST = 2 ** 31 - 1;
 const BYTES = { B: 1, KB: 1e3, MB: 1e6, GB: 1e9, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 };
 const COUNTS = { "": 1, k: 1e3, K: 1e3, M: 1e6, G: 1e9 };
 
-/** Milliseconds; 0 for `off`. */
+/** Returns milliseconds; 0 for `off`. */
 export function duration(written: string | number): number {
   const forms = `90s, 500ms, 5m, 1h or off${/^(on|yes|true)$/i.test(String(written)) ? ", or leave it out for the usual time" : ""}`;
   if (written === "off") return 0;
@@ -25,7 +25,7 @@ export function duration(written: string | number): number {
   return milliseconds;
 }
 
-/** Milliseconds in the largest unit that they are whole in, as `duration` reads them. */
+/** Formats milliseconds for `duration`, in the largest unit that gives an integer. */
 export function durationWords(milliseconds: number): string {
   if (milliseconds === 0) return "off";
   const units = Object.entries(MILLISECONDS).reverse();
@@ -33,10 +33,10 @@ export function durationWords(milliseconds: number): string {
   return `${milliseconds / size}${unit}`;
 }
 
-/** A part of a whole, as `part` reads it. */
+/** Formats a share for `part`. */
 export const partWords = (of: number): string => (of === 0 ? "off" : `${Number((of * 100).toFixed(6))}%`);
 
-/** Milliseconds that something is kept, in whole days: `400d`, `52w`; 0 for `off`. */
+/** Returns milliseconds of whole days of retention: `400d`, `52w`; 0 for `off`. */
 export function age(written: string | number): number {
   if (written === "off") return 0;
   const found = /^(\d{1,5})([dw])$/.exec(String(written));
@@ -46,12 +46,12 @@ export function age(written: string | number): number {
   return days * 24 * MILLISECONDS.h;
 }
 
-/** Bytes. */
+/** Returns bytes. */
 export function size(written: string | number): number {
   return whole(scaled(written, BYTES, "size", "64MiB, 1MB or 512KiB"), written, "size in bytes");
 }
 
-/** A part of a whole, from 0 to 1: `85%`; 0 for `off`. */
+/** Returns a share from 0 to 1: `85%`; 0 for `off`. */
 export function part(written: string | number): number {
   if (written === "off") return 0;
   const percent = Number(/^(\d{1,2}(?:\.\d+)?|100)%$/.exec(String(written))?.[1]);
@@ -59,23 +59,26 @@ export function part(written: string | number): number {
   return percent / 100;
 }
 
-/** Bytes in the largest unit that they are whole in, as `size` reads them. */
+/** Formats bytes for `size`, in the largest unit that gives an integer. */
 export function sizeWords(bytes: number): string {
   const units = Object.entries(BYTES).sort(([, a], [, b]) => b - a);
   const [unit, size] = units.find(([, size]) => bytes > 0 && bytes % size === 0) ?? ["B", 1];
   return `${bytes / size}${unit}`;
 }
 
-/** Milliseconds that something is kept, as `age` reads them. */
+/** Formats milliseconds for `age`. */
 export const ageWords = (milliseconds: number): string =>
   milliseconds === 0 ? "off" : `${milliseconds / (24 * MILLISECONDS.h)}d`;
 
-/** A number of things: `128k` is 128000. @param forms that are accepted, as a refusal shows them */
+/**
+ * Returns a number: `128k` is 128000.
+ * @param forms the accepted forms, for the error
+ */
 export function count(written: string | number, forms = "300, 400_000, 128k or 1M"): number {
   return whole(scaled(written, COUNTS, "count", forms), written, "count");
 }
 
-/** A number of things in the largest unit that it is whole in, as `count` reads it. */
+/** Formats a number for `count`, in the largest unit that gives an integer. */
 export function countWords(number: number): string {
   const [unit, size] = (["G", "M", "k"] as const)
     .map((unit) => [unit, COUNTS[unit]] as const)
@@ -83,10 +86,10 @@ export function countWords(number: number): string {
   return `${number / size}${unit}`;
 }
 
-/** The same of a limit, as `limit` reads it. */
+/** Formats a limit for `limit`. */
 export const limitWords = (most: number): string => (most === 0 ? "off" : countWords(most));
 
-/** As `count`; 0 for `off`. */
+/** Returns a number as `count`; 0 for `off`. */
 export function limit(written: string | number): number {
   if (written === "off") return 0;
   const most = count(written, "300, 400_000, 128k, 1M or off");
@@ -94,33 +97,33 @@ export function limit(written: string | number): number {
   return most;
 }
 
-/** `$50/month`, `$15/week`, `$10/day`, `$1/hour`, or `$100` in total. */
+/** Parses `$50/month`, `$15/week`, `$10/day`, `$1/hour`, or `$100` in total. */
 export function money(written: string | number): Money {
   const found = /^\$(\d[\d_]*)(?:\.(\d{1,9}))?(?:\/(hour|day|week|month))?$/.exec(String(written));
   if (!found) throw refusal(written, "sum of money", "$50/month, $15/week, $10/day, $1/hour or $100 (in total)");
   const [, dollars = "", fraction = "", per = "total"] = found;
-  // Digits are put together as text: 0.1 has no exact binary form, nano-dollars are exact.
+  // Digits are joined as text: 0.1 has no exact binary form, nano-dollars are exact.
   const nano = Number(dollars.replaceAll("_", "") + fraction.padEnd(9, "0"));
   if (!Number.isSafeInteger(nano)) throw new RangeError(`${written} is too much: at most $9_000_000`);
   return { nano, per: per as Period };
 }
 
-/** Nano-dollars as dollars, to the last digit and without a sign: `1204.500000001`. */
+/** Formats nano-dollars as dollars with all digits, without a currency sign: `1204.500000001`. */
 export function exactDollars(nano: number): string {
   const digits = Math.abs(nano).toString().padStart(10, "0");
   const fraction = digits.slice(-9).replace(/0+$/, "");
   return `${nano < 0 ? "-" : ""}${digits.slice(0, -9)}${fraction === "" ? "" : `.${fraction}`}`;
 }
 
-/** A sum and its time, as `money` reads them; cents have two digits. */
+/** Formats a sum and its period for `money`; cents have two digits. */
 export const moneyWords = ({ nano, per }: Money): string =>
   `$${exactDollars(nano).replace(/\.\d$/, "$&0")}${per === "total" ? "" : `/${per}`}`;
 
-/** Unix milliseconds of `2026-12-31` (its first moment in UTC) or `2026-12-31T18:00:00Z`. */
+/** Returns Unix milliseconds of `2026-12-31` (midnight UTC) or `2026-12-31T18:00:00Z`. */
 export function moment(written: string): number {
   const found = /^(\d{4})-(\d\d)-(\d\d)(T\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d))?$/.exec(written);
   const time = found ? Date.parse(written) : Number.NaN;
-  // Date.parse takes the 30th of February for the 2nd of March.
+  // Date.parse accepts February 30 as March 2.
   const days = new Date(Date.UTC(Number(found?.[1]), Number(found?.[2]), 0)).getUTCDate();
   if (Number.isNaN(time) || Number(found?.[3]) > days)
     throw refusal(written, "date", "2026-12-31 or 2026-12-31T18:00:00Z");

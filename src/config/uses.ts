@@ -4,12 +4,12 @@ import { DEFAULT_CHAINS } from "./schema.ts";
 import { nearest } from "./suggest.ts";
 import type { ConfiguredPath } from "./types.ts";
 
-/** The phases that run where nobody reads bodies. */
+/** The phases that run on passthrough paths. */
 const PASS_PHASES = ["access", "send", "done"];
 
 /**
- * Warns of chains that can be run and hardly do what was meant: those that let anybody in, name no model, hold what never
- * runs, or are used by no path.
+ * Warns of chains that are valid but probably not as intended: those that let anybody in, resolve no model, contain a plugin that
+ * never runs, or are used by no path.
  * @param plugins every plugin that the chains name
  */
 export function checkUses(
@@ -36,7 +36,7 @@ export function checkUses(
       const noCaller = "no plugin of the chain checks keys, so";
       const mend = 'put "auth" into it';
       says(({ protocol, pass }) => protocol ?? pass, `${noCaller} anybody may use the providers' accounts; ${mend}`);
-      // What an operator's own plugin serves may be meant for everybody, or it checks for itself.
+      // An operator's own plugin may serve everybody on purpose, or check access itself.
       says(({ serve = "" }) => plugins.get(serve)?.builtIn, `${noCaller} anybody may read it; ${mend}`);
     }
     if (!has("models", "route"))

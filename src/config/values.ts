@@ -10,19 +10,19 @@ import { reveal, weakness, whyNot } from "./secrets.ts";
 import { at, entries, isMap, items, type Tree } from "./tree.ts";
 import type { Address, AdminAddress, Oidc } from "./types.ts";
 
-/** What secrets and addresses of the file come to; where something was reported, its value is missing. */
+/** The secrets and addresses of the file; a value with a reported problem is missing. */
 export interface ConfigValues {
   listen?: Address;
   /** Absent: off. */
   admin?: AdminAddress;
   store?: StorePlace;
-  /** `memory`, or the address of a server of Redis. */
+  /** `memory`, or the URL of a Redis server. */
   limits?: string;
-  /** SHA-256 of what the admin side asks for, in hex. */
+  /** SHA-256 in hex of the tokens of the admin side. */
   tokens: { token?: string; viewer?: string; oidc?: Oidc };
-  /** What envelopes are sealed with, where the file says. */
+  /** The secret that envelopes are sealed with, if the file sets it. */
   envelopes?: string;
-  /** Where alerts are posted. */
+  /** The URL for alerts. */
   webhook?: URL;
   providers: Map<string, ProviderValues>;
   keys: Map<string, { hash?: string; off?: string }>;
@@ -35,13 +35,13 @@ interface ProviderValues {
   off?: string;
 }
 
-/** A gateway key shorter than this can be guessed. */
+/** A shorter gateway key can be guessed. */
 const SHORTEST_KEY = 20;
-/** No vendor's is as short; a shorter one could not be told from other words of an error. */
+/** Shorter than any vendor's; a shorter one could not be distinguished from ordinary words in an error message. */
 const SHORTEST_CREDENTIAL = 8;
 const MAKE_ONE = `a key has ${SHORTEST_KEY} characters or more that nobody can guess: openssl rand -hex 32`;
 
-/** Puts in the secrets and reads the addresses of a file of any shape. No message repeats a secret. */
+/** Resolves the secrets and parses the addresses of a file of any shape. No message repeats a secret. */
 export class ValueReader {
   readonly values: ConfigValues = { tokens: {}, providers: new Map(), keys: new Map() };
 
@@ -112,7 +112,7 @@ export class ValueReader {
       });
   }
 
-  /** A secret without which what it is for would stand open, or never happen: it must be set. */
+  /** Returns a secret that must be set, as without it access would be open, or a function disabled. */
   private needed(path: string[], shortest: number, what: string): string | undefined {
     const secret = this.secret(path);
     if (secret?.off !== undefined) this.report({ path, message: `${secret.off}: set it, or leave the field out` });
@@ -208,7 +208,7 @@ export class ValueReader {
     return { ...found, off };
   }
 
-  /** One of a provider's credentials, under a name that is no part of it; or why it is off. */
+  /** Returns one of a provider's credentials, with a label that is no part of it; or why it is off. */
   private credential(
     provider: string,
     path: ConfigPath,
@@ -218,7 +218,7 @@ export class ValueReader {
     const secret = this.secret(path);
     if (secret?.off !== undefined) return { off: secret.off };
     if (secret?.value === undefined) return {};
-    // What may stand in a header's value; anything else is a slip of the clipboard.
+    // Only characters allowed in a header value; anything else comes from a copying error.
     if (!/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(secret.value))
       this.report({ path, message: "the credential holds a line break, an outer space or a character outside ASCII" });
     else {
@@ -228,7 +228,7 @@ export class ValueReader {
     }
     const [, variable, file] = /^(?:\$(\w+)|\$file:(.+))$/.exec(String(written)) ?? [];
     const label = variable ?? (file === undefined ? `#${at + 1}` : basename(file));
-    // A changed secret counts as another account: the file does not say whose it is.
+    // A changed secret counts as another account, as the file does not say which account it belongs to.
     const account = `${provider}/${at}/${createHash("sha256").update(secret.value).digest("hex").slice(0, 12)}`;
     return { credential: { label, secret: secret.value, account } };
   }
@@ -261,7 +261,7 @@ export class ValueReader {
     return { hash: createHash("sha256").update(secret.value).digest("hex") };
   }
 
-  /** A secret that may be off, because the variable it names is not set. */
+  /** Returns a secret, or why it is off: the variable it names is not set. */
   private secret(path: ConfigPath): { value?: string; off?: string } | undefined {
     const written = at(this.file, ...path);
     if (typeof written !== "string") return undefined;
@@ -275,7 +275,7 @@ export class ValueReader {
     return undefined;
   }
 
-  /** An address with its references put in; a variable that is not set is a mistake here. */
+  /** Returns an address with its references resolved; here an unset variable is an error. */
   private text(...path: string[]): string | undefined {
     const written = at(this.file, ...path);
     if (typeof written === "number" && PORTS.has(path.join("."))) return String(written);
@@ -287,7 +287,10 @@ export class ValueReader {
   }
 }
 
-/** `127.0.0.1:8080`, `[::1]:8080`, `name:8080`; `:8080` for every address, `8080` for this machine only. Or what is wrong. */
+/**
+ * Parses `127.0.0.1:8080`, `[::1]:8080`, `name:8080`; `:8080` for every address, `8080` for 127.0.0.1. Returns a message if
+ * invalid.
+ */
 export function listenAddress(text: string): Address | string {
   const found = /^(?:(\[[0-9a-fA-F:.]+\]|[\w.-]*)(:))?(\d{1,5})$/.exec(text);
   const port = Number(found?.[3]);
@@ -296,13 +299,13 @@ export function listenAddress(text: string): Address | string {
   return { host: found[2] === undefined ? "127.0.0.1" : host || "0.0.0.0", port };
 }
 
-/** Where a number is a port. */
+/** Fields in which a number is a port. */
 const PORTS = new Set(["listen", "admin", "admin.listen"]);
 
-/** Bytes of a socket's address in the kernel. */
+/** Maximum bytes of a socket path in the kernel. */
 const LONGEST_SOCKET = 107;
 
-/** @param folder where a relative file starts */
+/** @param folder the base of a relative file */
 export function adminAddress(text: string, folder: string): AdminAddress | string {
   const file = /^unix:(.+)$/.exec(text)?.[1];
   if (file) {
@@ -313,7 +316,7 @@ export function adminAddress(text: string, folder: string): AdminAddress | strin
   return typeof address === "object" ? address : `${address}, unix:/run/model-gateway/admin.sock or off`;
 }
 
-/** A provider's address without a trailing slash, or what is wrong with it. */
+/** Parses a provider's URL, without a trailing slash; returns a message if invalid. */
 export function providerUrl(text: string): URL | string {
   if (text === "demo:") return text;
   const url = URL.parse(text);
@@ -324,7 +327,7 @@ export function providerUrl(text: string): URL | string {
   return url;
 }
 
-/** Where alerts are posted, or what is wrong with the address; nothing of it is repeated, as whoever knows it may post there. */
+/** Parses the URL for alerts; returns a message if invalid, which repeats nothing of it, as whoever knows it may post there. */
 export function webhookUrl(text: string): URL | string {
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol))

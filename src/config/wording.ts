@@ -2,11 +2,11 @@ import type { Limits } from "../core/limit-kinds.ts";
 import type { Config, ConfiguredModel, ConfiguredPath, ConfiguredPlugin, ConfiguredProvider } from "./types.ts";
 import { ageWords, countWords, durationWords, limitWords, moneyWords, partWords, sizeWords } from "./units.ts";
 
-/** A value as gateway.yaml would say it. */
+/** A value as it would be written in gateway.yaml. */
 export class SettingText {
   constructor(
     readonly text: string,
-    /** What is compared, where the text does not tell all of it. */
+    /** The compared value, where the text does not show all of it. */
     readonly value = text,
   ) {}
 }
@@ -28,13 +28,13 @@ const address = worded(({ host, port }: Config["listen"]) =>
   host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`,
 );
 
-/** The same members, each number among them in words. */
+/** Returns the same members, with numbers formatted. */
 const each = (members: Settings, write: (value: number) => SettingText | undefined): Settings =>
   Object.fromEntries(
     Object.entries(members).map(([name, value]) => [name, typeof value === "number" ? write(value) : value]),
   );
 
-/** What a gateway.yaml comes to, in the shape, the words and the units of the file: what people compare is what they wrote. */
+/** Returns a configuration in the structure, words and units of the file, so that comparisons show what people wrote. */
 export function inFileWords(config: Config): Settings {
   const { admin, adminAccess, keep, models, plugins, providers, retry, limits, keys, overload, pathsOff, ...rest } =
     config;
@@ -112,7 +112,7 @@ const providerWords = ({ timeouts, health, warm, concurrency, ...provider }: Con
   warm: duration(warm),
 });
 
-/** What all targets say alike is the model's. */
+/** Moves settings shared by all targets to the model. */
 function modelWords({ targets, created, context, output, name, ...model }: ConfiguredModel): Settings {
   const own = targets.map(({ provider, model, facts, ...target }) => {
     const { output: _, ...known } = facts ?? {};

@@ -1,6 +1,6 @@
 import { at, entries, isMap, type Tree } from "./tree.ts";
 
-/** What the file says of some things in its own words: lines to paste begin from that. No secret stands in it. */
+/** Some entries of the file in its own words, as the base for lines to paste. They contain no secret. */
 export interface Written {
   readonly keys: ReadonlyMap<string, object>;
   readonly groups: ReadonlyMap<string, object>;
@@ -9,10 +9,10 @@ export interface Written {
 }
 
 const LIMITS = ["rpm", "tpm", "concurrency", "budget"];
-/** All but the key itself, and its hash. */
+/** All fields but the key itself, and its hash. */
 const KEY = ["group", "owner", "tags", "models", "paths", "addresses", "expires", ...LIMITS];
 
-/** @param values what the file says, whatever it means */
+/** @param values the values of the file, not interpreted */
 export function writtenIn(values: Tree): Written {
   const each = (section: Tree, names: readonly string[]) =>
     new Map(entries(section).map(([name, entry]) => [name, among(names, entry)]));
@@ -24,7 +24,7 @@ export function writtenIn(values: Tree): Written {
   };
 }
 
-/** The members of an entry that have one of some names. */
+/** Returns the members of an entry with one of these names. */
 function among(names: readonly string[], entry: Tree): object {
   return isMap(entry) ? Object.fromEntries(Object.entries(entry).filter(([name]) => names.includes(name))) : {};
 }
