@@ -4,25 +4,25 @@ import { Agents } from "./upstream/agents.ts";
 import { Demo } from "./upstream/demo.ts";
 import { Pools } from "./upstream/http1/pools.ts";
 
-/** Providers that are on, by name. */
+/** The enabled providers, by name. */
 export type Providers = ReadonlyMap<string, Provider>;
 
 /**
- * What one generation leaves to the next: connections to providers, and the built-in provider's server. What no living
- * generation has a use for is closed.
+ * Resources passed from one generation to the next: connections to providers, and the built-in provider's server. Those that no
+ * living generation uses are closed.
  */
 export class Carried {
   readonly agents = new Agents(process.env);
   private readonly demos = new Map<string, { demo: Demo; address: URL }>();
   private readonly living = new Set<Providers>();
 
-  /** @throws Error for a proxy variable that is no address. */
+  /** @throws Error for a proxy variable that is not a URL */
   constructor(
     private readonly protocols: readonly Protocol[],
     readonly pools = new Pools(),
   ) {}
 
-  /** The address of the server behind `demo:`, which runs from the first time that it is asked for. */
+  /** Returns the address of the server behind `demo:`, which is started on first use. */
   async demo(provider: string): Promise<URL> {
     const known = this.demos.get(provider);
     if (known) return known.address;
@@ -33,12 +33,12 @@ export class Carried {
     return address;
   }
 
-  /** A generation uses these. */
+  /** Registers the providers of a generation. */
   hold(providers: Providers): void {
     this.living.add(providers);
   }
 
-  /** It does not any more: what nobody else uses is closed. */
+  /** Unregisters the providers of a generation, and closes what no other one uses. */
   async release(providers: Providers): Promise<void> {
     this.living.delete(providers);
     const used = [...this.living].flatMap((each) => [...each.values()]);
@@ -56,5 +56,5 @@ export class Carried {
   }
 }
 
-/** As requests name them: by the credential, or by the provider that has none. */
+/** Returns the connection accounts of a provider: its own name, used without a credential, and one for each credential. */
 const accountsOf = ({ name, credentials }: Provider): string[] => [name, ...credentials.map(({ account }) => account)];

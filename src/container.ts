@@ -14,8 +14,8 @@ import { Translations } from "./translation/translations.ts";
 import { Health } from "./upstream/health.ts";
 
 /**
- * The parts list: what a plugin's constructor may ask for. Three nested containers: process, generation, and one for each
- * plugin instance, which holds its options. Nothing is resolved per request.
+ * The dependencies that a plugin's constructor may inject. Three nested containers: process, generation, and one for each plugin
+ * instance, which holds its options. Nothing is resolved per request.
  */
 interface ProcessParts {
   log: Log;
@@ -34,7 +34,7 @@ interface GenerationParts {
   redactor: Redactor;
 }
 
-/** Abstract classes are tokens at run time, which tsyringe's types do not say. */
+/** Casts an abstract class to a token: such classes are tokens at run time, which tsyringe's types do not allow. */
 const token = <T>(type: abstract new (...parts: never[]) => T): InjectionToken<T> =>
   type as unknown as InjectionToken<T>;
 
@@ -57,7 +57,7 @@ export function generationContainer(parent: DependencyContainer, parts: Generati
     .register(Redactor, { useValue: parts.redactor });
 }
 
-/** Names of what a plugin's constructor may ask for by its type. */
+/** Names of the types that a plugin's constructor may inject. */
 export const INJECTABLE: readonly string[] = [
   Health,
   KeptValues,
@@ -72,7 +72,7 @@ export const INJECTABLE: readonly string[] = [
   Translations,
 ].map(({ name }) => name);
 
-/** The type of each parameter of a class's constructor, or its token where it has one of its own (`@inject(…)`). */
+/** Returns the type of each constructor parameter of a class, or its explicit token (`@inject(…)`). */
 export function injected(Class: PluginClass): readonly unknown[] {
   const types = (Reflect.getOwnMetadata("design:paramtypes", Class) ?? []) as readonly unknown[];
   const tokens = (Reflect.getOwnMetadata("injectionTokens", Class) ?? {}) as Record<number, unknown>;
@@ -80,8 +80,8 @@ export function injected(Class: PluginClass): readonly unknown[] {
 }
 
 /**
- * One plugin instance with its own options.
- * @throws Error that names the constructor's parameter that cannot be injected.
+ * Returns a plugin instance with its own options.
+ * @throws Error that names the constructor parameter that cannot be injected
  */
 export function buildPlugin(parent: DependencyContainer, Class: PluginClass, options: unknown): Plugin {
   const own = parent.createChildContainer().register(Options, { useValue: options });

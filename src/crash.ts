@@ -4,16 +4,16 @@ import type { LoadedPlugin } from "./loader/instances.ts";
 /** Further failures that are logged while the gateway drains: a timer may fail every second. */
 const LOGGED = 20;
 
-/** What can break outside of every request. */
+/** The part of a gateway that a crash concerns. */
 interface Breakable {
   readonly plugins: ReadonlyMap<string, LoadedPlugin>;
-  /** Refuses what is new, lets what runs end, and closes everything. */
+  /** Refuses new requests, lets running ones end, and closes everything. */
   fail(): Promise<void>;
 }
 
 /**
- * Something broke outside of every request, in a timer or in an event's listener: says what and whose it is, refuses what
- * comes, lets what runs end, and then leaves. What breaks meanwhile ends nothing more.
+ * Handles an exception outside of any request, in a timer or an event listener: logs it and the plugin at fault, refuses new
+ * requests, lets running ones end, and then exits. Further exceptions meanwhile are only logged.
  * @param leave ends the process
  */
 export function endAfterCrash(gateway: Breakable, log: Log, leave: () => Promise<unknown>): void {
@@ -33,7 +33,7 @@ export function endAfterCrash(gateway: Breakable, log: Log, leave: () => Promise
   });
 }
 
-/** The plugin in whose code a stack stands first; undefined where it stands in none. */
+/** Returns the plugin whose code is first in a stack trace; undefined if there is none. */
 export function culprit(stack: string, plugins: ReadonlyMap<string, LoadedPlugin>): string | undefined {
   for (const line of stack.split("\n"))
     for (const [name, { file }] of plugins)
@@ -41,7 +41,7 @@ export function culprit(stack: string, plugins: ReadonlyMap<string, LoadedPlugin
   return undefined;
 }
 
-/** Where the other files of a plugin stand: in its package, or in the folder of its name. */
+/** Returns the folder of a plugin's other files: its package, or the folder of its name. */
 function folderOf(file: string): string {
   const inPackage = /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+\//.exec(file)?.[0];
   return inPackage ?? `${file.replace(/\.[^./]+$/, "")}/`;

@@ -18,7 +18,7 @@ import { asObject } from "./wire/values.ts";
 export interface ExplainedStep {
   plugin: string;
   phase: Phase | "serve";
-  /** In words; none: it left everything as it was. Never a header's value, never text of the request. */
+  /** Descriptions of its changes; empty: it changed nothing. Never contains a header's value or text of the request. */
   did: string[];
 }
 
@@ -31,32 +31,32 @@ interface ExplainedRefusal {
   by: string | null;
 }
 
-/** A target in the order in which it would be asked. */
+/** A target, in the order in which targets would be requested. */
 export interface ExplainedTarget {
   /** `provider:model`. */
   target: string;
-  /** Why it stands there. */
+  /** The reasons for its place. */
   why: string[];
   protocol: string;
-  /** What would be asked of the provider, its credential hidden. */
+  /** The request that would be sent to the provider, with its credential hidden. */
   request: {
     method: string;
     url: string;
     headers: [name: string, value: string][];
     credential: string | null;
-    /** As the provider would get it; of a form only what stands around its model. */
+    /** The body for the provider; of a form only the part around its model. */
     body: string;
   } | null;
-  /** What plugins do for this attempt alone. */
+  /** What plugins do for this attempt only. */
   steps: ExplainedStep[];
-  /** Paths in the client's request that the provider's protocol cannot say. */
+  /** Paths in the client's request that the provider's protocol cannot express. */
   dropped: readonly string[];
   notices: readonly string[];
-  /** Why it would not be asked after all. */
+  /** Why it would not be requested after all. */
   refused: ExplainedRefusal | null;
 }
 
-/** What would become of a request. */
+/** What would happen to a request. */
 export interface Explanation {
   method: string;
   path: string;
@@ -66,20 +66,20 @@ export interface Explanation {
   caller: { id: string; name: string; group: string | null } | null;
   model: { asked: string | null; id: string | null; balance: string | null };
   steps: ExplainedStep[];
-  /** Plugins that would see the answer, in its order. */
+  /** Plugins that would see the response, in that order. */
   answer: string[];
-  /** The plugin that answers itself. */
+  /** The plugin that responds itself. */
   answered_by: string | null;
   refused: ExplainedRefusal | null;
   targets: ExplainedTarget[];
-  /** At most, as `limits` reserves it; null where no plugin reckons it. */
+  /** Upper bounds, as `limits` reserves them; null where no plugin calculates them. */
   most: { tokens: number; usd: number | null } | null;
   notices: readonly string[];
 }
 
 /**
- * Lets a request live its life, but for the provider: the chain's own code decides, each target's request is written, and
- * nothing is sent. A plugin's refusal is a part of the explanation.
+ * Runs a request without its provider: the chain's own code decides, each target's request is built, and nothing is sent. A
+ * plugin's refusal is part of the explanation.
  */
 export async function explain(
   exchange: Exchange,
@@ -93,7 +93,7 @@ export async function explain(
   const dry = new DryUpstreams(parts.upstreams, steps);
   const outcome = new DryReply(exchange);
   await live(exchange, new DryChain(chain, steps), { ...parts, upstreams: dry }, receive, outcome);
-  // None of them was made: answer's headers shall name none.
+  // No attempt was really made, so the response's headers must name none.
   exchange.attempts.length = 0;
   const { model, caller, answerer } = exchange;
   const most = dryRun.most && {
@@ -118,13 +118,13 @@ export async function explain(
   };
 }
 
-/** An explanation for the caller itself: without what only the operator knows of providers. */
+/** Returns an explanation for the caller, without what only the operator may know about providers. */
 export const forCaller = (explanation: Explanation): Explanation => ({
   ...explanation,
   targets: explanation.targets.map((target) => ({ ...target, request: null })),
 });
 
-/** A chain whose plugins are watched, and whose answers pass none of them. */
+/** A chain that records its plugins' changes, and whose responses pass no plugin. */
 class DryChain extends Chain {
   constructor({ name, links, serving }: Chain, steps: ExplainedStep[]) {
     const watched = (link: Link): Link => ({ ...link, plugin: watchedPlugin(link, steps) });
@@ -183,7 +183,7 @@ function watchedPhase(
   }
 }
 
-/** In the place of providers: each target's request is written, and nobody is asked. */
+/** Replaces the upstreams: builds each target's request, and sends none. */
 class DryUpstreams {
   readonly targets: ExplainedTarget[] = [];
 
@@ -197,7 +197,7 @@ class DryUpstreams {
     if (ordered.length === 0) throw new GatewayError("no_target");
     const best = this.upstreams.first(ordered, callerOf(exchange));
     const order = best && best !== ordered[0] ? [best, ...ordered.filter((each) => each !== best)] : ordered;
-    // What the client would get: a refusal that is final for the first target ends it, any other goes to the next one.
+    // The result for the client: a refusal that is final at the first target ends it, any other moves on to the next target.
     let [taken, told]: [boolean, GatewayError | undefined] = [false, undefined];
     for (const target of order) {
       const error = await this.attempt(exchange, chain, target);
@@ -210,7 +210,7 @@ class DryUpstreams {
     return { head: { status: 200, headers: new HeaderList() }, read() {}, resume() {}, destroy() {} };
   }
 
-  /** Writes a target's request; answers why it cannot be asked, if it cannot. */
+  /** Builds a target's request; returns the error if it cannot be requested. */
   private async attempt(exchange: Exchange, chain: Chain, target: Target): Promise<GatewayError | undefined> {
     const { health, places } = this.upstreams;
     const attempt = this.upstreams.begin(exchange, target);
@@ -237,9 +237,9 @@ class DryUpstreams {
   }
 }
 
-/** What a plugin that answers itself, or an end, comes to; nobody is written to. */
+/** Replaces the reply: records a plugin's response or a refusal, and writes nothing. */
 class DryReply implements Answering {
-  /** Asked by nobody: no provider gets this request. */
+  /** Never read: no provider gets this request. */
   declare readonly request: IncomingMessage;
   declare readonly response: ServerResponse;
   refused: ExplainedRefusal | undefined;
@@ -283,7 +283,7 @@ function requestOf(exchange: Exchange, attempt: Attempt): NonNullable<ExplainedT
     url,
     headers: shown,
     credential: credential?.label ?? null,
-    // Made where somebody looks at it: callers are not shown it.
+    // Evaluated on access, as callers do not get it.
     get body() {
       return attempt.body.bytes().toString();
     },
@@ -313,7 +313,7 @@ function shareOf(target: Target, targets: readonly Target[], balance: string): s
   return `weight ${target.weight} of ${all}: ${Math.round((target.weight / all) * 100)} % of new conversations begin here`;
 }
 
-/** What a plugin may change. */
+/** The state that a plugin may change. */
 interface RequestState {
   caller: string | undefined;
   headers: ReadonlyMap<string, string>;
@@ -380,7 +380,7 @@ function changes(before: RequestState, after: RequestState): string[] {
   return did;
 }
 
-/** Of the top level; the model's name is told, for that is what is usually looked for. */
+/** Returns the changes at the top level, with the value of `model`, which is what people usually look for. */
 function memberChanges({ members: old }: RequestState, { members: now }: RequestState): string[] {
   if (!old || !now) return [];
   const did = differences("member", old, now);

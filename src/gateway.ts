@@ -51,7 +51,7 @@ export interface Prepared {
   readonly envelopes?: Envelopes;
 }
 
-/** What all generations of a gateway have in common. */
+/** The parts shared by all generations of a gateway. */
 interface Lasting {
   readonly stores: Stores;
   readonly carried: Carried;
@@ -63,17 +63,17 @@ interface Lasting {
   readonly metrics: ProcessMetrics;
 }
 
-/** A running gateway: one store, and the generation that new requests belong to. */
+/** A running gateway: one store, and the generation for new requests. */
 export class Gateway {
   private place: AddressInfo | undefined;
   private readonly downstream: Downstream;
   private readonly keyWatch: KeyWatch;
-  /** Those before that exchanges still keep alive. */
+  /** Former generations that exchanges still keep alive. */
   private readonly retired = new Set<Generation>();
-  /** Exchanges that began with those. */
+  /** Number of exchanges that began with former generations. */
   private past = 0;
   readonly reloads: Reloads;
-  /** Answers what is asked of this process. */
+  /** Handlers for questions to this process. */
   readonly answers = new Answers();
   private stopping = false;
   private readonly started: Config;
@@ -106,7 +106,7 @@ export class Gateway {
     lasting.peers?.hear(HEALTH, (_key, news) => this.serving.upstreams.health.learn(news));
   }
 
-  /** @throws ConfigError, PluginError, or what the system says of files and ports; nothing is left open then. */
+  /** @throws ConfigError, PluginError, or the system's error for a file or port; everything is closed then */
   static async start(options: GatewayOptions): Promise<Gateway> {
     const gateway = await Gateway.open(await load(options), options.log);
     try {
@@ -120,10 +120,10 @@ export class Gateway {
 
   /**
    * Opens everything but a listener.
-   * @param processes among which connections are spread
-   * @param peers the others of them
-   * @param pools what connects to providers
-   * @throws PluginError, or what the system says of files; nothing is left open then.
+   * @param processes number of processes over which connections are spread
+   * @param peers the other processes
+   * @param pools the connection pools for providers
+   * @throws PluginError, or the system's error for a file; everything is closed then
    */
   static async open(loaded: Loaded, log: Log, processes = 1, peers?: Peers, pools?: Pools): Promise<Gateway> {
     const { config, vocabulary } = loaded;
@@ -139,7 +139,7 @@ export class Gateway {
     let limiter: Limiter | undefined;
     try {
       limiter = await openLimiter(config, stores.ledger, log, processes, peers);
-      // What takes longer, as the journals of the dead do, the first requests wait for.
+      // The first requests wait for anything that takes longer, like the journals of crashed processes.
       await inTime(ASKING, limiter.prepare(periodsOf(config.limits))).catch(() => {});
       const envelopes = new Envelopes(config.envelopes.key ?? (await stores.secret()));
       const carried = new Carried(vocabulary.protocolList, pools);
@@ -154,7 +154,7 @@ export class Gateway {
     }
   }
 
-  /** What the generation that serves was made of. */
+  /** The configuration of the current generation. */
   get config(): Config {
     return this.loaded.config;
   }
@@ -163,12 +163,12 @@ export class Gateway {
     return this.lasting.stores;
   }
 
-  /** The generation that new requests belong to. */
+  /** The generation for new requests. */
   get generation(): Generation {
     return this.serving;
   }
 
-  /** What it was built with, by name. */
+  /** The loaded plugins, by name. */
   get plugins(): ReadonlyMap<string, LoadedPlugin> {
     return this.serving.plugins;
   }
@@ -178,44 +178,56 @@ export class Gateway {
     return this.downstream.exchanges;
   }
 
-  /** Breaks an exchange off. @returns whether it runs */
+  /**
+   * Breaks off an exchange.
+   * @returns whether it is running
+   */
   cancel(id: string): boolean {
     return this.downstream.cancel(id);
   }
 
-  /** Switches a provider or a target off, or on again, until it ends. @param name of either */
+  /**
+   * Switches a provider or a target off, or on again, for the lifetime of this process.
+   * @param name of either
+   */
   switch(name: string, off: boolean): void {
     this.serving.upstreams.health.switch(name, off);
   }
 
-  /** Shares of budgets that were reached here since they were taken last. */
+  /** Returns the budget shares reached here since the last call. */
   takeMarks(): BudgetMark[] {
     return this.marks.take();
   }
 
-  /** All generations that live, the one that serves first, each with its number. */
+  /** All living generations, the current one first. */
   get generations(): readonly Generation[] {
     return [this.serving, ...this.retired];
   }
 
   /**
-   * Serves what gateway.yaml says now, from the next request on: settings, plugins' code and secrets at once, or nothing of
-   * it. What runs goes on as it began. One at a time.
-   * @param by who wants it
-   * @throws ConfigError, PluginError, or what a plugin's start throws: nothing has changed then
+   * Serves the current content of gateway.yaml from the next request on: settings, plugin code and secrets together, or nothing
+   * of it. Running exchanges continue unchanged. Reloads run one at a time.
+   * @param by who requests it
+   * @throws ConfigError, PluginError, or the error of a plugin's start: nothing has changed then
    */
   reload(by?: Initiator): Promise<Reloaded> {
     return this.reloads.run(by);
   }
 
-  /** What a reload would change. @throws ConfigError */
+  /**
+   * Returns what a reload would change.
+   * @throws ConfigError
+   */
   async compare(): Promise<Pick<Reloaded, "changes" | "restart">> {
     const { file, folder } = this.config;
     const next = await load({ file, folder, env: this.loaded.env });
     return { changes: this.changes(next), restart: this.restart(next.config) };
   }
 
-  /** The first half of a reload: builds a generation beside the one that serves. @throws as `reload` */
+  /**
+   * Prepares a reload: builds a generation in addition to the current one.
+   * @throws as `reload`
+   */
   async prepare(text?: string): Promise<Prepared> {
     const { file, folder } = this.config;
     const loaded = await load({ file, folder, env: this.loaded.env, text });
@@ -226,7 +238,7 @@ export class Gateway {
     return { loaded, changes, generation, envelopes };
   }
 
-  /** The number of the generation that serves: among several processes it is the same in all that serve the same. */
+  /** The number of the current generation: workers that serve the same configuration have the same number. */
   get number(): number {
     return this.serving.number;
   }
@@ -235,7 +247,10 @@ export class Gateway {
     this.serving.number = number;
   }
 
-  /** The second half: one reference is changed, and nothing of this can fail. @param number the new generation's */
+  /**
+   * Completes a reload by replacing one reference; nothing of this can fail.
+   * @param number the new generation's
+   */
   adopt(
     { loaded, changes, generation, envelopes = this.envelopes }: Prepared,
     number: number = this.number + 1,
@@ -257,17 +272,20 @@ export class Gateway {
     return { changes, restart, generation: this.number };
   }
 
-  /** A generation that was prepared is not wanted. */
+  /** Closes a prepared generation that is not wanted. */
   async discard({ generation }: Prepared): Promise<void> {
     await generation?.close(false);
   }
 
-  /** @throws what the system says of the address */
+  /** @throws the system's error for the address */
   async listen(place: ListenPlace): Promise<void> {
     this.place = await this.downstream.listen(place);
   }
 
-  /** Where it listens. @throws Error where it does not, because it is given its connections */
+  /**
+   * The address it listens on.
+   * @throws Error if it does not listen itself, but is passed its connections
+   */
   get address(): AddressInfo {
     if (!this.place) throw new Error("This gateway does not listen itself.");
     return this.place;
@@ -278,7 +296,7 @@ export class Gateway {
     this.downstream.accept(socket);
   }
 
-  /** What the parts that serve requests say of themselves. */
+  /** Returns the readiness of the parts that serve requests. */
   readiness(): Readiness {
     const { stopping } = this.downstream;
     const { state: store } = this.stores.ledger;
@@ -286,7 +304,7 @@ export class Gateway {
     return { ready: !stopping, parts: { gateway: stopping ? "stopping" : "ok", store, limits } };
   }
 
-  /** One that counts limits in memory knows only what it has let through itself. */
+  /** Watches for other gateways on the same store: one that counts limits in memory sees only its own requests. */
   private watchOthers(): OtherGateways {
     const { stores, log, peers } = this.lasting;
     const parent = peers && process.ppid;
@@ -306,7 +324,7 @@ export class Gateway {
     return this.stores.ledger.unwritten;
   }
 
-  /** Whether rows of the ledger were lost as it stopped. */
+  /** Whether ledger rows were lost as it stopped. */
   get hasLost(): boolean {
     return this.stores.ledger.lostLines > 0;
   }
@@ -315,19 +333,19 @@ export class Gateway {
     return [(await this.answers.answer(name, asked)) as Answer];
   }
 
-  /** How many exchanges have begun; `Infinity` once it stops. */
+  /** Number of exchanges that have begun; `Infinity` once it stops. */
   get begun(): number {
     return this.downstream.stopping ? Number.POSITIVE_INFINITY : this.past + this.serving.begun;
   }
 
-  /** A stop is near: answers end their connections from now on. */
+  /** Prepares a stop: from now on responses close their connections. */
   leave(): void {
     this.downstream.leave();
   }
 
   /**
-   * Stops as `Downstream.close` does, and closes everything. Never throws, never hangs. Without patience for running
-   * exchanges they get what gateway.yaml says.
+   * Stops as `Downstream.close` does, and closes everything. Never throws, never hangs. By default running exchanges get the time
+   * that gateway.yaml sets.
    */
   async stop({
     linger,
@@ -348,13 +366,15 @@ export class Gateway {
     await this.stores.close();
   }
 
-  /** Something broke outside of every request: refuses what is new, gives what runs a little time, and closes everything. */
+  /**
+   * Stops after a failure outside of any request: refuses new requests, gives running ones a little time, and closes everything.
+   */
   async fail(): Promise<void> {
     this.downstream.refuseAll();
     await this.stop({ drain: Math.min(AFTER_FAILURE, this.config.drain || AFTER_FAILURE) });
   }
 
-  /** A plugin's start may never end: what is late is not wanted any more. */
+  /** Limits the time of a preparation, as a plugin's start may never end; a late result is discarded. */
   private async soon(preparing: Promise<Prepared>): Promise<Prepared> {
     const late = Promise.withResolvers<never>();
     const timer = setTimeout(() => late.reject(pluginError(this.config.file, LATE)), PREPARING);
@@ -368,7 +388,7 @@ export class Gateway {
     }
   }
 
-  /** What keeps it alive is given its time, and then broken off. */
+  /** Gives the exchanges of a former generation their time, then breaks them off. */
   private retire(former: Generation): void {
     const { drain } = former.config;
     this.retired.add(former);
@@ -402,9 +422,9 @@ export class Gateway {
   }
 }
 
-/** Milliseconds for which a start waits for what was spent before. */
+/** Milliseconds that a start waits for past spending to be loaded. */
 const ASKING = 1000;
-/** Milliseconds that all plugins of a reload have to start. */
+/** Milliseconds for all plugins of a reload to start. */
 const PREPARING = 60_000;
 const LATE = `the new configuration was not ready after ${PREPARING / 1000} s: the start() of a plugin has not ended`;
 
@@ -420,7 +440,7 @@ async function build(
   const observed = { observer: metrics.times, rates: metrics.rates };
   const generation = await Generation.build({ ...parts, ...observed, ...(peers && { peers }) });
   try {
-    // The processes beside this one have kept the prices, and told the rest, unless their code is older.
+    // The other processes have stored the prices and reported the rest already, unless their code is older.
     if (away) void keepPricesLater(stores, generation);
     else {
       await keepPrices(stores, generation);
@@ -433,7 +453,7 @@ async function build(
   }
 }
 
-/** What is accepted of clients. */
+/** Returns the limits for clients. */
 function serverLimits({ connections, trust, overload }: Config, processes: number): Partial<ServerLimits> {
   const { per_address: most, head, idle: keepAlive } = connections;
   // Connections of one address are spread over the processes.
@@ -441,8 +461,8 @@ function serverLimits({ connections, trust, overload }: Config, processes: numbe
 }
 
 /**
- * What counts for this process.
- * @throws Error where limits are counted in a server that does not answer
+ * Returns the limiter of this process.
+ * @throws Error where limits are counted in a server that does not respond
  */
 async function openLimiter(
   { store: { limits: url }, timezone, instances }: Config,
@@ -455,12 +475,12 @@ async function openLimiter(
   const [spentSince, calendar] = [spendSince(ledger), new Calendar(timezone)];
   if (url === "memory") return peers ? new SharedLimiter(peers) : new MemoryLimiter(spentSince, calendar, warn);
   const info = (message: string) => log.info({}, message);
-  // Each worker of each gateway counts there by itself.
+  // Each worker of each gateway counts there separately.
   const most = instances === undefined ? {} : { instances: instances * processes };
   return openRedisLimiter(url, { spentSince, written: writing(ledger), calendar, warn, info, ...most });
 }
 
-/** Limits of keys stand in the store, and what keeps them in gateway.yaml: told where that is not there. */
+/** Logs keys with limits, which are in the store, that gateway.yaml does not enforce. */
 async function tellUnkept({ paths, chains, store, instances }: Config, { keys }: Stores, log: Log): Promise<void> {
   const [open] = openPaths(paths, (use) => chains.get(use) ?? []);
   const why = open?.message ?? countedApart(store, instances);
@@ -470,19 +490,19 @@ async function tellUnkept({ paths, chains, store, instances }: Config, { keys }:
   log.error({ keys: limited.map(({ name }) => name) }, `keys have limits, and ${why}`);
 }
 
-/** Tells a log what an operator should know of a ledger. */
+/** Returns a function that logs a ledger's warnings for the operator. */
 export const ledgerWarn =
   (log: Log): LedgerWarn =>
   (message, fields = {}, over = false) =>
     over ? log.info(fields, message) : log.error(fields, message);
 
-/** Keeps the terms of all prices, for the ledger names them. */
+/** Stores all prices, as ledger rows refer to them. */
 async function keepPrices({ prices }: Stores, { marketplace: { models } }: Generation): Promise<void> {
   const targets = models.flatMap((model) => model.targets);
   await prices.keep(targets.flatMap((target) => target.prices?.all ?? []));
 }
 
-/** The same, once a database that is away is back. Never throws. */
+/** Does the same once an unavailable database is back. Never throws. */
 async function keepPricesLater(stores: Stores, generation: Generation): Promise<void> {
   for (;;)
     try {
@@ -493,8 +513,8 @@ async function keepPricesLater(stores: Stores, generation: Generation): Promise<
     }
 }
 
-/** Milliseconds until a database that is away is tried again. */
+/** Milliseconds between attempts to reach an unavailable database. */
 const AGAIN = 5000;
 
-/** Milliseconds that running exchanges get when something broke of which nobody knows what it left behind. */
+/** Milliseconds for running exchanges after a failure that may have left the process in an unknown state. */
 export const AFTER_FAILURE = 10_000;

@@ -46,11 +46,11 @@ import { UpstreamProxy } from "./upstream/proxy.ts";
 import { RetryBudget } from "./upstream/retry.ts";
 import type { SocketLimits } from "./upstream/websocket.ts";
 
-/** What a generation is made from. */
+/** The parts that a generation is built from. */
 interface Ingredients {
   config: Config;
   protocols: readonly Protocol[];
-  /** Classes of the plugins that chains name, by that name. */
+  /** Plugin classes by the name that chains use. */
   classes: ReadonlyMap<string, LoadedPlugin>;
   process: DependencyContainer;
   keys: Keys;
@@ -61,31 +61,31 @@ interface Ingredients {
   /** Shared by all generations, so that a reload breaks no conversation. */
   envelopes: Envelopes;
   carried: Carried;
-  /** The one before, whose counts go on where nothing was changed. */
+  /** The previous generation, whose state is kept where its configuration is unchanged. */
   former?: Generation | undefined;
   log: Log;
-  /** Processes among which connections are spread. */
+  /** Number of processes over which connections are spread. */
   processes?: number;
-  /** The others of them. */
+  /** The other processes. */
   peers?: Peers;
-  /** Hears what plugins take. */
+  /** Receives the durations of plugin phases. */
   observer?: PhaseObserver;
-  /** What providers say of their own limits, in all generations. */
+  /** Rate limits that providers report, shared by all generations. */
   rates?: ProviderRates;
-  /** Only requests to explain will come: plugins are started dry. */
+  /** Whether only requests to explain are served: plugins are started dry. */
   dry?: boolean;
 }
 
-/** Without the one before: what is kept of these keeps no generation alive beyond its time, and so none before that. */
+/** Without `former`: closures over these parts must not keep the previous generation alive, and through it all earlier ones. */
 type MadeFrom = Omit<Ingredients, "former">;
 type Former = Ingredients["former"];
 
-/** What workers tell each other of targets and credentials. */
+/** Health of targets and credentials, sent between workers. */
 export const HEALTH = topic<HealthNews>("health");
-/** Whether a provider or a target of that name is switched off. */
+/** Whether the provider or target of that name is switched off, sent between workers. */
 export const SWITCHES = topic<boolean>("switches");
 
-/** What one of several processes takes on. */
+/** Returns the limits of one of several processes. */
 const shareOf = ({ concurrency, perKey, queue, wait }: AdmissionLimits, processes = 1): AdmissionLimits => ({
   concurrency: Math.ceil(concurrency / processes),
   perKey: Math.ceil(perKey / processes),
@@ -93,10 +93,10 @@ const shareOf = ({ concurrency, perKey, queue, wait }: AdmissionLimits, processe
   wait,
 });
 
-/** Of the tries that are always granted. */
+/** Divides the retries that are always granted among the processes. */
 const share = (limits: RetryLimits, processes = 1): RetryLimits => ({ ...limits, least: limits.least / processes });
 
-/** How targets and credentials do, as far as it was known before. What one process learns of them all know. */
+/** Returns the health of targets and credentials, continuing the previous generation's. Processes share what they learn. */
 function healthOf(
   { config, log, peers }: MadeFrom,
   former: Former,
@@ -110,7 +110,7 @@ function healthOf(
   return health;
 }
 
-/** What admits exchanges, and what tries them again: that of the generation before where it is configured the same. */
+/** Returns admission, places and retry budget, keeping the previous generation's where their configuration is unchanged. */
 function countsOf({ config, processes }: MadeFrom, former: Former) {
   const unchanged = former && isDeepStrictEqual(former.config.overload, config.overload) ? former : undefined;
   const retry = share(config.retry, processes);
@@ -126,7 +126,7 @@ interface Closer {
   close(): void | Promise<void>;
 }
 
-/** What a generation consists of. */
+/** The parts of a generation. */
 interface GenerationMembers {
   readonly config: Config;
   readonly providers: Providers;
@@ -140,15 +140,15 @@ interface GenerationMembers {
   readonly limiter: Limiter;
   readonly levels: Levels;
   readonly marketplace: Marketplace;
-  /** What it was built with, by name. */
+  /** The loaded plugins, by name. */
   readonly plugins: ReadonlyMap<string, LoadedPlugin>;
   readonly health: Health;
-  /** For browsers; undefined: off. */
+  /** Pages for browsers; undefined: off. */
   readonly pages: PublicPages | undefined;
   readonly log: Log;
-  /** All that there are. */
+  /** All loaded protocols. */
   readonly protocols: readonly Protocol[];
-  /** The dialect used where nothing tells the caller's. */
+  /** The dialect used where nothing shows the caller's. */
   readonly common: Protocol;
 }
 
@@ -166,15 +166,15 @@ export class Generation {
   readonly limiter: GenerationMembers["limiter"];
   readonly levels: GenerationMembers["levels"];
   readonly marketplace: GenerationMembers["marketplace"];
-  /** What it was built with, by name. */
+  /** The loaded plugins, by name. */
   readonly plugins: GenerationMembers["plugins"];
   readonly health: GenerationMembers["health"];
-  /** For browsers; undefined: off. */
+  /** Pages for browsers; undefined: off. */
   readonly pages: GenerationMembers["pages"];
   readonly log: GenerationMembers["log"];
-  /** All that there are. */
+  /** All loaded protocols. */
   readonly protocols: GenerationMembers["protocols"];
-  /** The dialect used where nothing tells the caller's. */
+  /** The dialect used where nothing shows the caller's. */
   readonly common: GenerationMembers["common"];
   private running = 0;
   private count = 0;
@@ -182,13 +182,13 @@ export class Generation {
   private described: string | undefined;
   private closed: Promise<void> | undefined;
   readonly limits: BodyLimits;
-  /** Pages of other sites that may ask; undefined: none. */
+  /** The sites whose pages may send requests; undefined: none. */
   readonly cors: Cors | undefined;
   /** Unix milliseconds. */
   readonly since = Date.now();
-  /** Unix milliseconds at which what keeps it alive is broken off; undefined: it serves, or has no end. */
+  /** Unix milliseconds at which its remaining exchanges are broken off; undefined: it serves, or has no limit. */
   ends: number | undefined;
-  /** From 1, of those that have served. */
+  /** Number of this generation among those that have served, from 1. */
   number = 1;
 
   private constructor(
@@ -220,8 +220,8 @@ export class Generation {
   }
 
   /**
-   * Builds and starts everything, in order; what was started is closed again when a later part fails.
-   * @throws PluginError, or what a part's start throws.
+   * Builds and starts everything, in order; parts already started are closed again when a later one fails.
+   * @throws PluginError, or the error of a part's start
    */
   static async build({ former, ...made }: Ingredients): Promise<Generation> {
     const { config, protocols, log, carried, classes, keys, values, ledger, limiter, envelopes } = made;
@@ -272,7 +272,7 @@ export class Generation {
     return this.config.sockets;
   }
 
-  /** Where all limits stand: those of some callers, their groups, the models and the providers. */
+  /** Returns the state of all limits: of some callers, their groups, the models and the providers. */
   standings(callers: readonly Caller[]): Promise<Standing[]> {
     const { levels, limiter, marketplace, providers } = this;
     const found = [
@@ -284,29 +284,32 @@ export class Generation {
     return limiter.standings([...new Map(found.map((level) => [level.scope, level])).values()]);
   }
 
-  /** How many exchanges have begun. */
+  /** Number of exchanges that have begun. */
   get begun(): number {
     return this.count;
   }
 
-  /** How many exchanges have not ended. */
+  /** Number of exchanges that have not ended. */
   get active(): number {
     return this.running;
   }
 
-  /** An exchange begins. */
+  /** Counts an exchange that begins. */
   hold(): void {
     this.running++;
     this.count++;
   }
 
-  /** It has ended. */
+  /** Counts an exchange that has ended. */
   release(): void {
     this.running--;
     if (this.running === 0) this.idle?.();
   }
 
-  /** What GET / answers, and the preflight of clients that look whether somebody is there; `/openapi.json` has all of it. */
+  /**
+   * Responds to GET / and to the check that some clients send first with a summary, and to `/openapi.json` with the full
+   * description.
+   */
   greet(response: ServerResponse, id: string, path: string): void {
     if (path === "/openapi.json")
       this.described ??= `${JSON.stringify(openApi(this.paths.mounts, this.pages !== undefined), null, 2)}\n`;
@@ -321,14 +324,14 @@ export class Generation {
       id,
       ...["cache-control", "no-store"],
     ];
-    // Browsers get a page at the same address: a cache in front may not give one the other's.
+    // Browsers get a page at the same URL: a cache must not mix the two.
     response.appendHeader("vary", "accept");
     finish(response.writeHead(200, lines), body);
   }
 
   /**
-   * Waits for its last exchange, then closes what it started, in reverse, even when one of them throws or never ends.
-   * @param waiting false: what still runs is given up, because nothing can end it
+   * Waits for its last exchange, then closes its parts in reverse order, even when one of them throws or never ends.
+   * @param waiting false: exchanges still running are given up, because nothing can end them
    */
   close(waiting = true): Promise<void> {
     if (!waiting) this.idle?.();
@@ -342,7 +345,7 @@ export class Generation {
   }
 }
 
-/** Milliseconds that a part has to close. */
+/** Milliseconds for a part to close. */
 const CLOSING = 5000;
 
 async function closeAll(closers: readonly Closer[], log: Log): Promise<void> {
@@ -358,7 +361,7 @@ async function closeAll(closers: readonly Closer[], log: Log): Promise<void> {
   }
 }
 
-/** The pages of the public side; undefined where they are off. */
+/** Returns the pages of the public side; undefined if they are off. */
 async function openPages(
   { pages, paths }: Config,
   protocols: readonly Protocol[],
@@ -366,7 +369,7 @@ async function openPages(
   health: Health,
 ): Promise<PublicPages | undefined> {
   if (!pages) return undefined;
-  // Of several paths of a protocol the first one counts.
+  // Of several paths of a protocol the first one is used.
   const first = new Map(paths.toReversed().flatMap(({ path, protocol }) => (protocol ? [[protocol, path]] : [])));
   const serves = paths.flatMap(({ path, serve }) => (serve ? [path] : []));
   const facts = { marketplace, health, protocols, paths: first, serves, clients: knownClients() };
@@ -374,8 +377,8 @@ async function openPages(
 }
 
 /**
- * Providers that are on, by name; `demo:` becomes the address of a server in this process. One that was not changed is the
- * very same as before.
+ * Returns the enabled providers by name; `demo:` becomes the URL of a server in this process. An unchanged provider is the same
+ * object as before.
  */
 async function openProviders({ config, protocols, carried }: MadeFrom, former: Former): Promise<Map<string, Provider>> {
   const providers = new Map<string, Provider>();
@@ -393,7 +396,7 @@ async function openProviders({ config, protocols, carried }: MadeFrom, former: F
   return providers;
 }
 
-/** Plugins that a path says answer it, and that cannot. */
+/** Returns problems with plugins that are to serve a path and cannot. */
 export function servingProblems(
   paths: readonly ConfiguredPath[],
   classes: ReadonlyMap<string, LoadedPlugin>,
@@ -406,7 +409,7 @@ export function servingProblems(
   });
 }
 
-/** One instance of each plugin that a chain or a served path names, shared by the chains that name it. */
+/** Creates and starts one instance of each plugin that a chain or a served path names, shared by all chains. */
 async function startPlugins(
   made: MadeFrom,
   container: DependencyContainer,
@@ -444,7 +447,7 @@ const linkOf = (name: string, plugins: ReadonlyMap<string, Plugin>, config: Conf
   deadline: config.plugins.get(name)?.deadline,
 });
 
-/** The paths that are served, with what takes their requests. */
+/** Returns the mounts of all paths. */
 function mount(
   { config, protocols, observer }: MadeFrom,
   chains: ReadonlyMap<string, Chain>,

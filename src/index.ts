@@ -1,5 +1,5 @@
 /// <reference types="node" preserve="true" />
-/** What a policy may import: `import { … } from "model-gateway"`. */
+/** The exports for plugins: `import { … } from "model-gateway"`. */
 
 export type { Body } from "./core/body.ts";
 export { GatewayError } from "./core/errors.ts";

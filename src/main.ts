@@ -16,9 +16,9 @@ Every verb takes --config FILE; without it, gateway.yaml of this folder or the o
 ${EXIT_CODES}`;
 
 /**
- * The file named by --config, the folder's own, or the one that came along, whose paths then start in the working folder:
- * an installed package is no place for a ledger. `--config` is taken out of the arguments.
- * @throws Misuse where it names no file: the default would be another one than was meant.
+ * Returns the file named by --config, gateway.yaml in the folder, or the bundled one, with relative paths based in the working
+ * folder: an installed package is no place for a ledger. Removes `--config` from the arguments.
+ * @throws Misuse where it names no file: the default would not be the intended file
  */
 function placeOf(args: string[], folder: string): VerbPlace {
   const end = args.indexOf("--");
@@ -36,11 +36,11 @@ function placeOf(args: string[], folder: string): VerbPlace {
   return { file: existsSync(own) ? own : BUNDLED, folder };
 }
 
-/** What a verb takes, and what it ends with: most with the usual codes. */
+/** Returns the usage of a verb with its exit codes, the common ones if it has none of its own. */
 const usageOf = ({ USAGE }: { USAGE: string }): string =>
   USAGE.includes("Exit codes:") ? USAGE : `${USAGE}\n\n${EXIT_CODES}`;
 
-/** Who reads what is printed may leave before its end, as `head` does. */
+/** Exits when the reader of the output closes it early, as `head` does. */
 function endWithReader(): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(0);
@@ -48,17 +48,20 @@ function endWithReader(): void {
   });
 }
 
-/** Signals of a gateway that has not begun: it reads its file anyway, and has nothing to stop. */
+/** Handles signals before the gateway has started: it is about to read its file anyway, and has nothing to stop. */
 function obeyEarly(): void {
   process.on("SIGHUP", () => {});
-  // Whoever listens besides stops what has begun by then.
+  // Another listener stops what has been started by then.
   process.on("SIGTERM", () => process.listenerCount("SIGTERM") === 1 && process.exit(0));
 }
 
 const version = (): string =>
   (JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }).version;
 
-/** Loads the verb of that name. @throws Misuse that names the nearest one */
+/**
+ * Loads the verb of that name.
+ * @throws Misuse that names the nearest one
+ */
 async function verbOf(word: string) {
   const load = Object.hasOwn(VERBS, word) ? VERBS[word] : undefined;
   if (load) return load();
@@ -77,7 +80,7 @@ async function main(argv: readonly string[]): Promise<number> {
     env: process.env,
     folder: process.cwd(),
   };
-  // What stands behind -- is not ours, for verbs that start another program; npm start takes its own away.
+  // Arguments after -- belong to another program that a verb starts; npm start removes its own --.
   const args = argv[0] === "--" ? argv.slice(1) : [...argv];
   if (args[0] === "--version") {
     io.out(version());

@@ -11,7 +11,7 @@ const { version } = JSON.parse(readFileSync(new URL("../package.json", import.me
 
 const json = (schema: object) => ({ content: { "application/json": { schema } } });
 const ANY = { type: "object", additionalProperties: true };
-/** Where a path takes several calls, one of them may answer with a list. */
+/** The schema for a path with several operations, one of which may return a list. */
 const ANY_JSON = { type: ["object", "array"] };
 const NO_QUERY: QueryView = { get: () => null };
 const REFUSED = {
@@ -20,18 +20,18 @@ const REFUSED = {
 };
 const SECURITY = [{ bearer: [] }, { apiKey: [] }, { googApiKey: [] }];
 
-/** Paths of ours that have an id behind them: what is answered there, and whether nothing is without one. */
+/** The gateway's own paths that take an id: the summary of that operation, and whether there is none without an id. */
 const ONE: Readonly<Record<string, { summary: string; alone?: true }>> = {
   models: { summary: "One model, if the key may use it." },
   requests: { summary: "What the ledger has of a request that has ended, for the key that made it.", alone: true },
 };
 
-/** `/v1beta/models/*` as OpenAPI writes it. */
+/** Returns `/v1beta/models/*` as an OpenAPI path template. */
 const templated = (pattern: string): string => pattern.replace(/\*$/, "{rest}");
 
 /**
- * An OpenAPI 3.1 description of what a gateway serves: its own paths in full, those of vendors' protocols by name, for these
- * are the vendors' to describe.
+ * Returns an OpenAPI 3.1 description of a gateway: its own paths in full, those of vendors' protocols by name only, as their
+ * vendors describe them.
  * @param pages whether there are pages for browsers
  */
 export function openApi(mounts: readonly Mount[], pages: boolean): object {
@@ -54,7 +54,7 @@ export function openApi(mounts: readonly Mount[], pages: boolean): object {
     if (!one?.alone) paths[path] = { ...paths[path], ...operationsOf(mount, mounts) };
     Object.assign(paths, keptPaths(mount), mount.pass ? stemOf(mount) : {});
     if (!one) continue;
-    // Where a protocol has the paths below it, both are one path of OpenAPI.
+    // If a protocol has paths below it, both share one OpenAPI path.
     const name = mounts.some(({ pattern }) => pattern === `${path}/*`) ? "rest" : "id";
     const below = `${path}/{${name}}`;
     paths[below] = {
@@ -99,7 +99,9 @@ const asked = (name: string, description: string, required = false) => ({
   schema: { type: "string" },
 });
 
-/** What a plugin says that it answers. More may stand there one day: clients that are made from it must not break then. */
+/**
+ * Returns the schema of a plugin's response. Unknown members are allowed: generated clients must not break when some are added.
+ */
 function schemaOf({ chain }: Mount, which: "all" | "one"): object {
   const { answers } = (chain.serving?.plugin.constructor ?? {}) as Partial<PluginClass>;
   const schema = answers?.[which];
@@ -107,7 +109,7 @@ function schemaOf({ chain }: Mount, which: "all" | "one"): object {
   const { $schema: _, ...described } = z.toJSONSchema(schema, {
     override: ({ jsonSchema }) => {
       if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
-      // Of a time the format says enough.
+      // For a time the format is enough.
       if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
     },
   });
@@ -130,7 +132,7 @@ function operationsOf(mount: Mount, mounts: readonly Mount[]): Record<string, ob
   return { post: { ...called(mount), ...parameters } };
 }
 
-/** How the lists of models are asked for a page. */
+/** Returns the page parameters of model lists. */
 function paged(mounts: readonly Mount[]): object {
   const protocols = new Set(mounts.flatMap(({ protocol }) => protocol ?? []));
   const parameters = [...protocols].flatMap(({ name, listing }) =>
@@ -139,7 +141,7 @@ function paged(mounts: readonly Mount[]): object {
   return { parameters };
 }
 
-/** What a request to a path asks for; undefined: only what stands behind it tells, or nothing does. */
+/** Returns the operation of a path; undefined: it depends on the rest of the path, or there is none. */
 function calledAt({ pattern, protocol, as = pattern }: Mount): Operation | undefined {
   return pattern.endsWith("*") ? undefined : protocol?.locate(as, "", NO_QUERY)?.operation;
 }
@@ -166,7 +168,7 @@ const answers = (schema: object) => ({
   "5XX": REFUSED,
 });
 
-/** A WebSocket begins as a GET, which is all that OpenAPI has words for. */
+/** A WebSocket begins as a GET, which is all that OpenAPI can describe. */
 const handshake = ({ pattern, protocol }: Mount, model: string) => ({
   operationId: `get ${pattern}`,
   summary: `A WebSocket of ${protocol?.name ?? ""}, as its vendor describes it.`,
@@ -179,7 +181,7 @@ const handshake = ({ pattern, protocol }: Mount, model: string) => ({
   },
 });
 
-/** Methods that vendors' APIs are asked with; any other passes too. */
+/** Methods of vendors' APIs; any other is passed through too. */
 const METHODS = ["get", "post", "put", "patch", "delete"] as const;
 const WITH_BODY: readonly string[] = ["post", "put", "patch"];
 
@@ -199,13 +201,13 @@ function passing(pattern: string, parameters: object): Record<string, object> {
   );
 }
 
-/** A path that passes with all below it is one itself. */
+/** Describes a passthrough path without its `/*`, which it matches too. */
 function stemOf({ pattern }: Mount): Record<string, object> {
   const stem = pattern.replace(/\/\*$/, "");
   return stem === pattern ? {} : { [stem]: passing(stem, {}) };
 }
 
-/** Answers that a vendor keeps, and what stands below them. */
+/** Describes the responses that a vendor stores, and the paths below them. */
 function keptPaths({ pattern, protocol, as = pattern }: Mount): Record<string, object> {
   const { kept, name } = protocol ?? {};
   if (!kept || protocol?.paths[0] !== as) return {};
@@ -225,7 +227,7 @@ function keptPaths({ pattern, protocol, as = pattern }: Mount): Record<string, o
 }
 
 const LIST = { type: "array", items: ANY };
-/** What the marketplace's pages are made of. */
+/** The data of the marketplace's pages. */
 const CATALOGUE = {
   get: {
     operationId: "get /pages/models.json",

@@ -12,13 +12,12 @@ import { headerObject, PassMeter } from "./upstream/pass-meter.ts";
 import type { PassMatch } from "./upstream/pass-path.ts";
 
 interface PassParts extends Parts {
-  /** How slowly a body may come, and how large JSON may be. */
+  /** Limits of a body's rate, and of the size of JSON. */
   limits: BodyLimits;
 }
 
 /**
- * The life of a request on a path that passes what it takes: nobody reads its bodies, so of the phases only access, send
- * and done are run. Never throws.
+ * Runs a request on a passthrough path: bodies are not parsed, and only the phases access, send and done run. Never throws.
  * @param waiting the client waits for `100 Continue` before it sends the body
  */
 export async function pass(
@@ -51,7 +50,7 @@ export async function pass(
     }
   } catch (error) {
     answer?.destroy();
-    // What was recorded as whole stays so, though its client did not take the last of it.
+    // An exchange recorded as complete stays so, even if its client did not take the last bytes.
     if (!recorded) await reply.refuse(parts.redactor.error(error, exchange.credentials));
   } finally {
     parts.admission.leave(exchange);
@@ -61,9 +60,9 @@ export async function pass(
 }
 
 /**
- * Hands request and response over to the proxy.
- * @param settle records the exchange: the response is whole, and its last byte leaves next
- * @throws GatewayError before the head, or where the answer broke off
+ * Passes request and response through the proxy.
+ * @param settle records the exchange: the response is complete, and its last bytes are sent next
+ * @throws GatewayError before the head, or where the response broke off
  */
 async function passOn(
   exchange: Exchange,

@@ -11,7 +11,7 @@ import type { Objects } from "./objects/objects.ts";
 import type { UpstreamAnswer, Upstreams } from "./upstream/attempts.ts";
 import type { ClientSide, UpstreamProxy } from "./upstream/proxy.ts";
 
-/** The parts of a generation that every exchange passes. */
+/** The parts of a generation that every exchange uses. */
 export interface Parts {
   admission: Admission;
   upstreams: Upstreams;
@@ -21,13 +21,13 @@ export interface Parts {
   redactor: Redactor;
 }
 
-/** What a request's life needs of them. */
+/** The parts that a request's life uses. */
 export type LifeParts = Omit<Parts, "upstreams" | "proxy"> & { upstreams: Pick<Upstreams, "reach"> };
 
-/** What the client is told. */
+/** The client side of a request. */
 export type Answering = ClientSide & Pick<Reply, "stream" | "refuse">;
 
-/** The life of a request, from its checked head to its ledger entry. Never throws. */
+/** Runs a request from its checked head to its ledger entry. Never throws. */
 export async function live(
   exchange: Exchange,
   chain: Chain,
@@ -37,7 +37,7 @@ export async function live(
 ): Promise<void> {
   let answer: UpstreamAnswer | undefined;
   try {
-    // Between two waits is what a batch does together (`Batch`): each lets the others do the same before the next step begins.
+    // The steps between two awaits are batched (`Batch`): all requests of a batch finish a step before the next one begins.
     await chain.access(exchange);
     if (!exchange.answer) {
       const entered = parts.admission.enter(exchange);

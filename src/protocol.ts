@@ -1,5 +1,5 @@
 /// <reference types="node" preserve="true" />
-/** What a protocol may import: `import { … } from "model-gateway/protocol"`. */
+/** The exports for protocols: `import { … } from "model-gateway/protocol"`. */
 
 export { type ErrorKind, GatewayError, kindOf } from "./core/errors.ts";
 export { type ErrorWords, errorObject, type Fault, faultOf } from "./core/fault.ts";

@@ -22,10 +22,10 @@ import { Envelopes } from "./translation/envelope.ts";
 import { Translations } from "./translation/translations.ts";
 import { Health } from "./upstream/health.ts";
 
-/** Milliseconds that a plugin gets to start and to close. */
+/** Milliseconds for a plugin to start and to close. */
 const PATIENCE = 10_000;
 
-/** A log that keeps nothing. */
+/** A log that discards everything. */
 export class NoLog extends Log {
   debug(): void {}
   info(): void {}
@@ -35,8 +35,8 @@ export class NoLog extends Log {
 }
 
 /**
- * Builds every plugin that a gateway.yaml names, starts it dry and closes it: what a start would find wrong, of all of them at
- * once. Its stores are empty ones in memory; no file, listener or provider is opened.
+ * Builds every plugin that a gateway.yaml names, starts it dry and closes it: finds the problems of a start in all plugins at
+ * once. Its stores are empty and in memory; no file, listener or provider connection is opened.
  */
 export async function rehearse(
   config: Config,
@@ -77,7 +77,7 @@ export async function rehearse(
   return [...problems, ...servingProblems(config.paths, classes, plugins), ...budgetProblems(config, marketplace)];
 }
 
-/** What the file needs and is not installed. Nothing is connected to. */
+/** Returns packages that the file requires and that are not installed. Connects to nothing. */
 async function missingPackages({ file, store }: Config): Promise<PluginProblem[]> {
   if (store.limits === "memory") return [];
   return RedisServer.of(store.limits).then(
@@ -86,7 +86,7 @@ async function missingPackages({ file, store }: Config): Promise<PluginProblem[]
   );
 }
 
-/** @throws PluginError, also when it takes too long. */
+/** @throws PluginError, also when it takes too long */
 async function tryOut(plugin: Plugin, loaded: LoadedPlugin): Promise<void> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => late.reject(tooLong(loaded)), PATIENCE);

@@ -8,41 +8,41 @@ import { filesOf } from "./loader/versions.ts";
 import { reason } from "./text/reason.ts";
 import { type Initiator, PROGRAM, type ServedFile, type Trail } from "./trail.ts";
 
-/** What a reload changed. */
+/** The result of a reload. */
 export interface Reloaded {
   readonly changes: readonly Change[];
-  /** Sections that differ from what runs until the next start. */
+  /** Sections whose changes take effect only at the next start. */
   readonly restart: readonly string[];
   /** The number of the generation that serves from now on. */
   readonly generation: number;
 }
 
-/** How the last reload ended. */
+/** The outcome of the last reload. */
 interface ReloadState {
   /** Unix milliseconds. */
   readonly time: number;
-  /** What was wrong; absent: it succeeded. */
+  /** The error; absent: it succeeded. */
   readonly problem?: string;
 }
 
-/** What is done, and to what. */
+/** Action and subject in the audit trail. */
 const RELOAD = ["reload", "gateway.yaml"] as const;
-/** Names of what has changed, in a log line and in the audit trail. */
+/** Maximum changes named in a log line and in the audit trail. */
 const LOGGED = 30;
 const KEPT = 100;
-/** Characters of a value in the audit trail. */
+/** Maximum characters of a value in the audit trail. */
 const LONGEST = 200;
 
-/** Reloads one at a time, tells of each in the log and in the audit trail, and remembers how the last one ended. */
+/** Runs reloads one at a time, records each in the log and in the audit trail, and keeps the outcome of the last one. */
 export class Reloads {
   succeeded = 0;
   failed = 0;
   last: ReloadState | undefined;
-  /** Told of each failure. */
+  /** Called for each failure. */
   onFailure: (problem: string) => void = () => {};
   private queue: Promise<unknown> = Promise.resolve();
 
-  /** @param served the gateway.yaml that is served */
+  /** @param served returns the gateway.yaml that is served */
   constructor(
     private readonly log: Log,
     private readonly act: () => Promise<Reloaded>,
@@ -51,8 +51,9 @@ export class Reloads {
   ) {}
 
   /**
-   * @param by who wants it
-   * @throws what is wrong with the new configuration: nothing has changed then
+   * Runs a reload.
+   * @param by who requests it
+   * @throws the problem with the new configuration: nothing has changed then
    */
   run(by = PROGRAM): Promise<Reloaded> {
     const done = this.queue.then(() => this.one(by));
@@ -60,7 +61,7 @@ export class Reloads {
     return done;
   }
 
-  /** Until none runs. */
+  /** Waits until no reload runs. */
   async settled(): Promise<void> {
     await this.queue;
   }
@@ -92,7 +93,7 @@ export class Reloads {
   }
 }
 
-/** A change, with no more of its values than a trail has to keep for good. */
+/** Returns a change with its values cut to what the trail keeps permanently. */
 function shortened({ path, before, after }: Change): Change {
   const short = (value: string) => (value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value);
   return {
@@ -102,13 +103,13 @@ function shortened({ path, before, after }: Change): Change {
   };
 }
 
-/** Milliseconds between two looks at files. */
+/** Milliseconds between two checks of files. */
 const LOOK = 1000;
 
 /**
- * Calls `changed` when files have changed, and stay so for one look: an editor may write in several steps. Files are looked
- * at by name, so that those which are replaced, or are links to others as in Kubernetes, are noticed on every file system.
- * @param files asked at each look
+ * Calls `changed` when files have changed, and are the same at the next check: an editor may write in several steps. Files are
+ * checked by name, so that replaced files and symbolic links, as in Kubernetes, are noticed on every file system.
+ * @param files called at each check
  */
 export class FileWatch {
   private readonly timer: NodeJS.Timeout;
@@ -147,7 +148,7 @@ function stateOf(file: string): string {
   return found ? `${file} ${found.ino} ${found.size} ${found.mtimeMs}` : file;
 }
 
-/** The files that a configuration is made of: gateway.yaml, plugins' code and secrets. */
+/** Returns the files of a configuration: gateway.yaml, plugin code and secrets. */
 export function sourcesOf({ file, folder, text }: Config, plugins: ReadonlyMap<string, LoadedPlugin>): string[] {
   const secrets = [...text.matchAll(/\$file:([^\s"',}\]]+)/g)].map(([, path = ""]) => resolve(folder, path));
   const code = [...plugins.values()].flatMap((plugin) => [plugin.file, ...filesOf(plugin.file)]);

@@ -1,5 +1,5 @@
 /// <reference types="node" preserve="true" />
-/** What a policy about keys, limits, usage or money may import besides: `import { … } from "model-gateway/store"`. */
+/** The additional exports for plugins about keys, limits, usage or money: `import { … } from "model-gateway/store"`. */
 
 export { JsonUsage } from "./core/json-usage.ts";
 export { Levels, type LimitLevel } from "./core/limits.ts";

@@ -1,5 +1,5 @@
 /// <reference types="node" preserve="true" />
-/** What the test of a plugin may import: `import { … } from "model-gateway/testing"`. */
+/** The exports for tests of plugins: `import { … } from "model-gateway/testing"`. */
 
 export type { GotAnswer, SpokenWords, TestRequest } from "./testing/client.ts";
 export { type Driven, type DriveOptions, drive, type ProviderScript, type TestResult } from "./testing/drive.ts";

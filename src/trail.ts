@@ -6,7 +6,7 @@ import { hashOf } from "./metrics/process-metrics.ts";
 import type { Audit, Author } from "./store/audit.ts";
 import { reason } from "./text/reason.ts";
 
-/** Who has the gateway do something, and what else the audit trail is to say of that. */
+/** Who requests an action of the gateway, and additional details for the audit trail. */
 export interface Initiator extends Author {
   readonly detail?: Readonly<Record<string, string>>;
 }
@@ -14,40 +14,40 @@ export interface Initiator extends Author {
 /** The program that this gateway is part of. */
 export const PROGRAM: Initiator = { who: "program", address: hostname() };
 
-/** Entries that are looked through for the last one that says what was served. */
+/** Entries that are searched for the last one that names the served file. */
 const LOOKED_THROUGH = 1000;
 
-/** Which gateway.yaml is served, and where: gateways of one database may each have their own. */
+/** The gateway.yaml that is served, and its host: gateways that share a database may each have their own. */
 export interface ServedFile {
   readonly host: string;
   readonly file: string;
-  /** Of its text alone, as `gateway_config_info` has it: not of plugins' code, nor of what `$NAME` and `$file:` stand for. */
+  /** The hash of its text alone, as in `gateway_config_info`: without plugin code, and the values of `$NAME` and `$file:`. */
   readonly file_hash: string;
 }
 
-/** What the trail says of the file that is served. */
+/** Returns the trail's details of the served file. */
 export const servedFile = ({ file, text }: Pick<Config, "file" | "text">): ServedFile => ({
   host: hostname(),
   file,
   file_hash: hashOf(text),
 });
 
-/** Characters of what was wrong: a file may have many mistakes. */
+/** Maximum characters of a problem: a file may have many mistakes. */
 const TOLD = 1000;
 
 /**
- * Puts into the audit trail what the gateway itself does when it is told to. That is done then, and stays so where the trail
- * cannot be written: the log says that it has a hole.
+ * Records actions of the gateway itself in the audit trail. They have been done by then, and are not undone if the trail cannot
+ * be written: the log records the gap.
  */
 export class Trail {
-  /** @param secrets what must not stand there, whatever a mistake quotes */
+  /** @param secrets texts that must not be recorded, whatever an error message quotes */
   constructor(
     private readonly log: Log,
     private readonly audit: () => Audit,
     private readonly secrets: () => readonly string[],
   ) {}
 
-  /** Something was done. Never throws. */
+  /** Records an action. Never throws. */
   async done({ who, address, detail }: Initiator, action: string, subject: string, outcome: object): Promise<void> {
     try {
       await this.audit().add({ time: Date.now(), who, address, action, subject, detail: { ...outcome, ...detail } });
@@ -56,7 +56,10 @@ export class Trail {
     }
   }
 
-  /** A start, and whether the text of gateway.yaml is another than at the last start or reload there. Never throws. */
+  /**
+   * Records a start, and whether the text of gateway.yaml differs from that of the last start or reload on this host. Never
+   * throws.
+   */
   async started(by: Initiator, version: string, served: ServedFile): Promise<void> {
     const { file_hash } = served;
     const before = await this.lastHash(served).catch(() => undefined);
@@ -66,7 +69,7 @@ export class Trail {
     await this.done(by, "start", "gateway.yaml", { version, ...served, ...compared });
   }
 
-  /** What the same file of the same machine was when it was last served. */
+  /** Returns the hash of the same file on the same host when it was last served. */
   private async lastHash({ host, file }: ServedFile): Promise<string | undefined> {
     for (const { detail } of await this.audit().list(LOOKED_THROUGH))
       if (detail["host"] === host && detail["file"] === file && typeof detail["file_hash"] === "string")
@@ -74,7 +77,7 @@ export class Trail {
     return undefined;
   }
 
-  /** Something was tried. Never throws. */
+  /** Records a failed action. Never throws. */
   failed(by: Initiator, action: string, subject: string, problem: string): Promise<void> {
     return this.done(by, action, subject, { problem: hide(problem, this.secrets()).slice(0, TOLD) });
   }

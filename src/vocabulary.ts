@@ -7,7 +7,7 @@ import type { LoadedPlugin } from "./loader/instances.ts";
 import { methodsOf, misspelt, phasesOf } from "./loader/methods.ts";
 import { versionOf } from "./loader/versions.ts";
 
-/** What names may stand in a gateway.yaml, and the plugin classes loaded on the way. */
+/** The names that a gateway.yaml may use, and the plugin classes loaded so far. */
 export interface Words extends Vocabulary {
   protocolList: readonly Protocol[];
   classes: Map<string, LoadedPlugin>;
@@ -36,25 +36,28 @@ export async function words(folder: string): Promise<Words> {
   };
 }
 
-/** Where a gateway.yaml stands, and what it may name. */
+/** The location of a gateway.yaml, and its context. */
 export interface ConfigPlace {
-  /** The gateway.yaml, absolute. */
+  /** The absolute path of gateway.yaml. */
   file: string;
-  /** Where relative paths in it start; its own folder. */
+  /** The base of relative paths in it; default: its own folder. */
   folder?: string;
   env: NodeJS.ProcessEnv;
-  /** What the file says, where that was read before. */
+  /** The content of the file, if it has been read already. */
   text?: string | undefined;
 }
 
-/** A gateway.yaml that was found right, and what its names stand for. */
+/** A valid gateway.yaml, and the vocabulary that its names refer to. */
 export interface Loaded {
   config: Config;
   vocabulary: Words;
   env: NodeJS.ProcessEnv;
 }
 
-/** @throws ConfigError */
+/**
+ * Loads gateway.yaml.
+ * @throws ConfigError
+ */
 export async function load({ file, folder = dirname(file), env, text }: ConfigPlace): Promise<Loaded> {
   const vocabulary = await words(folder);
   return { config: await loadConfig(file, vocabulary, env, folder, text), vocabulary, env };

@@ -8,35 +8,34 @@ import { fileURLToPath } from "node:url";
 import { JsonLog, type Log } from "./core/log.ts";
 import { Gateway } from "./gateway.ts";
 
-/** What is rehearsed: a gateway in front of the built-in provider, and the requests it gets. */
+/** The configuration of the warm-up: a gateway in front of the built-in provider, and its requests. */
 const PLACE = new URL("../plugins/warm-up/", import.meta.url);
 /** The key in that gateway's file. */
 const KEY = "rehearsal-0123456789abcdef";
-/** Code that has met one gateway only is compiled for that one: V8 throws it away when the next comes. */
+/** Number of gateways: code that has seen only one is compiled for that one, and V8 discards it when the next comes. */
 const GATEWAYS = 2;
-/** Clients at a time, before the first real request. */
+/** Concurrent clients, before the first real request. */
 const CLIENTS = 8;
-/** Requests of a connection: what V8 knows of one changes when it is closed. */
+/** Requests per connection: closing one changes V8's type feedback. */
 const CONNECTION = 10;
 /** Requests after which there is hardly anything left to compile. */
 const ENOUGH = 5000;
-/** Milliseconds after which a process that had other things to do is left alone. */
+/** Milliseconds after which the warm-up of a busy process is given up. */
 const LONGEST = 60_000;
-/** Milliseconds without a real request before it goes on. */
+/** Milliseconds without a real request before it continues. */
 const IDLE = 1000;
 
 interface Rehearsed {
-  /** How often, beside the others. */
+  /** How often, relative to the others. */
   times: number;
   path: string;
-  /** Absent: it is a GET. */
+  /** Absent: the request is a GET. */
   body?: unknown;
 }
 
 /**
- * Has V8 compile what requests run through before the first one comes: gateways of their own in this process, with the
- * built-in plugins in front of the built-in provider, a log that nobody reads and a ledger that is thrown away, answer requests
- * that this process sends.
+ * Makes V8 compile the code of requests before the first one arrives: separate gateways in this process, with the built-in
+ * plugins in front of the built-in provider, a discarded log and a temporary ledger, serve requests that this process sends.
  */
 export class WarmUp {
   private readonly gateways: Gateway[] = [];
@@ -49,9 +48,9 @@ export class WarmUp {
   private constructor(private readonly requests: readonly Buffer[]) {}
 
   /**
-   * Rehearses for so long with all there is. To be continued, or closed. Where it cannot, it warns.
-   * @param time milliseconds; 0: nothing is rehearsed
-   * @param place the folder of what is rehearsed
+   * Runs the warm-up at full load for some time; call `continue` or `close` afterwards. Logs a warning on failure.
+   * @param time milliseconds; 0: no warm-up
+   * @param place the folder of its configuration
    */
   static async begin(time: number, log: Log, place = PLACE): Promise<WarmUp | undefined> {
     if (time === 0) return undefined;
@@ -61,7 +60,7 @@ export class WarmUp {
       warmUp = new WarmUp(rehearsed(place));
       await warmUp.open(place);
       await warmUp.rehearse(end);
-      // For the next start; the first one pays for it before it is ready, instead of a request afterwards.
+      // For the next start; done before the first start is ready, so that no request pays for it.
       flushCompileCache();
       return warmUp;
     } catch (thrown) {
@@ -72,9 +71,9 @@ export class WarmUp {
   }
 
   /**
-   * Goes on, one request at a time, while no real ones come; closes itself when that is enough, real ones counted, as its
-   * gateways take memory. Never throws: what goes wrong ends it.
-   * @param begun how many real requests there were; infinite in a process that stops
+   * Continues, one request at a time, while no real ones arrive; closes itself after enough requests, real ones included, as its
+   * gateways take memory. Never throws: an error ends it.
+   * @param begun returns the number of real requests; infinite in a process that stops
    */
   async continue(begun: () => number): Promise<void> {
     const end = performance.now() + LONGEST;
@@ -87,7 +86,7 @@ export class WarmUp {
         if (idle()) await this.client(() => goOn() && idle());
       }
     } catch {
-      // The gateway is ready without.
+      // The gateway is ready without it.
     }
     await this.close();
   }
@@ -97,7 +96,7 @@ export class WarmUp {
     return this.closed;
   }
 
-  /** How many requests were sent so far. */
+  /** Number of requests sent so far. */
   get sent(): number {
     return this.count;
   }
@@ -119,7 +118,7 @@ export class WarmUp {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** One client, which sends a few requests on each of its connections, one request at least, and others as long as it shall. */
+  /** Runs one client, which sends a few requests on each of its connections: at least one, and more while `goOn` returns true. */
   private async client(goOn: () => boolean): Promise<void> {
     do await this.connection(goOn);
     while (goOn());
@@ -157,7 +156,7 @@ export class WarmUp {
   }
 }
 
-/** The requests as they are sent, each as often as it shall come. */
+/** Returns the serialized requests, each repeated `times` times. */
 function rehearsed(place: URL): Buffer[] {
   const all = JSON.parse(readFileSync(new URL("requests.json", place), "utf8")) as Rehearsed[];
   return all.flatMap(({ times, path, body }) => {
@@ -177,7 +176,7 @@ function rehearsed(place: URL): Buffer[] {
   });
 }
 
-/** Whether an answer has come to its end: in chunks, or as long as it says. */
+/** Reports whether a response is complete: chunked, or with its content-length. */
 function isWhole(answer: string): boolean {
   const head = answer.indexOf("\r\n\r\n");
   if (head < 0) return false;

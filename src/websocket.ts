@@ -25,9 +25,9 @@ interface SocketParts extends Parts {
 }
 
 /**
- * The life of a WebSocket, from its checked handshake to its ledger entry. Until the handshake is answered it is a request
- * without a body; of what is said afterwards no plugin sees anything. Never throws.
- * @param response answers the handshake where that is refused
+ * Runs a WebSocket from its checked handshake to its ledger entry. Until the response to the handshake it is a request without a
+ * body; plugins do not see its messages. Never throws.
+ * @param response sends an error response to the handshake
  */
 export async function websocket(
   exchange: Exchange,
@@ -86,8 +86,8 @@ export async function websocket(
 }
 
 /**
- * The attempt below a path that passes. What is said on its socket may name any object, and nobody reads it.
- * @throws GatewayError what the path refuses
+ * Returns the attempt of a passthrough path. Messages on its socket may name any object, and are not parsed.
+ * @throws GatewayError the path's refusal
  */
 async function passing(exchange: Exchange, { path, below }: PassMatch, parts: SocketParts): Promise<Attempt> {
   const attempt = path.attempt(exchange, below);
@@ -98,7 +98,7 @@ async function passing(exchange: Exchange, { path, below }: PassMatch, parts: So
   return attempt;
 }
 
-/** The attempt at the first target that takes WebSockets; undefined: a plugin answers. There is no second one. */
+/** Returns the attempt at the first target that takes WebSockets; undefined: a plugin has responded. There are no retries. */
 async function aim(
   exchange: Exchange,
   chain: Chain,
@@ -129,11 +129,11 @@ async function aim(
   return attempt;
 }
 
-/** What judges the client's messages, where there is anything to judge. */
+/** Returns the checker of the client's messages, if there is anything to check. */
 const judge = (exchange: Exchange, words: SocketWords, provider: Provider, { objects, marketplace }: SocketParts) =>
   SocketNames.needed(exchange, objects) ? new SocketNames(words, exchange, provider, objects, marketplace) : undefined;
 
-/** What tells clients to go on by HTTP. */
+/** Returns the error that makes clients fall back to HTTP. */
 const withoutSocket = ({ model }: Exchange): GatewayError =>
   new GatewayError("upgrade_required", {
     message: `No provider of the model "${model?.id}" takes WebSockets.`,
@@ -142,8 +142,8 @@ const withoutSocket = ({ model }: Exchange): GatewayError =>
   });
 
 /**
- * A key that is limited to models may send no parameter that the vendor could take for the name of another one.
- * @throws GatewayError key_not_allowed
+ * Refuses parameters that the vendor could read as the name of another model, from a key that is restricted to some models.
+ * @throws GatewayError `key_not_allowed`
  */
 function checkNames({ caller, query, protocol: { socket } }: Exchange): void {
   if (!caller?.models || !socket) return;
@@ -159,7 +159,7 @@ function checkNames({ caller, query, protocol: { socket } }: Exchange): void {
     });
 }
 
-/** The first word of a parameter's name. */
+/** Returns the first word of a parameter's name. */
 const wordOf = (name: string): string => /\w+/.exec(name.toLowerCase())?.[0] ?? "";
 
 function settle(exchange: Exchange, attempt: Attempt, { code, died }: SocketEnd): void {
