@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { PageFiles } from "./page-files.ts";
 
-/** Where the console has pages, and the script of each: the shell is the same, and shows what the address names. */
+/** The paths of the console's pages, and the script of each; all use the same shell. */
 const PAGES: readonly (readonly [path: RegExp, script: string])[] = [
   [/^\/$/, "now"],
   [/^\/requests\/[^/]+$/, "exchange"],
@@ -10,18 +10,18 @@ const PAGES: readonly (readonly [path: RegExp, script: string])[] = [
   ),
 ];
 
-/** What a page asks the API is worked out by its own script, which runs here too. */
+/** The page's own script computes which API requests it makes; it runs here too. */
 const { asked, SESSION } = (await import(new URL("../../pages/console/asks.js", import.meta.url).href)) as {
   SESSION: string;
   asked(path: string, view: Record<string, string>): string[];
 };
 
-/** What may stand in a Link header as it is, and how long it may be: what stands in between has no room for larger heads. */
+/** Characters and length that are safe in a Link header; longer heads may not pass proxies in front. */
 const PLAIN = /^[\w/?=&%.~+:-]{1,500}$/;
 
 /**
- * Header value that has a browser ask the API for a page's figures together with its scripts, not after them (RFC 8288, HTML
- * "preload"). The page's `fetch` of the same address takes the answer.
+ * Returns a header value that makes a browser send a page's API requests in parallel with its scripts, not after them (RFC 8288,
+ * HTML "preload"). The page's `fetch` of the same URL uses that response.
  */
 function asksOf(path: string, query: URLSearchParams): string {
   const addresses = [SESSION, ...asked(path, Object.fromEntries(query))];
@@ -31,15 +31,15 @@ function asksOf(path: string, query: URLSearchParams): string {
     .join(", ");
 }
 
-/** The pages of the admin side, for browsers. They hold nothing: what they show they ask the API, as the visitor who looks. */
+/** The pages of the admin side. They contain no data: the browser queries the API with the visitor's own session. */
 export class ConsolePages {
   constructor(private readonly files: PageFiles) {}
 
   /**
-   * Answers a GET or HEAD that is for a page or its files.
+   * Responds to a GET or HEAD for a page or one of its files.
    * @param path without the query
-   * @param known whether the API would answer the visitor, asked for pages only
-   * @returns false: it is for somebody else
+   * @param known whether the API would accept the visitor; called for pages only
+   * @returns false where the path is neither
    */
   async serve(
     request: IncomingMessage,
@@ -55,7 +55,7 @@ export class ConsolePages {
       return file !== undefined;
     }
     const visitor = (await known()) ? "known" : "unknown";
-    // Who is not signed in would be refused.
+    // The API would refuse a visitor who is not signed in.
     if (visitor === "known") response.setHeader("link", asksOf(path, query));
     void this.files.page("console", `console/${script}.js`, visitor).send(request, response);
     return true;

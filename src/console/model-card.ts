@@ -6,29 +6,29 @@ import { FEATURES, type Feature, type Support, supportOf } from "../translation/
 import { type Reach, reachOf } from "../translation/reach.ts";
 import type { Health } from "../upstream/health.ts";
 
-/** How many of a model's targets may be asked. */
+/** How many of a model's targets are usable: all, some or none. */
 type ModelState = "ok" | "degraded" | "down";
 
-/** What a card shows of a model as it is. */
+/** Members that a card copies from the model. */
 type ToldAsIs = "id" | "name" | "description" | "aliases" | "created" | "context" | "output" | "can" | "fallback";
 
 /** A model as the marketplace shows it. */
 interface ModelCard extends Pick<Model, ToldAsIs> {
   state: ModelState;
-  /** Milliseconds to the first byte as of late, of its quickest target; absent: nobody has asked. */
+  /** Recent milliseconds to the first byte of its fastest target; absent: not measured yet. */
   firstByte?: number;
-  /** USD per million tokens at the first target; absent: nobody knows. */
+  /** USD per million tokens at the first target; absent: unknown. */
   price?: PriceVersion["price"];
   /** By a protocol's name. */
   protocols: Readonly<Record<string, Reach>>;
   targets: readonly TargetCard[];
 }
 
-/** One who serves it. */
+/** A target of the model. */
 interface TargetCard {
   provider: string;
   model: string;
-  /** The part of the model's requests that it gets, from 0 to 1; absent where that depends on the moment. */
+  /** Its share of the model's requests, from 0 to 1; absent where the balance is not by weight. */
   share?: number;
   state: "closed" | "open" | "half-open" | "off" | "waiting" | "refused";
   firstByte?: number;
@@ -43,11 +43,11 @@ export interface ProtocolCard {
   name: string;
   /** The first path on which it is served. */
   path: string;
-  /** Where it is translated: what becomes of what others can ask for, and it cannot say. */
+  /** Features that other protocols have and a translation into this one drops or refuses. */
   losses?: readonly { feature: Feature; what: string; support: Support; note?: string }[];
 }
 
-/** What a model's card is made from. */
+/** The data for a model's card. */
 interface Surroundings {
   health: Health;
   protocols: readonly Protocol[];
@@ -55,7 +55,7 @@ interface Surroundings {
   now: number;
 }
 
-/** A model's card. @param served names of the protocols that have a path */
+/** Returns a model's card. @param served names of the protocols that have a path */
 export function modelCard(
   model: Model,
   served: readonly string[],
@@ -106,7 +106,7 @@ function targetCard(target: Target, health: Health, now: number, all: number): T
   };
 }
 
-/** How a model is reached by each protocol, by its name. @param served names of the protocols that have a path */
+/** Returns how each protocol reaches a model, by the protocol's name. @param served names of the protocols that have a path */
 export const reachesOf = (
   model: Model,
   served: readonly string[],
@@ -119,7 +119,7 @@ export const reachesOf = (
     }),
   );
 
-/** Protocols that have a path, with what a translation into each loses. */
+/** Returns the protocols that have a path, with the losses of a translation into each. */
 export function protocolCards(protocols: readonly Protocol[], paths: ReadonlyMap<string, string>): ProtocolCard[] {
   return protocols.flatMap((protocol) => {
     const path = paths.get(protocol.name);

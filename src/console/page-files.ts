@@ -8,17 +8,17 @@ import { promisify } from "node:util";
 import { constants, gzip } from "node:zlib";
 import { importsOf } from "./imports.ts";
 
-/** The folder of what browsers get. */
+/** The folder with the files for browsers. */
 const PAGES = fileURLToPath(new URL("../../pages", import.meta.url));
 
-/** Files of packages, by the name that pages import them by. */
+/** Files of packages, by the name under which pages import them. */
 const PACKAGES: Readonly<Record<string, string>> = {
   "lib/preact.js": "htm/preact/standalone",
   "lib/uplot.js": "uplot/dist/uPlot.esm.js",
   "lib/uplot.css": "uplot/dist/uPlot.min.css",
 };
 
-/** Where all files but the pages themselves are: a version and a name follow. */
+/** The path prefix of all files except pages; a version and a name follow. */
 const FOLDER = "/pages/";
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -28,7 +28,7 @@ const TYPES: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
 };
 
-/** Nothing comes from elsewhere, nothing stands in the page itself, and nobody frames it. */
+/** Allows no resources of other origins, no inline scripts or styles, and no framing. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -38,7 +38,7 @@ const POLICY = [
   ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
 ].join("; ");
 
-/** Header lines of everything that a browser gets: name, value, … */
+/** Header lines of every file: name, value, … */
 const PAGE_HEADERS: readonly string[] = [
   ...["content-security-policy", POLICY],
   ...["x-content-type-options", "nosniff"],
@@ -47,7 +47,7 @@ const PAGE_HEADERS: readonly string[] = [
   ...["cross-origin-resource-policy", "same-origin"],
 ];
 
-/** Scripts that a page begins with. */
+/** Matches the scripts that a page starts with. */
 const SCRIPTS = /<script type="module"[^>]* src="\/pages\/\{\{version\}\}\/([^"]+)"/g;
 
 const NOT_MODIFIED = 304;
@@ -57,12 +57,12 @@ const WORTH = 512;
 
 const compressed = promisify(gzip);
 
-/** A file as browsers get it. */
+/** A file as it is sent to browsers. */
 export class PageFile {
   private readonly etag: string;
   private small: Promise<Buffer> | undefined;
 
-  /** @param lasting its address is never that of another content */
+  /** @param lasting whether its URL always has this content */
   constructor(
     readonly body: Buffer,
     private readonly type: string,
@@ -72,7 +72,7 @@ export class PageFile {
   }
 
   /**
-   * Answers a request for it. Never throws.
+   * Responds to a request for the file. Never throws.
    * @param more header lines: name, value, …
    */
   async send(
@@ -82,7 +82,7 @@ export class PageFile {
   ): Promise<void> {
     const asked = (name: string) =>
       rawHeaders[rawHeaders.findIndex((each, n) => n % 2 === 0 && each.toLowerCase() === name) + 1];
-    // Beside what else it varies by.
+    // Appended, because there may be other values.
     response.appendHeader("vary", "accept, accept-encoding");
     const lines = [...PAGE_HEADERS, "etag", this.etag, ...more];
     lines.push("cache-control", this.lasting ? `public, max-age=${YEAR}, immutable` : "no-cache");
@@ -99,19 +99,19 @@ export class PageFile {
   }
 }
 
-/** What browsers get, read once: pages, scripts and styles as they are written, and those of packages. */
+/** The files for browsers, read once: pages, scripts and styles without a build step, and those of packages. */
 export class PageFiles {
-  /** Pages by their names, that of a further script and the visitor. */
+  /** Built pages by shell, script and visitor. */
   private readonly pages = new Map<string, PageFile>();
 
   private constructor(
-    /** Names all of them together: scripts import each other by relative addresses, so one that changes moves them all. */
+    /** A hash over all files. Scripts import each other by relative URLs, so a change of one moves all of them. */
     readonly version: string,
     private readonly files: ReadonlyMap<string, PageFile>,
     private readonly shells: ReadonlyMap<string, string>,
   ) {}
 
-  /** @throws what the system says of files */
+  /** @throws the system's error for a file */
   static async load(folder = PAGES): Promise<PageFiles> {
     const own = globSync("**/*.{html,js,css,svg}", { cwd: folder }).map((name) => [
       name.replaceAll("\\", "/"),
@@ -132,10 +132,10 @@ export class PageFiles {
   }
 
   /**
-   * A page, which names all scripts that it needs: they are read side by side.
+   * Returns a page that preloads all scripts it needs, so that the browser fetches them in parallel.
    * @param name of its shell
-   * @param script that it shows itself with, besides those that the shell begins with
-   * @param visitor told to the page where its shell asks
+   * @param script that renders the page, besides those in the shell
+   * @param visitor inserted where the shell has a placeholder for it
    * @throws Error where there is none
    */
   page(name: string, script: string, visitor: "known" | "unknown" = "unknown"): PageFile {
@@ -164,7 +164,7 @@ export class PageFiles {
     return found.body.toString();
   }
 
-  /** The script or style at that path; undefined: none. */
+  /** Returns the script or style at a path; undefined: there is none. */
   find(path: string): PageFile | undefined {
     if (!path.startsWith(FOLDER)) return undefined;
     const [version = "", ...name] = path.slice(FOLDER.length).split("/");

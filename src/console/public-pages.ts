@@ -7,9 +7,9 @@ import type { Health } from "../upstream/health.ts";
 import { modelCard, type ProtocolCard, protocolCards } from "./model-card.ts";
 import { PageFile, type PageFiles } from "./page-files.ts";
 
-/** What the marketplace's pages ask for. */
+/** The data of the marketplace's pages. */
 const MODELS = "/pages/models.json";
-/** Milliseconds for which one answer to that is given. */
+/** Milliseconds for which a response with that data is reused. */
 const FRESH = 1000;
 
 /** What the marketplace's pages show, besides the files. */
@@ -19,14 +19,14 @@ interface PublicFacts {
   readonly protocols: readonly Protocol[];
   /** The first path on which each protocol is served. */
   readonly paths: ReadonlyMap<string, string>;
-  /** Paths that a plugin answers. */
+  /** Paths that a plugin serves. */
   readonly serves: readonly string[];
   readonly clients: readonly Client[];
 }
 
 /**
- * The pages of the public side, for browsers: the marketplace, a page for each model, the playground. They show what
- * gateway.yaml calls public, and nothing of who uses it; what a key may do they ask the API, with that key.
+ * The pages of the public side: the marketplace, a page for each model, the playground. They show only models that gateway.yaml
+ * makes public, and nothing about users; what a key may use, they query from the API with that key.
  */
 export class PublicPages {
   private readonly served: readonly ProtocolCard[];
@@ -41,10 +41,10 @@ export class PublicPages {
   }
 
   /**
-   * Answers a GET or HEAD that is for a page.
-   * @param path as it came, without the query
+   * Responds to a GET or HEAD for a page.
+   * @param path the original path, without the query
    * @param id of the request
-   * @returns false: it is for somebody else
+   * @returns false where the path is no page
    */
   answer(path: string, request: Incoming, response: ServerResponse, id: string): boolean {
     const more = ["x-request-id", id];
@@ -58,7 +58,7 @@ export class PublicPages {
     return true;
   }
 
-  /** False for the page of a model that there is none of. */
+  /** Returns false for the page of an unknown model. */
   private knows(path: string): boolean {
     const id = /^\/models\/(.+)$/.exec(path)?.[1];
     const model = id === undefined ? undefined : this.facts.marketplace.find(unescaped(id));
@@ -79,13 +79,13 @@ export class PublicPages {
   }
 }
 
-/** Whether it is shown to whoever comes: a provider of its own is on. */
+/** Reports whether a model is shown without a key: it is public, and one of its providers is on. */
 const isPublic = (model: Model): boolean => model.public !== false && model.targets.length > 0;
 
 const isPage = (path: string): boolean =>
   path === "/" || path === "/play" || path === "/models" || path.startsWith("/models/");
 
-/** What shows the page at a path. */
+/** Returns the script for the page at a path. */
 function scriptOf(path: string): string {
   const name = path === "/play" ? "play" : path.startsWith("/models/") ? "model" : "catalogue";
   return `marketplace/${name}.js`;
