@@ -1,7 +1,7 @@
 import { limit, money, moneyWords } from "../config/units.ts";
 import type { Budget, Limits } from "../core/limit-kinds.ts";
 
-/** Options of the command line that say what a key may use. */
+/** Command line options for a key's limits. */
 export const LIMIT_OPTIONS = {
   rpm: { type: "string" },
   tpm: { type: "string" },
@@ -9,10 +9,10 @@ export const LIMIT_OPTIONS = {
   budget: { type: "string", multiple: true },
 } as const;
 
-/** What the command line gives for them. */
+/** Their values on the command line. */
 export type LimitOptions = { [Name in "rpm" | "tpm" | "concurrency"]?: string } & { budget?: string[] };
 
-/** The lines of a verb's help. */
+/** Lines for a verb's help. */
 export const LIMITS_HELP = `  --rpm N            requests a minute, like 300; off lifts what gateway.yaml says of all keys
   --tpm N            tokens a minute, in and out, like 400k
   --concurrency N    requests at the same time
@@ -20,10 +20,9 @@ export const LIMITS_HELP = `  --rpm N            requests a minute, like 300; of
                      come several times; off lifts what gateway.yaml says`;
 
 /**
- * What options say, and what was there where they say nothing. An empty text takes a limit away, so that what gateway.yaml
- * says of all keys holds.
- * @returns undefined: they say nothing; null: there is no limit left
- * @throws Error that names the option and what it takes
+ * Merges options into existing limits. An empty text removes a limit, so that the one for all keys in gateway.yaml applies.
+ * @returns undefined: no option was given; null: no limit is left
+ * @throws Error that names the option and its accepted values
  */
 export function limitsOf(options: LimitOptions, before: Limits = {}): Limits | null | undefined {
   const { budget } = options;
@@ -59,7 +58,7 @@ function budgetsOf(texts: readonly string[]): Budget[] {
   });
 }
 
-/** Limits in the words that options take; what is not limited is absent. */
+/** Formats limits as options; an unlimited value is absent. */
 export function limitWords({ rpm = 0, tpm = 0, concurrency = 0, budgets = [] }: Limits): {
   rpm?: number;
   tpm?: number;
@@ -74,5 +73,5 @@ export function limitWords({ rpm = 0, tpm = 0, concurrency = 0, budgets = [] }: 
   };
 }
 
-/** A budget as an option takes it. */
+/** Formats a budget as an option. */
 export const budgetWords = (budget: Budget): string => `${moneyWords(budget)}${budget.soft ? " soft" : ""}`;

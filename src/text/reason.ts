@@ -3,15 +3,15 @@ import { ConfigError, type Problem } from "../config/problems.ts";
 import { FileError, StoreAway } from "../core/errors.ts";
 import { PluginError, type PluginProblem } from "../loader/problems.ts";
 
-/** What the command line says is wrong with it: told with the line of the verb's usage, exit code 2. */
+/** A wrong command line: reported with the verb's usage line, exit code 2. */
 export class Misuse extends Error {}
 
-/** What `reason` has said of it already, in another process: the message is all of it. */
+/** An error that another process has already formatted with `reason`: the message is complete. */
 export class KnownReason extends Error {
   override readonly name = "KnownReason";
 }
 
-/** Why the program cannot go on, in a line or a list of lines; a stack only for what nobody foresaw. */
+/** Formats why the program cannot continue, in one or more lines; with a stack only for unexpected errors. */
 export function reason(thrown: unknown): string {
   const error = thrown as NodeJS.ErrnoException & { address?: string; port?: number };
   if (error.code === "EADDRINUSE")
@@ -22,19 +22,19 @@ export function reason(thrown: unknown): string {
   return foreseen ? error.message : (error.stack ?? String(thrown));
 }
 
-/** What is wrong with gateway.yaml or its plugins, each with its place; undefined: it is something else. */
+/** Returns the problems of gateway.yaml or its plugins, each with its position; undefined: the error is of another kind. */
 export function problemsOf(thrown: unknown): readonly Problem[] | undefined {
   if (thrown instanceof ConfigError) return thrown.problems;
   return thrown instanceof PluginError ? thrown.problems.map(problemOf) : undefined;
 }
 
-/** What is wrong with a plugin, like what is wrong with the file. */
+/** Converts a plugin's problem to the form of a configuration problem. */
 export function problemOf({ file, line = 1, column = 1, message, frame = "" }: PluginProblem): Problem {
   const short = relative(process.cwd(), file);
   return { file: short.startsWith("..") ? file : short, line, column, message, frame, severity: "error" };
 }
 
-/** Says why the program cannot go on. @param json what is wrong with gateway.yaml, as `check --json` says it */
+/** Prints why the program cannot continue. @param json whether problems of gateway.yaml are printed as by `check --json` */
 export function sayReason(
   thrown: unknown,
   io: { out(line: string): void; err(line: string): void },

@@ -1,10 +1,10 @@
-/** A column of a plain text table; numbers stand on the right. */
+/** A column of a plain text table; numbers are aligned to the right. */
 export interface TableColumn {
   title: string;
   right?: boolean;
 }
 
-/** Lines of a table for people: titles, then rows, columns two spaces apart, nothing after the last character. */
+/** Formats a table: titles, then rows, columns two spaces apart, no trailing spaces. */
 export function table(columns: readonly TableColumn[], rows: readonly (readonly string[])[]): string[] {
   const lines = [columns.map(({ title }) => title), ...rows].map((row) =>
     columns.map((_, at) => printable(row[at] ?? "")),
@@ -19,16 +19,18 @@ export function table(columns: readonly TableColumn[], rows: readonly (readonly 
   });
 }
 
-/** 1234567 as `1,234,567`. */
+/** Formats 1234567 as `1,234,567`. */
 export function thousands(count: number): string {
   return count.toLocaleString("en-US");
 }
 
-/** So many of a thing: `1 row`, `1,200 rows`. */
+/** Formats a count with its noun: `1 row`, `1,200 rows`. */
 export const counted = (count: number, thing: string): string =>
   `${thousands(count)} ${thing}${count === 1 ? "" : "s"}`;
 
-/** Nano-dollars as dollars, with four decimals or as many as four significant digits take: `$1,204.5000`, `$0.00003125`. */
+/**
+ * Formats nano-dollars as dollars, with four decimals or as many as four significant digits need: `$1,204.5000`, `$0.00003125`.
+ */
 export function dollars(nano: number): string {
   const amount = nano / 1e9;
   const size = amount === 0 ? 0 : Math.floor(Math.log10(Math.abs(amount)));
@@ -37,10 +39,13 @@ export function dollars(nano: number): string {
   return `${amount < 0 ? "-" : ""}$${text}`;
 }
 
-/** What a spreadsheet would run: a name may come from whoever has asked for it. One that only begins like that (`@cf/…`) is none. */
+/**
+ * Matches what a spreadsheet would run as a formula: a name may come from an untrusted user. A name that only starts like one
+ * (`@cf/…`) does not match.
+ */
 const FORMULA = /^[=+\-@\t\r].*[(|!]/s;
 
-/** Rows as lines of CSV (RFC 4180); a formula has a `'` before it, as spreadsheets mark a text. */
+/** Formats rows as CSV lines (RFC 4180); a formula gets a `'` in front, which spreadsheets read as text. */
 export function csv(rows: readonly (readonly string[])[]): string[] {
   const plain = (text: string) => (FORMULA.test(text) ? `'${text}` : text);
   const quoted = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
@@ -48,12 +53,12 @@ export function csv(rows: readonly (readonly string[])[]): string[] {
   return rows.map((row) => row.map(cell).join(","));
 }
 
-/** Unix milliseconds as `2026-11-21 12:54:03Z`. */
+/** Formats Unix milliseconds as `2026-11-21 12:54:03Z`. */
 export function utc(time: number): string {
   return `${new Date(time).toISOString().slice(0, 19).replace("T", " ")}Z`;
 }
 
 const width = (text: string): number => [...text].length;
 
-/** Names come from others: none of them may move the cursor of a terminal. */
+/** Removes control characters, because names are untrusted and must not move a terminal's cursor. */
 const printable = (text: string): string => text.replace(/\p{C}/gu, "?");

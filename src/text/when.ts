@@ -2,13 +2,13 @@ import { Days } from "../core/calendar.ts";
 
 const UNITS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
-/** How a moment may be written, for help texts and refusals. */
+/** The accepted forms of a moment, for help texts and errors. */
 export const WHEN = "90s, 30m, 24h, 90d, 2w, or a date like 2026-11-01 or 2026-11-01T12:00Z (UTC)";
 
 /**
- * A moment as people write it, in Unix milliseconds: a date (its first moment in UTC), a time, or a span counted from now.
- * @param direction where spans go: 1 ahead, -1 back
- * @param accepted what the refusal says
+ * Parses a moment to Unix milliseconds: a date (its start in UTC), a date with a time, or a span relative to now.
+ * @param direction of spans: 1 future, -1 past
+ * @param accepted forms, for the error
  * @throws Error that says what is accepted.
  */
 export function when(text: string, direction: 1 | -1, now: number, accepted = WHEN): number {
@@ -21,13 +21,13 @@ export function when(text: string, direction: 1 | -1, now: number, accepted = WH
   throw new Error(`${JSON.stringify(text)} is no moment. Write ${accepted}.`);
 }
 
-/** How a moment that has passed may be written besides. */
+/** The accepted forms of a past moment. */
 export const PAST =
   "today, yesterday or a date like 2026-11-01 (days of gateway.yaml's timezone), 90s, 30m, 24h, 90d, 2w, or a moment like 2026-11-01T12:00Z";
 
 /**
- * The first moment of a date in a zone, in Unix milliseconds; undefined: it is none.
- * @param zone asked for where it matters
+ * Returns the start of a date in a time zone, in Unix milliseconds; undefined: not a date.
+ * @param zone called only where it matters
  */
 function dateIn(text: string, zone: () => string): number | undefined {
   if (!/^\d{4}-\d\d-\d\d$/.test(text)) return undefined;
@@ -39,8 +39,9 @@ function dateIn(text: string, zone: () => string): number | undefined {
 }
 
 /**
- * A moment that has passed, in Unix milliseconds: these too, the first moment of today, of yesterday or of a date, or as `when` has it.
- * @param zone asked for where it matters: whose days they are
+ * Parses a past moment to Unix milliseconds: also the start of today, yesterday or a date, Unix milliseconds, or any form of
+ * `when`.
+ * @param zone time zone of the days, called only where it matters
  * @throws Error that says what is accepted.
  */
 export function past(text: string, now: number, zone: () => string): number {
@@ -50,7 +51,7 @@ export function past(text: string, now: number, zone: () => string): number {
   return dateIn(text, zone) ?? when(text, -1, now, PAST);
 }
 
-/** A span like 24h or 0s, in milliseconds. @param name what takes it @throws Error that says what is accepted */
+/** Parses a span like 24h or 0s to milliseconds. @param name of the option @throws Error that says what is accepted */
 export function span(text: string, name: string): number {
   if (!/^\d{1,6}[smhdw]$/.test(text)) throw new Error(`${name} takes a span like 24h, 7d or 0s.`);
   return when(text, 1, 0);
