@@ -8,7 +8,7 @@ import { Catalogue } from "../prices/catalogue.ts";
 import { marketplaceOf, providersOn } from "./marketplace-of.ts";
 
 /**
- * Why the limits of a key that is made at run time could not be kept; undefined: they can.
+ * Returns why the limits of a key created at run time could not be enforced; undefined: they can.
  * @param models that the key may use; undefined: all
  */
 export async function unkeptLimits(
@@ -35,8 +35,8 @@ export async function unkeptLimits(
 }
 
 /**
- * Budgets that could not be kept, because nobody knows what a request costs, or how long its answer may be: each model once,
- * where that has to be written.
+ * Returns the budgets that could not be enforced, because the price or the maximum output of a model is unknown: one problem per
+ * model, at its position in gateway.yaml.
  */
 export function budgetProblems(
   config: Pick<Config, "budgets" | "providers" | "file" | "text">,
@@ -48,7 +48,7 @@ export function budgetProblems(
   });
 }
 
-/** What nobody knows of models that budgets reach, with the models' ids. */
+/** Returns messages about missing facts of models to which budgets apply, with the models' ids. */
 function unknownIn(
   { budgets, providers }: Pick<Config, "budgets" | "providers">,
   marketplace: Marketplace,
@@ -67,7 +67,7 @@ function unknownIn(
   return found;
 }
 
-/** What a budget needs to know of a target, and nobody does. */
+/** Returns a message about a fact that a budget needs and a target lacks. */
 function unknownOf({ prices, facts, provider, model, serves }: Target, hard: boolean): string | undefined {
   if (!prices)
     return `a budget needs prices, and what ${provider.name}:${model} of the model ${JSON.stringify(serves)} costs is not known; give the model a price, like price: { input: 1.25, output: 10 }, or 0 where it costs nothing`;

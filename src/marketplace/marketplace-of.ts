@@ -5,10 +5,10 @@ import { shaped } from "../core/shape.ts";
 import { type Catalogue, type ModelFacts, vendorOf } from "../prices/catalogue.ts";
 import { MARKS_CACHE } from "../prices/vendors.ts";
 
-/** Where the built-in provider would be: nothing listens there. */
+/** A placeholder address of the built-in provider, on which nothing listens. */
 const DEMO = new URL("http://demo.invalid");
 
-/** Providers that are on, by name, to be asked about and not to be called. */
+/** Returns the providers that are on, by name, for lookups only, not for requests. */
 export const providersOn = (providers: Config["providers"]): Map<string, Provider> =>
   new Map(
     providers.flatMap(({ url, off, ...provider }): [string, Provider][] =>
@@ -16,7 +16,7 @@ export const providersOn = (providers: Config["providers"]): Map<string, Provide
     ),
   );
 
-/** The models of a file with the providers that are on; what the file does not tell of them is what the catalogue says. */
+/** Builds the marketplace of a file's models and the providers that are on; facts missing in the file come from the catalogue. */
 export function marketplaceOf(
   models: readonly ConfiguredModel[],
   providers: ReadonlyMap<string, Provider>,
@@ -67,7 +67,7 @@ function target(
   });
 }
 
-/** What holds whichever target serves: the least of what they take, and what all of them can. */
+/** Returns what holds for every target: the smallest limits, and the abilities that all of them have. */
 function common(
   { context, output, can }: Pick<ConfiguredModel, "context" | "output" | "can">,
   found: readonly ModelFacts[],

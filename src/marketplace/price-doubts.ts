@@ -2,7 +2,7 @@ import type { Problem } from "../config/problems.ts";
 import type { Config, ConfiguredModel } from "../config/types.ts";
 import { Catalogue } from "../prices/catalogue.ts";
 
-/** Targets of a file of which nobody knows the price, or only that of one with a name like it. */
+/** Returns warnings for targets whose price is unknown, or guessed from a model with a similar name. */
 export async function priceDoubts({ models, providers }: Config): Promise<Problem[]> {
   const catalogue = await Catalogue.for(providers);
   const byName = new Map(providers.map((provider) => [provider.name, provider]));
