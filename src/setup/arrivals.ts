@@ -1,6 +1,6 @@
 import { unreachable } from "./listing.ts";
 
-/** When the pieces of a streamed answer came, in milliseconds from the request. */
+/** When the pieces of a streamed response arrived, in milliseconds from the request. */
 interface Arrivals {
   /** The first piece of text. */
   first: number;
@@ -8,14 +8,14 @@ interface Arrivals {
   pieces: number;
 }
 
-/** Milliseconds for an answer that takes three seconds. */
+/** Timeout in milliseconds, for a response that takes three seconds. */
 const PATIENCE = 60_000;
-/** Milliseconds between the first piece of text and the last below which a stream of a second has come in one piece. */
+/** Milliseconds between the first and last piece of text below which a stream of a second was buffered on its way. */
 const AT_ONCE = 100;
-/** Milliseconds that a whole answer takes at least of which anything can be said: a shorter one may have been made at once. */
+/** Shortest duration in milliseconds of a response that allows a verdict: a shorter one may have been generated at once. */
 const LONG_ENOUGH = 1000;
 
-/** Asks a gateway for a streamed answer, as a client does. Never throws. */
+/** Requests a streamed response from a gateway, like a client. Never throws. */
 export async function arrivalsOf(url: string, key: string, model: string): Promise<Arrivals | { problem: string }> {
   const began = performance.now();
   try {
@@ -47,7 +47,7 @@ export async function arrivalsOf(url: string, key: string, model: string): Promi
   }
 }
 
-/** Whether all of a stream came at once; undefined: it was too short to tell. */
+/** Reports whether a stream was buffered on its way; undefined: it was too short to tell. */
 export function isBuffered({ first, last }: Arrivals): boolean | undefined {
   if (last - first >= AT_ONCE) return false;
   return last >= LONG_ENOUGH ? true : undefined;

@@ -2,11 +2,11 @@ import { stringify } from "yaml";
 import { thousands } from "../text/table.ts";
 import type { ModelOffer, VendorOffer } from "./offers.ts";
 
-/** A gateway.yaml in parts: entries in order, with a word about each. */
+/** A gateway.yaml in parts: entries in order, with comments. */
 export interface NewFile {
-  /** Lines at the top, without `#`. */
+  /** Lines of the comment at the top, without `#`. */
   about: readonly string[];
-  /** Sections besides these two, as they are to stand. */
+  /** Sections besides these two, with their final content. */
   sections?: Readonly<Record<string, unknown>>;
   providers: readonly NewEntry[];
   models: readonly NewEntry[];
@@ -15,22 +15,22 @@ export interface NewFile {
 export interface NewEntry {
   name: string;
   entry: Readonly<Record<string, unknown>>;
-  /** Stands behind it. */
+  /** A comment after the entry. */
   comment?: string;
 }
 
-/** A value in one line of YAML. */
+/** Formats a value as one line of YAML. */
 function oneLine(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(oneLine).join(", ")}]`;
   if (typeof value === "object" && value !== null)
     return `{ ${Object.entries(value)
       .map(([name, each]) => `${oneLine(name)}: ${oneLine(each)}`)
       .join(", ")} }`;
-  // As it must stand in a list: a comma would end it there.
+  // Quoted as in a list, where a plain comma would end the value.
   return stringify([value], { collectionStyle: "flow", lineWidth: 0 }).trim().slice(1, -1).trim();
 }
 
-/** The text of a gateway.yaml: short, an entry a line. */
+/** Returns the text of a gateway.yaml: short, one entry per line. */
 export function textOf({ about, sections = {}, providers, models }: NewFile): string {
   const entry = ({ name, entry: value, comment }: NewEntry) =>
     `  ${oneLine(name)}: ${oneLine(value)}${comment === undefined ? "" : `   # ${comment}`}`;
@@ -56,7 +56,7 @@ export function textOf({ about, sections = {}, providers, models }: NewFile): st
   return `${lines.join("\n")}\n`;
 }
 
-/** A gateway.yaml of what vendors offer, with the built-in provider beside it. */
+/** Builds a gateway.yaml from vendors' offers, with the built-in provider added. */
 export function fileOf(offers: readonly VendorOffer[], chosen: ReadonlySet<ModelOffer>, command: string): NewFile {
   const taken = new Set<string>();
   const models = offers.flatMap(({ vendor, models }): NewEntry[] =>
@@ -92,7 +92,7 @@ export function fileOf(offers: readonly VendorOffer[], chosen: ReadonlySet<Model
   };
 }
 
-/** Price and context of a model in a few words; empty where nobody knows. */
+/** Formats a model's price and context; empty where both are unknown. */
 export function termsOf({ price, context }: ModelOffer): string {
   const cost = price?.input === undefined ? "" : `$${price.input} / $${price.output ?? 0}`;
   return [cost, context === undefined ? "" : `${thousands(context)} tokens`].filter(Boolean).join(", ");

@@ -10,7 +10,7 @@ import type { NewEntry, NewFile } from "./gateway-file.ts";
 
 const PLACE = join(BUILT_IN, "imports");
 
-/** What a module of `plugins/imports/` makes of another gateway's file. */
+/** The result of a module of `plugins/imports/` for another gateway's file. */
 interface Imported {
   providers: NewEntry[];
   models: NewEntry[];
@@ -18,7 +18,7 @@ interface Imported {
   lost: { path: string; why: string }[];
 }
 
-/** What files can be read: each module there but the one that they share. */
+/** Returns the supported kinds of files: every module there except the shared one. */
 export const importNames = (): string[] =>
   readdirSync(PLACE)
     .flatMap((file) => /^(.+)\.ts$/.exec(file)?.[1] ?? [])
@@ -26,9 +26,9 @@ export const importNames = (): string[] =>
     .sort();
 
 /**
- * Turns another gateway's file into ours.
+ * Converts another gateway's file to a gateway.yaml.
  * @param about the first line of the new file
- * @throws Misuse for a kind that is not known, a file that is neither YAML nor JSON, or one that has nothing of that kind
+ * @throws Misuse for an unknown kind, a file that is neither YAML nor JSON, or one without any model of that kind
  */
 export async function readImport(
   kind: string,

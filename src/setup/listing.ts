@@ -1,48 +1,48 @@
 import type { Protocol } from "../core/protocol.ts";
 import { asObject } from "../wire/values.ts";
 
-/** A model as a provider lists it. */
+/** A model in a provider's list. */
 export interface VendorModel {
   id: string;
   name?: string;
   /** Unix seconds. */
   created?: number;
-  /** Tokens that fit in. */
+  /** Context window in tokens. */
   context?: number;
 }
 
-/** Whom to ask, and with what. */
+/** The provider to query, and its credential. */
 interface ListedAt {
-  /** Address that ends with the version segment. */
+  /** Base URL that ends with the version segment. */
   url: string;
   protocol: Protocol;
-  /** What is shown to the provider, if it wants that. */
+  /** The credential, if the provider needs one. */
   secret?: string | undefined;
   /** Header for it, where it is not the protocol's usual one. */
   header?: string | undefined;
 }
 
-/** What came of asking a provider for its models. */
+/** The result of querying a provider's models. */
 export interface VendorListing {
-  /** Absent: it did not list any. */
+  /** Absent: it returned no list. */
   models?: VendorModel[];
   /** HTTP status; absent: it could not be reached. */
   status?: number;
-  /** What was wrong, in words without secrets. */
+  /** The problem, without secrets. */
   problem?: string;
-  /** Milliseconds that it took. */
+  /** Duration in milliseconds. */
   time: number;
-  /** Unix milliseconds by the provider's clock, as far as it told. */
+  /** Unix milliseconds of the response's Date header, if it has one. */
   date?: number;
 }
 
-/** How long a provider may take, in milliseconds. */
+/** Timeout in milliseconds. */
 const PATIENCE = 10_000;
 
-/** Pages of a list that are read; vendors have one or two. */
+/** Limit of pages that are read; vendors have one or two. */
 const PAGES = 50;
 
-/** Asks a provider for all its models, which costs nothing and shows whether it takes the credential. Never throws. */
+/** Lists all models of a provider, which costs nothing and checks the credential. Never throws. */
 export async function listModels(
   { url, protocol, secret, header }: ListedAt,
   patience = PATIENCE,
@@ -92,12 +92,12 @@ const refusal = (status: number): string =>
           ? "it has enough requests for now (429), though it knows the credential"
           : `it answers ${status}`;
 
-/** Why nobody could be asked. @param patience milliseconds that there were for it */
+/** Describes why a provider could not be reached. @param patience the timeout in milliseconds */
 export function unreachable(thrown: unknown, patience: number): string {
   const error = thrown as Error & { cause?: NodeJS.ErrnoException };
   if (error.name === "TimeoutError") return `it did not answer within ${patience / 1000} s`;
   const { code, message } = error.cause ?? (error as NodeJS.ErrnoException);
-  // Browsers ask at no port of another service, and so does fetch.
+  // Like browsers, fetch refuses ports of well-known other services.
   if (message === "bad port")
     return "nothing can be told: fetch, with which this test asks, blocks that port; the gateway itself asks there";
   if (/^ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG)$/.test(code ?? ""))
@@ -119,7 +119,7 @@ interface Page {
   more?: Record<string, string>;
 }
 
-/** The forms in which vendors list models: `data` with ids, or `models` with names. */
+/** Parses the forms in which vendors list models: `data` with ids, or `models` with names. */
 function read(text: string): Page | undefined {
   let json: Record<string, unknown> | undefined;
   try {
@@ -149,7 +149,7 @@ function read(text: string): Page | undefined {
   return { models, ...(more && { more }) };
 }
 
-/** How the next page is asked for, where there is one: by a token, or by the last id of this one. */
+/** Returns the query of the next page, where there is one: with a token, or with the last id of this page. */
 function behind({ nextPageToken, has_more: hasMore, last_id: last }: Record<string, unknown>): Page["more"] {
   if (typeof nextPageToken === "string" && nextPageToken !== "") return { pageToken: nextPageToken };
   return hasMore === true && typeof last === "string" ? { after_id: last } : undefined;

@@ -6,20 +6,20 @@ import { spokenBy, type Vendor } from "../loader/vendors.ts";
 import type { Catalogue } from "../prices/catalogue.ts";
 import { listModels, type VendorListing, type VendorModel } from "./listing.ts";
 
-/** A model that may go into a new gateway.yaml. */
+/** A model that can be put into a new gateway.yaml. */
 export interface ModelOffer {
   id: string;
-  /** What goes into its entry besides the target: aliases, facts. */
+  /** Members of its entry besides the target: aliases, facts. */
   entry: Readonly<Record<string, unknown>>;
   context?: number;
   price?: Price;
   /** Unix seconds. */
   created: number;
-  /** It is taken unless somebody chooses. */
+  /** Whether it is preselected. */
   marked: boolean;
 }
 
-/** A vendor whose key is there, or that runs on this machine. */
+/** A vendor whose key is in the environment, or that runs on this machine. */
 export interface VendorOffer {
   vendor: Vendor;
   /** The variable that holds its key. */
@@ -29,12 +29,12 @@ export interface VendorOffer {
   models: ModelOffer[];
 }
 
-/** Marked of a vendor that suggests none: those whose price is known, the newest first. */
+/** Number of preselected models of a vendor without suggestions: the newest ones with a known price. */
 const UNSUGGESTED = 3;
-/** Milliseconds for a server on this machine. */
+/** Timeout in milliseconds for a server on this machine. */
 const NEAR = 500;
 
-/** Asks all vendors at once whose key is in the environment; and those that may run on this machine. */
+/** Queries all vendors whose key is in the environment, and those that may run on this machine, in parallel. */
 export async function offersOf(
   vendors: readonly Vendor[],
   protocols: readonly Protocol[],
@@ -62,7 +62,7 @@ export async function offersOf(
   return offers.flat();
 }
 
-/** Some variables hold the address without its version segment. */
+/** Adds the version segment, which the addresses in some variables lack. */
 function versioned(url: string, { provider }: Vendor): string {
   const { pathname } = new URL(url);
   return pathname === "/" ? `${url.replace(/\/$/, "")}${new URL(provider.url).pathname}` : url.replace(/\/$/, "");
@@ -72,7 +72,7 @@ function modelsOf(vendor: Vendor, url: string, { models: listed }: VendorListing
   const suggested = vendor.suggest.filter(({ id }) => !id.includes("*"));
   const available: readonly VendorModel[] = listed ?? suggested.map(({ id }) => ({ id }));
   const now = Date.now();
-  // One that could not stand in the file under its own name is no offer.
+  // A model whose id is not allowed in the file cannot be offered.
   const named = available.filter(({ id }) => MODEL_ID.test(id));
   const known = named.map((model): ModelOffer => {
     const facts = catalogue.find({ url: new URL(url) }, model.id);
