@@ -11,35 +11,35 @@ import type { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";
 import { piecesOf } from "./scripted-provider.ts";
 
-/** What a client asks. */
+/** A client's request. */
 export interface TestRequest {
-  /** The client's protocol, like those that gateway.yaml knows. */
+  /** The client's protocol, by its name in gateway.yaml. */
   protocol: string;
-  /** The model it names; `any`. */
+  /** The requested model; `any` by default. */
   model?: string;
-  /** Whether it wants a stream; false. */
+  /** Whether to request a stream; false by default. */
   stream?: boolean;
-  /** What the user says; `Hello`. */
+  /** The user's message; `Hello` by default. */
   text?: string;
-  /** What is said in front of that as the system; nothing. */
+  /** The system message; none by default. */
   system?: string;
   /**
-   * Members of the body in the protocol's words, put over those that say the above (`undefined` takes one away); or, as text or
-   * bytes, the very body.
+   * Members of the body in the protocol's format, merged over the generated ones (`undefined` removes one); or, as text or bytes,
+   * the whole body.
    */
   body?: Record<string, unknown> | string | Buffer;
   headers?: Record<string, string>;
-  /** The gateway key it shows; that of the gateway under test. Null: none. */
+  /** The gateway key to send; by default that of the gateway under test. Null: none. */
   key?: string | null;
   /** Path and query, where they are not the protocol's usual ones. */
   path?: string;
-  /** Bytes of each piece in which request and answers travel; a piece for each frame. */
+  /** Size in bytes of the pieces in which request and response are sent; by default one piece per frame. */
   cut?: number;
-  /** Bytes of the answer's body after which the client leaves; it stays. */
+  /** Bytes of the response's body after which the client leaves; by default it stays. */
   leaveAfter?: number;
 }
 
-/** A request as it is sent. */
+/** A request in its wire form. */
 interface WrittenTest {
   method: string;
   path: string;
@@ -47,24 +47,24 @@ interface WrittenTest {
   body: Buffer;
 }
 
-/** An answer as the client got it. */
+/** A response as the client got it. */
 export interface GotAnswer {
-  /** 0: none came. */
+  /** 0: there was none. */
   status: number;
   headers: Record<string, string>;
   body: Buffer;
-  /** Whether all of it came. */
+  /** Whether it is complete. */
   whole: boolean;
 }
 
-/** What an answer says, in any protocol. */
+/** The content of a response, in any protocol. */
 export interface SpokenWords {
   text: string;
   reasoning: string;
   calls: { name: string; arguments: string }[];
 }
 
-/** Writes a request in its protocol's words. @throws Error for one that needs a body of its own */
+/** Encodes a request in its protocol. @throws Error for one that needs an explicit body */
 export function writeTest(protocol: Protocol, asked: TestRequest): WrittenTest {
   const { model = "any", stream = false, body, headers = {} } = asked;
   const { method = "POST", path, json } = spoken(protocol, asked, model, stream);
@@ -122,7 +122,7 @@ const turnOf = (role: "system" | "user", text: string): Conversation["turns"][nu
   at: "",
 });
 
-/** Sends a request on a connection of its own, and reads the answer to its end, however that is. */
+/** Sends a request on a connection of its own, and reads the response to its end, however it ends. */
 export function sendTest(
   socket: Socket,
   { method, path, headers, body }: WrittenTest,
@@ -164,14 +164,14 @@ async function writePieces(
   outgoing.end();
 }
 
-/** The frames of a stream, or of an answer that is none. */
+/** Returns the frames of a stream; none for another response. */
 export function framesOf({ headers, body }: GotAnswer, stream: boolean): Frame[] {
   const type = headers["content-type"] ?? "";
   if (type.startsWith("text/event-stream")) return new SseSplitter().push(body);
   return stream && body[0] === "[".charCodeAt(0) ? new ArraySplitter().push(body) : [];
 }
 
-/** What an answer says; nothing where it is an error, none of its protocol, or of one without conversations. */
+/** Returns the content of a response; empty for an error, for an invalid response, and for a protocol without conversations. */
 export function wordsOf(protocol: Protocol, got: GotAnswer, stream: boolean): SpokenWords {
   const words: SpokenWords = { text: "", reasoning: "", calls: [] };
   const response = translationOf(protocol)?.response;

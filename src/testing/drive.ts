@@ -24,69 +24,72 @@ import { socketPair } from "./memory-socket.ts";
 import type { ProviderAnswer } from "./provider-answer.ts";
 import { MARK, type ProviderPart, ScriptedProvider, type SentRequest } from "./scripted-provider.ts";
 
-/** How a plugin is driven. */
+/** Options of a driven plugin. */
 export interface DriveOptions {
-  /** Its options, as gateway.yaml would have them. */
+  /** Its options, as in gateway.yaml. */
   options?: Record<string, unknown>;
-  /** Its name in gateway.yaml; the class's own, written so: `RouteByTeam` is `route-by-team`. */
+  /** Its name in gateway.yaml; by default the class's name in kebab case: `RouteByTeam` is `route-by-team`. */
   name?: string;
-  /** The chain in which it stands; the usual one, with it in front of `rewrite`, or of what it says it must stand `before`; at both ends if `twice`. */
+  /**
+   * The chain with the plugin; by default the usual chain, with it before `rewrite`, or before the first plugin in its own
+   * `before`; at both ends if `twice`.
+   */
   chain?: readonly string[];
   /**
    * More of gateway.yaml, section by section: models, providers, keys, limits, other plugins. There is a model `any`, whose
-   * provider speaks every protocol, and a model for each protocol that translates, called as it is, whose provider speaks only
-   * that.
+   * provider speaks every protocol, and for each protocol with translation a model of the same name, whose provider speaks only
+   * that protocol.
    */
   gateway?: Record<string, unknown>;
-  /** What `$NAME` stands for in all that. */
+  /** Values of `$NAME` in all of that. */
   env?: Record<string, string>;
-  /** Where relative paths in all that start; the working folder. */
+  /** Base folder of relative paths in all of that; by default the working folder. */
   folder?: string;
 }
 
-/** What providers answer: to every request, to the first, second, … one (the last one goes on), or as it depends. */
+/** Providers' answers: one for every request, a list by request (the last one repeats), or a function of the request. */
 export type ProviderScript =
   | string
   | ProviderAnswer
   | readonly (string | ProviderAnswer)[]
   | ((sent: SentRequest) => string | ProviderAnswer | Promise<string | ProviderAnswer>);
 
-/** What became of a request. */
+/** The result of a request. */
 export interface TestResult extends GotAnswer, SpokenWords {
-  /** The answer's body. @throws SyntaxError where it is none */
+  /** Parses the response's body. @throws SyntaxError where it is not JSON */
   // biome-ignore lint/suspicious/noExplicitAny: a test knows what it looks for
   json(): any;
-  /** The JSON of each event of a stream, and of each element of an array. */
+  /** The JSON of each event of a stream, or of each element of an array. */
   // biome-ignore lint/suspicious/noExplicitAny: a test knows what it looks for
   events: any[];
-  /** What providers got, in order; empty where none was asked. */
+  /** The requests that providers got, in order; empty where none was sent. */
   sent: SentRequest[];
-  /** How the exchange ended; undefined where it was refused before it was one. */
+  /** How the exchange ended; undefined where the request was refused before it became one. */
   outcome: Outcome | undefined;
-  /** What went wrong, with the plugin and phase that says so. */
+  /** The error, with the plugin and phase that reported it. */
   error: { code: string; status: number; message: string; origin: string | undefined } | undefined;
 }
 
-/** The key that tests show unless they say another. */
+/** The default key of tests. */
 const KEY = "test-key-0123456789abcdef";
 /** The usual chain of models, without the plugin. */
 const CHAIN = ["sse", "auth", "scrub", "models", "limits", "rewrite", "usage"];
-/** Names of the two that watch: in front of everything, and behind. */
+/** Names of the two observing plugins: before all others, and after them. */
 const [FIRST, LAST] = ["test-begins", "test-ends"] as const;
 
-/** What providers do for each test, by its mark. */
+/** The providers' side of each test, by its mark. */
 type ProviderParts = Map<string, ProviderPart & { failed(thrown: unknown): void }>;
 
-/** Exchanges of tests, by their marks, and the other way round. */
+/** Exchanges of tests by mark, and marks by exchange. */
 interface Marks {
   exchanges: Map<string, Exchange>;
   names: WeakMap<object, string>;
 }
 
 /**
- * A gateway with one plugin under test, without a socket: the engine, the other plugins of the chain and HTTP on both sides are the
- * real ones, in this process.
- * @throws Error that says what is wrong with options, chain or class, as `check` would
+ * Starts a gateway with one plugin under test, without sockets: the engine, the other plugins of the chain and HTTP on both sides
+ * are the real ones, in this process.
+ * @throws Error about options, chain or class, as `check` would report it
  */
 export async function drive(Class: PluginClass, driving: DriveOptions = {}): Promise<Driven> {
   const { folder = process.cwd(), env = {} } = driving;
@@ -120,19 +123,20 @@ export async function drive(Class: PluginClass, driving: DriveOptions = {}): Pro
 export interface Driven extends AsyncDisposable {
   /** The plugin itself. */
   readonly plugin: Plugin;
-  /** Names of the protocols that hold conversations, so that a text is enough to ask and to answer. */
+  /** Names of the protocols with conversations, for which a text is enough as request and answer. */
   readonly protocols: readonly string[];
-  /** What was logged so far. */
+  /** Log lines so far. */
   readonly log: readonly LogLine[];
-  /** Rows of the ledger so far, the last first. */
+  /** Rows of the ledger so far, newest first. */
   ledger(): Promise<readonly LedgerEntry[]>;
   /**
-   * Sends a request through the gateway, and waits until it has ended and all plugins have recorded it. Several may run at a time.
-   * @param answer what providers say; absent: they repeat what the user said last
-   * @throws Error where the provider's script fails, or the request cannot be written
+   * Sends a request through the gateway, and waits until it has ended and all plugins have recorded it. Requests may run
+   * concurrently.
+   * @param answer of the providers; absent: they echo the user's last message
+   * @throws Error where the provider's script fails, or the request cannot be built
    */
   ask(request: TestRequest, answer?: ProviderScript): Promise<TestResult>;
-  /** Stops the gateway: the plugin is closed. `await using` does the same. */
+  /** Stops the gateway, which closes the plugin. `await using` does the same. */
   close(): Promise<void>;
 }
 
@@ -145,7 +149,7 @@ class DrivenGateway implements Driven {
     private readonly memory: MemoryLog,
     private readonly name: string,
     private readonly known: ReadonlyMap<string, Protocol>,
-    /** What providers do for requests that run. */
+    /** The providers' side of running requests. */
     private readonly parts: ProviderParts,
     private readonly exchanges: Map<string, Exchange>,
   ) {}
@@ -240,11 +244,11 @@ function resultOf({
   };
 }
 
-/** `RouteByTeam` → `route-by-team`. */
+/** Converts `RouteByTeam` to `route-by-team`. */
 const nameOf = (Class: PluginClass): string =>
   (Class as { name?: string }).name?.replaceAll(/(?<=[a-z0-9])(?=[A-Z])/g, "-").toLowerCase() || "plugin";
 
-/** Plugins of a gateway under test, which no file holds. */
+/** Adds plugins under test to the vocabulary, as they have no file. */
 function withOwn(vocabulary: Words, own: ReadonlyMap<string, PluginClass>): Words {
   const { plugin } = vocabulary;
   vocabulary.plugin = async (name, from, folder) => {
@@ -258,7 +262,10 @@ function withOwn(vocabulary: Words, own: ReadonlyMap<string, PluginClass>): Word
   return vocabulary;
 }
 
-/** One that knows a test's exchange by its mark, which it takes away; and one that tells the provider. */
+/**
+ * Returns the two observing plugins: the first identifies a test's exchange by its mark and removes the mark; the last sends it
+ * to the provider.
+ */
 function watching({ exchanges, names }: Marks): [string, PluginClass][] {
   class Begins implements Plugin {
     access: NonNullable<Plugin["access"]> = (exchange) => {
@@ -280,7 +287,7 @@ function watching({ exchanges, names }: Marks): [string, PluginClass][] {
   ];
 }
 
-/** The gateway.yaml of a gateway under test. */
+/** Returns the gateway.yaml of a gateway under test. */
 function written(
   name: string,
   { before = [], twice = false }: PluginClass,
@@ -307,7 +314,7 @@ function written(
   return JSON.stringify(sections, undefined, 2);
 }
 
-/** The usual chain with a plugin in front of `rewrite`, or further to the front where it must. */
+/** Returns the usual chain with a plugin before `rewrite`, or further ahead where its `before` requires it. */
 function usual(name: string, before: readonly string[]): string[] {
   const places = [...before, "rewrite"].map((each) => CHAIN.indexOf(each)).filter((at) => at >= 0);
   return CHAIN.toSpliced(Math.min(...places), 0, name);

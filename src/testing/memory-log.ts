@@ -7,7 +7,7 @@ export interface LogLine {
   fields: Record<string, unknown>;
 }
 
-/** Keeps log lines instead of writing them. */
+/** Keeps log lines in memory. */
 export class MemoryLog extends Log {
   readonly lines: LogLine[] = [];
 

@@ -2,13 +2,13 @@ import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 
 /**
- * One end of a connection within the process. What is written to it is read at the other end in the same pieces, and the next
- * piece is taken once that one was read; an end that goes away breaks the connection.
+ * One end of a connection inside the process. Writes arrive at the other end in the same pieces, one at a time, with
+ * backpressure; destroying one end breaks the connection.
  */
 class MemorySocket extends Duplex {
   readonly remoteAddress = "127.0.0.1";
   private other: MemorySocket | undefined;
-  /** Told once the piece that came last was read. */
+  /** Called when the last piece has been read. */
   private taken: ((error?: Error) => void) | undefined;
 
   join(other: MemorySocket): void {
@@ -45,7 +45,7 @@ class MemorySocket extends Duplex {
     done(error);
   }
 
-  // What only a socket of the system has. Nothing waits for these connections, so nothing is late on them.
+  // Methods of network sockets without an effect here: these connections have no timeouts and do not keep the process running.
   setNoDelay(): this {
     return this;
   }
@@ -71,11 +71,11 @@ class MemorySocket extends Duplex {
     else this.end(() => this.destroy());
   }
 
-  /** @param ended whether the other end had said that nothing more comes */
+  /** @param ended whether the other end had finished writing */
   private leftAlone(ended: boolean): void {
     this.other = undefined;
     if (this.destroyed) return;
-    // What it wrote last is still to be read.
+    // Its last piece has still to be read.
     if (ended) this.taken?.();
     else this.destroy(reset());
   }
@@ -83,7 +83,9 @@ class MemorySocket extends Duplex {
 
 const reset = (): Error => Object.assign(new Error("The connection was reset."), { code: "ECONNRESET" });
 
-/** Both ends of a connection within the process, as far as node's HTTP and the gateway's own use sockets. */
+/**
+ * Returns both ends of a connection inside the process, with the parts of a socket that node's HTTP and the gateway's client use.
+ */
 export function socketPair(): [Socket, Socket] {
   const options = { decodeStrings: true, allowHalfOpen: true };
   const [one, two] = [new MemorySocket(options), new MemorySocket(options)];

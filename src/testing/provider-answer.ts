@@ -5,31 +5,31 @@ import { clientSide } from "../translation/codec.ts";
 import { encodedAnswer } from "../translation/demo.ts";
 import type { Event, EventOf } from "../translation/events.ts";
 
-/** What a provider says to a request, in whatever protocol it is asked, streamed or whole as it is asked. */
+/** A provider's answer, independent of the protocol and of streaming. */
 export interface ProviderAnswer {
-  /** What the user said last. */
+  /** By default the user's last message. */
   text?: string;
-  /** Thoughts in front of it; none. */
+  /** Reasoning before the text; none by default. */
   reasoning?: string;
-  /** A call of a tool behind it, with its arguments; none. */
+  /** A tool call after the text, with its arguments; none by default. */
   call?: { name: string; arguments: unknown };
-  /** Tokens in and out; 21 and 9. */
+  /** Input and output tokens; 21 and 9 by default. */
   tokens?: readonly [number, number];
-  /** 200, or 200 to 999 with a `body`. */
+  /** 200; with a `body` 200 to 999. */
   status?: number;
-  /** Besides `content-type`, which is JSON or that of the stream. */
+  /** Besides `content-type`, which is that of JSON or of the stream. */
   headers?: Record<string, string>;
-  /** The very body instead of all that: text, bytes, or what becomes JSON. */
+  /** The whole body instead of all that: text, bytes, or a value to serialize as JSON. */
   body?: unknown;
   /** Bytes of the body after which the connection breaks. */
   breakAfter?: number;
 }
 
-/** Characters of each piece of a streamed text: short, so that words are cut. */
+/** Characters of each piece of a streamed text: short, so that words are split. */
 const PIECE = 3;
 const cut = (text: string): string[] => text.match(new RegExp(`.{1,${PIECE}}`, "gsu")) ?? [];
 
-/** An answer as the events of all protocols. */
+/** Yields an answer as protocol-independent events. */
 function* eventsOf(answer: ProviderAnswer, echo: string): Generator<Exclude<Event, { type: "error" }>> {
   yield { type: "start", id: "answer-1", model: "vendors-model", created: 1_790_000_000 };
   const { reasoning, text = answer.call ? "" : echo, call } = answer;
@@ -51,7 +51,7 @@ function* eventsOf(answer: ProviderAnswer, echo: string): Generator<Exclude<Even
   yield { type: "end" };
 }
 
-/** The answer in the words of the protocol that the provider was asked in. */
+/** Encodes an answer in the protocol of the request. */
 export function answerIn(protocol: Protocol, request: DemoRequest, answer: ProviderAnswer): DemoAnswer {
   const { status = 200, headers = {}, body } = answer;
   if (body !== undefined || !clientSide(protocol) || request.operation.task !== "generate") {

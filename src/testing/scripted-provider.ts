@@ -17,37 +17,37 @@ export interface SentRequest {
   protocol: string;
   headers: Record<string, string>;
   body: Buffer;
-  /** @throws SyntaxError where the body is none */
+  /** @throws SyntaxError where the body is not JSON */
   // biome-ignore lint/suspicious/noExplicitAny: a test knows what it looks for
   json(): any;
-  /** The human texts in it, of all kinds unless some are named. */
+  /** Returns the human-readable texts in it, of the given kinds or of all. */
   texts(...kinds: TextKind[]): string[];
 }
 
 /** How a provider answers a test's request. */
 export interface ProviderPart {
-  /** Told of each request that it gets. */
+  /** Called with each request. */
   answer(sent: SentRequest): ProviderAnswer | Promise<ProviderAnswer>;
-  /** Bytes of each piece in which its answers come; undefined: a piece for each frame. */
+  /** Size in bytes of the pieces in which answers are sent; undefined: one piece per frame. */
   cut: number | undefined;
 }
 
-/** Header by which a provider knows whose request it is; seen by no plugin. */
+/** Header by which a provider identifies a test's request; no plugin sees it. */
 export const MARK = "gateway-test";
 
-/** Every provider of a gateway under test: real HTTP on connections within the process. */
+/** All providers of a gateway under test: real HTTP on connections inside the process. */
 export class ScriptedProvider {
   private readonly server = createServer((request, response) => {
     this.serve(request, response).catch((thrown: unknown) => this.failed(thrown, request, response));
   });
 
-  /** @param parts how each test's request is answered, by its mark */
+  /** @param parts the answers of each test, by its mark */
   constructor(
     private readonly protocols: readonly Protocol[],
     private readonly parts: ReadonlyMap<string, ProviderPart & { failed(thrown: unknown): void }>,
   ) {}
 
-  /** A connection to the provider at an address. */
+  /** Returns a connection to the provider at an address. */
   connect(): Socket {
     const [near, far] = socketPair();
     this.server.emit("connection", far);
@@ -79,7 +79,7 @@ export class ScriptedProvider {
   }
 }
 
-/** Writes an answer piece by piece, each by itself. */
+/** Writes an answer piece by piece. */
 async function write(
   response: ServerResponse,
   { status, headers, frames }: DemoAnswer,
@@ -94,7 +94,7 @@ async function write(
     if (piece.length > 0) response.write(piece.subarray(0, left));
     left -= piece.length;
     if (left > 0) continue;
-    // A connection that breaks takes with it what is still on its way.
+    // A broken connection would lose what has not been sent yet.
     while ((response.socket?.writableLength ?? 0) > 0) await turn();
     response.destroy();
     return;
@@ -102,7 +102,7 @@ async function write(
   response.end();
 }
 
-/** Pieces of so many bytes. */
+/** Yields pieces of a given size. */
 export function* piecesOf(bytes: Buffer, size: number): Generator<Buffer> {
   if (!(size >= 1)) throw new RangeError(`cut: ${size} is no number of bytes.`);
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
