@@ -5,7 +5,7 @@ import { readFolder } from "./yaml-folder.ts";
 
 const nonEmpty = z.string().min(1);
 
-/** What a file of `plugins/clients/` may hold; its README tells what each member is for. */
+/** The schema of a file in `plugins/clients/`; the README there describes each member. */
 const ClientFile = z.strictObject({
   name: nonEmpty,
   kind: z.enum(["agent", "app", "sdk", "command"]),
@@ -22,15 +22,15 @@ const ClientFile = z.strictObject({
   notes: z.array(nonEmpty).default([]),
 });
 
-/** What a client must be told to speak with a gateway; in its texts `filled` puts address, key and model. */
+/** The settings of a client for a gateway; `filled` inserts address, key and model into its texts. */
 export type Client = z.output<typeof ClientFile> & {
-  /** Its file's name without the ending: what `connect` is given. */
+  /** Its file's name without the extension: the argument of `connect`. */
   readonly id: string;
 };
 
-/** What stands in a client's texts. */
+/** The values for placeholders in a client's texts. */
 export interface ClientValues {
-  /** The gateway's, without a slash at its end. */
+  /** The gateway's address, without a trailing slash. */
   readonly address: string;
   readonly key: string;
   /** The id of a model. */
@@ -38,16 +38,19 @@ export interface ClientValues {
 }
 
 /**
- * The clients that the gateway knows, by their order and name.
+ * Loads the known clients, sorted by order and id.
  * @throws PluginError with file and reason.
  */
 export const loadClients = (folder = join(BUILT_IN, "clients")): Client[] => readFolder(folder, ClientFile);
 
 let builtIn: readonly Client[] | undefined;
 
-/** Those that come with the gateway, read once: a reload does not read them again. @throws PluginError with file and reason */
+/**
+ * Returns the built-in clients, which are read once: a reload does not read them again.
+ * @throws PluginError with file and reason
+ */
 export const knownClients = (): readonly Client[] => (builtIn ??= loadClients());
 
-/** A text of a client with these values in their places. */
+/** Replaces the placeholders in a client's text. */
 export const filled = (text: string, values: ClientValues): string =>
   text.replaceAll(/\{\{(address|key|model)\}\}/g, (_, name: keyof ClientValues) => values[name]);

@@ -13,15 +13,15 @@ import { importCode } from "./versions.ts";
 /** The folder of the built-in plugins. */
 export const BUILT_IN = fileURLToPath(new URL("../../plugins", import.meta.url));
 
-/** Milliseconds until a file must have run: a top-level `await` may never end. */
+/** Milliseconds for a file to run: a top-level `await` may never end. */
 const PATIENCE = 10_000;
 
-/** What a plugin's file may end in; the first of a name counts. */
+/** Extensions of a plugin's file, in order of precedence. */
 const ENDINGS = [".ts", ".mts", ".js", ".mjs"];
 
 export const isBuiltIn = (file: string): boolean => file.startsWith(BUILT_IN + sep);
 
-/** Names of the plugins that can be used without `from`: the operator's own first, then the built-in ones. */
+/** Returns the names of plugins that need no `from`: the operator's own first, then the built-in ones. */
 export function pluginNames(folder: string): string[] {
   const names = [join(folder, "plugins"), BUILT_IN]
     .filter(existsSync)
@@ -31,8 +31,8 @@ export function pluginNames(folder: string): string[] {
 }
 
 /**
- * The file a plugin stands for, or undefined when there is none.
- * @param from a path, relative to the folder, or the name of an npm package that is installed there or with the gateway.
+ * Returns the file of a plugin, or undefined when there is none.
+ * @param from a path relative to the folder, or the name of an npm package that is installed there or with the gateway.
  */
 export function pluginFile(name: string, from: string | undefined, folder: string): string | undefined {
   if (from !== undefined) return isPath(from) ? [resolve(folder, from)].find(existsSync) : packageFile(from, folder);
@@ -41,16 +41,19 @@ export function pluginFile(name: string, from: string | undefined, folder: strin
     .find(existsSync);
 }
 
-/** Says where a plugin was looked for in vain, as `pluginFile` does. */
+/** Describes where `pluginFile` looked without success. */
 export const nothingAt = (from: string, folder: string): string =>
   isPath(from)
     ? `there is no file ${resolve(folder, from)}`
     : `there is no package ${from} in node_modules of ${resolve(folder)} or of a folder above it`;
 
-/** `@scope/name`, `name` and `name/part` are packages; what starts with a dot or a slash, or ends as a file does, is not. */
+/**
+ * Reports whether `from` is a path: it starts with a dot or a slash, or has a file extension. `@scope/name`, `name` and
+ * `name/part` are packages.
+ */
 const isPath = (from: string): boolean => /^[./]/.test(from) || ENDINGS.some((ending) => from.endsWith(ending));
 
-/** The file that `import "name"` means in a folder: packages are found by Node's own rules, their exports included. */
+/** Resolves `import "name"` from a folder, by Node's own rules, including a package's exports. */
 function packageFile(name: string, folder: string): string | undefined {
   const parentURL = pathToFileURL(join(folder, "gateway.yaml")).href;
   const hook = registerHooks({ resolve: (specifier, context, next) => next(specifier, { ...context, parentURL }) });
@@ -66,7 +69,7 @@ function packageFile(name: string, folder: string): string | undefined {
 }
 
 /**
- * Loads a plugin's class and checks what it declares.
+ * Loads a plugin's class and checks its static members.
  * @param patience milliseconds
  * @throws PluginError with file, field and reason.
  */
@@ -86,7 +89,7 @@ export async function loadPlugin(file: string, patience = PATIENCE): Promise<Plu
   return Class;
 }
 
-/** Every protocol of `plugins/protocols/`, checked against its folder's name. */
+/** Loads every protocol of `plugins/protocols/`, and checks that its name is that of its folder. */
 export async function loadProtocols(folder = join(BUILT_IN, "protocols")): Promise<Protocol[]> {
   const names = readdirSync(folder, { withFileTypes: true }).filter(
     (entry) => entry.isDirectory() && existsSync(join(folder, entry.name, "index.ts")),
@@ -104,7 +107,7 @@ export async function loadProtocols(folder = join(BUILT_IN, "protocols")): Promi
   return protocols;
 }
 
-/** Of the gateway's own code there is one version. */
+/** Imports the gateway's own code, of which there is one version only. */
 const imported = (file: string): Promise<unknown> => import(pathToFileURL(file).href);
 
 async function load(file: string, patience: number, importing = importCode): Promise<unknown> {
@@ -116,7 +119,7 @@ async function load(file: string, patience: number, importing = importCode): Pro
     return (await Promise.race([loading, late.promise])).default;
   } catch (thrown) {
     const error = thrown as Error;
-    // A TypeScript interface leaves nothing behind at run time, so a plain import of one fails here.
+    // A TypeScript interface does not exist at run time, so a plain import of one fails here.
     const hint = /does not provide an export named/.test(error.message)
       ? " (an interface must be imported with `import type`)"
       : "";

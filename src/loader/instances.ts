@@ -8,25 +8,25 @@ import { Redactor } from "../core/redactor.ts";
 import { METHODS, methodsOf, misspelt } from "./methods.ts";
 import { PluginError, type PluginProblem } from "./problems.ts";
 
-/** A plugin's class and where it stands. */
+/** A loaded plugin class and its file. */
 export interface LoadedPlugin {
   file: string;
   Class: PluginClass;
   /** The digest of its code. */
   version?: string;
-  /** Where its entry stands, like `gateway.yaml:4:3`, once that is known and where there is one. */
+  /** The position of its entry, like `gateway.yaml:4:3`, once known and where there is one. */
   place?: string | undefined;
-  /** Texts among its options that no message may repeat, with what is told in their place. */
+  /** Secret values in its options, which no message may contain, with their replacements. */
   secrets?: ReadonlyMap<string, string> | undefined;
 }
 
-/** The digests of plugins' code, by their names. */
+/** Returns the digests of plugins' code, by the plugins' names. */
 export const versionsOf = (plugins: ReadonlyMap<string, LoadedPlugin>): Map<string, string> =>
   new Map([...plugins].map(([name, { version = "" }]) => [name, version]));
 
 /**
  * Builds one plugin with its options.
- * @throws PluginError that names each parameter which cannot be injected, or tells what the constructor threw.
+ * @throws PluginError for each parameter that cannot be injected, or with the constructor's error.
  */
 export function makePlugin(container: DependencyContainer, loaded: LoadedPlugin, options: unknown): Plugin {
   const { file, Class } = loaded;
@@ -47,7 +47,7 @@ export function makePlugin(container: DependencyContainer, loaded: LoadedPlugin,
 
 /**
  * Runs a plugin's `start`.
- * @param dry what the plugin is told: true where nothing is to be opened, as nothing will be served.
+ * @param dry passed to the plugin: true where it must open nothing, because nothing will be served.
  * @throws PluginError
  */
 export async function startPlugin(plugin: Plugin, loaded: LoadedPlugin, dry: boolean): Promise<void> {
@@ -58,7 +58,7 @@ export async function startPlugin(plugin: Plugin, loaded: LoadedPlugin, dry: boo
   }
 }
 
-/** @throws PluginError */
+/** Runs a plugin's `close`. @throws PluginError */
 export async function closePlugin(plugin: Plugin, loaded: LoadedPlugin): Promise<void> {
   try {
     await plugin.close?.();
@@ -67,7 +67,7 @@ export async function closePlugin(plugin: Plugin, loaded: LoadedPlugin): Promise
   }
 }
 
-/** What TypeScript's metadata says of a type that leaves no class behind: interfaces, unions, type imports, plain values. */
+/** The metadata that TypeScript emits for a type without a class: interfaces, unions, type imports, primitive values. */
 const NO_CLASS = new Set<unknown>([
   undefined,
   Object,
@@ -81,7 +81,7 @@ const NO_CLASS = new Set<unknown>([
   Promise,
 ]);
 
-/** The constructor's parameters that no part of the gateway can be found for. */
+/** Returns problems of constructor parameters that cannot be injected. */
 function parameterProblems(file: string, Class: PluginClass): PluginProblem[] {
   const names = parameterNames(Class);
   return injected(Class).flatMap((type, i) => {
@@ -94,7 +94,7 @@ function parameterProblems(file: string, Class: PluginClass): PluginProblem[] {
   });
 }
 
-/** tsyringe's own words, where it could not find a part; else what the constructor threw. */
+/** Explains tsyringe's error where it could not resolve a part; otherwise reports the constructor's error. */
 function buildProblem(loaded: LoadedPlugin, thrown: unknown): PluginProblem {
   const { file, Class } = loaded;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
@@ -113,18 +113,18 @@ function buildProblem(loaded: LoadedPlugin, thrown: unknown): PluginProblem {
   return problemAt(file, Class, says, name);
 }
 
-/** The mistake may be the plugin's or its options': both places are told. */
+/** Names the plugin's file and its configuration, as the mistake may be in either. */
 function thrownBy(
   { file, Class, place, secrets = new Map() }: LoadedPlugin,
   what: string,
   thrown: unknown,
 ): PluginProblem {
   const error = thrown instanceof Error ? thrown : undefined;
-  // Driver errors repeat addresses with their passwords, also as they have spelled them anew.
+  // Driver errors repeat addresses with their passwords, also in a normalized spelling.
   const told = new Redactor(secrets.keys()).text(withoutSecrets(error?.message ?? String(thrown), secrets));
   const configured = place === undefined ? "" : `; mend it or its options (${place}), or take it out of chains`;
   const message = `${what} class ${nameOf(Class)} threw: ${told}${configured}`;
-  // The first line of the plugin's own in the stack.
+  // Finds the first stack frame in the plugin's own file.
   for (const line of error?.stack?.split("\n") ?? []) {
     const place = /\(?([^()\s]+):(\d+):(\d+)\)?$/.exec(line);
     const where = place?.[1]?.split("?", 1)[0];
@@ -134,9 +134,9 @@ function thrownBy(
   return { file, message };
 }
 
-/** A problem at a class, or at a parameter of its constructor. */
+/** Returns a problem at a class, or at a parameter of its constructor. */
 function problemAt(file: string, Class: PluginClass, message: string, parameter = ""): PluginProblem {
-  // A class under test stands in no file that is known.
+  // A class under test has no known file.
   if (!existsSync(file)) return { file, message };
   const text = readFileSync(file, "utf8");
   const start = text.search(new RegExp(`\\bclass\\s+${nameOf(Class)}\\b|\\bexport\\s+default\\s+class\\b`));
@@ -150,7 +150,7 @@ function problemAt(file: string, Class: PluginClass, message: string, parameter 
 
 const nameOf = (Class: PluginClass): string => Class.name || "default";
 
-/** Names of a constructor's parameters, from its text; no name where a default value hides it. */
+/** Returns the names of a constructor's parameters, parsed from its text; empty where a default value hides one. */
 function parameterNames(Class: PluginClass): string[] {
   const list = /\bconstructor\s*\(([^)]*)\)/.exec(Function.prototype.toString.call(Class))?.[1] ?? "";
   return list.split(",").map((written) => /^\s*([\w$]+)\s*(?:=|$)/.exec(written)?.[1] ?? "");

@@ -1,10 +1,10 @@
 import { nearest } from "../config/suggest.ts";
 import { PHASES, type PluginClass } from "../core/plugin.ts";
 
-/** What the engine calls of a plugin: its phases, and what is no phase of an exchange. */
+/** Methods of a plugin that the engine calls: its phases, and those outside of an exchange. */
 export const METHODS: readonly string[] = [...PHASES, "serve", "recorded", "start", "close"];
 
-/** Names of an object's methods, inherited ones and functions in fields included. */
+/** Returns the names of an object's methods, including inherited ones and functions in fields. */
 export function methodsOf(object: object): string[] {
   const names = new Set<string>();
   for (let each = object; each !== Object.prototype && each !== null; each = Object.getPrototypeOf(each))
@@ -14,8 +14,8 @@ export function methodsOf(object: object): string[] {
 }
 
 /**
- * Phases of a plugin by its class alone. Those in fields exist only once it is built, so what its source sets counts too:
- * rather one too many than one too few.
+ * Returns the phases of a plugin from its class alone. Phases in fields exist only in an instance, so assignments in the source
+ * count too: it is better to find one too many than to miss one.
  */
 export function phasesOf(Class: PluginClass): string[] {
   const methods = methodsOf(Class.prototype);
@@ -24,7 +24,7 @@ export function phasesOf(Class: PluginClass): string[] {
   return PHASES.filter((phase) => methods.includes(phase) || new RegExp(`\\b${phase}\\s*=`).test(source));
 }
 
-/** Methods that nobody calls and whose names are nearly those of phases, in words. */
+/** Describes unknown methods whose names are close to those of phases. */
 export function misspelt(methods: readonly string[]): string[] {
   const free = METHODS.filter((name) => !methods.includes(name));
   return methods.flatMap((name) => {

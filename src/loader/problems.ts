@@ -1,16 +1,16 @@
-/** What is wrong with one plugin. */
+/** A problem of one plugin. */
 export interface PluginProblem {
-  /** Absolute, or the name where there is no file. */
+  /** An absolute path, or the plugin's name where there is no file. */
   file: string;
   /** From 1, where it is known. */
   line?: number;
   column?: number;
   message: string;
-  /** The lines around it, where it is of gateway.yaml. */
+  /** The surrounding lines, where the problem is in gateway.yaml. */
   frame?: string;
 }
 
-/** Plugins that cannot run, with file and reason each. */
+/** Plugins that cannot run, each with file and reason. */
 export class PluginError extends Error {
   override readonly name = "PluginError";
 
@@ -22,7 +22,7 @@ export class PluginError extends Error {
   }
 }
 
-/** With one problem of a file. */
+/** Returns an error with a single problem of a file. */
 export function pluginError(file: string, message: string, cause?: unknown): PluginError {
   return new PluginError([{ file, message }], cause);
 }

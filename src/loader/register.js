@@ -1,6 +1,6 @@
 // @ts-check
-// Runs the gateway's, its plugins' and its tests' TypeScript as written: one module hook around oxc-transform, with legacy
-// decorators and decorator metadata. Plain JavaScript on purpose: as .ts it would load Node's own type stripper first.
+// Runs the TypeScript of the gateway, its plugins and its tests as written: one module hook around oxc-transform, with legacy
+// decorators and decorator metadata. A .js file, because as .ts it would load Node's own type stripper first.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import * as nodeModule from "node:module";
@@ -17,7 +17,7 @@ if (typeof nodeModule.registerHooks !== "function") {
 }
 await import("reflect-metadata");
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-// Beside the packages, so that nobody else can put code into it; where this folder cannot be written, there is none.
+// Inside node_modules, so that only those who can write packages can put code into it; if it is not writable, there is no cache.
 const CACHE = join(ROOT, "node_modules/.cache");
 nodeModule.enableCompileCache?.(join(CACHE, "compile"));
 process.setSourceMapsEnabled(true);
@@ -45,15 +45,15 @@ process.setSourceMapsEnabled(true);
 
 const HOST = import.meta.url;
 
-/** Whose classes and registries the host and its plugins must share: a copy of the plugin's own would not be known here. */
+/** Packages whose classes and registries the host and its plugins must share: a plugin's own copy would be unknown here. */
 const SHARED = /^(?:model-gateway|tsyringe|reflect-metadata)(?:\/|$)/;
 
-/** What came along is kept as JavaScript: to make it of TypeScript is a sixth of the CPU of a start. */
+/** Folders whose compiled JavaScript is cached: compiling TypeScript takes a sixth of the CPU of a start. */
 const OURS = /^(?:src|plugins|test|scripts)\//;
 const require = nodeModule.createRequire(import.meta.url);
 /** @param {string} text */
 const hash = (text) => createHash("sha1").update(text).digest("hex");
-/** Changes with what JavaScript is made by. */
+/** Changes with the compiler and its options. */
 const MAKER = hash(readFileSync(new URL(import.meta.url), "utf8") + require("oxc-transform/package.json").version);
 
 nodeModule.registerHooks({
@@ -64,7 +64,7 @@ nodeModule.registerHooks({
     } catch (error) {
       const bare = /^[^./#]/.test(specifier) && !specifier.includes(":");
       if (/** @type {any} */ (error).code !== "ERR_MODULE_NOT_FOUND" || !bare) throw error;
-      // What a plugin's own folder does not have may be one of the host's packages.
+      // A package that the plugin's own folder lacks may be one of the host's.
       try {
         return next(specifier, { ...context, parentURL: HOST });
       } catch {
@@ -83,8 +83,8 @@ nodeModule.registerHooks({
 });
 
 /**
- * A file as JavaScript: as it was made before, unless it has changed, or that has. What was kept ends with hashes of what it was
- * made of and of itself.
+ * Returns a file as JavaScript, from the cache unless the file or the compiler has changed. A cache entry ends with hashes of its
+ * source and of itself.
  * @param {string} path
  * @param {string} written
  */
@@ -111,7 +111,7 @@ function kept(path, written) {
   }
 }
 
-/** Whole or not at all, for another process may read it. @param {string} file @param {string} text */
+/** Writes a file atomically, because another process may read it. @param {string} file @param {string} text */
 function write(file, text) {
   const own = `${file}.${process.pid}.${threadId}`;
   try {
@@ -153,7 +153,7 @@ function transformed(path, written) {
     error.stack = `SyntaxError in ${path}\n${error.message}`;
     throw error;
   }
-  // Without the sources themselves: Node would keep a copy of each, 10 MiB in all, and can read the file.
+  // Without the sources: Node would keep a copy of each, 10 MiB in all, and can read the file.
   const map = { ...result.map, sources: [pathToFileURL(path).href], sourcesContent: undefined };
   return { code: result.code, map: JSON.stringify(map) };
 }

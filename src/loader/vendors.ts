@@ -5,7 +5,7 @@ import { readFolder } from "./yaml-folder.ts";
 
 const nonEmpty = z.string().min(1);
 
-/** What a file of `plugins/vendors/` may hold; its README tells what each member is for. */
+/** The schema of a file in `plugins/vendors/`; the README there describes each member. */
 const VendorFile = z.strictObject({
   name: nonEmpty,
   order: z.number().default(100),
@@ -22,16 +22,16 @@ const VendorFile = z.strictObject({
 
 /** A vendor that `init` and `doctor` know. */
 export type Vendor = z.output<typeof VendorFile> & {
-  /** Its file's name without the ending: what its provider is called in gateway.yaml. */
+  /** Its file's name without the extension: its provider's name in gateway.yaml. */
   readonly id: string;
 };
 
 /**
- * The vendors that are known, by their order and name.
+ * Loads the known vendors, sorted by order and id.
  * @throws PluginError with file and reason.
  */
 export const loadVendors = (folder = join(BUILT_IN, "vendors")): Vendor[] => readFolder(folder, VendorFile);
 
-/** The protocols that a vendor speaks, best first. */
+/** Returns the protocols that a vendor speaks, best first. */
 export const spokenBy = ({ provider: { speaks, protocol } }: Vendor): readonly string[] =>
   speaks ?? (protocol === undefined ? [] : [protocol]);

@@ -5,28 +5,28 @@ import { dirname, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 /**
- * Loads a plugin's code again when it has changed, and only then: a module can be imported anew under another address only,
- * and never be unloaded. The first version has the plain address of its file, later ones bear a digest. What a plugin
- * imports from beside it counts as its code; packages and the gateway itself do not: those need a restart.
+ * Reloads a plugin's code when it has changed, and only then: a module can be imported again only under another URL, and can
+ * never be unloaded. The first version has the plain URL of its file, later ones a digest in the query. Files that a plugin
+ * imports by relative path belong to its code; packages and the gateway itself do not: their changes need a restart.
  */
 
 /** A file of a plugin's code. */
 interface CodeFile {
-  /** What it imports of such files. */
+  /** The files of that code which it imports. */
   readonly imports: Set<string>;
-  /** Addresses of what was loaded, by the digest of the file and of all that it imports. */
+  /** URLs of loaded versions, by the digest of the file and of everything it imports. */
   readonly versions: Map<string, string>;
-  /** Addresses that were tried, whatever came of it. */
+  /** URLs that were imported, successfully or not. */
   readonly tried: Set<string>;
 }
 
 const SOURCE = fileURLToPath(new URL("..", import.meta.url));
 const files = new Map<string, CodeFile>();
-/** What the load that runs has resolved: of each file one version, however many import it. */
+/** The URLs that the current load has resolved: one version per file, however many modules import it. */
 let loading: Map<string, string> | undefined;
 let queue: Promise<unknown> = Promise.resolve();
 
-/** Milliseconds that one load may keep the next from beginning. */
+/** Milliseconds for which a load may delay the next one. */
 const LONGEST = 10_000;
 
 const isCode = (file: string): boolean => !file.startsWith(SOURCE) && !file.includes(`${sep}node_modules${sep}`);
@@ -46,8 +46,8 @@ registerHooks({
 });
 
 /**
- * Imports a file of a plugin: what was imported before where neither it nor what it imports has changed since.
- * @param longest milliseconds that it may keep the next one from beginning
+ * Imports a file of a plugin; returns the cached module where neither it nor its imports have changed.
+ * @param longest milliseconds for which it may delay the next load
  */
 export function importCode(path: string, longest = LONGEST): Promise<unknown> {
   const file = real(path);
@@ -63,14 +63,14 @@ export function importCode(path: string, longest = LONGEST): Promise<unknown> {
       if (loading === resolved) loading = undefined;
     }
   };
-  // One at a time, so that it is known which version each file was resolved to; one that never ends keeps nobody waiting.
+  // One load at a time, so that the resolved version of each file is known; a load that never ends does not block the next ones.
   const before = queue;
   const loaded = before.then(load);
   queue = before.then(() => settled(loaded, longest));
   return loaded;
 }
 
-/** Waits until something has ended, however it did, for so many milliseconds at most. */
+/** Waits until a promise has settled, but not longer than `longest` milliseconds. */
 async function settled(loaded: Promise<unknown>, longest: number): Promise<void> {
   const late = Promise.withResolvers<void>();
   const timer = setTimeout(late.resolve, longest);
@@ -78,19 +78,19 @@ async function settled(loaded: Promise<unknown>, longest: number): Promise<void>
   clearTimeout(timer);
 }
 
-/** The digest of a file and of all that it imports of a plugin's code, as they are on the disk now. */
+/** Returns the digest of a file and of everything it imports of the plugin's code, from their current content. */
 export function versionOf(path: string): string {
   const digest = createHash("sha256");
   for (const each of [...withImports(real(path))].sort()) digest.update(`${each}\0${contentOf(each)}\0`);
   return digest.digest("hex").slice(0, 16);
 }
 
-/** Every file that a plugin's code consists of, as far as it was loaded. */
+/** Returns every loaded file of a plugin's code. */
 export function filesOf(path: string): string[] {
   return [...withImports(real(path))];
 }
 
-/** Modules go by the names of their files, not by those of links to them. */
+/** Resolves symbolic links, as the module loader does. */
 function real(path: string): string {
   try {
     return realpathSync(path);
@@ -110,7 +110,7 @@ function addressOf(file: string): string {
   return address;
 }
 
-/** An address that was never tried: what failed once stays failed under its own. */
+/** Returns a URL that was never imported: a failed import stays cached under its URL. */
 function fresh(file: string, version: string, tried: Set<string>): string {
   const plain = pathToFileURL(file).href;
   let address = tried.size === 0 ? plain : `${plain}?v=${version}`;

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { pluginError } from "./problems.ts";
 
 /**
- * What stands in the YAML files of a folder, by their `order` and name; `id` is a file's name without the ending.
+ * Reads the YAML files of a folder, sorted by `order` and id; `id` is a file's name without the extension.
  * @throws PluginError with file and reason.
  */
 export function readFolder<Form extends z.ZodType<{ order: number }>>(folder: string, form: Form) {
