@@ -1,4 +1,4 @@
-// Runs before the first paint, so that a reader's choice does not flash.
+// Runs before the first paint, so that the default theme does not flash.
 {
   const chosen = localStorage.getItem("theme");
   if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;

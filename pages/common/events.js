@@ -1,4 +1,4 @@
-/** Server-sent events of an answer, as they come: `{ name, data }`, lines as the vendor wrote them in `raw`. */
+/** Yields the server-sent events of a response as they arrive: `{ name, data }`, with the original lines in `raw`. */
 export async function* eventsOf(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

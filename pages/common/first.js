@@ -1,29 +1,29 @@
 /**
- * Answers that are asked for as soon as the address is known, while the rest of a page's scripts is still being read. Each is
- * for who asks for it first, once: what is asked again later is asked anew.
+ * Prefetched responses, requested as soon as the URL is known, while the rest of a page's scripts is still loading. Each is used
+ * once: a later request for the same URL is sent again.
  */
 
 const begun = new Map();
 
-/** Asks for something ahead; `fetchJson` takes it. */
+/** Starts a request early; `fetchJson` takes its response. */
 export function begin(address) {
   const answer = fetched(address);
-  // Told to who takes it.
+  // The error is handled by whoever takes the response.
   answer.catch(() => {});
   begun.set(address, answer);
 }
 
-/** What came of an address that was asked ahead, as `{ response, text }`; undefined: nobody has asked. */
+/** Takes a prefetched response, as `{ response, text }`; undefined: it was not requested. */
 export function taken(address) {
   const answer = begun.get(address);
   begun.delete(address);
   return answer;
 }
 
-/** What was asked ahead is no good any more, as somebody else asks from now on. */
+/** Discards prefetched responses, because another user signs in. */
 export const forget = () => begun.clear();
 
-/** An address with what it answers. */
+/** Fetches a URL with the text of its response. */
 export async function fetched(address, options) {
   const response = await fetch(address, options);
   return { response, text: await response.text() };

@@ -1,8 +1,8 @@
-/** How numbers, times and money are written. */
+/** Formats of numbers, times and money. */
 
-// Without Intl: what it reads when it is first used, and every formatter, takes longer than all else of a page.
+// Without Intl: its data, loaded at first use, and its formatters take longer than everything else on a page.
 
-/** A number with so many digits behind the point at most, zeros at its end left out down to so few, and commas. */
+/** Formats a number with `least` to `most` decimals, without trailing zeros, and with commas. */
 function written(number, least, most) {
   const rounded = Math.round(number * 10 ** most) / 10 ** most;
   const [whole, rest = ""] = rounded.toFixed(most).split(".");
@@ -12,13 +12,13 @@ function written(number, least, most) {
   return end > 0 ? `${grouped}.${rest.slice(0, end)}` : grouped;
 }
 
-/** A whole number. */
+/** Formats a whole number. */
 export const count = (number) => (number === undefined || number === null ? "–" : written(number, 0, 0));
 
-/** So many of a thing: 1 request, 2 requests. */
+/** Formats a count with its noun: 1 request, 2 requests. */
 export const counted = (number, thing) => `${count(number)} ${thing}${number === 1 ? "" : "s"}`;
 
-/** How each key is called, by its id: by its name, with the id where another one has that name or had it. */
+/** Returns a display name for each key's id: its name, with the id where several keys have or had that name. */
 export function keyNames(keys) {
   const names = new Map();
   const held = Map.groupBy(keys, ({ name }) => name);
@@ -28,7 +28,7 @@ export function keyNames(keys) {
 
 const ONE_PLACE = 10;
 
-/** Tokens as people say them: 128k, 1.1M. */
+/** Formats tokens: 128k, 1.1M. */
 export function tokens(number) {
   if (number === undefined || number === null) return "–";
   for (const [unit, size] of [
@@ -40,7 +40,7 @@ export function tokens(number) {
   return String(number);
 }
 
-/** US dollars with as many digits as matter: three of a sum below a dollar. */
+/** Formats US dollars with the digits that matter: three of a sum below a dollar. */
 export function dollars(amount) {
   if (amount === undefined || amount === null) return "–";
   if (amount === 0) return "$0";
@@ -51,10 +51,10 @@ export function dollars(amount) {
 
 const NANO = 1e9;
 
-/** US dollars from integer nano-dollars. */
+/** Formats integer nano-dollars as US dollars. */
 export const money = (nano) => dollars(nano === undefined || nano === null ? undefined : nano / NANO);
 
-/** A price per million tokens, to the digit. */
+/** Formats a price per million tokens exactly. */
 export const price = (usd) => (usd === undefined || usd === null ? "–" : usd === 0 ? "free" : `$${written(usd, 2, 6)}`);
 
 const SECOND = 1000;
@@ -62,7 +62,7 @@ const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** A duration from milliseconds. */
+/** Formats a duration in milliseconds. */
 export function duration(ms) {
   if (ms === undefined || ms === null || !Number.isFinite(ms)) return "–";
   if (ms < SECOND) return `${Math.round(ms)} ms`;
@@ -74,7 +74,7 @@ export function duration(ms) {
   return `${Math.round(seconds / DAY)} d`;
 }
 
-/** A share from 0 to 1. */
+/** Formats a share from 0 to 1. */
 export const percent = (share) =>
   share === undefined || share === null || Number.isNaN(share)
     ? "–"
@@ -83,22 +83,22 @@ export const percent = (share) =>
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const two = (number) => String(number).padStart(2, "0");
 
-/** A moment in the reader's zone. */
+/** Formats a moment in the reader's time zone. */
 export function moment(ms) {
   const date = new Date(ms);
   const time = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
   return `${MONTHS[date.getMonth()]} ${two(date.getDate())}, ${time}`;
 }
 
-/** The same without its seconds. */
+/** The same without seconds. */
 export const minute = (ms) => moment(ms).slice(0, -":00".length);
 
-/** How far the reader's clock is from UTC at a moment: UTC+2, UTC+5:30. */
+/** Formats the offset of the reader's time zone at a moment: UTC+2, UTC+5:30. */
 export function offset(ms) {
   const minutes = -new Date(ms).getTimezoneOffset();
   const [hours, rest] = [Math.floor(Math.abs(minutes) / MINUTE), Math.abs(minutes) % MINUTE];
   return minutes === 0 ? "UTC" : `UTC${minutes < 0 ? "−" : "+"}${hours}${rest > 0 ? `:${two(rest)}` : ""}`;
 }
 
-/** A moment in UTC, to the millisecond. */
+/** Formats a moment in UTC, to the millisecond. */
 export const utc = (ms) => new Date(ms).toISOString();

@@ -1,15 +1,15 @@
-/** Pages whose scripts are read when they are first shown, or when there is time for it. */
+/** Pages whose scripts are loaded when they are first shown, or a while after the start. */
 
 import { Failure, html, useLayoutEffect, useState } from "./ui.js";
 
-/** Milliseconds after which the pages that are not shown are read too. */
+/** Milliseconds after which the pages that are not shown are loaded too. */
 const LATER = 2000;
 
 const AWAY = new Error("This page could not be read. The gateway may be away, or another version by now.");
 
 /**
- * @param loads what reads each page, by name: it answers with a component
- * @returns `load` reads one, `loadRest` reads all when there is time, `Page` shows the one of that name
+ * @param loads functions that load a page's component, by name
+ * @returns `load` loads one, `loadRest` loads all after a while, `Page` shows the one of that name
  */
 export function lazily(loads) {
   const there = new Map();

@@ -1,14 +1,14 @@
-/** How clients reach a model through the gateway: settings of each, filled in, to be copied. */
+/** How clients reach a model through the gateway: filled-in settings of each, to copy. */
 
 import { Code, html, look, useState } from "./ui.js";
 
-/** A text of a client with what stands for address, key and model. */
+/** Replaces the placeholders for address, key and model in a client's text. */
 export const fill = (text, values) => text.replaceAll(/\{\{(address|key|model)\}\}/g, (_, name) => values[name]);
 
-/** A shell's own words: nothing in them is read as more than a text. */
+/** Quotes a text for a shell, unless it is a plain word. */
 const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-/** Lines of a shell that start a program. */
+/** Returns the shell commands that start a client. */
 function started(client, values) {
   const lines = [
     ...client.unset.map((name) => `unset ${name}`),
@@ -20,9 +20,9 @@ function started(client, values) {
 }
 
 /**
- * What each client is told, filled with the gateway's address, the model and the key.
- * @param apiKey empty: a word stands in its place
- * @param chosen the client that the page's address names
+ * The settings of each client, with the gateway's address, the model and the key.
+ * @param apiKey empty: a placeholder is shown instead
+ * @param chosen the client that the URL names
  * @param children further fields beside the choice
  */
 export function Snippets({ clients, model, address, apiKey, chosen, children }) {

@@ -1,4 +1,4 @@
-/** Parts that all pages have in common. */
+/** Components that all pages share. */
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/preact.js";
 import { fetched, taken } from "./first.js";
@@ -6,7 +6,7 @@ import { count, moment, offset, utc } from "./format.js";
 
 export { html, render, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/preact.js";
 
-/** The query of the address as an object: the address holds the whole view, so that a link shows the same. */
+/** Returns the query of the URL as an object: the URL holds the whole view, so that a link shows the same. */
 export const view = () => Object.fromEntries(new URLSearchParams(location.search));
 
 const listeners = new Set();
@@ -15,7 +15,7 @@ const announce = () => {
 };
 addEventListener("popstate", announce);
 
-/** Goes to another address of these pages without loading them anew. */
+/** Navigates to another page of this app without reloading. */
 export function go(address, { replace = false } = {}) {
   if (address === location.pathname + location.search) return;
   history[replace ? "replaceState" : "pushState"](null, "", address);
@@ -23,7 +23,7 @@ export function go(address, { replace = false } = {}) {
   if (!replace) scrollTo(0, 0);
 }
 
-/** Changes some of what the address holds; empty values leave it. */
+/** Changes parameters of the URL; empty values remove them. */
 export function look(changes, options = { replace: true }) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes))
@@ -33,7 +33,7 @@ export function look(changes, options = { replace: true }) {
   go(location.pathname + (text === "" ? "" : `?${text}`), options);
 }
 
-/** The path and the view, followed. */
+/** Returns the path and the view, and rerenders when they change. */
 export function useAddress() {
   const [, again] = useState(0);
   useEffect(() => {
@@ -44,7 +44,7 @@ export function useAddress() {
   return { path: location.pathname, view: view() };
 }
 
-/** Links of these pages are followed in place. */
+/** Links to pages of this app navigate without reloading. */
 document.addEventListener("click", (event) => {
   const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
   if (!link || event.defaultPrevented || event.button !== 0) return;
@@ -56,17 +56,17 @@ document.addEventListener("click", (event) => {
   document.querySelector("main")?.focus({ preventScroll: true });
 });
 
-/** A link to another of these pages. */
+/** A link to another page of this app. */
 export const Link = ({ to, children, ...rest }) => html`<a href=${to} data-page="1" ...${rest}>${children}</a>`;
 
 /**
- * JSON from an address; `state` is loading, ready or failed. What `load` gives to its second argument is shown until it has all, and
- * told whether anybody still looks; what says that it is `lasting` is not read again by itself.
+ * Loads JSON from a URL; `state` is loading, ready, stale or failed. `load` may pass a partial value to its second argument,
+ * which shows it and returns whether the component is still mounted. A value with `lasting` is not reloaded periodically.
  */
 export function useJson(address, { every = 0, load = (path) => fetchJson(path) } = {}) {
   const [found, set] = useState({ state: "loading" });
   const [turn, again] = useState(0);
-  // Before the first paint: what was asked ahead and is there already is shown at once.
+  // Before the first paint, so that a prefetched response is shown at once.
   useLayoutEffect(() => {
     if (address === undefined) return undefined;
     let gone = false;
@@ -94,7 +94,7 @@ export function useJson(address, { every = 0, load = (path) => fetchJson(path) }
   return { ...found, again: () => again((n) => n + 1) };
 }
 
-/** @throws Error with the server's own words */
+/** Fetches JSON. @throws Error with the server's message */
 export async function fetchJson(address, options) {
   const { response, text } = await ((options === undefined && taken(address)) || fetched(address, options));
   let json;
@@ -113,7 +113,7 @@ export async function fetchJson(address, options) {
   return json;
 }
 
-/** A button that copies a text, and says so. */
+/** A button that copies a text and confirms it. */
 export function Copy({ text, label = "Copy", what = "" }) {
   const [done, set] = useState(false);
   const copy = async () => {
@@ -126,7 +126,7 @@ export function Copy({ text, label = "Copy", what = "" }) {
   </button>`;
 }
 
-/** Where the clipboard is closed, as it is on plain http: by a selection. */
+/** Copies with a selection, where the clipboard API is not available, as on plain http. */
 function copyByHand(text) {
   const area = document.body.appendChild(document.createElement("textarea"));
   area.value = text;
@@ -144,14 +144,14 @@ export const Code = ({ text, label }) => html`<div class="code">
 /** A coloured dot with its meaning in words. */
 export const Dot = ({ state, children }) => html`<span class=${`dot ${state}`}>${children}</span>`;
 
-/** A moment in the reader's zone, which is told on hover, with the same in UTC. */
+/** A moment in the reader's time zone; the tooltip has the zone's offset and the same moment in UTC. */
 export const When = ({ ms }) =>
   html`<time datetime=${utc(ms)} title=${`${offset(ms)} here, ${utc(ms)}`}>${moment(ms)}</time>`;
 
-/** Rows that are drawn at once, of more with each press of a button. */
+/** Rows that are drawn at first, and that each press of a button adds. */
 export const PART = 200;
 
-/** Under the rows of a table that has more of them. @param draw takes how many shall be drawn */
+/** A button under a table with more rows than are drawn. @param draw sets the number of drawn rows */
 export const More = ({ drawn, all, draw }) =>
   drawn < all &&
   html`<p class="bar">
@@ -159,14 +159,14 @@ export const More = ({ drawn, all, draw }) =>
     <span class="quiet small" role="status">${count(drawn)} of ${count(all)}</span>
   </p>`;
 
-/** What failed, and what to do. */
+/** An error, with a hint and a button to try again. */
 export const Failure = ({ error, again }) => html`<div class="failure" role="alert">
   <strong>${error?.message ?? "Something went wrong."}</strong>
   ${error?.json?.hint && html`<p>${error.json.hint}</p>`}
   ${again && html`<button type="button" onClick=${again}>Try again</button>`}
 </div>`;
 
-/** Shows what was found, or that it is loading, or that it failed. */
+/** Shows a loaded value, or that it is loading, or that it failed. */
 export function Ready({ found, children }) {
   return html`<div class="ready">${readied(found, children)}</div>`;
 }
@@ -185,7 +185,7 @@ function readied(found, children) {
     <div class="ready">${children(found.value)}</div>`;
 }
 
-/** Light, dark or as the system says. */
+/** A choice of light, dark or the system's theme. */
 export function Theme() {
   const [theme, set] = useState(localStorage.getItem("theme") ?? "system");
   const choose = (event) => {
@@ -207,7 +207,7 @@ export function Theme() {
   </select>`;
 }
 
-/** The head of every page. @param pages address, name and key of each */
+/** The header of every page. @param pages address, name and key of each */
 export function Head({ title, home, pages, path, children }) {
   return html`<a class="skip" href="#main">To the content</a>
     <header class="top">
@@ -226,7 +226,10 @@ export function Head({ title, home, pages, path, children }) {
     </header>`;
 }
 
-/** The keys that every page has; `?` shows them. @param keys `[key, what, act]`; a key of two letters is pressed one after the other */
+/**
+ * Handles keyboard shortcuts; `?` lists them.
+ * @param keys `[key, what, act]`; a key of two letters is pressed one after the other
+ */
 export function useKeys(keys) {
   const now = useRef(keys);
   now.current = keys;
@@ -247,7 +250,7 @@ export function useKeys(keys) {
   }, []);
 }
 
-/** Lists the keys in a dialog. */
+/** Lists the keyboard shortcuts in a dialog. */
 export function Keys({ keys, open, close }) {
   const dialog = useRef();
   useEffect(() => {
@@ -263,7 +266,7 @@ export function Keys({ keys, open, close }) {
   </dialog>`;
 }
 
-/** Rows that `j` and `k` walk through: links or buttons of a list. */
+/** Moves the focus by some rows, for `j` and `k`: links or buttons of a list. */
 export function walk(selector, step) {
   const rows = [...document.querySelectorAll(selector)];
   const at = rows.indexOf(document.activeElement);

@@ -1,23 +1,23 @@
-/** The admin API, as docs/admin-api.md tells. */
+/** Requests to the admin API, which docs/admin-api.md describes. */
 
 import { fetchJson } from "../common/ui.js";
 
-/** Called when the gateway says that nobody is signed in any more. */
+/** Called when a response shows that the session has ended. */
 let signedOut = () => {};
 
 export const onSignedOut = (act) => {
   signedOut = act;
 };
 
-/** @throws Error with the gateway's words and its status */
+/** Fetches JSON. @throws Error with the gateway's message and its status */
 export async function get(path) {
   return guarded(fetchJson(path));
 }
 
 /**
- * Changes something.
- * @returns the answer, undefined where it has none
- * @throws Error with the gateway's words and its status
+ * Sends a change.
+ * @returns the response's JSON, undefined where it has none
+ * @throws Error with the gateway's message and its status
  */
 export async function change(method, path, body) {
   const options = { method, headers: { "content-type": "application/json" } };

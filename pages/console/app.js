@@ -1,4 +1,4 @@
-/** The console: for those who run the gateway. */
+/** The console, for operators. */
 
 import { forget } from "../common/first.js";
 import { offset } from "../common/format.js";
@@ -31,7 +31,7 @@ const PAGES = [
   { to: "/audit", name: "Audit", key: "ga" },
 ];
 
-/** Each page stands in a file of its own, which the server names in the shell of that page. */
+/** Each page has a file of its own, which the server preloads in that page's shell. */
 const { load, loadRest, Page } = lazily({
   "/": () => import("./now.js").then(({ Now }) => Now),
   "/requests": () => import("./requests.js").then(({ Requests }) => Requests),
@@ -45,7 +45,7 @@ const { load, loadRest, Page } = lazily({
 });
 
 const REQUEST = "/requests/";
-/** Under which name the page at a path is read. */
+/** Returns the name of the page at a path. */
 const nameOf = (path) => (path.startsWith(REQUEST) ? REQUEST : path);
 
 function App() {
@@ -80,7 +80,7 @@ function App() {
     <//>`;
 }
 
-/** @param may whether things may be changed */
+/** @param may whether the visitor may change things */
 function At({ path, view, may }) {
   if (PAGES.some(({ to }) => to === path)) return html`<${Page} name=${path} view=${view} may=${may} />`;
   if (path.startsWith(REQUEST)) return html`<${Page} name=${REQUEST} id=${path.slice(REQUEST.length)} may=${may} />`;
@@ -88,7 +88,7 @@ function At({ path, view, may }) {
 }
 
 function SignedOut(props) {
-  // What was asked ahead was refused, where a session has ended between the page and the question.
+  // Prefetched responses may be refusals, where the session ended after the page was served.
   useLayoutEffect(forget, []);
   return html`<${Page} name="sign_in" ...${props} />`;
 }

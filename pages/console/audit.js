@@ -1,4 +1,4 @@
-/** Who changed what, when and from where. */
+/** The audit trail: who changed what, when and from where. */
 
 import { html, look, Ready, When } from "../common/ui.js";
 import { ofAudit } from "./asks.js";

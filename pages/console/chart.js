@@ -1,16 +1,16 @@
-/** Charts, by uPlot. A table with the same figures always stands beside one: it is for the eye alone. */
+/** Charts, by uPlot. They are visual only: a table beside each has the same figures. */
 
 import { html, useEffect, useRef } from "../common/ui.js";
 import uPlot from "../lib/uplot.js";
 
-/** Colours that can be told apart in both themes and by most eyes. */
+/** Colours that are distinguishable in both themes and by most people. */
 const COLOURS = ["#3d7dd8", "#e08a1e", "#2f9e6e", "#b45bc9", "#c8503f", "#7c8796"];
 const HEIGHT = 220;
 const DAY = 86_400;
 
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** A colour as the theme in force says: `light-dark()` is worked out by the browser. */
+/** Returns the computed colour of the current theme: the browser evaluates `light-dark()`. */
 function themed(name) {
   const probe = document.body.appendChild(document.createElement("span"));
   probe.style.color = styleOf(name);
@@ -20,11 +20,11 @@ function themed(name) {
 }
 
 /**
- * Bars for each day, stacked.
- * @param days Unix seconds of each day's beginning, as if it were one in UTC
- * @param zone whose days they are
- * @param series `{ name, values }`, a value for each day
- * @param write a value in words
+ * Stacked bars for each day.
+ * @param days Unix seconds of each day's start, as if it were in UTC
+ * @param zone the time zone of the days
+ * @param series `{ name, values }`, with one value per day
+ * @param write formats a value
  */
 export function StackedBars({ days, series, zone, write, label }) {
   const place = useRef();
@@ -57,7 +57,7 @@ export function StackedBars({ days, series, zone, write, label }) {
   return html`<div class="chart" ref=${place} role="img" aria-label=${label}></div>`;
 }
 
-/** Each series on top of those before it, the highest drawn first so that the others stand in front. */
+/** Returns cumulated values, the highest first, so that lower ones are drawn in front of it. */
 function stacked(series) {
   const sums = [];
   const below = [];

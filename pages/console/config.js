@@ -1,4 +1,4 @@
-/** gateway.yaml as it was loaded, what a reload would change, and what would happen to a request. */
+/** The loaded gateway.yaml, what a reload would change, and an explanation of a request. */
 
 import { count, duration } from "../common/format.js";
 import { html, Link, look, Ready, useState, When } from "../common/ui.js";
@@ -67,7 +67,7 @@ function Changes({ changes, restart }) {
 
 const text = (value) => (value === undefined ? "–" : typeof value === "string" ? value : JSON.stringify(value));
 
-/** Each path with the plugins that its requests pass, in order. */
+/** Each path with the plugins of its chain, in order. */
 function Paths({ config: { paths, chains } }) {
   const chainOf = ({ use }) => chains[use] ?? [];
   const columns = [
@@ -86,7 +86,7 @@ function Paths({ config: { paths, chains } }) {
   return html`<${Table} caption="Paths" columns=${columns} rows=${paths} keyOf=${({ path }) => path} />`;
 }
 
-/** The file with numbers; `?line=12` marks one. */
+/** The file with line numbers; `?line=12` marks one. */
 const Text = ({ text: whole, line }) => html`<div class="code">
   <pre class="numbered" tabindex="0" role="region" aria-label="gateway.yaml, secrets starred"><code>${whole
     .trimEnd()
@@ -97,12 +97,12 @@ const Text = ({ text: whole, line }) => html`<div class="code">
     )}</code></pre>
 </div>`;
 
-/** Of those that keep a generation alive, how many are named, and as what. */
+/** Exchanges that are listed for each old generation, and the labels of their kinds. */
 const NAMED = 5;
 const kindOf = { request: "request", stream: "stream", socket: "WebSocket" };
 
 function Generations({ all }) {
-  // Each worker has its own of one number.
+  // Each worker has its own generation of the same number.
   const several = new Set(all.map(({ worker }) => worker)).size > 1;
   const columns = [
     {

@@ -1,15 +1,15 @@
-/** What an entry of the audit trail says of a change, a line for each thing. */
+/** Formats the detail of an audit entry, one line for each change. */
 
 import { dollars, utc } from "../common/format.js";
 
 const NANO = 1e9;
-/** Numbers from here on are moments: none of what is counted comes near. */
+/** Numbers from here on are timestamps: no count is as high. */
 const MOMENTS = 1e12;
 
-/** An end may be years ahead. */
+/** With the year, because an expiry may be years ahead. */
 const dated = (ms) => `${utc(ms).slice(0, "2027-12-31T00:00".length).replace("T", " ")} UTC`;
 
-/** A value as people read it; undefined: there is none. */
+/** Formats a value; undefined: there is none. */
 function words(value) {
   if (value === null || value === undefined) return undefined;
   if (Array.isArray(value)) return value.map((each) => words(each) ?? "none").join(", ") || "none";
@@ -19,13 +19,13 @@ function words(value) {
   return `${dollars(nano / NANO)} ${per === "total" ? "in all" : `a ${per}`}${soft ? ", only told" : ""}`;
 }
 
-/** Members of objects stand by their path: what the limits are, one by one. */
+/** Flattens objects to entries by path, so that limits are compared one by one. */
 function flat(value, path = []) {
   if (value === null || typeof value !== "object" || Array.isArray(value)) return [[path.join(" "), words(value)]];
   return Object.entries(value).flatMap(([name, each]) => flat(each, [...path, name]));
 }
 
-/** What a reload has changed; gateways before this one kept the names alone. */
+/** Returns the changes of a reload; older versions recorded only their names. */
 const reloadedLines = (changes) =>
   Array.isArray(changes)
     ? changes.flatMap((each) =>
@@ -34,8 +34,8 @@ const reloadedLines = (changes) =>
     : [];
 
 /**
- * Lines of `{ what, from, to }`: what was there before, where that is known, and what is there now; either is undefined where there
- * is nothing. What has stayed as it was has no line.
+ * Returns lines of `{ what, from, to }`: the value before, where it is known, and after; undefined where there is none. Unchanged
+ * values have no line.
  */
 export function linesOf({ was, ...detail }) {
   const reloaded = reloadedLines(detail.changes);

@@ -1,11 +1,11 @@
-/** The events of what runs; they may be asked for before anybody listens. */
+/** The event stream of running requests; it may be opened before there is a listener. */
 
 const ADDRESS = "/api/live/events";
 const HELD = ["live", "now", "hour", "end", "error"];
 
 let ahead;
 
-/** Opens them ahead: what comes is held for who listens. */
+/** Opens the stream early, and holds its events for the listener. */
 export function openAhead() {
   const source = new EventSource(ADDRESS);
   const held = [];
@@ -14,7 +14,7 @@ export function openAhead() {
   ahead = { source, held, hold };
 }
 
-/** Their source, and what tells a listener what has come before; those that have ended meanwhile are opened anew. */
+/** Returns the stream, and a function that dispatches the held events again; reopens a stream that has ended meanwhile. */
 export function opened() {
   const found = ahead;
   ahead = undefined;

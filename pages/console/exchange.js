@@ -1,4 +1,4 @@
-/** One exchange, by its id: what was tried when, what it took and cost. */
+/** One exchange by its id: its attempts, times and cost. */
 
 import { count, counted, duration, money } from "../common/format.js";
 import { Code, Copy, Dot, html, Link, Ready, useState, When } from "../common/ui.js";
@@ -42,7 +42,7 @@ const SOURCES = {
   free: "no provider was asked, or those that were refused it",
 };
 
-/** Where the form of Config tells the route of such a request; by its protocol, as the ledger has no path. */
+/** Returns the URL of Config's form that explains such a request; by protocol, as the ledger has no path. */
 const explained = ({ protocol, model, key }) => `/config?${new URLSearchParams({ explain: protocol, model, key })}`;
 
 function Ended({ request, nameOf, may }) {
@@ -84,7 +84,7 @@ function Ended({ request, nameOf, may }) {
     <details><summary>The row of the ledger</summary><${Code} text=${JSON.stringify(request, null, 2)} label="row of the ledger" /></details>`;
 }
 
-/** Request and answer as `record` kept them. They are fetched when somebody asks: who has looked stands in the audit trail. */
+/** Request and response as `record` kept them. They are loaded on demand, because each access is written to the audit trail. */
 function Kept({ id, may }) {
   const [asked, setAsked] = useState(false);
   const found = useApi(asked ? `/api/requests/${id}/recorded` : undefined);
@@ -124,7 +124,7 @@ const Message = ({
   ${bytes > 0 && html`<${Code} text=${encoding === "text" ? readable(body) : body} label=${what} />`}
   <p class="quiet small">${count(bytes)} bytes${cut ? ", of which the beginning was kept" : ""}${encoding === "base64" ? ", as base64" : ""}</p>`;
 
-/** JSON with line breaks; anything else as it is. */
+/** Indents JSON; returns any other text unchanged. */
 function readable(body) {
   try {
     return JSON.stringify(JSON.parse(body), null, 2);

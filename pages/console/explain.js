@@ -1,4 +1,4 @@
-/** What would happen to a request, without asking a provider: as the verb `explain` tells. */
+/** Explains a request without asking a provider, like the verb `explain`. */
 
 import { counted, dollars } from "../common/format.js";
 import { Code, Dot, Failure, html, look, useEffect, useState } from "../common/ui.js";
@@ -28,10 +28,10 @@ export function Explain({ paths, view }) {
     event.preventDefault();
     const { path, model, key, body } = Object.fromEntries(new FormData(event.currentTarget));
     const name = await explain({ path, model, key, body });
-    // What was typed may be the key itself, and no key stands in an address; nor does a body, which may be anything.
+    // The typed text may be the key itself, which must not be in a URL; nor a body, which may contain anything.
     look({ path, model, key: name });
   };
-  // A link to an explanation shows it, also that of a request, which has a protocol.
+  // A link to an explanation runs it; a link from a request has a protocol instead of a path.
   useEffect(() => {
     const shown = async () => {
       const path = view.path || (view.explain && (await pathOf(paths, view.explain, view.model)));
@@ -55,7 +55,7 @@ export function Explain({ paths, view }) {
     ${state.found && html`<${Explanation} found=${state.found} />`}`;
 }
 
-/** A path of a protocol, with the model in it where clients write it there; undefined where none is known. */
+/** Returns a path of a protocol, with the model where the protocol has it in the path; undefined where none is known. */
 async function pathOf(paths, protocol, model) {
   const path = paths.find((each) => each.protocol === protocol)?.path;
   if (!path?.includes("*")) return path;
@@ -63,7 +63,7 @@ async function pathOf(paths, protocol, model) {
   return model && DIALECTS[protocol]?.path(model).split("?")[0];
 }
 
-/** A body, to be read. */
+/** Indents a JSON body. */
 function indented(body) {
   try {
     return JSON.stringify(JSON.parse(body), null, 2);

@@ -1,6 +1,6 @@
 /**
- * Runs while the rest of the console is still being read: what the address is for is asked at once. Who is not signed in would only
- * be refused, and the browser's console would tell of errors.
+ * Runs while the rest of the console is still loading: starts the page's requests. Not for a visitor who is not signed in, whose
+ * requests would be refused, with errors in the browser's console.
  */
 
 import { begin } from "../common/first.js";

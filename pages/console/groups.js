@@ -1,4 +1,4 @@
-/** Groups as a tree: who is in them, what they may use and what they spent, each with all that is below it. */
+/** Groups as a tree: keys, limits and spending, each with everything below it. */
 
 import { count, money } from "../common/format.js";
 import { html, Link, useState } from "../common/ui.js";
@@ -7,7 +7,7 @@ import { Table } from "./parts.js";
 import { Patch } from "./patch.js";
 import { saying } from "./yaml.js";
 
-/** Keys that are named; the others are counted. */
+/** Keys that are listed by name; further ones are counted. */
 const NAMED = 5;
 
 export function Groups({ groups }) {
@@ -29,7 +29,7 @@ export function Groups({ groups }) {
     ${chosen && html`<${Patch} what=${open} tree=${{ limits: { groups: { [open]: saying(chosen.written, USUAL_LIMITS) } } }} now />`}`;
 }
 
-/** The last part of a path, as far from the edge as it is deep; who does not see that is told all of it. */
+/** The last part of a path, indented by its depth; screen readers get the whole path. */
 function Name({ path }) {
   const parts = path.split("/");
   return html`<span class="branch" style=${{ "--depth": parts.length - 1 }}><${Link} to=${`/requests?since=30d&group=${encodeURIComponent(path)}`} aria-label=${path}>${parts.at(-1)}<//></span>`;

@@ -1,4 +1,4 @@
-/** A key that was just made: shown this once, with what each client is told to use it. */
+/** A new key, shown only once, with the settings that each client needs to use it. */
 
 import { Snippets } from "../common/snippets.js";
 import { Code, html, Ready, useState } from "../common/ui.js";
@@ -42,7 +42,7 @@ function Filled({ clients, listen, models, secret, view }) {
   <//>`;
 }
 
-/** Whether a key may use a model; * in what it is limited to stands for any text. */
+/** Reports whether a key may use a model; `*` in its list matches any text. */
 export const mayUse = ({ models }, id) =>
   !models ||
   models.some((each) => {
@@ -50,7 +50,7 @@ export const mayUse = ({ models }, id) =>
     return new RegExp(`^${parts.join(".*")}$`, "s").test(id);
   });
 
-/** Where the gateway listens; on all addresses it is reached by the name that the console is. */
+/** Returns where the gateway listens; for all interfaces the host name of the console's URL. */
 export function addressOf({ host, port }, here = location.hostname) {
   const name = /^(?:0\.0\.0\.0|::|0:0:0:0:0:0:0:0)$/.test(host) ? here : host;
   return `http://${name.includes(":") && !name.startsWith("[") ? `[${name}]` : name}:${port}`;

@@ -1,4 +1,4 @@
-/** The fields of a key of the store: for a new one, or one that is changed. */
+/** The form for a new key of the store, or for changing one. */
 
 import { html, useEffect, useRef, useState } from "../common/ui.js";
 import { change } from "./api.js";
@@ -8,7 +8,7 @@ const DAY = 86_400_000;
 
 const list = (text) => text.split(/[\s,]+/).filter(Boolean);
 
-/** Fields of a key; an empty one is taken away. */
+/** Reads a key's fields; an empty one is removed. */
 function fieldsOf(data, editing) {
   const text = (name) => data.get(name).trim();
   const none = editing ? null : undefined;

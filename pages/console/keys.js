@@ -1,4 +1,4 @@
-/** Keys and groups: make, change, rotate, switch off, revoke. A key is shown once. */
+/** Keys and groups: create, change, rotate, switch off, revoke. A key is shown once. */
 
 import { counted, minute, money, utc } from "../common/format.js";
 import { Dot, html, Link, look, Ready, useMemo, useState, When } from "../common/ui.js";
@@ -26,7 +26,7 @@ export function KeysPage({ view, may }) {
     if (answer?.secret) setIssued(answer);
     again();
   };
-  // Each is drawn again when it has changed, and not with every letter of a form.
+  // Memoized, so that each part is redrawn only when its own data changes, not with every letter typed into a form.
   const table = useMemo(
     () => html`<${Ready} found=${keys}>
       ${(found) => html`<${KeyTable} keys=${found.keys} view=${view} may=${may} spend=${spend.value?.rows} used=${used.value?.keys} edit=${setForm} done=${shown} />`}
@@ -111,7 +111,7 @@ function KeyTable({ keys, view, may, spend = [], used, edit, done }) {
   return html`<${Table} caption="Keys" columns=${columns} rows=${rows} keyOf=${({ id }) => id} empty="No key fits." />`;
 }
 
-/** The hour in which a key was used last: the ledger's sums tell no more. */
+/** The hour in which a key was last used: the ledger's sums are hourly. */
 const Used = ({ known, hour }) =>
   hour
     ? html`<time datetime=${utc(hour)} title=${`in the hour from ${utc(hour)} on`}>${minute(hour)}</time>`
@@ -125,7 +125,7 @@ const Acts = ({ of: { id, name, disabled, ...rest }, edit, done }) => html`
   ${" "}<${Act} label=${disabled ? "Switch on" : "Switch off"} what=${name} act=${() => ["POST", `/api/keys/${id}/${disabled ? "enable" : "disable"}`]} done=${done} />
   ${" "}<${Act} label="Revoke" what=${name} danger sure=${`Revoke ${name} for good? What runs with it ends.`} act=${() => ["DELETE", `/api/keys/${id}`]} done=${done} />`;
 
-/** What else the file can say of a key. */
+/** Examples of further settings of a key in the file. */
 const USUAL = { models: ["fast-*"], paths: ["/v1/*"], addresses: ["10.0.0.0/8"], ...USUAL_LIMITS };
 
 /** Keys of gateway.yaml are changed there. */

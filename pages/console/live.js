@@ -1,12 +1,13 @@
-/** What runs, as it changes: told by the gateway, not asked for. */
+/** Running requests from the gateway's event stream. */
 
 import { useLayoutEffect, useState } from "../common/ui.js";
 import { get } from "./api.js";
 import { opened } from "./events.js";
 
 /**
- * Requests that run, the oldest first, and the figures of the first page.
- * @returns three that `Ready` shows: `live` of `{ requests, running }`, `now` of the figures, `hour` of the last hour's
+ * Follows the running requests, oldest first, and the figures of the first page.
+ * @returns three states for `Ready`: `live` with `{ requests, running }`, `now` with the figures, `hour` with those of the last
+ * hour
  */
 export function useLive() {
   const [live, setLive] = useState({ state: "loading" });
@@ -32,7 +33,7 @@ export function useLive() {
     });
     source.addEventListener("end", () => {
       source.close();
-      // Asked, so that everything learns that nobody is signed in any more.
+      // This request fails with 401, which shows the sign-in page.
       get("/api/now").catch(() => {});
     });
     source.onerror = () => {

@@ -1,4 +1,4 @@
-/** Where the money goes: by what the address says, beside the same time before, and day by day. */
+/** Spending, grouped as the URL says, compared with the period before, and by day. */
 
 import { count, money, percent } from "../common/format.js";
 import { html, Link, Ready, useMemo, When } from "../common/ui.js";
@@ -9,10 +9,10 @@ import { endOf, spentFirst } from "./pace.js";
 import { Card, Choice, only, SpanChoice, Table, useApi, useKeyNames } from "./parts.js";
 
 const REFRESH = 30_000;
-/** Parts of a chart that have a colour of their own. */
+/** Groups with a colour of their own in a chart. */
 const MOST = 5;
 const NANO = 1e9;
-/** What each window is held against: what lies before it and is as long. */
+/** Titles of the period that each window is compared with: the one before it of the same length. */
 const BEFORE = {
   "1h": "The hour before",
   today: "Yesterday by this time",
@@ -27,13 +27,13 @@ export function Money({ view }) {
   const { span } = asked;
   const keyName = useKeyNames();
   const found = useApi(asked.rows, REFRESH);
-  // What is shown goes by what it says, until another answer is there.
+  // Until the next response arrives, the table is labelled by what the shown one is grouped by.
   const by = found.value?.by[0] ?? asked.by;
   const nameOf = useMemo(() => (value) => (by === "key" ? keyName(value) : value) || "–", [by, keyName]);
   const before = useApi(asked.before, REFRESH);
   const now = useApi(NOW, REFRESH);
   const budgets = useApi(asked.budgets, REFRESH);
-  // Each is drawn again when it has changed, and not whenever one of the others has.
+  // Memoized, so that each part is redrawn only when its own data changes.
   const chart = useMemo(
     () =>
       html`<${Ready} found=${found}>${({ rows, days, zone }) => html`<${Days} rows=${rows} all=${days} zone=${zone} nameOf=${nameOf} by=${by} />`}<//>`,
@@ -71,7 +71,7 @@ export function Money({ view }) {
 const FIGURES = ["requests", "failed", "tokens_in", "cached", "tokens_out", "reasoning", "cost", "unsettled"];
 const zero = Object.fromEntries(FIGURES.map((name) => [name, 0]));
 
-/** Rows of each day as one for each group, the dearest first; of days the newest first. */
+/** Sums rows per day into one per group, by cost descending; days are sorted newest first. */
 export function summed(rows, by) {
   if (by === "day") return rows.toReversed();
   const sums = new Map();
@@ -87,7 +87,7 @@ function Sums({ rows: own, by, span, nameOf, before }) {
   const all = own.reduce((sum, { cost }) => sum + cost, 0);
   const costs = before && new Map(before.map(({ group: [value], cost }) => [value, cost]));
   const names = new Set(own.map(({ group: [value] }) => value));
-  // What has ended is seen too.
+  // Groups that spent something in the period before and nothing since are listed too.
   const ended = (before ?? []).filter(({ group: [value], cost }) => cost > 0 && !names.has(value));
   const rows = [...own, ...ended.map(({ group }) => ({ group, ...zero }))];
   const columns = [
@@ -124,7 +124,7 @@ function Sums({ rows: own, by, span, nameOf, before }) {
     <p class="quiet small">Unsettled are requests whose provider told no or not all of its tokens, or that have no price: they may have cost more. What a provider refused cost nothing, and is settled.</p>`;
 }
 
-/** The rows as a file, money in dollars to the nano. */
+/** Downloads the rows as CSV, money in dollars to the nano-dollar. */
 function Csv({ rows, by, span, nameOf }) {
   const save = () => {
     const head = [by, "requests", "failed", "tokens_in", "cached", "tokens_out", "reasoning", "cost_usd", "unsettled"];
@@ -148,7 +148,7 @@ function Csv({ rows, by, span, nameOf }) {
   return html`<button type="button" onClick=${save}>CSV</button>`;
 }
 
-/** The dearest as bars of their own, the others as one. */
+/** Returns a series of daily costs for each of the most expensive groups, and one for all others. */
 export function daily(rows, days) {
   const sums = new Map();
   for (const {

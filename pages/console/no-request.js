@@ -1,4 +1,4 @@
-/** Where no request is shown: how the first one is made, or that others do not fit. */
+/** Shown in place of an empty list: how to send a first request, or that no request matches. */
 
 import { fill } from "../common/snippets.js";
 import { Code, html, Link, Ready } from "../common/ui.js";
@@ -6,7 +6,7 @@ import { CLIENTS, EVER, MODELS } from "./asks.js";
 import { addressOf } from "./issued.js";
 import { useApi } from "./parts.js";
 
-/** @param children what is said where there have been requests before */
+/** @param children the text where there have been requests before */
 export function NoRequest({ children }) {
   const ever = useApi(EVER);
   return html`<${Ready} found=${ever}>
@@ -14,7 +14,7 @@ export function NoRequest({ children }) {
   <//>`;
 }
 
-/** A request that works as it is pasted, but for the key. */
+/** A request that works as pasted, except for the key. */
 function First() {
   const told = useApi(CLIENTS);
   const models = useApi(MODELS);

@@ -1,4 +1,4 @@
-/** What happens now, and what needs somebody. */
+/** The current state, and what needs an operator. */
 
 import { count, counted, duration, money, percent } from "../common/format.js";
 import { Dot, html, Link, Ready, useMemo } from "../common/ui.js";
@@ -8,13 +8,13 @@ import { Act, Card, only, spread, Table } from "./parts.js";
 
 export function Now({ may }) {
   const { live, now, hour } = useLive();
-  // Drawn again when it has changed, and not whenever one of the others has.
+  // Memoized, so that it is redrawn only when its own data changes.
   const running = useMemo(
     () =>
       html`<${Ready} found=${live}>${({ requests, running }) => html`<${Live} requests=${requests} running=${running} may=${may} />`}<//>`,
     [live, may],
   );
-  // A gateway that nobody has asked yet; the ledger is behind by a moment.
+  // No request so far; the ledger lags slightly behind.
   const idle = now.value?.last_hour?.requests === 0 && live.value?.running === 0;
   return html`<h1>Now</h1>
     <${Ready} found=${now}>${(facts) => html`<${Attention} facts=${facts} /><${Figures} facts=${facts} />`}<//>
@@ -117,7 +117,7 @@ function Live({ requests, running, may }) {
     <${Table} caption="Requests that run now" columns=${columns} rows=${requests} keyOf=${({ id }) => id} empty="No request runs now." />`;
 }
 
-/** One row for each target, with what it answered; what has no target was refused here. */
+/** One row for each target with its status; requests without a target were refused by the gateway. */
 function Errors({ rows }) {
   const columns = [
     {
@@ -138,7 +138,7 @@ function Errors({ rows }) {
   return html`<${Table} caption="Errors by target" columns=${columns} rows=${rows} empty="No error in the last hour." />`;
 }
 
-/** A provider that fails behind a fallback or a retry: no request shows it. */
+/** Failures of a provider that a fallback or a retry hides: they are visible in no request's status. */
 function FailedAttempts({ rows }) {
   const columns = [
     { title: "Who", head: true, of: ({ target }) => html`<span class="mono">${target}</span>` },
@@ -153,7 +153,7 @@ function FailedAttempts({ rows }) {
     <p class="quiet small">Of each request every attempt counts; made good are those behind which another one went well.</p>`;
 }
 
-/** What the gateway itself took: from the head of a request to its first attempt. */
+/** The gateway's own time, from the head of a request to its first attempt. */
 function Overhead({ of: found }) {
   if (!found) return null;
   return html`<p class="small">Beside it our own part, from a request's head to its first attempt: ${duration(found.p50)} median, ${duration(found.p95)} p95, of the newest ${found.count}.</p>`;

@@ -1,8 +1,8 @@
-/** How long money lasts. */
+/** Forecasts of budgets. */
 
 /**
- * When a budget is spent if it goes on as it has since it began.
- * @returns Unix milliseconds, `Infinity` where it lasts; undefined: nobody knows when it began
+ * Returns when a budget will be spent at its average rate since it began.
+ * @returns Unix milliseconds, `Infinity` where it lasts; undefined: its beginning is unknown
  */
 export function endOf({ limit, spent, began, resets = Number.POSITIVE_INFINITY }, now = Date.now()) {
   if (spent >= limit) return now;
@@ -11,7 +11,7 @@ export function endOf({ limit, spent, began, resets = Number.POSITIVE_INFINITY }
   return end < resets ? end : Number.POSITIVE_INFINITY;
 }
 
-/** Budgets by the share of them that is spent, highest first. */
+/** Sorts budgets by the spent share, highest first. */
 export function spentFirst(budgets) {
   const share = ({ spent, limit }) => (limit > 0 ? spent / limit : 1);
   return budgets.toSorted((one, other) => share(other) - share(one));

@@ -1,14 +1,14 @@
-/** Parts that the console's pages share. */
+/** Components that the console's pages share. */
 
 import { duration, keyNames } from "../common/format.js";
 import { html, look, More, PART, useEffect, useJson, useMemo, useState } from "../common/ui.js";
 import { change, get } from "./api.js";
 import { KEYS, SPANS } from "./asks.js";
 
-/** JSON of the admin API, read again every so many milliseconds. */
+/** Loads JSON of the admin API, and reloads it every `every` milliseconds. */
 export const useApi = (path, every = 0) => useJson(path, { every, load: get });
 
-/** Names of keys by their ids. */
+/** Returns a function from a key's id to its name. */
 export function useKeyNames() {
   const { value } = useApi(KEYS);
   return useMemo(() => {
@@ -17,7 +17,7 @@ export function useKeyNames() {
   }, [value]);
 }
 
-/** The filter of requests for those of a value, or for those that have none. */
+/** Returns the query that filters requests by a value, or by its absence. */
 export const only = (field, value) => (value ? `${field}=${encodeURIComponent(value)}` : `without=${field}`);
 
 export const Card = ({ title, value, under, state = "" }) => html`<div class="card">
@@ -32,14 +32,14 @@ export const SpanChoice = ({ span }) => html`<label class="field">Window
   </select>
 </label>`;
 
-/** A choice that stands in the address. */
+/** A choice that is stored in the URL. */
 export const Choice = ({ label, name, value, options }) => html`<label class="field">${label}
   <select value=${value ?? ""} onChange=${(event) => look({ [name]: event.currentTarget.value, before: "" })}>
     ${options.map(([option, title]) => html`<option value=${option}>${title}</option>`)}
   </select>
 </label>`;
 
-/** A text that stands in the address once it is typed. */
+/** A text field that is stored in the URL when it changes. */
 export const Typed = ({
   label,
   name,
@@ -51,12 +51,12 @@ export const Typed = ({
   <input type=${type} min=${type === "number" ? 0 : undefined} step=${step} value=${value ?? ""} onChange=${(event) => look({ [name]: event.currentTarget.value.trim(), before: "" })} />
 </label>`;
 
-/** Rows that fill a window: those behind them are drawn once all that this shows is there. */
+/** Rows that fill a window; further ones are drawn once the visible part of the page has loaded. */
 const SEEN = 30;
-/** Milliseconds between two looks. */
+/** Milliseconds between checks. */
 const LOOK = 50;
 
-/** Does something once no part of the page waits any more. @returns what keeps it from that */
+/** Calls `act` once no part of the page is loading. @returns a function that cancels it */
 function whenReady(act) {
   const look = () => (document.querySelector("[aria-busy=true]") ? wait() : act());
   let timer;
@@ -68,8 +68,8 @@ function whenReady(act) {
 }
 
 /**
- * Rows with a title for each column: `{ title, of, number, head }`, the first of many. On a phone each row is a card.
- * @param caption what the table shows, for who does not see it
+ * A table. Columns are `{ title, of, number, head }`. On a phone each row is shown as a card.
+ * @param caption the content, for screen readers
  */
 export function Table({ caption, columns, rows, empty = "Nothing in that time.", keyOf = (_, at) => at }) {
   const [most, draw] = useState(SEEN);
@@ -99,13 +99,13 @@ export function Table({ caption, columns, rows, empty = "Nothing in that time.",
       ${most >= PART && html`<${More} drawn=${drawn} all=${rows.length} draw=${draw} />`}`;
 }
 
-/** p50 and p95 of a spread. */
+/** Formats p50 and p95 of a distribution. */
 export const spread = (found, write = duration) =>
   found?.p50 === undefined ? "–" : `${write(found.p50)} / ${write(found.p95)}`;
 
 /**
- * A button that changes something: asks first where that cannot be taken back, tells what went wrong.
- * @param act answers `[method, path, body]`
+ * A button for a change: asks for confirmation where `sure` is set, and shows errors.
+ * @param act returns `[method, path, body]`
  */
 export function Act({ label, what, act, done, sure, danger, disabled }) {
   const [state, set] = useState({});

@@ -1,9 +1,9 @@
-/** Structure stands in gateway.yaml alone: what belongs there is shown as lines to paste, and never written by the console. */
+/** The console never writes gateway.yaml: it shows lines to paste. */
 
 import { Code, html } from "../common/ui.js";
 import { yaml } from "./yaml.js";
 
-/** @param now whether it is what the file says already, and what it could say besides */
+/** @param now whether the lines are the current settings, with unset ones as comments */
 export const Patch = ({ tree, what, now = false }) => html`<p class="small">
     ${
       now

@@ -25,10 +25,10 @@ export function Providers({ may }) {
 }
 
 const named = ({ provider, model }) => `${provider}:${model}`;
-/** The provider of a target as the file says it. */
+/** Returns the provider of a target as written in the file. */
 const providerOf = (target) => (target.to ?? target).split(":", 1)[0];
 
-/** Lines that take a provider out of all models it serves, as far as these have others. */
+/** Returns the lines that remove a provider from all models with another target, and the models without one. */
 export function without(name, models) {
   const served = models.filter(({ targets }) => targets.some(({ provider }) => provider === name));
   const left = served.map(({ id, written: { targets } }) => ({
@@ -70,12 +70,14 @@ function Models({ all }) {
     ${chosen && html`<${Patch} what=${chosen.id} tree=${{ models: { [chosen.id]: patchOf(chosen) } }} now />`}`;
 }
 
-/** What the file says of a provider's health, and behind that what holds for it by the common settings. */
+/** Returns a provider's settings in the file, and the defaults in force as comments. */
 export const patchOfProvider = ({ name, concurrency = 20, health, written }) => ({
   providers: { [name]: saying({ ...written, health: saying(written.health ?? {}, health) }, { concurrency }) },
 });
 
-/** All that is usually turned at a model, as the file says it now; weights also where it leaves them out. */
+/**
+ * Returns the settings of a model that are usually changed, as written in the file; weights also where they are omitted there.
+ */
 const patchOf = ({ balance, written: { targets, ...rest } }) => ({
   balance,
   targets: targets.map((target) => (typeof target === "string" ? { to: target, weight: 1 } : { weight: 1, ...target })),
@@ -148,7 +150,7 @@ function Provider({ provider, models, may, again }) {
 const isNotOk = ({ state }) => state !== "ok";
 const isResting = ({ state, credentials = [] }) => state === "open" || credentials.some(isNotOk);
 
-/** What is turned while the gateway runs, of a provider or of one of its targets. */
+/** Controls for a running gateway, of a provider or of one of its targets. */
 function Switches({ name, model, switched, resting, again }) {
   const what = model === undefined ? name : `${name}:${model}`;
   const act = (word) => () => ["POST", `/api/providers/${encodeURIComponent(name)}/${word}`, { model }];

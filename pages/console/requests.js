@@ -1,4 +1,4 @@
-/** Requests that have ended, found by what the address says. */
+/** Ended requests, filtered by the URL. */
 
 import { count, duration, money } from "../common/format.js";
 import { Dot, go, html, Link, look, Ready, useJson, When } from "../common/ui.js";
@@ -8,13 +8,13 @@ import { NoRequest } from "./no-request.js";
 import { Choice, SpanChoice, Table, Typed, useKeyNames } from "./parts.js";
 
 const OUTCOMES = ["completed", "aborted", "upstream_error", "rejected", "failed", "interrupted"];
-/** What a request may have none of. */
+/** Fields by whose absence requests can be filtered. */
 const WITHOUT = ["key", "group", "model", "target"];
 const REFRESH = 10_000;
 
 /**
- * The requests that an address of the API is for. Where few meet its filters they come in parts, each as soon as it is there:
- * `reached` tells how far back the search is while it goes on. What takes several parts is much to read.
+ * Loads the requests of an API URL. Where few match, the API returns them in parts, which are shown as they arrive; `reached` is
+ * how far back the search is while it continues. A result of several parts is not reloaded, as it is expensive.
  */
 async function searched(address, show) {
   const place = new URL(address, location.origin);

@@ -1,10 +1,10 @@
-/** Signing in: at the identity provider, or with the admin's or the viewer's token. */
+/** Sign-in: at the identity provider, or with the admin's or the viewer's token. */
 
 import { html, useState } from "../common/ui.js";
 import { change } from "./api.js";
 import { api } from "./asks.js";
 
-/** What came of the way to the identity provider. */
+/** Messages about a failed sign-in at the identity provider. */
 const PROBLEMS = {
   away: "The identity provider does not answer. The gateway's log says why.",
   failed: "Signing in did not work. The gateway's log says why.",
@@ -13,7 +13,7 @@ const PROBLEMS = {
     "You are known there, and may not use this console. Whoever runs the gateway names groups in admin: oidc: roles.",
 };
 
-/** @param problem why somebody comes back without being signed in */
+/** @param problem why a sign-in failed */
 export const SignIn = ({ done, ways, problem }) => html`<main id="main" class="page" tabindex="-1">
   <div class="card signin">
     <h1>Console</h1>
@@ -23,14 +23,14 @@ export const SignIn = ({ done, ways, problem }) => html`<main id="main" class="p
   </div>
 </main>`;
 
-/** The page that was asked for. */
+/** Returns the requested page. */
 function here() {
   const query = new URLSearchParams(location.search);
   query.delete("sign_in");
   return query.size > 0 ? `${location.pathname}?${query}` : location.pathname;
 }
 
-/** @param main whether there is no other way */
+/** @param main whether there is no other way to sign in */
 function ByToken({ done, main }) {
   const [state, set] = useState({});
   const send = async (event) => {

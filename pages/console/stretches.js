@@ -1,7 +1,7 @@
 /**
- * What the time of an exchange went to: our own part, then of each attempt the wait for a place, the connection where one had to
- * be made, the wait for the first byte and the answer, and between two of them the pause. What took less than a millisecond is
- * not told by the ledger, and is none.
+ * Splits the time of an exchange: the gateway's own part, then for each attempt the wait for a slot, the time to connect where a
+ * connection was opened, the wait for the first byte and the response, and the pause between attempts. The ledger omits times
+ * below a millisecond, and so does this.
  */
 export function stretches({ attempts, duration: all, firstByte }) {
   const parts = [];

@@ -1,9 +1,9 @@
-/** Lines of gateway.yaml. */
+/** Formats lines of gateway.yaml. */
 
-/** Words that some readers of YAML take for something else. */
+/** Reports whether a word is no keyword that a YAML parser takes for another type. */
 const isWord = (text) => !/^(?:true|false|null|yes|no|on)$/i.test(text);
 
-/** A plain word needs no quotes in YAML, nor a number with its unit. */
+/** Formats a scalar: a plain word, and a number with its unit, need no quotes. */
 const scalar = (value) =>
   typeof value !== "string" ||
   (/^(?:[A-Za-z$/](?:[\w./$*@ -]*[\w./$*@-])?|\d+(?:[A-Za-z]{1,3}|%))$/.test(value) && isWord(value))
@@ -12,7 +12,7 @@ const scalar = (value) =>
 
 const key = (name) => (/^[\w./][\w./@*-]*$/.test(name) && isWord(name) ? name : JSON.stringify(name));
 
-/** What the file does not say, with what could stand there: a comment, so that lines as they are change nothing. */
+/** A setting that the file lacks, with an example value: written as a comment, so that pasting the lines changes nothing. */
 class Unsaid {
   constructor(value) {
     this.value = value;
@@ -20,9 +20,9 @@ class Unsaid {
 }
 
 /**
- * What the file says of something, and behind that as comments what it could say.
- * @param written in the file's own words
- * @param more what could stand there
+ * Returns the written settings, followed by unset ones as comments.
+ * @param written as in the file
+ * @param more example values of unset settings
  */
 export const saying = (written, more) => ({
   ...written,
@@ -31,11 +31,14 @@ export const saying = (written, more) => ({
   ),
 });
 
-/** What has names, and is no list. */
+/** Reports whether a value is a mapping. */
 const isTree = (value) =>
   value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof Unsaid);
 
-/** A name with nothing but comments below it would say that it is empty: it is one itself. */
+/**
+ * Reports whether a value is to be written as a comment. A key with only comments below it would have the value null, so it
+ * becomes one too.
+ */
 const isUnsaid = (value) =>
   value instanceof Unsaid || (isTree(value) && Object.keys(value).length > 0 && Object.values(value).every(isUnsaid));
 
@@ -46,7 +49,7 @@ const said = (value) =>
       ? Object.fromEntries(Object.entries(value).map(([name, each]) => [name, said(each)]))
       : value;
 
-/** A value in one line. */
+/** Formats a value in one line. */
 const inline = (value) =>
   Array.isArray(value)
     ? `[${value.map(inline).join(", ")}]`
@@ -56,7 +59,7 @@ const inline = (value) =>
           .map(([name, each]) => `${key(name)}: ${inline(each)}`)
           .join(", ")} }`;
 
-/** Lines of YAML for a tree of plain values; what `saying` adds are comments. */
+/** Formats a tree of plain values as YAML; settings added by `saying` become comments. */
 export function yaml(tree, indent = "") {
   return Object.entries(tree)
     .map(([name, value]) => {

@@ -1,4 +1,4 @@
-/** Gemini's own. */
+/** Gemini generateContent. */
 
 import { partsOf } from "./data-url.js";
 

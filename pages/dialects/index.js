@@ -1,6 +1,6 @@
 /**
- * How the playground asks and reads each protocol: a path, headers, a body, and what an event of the stream tells. An event
- * becomes a list of `{ text }`, `{ reasoning }`, `{ call: { at, name, json } }`, `{ usage: { in, out } }` and `{ error }`.
+ * How the playground uses each protocol: path, headers, body, and a reader of the stream's events. `read` turns an event into a
+ * list of `{ text }`, `{ reasoning }`, `{ call: { at, name, json } }`, `{ usage: { in, out } }` and `{ error }`.
  */
 
 import { chat } from "./chat.js";

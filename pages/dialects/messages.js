@@ -2,7 +2,7 @@
 
 import { partsOf } from "./data-url.js";
 
-/** The protocol wants a number; models that take less say so. */
+/** The protocol requires a number; models with a lower maximum report it. */
 const LONGEST = 4096;
 
 const content = ({ text, images = [] }) => [
@@ -50,7 +50,7 @@ export const messages = {
   },
 };
 
-/** What was cached and written is told beside what went in. */
+/** Tokens read from and written to the cache are reported separately from `input_tokens`. */
 function inOf(usage) {
   if (usage?.input_tokens === undefined || usage.input_tokens === null) return {};
   return { in: usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0) };

@@ -22,24 +22,24 @@ const PAGES = [
 ];
 const REFRESH = 30_000;
 
-/** Each page stands in a file of its own, which the server names in the shell of that page. */
+/** Each page has a file of its own, which the server preloads in that page's shell. */
 const { load, loadRest, Page } = lazily({
   catalogue: () => import("./catalogue.js").then(({ Catalogue }) => Catalogue),
   model: () => import("./model.js").then(({ ModelPage }) => ModelPage),
   play: () => import("./play.js").then(({ Playground }) => Playground),
 });
 
-/** The id of the model that a path is the page of. */
+/** Returns the id of the model whose page is at a path. */
 const modelOf = (path) => (path.startsWith("/models/") ? decodeURIComponent(path.slice("/models/".length)) : undefined);
 
-/** Under which name the page at a path is read. */
+/** Returns the name of the page at a path. */
 const nameOf = (path) => (path === "/play" ? "play" : modelOf(path) === undefined ? "catalogue" : "model");
 
 function App() {
   const { path, view } = useAddress();
   const found = useJson(MODELS, { every: REFRESH });
   const [help, setHelp] = useState(false);
-  // The key stays in memory, unless the reader wants it kept for this tab.
+  // The key stays in memory, unless the reader chooses to keep it for this tab.
   const [key, setKey] = useState(sessionStorage.getItem("gateway-key") ?? "");
   const id = modelOf(path);
   const keys = [
@@ -63,7 +63,7 @@ function App() {
     <${Keys} keys=${keys} open=${help} close=${() => setHelp(false)} />`;
 }
 
-/** From one row's link to the next. */
+/** Moves the focus to another row's link. */
 function step(by) {
   const links = [...document.querySelectorAll(".models .name a")];
   const at = links.indexOf(document.activeElement);

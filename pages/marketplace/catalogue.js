@@ -1,12 +1,12 @@
-/** The list of models, with a search and filters that stand in the address. */
+/** The list of models, with a search and filters that are stored in the URL. */
 
 import { counted, duration, price, tokens } from "../common/format.js";
 import { Copy, Dot, html, Link, look, More, PART, useEffect, useRef, useState } from "../common/ui.js";
 
-/** What a model's state is called. */
+/** Labels of a model's states. */
 export const STATES = { ok: "well", degraded: "in part", down: "down" };
 
-/** Orders by the name in the address: what is compared, and whether more is better. */
+/** Sort orders by their name in the URL; `of` returns the sort key. */
 const ORDERS = {
   name: { title: "Name", of: (model) => model.name.toLowerCase() },
   context: { title: "Context", of: (model) => -(model.context ?? 0) },
@@ -18,7 +18,7 @@ const ORDERS = {
 const CONTEXTS = ["32000", "128000", "200000", "1000000"];
 const PRICES = ["0", "0.5", "1", "3", "10"];
 
-/** Those that fit a view, in its order. */
+/** Returns the models that match a view, in its order. */
 export function shown(models, { q = "", can = "", context, price: most, protocol, sort }) {
   const words = q.toLowerCase().split(/\s+/).filter(Boolean);
   const able = can.split(",").filter(Boolean);
@@ -149,7 +149,7 @@ const Prices = ({ price: own }) =>
     ? html`<span class="quiet">not known</span>`
     : html`${price(own.input)} / ${price(own.cached ?? own.input)} / ${price(own.output)}`;
 
-/** The native ones are marked, by more than their colour. */
+/** Native protocols are marked by more than a colour. */
 export const Protocols = ({ protocols }) => html`<ul class="chips" aria-label="Protocols">
   ${Object.entries(protocols).map(
     ([name, reach]) =>

@@ -1,6 +1,6 @@
-/** What has been said in the playground: rounds of a question with what came of it in each column. */
+/** The conversation in the playground: rounds of a question with the answer in each column. */
 
-/** A question, asked in some columns. @param models ids of models by their columns */
+/** Creates a round: a question, sent in some columns. @param models ids of models by their columns */
 export const roundOf = (id, text, images, models) => ({
   id,
   text,
@@ -8,7 +8,7 @@ export const roundOf = (id, text, images, models) => ({
   answers: Object.fromEntries(Object.entries(models).map(([column, model]) => [column, { model, state: "streaming" }])),
 });
 
-/** The rounds with what a column came to in one of them. */
+/** Returns the rounds with a column's answer merged into one of them. */
 export const answered = (rounds, id, column, answer) =>
   rounds.map((round) =>
     round.id === id
@@ -16,12 +16,15 @@ export const answered = (rounds, id, column, answer) =>
       : round,
   );
 
-/** Whether an answer is part of what is asked next: one that failed is not, nor one of tool calls alone, which nobody has answered. */
+/**
+ * Reports whether an answer is sent with the next question: a failed one is not, nor one of tool calls alone, which have no
+ * results.
+ */
 export const isKept = ({ state, text = "" }) => (state === "whole" || state === "stopped") && text !== "";
 
 /**
- * The turns of one column: what it was asked, and its own answers. Questions without an answer between them are one, as several
- * protocols want the roles to take turns.
+ * Returns the turns of one column: its questions, and its own answers. Questions without an answer in between are joined, as
+ * several protocols require alternating roles.
  */
 export function turnsOf(rounds, column) {
   const turns = [];

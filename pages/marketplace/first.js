@@ -1,4 +1,4 @@
-/** Runs while the rest of the marketplace is still being read: what every page shows is asked at once. */
+/** Runs while the rest of the marketplace is still loading: starts the request that every page needs. */
 
 import { begin } from "../common/first.js";
 

@@ -1,4 +1,4 @@
-/** A gateway key, typed by the reader: in memory, or for this tab if they choose so. It is never in an address. */
+/** The reader's gateway key: in memory, or in this tab's storage if they choose so; never in a URL. */
 
 import { html, useState } from "../common/ui.js";
 

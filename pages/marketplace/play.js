@@ -1,4 +1,4 @@
-/** The playground: a conversation asked of one model or of two side by side, in any protocol, with the events as they came. */
+/** The playground: a conversation with one model or with two side by side, in any protocol, with the raw events of the stream. */
 
 import { eventsOf } from "../common/events.js";
 import { count, dollars, duration } from "../common/format.js";
@@ -7,12 +7,12 @@ import { DIALECTS } from "../dialects/index.js";
 import { answered, isKept, roundOf, turnsOf } from "./conversation.js";
 import { KeyField } from "./key.js";
 
-/** Events that are shown; of a long answer the first ones would fill the page's memory. */
+/** Limit of events that are shown: those of a long response would fill the page's memory. */
 const SHOWN = 500;
-/** How often a page is drawn while an answer streams, in milliseconds. */
+/** Milliseconds between redraws while a response streams. */
 const DRAWN = 60;
 
-/** Milliseconds of streaming below which a speed means nothing. */
+/** Milliseconds of streaming below which a speed is not meaningful. */
 const MEASURABLE = 50;
 
 const EMPTY = { state: "idle", text: "", reasoning: "", calls: [], events: [], headers: [], usage: {} };
@@ -29,7 +29,7 @@ export function Playground({ facts, view, apiKey, setKey }) {
   const [toolText, setToolText] = useState("");
   const [limit, setLimit] = useState("");
   const [rounds, setRounds] = useState([]);
-  // Those before it stand in the transcript alone, the others in the panes too.
+  // Rounds before this index are shown in the transcript only, later ones in the panes too.
   const [told, setTold] = useState(0);
   const ids = useRef(0);
   const tools = useMemo(() => toolsOf(toolText), [toolText]);
@@ -53,7 +53,7 @@ export function Playground({ facts, view, apiKey, setKey }) {
     look(changes);
   };
   const request = { system, tools: tools.list, limit: Number(limit) || 0 };
-  // Before anything was asked: what would be.
+  // Before the first question, the request is built from the draft.
   const planned = last ? rounds : [roundOf(0, draft, images, Object.fromEntries(panes))];
   return html`<h1>Playground</h1>
     <div class="bar">
@@ -113,7 +113,7 @@ export function Playground({ facts, view, apiKey, setKey }) {
     </form>`;
 }
 
-/** A question and what came of it, of each model that was asked. @param inPanes whether the answers stand above */
+/** A question and each model's answer to it. @param inPanes whether the answers are shown in the panes above */
 const Round = ({ round: { text, images, answers }, inPanes }) => html`<div class="turn">
     <strong class="small">You</strong>
     <div class="said">${text}</div>
@@ -187,12 +187,12 @@ async function taken(files, images, set) {
   set([...images, ...urls]);
 }
 
-/** One model's answer. It asks whenever there is another round. */
+/** One model's pane. Each new round sends a request. */
 function Pane({ model, protocol, request, round, apiKey, ended, alone, tellsCost }) {
   const [answer, set] = useState(EMPTY);
   const [sent, setSent] = useState();
   const stop = useRef(() => {});
-  // What was asked before this model was chosen is not asked again.
+  // Rounds from before this model was chosen are not sent to it.
   const before = useRef(round);
   const reach = model.protocols[protocol];
   const dialect = DIALECTS[protocol];
@@ -210,7 +210,7 @@ function Pane({ model, protocol, request, round, apiKey, ended, alone, tellsCost
     const control = new AbortController();
     stop.current = () => control.abort();
     setSent({ dialect, body });
-    // One that was left for a new conversation is not drawn any more.
+    // A response of a former conversation is no longer drawn.
     const show = (answer) => before.current === round && set(answer);
     run({ dialect, model, body, apiKey, control, tellsCost, show, ended: (answer) => ended(round, answer) });
   }, [round]);
@@ -253,7 +253,7 @@ const pretty = (json) => {
   }
 };
 
-/** A shell's own quotes around a text. */
+/** Quotes a text for a shell. */
 const single = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 function curlOf(dialect, model, body) {
@@ -294,7 +294,7 @@ function Bar({ answer, model }) {
   return html`<p class="small quiet" role="status">${parts.join(" · ")}</p>`;
 }
 
-/** Asks, and tells `show` of the answer as it grows, and `ended` what it came to. Never throws. */
+/** Sends a request; calls `show` as the response grows, and `ended` with its result. Never throws. */
 async function run({ dialect, model, body, apiKey, control, tellsCost, show, ended }) {
   const began = performance.now();
   const answer = { ...EMPTY, state: "streaming", began, events: [], calls: [], usage: {} };
@@ -330,12 +330,12 @@ async function run({ dialect, model, body, apiKey, control, tellsCost, show, end
   draw(true);
   const { state, text, calls, error } = answer;
   ended({ state, text, calls, error });
-  // One that was stopped is still being settled; what it cost stays an estimate here.
+  // A stopped request is settled later, so its cost remains an estimate here.
   const cost = tellsCost && answer.state === "whole" ? await costOf(answer.headers, apiKey) : undefined;
   if (cost !== undefined) show((now) => ({ ...now, cost }));
 }
 
-/** What the ledger says that it cost, where the gateway tells. */
+/** Returns the cost from the ledger, where the gateway serves it. */
 async function costOf(headers, apiKey) {
   const id = headers.find(([name]) => name === "x-request-id")?.[1];
   if (id === undefined) return undefined;
