@@ -193,7 +193,7 @@ export class Objects {
   ): ReadonlySet<string> | undefined {
     const allowed = rows.filter((row) => this.mayUse(row, caller)).map(({ provider }) => provider);
     const places = new Set([...allowed, ...(this.shared.get(object.id) ?? [])]);
-    // Whoever owns the id: the content is sent beside it, so every provider can process it.
+    // Unknown, or the caller's to use: the content is sent beside the id, so every provider can process it.
     if (object.own && (rows.length === 0 || places.size > 0)) return undefined;
     if (places.size > 0) return places;
     if (this.share === "all") return undefined;

@@ -125,7 +125,10 @@ export class CredentialRests {
     this.moved(credential);
   }
 
-  /** Records that the provider accepted it. @returns true when it was refused before, as far as that concerns the caller */
+  /**
+   * Records that the provider accepted it, which ends the rest for every caller.
+   * @returns true when it was refused before, as far as that concerns the caller
+   */
   accept(credential: Credential, now: number, caller?: string): boolean {
     if (this.rests.size === 0) return false;
     const rest = this.rests.get(credential);

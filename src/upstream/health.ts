@@ -163,7 +163,8 @@ export class Health {
   }
 
   /**
-   * Reports whether a target may be used: it is on and closed, and a credential of its provider does not rest there.
+   * Reports whether a target may be used: it is on, its circuit breaker admits a request, and a credential of its provider does
+   * not rest there.
    * @param caller whose request it would be; absent: no particular caller's
    */
   usable(target: Target, caller?: string): boolean {
@@ -205,7 +206,7 @@ export class Health {
     return targets.filter((target) => usable.includes(target) || kept.includes(target));
   }
 
-  /** Returns all targets that are on, in the given order, with the unusable ones last. */
+  /** Returns all targets that are on: those of {@link among} first, then the rest, each in the given order. */
   ordered(all: readonly Target[], caller?: string): readonly Target[] {
     const targets = this.on(all);
     if (targets.length < 2 || targets.every((target) => this.usable(target, caller))) return targets;
