@@ -160,7 +160,7 @@ export class ExchangeMetrics {
       return;
     }
     if (charge.estimated === true) this.families.guesses.of().value++;
-    // Returns NOTHING for a charge that was counted before.
+    // `count` returns NOTHING for a charge that was counted before.
     const counted = charge.once === undefined ? charge : this.once.count(charge);
     if (counted === NOTHING) return;
     const { usage: settled, priced = 0 } = charge;

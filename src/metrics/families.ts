@@ -52,7 +52,7 @@ export function under<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Va
   return made;
 }
 
-/** A counter. */
+/** A counter, which only grows. */
 export class Count {
   value = 0;
 }

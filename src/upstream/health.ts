@@ -16,7 +16,7 @@ const LONGEST_COOLING = 3_600_000;
  */
 const SHORT_REST = 60_000;
 
-/** A change of health that a process sends to the others, as plain JSON. */
+/** A change of health that a process sends to other processes, as plain JSON. */
 export interface HealthNews {
   /** `provider:model`, or the name of a provider alone. */
   readonly about: string;
