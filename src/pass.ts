@@ -17,7 +17,8 @@ interface PassParts extends Parts {
 }
 
 /**
- * Runs a request on a passthrough path: bodies are not parsed, and only the phases access, send and done run. Never throws.
+ * Runs a request on a passthrough path (`pass` in gateway.yaml): bodies are not parsed, and only the phases access, send and done
+ * run. Never throws.
  * @param waiting the client waits for `100 Continue` before it sends the body
  */
 export async function pass(

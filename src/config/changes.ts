@@ -5,7 +5,7 @@ import { inFileWords, SettingText } from "./wording.ts";
 
 /** A difference to another gateway.yaml, without secrets. */
 export interface Change {
-  /** Where gateway.yaml says it, like `models.fast.context`. */
+  /** The path in gateway.yaml, like `models.fast.context`. */
   readonly path: string;
   /** Absent: it did not exist. */
   readonly before?: string;

@@ -177,7 +177,7 @@ export const holdsSecret = (path: ConfigPath): boolean =>
   path.length >= (path[0] === "admin" || path[0] === "envelopes" ? 2 : 3) &&
   SECRET_NAME.test(String(path.findLast((step) => typeof step === "string") ?? ""));
 
-/** The length up to which a text of letters counts as a name. */
+/** A shorter text without digits counts as a name. */
 const LONGEST_NAME = 20;
 
 /**
@@ -201,7 +201,7 @@ export function isSecret(path: ConfigPath, value: string): boolean {
   if (path[0] === "store" && path.length === 2 && !STORE.test(value)) return true;
   if (value.length < SHORTEST || ADDRESS.test(value) || OPEN.has(path[0] as string) || isTag(path)) return false;
   const meant = nearest(name, [...HARMLESS, "credential", "key"]);
-  // Fields with header names: together with a value it is not just a name.
+  // Fields of header names: any other character means that a value was added.
   if (meant === "forward" || meant === "header") return !/^[\w*.-]+$/.test(value);
   return meant === undefined || !HARMLESS.has(meant);
 }

@@ -97,7 +97,7 @@ export interface Config {
   readonly trace: boolean;
   /** Absent: no alerts are sent. */
   readonly alerts?: {
-    /** A secret, as whoever knows it may post there. */
+    /** A secret, as everyone who knows it can post there. */
     readonly webhook: URL;
     /** Milliseconds. */
     readonly repeat: number;

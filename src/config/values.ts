@@ -327,7 +327,7 @@ export function providerUrl(text: string): URL | string {
   return url;
 }
 
-/** Parses the URL for alerts; returns a message if invalid, which repeats nothing of it, as whoever knows it may post there. */
+/** Parses the URL for alerts; returns a message if invalid, without any part of the URL, as everyone who knows it can post there. */
 export function webhookUrl(text: string): URL | string {
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol))

@@ -9,11 +9,11 @@ import { wholeBehind } from "./whole-answer.ts";
 export interface Link {
   name: string;
   plugin: Plugin;
-  /** Milliseconds that one of its phases may take when it gives a promise; 0: no end. */
+  /** Milliseconds that one of its phases may take if it returns a promise; 0: no limit; undefined: the default. */
   deadline?: number | undefined;
 }
 
-/** Milliseconds for a phase of a plugin whose options do not say otherwise. */
+/** Default milliseconds for a phase of a plugin. */
 const PHASE_DEADLINE = 10_000;
 
 /** A value, or a promise of it. */
@@ -47,7 +47,7 @@ const LOOKED_AT = 16;
 export interface Bound {
   /** Plugin and phase, like `auth.access`. */
   readonly origin: string;
-  /** Milliseconds; 0: no end. */
+  /** Milliseconds; 0: no limit. */
   readonly deadline: number;
 }
 

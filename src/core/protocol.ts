@@ -179,7 +179,7 @@ export interface OutputWords {
   readonly further?: string;
   /** The type of the vendor's drawing tool, and the maximum tokens of a picture that it draws. */
   readonly draws?: readonly [tool: string, tokens: number];
-  /** A member that requests a response made later, unless it is false: its usage is reported to whoever fetches it. */
+  /** A member that requests a response made later, unless it is false: its usage is reported when the response is fetched. */
   readonly later?: string;
 }
 

@@ -51,7 +51,7 @@ export class TextPattern {
  * cut. What could still become a match is held back until the next piece.
  */
 export class TextReplacer implements TextOutput {
-  /** The output text before `open`, unreplaced, for lookbehind. */
+  /** The original text before `open`, for lookbehind. */
   private before = "";
   private open = "";
   private rawOpen: readonly string[] | undefined;

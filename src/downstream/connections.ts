@@ -141,7 +141,7 @@ export class Connections {
 
   /**
    * Returns scheme and host that the client used. The host is taken from trusted proxies only; the scheme from anybody, as on the
-   * admin side: it is returned only to whoever sent it, and a client wrongly taken as one without TLS would send its key in clear
+   * admin side: it is returned only to its sender, and a client wrongly taken as one without TLS would send its key in clear
    * text.
    */
   origin({ proxy }: ClientConnection, headers: HeaderList): string | undefined {

@@ -41,7 +41,7 @@ export function guard(request: IncomingMessage, headers: HeaderList): void {
   const host = headers.get("host");
   if (host === undefined ? httpVersion === "1.1" : !HOST.test(host))
     throw bad("Host must be a name or address with an optional port.");
-  // Last, since the connection stays open after this error: the start of the next request must be beyond doubt.
+  // After the framing checks, as the connection stays open after this error: the start of the next request must be beyond doubt.
   if (!METHODS.has(method)) throw new GatewayError("method_not_allowed", { allow: [...METHODS] });
   if (PASSED.has(url)) return;
   checkTarget(url);

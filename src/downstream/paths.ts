@@ -18,7 +18,7 @@ export interface Mount {
   serve?: true;
   /** Refuses requests from which a translation would drop something. */
   strict?: boolean;
-  /** Set on a passthrough path. */
+  /** Set on a passthrough path (`pass` in gateway.yaml), whose bodies are not parsed. */
   pass?: PassPath;
 }
 
