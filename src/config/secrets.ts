@@ -60,8 +60,7 @@ function fromFile(path: string, folder: string): Revealed {
 }
 
 /**
- * Returns every secret that the gateway sends to another server, or stores: foreign texts for a client or the log may contain
- * one.
+ * Returns every secret that the gateway sends elsewhere, or stores: foreign texts for a client or the log may contain one.
  * @param env the environment with proxy URLs, which may contain a password
  */
 export function secretsOf(

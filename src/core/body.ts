@@ -14,8 +14,7 @@ const DEEP_INSIDE = Buffer.from("[[");
 const LONGEST_NAME = 64;
 
 /**
- * A request's body: its bytes, and the positions of its top-level members. Parsed on demand. Immutable: an edit creates a new
- * body.
+ * A request's body: its bytes, and the positions of its top-level members. Parsed on demand. Immutable: edits create a new one.
  */
 export class Body {
   static readonly empty = new Body([], undefined);

@@ -56,10 +56,7 @@ export class Attempt {
   credential: Credential | undefined;
   /** Milliseconds since the exchange began. */
   readonly startedAt: number;
-  /**
-   * Milliseconds from the exchange's start until the attempt began to wait for a slot at the provider; undefined: it did not
-   * wait.
-   */
+  /** Milliseconds from the exchange's start until it began to wait for a slot at the provider; undefined: it did not wait. */
   queuedAt: number | undefined;
   /**
    * Milliseconds from the exchange's start until its new connection was open; undefined: a pooled one was reused, or passthrough.
@@ -77,10 +74,7 @@ export class Attempt {
   /** The provider's own request id, for the log. */
   requestId: string | undefined;
   error: GatewayError | undefined;
-  /**
-   * The provider's error where the response passes unchanged, without secrets; for log and ledger only, no decision depends on
-   * it.
-   */
+  /** The provider's error where the response passes unchanged, without secrets; for log and ledger only, never for decisions. */
   refusal: Pick<GatewayError, "code" | "message"> | undefined;
 
   constructor(start: AttemptStart) {
@@ -171,10 +165,7 @@ export interface Head {
   whole?(limit: number): Promise<Buffer>;
   /** True while a call of `whole` is pending. */
   reading?: boolean;
-  /**
-   * Set by the stage that translates the response: `framing` is then the client's, and this holds the upstream's framing and the
-   * state.
-   */
+  /** Set by the stage that translates the response: `framing` is then the client's, and the upstream's is in here. */
   translated?: TranslatedHead;
 }
 

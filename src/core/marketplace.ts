@@ -40,8 +40,7 @@ export interface Credential {
   readonly label: string;
   readonly secret: string;
   /**
-   * The name of its connections, which are never shared: the provider's name, the credential's index there and a digest of the
-   * secret.
+   * Names its connections, which are never shared: the provider's name, the credential's index there and a digest of the secret.
    */
   readonly account: string;
 }
@@ -305,10 +304,7 @@ const allowed = (model: Model, caller: Caller | undefined): boolean =>
 const related = (wanted: string, id: string): boolean =>
   wanted.length >= 4 && (id.includes(wanted) || wanted.includes(id));
 
-/**
- * Returns the number of edits (insert, delete, replace, swap) between two texts, cut to 64 characters, as only small values
- * matter.
- */
+/** Returns the edits (insert, delete, replace, swap) between two texts, cut to 64 characters, as only small distances matter. */
 export function distance(a: string, b: string): number {
   const left = a.slice(0, 64);
   const right = b.slice(0, 64);

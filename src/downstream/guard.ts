@@ -61,10 +61,7 @@ function checkFraming(httpVersion: string, coding: string | undefined, length: s
   if (length !== undefined) throw bad("Send content-length or transfer-encoding, not both.");
 }
 
-/**
- * Accepts the origin form only, in plain ASCII, without anything that a second parser could read as a delimiter or a path
- * upwards.
- */
+/** Accepts the origin form only, in plain ASCII, without anything that another parser could read as a delimiter or `..`. */
 function checkTarget(target: string): void {
   if (target.length > MAX_TARGET) throw new GatewayError("target_too_long");
   if (!target.startsWith("/"))

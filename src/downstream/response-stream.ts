@@ -140,10 +140,7 @@ export class ResponseStream implements BodyReceiver, Delivery {
     return whole && first?.buffer === chunk.buffer && first.byteOffset === chunk.byteOffset ? [chunk] : out;
   }
 
-  /**
-   * Returns the frames, with secrets removed from those that report an error. One search of the chunk rules that out for nearly
-   * all.
-   */
+  /** Removes secrets from frames that report an error. One search of the chunk rules that out for nearly all frames. */
   private cleaned(frames: Frame[], chunk: Buffer): readonly Frame[] {
     const { upstream } = this;
     const [first] = frames;

@@ -37,8 +37,7 @@ export function parseExact(text: string, raw: ReadonlySet<string> = NONE): unkno
 }
 
 /**
- * Length up to which strings, mostly names, are read here: V8 copies such short slices, where a longer one would keep the whole
- * text alive.
+ * Length up to which strings, mostly names, are read here: V8 copies such slices, where longer ones keep the whole text alive.
  */
 const SHORT = 12;
 

@@ -207,10 +207,7 @@ export class Rest {
     this.length = length;
   }
 
-  /**
-   * Returns the held bytes followed by the chunk's bytes `from` to `to`, which end the frame; a view of the chunk if none are
-   * held.
-   */
+  /** Returns the held bytes and the chunk's bytes `from` to `to`, which end the frame; a view of the chunk if none are held. */
   complete(chunk: Buffer, from: number, to: number): Buffer {
     if (this.length === 0) {
       this.check(to - from);

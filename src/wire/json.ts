@@ -102,8 +102,7 @@ export class Scanner implements Nesting {
   private base = 0;
   private token = NONE;
   /**
-   * Within a string: 1 after a backslash, hex digits still missing plus 1 after `\u`. Within a number or literal: the state
-   * reached.
+   * Within a string: 1 after a backslash, missing hex digits plus 1 after `\u`. Within a number or literal: the state reached.
    */
   private progress = 0;
   private literal = LITERALS.null;

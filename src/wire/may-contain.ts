@@ -15,8 +15,7 @@ const words = new Map<string, Needle>();
 const LONG = 2048;
 
 /**
- * Reports whether bytes contain a word. For the size of an event this is faster than `includes`, which spends most time on the
- * call.
+ * Reports whether bytes contain a word. For the size of an event this is faster than `includes`, which is mostly call overhead.
  */
 export function holdsWord(bytes: Buffer, word: string): boolean {
   const { needle, skip } = words.get(word) ?? needleOf(words, word, word);

@@ -4,8 +4,8 @@ const BACKSLASH = 0x5c;
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Searches JSON for strings that begin with two letters, in any case and with any escapes. A native search for a quote and the
- * first letter: one table-driven search for all of them takes twice as long where quotes are frequent.
+ * Searches JSON for strings that begin with two letters, in any case and with any escapes. Uses native searches for a quote and
+ * the first letter: one table-driven search takes twice as long where quotes are frequent.
  */
 export class TextStart {
   private readonly starts: readonly string[];
@@ -18,10 +18,7 @@ export class TextStart {
     this.second = new Set([...Buffer.from(second.toLowerCase() + second.toUpperCase()), BACKSLASH]);
   }
 
-  /**
-   * Returns false if no string in these pieces, with arbitrary boundaries, begins with the letters. True: one may; only a search
-   * can tell.
-   */
+  /** Returns false if no string in these pieces, cut anywhere, begins with the letters. True: one may; only a search can tell. */
   among(pieces: readonly Buffer[]): boolean {
     let before: Buffer = NOTHING;
     for (const piece of pieces) {

@@ -152,8 +152,7 @@ export class Window {
   }
 
   /**
-   * Does the same without a copy, for a piece probably without escapes; before an escaped quote, returns minus the offset after
-   * it.
+   * Does the same without a copy, for pieces probably without escapes; at an escaped quote, returns minus the offset after it.
    */
   leap(from: number): number {
     const { bytes } = this;
