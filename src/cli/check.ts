@@ -17,6 +17,7 @@ export const USAGE = `usage: ${COMMAND} check [FILE] [--json]
 
 Says everything that is wrong with gateway.yaml, each with line, column and the fix, then builds its plugins and tries their
 start, without serving or opening anything, and asks PostgreSQL and Redis, where they hold the store, whether they can be used.
+Two gateways that use the file's store now, and count limits each in its own memory, are an error.
 
   --json   prints { ok, problems: [{ file, line, column, severity, message, frame }] }
 
@@ -25,7 +26,7 @@ Exit codes: 0 right, though there may be warnings; 1 problems; 2 no such file.`;
 /**
  * Checks a file, then builds its plugins without serving anything. Exit codes: 0 right, 1 problems, 2 usage or no such file.
  * @param rehearse builds and starts every plugin of a file that was found right, and says what is wrong with each.
- * @param doubts says what is not wrong, but worth a look
+ * @param doubts says what is not wrong with the file, but worth a look, or wrong with what is around it
  */
 export async function run(
   args: readonly string[],
@@ -45,6 +46,8 @@ export async function run(
     const found = await rehearse(config);
     if (found.length > 0) throw new ConfigError(found.map(problemOf));
     const warnings = [...config.warnings, ...(await doubts(config))];
+    const errors = warnings.filter(({ severity }) => severity === "error");
+    if (errors.length > 0) throw new ConfigError(errors);
     if (asked.json) io.out(JSON.stringify({ ok: true, problems: warnings }));
     else {
       for (const warning of warnings) if (!offIn(config).has(warning.message)) io.err(`${format(warning)}\n`);

@@ -1,9 +1,43 @@
-import { type Problem, warningAt } from "../config/load.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { errorAt, type Problem, warningAt } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
 import { FileError } from "../core/errors.ts";
+import { hasLimits } from "../core/limits.ts";
+import { hasSeveral, journalFolder } from "../store/journal/files.ts";
+import { connectToRead } from "../store/open.ts";
+import { COUNTED_TWICE } from "../store/other-gateways.ts";
 import { PostgresDatabase, unusableDatabase } from "../store/postgres/database.ts";
 import type { PostgresPlace } from "../store/postgres/place.ts";
 import { RedisServer, unusableRedis } from "../store/redis/server.ts";
+import { isWorker } from "../workers/worker-process.ts";
+
+/** Milliseconds between two looks: what a killed gateway left looks like a live one for less. */
+const AGAIN = 3000;
+
+/**
+ * Limits that more than one gateway counts now, each in its own memory.
+ * @param again milliseconds until it is sure
+ */
+export async function countedTwice(
+  config: Pick<Config, "file" | "text" | "store" | "limits" | "keys">,
+  again = AGAIN,
+): Promise<Problem[]> {
+  const { ledger, limits, postgres } = config.store;
+  const several = () => hasSeveral(journalFolder(ledger), isWorker);
+  if (limits !== "memory" || postgres || !several() || !(await isLimited(config))) return [];
+  await sleep(again);
+  return several() ? [errorAt(config, { path: ["store"], message: COUNTED_TWICE })] : [];
+}
+
+async function isLimited({ store, limits, keys }: Pick<Config, "store" | "limits" | "keys">): Promise<boolean> {
+  if (hasLimits(limits)) return true;
+  const stores = await connectToRead(store, keys, () => {});
+  try {
+    return (await stores.keys.list()).some((key) => key.limits && !key.revoked);
+  } finally {
+    await stores.close();
+  }
+}
 
 /**
  * What a start from here would find wrong with PostgreSQL and Redis, which are only asked whether they are there. No mistake of

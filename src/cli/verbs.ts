@@ -261,7 +261,7 @@ async function withStores(
 
 /** Reads the file and tries all that it names. */
 async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<number> {
-  const [check, { rehearse }, { storeDoubts }, { signInDoubts }, { addressDoubts }, { priceDoubts }] =
+  const [check, { rehearse }, { storeDoubts, countedTwice }, { signInDoubts }, { addressDoubts }, { priceDoubts }] =
     await Promise.all([
       import("./check.ts"),
       import("../rehearsal.ts"),
@@ -277,6 +277,7 @@ async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<
   const all = named === undefined ? [...args, file] : args;
   const doubts = async (config: Config) => [
     ...(await storeDoubts(config)),
+    ...(await countedTwice(config)),
     ...(await signInDoubts(config)),
     ...addressDoubts(config, vocabulary.protocolList),
     ...(await priceDoubts(config)),

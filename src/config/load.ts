@@ -158,6 +158,10 @@ function settingsOf(file: File, values: ConfigValues, protocols: readonly string
 export const warningAt = ({ file, text }: Pick<Config, "file" | "text">, finding: Finding): Problem =>
   new YamlSource(shownName(file), text).locate({ ...finding, severity: "warning" });
 
+/** Returns an error with its position in a loaded file; `check` fails because of it. */
+export const errorAt = ({ file, text }: Pick<Config, "file" | "text">, finding: Finding): Problem =>
+  new YamlSource(shownName(file), text).locate({ ...finding, severity: "error" });
+
 /** Returns the position of a setting in a loaded file; undefined if it does not set it. */
 export function placedIn(
   { file, text }: Pick<Config, "file" | "text">,

@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from "node:child_process";
+import { readFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -9,6 +10,16 @@ import { KnownReason } from "../text/reason.ts";
 import type { PrimaryAnswer, ToPrimary, ToWorker } from "./messages.ts";
 
 const ENTRY = fileURLToPath(new URL("./main.ts", import.meta.url));
+/** Reports whether a process is a worker of any gateway; false where the system does not tell. */
+export function isWorker(pid: number): boolean {
+  try {
+    const args = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+    return args.some((arg) => arg.endsWith("/workers/main.ts"));
+  } catch {
+    return false;
+  }
+}
+
 /** Milliseconds after which a connection that was not taken marks its worker as busy. */
 const BUSY = 1000;
 

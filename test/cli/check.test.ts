@@ -68,6 +68,14 @@ t.test("what is worth a look is told with its place, and does not fail", async (
   t.match(JSON.parse(out), { ok: true, problems: [{ message: "no price is known" }] });
 });
 
+t.test("what is wrong with what is around the file fails, with its place", async (t) => {
+  const wrong: Problem = {
+    ...{ file: "gateway.yaml", line: 2, column: 3, message: "counted twice", frame: "", severity: "error" },
+  };
+  const told = await check(t, { "gateway.yaml": LEAST }, [], {}, [], [wrong]);
+  t.match(told, { code: 1, out: "", err: /^gateway\.yaml:2:3 error: counted twice.*1 problem$/s });
+});
+
 t.test("a wrong file is answered with its problems and their number", async (t) => {
   const { code, out, err } = await check(t, { "gateway.yaml": `${LEAST}drain: 5\nbodi: {}\n` }, []);
   t.equal(code, 1);

@@ -1,6 +1,13 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
 import t from "tap";
+import { journalFolder, journals } from "../../src/store/journal/files.ts";
 import { ask, BODY, page, passed, provider, yaml } from "../support/limited.ts";
 import { eventually, startProcess } from "../support/process.ts";
+import { ROOT } from "../support/processes.ts";
+
+t.setTimeout(120_000);
 
 t.test("a gateway that was killed remembers what was spent, and nothing is reserved by the dead", async (t) => {
   const upstream = await provider(t);
@@ -37,7 +44,38 @@ t.test(
       t.equal(each.text.split("each counts limits in its own memory").length, 2, "once in the log");
       t.equal(await ask(each.url), 200);
     }
+    t.match(await check(first.folder), { code: 1, text: /error: another gateway uses the same store.*1 problem/s });
     t.equal(await first.end(), 0);
     await eventually(async () => (await limits(second)) === "ok", "the other one to be alone");
+    t.match(await check(first.folder), { code: 0, text: /gateway\.yaml: ok/ });
   },
 );
+
+t.test(
+  "beside workers, which are one gateway, and where a gateway was killed just now, check finds nothing",
+  async (t) => {
+    const upstream = await provider(t);
+    const file = yaml(upstream.origin, "$100", "workers: 2");
+    const first = await startProcess(t, file);
+    const writing = () => journals(journalFolder(join(first.folder, "gateway.db")));
+    await eventually(async () => {
+      await ask(first.url);
+      return writing().length === 2;
+    }, "both workers to have served");
+    t.match(await check(first.folder), { code: 0, text: /gateway\.yaml: ok/ });
+    const alone = await startProcess(t, yaml(upstream.origin, "$100"), { folder: first.folder });
+    await ask(alone.url);
+    t.match(await check(first.folder), { code: 1, text: /error: another gateway uses the same store/ });
+    await alone.end("SIGKILL");
+    t.match(await check(first.folder), { code: 0, text: /gateway\.yaml: ok/ });
+  },
+);
+
+/** What `check` says of a folder's gateway.yaml. */
+async function check(folder: string): Promise<{ code: number | null; text: string }> {
+  const child = spawn(join(ROOT, "bin/model-gateway"), ["check"], { cwd: folder });
+  let text = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (more: Buffer) => (text += more));
+  const [code] = (await once(child, "close")) as [number | null];
+  return { code, text };
+}

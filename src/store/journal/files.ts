@@ -64,6 +64,17 @@ export function hasOthers(folder: string, owner: string, parent?: number): boole
   return journals(folder).some((journal) => !ours(journal.name) && !abandoned(journal));
 }
 
+/**
+ * The same from outside of all of them: whether journals there are of more than one gateway. Of what cannot be seen from here,
+ * as in another container, nobody knows what belongs together: all of it counts as one.
+ * @param isWorker whether the process of that id is one of several that are one gateway with their parent's others
+ */
+export function hasSeveral(folder: string, isWorker: (pid: number) => boolean): boolean {
+  const seen = journals(folder).find((journal) => !orphaned(journal) && parentOf(journal.name) !== undefined);
+  if (!seen) return false;
+  return hasOthers(folder, seen.name, isWorker(pidOf(seen.name)) ? parentOf(seen.name) : undefined);
+}
+
 /** Whether its process is not to be found: it has ended, or cannot be seen from here. */
 export function orphaned({ name }: JournalOwner): boolean {
   const [pid = "", start = ""] = name.split("-");
@@ -85,9 +96,11 @@ const startOf = (pid: number): string | undefined => statOf(pid)?.[19];
 
 /** The process that began that of a journal. */
 function parentOf(name: string): number | undefined {
-  const parent = statOf(Number(name.split("-")[0]))?.[1];
+  const parent = statOf(pidOf(name))?.[1];
   return parent === undefined ? undefined : Number(parent);
 }
+
+const pidOf = (name: string): number => Number(name.split("-")[0]);
 
 /** What the system says of a process behind its name. */
 function statOf(pid: number): string[] | undefined {
