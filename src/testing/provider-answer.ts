@@ -29,8 +29,12 @@ export interface ProviderAnswer {
 const PIECE = 3;
 const cut = (text: string): string[] => text.match(new RegExp(`.{1,${PIECE}}`, "gsu")) ?? [];
 
-/** Yields an answer as protocol-independent events. */
-function* eventsOf(answer: ProviderAnswer, echo: string): Generator<Exclude<Event, { type: "error" }>> {
+/** Yields an answer as protocol-independent events; without streaming, each text is one piece. */
+function* eventsOf(
+  answer: ProviderAnswer,
+  echo: string,
+  streaming: boolean,
+): Generator<Exclude<Event, { type: "error" }>> {
   yield { type: "start", id: "answer-1", model: "vendors-model", created: 1_790_000_000 };
   const { reasoning, text = answer.call ? "" : echo, call } = answer;
   const blocks: [EventOf<"open">, string][] = [];
@@ -42,7 +46,8 @@ function* eventsOf(answer: ProviderAnswer, echo: string): Generator<Exclude<Even
   for (const [open, content] of blocks) {
     yield open;
     const { block, kind } = open;
-    for (const piece of cut(content)) yield { type: kind === "tool_call" ? "arguments" : "text", block, text: piece };
+    for (const piece of streaming ? cut(content) : [content])
+      yield { type: kind === "tool_call" ? "arguments" : "text", block, text: piece };
     yield { type: "close", block };
   }
   yield { type: "finish", choice: 0, reason: call ? "tool_calls" : "stop" };
@@ -62,6 +67,6 @@ export function answerIn(protocol: Protocol, request: DemoRequest, answer: Provi
   if (status !== 200) throw new Error(`An answer with the status ${status} needs a body.`);
   const asked = new Body([Buffer.from(JSON.stringify(request.body ?? {}))], "json");
   const echo = textsOf(asked, protocol, ["user"]).at(-1)?.text ?? "";
-  const encoded = encodedAnswer(protocol, request, [...eventsOf(answer, echo)]);
+  const encoded = encodedAnswer(protocol, request, [...eventsOf(answer, echo, request.streaming)]);
   return { ...encoded, headers: { ...encoded.headers, ...headers } };
 }
