@@ -52,6 +52,8 @@ models: { m: { targets: [{ to: up:a, weight: 1 }, { to: up:b, weight: 1 }] } }
   };
 }
 
+const ask = await twoTargets(t);
+
 /** Two requests of one conversation that have nothing but this in common. */
 const PINS: Record<
   string,
@@ -82,7 +84,6 @@ const PINS: Record<
 
 for (const [way, pin] of Object.entries(PINS)) {
   t.test(`requests of one conversation by ${way} go to one target, other conversations to others`, async (t) => {
-    const ask = await twoTargets(t);
     const served = new Set<string>();
     for (let i = 0; i < 24; i++) {
       const first = await ask(...pin(`conversation ${i}`, 0));
@@ -94,7 +95,6 @@ for (const [way, pin] of Object.entries(PINS)) {
 }
 
 t.test("what is nothing to go by is no conversation and no error", async (t) => {
-  const ask = await twoTargets(t);
   for (const metadata of ["null", "7", '"text"', "[]", '{"user_id":7}', '{"user_id":""}'])
     t.match(await ask("/v1/messages", {}, `,"metadata":${metadata}`), /^[ab]$/, metadata);
   for (const messages of [
