@@ -155,9 +155,10 @@ export function metrics(): string {
   return `# Metrics
 
 What \`GET /metrics\` of the admin side tells, made from the sources by \`npm run docs\`. Prometheus' text format; with \`workers\` those of
-all of them together. An exchange counts once, when it has ended; what was refused before it became one (an unknown path, a malformed
+all of them together, and counters and histograms of those that have ended too: a worker reports its counts every five seconds and when it
+ends, so that a sum never falls while the gateway runs, and a worker that is killed loses what it counted in the last five seconds. An exchange counts once, when it has ended; what was refused before it became one (an unknown path, a malformed
 head, too much at once) is in \`gateway_refused_total\` and in the log, and what was only explained (\`gateway-explain: dry-run\`) nowhere. Tokens and money are those
-of the ledger. Counters begin at 0 with each process: those of refusals, limits, clients that left, stores, plugins and alerts for each value of
+of the ledger. Counters begin at 0 with each start of the gateway: those of refusals, limits, clients that left, stores, plugins and alerts for each value of
 their label, so that \`increase()\` sees the first event; those of models, targets and keys when there is something to count. Besides these there are prom-client's own of the processes that serve, \`process_…\` and \`nodejs_…\`,
 from the first scrape on.
 

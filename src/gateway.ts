@@ -21,7 +21,8 @@ import { Downstream, type Patience, type ServerLimits } from "./downstream/serve
 import { Generation, HEALTH, SWITCHES } from "./generation.ts";
 import { type LoadedPlugin, versionsOf } from "./loader/instances.ts";
 import { pluginError } from "./loader/problems.ts";
-import { answerMetrics, ProcessMetrics } from "./metrics/process-metrics.ts";
+import type { MetricJson } from "./metrics/families.ts";
+import { answerMetrics, PROCESS_METRICS, ProcessMetrics } from "./metrics/process-metrics.ts";
 import { type Reloaded, Reloads } from "./reloads.ts";
 import { type BudgetMark, BudgetMarks } from "./store/budget-marks.ts";
 import type { Ledger, LedgerWarn, Unwritten } from "./store/ledger.ts";
@@ -331,6 +332,15 @@ export class Gateway {
 
   async askAll<Ask, Answer>({ name }: Question<Ask, Answer>, asked: Ask): Promise<Answer[]> {
     return [(await this.answers.answer(name, asked)) as Answer];
+  }
+
+  askMetrics(): Promise<MetricJson[][]> {
+    return this.askAll(PROCESS_METRICS, null);
+  }
+
+  /** The counters and histograms of this process that can be read without waiting. */
+  get counts(): MetricJson[] {
+    return this.lasting.metrics.counts;
   }
 
   /** Number of exchanges that have begun; `Infinity` once it stops. */

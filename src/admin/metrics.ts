@@ -1,6 +1,6 @@
 import { AggregatorRegistry } from "prom-client";
 import { current, type MetricJson } from "../metrics/families.ts";
-import { hashOf, PROCESS_METRICS } from "../metrics/process-metrics.ts";
+import { hashOf } from "../metrics/process-metrics.ts";
 import { UNKNOWN } from "./readiness.ts";
 import type { AdminSubject, WorkerCounts } from "./served.ts";
 
@@ -9,7 +9,7 @@ export async function metricsText(
   subject: AdminSubject,
   alerts: { readonly posted: number; readonly failed: number } = { posted: 0, failed: 0 },
 ): Promise<{ type: string; text: string }> {
-  const all = await subject.askAll(PROCESS_METRICS, null);
+  const all = await subject.askMetrics();
   const registry = AggregatorRegistry.aggregate([...all, own(subject), [posted(alerts)]] as never);
   return { type: registry.contentType, text: await registry.metrics() };
 }

@@ -1,5 +1,6 @@
 import type { Config } from "../config/types.ts";
 import type { Question } from "../core/peers.ts";
+import type { MetricJson } from "../metrics/families.ts";
 import type { Reloaded, Reloads } from "../reloads.ts";
 import type { Unwritten } from "../store/ledger.ts";
 import type { Stores } from "../store/open.ts";
@@ -31,4 +32,6 @@ export interface AdminSubject {
   switch(name: string, off: boolean): void;
   /** Asks every serving process, and returns the answers of those that did not die meanwhile. */
   askAll<Ask, Answer>(question: Question<Ask, Answer>, asked: Ask): Promise<Answer[]>;
+  /** Returns the metrics of the serving processes, to be aggregated, with what ended workers have counted. */
+  askMetrics(): Promise<MetricJson[][]>;
 }

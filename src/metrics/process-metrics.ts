@@ -56,6 +56,11 @@ export class ProcessMetrics {
     this.exchanges.preflight();
   }
 
+  /** The counters and histograms that can be read without waiting. */
+  get counts(): MetricJson[] {
+    return [...this.exchanges.json(), ...this.times.json()];
+  }
+
   async json(gateway: MeasuredGateway, ledger: Ledger): Promise<MetricJson[]> {
     this.asked ??= observed();
     const { registry, lag } = this.asked;
@@ -63,7 +68,13 @@ export class ProcessMetrics {
     lag.reset();
     const { generation } = gateway;
     const { limiter } = generation;
+    const awaited = [
+      ...(await this.budgets(generation)),
+      ...(await stores(ledger, limiter.errors)),
+      ...((await registry.getMetricsAsJSON()) as MetricJson[]),
+    ];
     return [
+      // Read after the waiting: a primary must not get older counts than an earlier report contained.
       ...this.exchanges.json(generation.plugins.keys()),
       ...this.times.json(),
       ...running(gateway),
@@ -72,11 +83,9 @@ export class ProcessMetrics {
         "gateway_upstream_ratelimit_remaining",
         this.rates.all.map(({ target, kind, left }) => [left, target, kind]),
       ),
-      ...(await this.budgets(generation)),
       current("gateway_limiter_degraded", [[limiter.state === "ok" ? 0 : 1]]),
-      ...(await stores(ledger, limiter.errors)),
       current("gateway_eventloop_lag_seconds", [[late / 1000]]),
-      ...((await registry.getMetricsAsJSON()) as MetricJson[]),
+      ...awaited,
     ];
   }
 

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { inTime } from "../core/in-time.ts";
 import { JsonLog } from "../core/log.ts";
 import { type Answers } from "../core/peers.ts";
 import { endAfterCrash } from "../crash.ts";
@@ -25,7 +26,27 @@ const tell = (message: ToPrimary): void => {
   if (process.connected) process.send?.(message, undefined, {}, () => {});
 };
 
+/** Milliseconds between reports of the counts: what was counted since the last one is lost when a worker is killed. */
+const REPORTING = 5000;
+/** Milliseconds that a worker waits at its end for the primary to take its last report. */
+const LAST_REPORT = 1000;
+
+/** Sends the counts to the primary; does nothing before there is a gateway. */
+let report = async (): Promise<void> => {};
+
+/** Reports the counts regularly and at the end of the worker. */
+function reportCounts(gateway: Gateway): void {
+  report = () =>
+    new Promise((resolve) => {
+      if (!process.connected) return resolve();
+      const message: ToPrimary = { type: "counted", metrics: gateway.counts };
+      process.send?.(message, undefined, {}, () => resolve());
+    });
+  setInterval(() => void report(), REPORTING).unref();
+}
+
 async function leave(code: number): Promise<never> {
+  await inTime(LAST_REPORT, report()).catch(() => {});
   await log.flush();
   process.exit(code);
 }
@@ -85,6 +106,7 @@ function obey(gateway: Gateway, peers: WorkerPeers, waiting: [ToWorker, Socket |
   const { answers } = gateway;
   answerReloads(answers, gateway);
   answerKnownStore(answers, gateway.stores);
+  reportCounts(gateway);
   const hurry = new AbortController();
   let stopping = false;
   const stop = async (patience: { linger: number; drain: number }) => {

@@ -1,5 +1,6 @@
 import type { Readiness } from "../admin/readiness.ts";
 import type { SharedFact } from "../core/peers.ts";
+import type { MetricJson } from "../metrics/families.ts";
 import type { Unwritten } from "../store/ledger.ts";
 
 /** The exit code of a worker that has stopped, and has logged which rows of the ledger were lost. */
@@ -27,6 +28,8 @@ export type ToPrimary =
   | { readonly type: "closed"; readonly count: number }
   /** `unwritten`: rows that would be lost if the worker were killed. */
   | { readonly type: "alive"; readonly parts: Readiness["parts"]; readonly unwritten: Unwritten | undefined }
+  /** What the worker has counted so far: every few seconds, and when it ends. */
+  | { readonly type: "counted"; readonly metrics: readonly MetricJson[] }
   /** A crash outside of every request: the worker gets no more connections, and ends. */
   | { readonly type: "failed" }
   | ({ readonly type: "told" } & PrimaryAnswer)

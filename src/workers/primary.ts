@@ -15,6 +15,8 @@ import type { Patience } from "../downstream/server.ts";
 import { AFTER_FAILURE, ledgerWarn } from "../gateway.ts";
 import { SWITCHES } from "../generation.ts";
 import { type LoadedPlugin, versionsOf } from "../loader/instances.ts";
+import type { MetricJson } from "../metrics/families.ts";
+import { PROCESS_METRICS } from "../metrics/process-metrics.ts";
 import { type Reloaded, Reloads } from "../reloads.ts";
 import { type BudgetMark, BudgetMarks } from "../store/budget-marks.ts";
 import type { Unwritten } from "../store/ledger.ts";
@@ -29,6 +31,7 @@ import { reloadAll } from "./reloading.ts";
 import { answerLimits } from "./shared-limiter.ts";
 import { WaitingConnections } from "./waiting.ts";
 import { WorkerProcess } from "./worker-process.ts";
+import { isCount, WorkerTotals } from "./worker-totals.ts";
 
 /**
  * Milliseconds between checks of the workers, and without a message after which one is killed, because its event loop is blocked.
@@ -74,6 +77,7 @@ export class Primary {
   private readonly listener: Listener;
   private readonly slots: WorkerSlot[] = [];
   private readonly workers = new Set<WorkerProcess>();
+  private readonly totals = new WorkerTotals<WorkerProcess>();
   private readonly waiting: WaitingConnections;
   /** The latest fact of each key of each topic, for workers that start later. */
   private readonly facts = new Map<string, SharedFact>();
@@ -195,6 +199,19 @@ export class Primary {
     const serving = [...this.workers].filter((worker) => worker.serving);
     const answers = await Promise.allSettled(serving.map((worker) => worker.ask(question, asked, ASKING)));
     return answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  }
+
+  /** Gauges come from the workers that answer, counts from all that ever ran: a worker that is late or dead lowers no sum. */
+  async askMetrics(): Promise<MetricJson[][]> {
+    const serving = [...this.workers].filter((worker) => worker.serving);
+    const answers = await Promise.allSettled(
+      serving.map(async (worker) => {
+        const metrics = await worker.ask(PROCESS_METRICS, null, ASKING);
+        this.totals.heard(worker, metrics);
+        return metrics.filter((metric) => !isCount(metric));
+      }),
+    );
+    return [...this.totals.all, ...answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []))];
   }
 
   get unwritten(): Unwritten | undefined {
@@ -336,13 +353,17 @@ export class Primary {
     const worker = new WorkerProcess([file, folder, String(this.started.workers)], text, this.number, {
       lines: (bytes, from) => (from === "stdout" ? this.log.relay(bytes) : process.stderr.write(bytes)),
       message: (message, from) => this.hear(message, from),
+      silent: (ended) => this.totals.end(ended),
       ended: (ended, untaken) => this.ended(ended, untaken),
     });
+    this.totals.begin(worker);
     this.workers.add(worker);
     return worker;
   }
 
   private hear(message: ToPrimary, from: WorkerProcess): void {
+    // A worker's last report may be read after its exit.
+    if (message.type === "counted") this.totals.heard(from, message.metrics);
     if (!this.workers.has(from)) return;
     if (message.type === "ready") {
       for (const fact of this.facts.values()) from.send({ type: "fact", ...fact });

@@ -28,6 +28,8 @@ interface WorkerListener {
   /** Called with whole lines of the worker's output. */
   lines(bytes: Buffer, from: "stdout" | "stderr"): void;
   message(message: ToPrimary, from: WorkerProcess): void;
+  /** Called when the worker's channel is closed: no message comes any more. */
+  silent(worker: WorkerProcess): void;
   /** Called when the worker has ended, with the connections that it never took. */
   ended(worker: WorkerProcess, untaken: readonly Socket[]): void;
 }
@@ -90,6 +92,7 @@ export class WorkerProcess {
       else if (message.type === "told") this.told(message);
       listener.message(message, this);
     });
+    this.child.once("disconnect", () => listener.silent(this));
     // A closed channel is noticed by the exit of the process.
     this.child.on("error", () => {});
     this.child.once("exit", (code, signal) => {

@@ -1,0 +1,44 @@
+import { AggregatorRegistry } from "prom-client";
+import type { MetricJson } from "../metrics/families.ts";
+
+/**
+ * Counters and histograms of all workers since the primary's start. A worker that has ended keeps its share, so that no sum ever
+ * falls: Prometheus reads a fall as a restart from 0 and counts the rest again.
+ *
+ * @typeParam Worker identifies a worker
+ */
+export class WorkerTotals<Worker> {
+  /** What each worker last reported, by metric. */
+  private readonly last = new Map<Worker, Map<string, MetricJson>>();
+  private ended: MetricJson[] = [];
+
+  /** Starts to count a worker. */
+  begin(worker: Worker): void {
+    this.last.set(worker, new Map());
+  }
+
+  /** Remembers a report of a worker; metrics that it does not contain keep their last values. */
+  heard(worker: Worker, metrics: readonly MetricJson[]): void {
+    const known = this.last.get(worker);
+    for (const metric of metrics) if (isCount(metric)) known?.set(metric.name, metric);
+  }
+
+  /** Adds a worker to those that have ended. Called when no further message can come from it. */
+  end(worker: Worker): void {
+    const known = this.last.get(worker);
+    if (!known) return;
+    this.last.delete(worker);
+    const sum = AggregatorRegistry.aggregate([this.ended, [...known.values()]] as never);
+    this.ended = sum.getMetricsAsArray() as unknown as MetricJson[];
+  }
+
+  /** Returns the counts to add up: those of each worker, and those of all that have ended. */
+  get all(): MetricJson[][] {
+    return [this.ended, ...Array.from(this.last.values(), (known) => [...known.values()])];
+  }
+}
+
+/** Reports whether a metric only grows. */
+export const isCount = ({ type }: MetricJson): boolean => COUNTS.has(String(type));
+
+const COUNTS = new Set(["counter", "histogram"]);

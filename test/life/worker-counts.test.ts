@@ -1,0 +1,56 @@
+import { readFileSync } from "node:fs";
+import { Agent, request } from "node:http";
+import t from "tap";
+import { asking } from "../support/gateway.ts";
+import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+
+/** Sends one request over a connection of its own, so that all workers get some. */
+function ask({ url }: GatewayProcess): Promise<void> {
+  const asked = request(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), agent: new Agent() });
+  asked.end(JSON.stringify({ model: "echo", messages: [{ role: "user", content: "hi" }] }));
+  return new Promise((resolve, reject) => {
+    asked.once("error", reject).once("response", (answer) => answer.resume().once("end", resolve));
+  });
+}
+
+/** Sums of a counter and of a histogram over all their labels. */
+async function counted({ admin }: GatewayProcess): Promise<{ requests: number; observed: number }> {
+  const text = await (await fetch(`${admin}/metrics`)).text();
+  const sum = (name: string) =>
+    [...text.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, "gm"))].reduce(
+      (all, [, one]) => all + Number(one),
+      0,
+    );
+  return { requests: sum("gateway_requests_total"), observed: sum("gateway_request_duration_seconds_count") };
+}
+
+t.test("counters stay when workers are replaced or killed", async (t) => {
+  const gateway = await startProcess(
+    t,
+    `workers: 2
+linger: 50ms
+providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+`,
+  );
+  await Promise.all(Array.from({ length: 8 }, () => ask(gateway)));
+  // No scrape before: what the workers report when they end is all that the primary knows of them.
+  gateway.child.kill("SIGUSR2");
+  await eventually(() => gateway.text.includes("workers are replaced"), "the replacement");
+  await eventually(async () => (await counted(gateway)).requests === 8, "the counts of the replaced workers");
+  await Promise.all(Array.from({ length: 8 }, () => ask(gateway)));
+  const before = { requests: 16, observed: 16 };
+  await eventually(async () => (await counted(gateway)).requests === 16, "the counts of all");
+  t.same(await counted(gateway), before);
+  const { pid: primary } = gateway.child;
+  const pids = readFileSync(`/proc/${primary}/task/${primary}/children`, "utf8").trim().split(/\s+/);
+  for (const pid of pids) process.kill(Number(pid), "SIGKILL");
+  await eventually(async () => {
+    const { requests, observed } = await counted(gateway);
+    // Of a single scrape below that Prometheus would make a restart from 0.
+    if (requests < before.requests || observed < before.observed) t.fail(`${requests}, ${observed}`);
+    return (await gateway.ready())?.body["workers"] === "2 of 2" && gateway.text.includes("a worker has died");
+  }, "successors of the killed workers");
+  t.same(await counted(gateway), before);
+  t.equal(await gateway.end(), 0);
+});

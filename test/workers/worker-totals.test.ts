@@ -1,0 +1,32 @@
+import { AggregatorRegistry } from "prom-client";
+import t from "tap";
+import type { MetricJson } from "../../src/metrics/families.ts";
+import { WorkerTotals } from "../../src/workers/worker-totals.ts";
+
+const metric = (name: string, type: string, value: number): MetricJson =>
+  ({ name, type, help: name, aggregator: "sum", values: [{ labels: { of: "a" }, value }] }) as unknown as MetricJson;
+
+const textOf = (all: MetricJson[][]): Promise<string> => AggregatorRegistry.aggregate(all as never).metrics();
+
+t.test("what an ended worker last counted stays in the sum, and its gauges do not", async (t) => {
+  const totals = new WorkerTotals<string>();
+  for (const worker of ["one", "two", "three"]) totals.begin(worker);
+  totals.heard("one", [metric("spent", "counter", 3), metric("open", "gauge", 7)]);
+  totals.heard("two", [metric("spent", "counter", 4)]);
+  totals.heard("two", [metric("spent", "counter", 5)]);
+  t.match(await textOf(totals.all), /^spent\{of="a"\} 8$/m);
+  for (const worker of ["one", "two", "one"]) totals.end(worker);
+  totals.heard("one", [metric("spent", "counter", 100)]);
+  totals.heard("three", [metric("spent", "counter", 1)]);
+  const text = await textOf(totals.all);
+  t.match(text, /^spent\{of="a"\} 9$/m);
+  t.notMatch(text, /open/);
+});
+
+t.test("a report without a metric leaves its last value", async (t) => {
+  const totals = new WorkerTotals<string>();
+  totals.begin("one");
+  totals.heard("one", [metric("spent", "counter", 3), metric("errors", "counter", 2)]);
+  totals.heard("one", [metric("spent", "counter", 4)]);
+  t.match(await textOf(totals.all), /^errors\{of="a"\} 2$/m);
+});
