@@ -247,13 +247,12 @@ const segments = (path: string): string[] =>
     .split("/")
     .filter((part) => part !== "");
 
-/** Joins a path to an address that ends with a version segment; a version at the start of the path replaces that segment. */
+/** Joins a path to the provider's; a version at the start of the path stands for the one that the provider's path ends with. */
 function pathBelow(pathname: string, segment: string, below: string): string {
   const version = VERSION.exec(below)?.[0];
-  const bare = pathname === "/";
-  if (version === undefined) return `${bare ? segment : pathname}${below}`;
-  if (bare) return below;
-  return `${pathname.endsWith(version) ? pathname.slice(0, -version.length) : pathname}${below}`;
+  if (pathname === "/") return version === undefined ? `${segment}${below}` : below;
+  const replaced = version !== undefined && withoutVersion(pathname) !== pathname;
+  return `${pathname}${replaced ? below.slice(version.length) : below}`;
 }
 
 /** Returns the hop-by-hop fields that only the Connection header names (RFC 9110 §7.6.1). */
