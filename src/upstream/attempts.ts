@@ -116,7 +116,7 @@ export class Upstreams {
         target = next.target;
         continue;
       }
-      const spent = tries?.spent === true;
+      const spent = tries?.exhausted(wait) === true;
       if (exchange.unkept && verdict !== "final" && verdict !== "broken") {
         if (upstream) await this.endUnserved(upstream, exchange, attempt, chain);
         throw exchange.unkept;

@@ -88,11 +88,10 @@ interface NextTry {
 
 /** Decides which target an exchange tries next, if any. */
 export class Tries {
-  /** The gateway has retried, or had no retry left: clients should not retry on top of that. */
-  spent = false;
-
   private readonly tried = new Set<Target>();
   private count = 0;
+  /** Whether a retry was granted, or refused because none was left. */
+  private spent = false;
   /** Retries that a provider may have worked on. */
   private counted = 0;
   /** Number of refused credentials at each target. */
@@ -137,6 +136,16 @@ export class Tries {
         if (isRepeatable(exchange)) return this.onceMore(target, wait);
         return target.provider.idempotency === undefined ? undefined : this.again(target, wait, true);
     }
+  }
+
+  /**
+   * Reports whether clients should not retry after the last attempt: the gateway has retried, or had no retry left. A provider
+   * that asks for a longer wait than the gateway's has not been retried after it: there the client may come back.
+   * @param wait milliseconds that the provider of the last attempt wants us to wait; infinite: it wants no retry
+   */
+  exhausted(wait: number | undefined): boolean {
+    const later = wait !== undefined && Number.isFinite(wait) && wait > this.budget.limits.wait;
+    return this.spent && !later;
   }
 
   private usable(target: Target): boolean {

@@ -85,6 +85,22 @@ t.test("a wait that the provider asks for is waited, and passed on where it is t
   }
 });
 
+t.test("clients may come back after a wait that was too long here, whatever was tried before", async (t) => {
+  const long = (status: number) => provider(t, failing(status, "retry-after: 60"));
+  const told = async (...providers: Awaited<ReturnType<typeof provider>>[]) => {
+    const { status, headers } = await chat(await gateway(t, providers));
+    return [status, headers.get("retry-after"), headers.get("x-should-retry")];
+  };
+  for (const status of [429, 503]) {
+    t.same(await told(await long(status)), [status, "60", null], "not tried again here");
+    t.same(await told(await provider(t, failing(500)), await long(status)), [status, "60", null]);
+  }
+  const short = await provider(t, failing(429, "retry-after: 1"));
+  t.same([await told(short), short.seen.length], [[429, "1", "false"], 2], "the gateway has waited itself");
+  const final = await provider(t, failing(503, "retry-after: 60", "x-should-retry: false"));
+  t.same(await told(await provider(t, failing(500)), final), [503, "60", "false"], "in the provider's own words");
+});
+
 t.test("a provider that wants no second try gets none, but another one is asked", async (t) => {
   const one = await provider(t, failing(503, "x-should-retry: false"), ok);
   const alone = await chat(await gateway(t, [one]));
