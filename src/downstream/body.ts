@@ -30,13 +30,14 @@ export interface BodyLimits extends PaceLimits {
 /**
  * Reads a request's body, and scans JSON while it arrives. On failure the rest is discarded unread; the error response should
  * close the connection.
+ * @param options.go called before the first byte is awaited, and not at all where the head alone refuses the body
  * @throws GatewayError `body_too_large`, `body_timeout`, `client_gone`, `unsupported_encoding`, `unsupported_media_type`,
  *   `invalid_json`, `bad_request`
  */
 export function readBody(
   request: IncomingMessage,
   limits: BodyLimits,
-  options: { json: boolean; headers: HeaderList },
+  options: { json: boolean; headers: HeaderList; go?: (() => void) | undefined },
 ): Promise<Body> {
   return new Promise((resolve, reject) => {
     const { headers } = options;
@@ -47,9 +48,10 @@ export function readBody(
       request.resume();
       throw tooLarge(limits.maxBytes);
     }
-    if (announced === undefined ? headers.has("transfer-encoding") : Number(announced) !== 0)
+    if (announced === undefined ? headers.has("transfer-encoding") : Number(announced) !== 0) {
+      options.go?.();
       new BodyReader(request, limits, options.json, coding, resolve, reject);
-    else if (options.json) throw empty();
+    } else if (options.json) throw empty();
     else resolve(Body.empty);
   });
 }

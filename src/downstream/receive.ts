@@ -21,8 +21,11 @@ export function receiver(
 ): Receive {
   return () => {
     if (exchange.operation.body === "none") return Body.empty;
-    if (waiting) response.writeContinue();
-    if (exchange.operation.body === "json") return readBody(request, limits, { json: true, headers: exchange.headers });
+    const go = waiting ? () => response.writeContinue() : undefined;
+    if (exchange.operation.body === "json")
+      return readBody(request, limits, { json: true, headers: exchange.headers, go });
+    // A form's length is not limited: its files stream through.
+    go?.();
     const { output, objects: words } = exchange.protocol;
     const beside = output?.times.map(([name]) => String(name));
     const naming = words && objects.namedIn(words);

@@ -175,6 +175,23 @@ t.test("a client that waits to be told is told to go on once its key was accepte
   t.match(client.text, /^HTTP\/1\.1 200 /);
 });
 
+t.test("a client that waits is refused at once where its head alone says that the body cannot be taken", async (t) => {
+  const { port } = await startGateway(t, `${MODELS}body: { limit: 1KiB }\n`);
+  const json = "content-type: application/json";
+  for (const [status, lines] of [
+    [413, [json, "content-length: 1025"]],
+    [415, ["content-type: text/csv", `content-length: ${BODY.length}`]],
+    [415, [json, "content-encoding: compress", `content-length: ${BODY.length}`]],
+  ] as const) {
+    const all = [...lines, "expect: 100-continue", `authorization: Bearer ${KEY}`];
+    const client = talk(t, port, request("POST /v1/chat/completions", all));
+    await until(() => client.text.endsWith("}"), `the ${status}`);
+    t.match(client.text, new RegExp(`^HTTP/1.1 ${status} `), "no 100 comes before it");
+    t.match(client.text, /\r\nconnection: close\r\n/i);
+    client.socket.destroy();
+  }
+});
+
 t.test("a query parameter that occurs twice, or cannot be read, is refused", async (t) => {
   const { url } = await startGateway(t, MODELS);
   for (const [query, reason] of [
