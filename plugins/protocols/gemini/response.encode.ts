@@ -424,7 +424,8 @@ const WORDS: Readonly<Record<FinishReason, string>> = {
   stop: "STOP",
   stop_sequence: "STOP",
   tool_calls: "STOP",
-  pause: "STOP",
+  // The answer is not whole: `STOP` would say that it is.
+  pause: "MAX_TOKENS",
   length: "MAX_TOKENS",
   context_window: "MAX_TOKENS",
   content_filter: "SAFETY",

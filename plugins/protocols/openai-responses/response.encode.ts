@@ -350,9 +350,9 @@ class CompactionEncoder implements ResponseEncoder {
   private end(out: EncodedFrame[]): void {
     const { finish } = this;
     const texts = [...this.texts.values()].map((pieces) => pieces.join("")).filter((text) => text.trim() !== "");
-    const found = texts.length > 0 && !(finish && NO_SUMMARY.has(finish.reason));
-    if (found) this.response.compaction(texts.join("\n\n"), out);
-    else if (endOf(finish, false).status === "completed")
+    const otherwise = finish !== undefined && NO_SUMMARY.has(finish.reason);
+    if (texts.length > 0 && !otherwise) this.response.compaction(texts.join("\n\n"), out);
+    else if (otherwise || endOf(finish, false).status === "completed")
       throw new GatewayError("upstream_invalid", {
         message: "The model was asked to sum up the conversation, and its answer holds no summary.",
       });
@@ -693,7 +693,8 @@ const INCOMPLETE: Readonly<Record<FinishReason, string | undefined>> = {
   // The vendor's own refusals are answers like any other, with a part that says so; see `endOf`.
   refusal: "content_filter",
   stop_sequence: undefined,
-  pause: undefined,
+  // The answer is not whole, and the vendor has no other word for that.
+  pause: "max_output_tokens",
   context_window: "max_output_tokens",
   malformed_call: undefined,
   other: undefined,

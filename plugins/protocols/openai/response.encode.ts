@@ -8,7 +8,8 @@ export const FINISH_WORDS: Readonly<Record<FinishReason, string>> = {
   content_filter: "content_filter",
   refusal: "content_filter",
   stop_sequence: "stop",
-  pause: "stop",
+  // The answer is not whole: `stop` would say that it is.
+  pause: "length",
   context_window: "length",
   malformed_call: "stop",
   other: "stop",
