@@ -248,7 +248,7 @@ const FactsSchema = z
     thinking: z
       .enum(THINKING)
       .describe(
-        "How it is asked to think: budget (so many tokens), adaptive (as it likes, with an effort), level (an effort), none.",
+        "How it is asked to think: budget (so many tokens), adaptive (as it likes, with an effort), level (an effort), none; when absent, budget for the models of known vendors that take nothing else.",
       )
       .optional(),
     system_in_place: z.boolean().describe("True: it takes system messages between turns.").optional(),

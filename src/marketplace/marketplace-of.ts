@@ -3,7 +3,7 @@ import { Marketplace, MODEL, type Model, type Provider, TARGET, type Target } fr
 import { OWN, PriceList } from "../core/price-list.ts";
 import { shaped } from "../core/shape.ts";
 import { type Catalogue, type ModelFacts, vendorOf } from "../prices/catalogue.ts";
-import { MARKS_CACHE } from "../prices/vendors.ts";
+import { MARKS_CACHE, thinksByTokens } from "../prices/vendors.ts";
 
 /** A placeholder address of the built-in provider, on which nothing listens. */
 const DEMO = new URL("http://demo.invalid");
@@ -51,8 +51,11 @@ function target(
   const prices = price ? new PriceList([{ price }], OWN) : facts.prices;
   const output = rest.facts?.output ?? facts.output?.value;
   const reasons = can?.includes("reasoning") || (facts.can?.value.includes("reasoning") ?? true);
+  const vendor = vendorOf(provider);
   const known = {
-    ...(MARKS_CACHE.has(vendorOf(provider) ?? "") ? { cache_marks: true } : {}),
+    ...(MARKS_CACHE.has(vendor ?? "") ? { cache_marks: true } : {}),
+    // A model without thinking is left to `reasons`.
+    ...(reasons && thinksByTokens(vendor, configured.model) ? { thinking: "budget" as const } : {}),
     ...rest.facts,
     ...(output === undefined ? {} : { output }),
     ...(reasons ? {} : { reasons }),

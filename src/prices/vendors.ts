@@ -27,6 +27,17 @@ export const VENDORS = Object.keys(HOSTS) as (keyof typeof HOSTS)[];
 /** Whose Chat protocol has marks for the prompt's cache. Others refuse members that they do not know. */
 export const MARKS_CACHE: ReadonlySet<string> = new Set(["openai"]);
 
+/** Anthropic's models of version 4, with the minor version. What follows may be a date. */
+const CLAUDE_4 = /claude-(?:opus|sonnet|haiku)-4(?:[-.](\d))?(?!\d)/;
+
+/** Reports whether a vendor's model takes thinking only as a number of tokens, and refuses levels and efforts. [D] */
+export function thinksByTokens(vendor: string | undefined, model: string): boolean {
+  if (vendor === "google") return /(?:^|\/)gemini-2\.5-/.test(model);
+  if (vendor !== "anthropic") return false;
+  const [claude4, minor = 0] = CLAUDE_4.exec(model) ?? [];
+  return model.startsWith("claude-3-7-") || (claude4 !== undefined && Number(minor) <= 5);
+}
+
 /** The vendor at an address, as far as its host tells. */
 export function vendorAt({ hostname }: URL): string | undefined {
   return VENDORS.find((vendor) => HOSTS[vendor].test(hostname));

@@ -57,6 +57,16 @@ t.test(
   },
 );
 
+t.test("a model that takes thinking as tokens only is asked so, unless the file says how", async (t) => {
+  const thinking = (provider: string, model: string, more = {}) =>
+    only([target(provider, model, more)])?.targets[0]?.facts?.thinking;
+  t.equal(thinking("google", "gemini-2.5-flash"), "budget");
+  t.equal(thinking("google", "gemini-2.5-flash", { facts: { thinking: "level" } }), "level");
+  t.equal(thinking("google", "gemini-3.6-flash"), undefined);
+  t.equal(thinking("own", "gemini-2.5-flash"), undefined);
+  t.equal(thinking("google", "gemini-2.5-flash-image"), undefined, "it does not think");
+});
+
 t.test("a target that nobody knows has no price, and leaves the model's facts unknown", async (t) => {
   const model = only([target("openai", "gpt-5.4-mini"), target("own", "x")]);
   t.equal(model?.targets[1]?.prices, undefined);
