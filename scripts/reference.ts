@@ -86,8 +86,10 @@ export function errors(): string {
   return `# Errors
 
 What the gateway itself refuses, made from its sources by \`npm run docs\`. A client gets each in the envelope of its own protocol, with
-the code where that has a place for one, and often with a message that says more than this one. Where asking again cannot help the
-answer has \`x-should-retry: false\`, which the official SDKs obey. What a provider answers passes as it is, in its own words; a plugin
+the code where that has a place for one, and often with a message that says more than this one. OpenAI's protocols have their vendor's
+codes in its place, for which clients look: \`invalid_api_key\` for every 401, \`insufficient_quota\` for a spent budget and
+\`rate_limit_exceeded\` for any other limit; the log and the ledger have the gateway's own. Where a retry cannot help, or the gateway
+has already retried, the answer has \`x-should-retry: false\`, which the SDKs of OpenAI and Anthropic obey. What a provider answers passes as it is, in its own words; a plugin
 may have codes of its own.
 
 | code | status | message | asking again helps |

@@ -30,6 +30,11 @@ t.test("limits and money have the vendor's own codes", async (t) => {
   });
 });
 
+t.test("a key that is missing, revoked or disabled has the vendor's one code, for which clients look", async (t) => {
+  for (const code of ["missing_api_key", "invalid_api_key", "revoked_api_key", "disabled_api_key"] as const)
+    t.match(JSON.parse(error(new GatewayError(code))), { error: { code: "invalid_api_key" } }, code);
+});
+
 t.test("a plugin's own code stays, whatever its status", async (t) => {
   for (const status of [400, 401, 402, 403, 429, 500]) {
     const fault = new GatewayError("team_spent", { status, message: "The team's money is spent." });
