@@ -202,7 +202,7 @@ const ON_SOCKET: Unmeasured = {
 /** One that nobody fetches would cost the vendor's price, and no budget would hear of it. */
 const LATER: Unmeasured = {
   why: "what an answer in the background has used is not known before somebody fetches it",
-  hint: "Ask without background, streamed if it takes long, or use another key.",
+  hint: "Ask without background or deferred, streamed if it takes long, or use another key.",
 };
 
 /** Whether the answer may be made after this exchange has ended: some servers take `1` and `"yes"` for `true`. */

@@ -68,7 +68,7 @@ export interface Protocol {
   credential(secret: string): readonly [name: string, value: string];
   /**
    * Returns what an error with a status from 400 to 499 refuses, where its body says that; undefined: the status decides: 401 our
-   * credential everywhere, 403 our credential at this target, any other the request. Only the vendor's own members may blame our
+   * credential everywhere, 403 our credential at this target, 429 our credential for a time, any other the request. Only the vendor's own members may blame our
    * credential, as its messages may quote the client's text.
    */
   refuses?(status: number, body: Buffer): Refused | undefined;
@@ -408,6 +408,11 @@ export interface ObjectWords {
   readonly anywhere: readonly string[];
   /** Like `anywhere`, but a string there names nothing: a built-in voice, the text of a prompt. */
   readonly asObjects?: readonly string[];
+  /**
+   * Members at any depth that name something of the account by being there, under their own name: an address that the vendor calls
+   * with the account's identity, a choice of another model.
+   */
+  readonly itself?: readonly string[];
   /** The `type` of objects whose own `id` names another object. */
   readonly references?: readonly string[];
   /** Like `references`, by type, with the name of a member that may hold the whole content. Other protocols read no id there. */
@@ -423,8 +428,8 @@ export interface ObjectWords {
   readonly untyped?: true;
   /** Members that the vendor does not search: arguments, schemas, labels. */
   readonly unread: readonly string[];
-  /** Returns the id in the text of such a member; undefined: it names nothing that the vendor keeps. */
-  readonly id?: (text: string) => string | undefined;
+  /** Returns the id in the text of such a member (or list element); undefined: it names nothing that the vendor keeps. */
+  readonly id?: (text: string, member?: string | number) => string | undefined;
   /** A prefix of such an id: the rest names a place whose objects belong to no key, like a bucket. */
   readonly places?: string;
   /** URL members that name something only if they begin with `places`, and only for servers that speak the protocol. */

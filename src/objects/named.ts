@@ -75,6 +75,7 @@ export class NamedObjects {
   private readonly unread: ReadonlySet<string>;
   private readonly references: ReadonlySet<unknown>;
   private readonly asObjects: ReadonlySet<string>;
+  private readonly itself: ReadonlySet<string>;
   private readonly whole: ReadonlyMap<unknown, string>;
   private readonly recalled: ReadonlyMap<unknown, { readonly sealed: string; readonly beside: readonly string[] }>;
   private readonly sources: ReadonlySet<unknown>;
@@ -84,16 +85,16 @@ export class NamedObjects {
   private readonly place: TextStart;
 
   constructor(private readonly words: ObjectWords) {
-    const { anywhere, asObjects = [], references = [], whole = {}, recalled = {}, sources = [] } = words;
+    const { anywhere, asObjects = [], itself = [], references = [], whole = {}, recalled = {}, sources = [] } = words;
     const named = [...references, ...Object.keys(whole)];
     const types = [...named, ...sources];
-    this.marks = quoted([...anywhere, ...asObjects, ...types]);
+    this.marks = quoted([...anywhere, ...asObjects, ...itself, ...types]);
     this.recalling = quoted(Object.keys(recalled));
     this.watch = new Watch(
-      [...anywhere, ...asObjects, ...(words.untyped ? ["id"] : [])],
+      [...anywhere, ...asObjects, ...itself, ...(words.untyped ? ["id"] : [])],
       [...types, ...Object.keys(recalled)],
     );
-    const names = [...anywhere, ...asObjects];
+    const names = [...anywhere, ...asObjects, ...itself];
     this.spelled = new Watch([...names.flatMap(spellings), ...(words.untyped ? SPELLED_ID : [])]);
     const bare = words.untyped ? SPELLED_ID.map((name) => `|"${name}"`).join("") : "";
     this.spelling = new RegExp(`"(?:${names.map(inAnyCase).join("|")})"${bare}`);
@@ -104,6 +105,7 @@ export class NamedObjects {
     this.unread = new Set(words.unread);
     this.references = new Set([...named, ...Object.keys(recalled)]);
     this.asObjects = new Set(asObjects.map(foldCase));
+    this.itself = new Set(itself.map(foldCase));
     this.whole = new Map(Object.entries(whole));
     this.recalled = new Map(Object.entries(recalled));
     this.sources = new Set(sources);
@@ -160,7 +162,7 @@ export class NamedObjects {
     return members.some(({ name }) => {
       if (this.exact.has(name)) return false;
       const word = foldCase(name);
-      return this.anywhere.has(word) || this.asObjects.has(word);
+      return this.anywhere.has(word) || this.asObjects.has(word) || this.itself.has(word);
     });
   }
 
@@ -191,8 +193,10 @@ export class NamedObjects {
   }
 
   private mayStandIn(scan: Scan): boolean {
-    const { anywhere, asObjects = [] } = this.words;
-    return this.watch.maySee(scan) || [...anywhere, ...asObjects].some((name) => scan.find(name) !== undefined);
+    const { anywhere, asObjects = [], itself = [] } = this.words;
+    return (
+      this.watch.maySee(scan) || [...anywhere, ...asObjects, ...itself].some((name) => scan.find(name) !== undefined)
+    );
   }
 
   private maySpell(scan: Scan, pieces: readonly Buffer[]): boolean {
@@ -230,6 +234,7 @@ export class NamedObjects {
       const at = { above: path, step: name };
       const word = foldCase(name);
       if (this.anywhere.has(word)) this.take(inner, at, found);
+      if (this.itself.has(word)) add(found, { id: name, param: paramOf(at) });
       if (this.asObjects.has(word))
         for (const each of Array.isArray(inner) ? inner : [inner]) if (asObject(each)) this.take(each, at, found);
       if (this.addresses.has(word)) this.takeAddress(inner, at, found);
@@ -296,7 +301,7 @@ export class NamedObjects {
       return;
     }
     const text = asText(value);
-    const id = text === undefined || text === "" ? undefined : this.words.id ? this.words.id(text) : text;
+    const id = text === undefined || text === "" ? undefined : this.words.id ? this.words.id(text, path?.step) : text;
     if (id === undefined) return;
     const param = paramOf(path);
     const { places } = this.words;

@@ -15,6 +15,37 @@ function named({ objects }: Protocol, body: object | string): string[] {
 }
 
 const CASES: readonly (readonly [Protocol, object, ...string[]])[] = [
+  [
+    gemini,
+    {
+      tools: [
+        { retrieval: { vertexRagStore: { ragResources: [{ ragCorpus: "projects/p/locations/l/ragCorpora/7" }] } } },
+      ],
+    },
+    "tools.0.retrieval.vertexRagStore.ragResources.0.ragCorpus=7",
+  ],
+  [
+    gemini,
+    {
+      tools: [
+        { retrieval: { vertex_ai_search: { engine: "e", data_store_specs: [{ data_store: "x/dataStores/d" }] } } },
+      ],
+    },
+    "tools.0.retrieval.vertex_ai_search.engine=e",
+    "tools.0.retrieval.vertex_ai_search.data_store_specs.0.data_store=d",
+  ],
+  [
+    gemini,
+    { tools: [{ retrieval: { externalApi: { endpoint: "https://any.example" } } }] },
+    "tools.0.retrieval.externalApi=externalApi",
+  ],
+  [
+    gemini,
+    { generation_config: { routing_config: { manual_mode: { model_name: "dear" } } } },
+    "generation_config.routing_config=routing_config",
+  ],
+  [gemini, { modelArmorConfig: { promptTemplateName: "p/templates/t" } }, "modelArmorConfig.promptTemplateName=t"],
+  [chat, { data_sources: [{ type: "azure_search", parameters: { endpoint: "x" } }] }, "data_sources=data_sources"],
   [responses, { previous_response_id: "resp_1" }, "previous_response_id=resp_1"],
   [responses, { previous_response_id: null, conversation: null, prompt: null }],
   [responses, { conversation: "conv_1" }, "conversation=conv_1"],
@@ -421,4 +452,15 @@ t.test("words are read once, however often a configuration is", async (t) => {
   const words = responses.objects as NonNullable<Protocol["objects"]>;
   t.equal(namedObjects(words), namedObjects(words));
   t.not(namedObjects({ ...words }), namedObjects(words));
+});
+
+t.test("a tuned model that a body begins from is one that a key made; others are anybody's", async (t) => {
+  const finder = new NamedObjects((gemini.vendor as NonNullable<Protocol["vendor"]>).words);
+  const ids = (body: object) => finder.in(body).map(({ id }) => id);
+  for (const name of ["model", "baseModel", "source_model"]) {
+    t.same(ids({ batch: { [name]: "tunedModels/theirs" } }), ["theirs"], name);
+    t.same(ids({ batch: { [name]: "models/gemini" } }), [], name);
+    t.same(ids({ batch: { [name]: "gemini" } }), [], name);
+  }
+  t.same(ids({ tunedModelSource: { tunedModel: "tunedModels/theirs", baseModel: "models/gemini" } }), ["theirs"]);
 });

@@ -389,6 +389,10 @@ t.test("an answer in the background is not made where tokens or money count: nob
     t.equal(status, 403, limits);
     t.match(text, /background/);
   }
+  const deferred = await gateway(t, upstream.origin.origin, "limits: { default: { budget: $5/month } }\n");
+  const messages = [{ role: "user", content: "a" }];
+  const answer = await ask(deferred.url, "/v1/chat/completions", { model: "m", messages, deferred: true });
+  t.same([answer.status, /deferred/.test(await answer.text())], [403, true], "what xAI calls deferred");
   for (const background of [1, "yes", {}])
     t.equal((await post("default: { budget: $5/month }", { background }))[0], 403, `${JSON.stringify(background)}`);
   t.equal(asked, 0);

@@ -46,7 +46,13 @@ export const objects: ObjectWords = {
     // At the top, and in the request within one whose tokens are counted.
     ...["cachedContent", "cached_content"],
     ...["fileUri", "file_uri", "fileSearchStoreNames", "file_search_store_names"],
+    // Stores that the operator's project searches, and its templates of Model Armor. [S: Retrieval, ModelArmorConfig]
+    ...["ragCorpora", "rag_corpora", "ragCorpus", "rag_corpus"],
+    ...["datastore", "dataStore", "data_store", "engine"],
+    ...["promptTemplateName", "prompt_template_name", "responseTemplateName", "response_template_name"],
   ],
+  // The vendor calls the one with the operator's identity and secrets; the other lets it choose another model.
+  itself: ["externalApi", "external_api", "routingConfig", "routing_config"],
   unread: [
     // Of a function's result only what it says: its `parts` may name files.
     ...["functionCall", "function_call", "response", "labels"],
@@ -86,6 +92,10 @@ const PLACES = [
   ...["trainingDatasetUri", "training_dataset_uri", "validationDatasetUri", "validation_dataset_uri"],
 ];
 
+/** Members that name a model, anybody's or one that a key has tuned. */
+const MODELS: ReadonlySet<unknown> = new Set(["model", "baseModel", "base_model", "sourceModel", "source_model"]);
+const TUNED = /(?:^|\/)\s*tunedModels\//i;
+
 /** Kinds of screens that a tool uses, which stand where an environment is named elsewhere. */
 const SCREEN = /^(?:ENVIRONMENT_[A-Z_]+|browser|mobile|desktop)$/;
 
@@ -104,8 +114,9 @@ export const vendor: VendorObjects = {
       ...[...objects.anywhere, "fileName", "file_name", "previous_interaction_id", "interaction_id"],
       ...PLACES,
       ...["environment", "environment_id", "base_environment", "from_environment"],
+      ...["tunedModel", "tuned_model", "model", "baseModel", "base_model", "sourceModel", "source_model"],
     ],
-    id: (text) => (SCREEN.test(text) ? undefined : id(text)),
+    id: (text, member) => (SCREEN.test(text) || (MODELS.has(member) && !TUNED.test(text)) ? undefined : id(text)),
     members: ["name", "file", "id"],
   },
   derived: {},

@@ -30,7 +30,7 @@ const openaiChat: TranslatedProtocol = {
     "/v1/chat/completions": chat,
   }),
   usageMembers: ["usage", "service_tier"],
-  output: { tokens: [["max_completion_tokens"], ["max_tokens"]], times: [["n"]] },
+  output: { tokens: [["max_completion_tokens"], ["max_tokens"]], times: [["n"]], later: "deferred" },
 
   recognises: (path) => /\/chat\/completions(\/|$)/.test(path),
   usage: readUsage,

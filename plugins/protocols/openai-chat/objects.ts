@@ -27,6 +27,8 @@ const KEPT = /^\s*(?:projects\/[^/]*\/locations\/[^/]*\/)?(?:cachedContents|file
 export const objects: ObjectWords = {
   top: [],
   anywhere: ["file_id", "audio", "cached_content", "cachedContent"],
+  // Azure searches them with the operator's identity. [D: Azure OpenAI On Your Data]
+  itself: ["data_sources"],
   // One that a key made; the vendor's own go by a word.
   asObjects: ["voice"],
   id: (text) => {
