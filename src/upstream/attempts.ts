@@ -116,7 +116,8 @@ export class Upstreams {
         target = next.target;
         continue;
       }
-      const spent = tries?.exhausted(wait) === true;
+      // A final 429 is about this very request, and would be repeated.
+      const spent = tries?.exhausted(wait) === true || (verdict === "final" && upstream?.status === 429);
       if (exchange.unkept && verdict !== "final" && verdict !== "broken") {
         if (upstream) await this.endUnserved(upstream, exchange, attempt, chain);
         throw exchange.unkept;

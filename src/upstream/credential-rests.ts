@@ -8,6 +8,9 @@ const LONGEST = 300_000;
  */
 const STEP = 100;
 
+/** The longest wait in milliseconds that all callers observe because of one of them: vendors limit by the minute. */
+const SHORT_WAIT = 60_000;
+
 /** A period in which a credential is not used, in milliseconds. */
 interface CredentialRest {
   until: number;
@@ -19,6 +22,8 @@ interface CredentialRest {
   trial?: string | undefined;
   /** Whether it has rested for all since it was last accepted. */
   wide?: boolean;
+  /** The caller whose request last got a long wait, and until when it lasts for that caller. */
+  long?: { readonly caller: string; readonly until: number };
 }
 
 /** A new rest of a credential, for one caller or for all; reported once, for the log. */
@@ -53,7 +58,9 @@ export class CredentialRests {
 
   /** Returns the time from which a caller may use it; 0: any time. */
   until(credential: Credential, caller?: string): number {
-    return this.rests.size === 0 ? 0 : (this.binding(credential, caller)?.until ?? 0);
+    const rest = this.rests.size === 0 ? undefined : this.binding(credential, caller);
+    if (!rest) return 0;
+    return rest.long?.caller === caller ? Math.max(rest.until, rest.long?.until ?? 0) : rest.until;
   }
 
   /** Reports whether it was refused the last time, as far as that concerns a caller. */
@@ -67,11 +74,18 @@ export class CredentialRests {
     return rest?.by === undefined || rest.by === caller ? rest : undefined;
   }
 
-  /** Records that the provider asked for a wait. */
-  cool(credential: Credential, until: number): void {
-    // A wait applies to all callers; it replaces a rest that applies to one caller alone.
+  /**
+   * Records that the provider asked for a wait. It applies to all callers; a long one to its caller alone, until a second caller
+   * gets one: a single one could otherwise keep the credential from all others for an hour.
+   * @param caller whose request it was; absent: no caller's matter
+   */
+  cool(credential: Credential, now: number, wait: number, caller?: string): void {
+    // It replaces a rest that applies to one caller alone.
     const rest = this.binding(credential, undefined) ?? { until: 0, next: 0 };
-    rest.until = Math.max(rest.until, until);
+    const { long } = rest;
+    const second = long !== undefined && long.caller !== caller && long.until > now;
+    if (caller !== undefined && wait > SHORT_WAIT) rest.long = { caller, until: now + wait };
+    rest.until = Math.max(rest.until, now + (second || caller === undefined ? wait : Math.min(wait, SHORT_WAIT)));
     this.rests.set(credential, rest);
     const told = this.told.get(credential) ?? 0;
     if (rest.until < told + STEP) return;
@@ -83,7 +97,10 @@ export class CredentialRests {
   hurry(now: number): void {
     for (const [credential, rest] of this.rests) {
       if (rest.next === 0) this.rests.delete(credential);
-      else rest.until = now;
+      else {
+        rest.until = now;
+        delete rest.long;
+      }
       // A wait that begins now is news, however long the ended one was.
       this.told.delete(credential);
       this.moved(credential);

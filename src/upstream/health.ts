@@ -293,7 +293,8 @@ export class Health {
     if (!credential) return;
     if (status === 401) this.refused(attempt, provider.rests.refuse(credential, now, caller), "everywhere");
     else if (status === 403) this.refused(attempt, rests.refuse(credential, now, caller), "at this target");
-    else if (status === 429) rests.cool(credential, now + Math.min(Math.max(wait, LEAST_COOLING), LONGEST_COOLING));
+    else if (status === 429)
+      rests.cool(credential, now, Math.min(Math.max(wait, LEAST_COOLING), LONGEST_COOLING), caller);
     else if (status < 300) {
       const known = provider.rests.accept(credential, now, caller);
       if (rests.accept(credential, now, caller) || known)

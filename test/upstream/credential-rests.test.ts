@@ -7,8 +7,8 @@ const [one, other] = credentialsOf("one", "other") as [never, never];
 t.test("one that is asked to wait waits, and no other", async (t) => {
   const rests = new CredentialRests();
   t.equal(rests.until(one), 0);
-  rests.cool(one, 5000);
-  rests.cool(one, 4000);
+  rests.cool(one, 0, 5000);
+  rests.cool(one, 0, 4000);
   t.equal(rests.until(one), 5000);
   t.equal(rests.until(other), 0);
   t.notOk(rests.accept(one, 4500), "an answer to an earlier request");
@@ -65,7 +65,7 @@ t.test("what is heard to rest for all is no news when it is refused again", asyn
 t.test("others are told of what changes, but not of every few milliseconds", async (t) => {
   const told: (number | undefined)[] = [];
   const rests: CredentialRests = new CredentialRests((credential) => told.push(rests.of(credential)?.until));
-  for (let until = 5000; until < 5250; until++) rests.cool(one, until);
+  for (let until = 5000; until < 5250; until++) rests.cool(one, 0, until);
   t.same(told, [5000, 5100, 5200]);
   t.equal(rests.until(one), 5249);
   rests.refuse(one, 6000);
@@ -82,12 +82,33 @@ t.test("others are told of what changes, but not of every few milliseconds", asy
 t.test("somebody may want all of them tried at once", async (t) => {
   const told: (number | undefined)[] = [];
   const rests: CredentialRests = new CredentialRests((credential) => told.push(rests.of(credential)?.until));
-  rests.cool(one, 60_000);
+  rests.cool(one, 0, 60_000);
   rests.refuse(other, 1000);
   rests.hurry(2000);
   t.same([rests.until(one), rests.until(other)], [0, 2000]);
   t.equal(rests.of(other)?.next, 60_000, "it counts as refused until it is accepted");
   t.ok(rests.accept(other, 2000));
-  rests.cool(one, 3000);
+  rests.cool(one, 0, 3000);
   t.same(told, [60_000, 31_000, undefined, 2000, undefined, 3000], "a shorter wait that begins then is news");
 });
+
+t.test(
+  "a long wait because of one caller is short for all others, until a second caller is asked for one too",
+  async (t) => {
+    const rests = new CredentialRests();
+    rests.cool(one, 0, 3_600_000, "x");
+    t.same([rests.until(one, "x"), rests.until(one, "y")], [3_600_000, 60_000]);
+    rests.cool(one, 60_000, 3_600_000, "x");
+    t.equal(rests.until(one, "y"), 120_000, "the same caller again");
+    rests.cool(one, 120_000, 3_600_000, "y");
+    t.equal(rests.until(one, "z"), 3_720_000);
+    rests.accept(one, 3_720_000, "z");
+    rests.cool(one, 0, 3_600_000, "x");
+    rests.accept(one, 60_000, "y");
+    t.equal(rests.until(one, "x"), 0, "another caller's success ends it");
+    const others = new CredentialRests();
+    others.cool(one, 0, 90_000, "x");
+    others.cool(one, 90_000, 3_600_000, "y");
+    t.equal(others.until(one), 150_000, "the first one's wait was over");
+  },
+);

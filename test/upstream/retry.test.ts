@@ -208,6 +208,23 @@ t.test(
   },
 );
 
+t.test("credentials: a 429 of a request that is larger than the limit is the client's alone", async (t) => {
+  const message = "Request too large for m on tokens per min (TPM): Limit 30000, Requested 50000.";
+  const body = JSON.stringify({ error: { message, type: "tokens", code: "rate_limit_exceeded" } });
+  const large = `HTTP/1.1 429 x\r\ncontent-type: application/json\r\nretry-after: 3600\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+  const one = await provider(t, large, ok);
+  const env = { FIRST: "first-credential", SECOND: "second-credential" };
+  const running = await gateway(t, [one], { provider: ", credential: [$FIRST, $SECOND]", env });
+  const answer = await chat(running);
+  t.same([answer.status, answer.headers.get("x-should-retry"), one.seen.length], [429, "false", 1]);
+  t.match(await answer.text(), /Requested 50000/);
+  for (let i = 0; i < 2; i++) t.equal((await chat(running)).status, 200);
+  t.match(
+    one.seen.map(({ head }) => head).join(),
+    /first-credential[\s\S]*second-credential|second-credential[\s\S]*first-credential/,
+  );
+});
+
 t.test(
   "credentials: a 400 that says in its body that one is not known switches it off too, and what only says so in words does not",
   async (t) => {

@@ -169,18 +169,29 @@ export function failure(status: number, _headers: HeaderList | undefined, text: 
 
 /**
  * What an error refuses besides what its status says: a key that is not known with a 400; content with a 403, as xAI does in words
- * and OpenRouter with what its moderation found; one call of a restricted key with a 401. [F; D: OpenRouter's errors]
+ * and OpenRouter with what its moderation found; one call of a restricted key with a 401; a request that is too large with a 429. [F; D: OpenRouter's errors]
  */
 export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
-  if (status !== 400 && status !== 401 && status !== 403) return undefined;
+  if (status !== 400 && status !== 401 && status !== 403 && status !== 429) return undefined;
   const text = body.toString();
   const { kind, message } = failure(status, undefined, text);
   if (status === 400) return kind === "authentication" ? "credential" : undefined;
+  if (status === 429) return isTooLarge(message) ? "request" : undefined;
   if (message.startsWith(LIMITED)) return "target";
   if (status === 401) return undefined;
   const flagged = asObject(asObject(asObject(jsonOf(text))?.["error"])?.["metadata"])?.["reasons"];
   return message.startsWith(VIOLATING) || Array.isArray(flagged) ? "request" : undefined;
 };
+
+/**
+ * Reports whether a request needs more than the vendor grants in a whole minute, so that it never fits: "Request too large for …
+ * on tokens per min (TPM): Limit 30000, Requested 50000". [F]
+ */
+function isTooLarge(message: string): boolean {
+  const [, limit = "", requested = ""] = LIMIT.exec(message) ?? [];
+  return Number(requested.replaceAll(",", "")) > Number(limit.replaceAll(",", ""));
+}
+const LIMIT = /\bLimit:? ([\d,]{1,20})(?:, Used:? [\d,]{1,20})?, Requested:? ([\d,]{1,20})/;
 
 const VIOLATING = "Content violates usage guidelines";
 const LIMITED = "You have insufficient permissions for this operation";

@@ -117,6 +117,8 @@ t.test("a refusal of content, or of one call, is told from one of the key", asyn
   const content = "Content violates usage guidelines. Team: t, Model: m, Failed check: SAFETY_CHECK_TYPE_BIO";
   const flagged = "Your chosen model requires moderation and your input was flagged";
   const metadata = { reasons: ["violence"], flagged_input: "…", provider_name: "p", model_slug: "m" };
+  const tooLarge = (words: string) =>
+    `Request too large for m in organization o on tokens per min (TPM): Limit ${words}.`;
   const limited = "You have insufficient permissions for this operation. Missing scopes: api.responses.write.";
   for (const [status, body, refused] of [
     [403, { code: denied, error: content }, "request"],
@@ -127,6 +129,10 @@ t.test("a refusal of content, or of one call, is told from one of the key", asyn
     [403, { error: { code: 403, message: flagged, metadata: { provider_name: "p" } } }, undefined],
     [401, { error: { code: "invalid_api_key", message: "Incorrect API key provided: x***." } }, undefined],
     [401, { code: denied, error: content }, undefined],
+    [429, { error: { message: tooLarge("30000, Requested 50000"), type: "tokens" } }, "request"],
+    [429, { error: { message: tooLarge("30,000, Used 10, Requested 50,000"), type: "tokens" } }, "request"],
+    [429, { error: { message: tooLarge("30000, Used 29000, Requested 2000"), type: "tokens" } }, undefined],
+    [429, { error: { message: "Rate limit reached", type: "requests" } }, undefined],
     [403, "no object", undefined],
     [403, null, undefined],
   ] as const)
