@@ -1,4 +1,5 @@
 import type { Frame } from "../wire/frame.ts";
+import { isJsonText } from "../wire/nested.ts";
 import { changesAt, type JsonPath } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
 import type { Body } from "./body.ts";
@@ -104,16 +105,7 @@ export function replaced(
 
 /** Treats a text that a client declares as JSON but that is not JSON as plain text, so that all of it is seen. */
 const asWritten = (place: TextPlace, text: string): TextPlace =>
-  place.json && !isJson(text) ? { path: place.path, kind: place.kind } : place;
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
+  place.json && !isJsonText(text) ? { path: place.path, kind: place.kind } : place;
 
 /** Returns the text at a place; of a complete JSON text, the strings in it. */
 function spansAt(json: unknown, place: TextPlace): TextSpan[] {

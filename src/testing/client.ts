@@ -8,6 +8,7 @@ import type { Event } from "../translation/events.ts";
 import { ToolNames } from "../translation/names.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import type { Frame } from "../wire/frame.ts";
+import { NestedJson } from "../wire/nested.ts";
 import { SseSplitter } from "../wire/sse.ts";
 import { piecesOf } from "./scripted-provider.ts";
 
@@ -107,6 +108,7 @@ function spoken(
     model,
     facts: {},
     names: new ToolNames(),
+    nested: new NestedJson(),
     drop: ignore,
     change: ignore,
     refuse,

@@ -7,6 +7,7 @@ import type { Facts } from "../core/marketplace.ts";
 import type { Operation, Protocol, QueryView, Task } from "../core/protocol.ts";
 import type { Frame } from "../wire/frame.ts";
 import type { HeaderList } from "../wire/headers.ts";
+import type { NestedJson } from "../wire/nested.ts";
 import type { JsonPath } from "../wire/paths.ts";
 import type { Conversation } from "./conversation.ts";
 import type { Event, Opaque } from "./events.ts";
@@ -151,6 +152,8 @@ export interface EncodeContext {
   drop(path: string, why: string): void;
   /** Changes something within its meaning and says so, like an effort that is clamped. */
   change(path: string, why: string): void;
+  /** Checks JSON texts within the request's strings, like arguments; their limits apply to all of the request's together. */
+  readonly nested: Pick<NestedJson, "kindOf">;
   /** Refuses the request with a 400 that names the client's field. @param hint what to do, where removing it is not the way */
   refuse(path: string, why: string, hint?: string): never;
 }

@@ -2,6 +2,7 @@ import { GatewayError } from "../core/errors.ts";
 import { type Facts } from "../core/marketplace.ts";
 import type { Operation, Protocol, QueryView } from "../core/protocol.ts";
 import type { HeaderList } from "../wire/headers.ts";
+import { NestedJson } from "../wire/nested.ts";
 import { declareMedia, mediaWithUser } from "./assistant-media.ts";
 import { checkAsked, checkPairs } from "./checks.ts";
 import {
@@ -231,6 +232,7 @@ function prunedFor(conversation: Conversation, to: RequestDestination, losses: L
     facts,
     names,
     pruned,
+    nested: new NestedJson(),
     drop: (path, why) => losses.drop(path, why),
     change: (path, why) => losses.change(path, why),
     refuse: (path, why, hint) => losses.refuse(path, why, hint),

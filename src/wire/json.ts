@@ -326,6 +326,16 @@ export class Scanner implements Nesting {
     if (this.far) return this.seekEnd(piece, from);
     let i = this.progress > 0 ? this.escape(piece, from) : from;
     const last = this.expect <= VALUE ? Math.min(this.stringStart + this.checked - this.base, n) : n;
+    if (last - i > CHECKED && this.expect <= VALUE && this.base + i - this.stringStart >= LONG_VALUE) {
+      // A fault, and an escape that the piece cuts, are read below, which takes four times as long.
+      const end = this.window.stringEnd(i, last);
+      if (end >= 0 && end < last) return this.closeString(piece, end + 1);
+      if (end >= n) {
+        this.progress = end > n ? 1 : 0;
+        this.token = STRING;
+        return n;
+      }
+    }
     while (i < last) {
       i = skipPlain(piece, i, last);
       if (i >= last) break;

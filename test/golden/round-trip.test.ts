@@ -14,6 +14,7 @@ import { ArraySplitter } from "../../src/wire/array.ts";
 import { parseExact, RawJson, writeJson } from "../../src/wire/exact.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
+import { NestedJson } from "../../src/wire/nested.ts";
 import { Query } from "../../src/wire/query.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import { asObject } from "../../src/wire/values.ts";
@@ -443,6 +444,7 @@ function written(protocol: ProtocolName, conversation: Conversation): Written {
     model: "any",
     facts: { system_in_place: true, ...(budget >= 0 ? { thinking: "budget" } : {}) },
     names: new ToolNames(),
+    nested: new NestedJson(),
     drop: (path) => void dropped.add(path),
     change: (path) => void changed.add(path),
     refuse: (path, why): never => {

@@ -256,8 +256,16 @@ models: { m: { targets: ["up:m"] } }
     { status: 200 },
     "two names each in the one, more in the other",
   );
-  for (const levels of [300, 20_000])
-    t.match(await ask(called(deep(levels))), { status: 400, code: "not_translatable", message: /deeper than 256/ });
-  const many = JSON.stringify(Object.fromEntries(Array.from({ length: 210_000 }, (_, i) => [`n${i}`, 0])));
-  t.match(await ask(called(many)), { status: 400, code: "not_translatable", retry: "false", message: /200000 names/ });
+  const param = "messages.1.tool_calls.0";
+  const large = {
+    status: 400,
+    code: "not_translatable",
+    retry: "false",
+    param,
+    message: /names or values, or are nested/,
+  };
+  for (const levels of [300, 20_000]) t.match(await ask(called(deep(levels))), large);
+  const many = JSON.stringify(Object.fromEntries(Array.from({ length: 51_000 }, (_, i) => [`n${i}`, 0])));
+  t.match(await ask(called(many)), large);
+  t.match(await ask(called(`{"a":[${"{},".repeat(410_000)}0]}`)), large);
 });

@@ -5,6 +5,7 @@ import type { Conversation, FeatureUse } from "../../src/translation/conversatio
 import { Fields } from "../../src/translation/fields.ts";
 import { ToolNames } from "../../src/translation/names.ts";
 import { readSettings, type Setting, settingFields, writeSettings } from "../../src/translation/settings.ts";
+import { NestedJson } from "../../src/wire/nested.ts";
 import type { JsonObject } from "../../src/wire/values.ts";
 
 const TABLE: readonly Setting[] = [
@@ -44,6 +45,7 @@ function write(conversation: Partial<Conversation>, facts: Facts = {}) {
     model: "m",
     facts,
     names: new ToolNames(),
+    nested: new NestedJson(),
     drop: (path) => void dropped.push(path),
     change: () => {},
     refuse: (path, why) => {

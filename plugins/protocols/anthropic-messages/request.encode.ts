@@ -25,7 +25,7 @@ import { choicePath, forces, toolChoice, toolName } from "./support.choice.ts";
 import { selfReference } from "./support.schema.ts";
 import { thinking } from "./support.thinking.ts";
 import { answerSettings, cacheControl, enforceableSchema, promptSettings } from "./support.ts";
-import { COUNT_TOKENS, holdsObject, MESSAGES, NAME, stateOf } from "./wire.ts";
+import { COUNT_TOKENS, MESSAGES, NAME, stateOf } from "./wire.ts";
 
 /**
  * The longest answer where neither the client nor gateway.yaml tells one: the vendor requires a number, refuses one above
@@ -292,9 +292,14 @@ const NO_INPUT = new RawJson("{}");
 function inputOf(call: ToolCall, context: EncodeContext): RawJson | JsonObject {
   if (call.custom) return { input: call.arguments };
   if (saysNothing(call.arguments)) return NO_INPUT;
-  const input = new RawJson(call.arguments);
-  if (!holdsObject(input)) context.refuse(call.at, "The arguments of this call are not a JSON object");
-  return input;
+  const kind = context.nested.kindOf(call.arguments);
+  if (kind === "object") return new RawJson(call.arguments);
+  return context.refuse(
+    call.at,
+    kind === "large"
+      ? "The arguments of this call have too many names or values, or are nested too deep"
+      : "The arguments of this call are not a JSON object",
+  );
 }
 
 function toolResult(result: ToolResult, context: EncodeContext): JsonObject {

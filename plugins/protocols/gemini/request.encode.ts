@@ -279,19 +279,14 @@ function callPart(call: ToolCall, scope: RequestScope): JsonObject {
 function argumentsOf(call: ToolCall, { context }: RequestScope): unknown {
   if (call.custom === true) return { input: call.arguments };
   if (saysNothing(call.arguments)) return {};
-  return isObjectText(call.arguments)
-    ? new RawJson(call.arguments)
-    : context.refuse(call.at, "the call's arguments must be a JSON object there");
-}
-
-/** True for the text of a JSON object. */
-function isObjectText(text: string): boolean {
-  if (!/^\s*\{/.test(text)) return false;
-  try {
-    return asObject(JSON.parse(text)) !== undefined;
-  } catch {
-    return false;
-  }
+  const kind = context.nested.kindOf(call.arguments);
+  if (kind === "object") return new RawJson(call.arguments);
+  return context.refuse(
+    call.at,
+    kind === "large"
+      ? "the arguments have too many names or values, or are nested too deep"
+      : "the call's arguments must be a JSON object there",
+  );
 }
 
 /** A tool's result. It needs the function's name, which other protocols only tell with the call. */
@@ -300,7 +295,7 @@ function resultPart(result: ToolResult, scope: RequestScope): JsonObject {
   const functionResponse = defined({
     id: safeId(result.callId),
     name: nameOfResult(result, scope),
-    response: response(result),
+    response: response(result, scope),
     parts: media.length > 0 ? media : undefined,
   });
   return { functionResponse };
@@ -314,10 +309,12 @@ function nameOfResult(result: ToolResult, scope: RequestScope): string {
 }
 
 /** An object as it is, a text as the `output`; of a failure either as the `error`. */
-function response({ json, parts, isError }: ToolResult): unknown {
+function response({ at, json, parts, isError }: ToolResult, { context }: RequestScope): unknown {
   const texts = parts.filter((part) => part.kind === "text").map(({ text }) => text);
   const text = json ?? texts.join("\n");
-  const object = isObjectText(text) ? new RawJson(text) : undefined;
+  const kind = /^\s*\{/.test(text) ? context.nested.kindOf(text) : undefined;
+  if (kind === "large") context.change(at, "the result is too large to be sent as JSON; it is sent as text");
+  const object = kind === "object" ? new RawJson(text) : undefined;
   if (isError === true) return { error: object ?? text };
   return object ?? { output: text };
 }

@@ -3,6 +3,7 @@ import {
   asList,
   asObject,
   asText,
+  isJsonText,
   type JsonObject,
   type JsonPath,
   type OpaqueConsequence,
@@ -114,16 +115,7 @@ function* argumentTexts(call: unknown, at: JsonPath, choice: string | undefined,
   else {
     const place: TextPlace = { path, kind: "tool_call", json: true };
     // Google's compatible API has given every call the index 0, but each of them whole.
-    yield name !== undefined && isJson(input) ? place : named(place, choice, piece);
-  }
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
+    yield name !== undefined && isJsonText(input) ? place : named(place, choice, piece);
   }
 }
 

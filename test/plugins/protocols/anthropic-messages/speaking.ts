@@ -14,6 +14,7 @@ import type { Event, Opaque } from "../../../../src/translation/events.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
+import { NestedJson } from "../../../../src/wire/nested.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { shared } from "../../../support/shared.ts";
 
@@ -78,6 +79,7 @@ export function write(asked: Conversation, facts: Facts = {}, model = "claude", 
     facts,
     names,
     pruned,
+    nested: new NestedJson(),
     drop: (path) => dropped.push(path),
     change: (path, why) => changed.push(`${path}: ${why}`),
     refuse(path, why): never {

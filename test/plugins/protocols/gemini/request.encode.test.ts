@@ -263,6 +263,14 @@ t.test("a failure is the error, and an error when it is read back (43)", async (
   ]);
 });
 
+t.test("a result with more names than a body may have is sent as text", async (t) => {
+  const many = JSON.stringify(Object.fromEntries(Array.from({ length: 51_000 }, (_, i) => [`n${i}`, 0])));
+  const turns = [user(text("Go")), assistant(call("a", "f")), user(result("a", many))];
+  const { body, changed } = written({ turns });
+  t.match(JSON.stringify(body), /"response":\{"output":"\{\\"n0/);
+  t.match(changed.join(), /sent as text/);
+});
+
 t.test("images and files of a result stand beside it (42)", async (t) => {
   const { response, parts } = answered("", { parts: [text("see"), media({ mime: "image/png" })] });
   t.same(response, { output: "see" });

@@ -8,6 +8,7 @@ import type { EncodeContext, EncodedRequest, IncomingRequest } from "../../../..
 import type { Conversation, Part, Turn } from "../../../../src/translation/conversation.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
+import { NestedJson } from "../../../../src/wire/nested.ts";
 import { shared } from "../../../support/shared.ts";
 
 /** A request of this protocol with that body. */
@@ -76,6 +77,7 @@ export function givenContext(
       model,
       facts,
       names,
+      nested: new NestedJson(),
       drop: (path, why) => void losses.dropped.push(`${path}: ${why}`),
       change: (path, why) => void losses.changed.push(`${path}: ${why}`),
       refuse: (path, why) => {

@@ -15,6 +15,7 @@ import type { Conversation } from "../../../../src/translation/conversation.ts";
 import type { Event, EventOf, Opaque } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
+import { NestedJson } from "../../../../src/wire/nested.ts";
 import { shared } from "../../../support/shared.ts";
 
 /** An envelope of tests: the opaque state as text. */
@@ -55,6 +56,7 @@ export function terms(facts: Facts = {}): EncodeContext & { losses: Losses } {
     model: "vendor-model",
     facts,
     names: { fit: (name) => name, back: (name) => name, mark: () => undefined, original: (name) => ({ name }) },
+    nested: new NestedJson(),
     drop: (path) => void losses.dropped.push(path),
     change: (path) => void losses.changed.push(path),
     refuse(path, message) {

@@ -9,6 +9,7 @@ import type { Conversation, FeatureUse } from "../../../../src/translation/conve
 import { Losses } from "../../../../src/translation/losses.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
+import { NestedJson } from "../../../../src/wire/nested.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { shared } from "../../../support/shared.ts";
 
@@ -44,6 +45,7 @@ export function written(conversation: Conversation, facts: Facts = {}) {
     model: "any",
     facts,
     names: new ToolNames(),
+    nested: new NestedJson(),
     drop: (path, why) => losses.drop(path, why),
     change: (path, why) => losses.change(path, why),
     refuse: (path, why) => losses.refuse(path, why),

@@ -1,0 +1,61 @@
+import { type JsonError, type JsonKind, Scanner, type ScannerOptions } from "./json.ts";
+
+/** Maximum names and values of all the JSON texts of one request, as in the request's body. */
+const MAX_NAMES = 50_000;
+const MAX_VALUES = 400_000;
+/** Maximum depth, as in a body that the gateway writes, where the text becomes JSON. */
+const MAX_DEPTH = 256;
+/**
+ * A text is scanned as the only member of an object: the scanner keeps the names of the outermost object, which takes thirty times
+ * as long as scanning them.
+ */
+const BEFORE = Buffer.from('{"":');
+const AFTER = Buffer.from("}");
+
+/**
+ * Checks the JSON texts that the strings of one request hold, like the arguments of tool calls, without building values: parsing
+ * a text with many names takes twenty times as long. The limits apply to all texts together.
+ */
+export class NestedJson {
+  private names = 0;
+  private values = 0;
+
+  /** Returns the kind of the text's value; `large` where the limits are exceeded; undefined where it is not JSON. */
+  kindOf(text: string): JsonKind | "large" | undefined {
+    const scanner = scannerFor({
+      maxDepth: MAX_DEPTH,
+      maxKeys: MAX_NAMES + 1 - this.names,
+      maxValues: MAX_VALUES + 1 - this.values,
+    });
+    try {
+      return kindIn(scanner, text);
+    } catch (error) {
+      const { fault } = error as JsonError;
+      // A second member of the object around the text: the text is not one value.
+      const limited = fault === "values" || fault === "depth" || (fault === "keys" && scanner.depth > 1);
+      return limited ? "large" : undefined;
+    } finally {
+      this.names = Math.min(this.names + scanner.keys - 1, MAX_NAMES);
+      this.values = Math.min(this.values + scanner.values, MAX_VALUES);
+    }
+  }
+}
+
+/** Reports whether a text of any size is JSON, without building values. */
+export function isJsonText(text: string): boolean {
+  try {
+    return kindIn(scannerFor({ maxDepth: Infinity, maxKeys: 2 ** 31 - 1 }), text) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+const scannerFor = (limits: ScannerOptions): Scanner => new Scanner({ ...limits, strings: "whole", maxMembers: 1 });
+
+/** @throws JsonError */
+function kindIn(scanner: Scanner, text: string): JsonKind | undefined {
+  scanner.push(BEFORE);
+  scanner.push(Buffer.from(text));
+  scanner.push(AFTER);
+  return scanner.end().members[0]?.kind;
+}
