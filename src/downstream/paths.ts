@@ -225,7 +225,9 @@ export class Paths {
   /** Returns advice: another base URL, or, where that is correct, what the operator can configure. */
   private mend(raw: string): string {
     const [, segment = "", first = ""] = /^\/([^/]+)\/([^/]+)/.exec(raw) ?? [];
-    if (!this.segments.includes(segment) || this.segments.includes(first))
+    // The version stands behind the first part there.
+    const uploads = this.protocols.some(({ vendor }) => vendor?.uploads?.path === `/${segment}`);
+    if (!uploads && (!this.segments.includes(segment) || this.segments.includes(first)))
       return `Set the client's base address to this host ${this.advice()}`;
     return `A vendor's call besides can be passed on by whoever runs this gateway, with paths: { /${segment}/${first}/*: { pass: PROVIDER } }`;
   }

@@ -95,3 +95,13 @@ t.test("an upload goes on at the gateway's own address, and nowhere else", async
   t.equal(told.get("x-goog-upload-chunk-granularity"), "8");
   t.equal((await start({ "x-test-elsewhere": "1" })).get("x-goog-upload-url"), null);
 });
+
+t.test("who uploads below a version that no path takes is told which path is missing", async (t) => {
+  const { url } = await uploading(t);
+  const headers = { "x-goog-api-key": MINE, "x-goog-upload-command": "start" };
+  const refused = await fetch(`${url}/upload/v1/files`, { method: "POST", headers });
+  t.equal(refused.status, 404);
+  t.match(await refused.json(), {
+    error: { status: "NOT_FOUND", message: /paths: \{ \/upload\/v1\/\*: \{ pass: PROVIDER \} \}/ },
+  });
+});
