@@ -24,7 +24,7 @@ import { pluginError } from "./loader/problems.ts";
 import type { MetricJson } from "./metrics/families.ts";
 import { answerMetrics, PROCESS_METRICS, ProcessMetrics } from "./metrics/process-metrics.ts";
 import { type Reloaded, Reloads } from "./reloads.ts";
-import { type BudgetMark, BudgetMarks } from "./store/budget-marks.ts";
+import { BudgetMarks, type TimedBudgetMark } from "./store/budget-marks.ts";
 import type { Ledger, LedgerWarn, Unwritten } from "./store/ledger.ts";
 import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
@@ -196,7 +196,7 @@ export class Gateway {
   }
 
   /** Returns the budget shares reached here since the last call. */
-  takeMarks(): BudgetMark[] {
+  takeMarks(): TimedBudgetMark[] {
     return this.marks.take();
   }
 

@@ -7,7 +7,7 @@ import type { Recorded } from "../core/recorded.ts";
 import type { RunningExchange } from "../downstream/server.ts";
 import type { Generation } from "../generation.ts";
 import type { MeasuredGateway } from "../metrics/process-metrics.ts";
-import type { BudgetMark } from "../store/budget-marks.ts";
+import type { TimedBudgetMark } from "../store/budget-marks.ts";
 import type { Standing } from "../store/limiter.ts";
 import type { Reach } from "../translation/reach.ts";
 import type { CredentialReport, NamedTarget, TargetReport } from "../upstream/health.ts";
@@ -122,7 +122,7 @@ export const TRY_NOW = question<NamedTarget, true>("try now");
 export const MODELS = question<null, LiveModel[]>("models");
 export const PLUGINS = question<null, LivePlugin[]>("plugins");
 /** Budget marks that were reached since the last question. */
-export const LIMIT_MARKS = question<null, BudgetMark[]>("limit marks");
+export const LIMIT_MARKS = question<null, TimedBudgetMark[]>("limit marks");
 /** What a plugin has recorded of an exchange. */
 export const RECORDED = question<string, Recorded | null>("recorded");
 export const STANDINGS = question<readonly Caller[], Standing[]>("standings");
@@ -130,7 +130,7 @@ export const STANDINGS = question<readonly Caller[], Standing[]>("standings");
 /** The parts of a gateway in this process that these questions need. */
 export interface AskedGateway extends MeasuredGateway {
   cancel(id: string): boolean;
-  takeMarks(): BudgetMark[];
+  takeMarks(): TimedBudgetMark[];
 }
 
 /** Answers the admin side's questions for this process. */

@@ -1,8 +1,9 @@
 import { LIMIT_MARKS, type LiveProvider, PROVIDERS } from "../admin/questions.ts";
 import { UNKNOWN } from "../admin/readiness.ts";
 import type { AdminSubject } from "../admin/served.ts";
+import { Calendar } from "../core/calendar.ts";
 import { dollars, whose } from "../core/limits-words.ts";
-import type { BudgetMark } from "../store/budget-marks.ts";
+import type { BudgetMark, TimedBudgetMark } from "../store/budget-marks.ts";
 import type { Alerts } from "./alerts.ts";
 
 /** Milliseconds between checks. */
@@ -13,7 +14,7 @@ const TIMES = 3;
 /** The gateway that is watched. */
 interface WatchedGateway extends AdminSubject {
   /** Returns budget marks of limits that this process counts for others. */
-  takeMarks?(): BudgetMark[];
+  takeMarks?(): TimedBudgetMark[];
 }
 
 /**
@@ -92,13 +93,16 @@ export class AlertWatch {
 
   private async budgets(): Promise<void> {
     const all = (await this.gateway.askAll(LIMIT_MARKS, null)).flat();
+    const calendar = new Calendar(this.gateway.config.timezone);
     for (const mark of [...(this.gateway.takeMarks?.() ?? []), ...all]) {
-      const { kind, name, per, limit, share } = mark;
+      const { kind, name, per, limit, share, time } = mark;
       const shown = kind === "key" ? ((await this.gateway.stores.keys.show(name).catch(() => {}))?.name ?? name) : name;
       this.alerts.raise({
         subject: `budget ${kind} ${shown} ${dollars(limit)} ${per}`.replaceAll(/ +/g, " "),
-        // A spent budget has the same state once it refuses requests, so that no second alert is sent.
-        state: `${share * 100} %`,
+        // A spent budget has the same state once it refuses requests, so that no second alert is sent. A period that begins
+        // anew has states of its own, all higher than those of the one before.
+        state: `since ${new Date(calendar.span(per, time).start).toISOString()}: ${String(share * 100).padStart(3, "0")} %`,
+        rising: true,
         text: wordsOf(mark, shown),
       });
     }

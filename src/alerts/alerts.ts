@@ -17,6 +17,8 @@ interface Alert {
   readonly subject: string;
   /** The condition's state: a change of it is posted at once. */
   readonly state: string;
+  /** Whether states are ordered as text, and one that is lower than the last is not posted: another gateway may find it late. */
+  readonly rising?: boolean;
   readonly text: string;
 }
 
@@ -39,22 +41,23 @@ export class Alerts {
   posted = 0;
   failed = 0;
   private readonly told = new Map<string, { state: string; at: number }>();
-  private readonly queue: { message: WebhookMessage; state: string }[] = [];
+  private readonly queue: { message: WebhookMessage; state: string; rising: boolean }[] = [];
   private posting: Promise<void> | undefined;
   private readonly closing = new AbortController();
 
   constructor(private readonly parts: AlertsParts) {}
 
   /** Raises an alert. */
-  raise({ subject, state, text }: Alert): void {
+  raise({ subject, state, text, rising = false }: Alert): void {
     const settings = this.parts.settings();
     if (!settings) return;
     const known = this.told.get(subject);
     const now = this.now();
     if (known?.state === state && now - known.at < settings.repeat) return;
+    if (rising && known && state < known.state) return;
     if (!known && this.told.size >= REMEMBERED) this.told.delete(this.told.keys().next().value as string);
     this.told.set(subject, { state, at: now });
-    this.add(subject, state, "firing", text);
+    this.add(subject, state, "firing", text, rising);
   }
 
   /** Ends an alert. @param text of the message, posted only if there was an alert */
@@ -88,13 +91,13 @@ export class Alerts {
     return (this.parts.clock ?? performance.now.bind(performance))();
   }
 
-  private add(subject: string, state: string, kind: WebhookMessage["state"], text: string): void {
+  private add(subject: string, state: string, kind: WebhookMessage["state"], text: string, rising = false): void {
     if (this.closing.signal.aborted || !this.parts.settings()) return;
     if (this.queue.length >= MOST) {
       this.lost(subject, `more than ${MOST} alerts wait to be posted`);
       return;
     }
-    this.queue.push({ message: messageOf(subject, kind, this.parts.redactor().text(text)), state });
+    this.queue.push({ message: messageOf(subject, kind, this.parts.redactor().text(text)), state, rising });
     this.posting ??= this.postAll().finally(() => (this.posting = undefined));
   }
 
@@ -102,9 +105,9 @@ export class Alerts {
     for (let next = this.queue.shift(); next; next = this.queue.shift()) {
       const settings = this.parts.settings();
       if (!settings) continue;
-      const { message, state } = next;
+      const { message, state, rising } = next;
       try {
-        if (!(await this.mine(message.subject, state, settings.repeat))) continue;
+        if (!(await this.mine(message.subject, state, settings.repeat, rising))) continue;
         await this.parts.webhook.post(settings.webhook, message, this.closing.signal);
         this.posted++;
       } catch (thrown) {
@@ -114,10 +117,10 @@ export class Alerts {
   }
 
   /** Claims an alert: of several gateways the first posts it; where the store does not answer, each does. */
-  private async mine(subject: string, state: string, repeat: number): Promise<boolean> {
+  private async mine(subject: string, state: string, repeat: number, rising: boolean): Promise<boolean> {
     // Half of the interval: of two gateways that check at different times, one could be slightly too early for its own
     // repetition.
-    return this.parts.claims.claim(subject, state, repeat / 2).catch(() => true);
+    return this.parts.claims.claim(subject, state, repeat / 2, rising).catch(() => true);
   }
 
   private lost(subject: string, cause: string): void {

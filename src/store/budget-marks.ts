@@ -14,6 +14,12 @@ export interface BudgetMark extends Pick<LimitLevel, "kind" | "name" | "label"> 
   readonly refused: boolean;
 }
 
+/** A mark with the time at which it was reached. */
+export interface TimedBudgetMark extends BudgetMark {
+  /** Unix milliseconds. */
+  readonly time: number;
+}
+
 /** Budgets of which something is to be told at most; the first ones stay. */
 const MOST = 1000;
 
@@ -22,7 +28,7 @@ const FRESH = 60_000;
 
 /** Keeps marks until somebody takes them: of each budget the highest. */
 export class BudgetMarks {
-  private marks = new Map<string, { readonly mark: BudgetMark; readonly at: number }>();
+  private marks = new Map<string, { readonly mark: TimedBudgetMark; readonly at: number }>();
 
   /** @param clock milliseconds */
   constructor(private readonly clock: () => number = () => performance.now()) {}
@@ -31,11 +37,12 @@ export class BudgetMarks {
     const { kind, name, per, limit, share } = mark;
     const key = `${kind} ${name} ${per} ${limit}`;
     const known = this.marks.get(key);
-    if (known ? known.mark.share < share : this.marks.size < MOST) this.marks.set(key, { mark, at: this.clock() });
+    if (known ? known.mark.share < share : this.marks.size < MOST)
+      this.marks.set(key, { mark: { ...mark, time: Date.now() }, at: this.clock() });
   };
 
   /** Those of late: where nobody has asked for longer, nobody wants to know. */
-  take(): BudgetMark[] {
+  take(): TimedBudgetMark[] {
     if (this.marks.size === 0) return [];
     const since = this.clock() - FRESH;
     const taken = [...this.marks.values()].flatMap(({ mark, at }) => (at >= since ? [mark] : []));

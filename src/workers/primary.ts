@@ -18,7 +18,7 @@ import { type LoadedPlugin, versionsOf } from "../loader/instances.ts";
 import type { MetricJson } from "../metrics/families.ts";
 import { PROCESS_METRICS } from "../metrics/process-metrics.ts";
 import { type Reloaded, Reloads } from "../reloads.ts";
-import { type BudgetMark, BudgetMarks } from "../store/budget-marks.ts";
+import { BudgetMarks, type TimedBudgetMark } from "../store/budget-marks.ts";
 import type { Unwritten } from "../store/ledger.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
 import { connectStores, type Stores } from "../store/open.ts";
@@ -175,7 +175,7 @@ export class Primary {
   }
 
   /** Returns the budget marks that were reached since the last call, in what is counted here for all workers. */
-  takeMarks(): BudgetMark[] {
+  takeMarks(): TimedBudgetMark[] {
     return this.marks.take();
   }
 

@@ -6,6 +6,7 @@ import { Alerts } from "../../src/alerts/alerts.ts";
 import { Webhook } from "../../src/alerts/webhook.ts";
 import { secretsOf } from "../../src/config/secrets.ts";
 import { Redactor } from "../../src/core/redactor.ts";
+import type { TimedBudgetMark } from "../../src/store/budget-marks.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { httpUpstream } from "../support/upstream.ts";
 import { startReceiver } from "../support/webhook.ts";
@@ -127,6 +128,38 @@ keys: { even: { key: key-of-even-0123456789, budget: $1/day } }
   t.match(await look(), [{ subject: "budget key even $1.00 day", text: /has spent \$1.00 of .*are refused/ }]);
   t.equal(await ask("echo", key), 429);
   t.same(await look(), []);
+});
+
+t.test("a budget of a period that began anew is told again, and a lower mark of the same period is not", async (t) => {
+  const { gateway, alerts, receiver } = await watched(
+    t,
+    'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
+  );
+  let marks: TimedBudgetMark[] = [];
+  const subject = {
+    config: gateway.config,
+    reloads: gateway.reloads,
+    stores: gateway.stores,
+    readiness: () => gateway.readiness(),
+  };
+  const watch = new AlertWatch(
+    { ...subject, askAll: async () => [], takeMarks: () => marks.splice(0) } as unknown as typeof gateway,
+    alerts,
+    3_600_000,
+  );
+  t.teardown(() => watch.close());
+  const told = async (share: number, time: string) => {
+    const before = receiver.received.length;
+    const mark = { kind: "group", name: "team", label: "", per: "hour", limit: 1e9, spent: share * 1e9 } as const;
+    marks = [{ ...mark, soft: false, refused: false, share, time: Date.parse(time) }];
+    await watch.look();
+    await alerts.settled();
+    return receiver.received.length - before;
+  };
+  t.equal(await told(1, "2026-11-20T10:30:00Z"), 1);
+  t.equal(await told(0.8, "2026-11-20T10:31:00Z"), 0, "a gateway that found it late");
+  t.equal(await told(1, "2026-11-20T10:32:00Z"), 0);
+  t.equal(await told(1, "2026-11-20T11:01:00Z"), 1, "the next hour");
 });
 
 t.test("a reload that failed, with what was wrong, and the one that mended it", async (t) => {

@@ -7,13 +7,14 @@ export class PostgresClaims extends AlertClaims {
     super();
   }
 
-  override async claim(subject: string, state: string, patience: number): Promise<boolean> {
-    const rows = await this.database.ask(CLAIM, storable(subject), storable(state), patience);
+  override async claim(subject: string, state: string, patience: number, rising: boolean): Promise<boolean> {
+    const rows = await this.database.ask(CLAIM, storable(subject), storable(state), rising ? 1 : 0, patience);
     return rows.length > 0;
   }
 }
 
 const CLAIM = `insert into told as known (subject, state, at) values (?::text, ?::text, now())
   on conflict (subject) do update set state = excluded.state, at = excluded.at
-  where known.state <> excluded.state or known.at < now() - ?::bigint * interval '1 millisecond'
+  where case when ?::bigint = 1 and known.state <> excluded.state then known.state collate "C" < excluded.state collate "C"
+    else known.state <> excluded.state or known.at < now() - ?::bigint * interval '1 millisecond' end
   returning subject`;
