@@ -5,6 +5,7 @@ import type { NumberedAuditEntry } from "../store/audit.ts";
 import type { Maintenance, ProgressListener, Restored, RestoreTerms } from "../store/maintenance.ts";
 import { counted, table, thousands, utc } from "../text/table.ts";
 import { PAST, past } from "../text/when.ts";
+import { commandLine } from "./author.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
@@ -32,7 +33,8 @@ All of it but restore can be done while gateways run.
            beside it, as FILE.secret, what envelopes are sealed with
   restore  checks a backup and puts it, and its secret, in the store's place, once all gateways have stopped. What was there
            stays beside it as gateway.db.until-TIME, its journals' rows included. Where that has exchanges later than
-           the backup's last, they would be gone: then it takes --force
+           the backup's last, or changes of keys that it does not have, they would be gone: then it takes --force. Keys
+           that were revoked or disabled stay so, and the audit trail keeps all its entries
   verify   checks the file, and that the sums of hours are those of their rows: 1 where they are not,
            and where there is no store yet
   prune    takes the rows of requests away that came before a day; what they sum up to, hour by hour, stays. The
@@ -41,7 +43,7 @@ All of it but restore can be done while gateways run.
   audit    shows the audit trail, newest first: starts, reloads, and each change of keys, providers and sessions, with who
            made it and from where
 
-  --force         restores also over a store with later exchanges
+  --force         restores also over a store with later exchanges or changes of keys
   --before WHEN   the first day that stays, a day ago or earlier; days are those of gateway.yaml's
                   timezone: ${PAST}
   --since WHEN    shows all from then on; without it the last ${LAST}: ${PAST}
@@ -105,14 +107,23 @@ async function restored(
   io: Terminal,
   withoutSecret: StoreCare["withoutSecret"],
 ): Promise<number> {
-  const { rows, kept } = await restore(file, { force, progress: (message) => io.err(`restore: ${message}`) });
+  const {
+    rows,
+    kept,
+    undone = [],
+  } = await restore(file, {
+    ...{ force, author: commandLine() },
+    progress: (message) => io.err(`restore: ${message}`),
+  });
+  for (const change of undone) io.err(`restore: warning: undone, as the backup does not have it: ${change}`);
+  if (undone.length > 0) io.err("restore: warning: keys that were revoked or disabled stay so");
   const missing = withoutSecret();
   const warning = missing && `the backup has no secret beside it: ${missing}`;
   if (warning) io.err(`restore: warning: ${warning}`);
   const before = kept === undefined ? "" : ` What was there before is ${kept}.`;
   io.out(
     json
-      ? JSON.stringify({ file, rows, kept, ...(warning && { warning }) })
+      ? JSON.stringify({ file, rows, kept, ...(undone.length > 0 && { undone }), ...(warning && { warning }) })
       : `The store holds what ${file} holds: ${counted(rows, "row")}, in order.${before}`,
   );
   return 0;

@@ -1,12 +1,14 @@
-import type { Audit } from "./audit.ts";
+import type { Audit, Author } from "./audit.ts";
 
 /** Told how far something that takes long has come. */
 export type ProgressListener = (message: string) => void;
 
 /** How a backup is put in a store's place. */
 export interface RestoreTerms {
-  /** Also over a store in which exchanges are later than the backup's last. */
+  /** Also over a store with exchanges or changes of keys that the backup does not have. */
   readonly force: boolean;
+  /** Who restores, for the audit trail. */
+  readonly author: Author;
   readonly progress: ProgressListener;
 }
 
@@ -16,6 +18,8 @@ export interface Restored {
   readonly rows: number;
   /** Where what was there before stands; absent where nothing was. */
   readonly kept?: string;
+  /** Changes of keys that were undone; those that were revoked or disabled stay so. */
+  readonly undone?: readonly string[];
 }
 
 /** What is done to a store besides serving from it; also while gateways run. */

@@ -17,6 +17,7 @@ import type { ProgressListener, Restored, RestoreTerms } from "../maintenance.ts
 import { Database, sqliteCode } from "./database.ts";
 import { SqliteMaintenance } from "./maintenance.ts";
 import { putJournaled } from "./put-journaled.ts";
+import { keepAfterRestore, keyChangesSince, listOf } from "./restore-losses.ts";
 
 const BUSY = 5;
 /** What SQLite keeps beside a file. */
@@ -27,36 +28,61 @@ const BESIDE = ["-wal", "-shm", "-journal"];
  * name, with what its journals held.
  * @param path of the store, which nothing may use
  * @param file of the backup, which stays as it is
- * @param force also over a store in which exchanges are later than the backup's last
+ * @param terms `force`: also over a store with exchanges or changes of keys that the backup does not have
  * @throws Error that says why not; the store is as it was then
  */
-export async function restoreSqlite(path: string, file: string, { force, progress }: RestoreTerms): Promise<Restored> {
+export async function restoreSqlite(path: string, file: string, terms: RestoreTerms): Promise<Restored> {
   if (resolve(file) === resolve(path)) throw new Error(`${file} is the store itself: name a backup.`);
   const part = `${path}.restoring`;
   clear(part);
   try {
-    const backup = await checked(file, part, progress);
+    const backup = await checked(file, part, terms.progress);
     if (!existsSync(path)) {
+      settle(undefined, part, file, terms);
       put(part, path, file);
       return { rows: backup.rows };
     }
     const lock = await alone(path);
     try {
       const last = lastRow(lock);
-      if (!force && last > backup.last)
+      if (!terms.force && last > backup.last)
         throw new Error(
           `The store has exchanges from ${new Date(last).toISOString()}, later than the backup's last (${backup.last === 0 ? "none" : new Date(backup.last).toISOString()}): they would be gone. To go back nevertheless: --force.`,
         );
+      const undone = settle(lock, part, file, terms);
       const kept = `${path}.until-${new Date().toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
       renameSync(path, kept);
       if (existsSync(`${path}.secret`)) copyFileSync(`${path}.secret`, `${kept}.secret`);
       put(part, path, file);
-      return { rows: backup.rows, kept };
+      return { rows: backup.rows, kept, ...(undone.length > 0 && { undone }) };
     } finally {
       lock.close();
     }
   } finally {
     clear(part);
+  }
+}
+
+/**
+ * Carries over to the checked copy what a restore must not undo, and records the restore in its audit trail.
+ * @param store the one to be replaced
+ * @returns changes of keys that are undone
+ * @throws Error where there are such changes and that was not asked for
+ */
+function settle(store: DatabaseSync | undefined, part: string, file: string, terms: RestoreTerms): string[] {
+  const copy = new DatabaseSync(part, { timeout: 0 });
+  try {
+    const undone = store ? keyChangesSince(store, copy) : [];
+    if (undone.length > 0 && !terms.force)
+      throw new Error(
+        `The backup does not have changes of keys: ${listOf(undone)} after this copy. To go back nevertheless: --force; keys that were revoked or disabled stay so.`,
+      );
+    const detail = { file, ...(undone.length > 0 && { undone: listOf(undone) }) };
+    const what = { action: "store.restore", subject: "store", detail };
+    keepAfterRestore(store, copy, { ...terms.author, time: Date.now(), ...what });
+    return undone;
+  } finally {
+    copy.close();
   }
 }
 

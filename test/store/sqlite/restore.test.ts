@@ -17,7 +17,7 @@ const entry = (change: Partial<LedgerEntry> = {}): LedgerEntry => ({
   ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported", cost: 3 },
   ...change,
 });
-const terms = { force: false, progress: () => {} };
+const terms = { force: false, author: { who: "cli:me", address: "here" }, progress: () => {} };
 
 /** A store with a row and a key, and its backup. */
 async function open(t: Test) {
@@ -47,7 +47,7 @@ t.test("a backup comes in the place of a store, with keys and secret, and what w
   const { record } = await later.keys.create({ name: "two" });
   await later.close();
   writeFileSync(`${path}.secret`, "b".repeat(64));
-  const { rows, kept = "" } = await restoreSqlite(path, file, terms);
+  const { rows, kept = "" } = await restoreSqlite(path, file, { ...terms, force: true });
   t.equal(rows, 1);
   t.same(ids(), ["1"]);
   t.equal(readFileSync(`${path}.secret`, "utf8"), "a".repeat(64));
@@ -65,6 +65,35 @@ t.test("a backup comes in the place of a store, with keys and secret, and what w
     [],
   );
   t.ok(existsSync(file), "the backup stays as it was");
+});
+
+t.test("changes of keys since the backup are named, and only undone when that is asked", async (t) => {
+  const { path, file, key } = await open(t);
+  const later = openStores(path, [], () => {});
+  await later.keys.revoke("one");
+  const { record } = await later.keys.create({ name: "two" });
+  await later.audit.add({
+    time: Date.now(),
+    who: "a",
+    address: "b",
+    action: "keys.revoke",
+    subject: "one",
+    detail: {},
+  });
+  const { id = "" } = (await later.keys.show("one")) ?? (await later.keys.list())[0] ?? {};
+  await later.close();
+  const changes = [`key "one" (${id}) was revoked`, `key "two" (${record.id}) was made`];
+  await t.rejects(restoreSqlite(path, file, terms), {
+    message: `The backup does not have changes of keys: ${changes.join(", ")} after this copy. To go back nevertheless: --force; keys that were revoked or disabled stay so.`,
+  });
+  t.same((await restoreSqlite(path, file, { ...terms, force: true })).undone, changes);
+  const stores = openStores(path, [], () => {});
+  t.type((await stores.keys.find(key))?.revoked, "number", "a revoked key stays revoked");
+  t.match(await stores.audit.list(10), [
+    { who: "cli:me", action: "store.restore", subject: "store", detail: { file, undone: changes.join(", ") } },
+    { who: "a", action: "keys.revoke" },
+  ]);
+  await stores.close();
 });
 
 t.test("a backup comes where no store is", async (t) => {

@@ -1,0 +1,36 @@
+import { join } from "node:path";
+import t from "tap";
+import { openStores } from "../../../src/store/open.ts";
+import { Database } from "../../../src/store/sqlite/database.ts";
+import { keyChangesSince, listOf } from "../../../src/store/sqlite/restore-losses.ts";
+
+t.test("each kind of change of a key has its word", async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, "gateway.db");
+  const file = join(folder, "copy.db");
+  const stores = openStores(path, [], () => {});
+  for (const name of ["same", "revoked", "disabled", "rotated", "changed"]) await stores.keys.create({ name });
+  const database = new Database(path);
+  database.prepare("vacuum into ?").run(file);
+  await stores.keys.revoke("revoked");
+  await stores.keys.disable("disabled");
+  await stores.keys.rotate("rotated", 0);
+  await stores.keys.edit("changed", { group: "team" });
+  await stores.keys.create({ name: "made" });
+  await stores.close();
+  const backup = new Database(file);
+  const changes = keyChangesSince(database as never, backup as never);
+  t.same(
+    changes.map((change) => change.replace(/ \(\S+\)/, "")),
+    ["revoked", "disabled", "rotated", "changed", "made"].map((word) => `key "${word}" was ${word}`),
+  );
+  backup.close();
+  database.close();
+});
+
+t.test("long lists are cut", async (t) => {
+  t.equal(
+    listOf(Array.from({ length: 12 }, (_, i) => `c${i}`)),
+    "c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 2 more changes",
+  );
+});
