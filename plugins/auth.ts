@@ -67,13 +67,18 @@ export default class Auth implements Plugin {
 
 /** Which key does not open any more, or not now: who shows it holds it, and the log has no other name for it. */
 function whyUnusable(
-  { name, revoked, expires = Infinity, disabled }: KeyRecord,
+  { name, revoked, expires = Infinity, disabled, replaced = Infinity }: KeyRecord,
   now: number,
 ): GatewayError | undefined {
   const at = (time: number) => new Date(time).toISOString();
   const renewed = "Ask the operator for a new one.";
   if (revoked !== undefined)
     return new GatewayError("revoked_api_key", { message: `The key "${name}" was revoked.`, hint: renewed });
+  if (replaced <= now)
+    return new GatewayError("revoked_api_key", {
+      message: `This secret of the key "${name}" was replaced by a rotation, and has not worked since ${at(replaced)}.`,
+      hint: "Use the new one, or ask the operator for it.",
+    });
   if (expires <= now)
     return new GatewayError("revoked_api_key", {
       message: `The key "${name}" has expired, at ${at(expires)}.`,

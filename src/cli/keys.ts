@@ -287,9 +287,9 @@ async function told(record: KeyRecord, { options: { json }, io, world, ledger }:
     }),
     ["created", record.source === "file" ? "-" : utc(record.created)],
     ["expires", time(record.expires, "never")],
-    ...(rotating !== undefined && rotating > Date.now()
-      ? [["old key", `works until ${utc(rotating)}`] as [string, string]]
-      : []),
+    ...(rotating === undefined
+      ? []
+      : [["old key", `${rotating > Date.now() ? "works" : "worked"} until ${utc(rotating)}`] as [string, string]]),
   ];
   for (const line of table([{ title: "FIELD" }, { title: "VALUE" }], fields).slice(1)) io.out(line);
 }

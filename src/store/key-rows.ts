@@ -53,8 +53,9 @@ export class StoredKey {
     this.digest = Buffer.from(this.record.hash, "hex");
     const { old_hash: before, old_until: until } = row;
     if (before === null || before === undefined) return;
-    const expires = Math.min(Number(until), this.record.expires ?? Number.POSITIVE_INFINITY);
-    this.old = { digest: Buffer.from(String(before), "hex"), record: { ...this.record, expires } };
+    const record = shaped(KEY_RECORD, { ...this.record, replaced: Number(until) });
+    record.expires = Math.min(Number(until), record.expires ?? Number.POSITIVE_INFINITY);
+    this.old = { digest: Buffer.from(String(before), "hex"), record };
   }
 
   /** The row that it was made of, as plain JSON: another process may make it again. */

@@ -15,11 +15,13 @@ export interface KeyRecord extends Caller {
   revoked?: number;
   /** Until when what it was before its last rotation works too. */
   rotating?: number;
+  /** Of a former secret: until when it works after the rotation that replaced it. */
+  replaced?: number;
 }
 
 export const KEY_RECORD: Shape<KeyRecord> = {
   ...CALLER,
-  ...{ hash: true, source: true, created: true, disabled: true, revoked: true, rotating: true },
+  ...{ hash: true, source: true, created: true, disabled: true, revoked: true, rotating: true, replaced: true },
 };
 
 /** What an operator says of a key. */

@@ -1,3 +1,4 @@
+import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
 import { KEY, type Running, startGateway } from "../support/gateway.ts";
 
@@ -90,6 +91,20 @@ t.test("a key made at run time opens, until it is revoked or expires", async (t)
   t.equal(late.status, 401);
   const message = `The key "old" has expired, at ${new Date(expires).toISOString()}. Ask the operator for a new one.`;
   t.match(await late.json(), { error: { message } });
+});
+
+t.test("a secret that a rotation replaced is refused as such, not as an expired key", async (t) => {
+  const running = await startGateway(t, YAML);
+  const { keys } = running.gateway.stores;
+  const { key } = await keys.create({ name: "ci" });
+  const rotated = await keys.rotate("ci", 1);
+  const until = new Date(rotated?.record.rotating ?? 0).toISOString();
+  await after(5);
+  const refused = await ask(running, { "x-api-key": key });
+  t.equal(refused.status, 401);
+  const message = `This secret of the key "ci" was replaced by a rotation, and has not worked since ${until}.`;
+  t.ok(((await refused.json()) as { error: { message: string } }).error.message.startsWith(message));
+  t.equal((await ask(running, { "x-api-key": rotated?.key ?? "" })).status, 200);
 });
 
 t.test("a key with models sees and uses only these", async (t) => {
