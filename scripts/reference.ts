@@ -1,4 +1,4 @@
-// npm run docs: writes what docs/ has of the sources: PAGES, at the end of this file.
+// npm run docs: generates the pages in PAGES (at the end of this file) from the sources.
 import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { DEFAULT_CHAINS } from "../src/config/schema.ts";
@@ -11,7 +11,7 @@ import { type Declaration, Declarations } from "./declarations.ts";
 const ROOT = new URL("..", import.meta.url);
 const text = (file: string): string => readFileSync(new URL(file, ROOT), "utf8");
 
-/** What is read of a JSON Schema. */
+/** The members of a JSON Schema that are used here. */
 interface Schema {
   type?: string | string[];
   description?: string;
@@ -26,13 +26,13 @@ interface Schema {
 
 const cell = (words: string): string => words.replaceAll("|", "\\|").replaceAll("\n", " ");
 
-/** The objects that a schema may be. */
+/** Returns the object schemas among a schema and its alternatives. */
 function objectsOf(schema: Schema): Schema[] {
   const all = [schema, ...(schema.anyOf ?? [])];
   return all.filter(({ properties, additionalProperties }) => properties || typeof additionalProperties === "object");
 }
 
-/** One row for each setting below a schema. */
+/** Returns one row for each setting below a schema. */
 function rows(schema: Schema, path: string): string[] {
   const own: string[] = [];
   for (const object of objectsOf(schema)) {
@@ -69,8 +69,8 @@ export function configuration(): string {
   });
   return `# Configuration
 
-Every setting of gateway.yaml, made from its schema by \`npm run docs\`. Only \`providers\` and \`models\` are required. NAME is a name of
-yours; members that begin with \`x-\` are left to you. Any text may hold \`$NAME\`, \`\${NAME:-default}\` or \`$file:/path\`.
+Every setting of gateway.yaml, generated from its schema by \`npm run docs\`. Only \`providers\` and \`models\` are required. NAME is a name
+that you choose; members that begin with \`x-\` are ignored. Any text may contain \`$NAME\`, \`\${NAME:-default}\` or \`$file:/path\`.
 
 ${sections.join("\n\n")}
 `;
@@ -85,20 +85,20 @@ export function errors(): string {
   });
   return `# Errors
 
-What the gateway itself refuses, made from its sources by \`npm run docs\`. A client gets each in the envelope of its own protocol, with
-the code where that has a place for one, and often with a message that says more than this one. OpenAI's protocols have their vendor's
-codes in its place, for which clients look: \`invalid_api_key\` for every 401, \`insufficient_quota\` for a spent budget and
-\`rate_limit_exceeded\` for any other limit; the log and the ledger have the gateway's own. Where a retry cannot help, or the gateway
-has already retried, the answer has \`x-should-retry: false\`, which the SDKs of OpenAI and Anthropic obey. What a provider answers passes as it is, in its own words; a plugin
-may have codes of its own.
+The gateway's own errors, generated from its sources by \`npm run docs\`. A client gets each in the error format of its own protocol, with
+the code if the format has a place for one, and often with a more detailed message. OpenAI's protocols carry that vendor's codes, which
+its clients look for: \`invalid_api_key\` for every 401, \`insufficient_quota\` for an exhausted budget and \`rate_limit_exceeded\` for any
+other limit; log and ledger have the gateway's own code. If a retry cannot help, or the gateway has already retried, the answer has
+\`x-should-retry: false\`, which the SDKs of OpenAI and Anthropic obey. Errors of a provider are forwarded unchanged; plugins may add codes
+of their own.
 
-| code | status | message | asking again helps |
+| code | status | message | a retry can help |
 |---|---|---|---|
 ${table.join("\n")}
 `;
 }
 
-/** What a phase's comment in the plugin's contract says. */
+/** Returns the doc comment of a phase in src/core/plugin.ts. */
 function phaseWords(phase: string): string {
   const comment = new RegExp(`/\\*\\*((?:(?!\\*/)[^])*)\\*/\\n(?:  //.*\\n)?  ${phase}\\?:`);
   const [, words] = comment.exec(text("src/core/plugin.ts")) ?? [];
@@ -106,7 +106,7 @@ function phaseWords(phase: string): string {
   return words.replaceAll(/\s+(?:\* )?/g, " ").trim();
 }
 
-/** The chain of exchanges, each plugin with its class. */
+/** The plugins of the default chain `llm`, each with its class. */
 const CHAIN = await Promise.all(
   (DEFAULT_CHAINS.llm ?? []).map(async (name) => {
     const { default: made } = (await import(`../plugins/${name}.ts`)) as { default: PluginClass };
@@ -114,7 +114,7 @@ const CHAIN = await Promise.all(
   }),
 );
 
-/** Which of them fill a phase, in the order in which they run. */
+/** Lists the plugins of CHAIN that implement a phase, in the order in which they run. */
 function fillers(phase: Phase): string {
   const names = CHAIN.filter(({ made }) => phase in made.prototype).map(({ name }) => `\`${name}\``);
   return names.length > 0 ? ` (${(phase === "response" ? names.reverse() : names).join(", ")})` : "";
@@ -128,17 +128,17 @@ export function life(): string {
     const codes = Object.entries(REFUSALS).filter(([, refusal]) => refusal.step === step);
     const plugins = isPhase(step) ? [`**Plugins**${fillers(step)}. ${phaseWords(step)}`] : [];
     const rows = codes.map(([code, { status, message }]) => `| \`${code}\` | ${status} | ${cell(message)} |`);
-    const table = rows.length > 0 ? [["| it ends with | status | |", "|---|---|---|", ...rows].join("\n")] : [];
+    const table = rows.length > 0 ? [["| errors | status | |", "|---|---|---|", ...rows].join("\n")] : [];
     const ending = "ending" in entry ? [entry.ending] : [];
     sections.push([`## ${step}`, entry.does, ...plugins, ...ending, ...table].join("\n\n"));
   }
   return `# The life of a request
 
-Its steps in their order, what plugins may do there, and with which of the gateway's [errors](errors.md) it can end: made from the sources
-by \`npm run docs\`. [src/pipeline.ts](../src/pipeline.ts) is this page as code, [architecture.md](architecture.md) has it as a picture.
+The steps of a request in order, what plugins may do in each, and the [errors](errors.md) of the gateway with which it can end: generated from
+the sources by \`npm run docs\`. [src/pipeline.ts](../src/pipeline.ts) is the code of this page, [architecture.md](architecture.md) the diagram.
 
-Whatever goes wrong becomes a \`GatewayError\` that names plugin and phase. It reaches the client in its own protocol, closes what was
-open at the provider, and passes \`done\` like every other end.
+Every failure becomes a \`GatewayError\` that names plugin and phase. The client gets it in its own protocol, the provider's connection is
+closed if it is open, and \`done\` runs as at every other end.
 
 ${sections.join("\n\n")}
 `;
@@ -149,29 +149,33 @@ export function metrics(): string {
   const all: [string, MetricDefinition][] = Object.entries(METRICS);
   const table = all.map(([name, { type, labels, help, buckets, across = "sum" }]) => {
     const ends = buckets ? ` Buckets: ${buckets.join(", ")}.` : "";
-    const several = type === "gauge" ? ` Of several processes: ${across}.` : "";
+    const several = type === "gauge" ? ` Across processes: ${across}.` : "";
     const words = labels.map((label) => `\`${label}\``).join(" ");
     return `| \`${name}\` | ${type} | ${words} | ${cell(`${help}${several}${ends}`)} |`;
   });
   const labels = Object.entries(LABELS).map(([label, words]) => `| \`${label}\` | ${cell(words)} |`);
   return `# Metrics
 
-What \`GET /metrics\` of the admin side tells, made from the sources by \`npm run docs\`. Prometheus' text format; with \`workers\` those of
-all of them together, and counters and histograms of those that have ended too: a worker reports its counts every five seconds and when it
-ends, so that a sum never falls while the gateway runs, and a worker that is killed loses what it counted in the last five seconds. An exchange counts once, when it has ended; what was refused before it became one (an unknown path, a malformed
-head, too much at once) is in \`gateway_refused_total\` and in the log, and what was only explained (\`gateway-explain: dry-run\`) nowhere. Tokens and money are those
-of the ledger. Counters begin at 0 with each start of the gateway: those of refusals, limits, clients that left, stores, plugins and alerts for each value of
-their label, so that \`increase()\` sees the first event; those of models, targets and keys when there is something to count. Besides these there are prom-client's own of the processes that serve, \`process_…\` and \`nodejs_…\`,
-from the first scrape on.
+The metrics of \`GET /metrics\` on the admin address, in Prometheus' text format, generated from the sources by \`npm run docs\`. With
+\`workers\` the metrics of all of them are combined, including counters and histograms of those that have ended: a worker reports its
+counts every five seconds and when it ends, so a sum never falls while the gateway runs, and a killed worker loses at most the last five
+seconds.
 
-| metric | type | labels | what it tells |
+- An exchange counts once, when it has ended. A request that is refused before it becomes an exchange (an unknown path, a malformed head,
+  overload) counts in \`gateway_refused_total\` and is in the log. A request that is only explained (\`gateway-explain: dry-run\`) does not count.
+- Tokens and money are those of the ledger.
+- Counters start at 0 with each process. Those of refusals, limits, clients that disconnected, stores, plugins and alerts start at once, for each
+  value of their label, so that \`increase()\` sees the first event; those of models, targets and keys start when there is something to count.
+- prom-client's own metrics of the serving processes, \`process_…\` and \`nodejs_…\`, are included from the first scrape.
+
+| metric | type | labels | meaning |
 |---|---|---|---|
 ${table.join("\n")}
 
 ## Labels
 
-None of them holds what a client can make up: no key's id, no unknown model. A metric has 5,000 series in a process at most; further ones
-are one whose labels are \`other\`.
+No label has a value that a client can invent: there is no key's id and no unknown model. A metric has at most 5,000 series in a process; all
+further ones are combined into one whose labels are \`other\`.
 
 | label | values |
 |---|---|
@@ -179,7 +183,7 @@ ${labels.join("\n")}
 `;
 }
 
-/** llms.txt: where a language model finds what. */
+/** llms.txt: a list of the pages for language models. */
 export function llms(): string {
   const pages = globSync("docs/*.md", { cwd: fileURLToPath(ROOT) }).sort();
   const lines = pages.map((page) => {
@@ -214,7 +218,7 @@ ${lines.join("\n")}
 const declared = ({ name, about, text }: Declaration): string =>
   [`### ${name}`, ...(about === "" ? [] : [about]), ["```ts", text.trimEnd(), "```"].join("\n")].join("\n\n");
 
-/** A door's names, each as TypeScript declares it, and what these say besides. */
+/** Returns the declarations of an entry point's exports, and of the types that they refer to. */
 function doorPage(
   declarations: Declarations,
   shown: Set<string>,
@@ -228,24 +232,24 @@ function doorPage(
   if (named.length > 0)
     sections.push(
       `## Named in ${specifier}`,
-      "What the declarations above say, and plugins need not import.",
+      "Types that the declarations above refer to; plugins need not import them.",
       ...named.map(declared),
     );
   return sections.join("\n\n");
 }
 
 const DOORS = [
-  ["index", "model-gateway", "For policies: what a request passes on its way."],
-  ["store", "model-gateway/store", "For plugins that keep something, or count."],
+  ["index", "model-gateway", "For policies: everything about a request on its way through the chain."],
+  ["store", "model-gateway/store", "For plugins that store values or count usage."],
   ["testing", "model-gateway/testing", "For tests of plugins: one plugin, no sockets."],
 ] as const;
 const PROTOCOL_DOOR = [
   "protocol",
   "model-gateway/protocol",
-  "For wire formats: what only a vendor's documents tell.",
+  "For wire formats, as the vendors document them.",
 ] as const;
 
-/** docs/plugin-api.md and docs/protocol-api.md: what stands in the first is not said again in the second. */
+/** docs/plugin-api.md and docs/protocol-api.md; the second does not repeat declarations of the first. */
 const api = (): { plugin: string; protocol: string } =>
   Declarations.of((declarations) => {
     const shown = new Set<string>();
@@ -253,15 +257,15 @@ const api = (): { plugin: string; protocol: string } =>
     return {
       plugin: `# Plugin API
 
-What a plugin may import, as TypeScript declares it, made from the sources by \`npm run docs\`. [docs/plugins.md](plugins.md) tells how it is
-used.
+What a plugin may import, as TypeScript declarations, generated from the sources by \`npm run docs\`. [docs/plugins.md](plugins.md) explains how
+to use it.
 
 ${DOORS.map(page).join("\n\n")}
 `,
       protocol: `# Protocol API
 
-What a protocol in \`plugins/protocols/\` may import, as TypeScript declares it, made from the sources by \`npm run docs\`. Names of the
-[plugin API](plugin-api.md) are told there. [CONTRIBUTING.md](../CONTRIBUTING.md) tells how a protocol is added.
+What a protocol in \`plugins/protocols/\` may import, as TypeScript declarations, generated from the sources by \`npm run docs\`. Names of the
+[plugin API](plugin-api.md) are described there. [CONTRIBUTING.md](../CONTRIBUTING.md) explains how to add a protocol.
 
 ${page(PROTOCOL_DOOR)}
 `,
@@ -269,13 +273,13 @@ ${page(PROTOCOL_DOOR)}
   });
 
 let declaredApi: ReturnType<typeof api> | undefined;
-/** Made once: it takes TypeScript some seconds. */
+/** Computed once, because TypeScript needs some seconds. */
 const apiOnce = (): ReturnType<typeof api> => {
   declaredApi ??= api();
   return declaredApi;
 };
 
-/** Files by what they must hold. */
+/** The generated files, with the functions that return their content. */
 export const PAGES: Readonly<Record<string, () => string>> = {
   "docs/configuration.md": configuration,
   "docs/errors.md": errors,
