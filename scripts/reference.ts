@@ -70,7 +70,7 @@ export function configuration(): string {
   return `# Configuration
 
 Every setting of gateway.yaml, generated from its schema by \`npm run docs\`. Only \`providers\` and \`models\` are required. NAME is a name
-that you choose; members that begin with \`x-\` are ignored. Any text may contain \`$NAME\`, \`\${NAME:-default}\` or \`$file:/path\`.
+that you choose; top-level members that begin with \`x-\` are ignored. Any text may contain \`$NAME\`, \`\${NAME:-default}\` or \`$file:/path\`.
 
 ${sections.join("\n\n")}
 `;
