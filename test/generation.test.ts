@@ -72,13 +72,13 @@ t.test("what cannot run is refused at start, with file, field and reason", async
       "an order that is not kept",
       'export default class P { static after = ["rewrite"]; access() {} }',
       "p",
-      /gateway\.yaml:8:28 .*"p" must stand after "rewrite"/,
+      /gateway\.yaml:8:28 .*"p" must be after "rewrite"/,
     ],
     [
       "an order that is not kept the other way round",
       'export default class P { static before = ["auth"]; access() {} }',
       "p",
-      /gateway\.yaml:8:28 .*"p" must stand before "auth"/,
+      /gateway\.yaml:8:28 .*"p" must be before "auth"/,
     ],
     [
       "an order that is no list",

@@ -37,14 +37,14 @@ t.test("every plugin is built and started dry: all that is wrong is told at once
     {
       file: "a.ts",
       line: 1,
-      message: /^the constructor of class A threw: no a; mend it or its options \(.*\), or take it out of chains$/,
+      message: /^the constructor of class A threw: no a; fix it or its options \(.*\), or take it out of chains$/,
     },
     { file: "b.ts", line: 2, message: /class B is not @injectable\(\)/ },
     {
       file: "c.ts",
       line: 1,
       message:
-        /^start\(\) of class C threw: no c; mend it or its options \(.*gateway\.yaml:3:54\), or take it out of chains$/,
+        /^start\(\) of class C threw: no c; fix it or its options \(.*gateway\.yaml:3:54\), or take it out of chains$/,
     },
     { file: "d.ts", message: "cannot serve /mine: class D has no method serve()" },
   ]);
@@ -81,5 +81,5 @@ t.test("what a dry start has opened is closed", async (t) => {
     "a.ts":
       "export default class A { open = false; start() { this.open = true; } close() { throw new Error('open ' + this.open); } }",
   });
-  t.match(problems, [{ message: /^close\(\) of class A threw: open true; mend it or its options \(/ }]);
+  t.match(problems, [{ message: /^close\(\) of class A threw: open true; fix it or its options \(/ }]);
 });

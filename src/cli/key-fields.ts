@@ -96,7 +96,7 @@ function listed(text: string, option: string, check: (word: string) => void): st
 function checkModel(model: string, known: readonly string[]): void {
   if (known.some((id) => matchesAny([model], id))) return;
   throw new Error(
-    model.includes("*") ? `--models: no model is called like ${model}.` : `--models: ${unknown("model", model, known)}`,
+    model.includes("*") ? `--models: no model matches ${model}.` : `--models: ${unknown("model", model, known)}`,
   );
 }
 

@@ -11,7 +11,7 @@ const NOT_OF_DEMO: readonly (readonly [path: readonly string[], why: string])[] 
   [["websocket"], "takes no WebSockets"],
   [["forward"], "reads no headers"],
   [["header"], "reads no headers"],
-  [["idempotency"], "does twice what it is sent twice"],
+  [["idempotency"], "does not recognise repeated requests"],
   [["vendor"], "costs nothing"],
   [["warm"], "has no TLS connections"],
   [["timeouts", "connect"], "is in this process"],
@@ -34,7 +34,7 @@ export function checkIdle(file: Tree, report: Report): void {
       if (fallback.some(([j, other]) => j < i && other === model))
         report({
           path: ["models", id, "fallback", i],
-          message: `${JSON.stringify(model)} stands here twice; keep one`,
+          message: `${JSON.stringify(model)} is listed twice here; keep one`,
         });
   }
 }
@@ -70,7 +70,7 @@ function checkTargets(path: ConfigPath, list: Tree, report: Report): void {
     if (seen.has(target))
       report({
         path: [...path, i],
-        message: `${JSON.stringify(to)} stands here twice; keep one, with { to: ${String(to)}, weight: 2 } for twice the share`,
+        message: `${JSON.stringify(to)} is listed twice here; keep one, with { to: ${String(to)}, weight: 2 } for twice the share`,
       });
     seen.add(target);
   }
@@ -85,7 +85,7 @@ export function checkOverload({ overload }: File, written: Tree, report: Report)
   if (at(written, "overload", "per_key") === undefined || concurrency === 0 || perKey <= concurrency) return;
   report({
     path: ["overload", "per_key"],
-    message: `must not be more than concurrency (${concurrency}): so many of one key never run; write off, or less`,
+    message: `must not be more than concurrency (${concurrency}): more requests of one key never run at the same time; write off, or less`,
   });
 }
 
@@ -143,7 +143,7 @@ export function checkLengths({ models }: File, report: Report): void {
       report({
         path: ["models", id, "output"],
         severity: "warning",
-        message: `more comes out than fits in: context is ${countWords(context)}; are the two exchanged?`,
+        message: `output is larger than context, which is ${countWords(context)}; are the two swapped?`,
       });
 }
 

@@ -45,7 +45,7 @@ export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tre
         : near
           ? misspelt("key", name, near)
           : homes.length > 0
-            ? `unknown key ${JSON.stringify(name)} here; it stands below ${homes.join(" or ")}`
+            ? `unknown key ${JSON.stringify(name)} here; it belongs under ${homes.join(" or ")}`
             : unlike("key", name, allowed),
     });
   }

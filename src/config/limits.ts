@@ -37,7 +37,7 @@ export function checkBudgets(file: File, report: Report): void {
       if (!other || (other.nano === nano && budgets.indexOf(other) > i)) continue;
       const message =
         other.nano === nano
-          ? `${moneyWords(other)} stands here twice; keep one`
+          ? `${moneyWords(other)} is listed twice here; keep one`
           : `never counts beside ${moneyWords(other)}: keep one of them`;
       report({ path: [...path, "budget", i], message });
     }
@@ -54,7 +54,7 @@ export function countedApart(
   if (limits !== "memory" || (instances === undefined ? !isServer(ledger) : instances === 1)) return undefined;
   const why =
     instances === undefined ? "a ledger in PostgreSQL is for several gateways" : `there are ${instances} gateways`;
-  return `${why}, and each would count limits in its own memory, so that they could be passed so many times over: set store: limits: redis://HOST, or instances: 1 where there is only one`;
+  return `${why}, and each counts limits in its own memory, so clients could use each limit once per gateway: set store: limits: redis://HOST, or instances: 1 where there is only one`;
 }
 
 /** Reports limits that several gateways would count separately. */
@@ -70,7 +70,7 @@ export function checkCounting(
   if (limits !== "memory" && !isServer(ledger) && (instances ?? 1) > 1)
     report({
       path: ["store"],
-      message: `budgets begin with what the ledger knows: all ${instances} gateways must use one, which a file is on one machine only; else set store: ledger: postgres://HOST`,
+      message: `budgets start with what the ledger holds, so all ${instances} gateways must use the same ledger; a file works on one machine only: set store: ledger: postgres://HOST`,
       severity: "warning",
     });
 }
@@ -88,7 +88,7 @@ export function openPaths(
     if (missing.length === 0) return [];
     const words = missing.map((name) => JSON.stringify(name)).join(" and ");
     const where = missing.includes("limits") ? ', "limits" behind "auth" and "models"' : ", at its end";
-    return [{ use, message: `nothing would keep them on ${path}: put ${words} into its chain${where}` }];
+    return [{ use, message: `nothing enforces them on ${path}: put ${words} into its chain${where}` }];
   });
 }
 

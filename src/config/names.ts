@@ -59,7 +59,7 @@ function checkScope(list: Tree, path: readonly string[], models: readonly string
   for (const [i, word] of items(list)) {
     if (typeof word !== "string" || models.some((model) => matchesAny([word], model))) continue;
     if (word.includes("*"))
-      report({ path: [...path, i], message: `no model is called like ${JSON.stringify(word)}`, severity: "warning" });
+      report({ path: [...path, i], message: `no model matches ${JSON.stringify(word)}`, severity: "warning" });
     else report({ path: [...path, i], message: unknown("model", word, models) });
   }
 }
@@ -107,7 +107,7 @@ function checkProviders(file: Tree, protocols: readonly string[], report: Report
       if (typeof header === "string" && CREDENTIAL_HEADERS.has(header.toLowerCase()))
         report({
           path: [...path, "forward", i],
-          message: `${header} is not forwarded: it holds what the client shows this gateway; the provider gets its "credential"`,
+          message: `${header} cannot be forwarded: it carries the gateway key of the client; the provider gets its "credential"`,
         });
     if (!meant(entry, "speaks", "protocol") && typeof entry["url"] === "string" && entry["url"] !== "demo:")
       report({ path, key: true, message: `"speaks" is missing: a list of ${protocols.join(", ")}` });
@@ -229,7 +229,7 @@ function checkPath(
   const wrong = (message: string) => report({ path: here, key: true, message });
   const segments = path.split("/").slice(1);
   if (segments.some((segment, i) => segment.includes("*") && (segment !== "*" || i < segments.length - 1)))
-    wrong("* stands only for the last segment of a path");
+    wrong("* can only be the last segment of a path");
   if (segments.some((segment) => segment === "." || segment === "..")) wrong("a path has no . or .. segments");
   if (path.length > 1 && segments.slice(segments[0] === "" ? 1 : 0).includes(""))
     wrong("a path has no empty segments and does not end in /");

@@ -24,7 +24,7 @@ export function oidcOf(file: Tree, { text, secret, report }: OidcTexts): Oidc | 
   if (typeof scope === "string" && !scope.split(" ").includes("openid"))
     tell('openid must be among the scopes: write "openid profile email"', "scope");
   if (url && (url.pathname !== "/" || url.search !== ""))
-    tell("the console stands at the root of its host: leave the path out", "url");
+    tell("the console is served at the root of its host: remove the path", "url");
   const list = (role: string): readonly string[] => {
     const values = at(written, "roles", role);
     return Array.isArray(values) ? values.map(String) : [];

@@ -91,7 +91,7 @@ export async function checkPlugins(
       report({
         path: place,
         key: from === undefined && place[0] === "plugins",
-        message: `plugin ${JSON.stringify(name)} cannot be loaded; mend ${from === undefined ? "it" : "from or the file"}, or take it out of chains: ${(thrown as Error).message}`,
+        message: `plugin ${JSON.stringify(name)} cannot be loaded; fix ${from === undefined ? "it" : "from or the file"}, or take it out of chains: ${(thrown as Error).message}`,
       });
     }
   };
@@ -110,11 +110,11 @@ function doubtsOf(
   const plugin = `plugin ${JSON.stringify(name)}`;
   const idle = paths.every((path) => path[0] === "plugins" && path.length > 0);
   return [
-    ...(idle ? [`${plugin} stands in no chain, so it never runs; add it to one under chains:`] : []),
+    ...(idle ? [`${plugin} is in no chain, so it never runs; add it to one under chains:`] : []),
     ...Object.entries({ after, before }).flatMap(([side, others]) =>
       others
         .filter((other) => !known.includes(other))
-        .map((other) => `${plugin} must stand ${side} an ${unknown("plugin", other, known)}`),
+        .map((other) => `${plugin} must be ${side} an ${unknown("plugin", other, known)}`),
     ),
     ...doubts.map((doubt) => `${plugin}: ${doubt}`),
   ];
@@ -195,25 +195,25 @@ function checkOrder(
     if (often.before >= (twice ? 2 : 1))
       report({
         path: [...path, i],
-        message: `${JSON.stringify(name)} stands ${twice ? "three times" : "twice"} in this chain`,
+        message: `${JSON.stringify(name)} is listed ${twice ? "three times" : "twice"} in this chain`,
       });
     if (twice && often.all === 1)
       report({
         path: [...path, i],
-        message: `${JSON.stringify(name)} stands once in this chain: it looks at both ends of it, so write it as the first and as the last`,
+        message: `${JSON.stringify(name)} is listed once in this chain: it observes both ends, so list it first and last`,
       });
     if (twice && often.all === 2 && i !== (often.before === 0 ? 0 : chain.length - 1)) {
       const [end, others] = often.before === 0 ? ["first", "before"] : ["last", "behind"];
       report({
         path: [...path, i],
-        message: `${JSON.stringify(name)} does not stand ${end} in this chain: what plugins ${others} it do it cannot see`,
+        message: `${JSON.stringify(name)} is not ${end} in this chain: it cannot observe plugins ${others} it`,
         severity: "warning",
       });
     }
     const misplaced = (side: string, other: string) =>
       report({
         path: [...path, i],
-        message: `plugin ${JSON.stringify(name)} must stand ${side} ${JSON.stringify(other)} in a chain`,
+        message: `plugin ${JSON.stringify(name)} must be ${side} ${JSON.stringify(other)} in a chain`,
       });
     for (const other of after) if (chain.indexOf(other) > i) misplaced("after", other);
     for (const other of before) if (chain.includes(other) && chain.indexOf(other) < i) misplaced("before", other);

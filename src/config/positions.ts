@@ -21,7 +21,7 @@ import { unknown } from "./suggest.ts";
 /** Messages for syntax errors, for readers who do not know YAML's grammar. */
 const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
   TAB_AS_INDENT: "a tab cannot indent; use spaces",
-  DUPLICATE_KEY: "this name stands here twice; keep one",
+  DUPLICATE_KEY: "this name is defined twice here; keep one",
   MULTIPLE_DOCS: "a second document starts here; remove the ---",
   BAD_SCALAR_START: "a value cannot start with this character; put the value in quotes",
   BAD_INDENT: "the indentation does not fit the lines around it, or a bracket before it is not closed",
@@ -119,7 +119,7 @@ export class YamlSource {
     const mistakes = [...this.document.errors, ...this.document.warnings];
     const first = mistakes.find((mistake) => mistake.code !== "DUPLICATE_KEY");
     if (first) {
-      const message = this.isReference(first) ? `between { } a reference stands in quotes: "$\{NAME}"` : told(first);
+      const message = this.isReference(first) ? `between { } write a reference in quotes: "$\{NAME}"` : told(first);
       return { problems: [this.problemAt(this.placeOf(first), message)], broken: true };
     }
     const doubled = mistakes.map((mistake) => this.problemAt(mistake.pos, told(mistake)));

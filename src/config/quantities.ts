@@ -25,7 +25,7 @@ export function readOr<T>(read: () => T, input: unknown, reading: z.core.ParsePa
 export const milliseconds = () => quantity(duration, "90s, 500ms, 5m, 1h or off");
 /** A time that must not be off. */
 export const period = () =>
-  milliseconds().refine((ms) => ms > 0, { error: "it has no end that way; write a time like 30s" });
+  milliseconds().refine((ms) => ms > 0, { error: "must not be 0 or off; write a time like 30s" });
 /** A share from 0 to 1; off is 0. */
 export const percent = () => quantity(part, "20% or off");
 /** A whole number from 1 on. */
@@ -39,13 +39,13 @@ export const budget = () => {
   const soft = z
     .strictObject({
       amount: sum(),
-      soft: z.boolean().default(false).describe("It refuses nothing, and is only told when it is nearly spent."),
+      soft: z.boolean().default(false).describe("True: the budget warns when it is nearly spent, and refuses nothing."),
     })
-    .describe("A sum, and whether it is only told.");
+    .describe("A sum, and whether it only warns.");
   const some = quantity((written) => (written === "off" ? [] : [money(written)]), `${SUMS}, or off`);
   return z
     .union([z.array(z.union([soft, sum()])), soft, some], { error: `expected a sum like $50/month, or a list of them` })
-    .describe("What may be spent: a sum, { amount: $50/month, soft: true } for one that is only told, a list, or off.");
+    .describe("Budget: a sum, { amount: $50/month, soft: true } for one that only warns, a list of these, or off.");
 };
 /** A limit; off is 0: unlimited. */
 export const most = () => quantity(limit, "300, 128k or off");
@@ -54,7 +54,7 @@ export const date = () =>
   z
     .string()
     .transform((written, reading) => readOr(() => moment(written), written, reading))
-    .describe("A date or a moment: 2026-12-31 or 2026-12-31T18:00:00Z.");
+    .describe("A date or a date with time: 2026-12-31 or 2026-12-31T18:00:00Z.");
 
 /** An address or range, as it is written. */
 export const network = () =>

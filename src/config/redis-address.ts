@@ -51,7 +51,7 @@ function filesOf({ protocol, searchParams, hash }: URL, folder: string): Map<str
   for (const [name, file] of searchParams) {
     if (!FILES.includes(name as (typeof FILES)[number]))
       throw new RedisMistake(`addresses of Redis take no options but ${FILES.join(", ")}; others would change nothing`);
-    if (files.has(name)) throw new RedisMistake(`the address of Redis says ${name} twice`);
+    if (files.has(name)) throw new RedisMistake(`the address of Redis has ${name} twice`);
     files.set(name, resolve(folder, file));
   }
   if (hash !== "") throw new RedisMistake("addresses of Redis have no # part; in a password it is written %23");

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { Calendar } from "../core/calendar.ts";
 import { VENDORS } from "../prices/vendors.ts";
+import { PriceSchema } from "./price-schema.ts";
 import {
   budget,
   date,
@@ -30,15 +31,15 @@ const address = (what: string) =>
   z
     .union([z.string(), z.number()], { error: "expected an address like 127.0.0.1:8080" })
     .transform(String)
-    .describe(`${what} HOST:PORT; :PORT for every address of this machine, PORT alone for 127.0.0.1. May hold $NAME.`);
+    .describe(`${what} HOST:PORT; :PORT listens on all addresses, PORT alone on 127.0.0.1. May contain $NAME.`);
 
 const protocol = (what: string) => z.string().describe(what).meta({ vocabulary: "protocols" });
 
 const TimeoutFields = {
-  connect: milliseconds().describe("Until the connection stands, like 5s."),
-  first_byte: milliseconds().describe("From the request to the head of the answer, like 600s."),
-  idle: milliseconds().describe("Between two pieces of an answer, like 120s."),
-  total: milliseconds().describe("From start to end of an attempt, like 30m or off."),
+  connect: milliseconds().describe("Time to connect, TLS included, like 5s."),
+  first_byte: milliseconds().describe("Time from sending the request to the response's head, like 600s."),
+  idle: milliseconds().describe("Time between two chunks of the response, like 120s."),
+  total: milliseconds().describe("Time from start to end of an attempt, like 30m or off."),
 };
 
 const TimeoutsSchema = z.strictObject({
@@ -49,16 +50,20 @@ const TimeoutsSchema = z.strictObject({
 });
 
 const HealthFields = {
-  failures: number().describe("Failures in a row after which a target is left alone, like 5."),
-  errors: percent().describe("The share of failures in the window after which it is, like 50%; off: no share."),
-  requests: number().describe("Requests in the window from which on that share counts, like 20."),
-  window: period().describe("The time that is looked at, like 30s."),
-  slow: milliseconds().describe(
-    "A first byte that comes later counts as a failure in that share, and so does a client that leaves after longer without one, like 20s or off.",
+  failures: number().describe("Failures in a row after which a target is suspended, like 5."),
+  errors: percent().describe(
+    "Share of failed requests in the window at which a target is suspended, like 50%; off: only `failures` counts.",
   ),
-  open: period().describe("How long it is left alone at first, like 30s; twice as long each time its one probe fails."),
+  requests: number().describe("Requests in the window before the share `errors` applies, like 20."),
+  window: period().describe("Length of the window, like 30s."),
+  slow: milliseconds().describe(
+    "A first byte that takes longer counts as a failure for `errors`, and so does a client that leaves after waiting longer for it; like 20s or off.",
+  ),
+  open: period().describe(
+    "How long a target is suspended at first, like 30s; after that one request probes it, and each failed probe doubles the time.",
+  ),
   longest: period().describe(
-    "How long at most, like 5m; absent: 30s, or `open` where that is longer, so that it does not grow.",
+    "The longest suspension, like 5m. When absent: 30s, or `open` where that is longer; the time then does not grow.",
   ),
 };
 
@@ -71,7 +76,7 @@ const HealthSchema = z.strictObject({
   open: HealthFields.open.prefault("30s"),
   longest: HealthFields.longest.optional(),
   keep: percent()
-    .describe("The share of a request's targets that is never left alone, like 50%; with 100% none ever is.")
+    .describe("Share of a request's targets that is never suspended, like 50%; with 100% no target is.")
     .prefault("50%"),
 });
 
@@ -82,23 +87,27 @@ const RetrySchema = z.strictObject({
     .min(0, { error: "must not be less than 0" })
     .max(9, { error: "must not be more than 9" })
     .default(1)
-    .describe("Tries besides the first that a provider may have worked on."),
-  budget: percent().describe("Such tries at most, as a share of the requests of the last ten seconds.").prefault("20%"),
+    .describe(
+      "Retries of a request, besides the first try, after failures where the provider may already have done work.",
+    ),
+  budget: percent()
+    .describe("Upper bound of such retries, as a share of the requests of the last ten seconds.")
+    .prefault("20%"),
   least: z
     .number()
     .min(0, { error: "must not be less than 0" })
     .default(2)
-    .describe("Such tries per second that are granted however few requests there are."),
-  wait: milliseconds()
-    .describe("How long a request waits for its next try at most, like 2s; off: it does not.")
-    .prefault("2s"),
+    .describe("Such retries per second that are allowed even when there are few requests."),
+  wait: milliseconds().describe("The longest wait before a retry, like 2s; off: no retry waits.").prefault("2s"),
   after_timeout: z
     .boolean()
     .default(true)
-    .describe("Try another target behind one that did not begin to answer in time, though it may bill its work."),
+    .describe(
+      "After a timeout before the first byte, try another target, although the provider of the first may bill its work.",
+    ),
   first_frame: milliseconds()
     .describe(
-      "How long the head of a stream waits for its first frame, which may be an error, and that of a whole answer for its beginning, which may be no JSON; off: they do not.",
+      "How long the gateway holds back a response's head: of a stream until its first frame (which may be an error), of a whole response until its first bytes (which may not be JSON). Until then another target can be tried. Off: the head is sent at once.",
     )
     .prefault("10s"),
 });
@@ -110,16 +119,16 @@ const ProviderSchema = z
   .strictObject({
     url: z
       .string()
-      .describe('Address that ends with the version segment, like https://host/v1, or "demo:" for the built-in one.'),
+      .describe('Base URL, ending with the version segment, like https://host/v1; "demo:" is the built-in provider.'),
     credential: z
       .union([z.string(), z.array(z.string()).min(1, { error: "at least one credential is needed" })], {
         error: "expected a text like $NAME, or a list of them",
       })
       .describe(
-        `What is shown to the provider: $NAME, "$\{NAME:-default}" or $file:/path; a list: in turn, all of one account. Where no variable is set the provider is off.`,
+        `Credential sent to the provider: $NAME, "$\{NAME:-default}" or $file:/path. A list: used in turn, all of one account. When no variable of it is set, the provider is off.`,
       )
       .optional(),
-    header: header().describe("Header for the credential, where it is not the protocol's usual one.").optional(),
+    header: header().describe("Header that carries the credential, if it is not the protocol's usual one.").optional(),
     speaks: z
       .array(protocol("A protocol."))
       .min(1, { error: "at least one protocol is needed" })
@@ -128,143 +137,92 @@ const ProviderSchema = z
     protocol: protocol("Short for `speaks` with one protocol.").optional(),
     websocket: z
       .boolean()
-      .describe("It takes the WebSockets of the protocols that have them, besides what it speaks.")
+      .describe("The provider also accepts WebSockets, of the protocols that have them.")
       .default(false),
     forward: z
       .array(
         header().regex(/[^*]/, { error: "* alone would forward everything; name headers, or a prefix like x-acme-*" }),
       )
-      .describe("Request headers of clients that go upstream besides the protocol's own; a prefix may end in *.")
+      .describe(
+        "Client request headers that are forwarded besides the protocol's own; a prefix ends in *, like x-acme-*.",
+      )
       .default([]),
     threads: z
       .boolean()
       .describe(
-        "It keeps message threads, so that clients send only what is new; when absent, where its address is the vendor's own.",
+        "The provider stores conversations, so that clients send only new messages. When absent: true if `url` is the vendor's own address.",
       )
       .optional(),
     shared: z
       .array(z.string())
       .describe(
-        "Ids of objects there that every key may name, like prompts and vector stores of the vendor's dashboard, and buckets (`gs://NAME`).",
+        "Ids of objects at the provider that every key may name, like prompts and vector stores from the vendor's dashboard, and buckets (`gs://NAME`).",
       )
       .default([]),
     concurrency: quantity(limit, "300, 128k or off")
-      .describe("Requests at a time; further ones go to another target of the model, or wait as `overload` says.")
+      .describe(
+        "Requests at the same time; further requests go to another target of the model, or wait as `overload` says.",
+      )
       .prefault("off"),
-    timeouts: z.strictObject(TimeoutFields).partial().describe("Where they differ from the common ones.").optional(),
-    health: z.strictObject(HealthFields).partial().describe("Where it differs from the common one.").optional(),
+    timeouts: z
+      .strictObject(TimeoutFields)
+      .partial()
+      .describe("Timeouts of this provider that differ from the common ones.")
+      .optional(),
+    health: z
+      .strictObject(HealthFields)
+      .partial()
+      .describe("Health settings of this provider that differ from the common ones.")
+      .optional(),
     idempotency: header()
       .describe(
-        "Header whose value makes the provider do once what it is sent twice, like idempotency-key; the gateway adds it where the client has not. Only for providers that promise that.",
+        "Header with which the provider executes a repeated request once, like idempotency-key; the gateway adds it if the client has not. Only for providers that document this.",
       )
       .optional(),
     vendor: z
       .enum(VENDORS)
-      .describe("The vendor whose list prices hold there; when absent, whose address it is.")
+      .describe("The vendor whose list prices apply. When absent: the vendor to whom the address belongs.")
       .optional(),
     warm: milliseconds()
-      .describe("How long after the last request one TLS connection is kept ready, like 5m or off.")
+      .describe("How long one idle TLS connection is kept open after the last request, like 5m or off.")
       .prefault("5m"),
   })
   .describe("An account at a vendor's address.");
-
-const usd = (what: string) => z.number().min(0, { error: "must not be less than 0" }).describe(what).optional();
-
-/** Number of decimals: prices are calculated in millionths of USD per million tokens. */
-const DECIMALS = 6;
-const rate = (what: string) =>
-  usd(what).refine((price) => price === undefined || Number(price.toFixed(DECIMALS)) === price, {
-    error: `has more than ${DECIMALS} decimals; prices are in USD per million tokens`,
-  });
-
-const RateFields = {
-  input: rate("USD per million tokens that go in."),
-  cached: rate("USD per million tokens read from the vendor's prompt cache; like `input` when absent."),
-  cache_write: rate("USD per million tokens written to it; like `input` when absent."),
-  cache_write_1h: rate("USD per million tokens written to it for an hour or longer; like `cache_write` when absent."),
-  output: rate("USD per million tokens that come out."),
-  reasoning: rate("USD per million tokens of reasoning; like `output` when absent."),
-  input_audio: rate("USD per million tokens of audio that go in; like `input` when absent."),
-  cached_audio: rate("USD per million of those read from the cache; like `cached` when absent."),
-  output_audio: rate("USD per million tokens of audio that come out; like `output` when absent."),
-  input_image: rate("USD per million tokens of images that go in; like `input` when absent."),
-  cached_image: rate("USD per million of those read from the cache; like `cached` when absent."),
-  output_image: rate("USD per million tokens of images that come out; like `output` when absent."),
-  input_video: rate("USD per million tokens of video that go in; like `input` when absent."),
-};
-
-const TieredFields = {
-  ...RateFields,
-  above: z
-    .array(
-      z.strictObject({
-        tokens: tokens().describe("More tokens in than these, like 200k."),
-        ...RateFields,
-      }),
-    )
-    .describe("What the whole of a request costs that has more tokens in; what is left out costs the same.")
-    .optional(),
-};
-
-const perImage = (what: string) =>
-  z
-    .union([z.number().min(0), z.record(z.string(), z.number().min(0))])
-    .describe(
-      `${what}: a number, or one for each quality and size that can be asked for, like { "": 0.04, "hd 1024x1792": 0.12 }.`,
-    )
-    .optional();
-
-const serviceTier = (name: string) =>
-  z
-    .strictObject(TieredFields)
-    .describe(`What differs where the provider says that it served in its ${name} tier.`)
-    .optional();
-
-const PriceSchema = z.strictObject({
-  ...TieredFields,
-  batch: serviceTier("batch"),
-  flex: serviceTier("flex"),
-  priority: serviceTier("priority"),
-  fast: z
-    .strictObject(TieredFields)
-    .describe("What differs where the provider says that it served in its fast mode (`speed: fast`).")
-    .optional(),
-  request: usd("USD per request."),
-  web_search: usd("USD per search of the web by the vendor's tool."),
-  image: perImage("USD per picture made from words"),
-  image_edit: perImage("USD per picture made from other pictures"),
-  image_generation: z
-    .record(z.string(), z.strictObject(RateFields))
-    .describe("Rates of models that the vendor's tool draws with, by their names; `*` is any other.")
-    .optional(),
-});
 
 const THINKING = ["budget", "adaptive", "level", "none"] as const;
 
 /** Facts about a model for translation. */
 const FactsSchema = z
   .strictObject({
-    sampling: z.boolean().describe("False: it refuses temperature, top_p and top_k, so they are left out.").optional(),
+    sampling: z
+      .boolean()
+      .describe("False: the model refuses temperature, top_p and top_k, so the gateway removes them.")
+      .optional(),
     thinking: z
       .enum(THINKING)
       .describe(
-        "How it is asked to think: budget (so many tokens), adaptive (as it likes, with an effort), level (an effort), none; when absent, budget for the models of known vendors that take nothing else.",
+        "How requests control the model's reasoning: budget (a number of tokens), adaptive (the model decides, within an effort), level (an effort), none. Default: budget for models of known vendors that accept only that.",
       )
       .optional(),
-    system_in_place: z.boolean().describe("True: it takes system messages between turns.").optional(),
-    prefill: z.boolean().describe("True: it continues an assistant's turn at the end.").optional(),
+    system_in_place: z.boolean().describe("True: the model accepts system messages between turns.").optional(),
+    prefill: z
+      .boolean()
+      .describe("True: the model continues an assistant message at the end of the request.")
+      .optional(),
     cache_marks: z
       .boolean()
       .describe(
-        "True: as a Chat provider it takes `prompt_cache_breakpoint` and `prompt_cache_options`; when absent, whether its vendor is known to.",
+        "True: over the Chat protocol it accepts `prompt_cache_breakpoint` and `prompt_cache_options`. When absent: true if its vendor is known to accept them.",
       )
       .optional(),
   })
-  .describe("What a translation must know of the model; what is left out is passed on for the vendor to judge.");
+  .describe(
+    "Facts that a translation needs about the model. Where a fact is absent, the request's fields are forwarded and the vendor decides.",
+  );
 
 const via = () =>
   protocol(
-    "The protocol to speak with providers that speak it, whatever the caller speaks; when absent the caller's own, or else the first of theirs.",
+    "Protocol to use with providers that speak it, whatever the client speaks. When absent: the client's own, or else the provider's first.",
   );
 
 const TargetSchema = z.union([
@@ -275,8 +233,8 @@ const TargetSchema = z.union([
       .number()
       .positive({ error: "must be more than 0" })
       .default(1)
-      .describe("Its share, relative to the other targets."),
-    price: PriceSchema.describe("What it costs there, where that is not the model's price.").optional(),
+      .describe("The target's share of requests, relative to the other targets."),
+    price: PriceSchema.describe("The price at this target, if it differs from the model's.").optional(),
     via: via().optional(),
     facts: FactsSchema.optional(),
   }),
@@ -299,55 +257,60 @@ const ABILITIES = [
 
 const ModelSchema = z
   .strictObject({
-    name: z.string().describe("Name for people; the id when absent.").optional(),
+    name: z.string().describe("Name that people see; when absent, the id.").optional(),
     description: z.string().describe("One line for the marketplace.").optional(),
     aliases: z
       .array(z.string().min(1, { error: "an alias cannot be empty" }))
-      .describe("Other names that clients may use; in one, * stands for any text.")
+      .describe("Other names that clients may use; * matches any text.")
       .default([]),
-    created: date().describe("Date that lists of models show, like 2026-01-31.").optional(),
+    created: date().describe("Date shown in lists of models, like 2026-01-31.").optional(),
     context: tokens()
       .describe(
-        "Tokens that fit in, like 128k; when absent, what public tables say. Told in lists and on pages: a prompt that is too long is the provider's to refuse.",
+        "Size of the context window in tokens, like 128k; when absent, from public tables. Only shown in lists and on pages: the provider refuses a prompt that is too long.",
       )
       .optional(),
-    output: tokens()
-      .describe("Tokens that come out at most, like 64k; when absent, what public tables say.")
-      .optional(),
-    can: z.array(z.enum(ABILITIES)).describe("What it can do; when absent, what public tables say.").optional(),
+    output: tokens().describe("Maximum output tokens, like 64k; when absent, from public tables.").optional(),
+    can: z.array(z.enum(ABILITIES)).describe("Capabilities of the model; when absent, from public tables.").optional(),
     price: PriceSchema.describe(
-      "What it costs; when absent, the vendors' list prices: see models --prices.",
+      "Price of the model; when absent, the vendors' list prices (see models --prices).",
     ).optional(),
     balance: z
       .enum(["weighted", "latency", "cheapest"])
       .default("weighted")
       .describe(
-        "How its targets share the requests: by weight; by the time to the first byte and what runs there; or the cheapest first.",
+        "How requests are distributed over the targets: by weight; by time to first byte and running requests; or the cheapest first.",
       ),
-    targets: z.array(TargetSchema).min(1, { error: "at least one target is needed" }).describe("Who serves it."),
+    targets: z
+      .array(TargetSchema)
+      .min(1, { error: "at least one target is needed" })
+      .describe("Targets that serve the model."),
     fallback: z
       .array(z.string())
-      .describe("Other models of this file, tried in order before the first byte of an answer.")
+      .describe(
+        "Other models of this file that are tried in order when the targets fail before the first byte of a response.",
+      )
       .default([]),
     via: via().optional(),
     facts: FactsSchema.optional(),
     public: z
       .boolean()
-      .describe("False: the marketplace's pages do not show it; keys that may use it still do.")
+      .describe("False: the marketplace's pages do not show the model; keys that may use it still list it.")
       .default(true),
   })
-  .describe("What clients may name.");
+  .describe("A model that clients may request.");
 
 const PluginSchema = z
   .looseObject({
     from: z
       .string()
       .describe(
-        "Its file, like ./plugins/region.ts, or the name of an npm package; else a file of this name in a plugins folder.",
+        "The plugin's file, like ./plugins/region.ts, or the name of an npm package. When absent: the file of this name in a plugins folder.",
       )
       .optional(),
     deadline: milliseconds()
-      .describe("How long one of its phases may take before the request ends with plugin_timeout; 10s when absent.")
+      .describe(
+        "How long one phase of the plugin may take before the request ends with plugin_timeout; when absent, 10s.",
+      )
       .optional(),
   })
   .nullable()
@@ -359,30 +322,34 @@ const MountedPathSchema = z
     serve: z.string().describe("The plugin that answers on this path, instead of a protocol.").optional(),
     pass: z
       .string()
-      .describe("The provider to which requests pass unread, bodies streaming both ways, instead of a protocol.")
+      .describe(
+        "Makes this a pass-through path: the provider to which requests are forwarded as they are, with bodies streamed in both directions; instead of a protocol.",
+      )
       .optional(),
     use: z
       .union([z.string(), z.array(z.string())], { error: "expected the name of a chain, or a list of plugins" })
       .describe(
-        "The name of a chain, or a list of plugins; `llm` for a protocol, `read` for a plugin, `pass` for a provider when absent.",
+        "The name of a chain, or a list of plugins. When absent: `llm` for `protocol`, `read` for `serve`, `pass` for `pass`.",
       )
       .optional(),
     open: z
       .boolean()
       .describe(
-        "With `pass`: takes keys too that are limited to models or have a budget, though nobody knows which model is used and what it costs.",
+        "With `pass`: also accept keys that are limited to models or have a budget, although the gateway cannot know which model is used or what it costs.",
       )
       .default(false),
     mint: z
       .boolean()
-      .describe("With `pass`: takes calls too that make keys of the vendor's own, which work without this gateway.")
+      .describe("With `pass`: also accept requests that create the vendor's own keys, which work without this gateway.")
       .default(false),
     strict: z
       .boolean()
-      .describe("Refuse what the provider's protocol cannot say, instead of dropping it.")
+      .describe(
+        "Refuse a request with a field that the provider's protocol cannot express, instead of dropping the field.",
+      )
       .default(false),
   })
-  .describe("What happens on a path; its last segment may be *.");
+  .describe("How requests to a path are served; the path's last segment may be *.");
 
 /** A path in a key's scope, in which `*` matches any text; optionally preceded by the only method it may be used with. */
 export const KEY_PATH = /^(?:(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )?[/*][^\s?#%\\]*$/;
@@ -397,64 +364,74 @@ export const GROUP = /^[A-Za-z0-9][\w.-]*(?:\/[A-Za-z0-9][\w.-]*)*$/;
 
 const LimitFields = {
   rpm: most().describe("Requests per minute, like 300 or off.").optional(),
-  tpm: most().describe("Tokens per minute, in and out, like 1M or off.").optional(),
+  tpm: most().describe("Tokens per minute, input and output together, like 1M or off.").optional(),
   concurrency: most().describe("Requests at the same time, like 20 or off.").optional(),
   budget: budget().optional(),
 };
 const LimitsSchema = z.strictObject(LimitFields);
 
 const AllLimitsSchema = z.strictObject({
-  default: LimitsSchema.describe("A key's own, where it says nothing.").optional(),
-  all: LimitsSchema.describe("Of all requests together.").optional(),
+  default: LimitsSchema.describe("Limits of each key, where the key sets none of its own.").optional(),
+  all: LimitsSchema.describe("Limits of all requests together.").optional(),
   groups: z
     .record(name("group", GROUP), LimitsSchema)
-    .describe("Of all keys of a group and of the groups below it together, like acme or acme/research.")
+    .describe("Limits of a group: all its keys and those of the groups below it together, like acme or acme/research.")
     .default({}),
-  models: z.record(z.string(), LimitsSchema).describe("Of all requests together that a model serves.").default({}),
-  providers: z.record(z.string(), LimitsSchema).describe("Of all requests together that go to a provider.").default({}),
+  models: z
+    .record(z.string(), LimitsSchema)
+    .describe("Limits of a model: all requests that it serves together.")
+    .default({}),
+  providers: z
+    .record(z.string(), LimitsSchema)
+    .describe("Limits of a provider: all requests that go to it together.")
+    .default({}),
 });
 
 const KeySchema = z
   .strictObject({
     key: z
       .string()
-      .describe("The key, 20 characters or more: best as $NAME. Where the variable is not set the key is off.")
+      .describe("The key, 20 characters or more, preferably as $NAME; when the variable is not set, the key is off.")
       .optional(),
     hash: z
       .string()
-      .regex(/^[0-9a-f]{64}$/i, { error: "not a SHA-256 in hex (64 digits); make it with: printf %s KEY | sha256sum" })
+      .regex(/^[0-9a-f]{64}$/i, {
+        error: "not a SHA-256 in hex (64 digits); compute it with: printf %s KEY | sha256sum",
+      })
       .transform((hash) => hash.toLowerCase())
-      .describe("Instead of the key: its SHA-256 in hex.")
+      .describe("The key's SHA-256 in hex, instead of `key`.")
       .optional(),
     models: z
       .array(z.string())
-      .describe("Models it may use, by id; * stands for any text, like fast-*. All when absent.")
+      .describe("Models that the key may use, by id; * matches any text, like fast-*. When absent: all.")
       .optional(),
     paths: z
       .array(
         z.string().regex(KEY_PATH, {
-          error: "a path starts with /, or with a method and a space like GET /v1/files/*; * in it stands for any text",
+          error: "a path starts with /, or with a method and a space like GET /v1/files/*; * matches any text",
         }),
       )
       .describe(
-        "Paths it may use, like /v1/chat/completions or /v1/*, or with one method only: GET /v1/files/*. All when absent.",
+        "Paths that the key may use, like /v1/chat/completions or /v1/*, or with one method only: GET /v1/files/*. When absent: all.",
       )
       .optional(),
     addresses: z
       .array(network())
-      .describe("Addresses and ranges it may be used from, as `trust` tells them. All when absent.")
+      .describe(
+        "Client addresses and ranges from which the key may be used, as determined with `trust`. When absent: all.",
+      )
       .optional(),
     group: name("group", GROUP).describe("The group it belongs to, like acme/research.").optional(),
-    owner: z.string().regex(LABEL, { error: LABEL_ERROR }).describe("Whose it is, for people.").optional(),
+    owner: z.string().regex(LABEL, { error: LABEL_ERROR }).describe("The owner's name, for people.").optional(),
     tags: z
       .record(
         z.string().regex(TAG, { error: "not a name for a tag; write letters, digits and . _ - only" }),
         z.string().regex(LABEL, { error: LABEL_ERROR }),
       )
-      .describe("What usage can be summed up by, like { team: search }; the ledger keeps them as they were.")
+      .describe("Tags by which usage can be summed, like { team: search }; ledger rows keep the tags of their time.")
       .optional(),
     ...LimitFields,
-    expires: date().describe("When it stops opening, like 2026-12-31 (its first moment in UTC).").optional(),
+    expires: date().describe("When the key expires, like 2026-12-31 (at the start of that day in UTC).").optional(),
   })
   .describe("A gateway key.");
 
@@ -462,30 +439,30 @@ const StoreSchema = z.strictObject({
   ledger: z
     .string()
     .describe(
-      "Where keys, usage and all else is kept: sqlite:FILE, or for several instances postgres://USER:PASSWORD@HOST/DATABASE, also as $NAME.",
+      "Database of keys, usage and everything else that is stored: sqlite:FILE, or for several instances postgres://USER:PASSWORD@HOST/DATABASE; may be $NAME.",
     )
     .prefault("sqlite:./data/gateway.db"),
   journal: z
     .string()
     .describe(
-      "The folder of this machine's journals, where the ledger is in PostgreSQL: each database needs one of its own. When absent: ./data/journal.",
+      "Folder of this machine's journals when the ledger is in PostgreSQL; each database needs its own folder. When absent: ./data/journal.",
     )
     .optional(),
   limits: z
     .string()
     .describe(
-      "Where running counts are kept: memory, which counts for one gateway, or redis://HOST:6379, or rediss:// with TLS (behind ?: cacert, cert, key: files), Redis or Valkey, for all that use it.",
+      "Where limits are counted: memory, for one gateway; or redis://HOST:6379 (Redis or Valkey) for all gateways that use it; rediss:// with TLS, whose files are query parameters: ?cacert=FILE&cert=FILE&key=FILE.",
     )
     .prefault("memory"),
   durability: z
     .enum(["process", "power"], { error: 'expected "process" or "power"' })
     .describe(
-      "What an exchange's row survives from the moment on at which its answer's last byte has left: process, the death of the gateway; power, a power cut too, for a disk's flush in each turn in which exchanges begin or end.",
+      "What a ledger row survives once the response's last byte is sent: process, the end of the gateway's process; power, also a power cut, at the price of a disk flush in each event loop turn in which exchanges begin or end.",
     )
     .default("process"),
   keep: quantity(age, "400d, 52w or off")
     .describe(
-      "How long rows of single exchanges are kept, like 400d; sums by the hour, day and week stay for good. Off: for good too.",
+      "How long rows of single exchanges are kept, like 400d; off: forever. Sums by hour, day and week are always kept.",
     )
     .prefault("off"),
 });
@@ -493,30 +470,34 @@ const StoreSchema = z.strictObject({
 const AlertsSchema = z.strictObject({
   webhook: z
     .string()
-    .describe("Where they are posted, as Slack and what imitates it take them: $URL or $file:/path; it is a secret."),
-  repeat: period().describe("After how long what has not ended is told again, like 4h.").prefault("4h"),
+    .describe(
+      "URL to which alerts are posted in Slack's webhook format: $NAME or $file:/path, because it is a secret.",
+    ),
+  repeat: period().describe("Interval at which an alert that has not ended is repeated, like 4h.").prefault("4h"),
 });
 
 const EnvelopesSchema = z.strictObject({
   key: z
     .string()
     .describe(
-      "Seals reasoning that clients carry from one request to the next: $NAME or $file:/path, 20 characters or more; the same for all instances. When absent one is made and kept beside the ledger.",
+      "Secret that encrypts the reasoning that clients send back in later requests: $NAME or $file:/path, 20 characters or more, the same for all instances. When absent: one is generated and stored with the ledger.",
     )
     .optional(),
 });
 
 const BodySchema = z.strictObject({
   limit: quantity(size, "64MiB, 1MB or 512KiB")
-    .describe("Size of a request's body at most, like 32MiB.")
+    .describe("Maximum size of a request's body, like 32MiB.")
     .prefault("32MiB"),
-  idle: milliseconds().describe("Between two pieces of a request's body, like 30s.").prefault("30s"),
+  idle: milliseconds().describe("Maximum time between two chunks of a request's body, like 30s.").prefault("30s"),
   slowest: quantity(size, "64MiB, 1MB or 512KiB")
-    .describe("Bytes a second, on average, below which a body is given up, like 1KiB; 0B: never.")
+    .describe(
+      "Minimum average rate of a request's body in bytes per second, like 1KiB; a slower request is refused. 0B: no minimum.",
+    )
     .prefault("1KiB"),
   patience: milliseconds()
-    .refine((time) => time > 0, { error: "must be more than 0; slowest: 0B lets bodies come as slowly as they like" })
-    .describe("Before `slowest` counts, like 10s.")
+    .refine((time) => time > 0, { error: "must be more than 0; slowest: 0B removes the minimum rate" })
+    .describe("Time before `slowest` applies, like 10s.")
     .prefault("10s"),
 });
 
@@ -524,39 +505,39 @@ const ConnectionsSchema = z.strictObject({
   per_address: tokens()
     .refine((most) => most > 0, { error: "must be more than 0" })
     .describe(
-      "How many one address may hold, of IPv6 one /64. Not counted: proxies that `trust` names, and where it names none, this machine.",
+      "Maximum connections of one client address (of IPv6, of one /64). Not counted: the proxies in `trust`, and this machine if `trust` is empty.",
     )
     .prefault(256),
-  head: milliseconds().describe("For the head of a request, like 10s.").prefault("10s"),
+  head: milliseconds().describe("Maximum time to receive a request's head, like 10s.").prefault("10s"),
   idle: milliseconds()
-    .describe("Without a request, like 75s; longer than the proxy in front keeps an unused connection.")
+    .describe(
+      "How long an idle connection is kept open, like 75s; must be longer than the proxy in front keeps idle connections.",
+    )
     .prefault("75s"),
 });
 
 const OverloadSchema = z.strictObject({
   concurrency: quantity(limit, "300, 128k or off")
-    .describe("Requests at a time, of all keys, like 4000 or off.")
+    .describe("Requests at the same time, of all keys, like 4000 or off.")
     .prefault(4000),
   per_key: quantity(limit, "300, 128k or off")
-    .describe("Requests at a time of one key, like 2000 or off.")
+    .describe("Requests at the same time, of one key, like 2000 or off.")
     .prefault(2000),
   queue: quantity(count, "300, 400_000, 128k or 1M")
-    .describe("Requests that may wait for others to end; beyond, a 503 says when to come again.")
+    .describe("Requests that may wait for others to end; further ones get a 503 with retry-after.")
     .prefault(1000),
-  wait: milliseconds().describe("How long one may wait, like 2s; off: none waits.").prefault("2s"),
+  wait: milliseconds().describe("How long a request may wait in that queue, like 2s; off: none waits.").prefault("2s"),
   delay: milliseconds()
-    .describe(
-      "How long new requests may wait for the gateway itself, turn after turn, before some are refused, like 200ms or off.",
-    )
+    .describe("Event loop delay from which, when it persists, some new requests are refused, like 200ms or off.")
     .prefault("200ms"),
   heap: quantity(part, "85% or off")
-    .describe("The part of the memory that V8 may use at which new requests are refused, like 85% or off.")
+    .describe("Share of V8's heap limit in use from which new requests are refused, like 85% or off.")
     .prefault("85%"),
 });
 
 const SocketsSchema = z.strictObject({
-  idle: milliseconds().describe("Without a byte in either direction, like 10m.").prefault("10m"),
-  message: quantity(size, "64MiB, 1MB or 512KiB").describe("Size of a message at most, like 16MiB.").prefault("16MiB"),
+  idle: milliseconds().describe("How long a WebSocket may be idle in both directions, like 10m.").prefault("10m"),
+  message: quantity(size, "64MiB, 1MB or 512KiB").describe("Maximum size of a message, like 16MiB.").prefault("16MiB"),
 });
 
 /** Chains that exist unless the file defines them. */
@@ -586,41 +567,47 @@ const OidcRolesSchema = z.strictObject({
   claim: z
     .string()
     .min(1)
-    .describe("Where somebody's groups or roles stand; dots lead into objects: realm_access.roles.")
+    .describe("Claim with the user's groups or roles; dots name members of objects: realm_access.roles.")
     .default("groups"),
-  admin: z.array(z.string()).describe("Values of the claim that may change things.").default([]),
-  viewer: z.array(z.string()).describe('Values that may look; "*": everybody who can sign in there.').default([]),
+  admin: z.array(z.string()).describe("Values of the claim that give the role admin: read and change.").default([]),
+  viewer: z
+    .array(z.string())
+    .describe('Values of the claim that give the role viewer: read only; "*": everybody who can sign in.')
+    .default([]),
 });
 
 const OidcSchema = z.strictObject({
-  issuer: z.string().describe("The identity provider, as its discovery document names it. May hold $NAME."),
-  client_id: z.string().min(1).describe("Of this gateway, as it was registered there. May hold $NAME."),
-  client_secret: z.string().describe("$NAME or $file:/path; left out for a public client.").optional(),
+  issuer: z.string().describe("Issuer URL of the identity provider, as in its discovery document. May contain $NAME."),
+  client_id: z.string().min(1).describe("Client id of this gateway at the identity provider. May contain $NAME."),
+  client_secret: z.string().describe("Client secret: $NAME or $file:/path; absent for a public client.").optional(),
   url: z
     .string()
     .describe(
-      "Where browsers reach the console: https://console.example.com. Register its /api/session/callback there.",
+      "URL at which browsers reach the console, like https://console.example.com. Register its /api/session/callback at the identity provider.",
     ),
-  scope: z.string().describe("What is asked for.").default("openid profile email"),
+  scope: z.string().describe("Scopes that are requested.").default("openid profile email"),
   name: z
     .string()
     .min(1)
-    .describe("The claim that names somebody in the audit trail; left out: email, preferred_username or sub.")
+    .describe("Claim that names the user in the audit trail; when absent: email, preferred_username or sub.")
     .optional(),
-  roles: OidcRolesSchema.prefault({}).describe("Who may do what."),
+  roles: OidcRolesSchema.prefault({}).describe("Which users get which role."),
 });
 
 const AdminSchema = z.strictObject({
-  listen: address("Where it listens: an address, or unix:FILE.").prefault("127.0.0.1:9090"),
-  token: z.string().describe("Who shows it may change things: $NAME or $file:/path, 20 characters or more.").optional(),
-  viewer: z.string().describe("Who shows it may look, and change nothing.").optional(),
+  listen: address("Where the admin listener listens: an address, or unix:FILE.").prefault("127.0.0.1:9090"),
+  token: z
+    .string()
+    .describe("Token that may read and change everything: $NAME or $file:/path, 20 characters or more.")
+    .optional(),
+  viewer: z.string().describe("Token that may only read: $NAME or $file:/path, 20 characters or more.").optional(),
   hosts: z
     .array(z.string())
-    .describe("Names in the Host header besides the usual ones, like console.example.com.")
+    .describe("Further names that are accepted in the Host header, like console.example.com.")
     .default([]),
-  session: period().prefault("12h").describe("How long somebody stays signed in."),
+  session: period().prefault("12h").describe("How long a user stays signed in."),
   oidc: OidcSchema.describe(
-    "People sign in at an identity provider (OpenID Connect); needs the package openid-client.",
+    "Sign-in at an identity provider (OpenID Connect); needs the package openid-client.",
   ).optional(),
 });
 
@@ -640,9 +627,9 @@ const CorsSchema = z.strictObject({
     )
     .min(1, { error: "at least one origin" })
     .describe(
-      'Pages whose scripts may ask: https://app.example.com, https://*.example.com, http://localhost:*, or "*" for all.',
+      'Origins whose scripts may send requests: https://app.example.com, https://*.example.com, http://localhost:*, or "*" for all.',
     ),
-  max_age: period().describe("How long a browser remembers that, like 10m.").prefault("10m"),
+  max_age: period().describe("How long a browser may cache the answer to a preflight, like 10m.").prefault("10m"),
 });
 
 /** More than any machine has cores for; a larger number is a typing error. */
@@ -650,23 +637,25 @@ const MOST_WORKERS = 256;
 
 /** The whole file, without its `x-…` sections. */
 export const FileSchema = z.strictObject({
-  listen: address("The public side.").prefault("127.0.0.1:8080"),
+  listen: address("Where clients connect.").prefault("127.0.0.1:8080"),
   pages: z
     .enum(["on", "off"])
     .describe(
-      "The marketplace for browsers on the public side: at / and /models, with a playground; off: as for other clients.",
+      "Serves the marketplace's web pages at / and /models of `listen`, with a playground; off: browsers get the same JSON as other clients.",
     )
     .default("on"),
   cors: z
     .union([z.literal("off"), CorsSchema], { error: "expected off, or { origins: [https://app.example.com] }" })
-    .describe("Which pages of other sites may ask the public side from a browser, with a key that their scripts show.")
+    .describe(
+      "Cross-origin requests (CORS): web pages of other origins whose scripts may send requests, with a gateway key, from a browser.",
+    )
     .default("off"),
   admin: z
-    .union([address("Where it listens: an address, unix:FILE, or off."), AdminSchema], {
+    .union([address("Where the admin listener listens: an address, unix:FILE, or off."), AdminSchema], {
       error:
         "expected an address like 127.0.0.1:9090, unix:FILE, off, or { listen, token, viewer, hosts, session, oidc }",
     })
-    .describe("The side of those who run the gateway, never public: console, metrics, /livez and /readyz.")
+    .describe("The admin listener, for operators and never public: console, admin API, metrics, /livez and /readyz.")
     .prefault("127.0.0.1:9090"),
   workers: z
     .union(
@@ -682,40 +671,53 @@ export const FileSchema = z.strictObject({
       },
     )
     .describe(
-      "Processes that serve requests; auto: one for each core. From 2 on another process hands them connections.",
+      "Processes that serve requests; auto: one per core. With 2 or more, one more process accepts the connections and passes them on.",
     )
     .default(1),
-  providers: some(name("provider", /^[A-Za-z0-9][\w.-]*$/), ProviderSchema, "provider").describe("Who we call."),
-  timeouts: TimeoutsSchema.prefault({}).describe("How long to wait for providers."),
-  retry: RetrySchema.prefault({}).describe("When a request is tried again, before its first byte."),
-  health: HealthSchema.prefault({}).describe("When a target is left alone, and for how long."),
-  models: some(name("model", MODEL_ID), ModelSchema, "model").describe("The marketplace: what clients may name."),
-  plugins: z.record(z.string(), PluginSchema).describe("Options of plugins; a name is a file in plugins/.").default({}),
+  providers: some(name("provider", /^[A-Za-z0-9][\w.-]*$/), ProviderSchema, "provider").describe(
+    "Provider accounts that the gateway calls.",
+  ),
+  timeouts: TimeoutsSchema.prefault({}).describe("How long the gateway waits for providers."),
+  retry: RetrySchema.prefault({}).describe(
+    "When a failed request is retried, before the first byte has reached the client.",
+  ),
+  health: HealthSchema.prefault({}).describe("When a target is suspended, and for how long."),
+  models: some(name("model", MODEL_ID), ModelSchema, "model").describe(
+    "The marketplace: the models that clients may request.",
+  ),
+  plugins: z
+    .record(z.string(), PluginSchema)
+    .describe("Options of plugins, by name; a name is a file in plugins/ unless `from` says otherwise.")
+    .default({}),
   chains: z
     .record(name("chain", /^[A-Za-z0-9][\w.-]*$/), z.array(z.string()))
-    .describe("Plugins that a request passes, in order; llm, read and pass are there unless given.")
+    .describe(
+      "Lists of plugins, in the order in which a request passes them. The chains llm, read and pass exist by default.",
+    )
     .default({}),
   paths: z
     .record(
       z.string().regex(/^\/(?!\/)[^\s?#%\\]*$/, { error: "a path starts with one / and has no ?, #, %, \\ or space" }),
       z.union([MountedPathSchema, z.literal("off")]),
     )
-    .describe("Added to the usual paths, or said of one of them; `off` takes one away.")
+    .describe("Paths besides the default ones, or settings of a default one; `off` removes it.")
     .default({}),
-  limits: AllLimitsSchema.prefault({}).describe("What may be used; every level that applies must agree."),
+  limits: AllLimitsSchema.prefault({}).describe(
+    "Limits of requests, tokens and money; a request must satisfy every level that applies to it.",
+  ),
   timezone: z
     .string()
     .transform((zone, reading) => readOr(() => new Calendar(zone).zone, zone, reading))
-    .describe("Where days, weeks and months of budgets begin at midnight, like Europe/Berlin.")
+    .describe("Time zone in which the days, weeks and months of budgets begin, like Europe/Berlin.")
     .prefault("UTC"),
   keys: z
     .record(name("key", /^[A-Za-z0-9][\w.-]*$/), KeySchema)
-    .describe("Keys that are always there; others are made at run time.")
+    .describe("Keys defined in this file; others are created at run time.")
     .default({}),
   share: z
     .enum(["key", "group", "all"])
     .describe(
-      "Who may name an object that a key made at a provider (a file, a store, a container, an answer): that key, the keys of its group, or all.",
+      "Which keys may name an object that a key created at a provider (a file, store, container or response): that key, the keys of its group, or all.",
     )
     .default("key"),
   store: StoreSchema.prefault({}).describe("Where state is kept."),
@@ -724,42 +726,44 @@ export const FileSchema = z.strictObject({
     .min(1)
     .max(1000)
     .describe(
-      "Gateways that serve together, behind one balancer. With redis:// for limits each keeps to its part of them while Redis is away.",
+      "Number of gateways behind one load balancer. With redis:// for limits, each gateway enforces its part of them while Redis is unavailable.",
     )
     .optional(),
   envelopes: EnvelopesSchema.prefault({}).describe(
-    "How what only a provider can read is carried by clients of other protocols.",
+    "How clients of other protocols carry content that only the provider can read, like encrypted reasoning.",
   ),
   trace: z
     .enum(["on", "off"])
     .describe(
-      "Whether a caller's traceparent (W3C Trace Context: random ids) goes on to providers; tracestate goes where a provider's `forward` names it.",
+      "Forward the client's traceparent (W3C Trace Context: random ids) to providers; tracestate is forwarded if the provider's `forward` names it.",
     )
     .default("on"),
   alerts: AlertsSchema.describe(
-    "Who is told of budgets, credentials that are not accepted, targets that fail, a ledger that lags, reloads that fail.",
+    "Alerts about budgets, rejected credentials, failing targets, a lagging ledger and failed reloads.",
   ).optional(),
   trust: z
     .array(network())
     .describe(
-      "Proxies whose X-Forwarded-For says who the client is: addresses and ranges, like 127.0.0.1 or 10.0.0.0/8. Nobody else's is believed.",
+      "Proxies whose X-Forwarded-For header names the client: addresses and ranges, like 127.0.0.1 or 10.0.0.0/8. The header of anybody else is ignored.",
     )
     .default([]),
-  connections: ConnectionsSchema.prefault({}).describe("What is accepted of clients' connections."),
-  body: BodySchema.prefault({}).describe("What is accepted of a request's body."),
-  sockets: SocketsSchema.prefault({}).describe("What is accepted of WebSockets."),
-  overload: OverloadSchema.prefault({}).describe("What the gateway takes on at a time; what runs is never touched."),
+  connections: ConnectionsSchema.prefault({}).describe("Limits of clients' connections."),
+  body: BodySchema.prefault({}).describe("Limits of a request's body."),
+  sockets: SocketsSchema.prefault({}).describe("Limits of WebSockets."),
+  overload: OverloadSchema.prefault({}).describe(
+    "Overload protection: how many requests are accepted at the same time; running requests are never ended.",
+  ),
   drain: milliseconds()
-    .describe("What running exchanges get when the gateway stops, like 600s; off: as long as they take.")
+    .describe("How long running exchanges may go on when the gateway stops, like 600s; off: until they end.")
     .prefault("600s"),
   linger: milliseconds()
     .describe(
-      "How long a gateway that stops still takes connections, and serves idle ones after the last request: until balancers have noticed. Like 5s or off.",
+      "How long a stopping gateway still accepts connections, and keeps idle ones open, so that load balancers can notice; like 5s or off.",
     )
     .prefault("5s"),
   warm_up: milliseconds()
     .describe(
-      "How long the gateway rehearses with requests of its own before it takes the first one, which is slow otherwise: 1s or off.",
+      "How long the gateway warms up with requests of its own before it accepts clients, so that the first requests are not slow; like 1s or off.",
     )
     .prefault("1s"),
   log: z
@@ -767,7 +771,7 @@ export const FileSchema = z.strictObject({
       level: z
         .enum(["fatal", "error", "warn", "info", "debug", "trace", "silent"])
         .default("info")
-        .describe("The least severe lines that are written."),
+        .describe("The lowest level that is logged."),
     })
     .prefault({})
     .describe("The log."),

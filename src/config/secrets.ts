@@ -53,7 +53,7 @@ function fromFile(path: string, folder: string): Revealed {
     return {
       wrong:
         code === "ENOENT"
-          ? `there is no file ${full}; put the secret there, or write another path behind $file:`
+          ? `there is no file ${full}; put the secret there, or write another path after $file:`
           : `cannot read (${code}) ${full}`,
     };
   }

@@ -93,7 +93,7 @@ export const limitWords = (most: number): string => (most === 0 ? "off" : countW
 export function limit(written: string | number): number {
   if (written === "off") return 0;
   const most = count(written, "300, 400_000, 128k, 1M or off");
-  if (most === 0) throw new RangeError("0 would let nothing in: 1 or more, or off");
+  if (most === 0) throw new RangeError("0 would refuse every request; write 1 or more, or off");
   return most;
 }
 

@@ -95,7 +95,10 @@ export class ValueReader {
     }
     const { token, viewer } = this.values.tokens;
     if (token !== undefined && token === viewer)
-      this.report({ path: ["admin", "viewer"], message: 'the same as "token", so who looks could change things' });
+      this.report({
+        path: ["admin", "viewer"],
+        message: 'the same as "token", so a viewer could change everything; write another secret',
+      });
     const oidc = oidcOf(this.file, {
       text: (...path) => this.text(...path),
       secret: (path) => this.needed(path, 0, "secret"),
@@ -143,15 +146,14 @@ export class ValueReader {
     if (file && journal !== undefined)
       this.report({
         path: ["store", "journal"],
-        message: "the journal of a SQLite file stands beside it; leave this out",
+        message: "the journal of a SQLite file is stored next to it; remove this setting",
       });
     if (file === ":memory:" && ![undefined, 1].includes(at(this.file, "workers") as number | undefined))
       wrong("workers share a ledger in a file; write sqlite:FILE, or workers: 1");
     if (file === ":memory:" && at(this.file, "store", "durability") === "power")
       this.report({
         path: ["store", "durability"],
-        message:
-          "nothing of a ledger in memory survives a power cut; write ledger: sqlite:FILE, or durability: process",
+        message: "a ledger in memory does not survive a power cut; write ledger: sqlite:FILE, or durability: process",
       });
     if (file === ":memory:" && ![undefined, "off"].includes(at(this.file, "store", "keep") as string | undefined))
       this.report({
@@ -198,7 +200,7 @@ export class ValueReader {
       for (const { i, off } of unset)
         this.report({
           path: [...path, i],
-          message: `provider ${JSON.stringify(name)} has a credential less: ${off}`,
+          message: `provider ${JSON.stringify(name)} has one credential less: ${off}`,
           severity: "warning",
         });
       return { ...found, credentials };
@@ -223,7 +225,7 @@ export class ValueReader {
       this.report({ path, message: "the credential holds a line break, an outer space or a character outside ASCII" });
     else {
       const weak = weakness(secret.value, SHORTEST_CREDENTIAL);
-      const mend = "put in the vendor's own, or leave the field out where the provider wants none";
+      const mend = "write the vendor's credential, or remove the field if the provider needs none";
       if (weak) this.report({ path, message: `the credential is ${weak}; ${mend}` });
     }
     const [, variable, file] = /^(?:\$(\w+)|\$file:(.+))$/.exec(String(written)) ?? [];
@@ -310,7 +312,9 @@ export function adminAddress(text: string, folder: string): AdminAddress | strin
   const file = /^unix:(.+)$/.exec(text)?.[1];
   if (file) {
     const path = resolve(folder, file);
-    return Buffer.byteLength(path) <= LONGEST_SOCKET ? { path } : `a socket's file has ${LONGEST_SOCKET} bytes at most`;
+    return Buffer.byteLength(path) <= LONGEST_SOCKET
+      ? { path }
+      : `the path of a socket file has ${LONGEST_SOCKET} bytes at most`;
   }
   const address = listenAddress(text);
   return typeof address === "object" ? address : `${address}, unix:/run/model-gateway/admin.sock or off`;
@@ -321,7 +325,8 @@ export function providerUrl(text: string): URL | string {
   if (text === "demo:") return text;
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol)) return 'not an http address; write it like https://host/v1, or "demo:"';
-  if (url.username || url.password) return "an address holds no user and password; write the secret under credential";
+  if (url.username || url.password)
+    return "an address must not contain a user or password; write the secret under credential";
   if (/[?#]/.test(text)) return "an address has no ? or # part";
   url.pathname = url.pathname.replace(/\/+$/, "");
   return url;
@@ -333,7 +338,7 @@ export function webhookUrl(text: string): URL | string {
   if (!url || !/^https?:$/.test(url.protocol))
     return "not an http address; write it as the chat program shows it, like https://hooks.example.com/services/…";
   if (url.username || url.password)
-    return "an address with user and password is not taken; use one with a secret in its path";
+    return "an address must not contain a user or password; use one with a secret in its path";
   if (url.hash) return "an address has no # part";
   if (url.pathname === "/" && url.search === "")
     return "only a host: the whole address of the webhook is needed, with its path";

@@ -122,7 +122,7 @@ function thrownBy(
   const error = thrown instanceof Error ? thrown : undefined;
   // Driver errors repeat addresses with their passwords, also in a normalized spelling.
   const told = new Redactor(secrets.keys()).text(withoutSecrets(error?.message ?? String(thrown), secrets));
-  const configured = place === undefined ? "" : `; mend it or its options (${place}), or take it out of chains`;
+  const configured = place === undefined ? "" : `; fix it or its options (${place}), or take it out of chains`;
   const message = `${what} class ${nameOf(Class)} threw: ${told}${configured}`;
   // Finds the first stack frame in the plugin's own file.
   for (const line of error?.stack?.split("\n") ?? []) {

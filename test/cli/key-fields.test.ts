@@ -42,7 +42,7 @@ t.test("what cannot be is refused with what can", async (t) => {
   ];
   for (const [options, why] of cases) t.throws(() => fieldsOf(options, MODELS), why, JSON.stringify(options));
   t.throws(() => fieldsOf({ models: "fsat" }, MODELS), /did you mean "fast"/);
-  t.throws(() => fieldsOf({ models: "x*" }, MODELS), /no model is called like x\*/);
+  t.throws(() => fieldsOf({ models: "x*" }, MODELS), /no model matches x\*/);
 });
 
 t.test("nothing of a new key is empty: it would be limited by nothing there", async (t) => {
@@ -59,6 +59,6 @@ t.test("limits come to those there are, and take nothing that they do not keep",
   t.same(fieldsOf({ rpm: "5" }, [], { limits: { rpm: 1, tpm: 7 } }), { limits: { rpm: 5, tpm: 7 } });
   t.throws(() => fieldsOf({ rpm: "0" }, []), {
     name: "Error",
-    message: "--rpm: 0 would let nothing in: 1 or more, or off.",
+    message: "--rpm: 0 would refuse every request; write 1 or more, or off.",
   });
 });

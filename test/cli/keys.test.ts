@@ -312,7 +312,7 @@ t.test("a key is limited to models that there are", async (t) => {
   });
   t.match(await keys("create", "x", "--models", "other-*"), {
     code: 1,
-    err: "--models: no model is called like other-*.",
+    err: "--models: no model matches other-*.",
   });
   t.match(await keys("create", "x", "--models", "gpt"), { code: 1, err: /"gpt"; known: fast, smart$/ });
   t.equal((await stores.keys.list()).length, 1, "and nothing is made");

@@ -72,7 +72,7 @@ const BROKEN: readonly Broken[] = [
   ],
   ["a port that there is not", "127.0.0.1:8080", "127.0.0.1:99999", "1:9", /write it like 127\.0\.0\.1:8080/],
   ["a tab for spaces", "  openai:", "\topenai:", "3:1", /use spaces/],
-  ["a key twice", "  demo:", '  openai: { url: "demo:" }\n  demo:', "4:3", /twice; keep one/],
+  ["a key twice", "  demo:", '  openai: { url: "demo:" }\n  demo:', "4:3", /defined twice here; keep one/],
   [
     "a brace that is not closed",
     "protocol: openai-chat }",
@@ -102,7 +102,7 @@ const BROKEN: readonly Broken[] = [
     "timeouts:",
     "chains: { llm: [sse, models, auth, limits, rewrite, usage] }\ntimeouts:",
     "12:22",
-    /must stand after "auth"/,
+    /must be after "auth"/,
   ],
   [
     "limits that nothing would keep",
@@ -130,21 +130,21 @@ const BROKEN: readonly Broken[] = [
     "timeouts:",
     "plugins: { bad: { from: ./plugins/bad.ts } }\nchains: { llm: [sse, auth, bad, models, limits, rewrite, usage] }\ntimeouts:",
     "12:25",
-    /mend from or the file, or take it out of chains: .*bad\.ts: .*Expected `\)`/,
+    /fix from or the file, or take it out of chains: .*bad\.ts: .*Expected `\)`/,
   ],
   [
     "a plugin that fails at its start",
     "timeouts:",
     "plugins: { late: { from: ./plugins/late.ts } }\nchains: { llm: [sse, auth, late, models, limits, rewrite, usage] }\ntimeouts:",
     "3:11",
-    /no licence; mend it or its options \(.*12:12\), or take it out of chains/,
+    /no licence; fix it or its options \(.*12:12\), or take it out of chains/,
   ],
   [
     "a plugin's file that is not there",
     "timeouts:",
     "plugins: { gone: { from: ./gone.ts } }\nchains: { llm: [sse, auth, gone, models, limits, rewrite, usage] }\ntimeouts:",
     "12:26",
-    /mend from or the file.*there is no file .*gone\.ts$/,
+    /fix from or the file.*there is no file .*gone\.ts$/,
   ],
   [
     "a secret's file that is not there",
@@ -243,8 +243,8 @@ const MISTYPED: readonly (readonly [setting: string, write: RegExp])[] = [
   ["trace: no", /write off$/],
   ["sockets: 1000", /write { idle: … }, or with message$/],
   ["chains: [auth]", /write { NAME: … }$/],
-  ["first_byte: 5s", /unknown key "first_byte" here; it stands below "timeouts"$/],
-  ["level: debug", /it stands below "log"$/],
+  ["first_byte: 5s", /unknown key "first_byte" here; it belongs under "timeouts"$/],
+  ["level: debug", /it belongs under "log"$/],
   ["trust: true", /expected a list, found the boolean true$/],
   ["plugins: { record: { sample: 50% } }", /write 0\.5$/],
 ];
@@ -265,9 +265,9 @@ t.test("so it is within providers, models and keys", async (t) => {
   t.match(await told("aliases:", "price: { input: $2, output: 1 }\n    aliases:"), /write 2$/);
   t.match(
     await told("limits: { default: {", "limits: { rpm: 5, default: {"),
-    /"rpm" here; it stands below "default" or "all"$/,
+    /"rpm" here; it belongs under "default" or "all"$/,
   );
-  t.match(await told("protocol: openai-chat", "protocol: openai-chat, total: 5m"), /it stands below "timeouts"$/);
+  t.match(await told("protocol: openai-chat", "protocol: openai-chat, total: 5m"), /it belongs under "timeouts"$/);
   t.match(await told("rpm: 300", "rpm: unlimited"), /128k, 1M or off$/);
   t.match(await told("{ key: $CI_KEY, models: [fast] }", "$CI_KEY"), /write { key: \$NAME }, or with hash/);
   t.match(await told("key: $CI_KEY", "hash: abc"), /sha256sum$/);

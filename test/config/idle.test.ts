@@ -18,7 +18,7 @@ t.test("a setting of a connection is none of the built-in provider's, which has 
     [{ websocket: true }, "websocket", "takes no WebSockets"],
     [{ forward: ["x-a"] }, "forward", "reads no headers"],
     [{ header: "api-key", credential: "$K" }, "header", "reads no headers"],
-    [{ idempotency: "idempotency-key" }, "idempotency", "does twice what it is sent twice"],
+    [{ idempotency: "idempotency-key" }, "idempotency", "does not recognise repeated requests"],
     [{ vendor: "openai" }, "vendor", "costs nothing"],
     [{ warm: "5m" }, "warm", "has no TLS connections"],
     [{ timeouts: { connect: "5s" } }, "timeouts.connect", "is in this process"],
@@ -44,7 +44,7 @@ t.test("the header of a credential goes with one", async (t) => {
 
 t.test("the same target, or the same model to fall back to, stands once", async (t) => {
   const model = (entry: object) => said({ models: { a: entry } });
-  const twice = "stands here twice; keep one";
+  const twice = "is listed twice here; keep one";
   const target = `models.a.targets.1 "one:x" ${twice}, with { to: one:x, weight: 2 } for twice the share`;
   t.same(model({ targets: ["one:x", "one:x"] }), [target]);
   t.same(model({ targets: ["one:x", { weight: 1, to: "one:x" }] }), [target]);
@@ -64,7 +64,7 @@ t.test("the same target, or the same model to fall back to, stands once", async 
 t.test("one key runs no more at a time than all together", async (t) => {
   const overload = (text: string) => complaints(t, `${LEAST}overload: { ${text} }\n`);
   t.same(await overload("per_key: 20, concurrency: 10"), [
-    "3:22 must not be more than concurrency (10): so many of one key never run; write off, or less",
+    "3:22 must not be more than concurrency (10): more requests of one key never run at the same time; write off, or less",
   ]);
   t.match(await overload("per_key: 5000"), [/concurrency \(4000\)/], "also where the other one is not written");
   for (const right of [
@@ -107,7 +107,7 @@ t.test("a model whose answers are longer than what fits in is a warning", async 
   const model = (text: string) =>
     load(t, `providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo], ${text} } }\n`);
   const { warnings } = await model("context: 64k, output: 128k");
-  t.match(warnings, [{ severity: "warning", line: 2, message: /context is 64k; are the two exchanged\?/ }]);
+  t.match(warnings, [{ severity: "warning", line: 2, message: /larger than context, which is 64k; are the two swapped\?/ }]);
   t.same((await model("context: 128k, output: 128k")).warnings, []);
 });
 

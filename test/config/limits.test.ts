@@ -7,7 +7,7 @@ t.test("limits of models and providers that are not there, and forms that are no
     ["models: { ecko: { rpm: 1 } }", ['3:21 unknown model "ecko", did you mean "echo"?']],
     ["providers: { dem: { rpm: 1 } }", ['3:24 unknown provider "dem", did you mean "demo"?']],
     ["groups: { acme/: { rpm: 1 } }", [/not a name for a group/]],
-    ["default: { rpm: 0 }", [/0 would let nothing in: 1 or more, or off/]],
+    ["default: { rpm: 0 }", [/0 would refuse every request; write 1 or more, or off/]],
     ["all: { budget: [$1/day, $1/year] }", [/not a sum of money/]],
     ["all: { budget: { amount: $1/day, sofd: true } }", [/sofd/]],
   ] as const)
@@ -21,9 +21,9 @@ t.test("of two sums for the same time and level one never counts", async (t) => 
   const all = (budgets: string) => complaints(t, `${LEAST}limits: { all: { budget: [${budgets}] } }\n`);
   t.same(await all("$5/day, $10/day"), ["3:35 never counts beside $5/day: keep one of them"]);
   t.same(await all("$10.50/month, $10/day, $1/month"), ["3:27 never counts beside $1/month: keep one of them"]);
-  t.same(await all("$5/day, $5/day"), ["3:35 $5/day stands here twice; keep one"]);
+  t.same(await all("$5/day, $5/day"), ["3:35 $5/day is listed twice here; keep one"]);
   const soft = (sum: string) => `{ amount: ${sum}, soft: true }`;
-  t.match(await all(`${soft("$5/day")}, ${soft("$5/day")}`), [/^3:\d+ \$5\/day stands here twice; keep one$/]);
+  t.match(await all(`${soft("$5/day")}, ${soft("$5/day")}`), [/^3:\d+ \$5\/day is listed twice here; keep one$/]);
   t.same(await all(`$5/day, ${soft("$4/day")}, ${soft("$3/day")}, $10/week, $100`), [], "each says something");
   const key = `keys: { ci: { hash: ${"ab".repeat(32)}, budget: [$1/hour, $2/hour] } }\n`;
   t.match(await complaints(t, `${LEAST}${key}limits: { groups: { a: { budget: $3/hour } } }\n`), [/\$1\/hour/]);
@@ -33,13 +33,15 @@ t.test("limits that no plugin would keep on a path are wrong, wherever they are 
   const chain = (names: string) => `chains: { llm: [${names}] }\n`;
   const limits = "limits: { all: { rpm: 5 } }\n";
   t.same(await complaints(t, `${LEAST}${limits}${chain("sse, auth, models, rewrite, usage")}`), [
-    '4:11 limits are set, and nothing would keep them on /v1/chat/completions: put "limits" into its chain, "limits" behind "auth" and "models"',
+    '4:11 limits are set, and nothing enforces them on /v1/chat/completions: put "limits" into its chain, "limits" behind "auth" and "models"',
   ]);
   t.match(await complaints(t, `${LEAST}${limits}${chain("sse, auth, models, limits, rewrite")}`), [
     /put "usage" into its chain, at its end/,
   ]);
   const key = `keys: { ci: { hash: ${"ab".repeat(32)}, concurrency: 2 } }\n`;
-  t.match(await complaints(t, `${LEAST}${key}${chain("sse, auth, models, rewrite, usage")}`), [/nothing would keep/]);
+  t.match(await complaints(t, `${LEAST}${key}${chain("sse, auth, models, rewrite, usage")}`), [
+    /nothing enforces them/,
+  ]);
   await load(t, `${LEAST}${chain("sse, auth, models, rewrite, usage")}limits: { default: { rpm: off } }\n`);
   await load(t, `${LEAST}${limits}`);
 });
@@ -77,7 +79,7 @@ t.test("limits that each of several gateways would count for itself are wrong", 
   const limits = "limits: { all: { rpm: 5 } }\n";
   const store = (text: string) => `${LEAST}${limits}store: { ${text} }\n`;
   t.same(await complaints(t, `${LEAST}${limits}instances: 3\n`), [
-    "1:1 there are 3 gateways, and each would count limits in its own memory, so that they could be passed so many times over: set store: limits: redis://HOST, or instances: 1 where there is only one",
+    "1:1 there are 3 gateways, and each counts limits in its own memory, so clients could use each limit once per gateway: set store: limits: redis://HOST, or instances: 1 where there is only one",
   ]);
   t.match(await complaints(t, `${store("limits: memory")}instances: 2\n`), [/^4:1 there are 2 gateways/]);
   await load(t, `${LEAST}instances: 3\n`);
@@ -86,7 +88,7 @@ t.test("limits that each of several gateways would count for itself are wrong", 
   t.same([shared.store.limits, shared.instances, shared.warnings.length], ["redis://h:1/2", undefined, 0]);
   const three = await load(t, `${store("limits: redis://h")}instances: 3\n`);
   t.equal(three.instances, 3);
-  t.match(three.warnings, [{ message: /all 3 gateways must use one, which a file is on one machine only/ }]);
+  t.match(three.warnings, [{ message: /all 3 gateways must use the same ledger; a file works on one machine only/ }]);
   t.match(await complaints(t, `${LEAST}instances: 0\n`), [/3:12 must be 1 or more/]);
 });
 

@@ -157,7 +157,7 @@ t.test("wrong files and what is said of each", async (t) => {
     [`${LEAST}limits: { defualt: {} }\n`, '3:11 unknown key "defualt", did you mean "default"?'],
     [
       `${LEAST}keys: { ci: { hash: abc } }\n`,
-      "3:21 not a SHA-256 in hex (64 digits); make it with: printf %s KEY | sha256sum",
+      "3:21 not a SHA-256 in hex (64 digits); compute it with: printf %s KEY | sha256sum",
     ],
     [
       `${LEAST}keys: { ci: { key: abcdefghij0123456789, expires: soon } }\n`,
@@ -166,7 +166,7 @@ t.test("wrong files and what is said of each", async (t) => {
     [`${LEAST}paths: { v1: { protocol: gemini } }\n`, "3:10 a path starts with one / and has no ?, #, %, \\ or space"],
     [`${LEAST}paths: { /v1: { protocol: gemini, strict: 1 } }\n`, "3:43 expected true or false, found the number 1"],
     [`${LEAST}paths: { /v1: { protocol: gemini, use: [auht] } }\n`, '3:41 unknown plugin "auht", did you mean "auth"?'],
-    [`${LEAST}paths: { /v1: { protocol: gemini, use: [auth, auth] } }\n`, '3:47 "auth" stands twice in this chain'],
+    [`${LEAST}paths: { /v1: { protocol: gemini, use: [auth, auth] } }\n`, '3:47 "auth" is listed twice in this chain'],
     [`${LEAST}paths: { /v1/*: { pass: deom } }\n`, '3:25 unknown provider "deom", did you mean "demo"?'],
     [`${LEAST}chains: { "/v1": [auth] }\n`, "3:11 not a name for a chain; write letters, digits and . _ - only"],
     [`${LEAST}chains: { llm: auth }\n`, '3:16 expected a list, found the text "auth"; write [auth]'],
@@ -176,7 +176,7 @@ t.test("wrong files and what is said of each", async (t) => {
       `${LEAST}store: { ledger: "postgres://h/db" }\n`,
       "3:18 the address of the database names no user; write it like postgres://USER:PASSWORD@HOST:5432/DATABASE",
     ],
-    [`${LEAST}models: {}\n`, "3:1 this name stands here twice; keep one", "3:1 at least one model is needed"],
+    [`${LEAST}models: {}\n`, "3:1 this name is defined twice here; keep one", "3:1 at least one model is needed"],
     [`${LEAST}a: [\n`, "4:1 the indentation does not fit the lines around it, or a bracket before it is not closed"],
     [`${LEAST}\tx: 1\n`, "3:1 a tab cannot indent; use spaces"],
   ] as const)

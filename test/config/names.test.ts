@@ -115,7 +115,7 @@ t.test("a name that may be a key itself is told so, without repeating it", async
 t.test("a path is plain and does one thing", async (t) => {
   const path = (name: string, entry: object = { protocol: "chat" }) => said({ paths: { [name]: entry } });
   for (const name of ["/v1/*/x", "/v1/x*", "/v*/x"])
-    t.same(path(name), [`paths.${name}! * stands only for the last segment of a path`]);
+    t.same(path(name), [`paths.${name}! * can only be the last segment of a path`]);
   for (const name of ["/v1/../x", "/./x"]) t.same(path(name), [`paths.${name}! a path has no . or .. segments`]);
   for (const name of ["/v1/", "/v1//x"])
     t.same(path(name), [`paths.${name}! a path has no empty segments and does not end in /`]);
@@ -154,7 +154,7 @@ t.test("what is said of a path goes with what it is", async (t) => {
 
 t.test("credentials of clients cannot be forwarded", async (t) => {
   const forward = (...headers: string[]) => said({ providers: { one: { ...provider, forward: headers } } });
-  const why = 'is not forwarded: it holds what the client shows this gateway; the provider gets its "credential"';
+  const why = 'cannot be forwarded: it carries the gateway key of the client; the provider gets its "credential"';
   t.same(forward("Authorization", "x-acme-*", "cookie"), [
     `providers.one.forward.0 Authorization ${why}`,
     `providers.one.forward.2 cookie ${why}`,

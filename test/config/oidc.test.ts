@@ -41,7 +41,7 @@ t.test("what would let nobody in, or everybody, or others listen, is refused wit
     [{ issuer: "http://login.example.com" }, /oidc\.issuer: expected an address like https:/],
     [{ issuer: "login" }, /oidc\.issuer: expected/],
     [{ url: "http://console.example.com" }, /oidc\.url: expected an address like https:/],
-    [{ url: "https://console.example.com/admin" }, /oidc\.url: .*leave the path out/],
+    [{ url: "https://console.example.com/admin" }, /oidc\.url: .*remove the path/],
     [{ scope: "profile" }, /oidc\.scope: openid must be/],
     [{ roles: {} }, /oidc\.roles: nobody could sign in/],
     [{ roles: { admin: ["*"] } }, /oidc\.roles\.admin: everybody could change everything/],

@@ -88,8 +88,8 @@ t.test("the file of a plugin that is not there, and a plugin that cannot be load
   t.same(
     await complaints(t, `${LEAST}plugins:\n  mine: { from: ./gone.ts }\nchains:\n  a: [mine, broken]\n  b: [broken]\n`),
     [
-      '4:17 plugin "mine" cannot be loaded; mend from or the file, or take it out of chains: there is no file /x/gone.ts',
-      '6:13 plugin "broken" cannot be loaded; mend it, or take it out of chains: line 3: unexpected token',
+      '4:17 plugin "mine" cannot be loaded; fix from or the file, or take it out of chains: there is no file /x/gone.ts',
+      '6:13 plugin "broken" cannot be loaded; fix it, or take it out of chains: line 3: unexpected token',
     ],
   );
 });
@@ -99,7 +99,7 @@ const warnings = async (...[t, yaml]: Parameters<typeof load>) =>
   (await load(t, yaml)).warnings.map(({ line, column, message }) => `${line}:${column} ${message}`);
 
 t.test("options of a plugin that stands in no chain are told: it would never run", async (t) => {
-  const idle = '3:12 plugin "region" stands in no chain, so it never runs; add it to one under chains:';
+  const idle = '3:12 plugin "region" is in no chain, so it never runs; add it to one under chains:';
   t.same(await warnings(t, `${LEAST}plugins: { region: { region: eu } }\n`), [idle]);
   for (const use of [
     "chains: { eu: [region] }",
@@ -110,11 +110,11 @@ t.test("options of a plugin that stands in no chain are told: it would never run
 });
 
 t.test(
-  "a plugin that must stand after one that does not exist, and what seems wrong in its class, are told",
+  "a plugin that must be after one that does not exist, and what seems wrong in its class, are told",
   async (t) => {
     t.same(await warnings(t, `${LEAST}plugins: { doubtful: {} }\nchains: { read: [auth, doubtful] }\n`), [
-      '3:12 plugin "doubtful" must stand after an unknown plugin "modles", did you mean "models"?',
-      '3:12 plugin "doubtful" must stand before an unknown plugin "rewrit", did you mean "rewrite"?',
+      '3:12 plugin "doubtful" must be after an unknown plugin "modles", did you mean "models"?',
+      '3:12 plugin "doubtful" must be before an unknown plugin "rewrit", did you mean "rewrite"?',
       '3:12 plugin "doubtful": respone is no phase, did you mean response?',
     ]);
   },
@@ -122,11 +122,11 @@ t.test(
 
 t.test("a plugin stands once in a chain, after those it needs and before those that need it", async (t) => {
   t.same(await complaints(t, `${LEAST}chains:\n  a: [models, auth, sse, sse]\n  b: [models]\n`), [
-    '4:7 plugin "models" must stand after "auth" in a chain',
-    '4:26 "sse" stands twice in this chain',
+    '4:7 plugin "models" must be after "auth" in a chain',
+    '4:26 "sse" is listed twice in this chain',
   ]);
   t.same(await complaints(t, `${LEAST}chains:\n  a: [auth, rewrite, models]\n  b: [auth, models]\n`), [
-    '4:22 plugin "models" must stand before "rewrite" in a chain',
+    '4:22 plugin "models" must be before "rewrite" in a chain',
   ]);
   t.same(await complaints(t, `${LEAST}chains:\n  a: [auth, models, rewrite]\n`), []);
 });
@@ -135,9 +135,9 @@ t.test("a plugin that looks at both ends of a chain is told where it stands at n
   const at = (chain: string) => warnings(t, `${LEAST}chains:\n  llm: [${chain}]\n`);
   t.same(await at("ends, auth, models, ends"), []);
   t.same(await at("sse, ends, auth, models, ends"), [
-    '4:14 "ends" does not stand first in this chain: what plugins before it do it cannot see',
+    '4:14 "ends" is not first in this chain: it cannot observe plugins before it',
   ]);
   t.same(await at("ends, auth, ends, models"), [
-    '4:21 "ends" does not stand last in this chain: what plugins behind it do it cannot see',
+    '4:21 "ends" is not last in this chain: it cannot observe plugins behind it',
   ]);
 });

@@ -133,8 +133,8 @@ t.test("every doubled name is told, and the file is read on", async (t) => {
   t.same(
     source.problems.map(({ line, column, message }) => [line, column, message]),
     [
-      [2, 1, "this name stands here twice; keep one"],
-      [3, 12, "this name stands here twice; keep one"],
+      [2, 1, "this name is defined twice here; keep one"],
+      [3, 12, "this name is defined twice here; keep one"],
     ],
   );
 });
@@ -198,7 +198,7 @@ t.test("texts of a plugin's options are masked until it is known which of them i
 
 t.test("a reference whose braces are taken for a map's is told in its own words", async (t) => {
   const [problem] = new YamlSource("g.yaml", "providers: { d: { credential: ${NAME}, url: x } }\n").problems;
-  t.match(problem, { line: 1, message: 'between { } a reference stands in quotes: "${NAME}"' });
+  t.match(problem, { line: 1, message: 'between { } write a reference in quotes: "${NAME}"' });
   const [other] = new YamlSource("g.yaml", 'providers: { d: { credential: "${NAME}", url: ] } }\n').problems;
   t.match(other?.message, /or a bracket before it is not closed$/);
 });

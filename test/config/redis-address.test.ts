@@ -32,7 +32,7 @@ t.test("files of certificates are tried, and looked for from the folder of gatew
     ["cacert=bad.pem", /cannot be used|no certificate/],
     ["cert=ca.pem&key=not.pem", /cannot be used/],
     ["cert=ca.pem", /come together/],
-    ["cacert=ca.pem&cacert=ca.pem", /says cacert twice/],
+    ["cacert=ca.pem&cacert=ca.pem", /has cacert twice/],
     ["sslrootcert=ca.pem", /no options but cacert, cert, key/],
   ] as const)
     t.match(redisAddress(`rediss://u:secret@h?${query}`, folder), { problem: why }, query);

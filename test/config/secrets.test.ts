@@ -61,7 +61,7 @@ t.test("a file's text is put in without its last line end", async (t) => {
 t.test("a file that cannot be read is named with the reason", async (t) => {
   const folder = t.testdir({ below: {} });
   t.same(reveal("$file:gone", {}, folder), {
-    wrong: `there is no file ${join(folder, "gone")}; put the secret there, or write another path behind $file:`,
+    wrong: `there is no file ${join(folder, "gone")}; put the secret there, or write another path after $file:`,
   });
   t.same(reveal("$file:below", {}, folder), { wrong: `cannot read (EISDIR) ${join(folder, "below")}` });
   writeFileSync(join(folder, "late"), "now");
@@ -240,7 +240,7 @@ t.test("our own advice is shown as it is, and what only looks like it is not", a
     "not a store for the ledger; write sqlite:FILE or postgres://USER:PASSWORD@HOST/DATABASE",
     "write it like postgres://USER:PASSWORD@HOST:5432/DATABASE",
     "addresses of Redis take no options but cacert, cert, key; others would change nothing",
-    'the same as "token", so who looks could change things',
+    'the same as "token", so a viewer could change everything; write another secret',
   ])
     t.equal(hide(advice, []), advice);
   for (const [text, secret] of [

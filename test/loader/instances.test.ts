@@ -137,7 +137,7 @@ t.test("where the options stand that a constructor or start could not use is tol
   );
   const loaded = { file, Class: await loadPlugin(file), place: "gateway.yaml:4:3" };
   await t.rejects(startPlugin(makePlugin(container, loaded, {}), loaded, true), {
-    message: `${file}:2:19: start() of class P threw: no such zone; mend it or its options (gateway.yaml:4:3), or take it out of chains`,
+    message: `${file}:2:19: start() of class P threw: no such zone; fix it or its options (gateway.yaml:4:3), or take it out of chains`,
   });
 });
 

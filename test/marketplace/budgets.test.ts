@@ -93,9 +93,9 @@ t.test("limits of a key that is made at run time are kept, or it is said why not
   t.match(await unkept("", budget, ["endless"]), /how long answers are at most/);
   t.equal(await unkept("", budget, ["priced", "echo"]), undefined);
   t.equal(await unkept("", { rpm: 5 }), undefined);
-  t.match(await unkept("instances: 2\n", { rpm: 5 }), /each would count limits in its own memory/);
+  t.match(await unkept("instances: 2\n", { rpm: 5 }), /each counts limits in its own memory/);
   t.match(
     await unkept("chains: { llm: [auth, models, usage] }\n", { rpm: 5 }),
-    /^nothing would keep them on .*: put "limits" into/,
+    /^nothing enforces them on .*: put "limits" into/,
   );
 });

@@ -24,7 +24,7 @@ t.test("budgets take the place of those there were", async (t) => {
 
 t.test("what is no limit is refused with what is", async (t) => {
   for (const [options, message] of [
-    [{ rpm: "0" }, /^--rpm: 0 would let nothing in: 1 or more, or off\.$/],
+    [{ rpm: "0" }, /^--rpm: 0 would refuse every request; write 1 or more, or off\.$/],
     [{ tpm: "many" }, /^--tpm: "many" is not a count; write it like 300/],
     [{ concurrency: "1.5" }, /^--concurrency: 1\.5 is not a whole count/],
     [{ budget: ["$1/year"] }, /^--budget: "\$1\/year" is not a sum of money/],
