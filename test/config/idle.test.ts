@@ -107,7 +107,9 @@ t.test("a model whose answers are longer than what fits in is a warning", async 
   const model = (text: string) =>
     load(t, `providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo], ${text} } }\n`);
   const { warnings } = await model("context: 64k, output: 128k");
-  t.match(warnings, [{ severity: "warning", line: 2, message: /larger than context, which is 64k; are the two swapped\?/ }]);
+  t.match(warnings, [
+    { severity: "warning", line: 2, message: /larger than context, which is 64k; are the two swapped\?/ },
+  ]);
   t.same((await model("context: 128k, output: 128k")).warnings, []);
 });
 
