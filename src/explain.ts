@@ -297,7 +297,7 @@ function whyThere(exchange: Exchange, target: Target, usable: boolean, free: boo
     why.push(`fallback: the model ${target.serves}, asked only before the first byte`);
   else if (model && model.targets.length > 1) why.push(shareOf(target, model.targets, model.balance));
   if (exchange.conversation !== undefined && targets.length > 1) why.push("a conversation keeps to its target");
-  if (!usable) why.push("left alone at the moment: it failed, or its credentials rest");
+  if (!usable) why.push("suspended at the moment: it failed, or its credentials were rejected or rate limited");
   if (!free) why.push("its provider has no room at the moment");
   const { speaks } = target.provider;
   if (target.via !== undefined) why.push(`via ${target.via} by gateway.yaml`);

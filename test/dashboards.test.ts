@@ -189,7 +189,7 @@ t.test("Prometheus takes the rules and every query of the dashboard, and the rul
           "GatewayTargetDown",
           10,
           { severity: "warning", target: "up:fine" },
-          "up:fine fails too often and is left alone, or is switched off",
+          "up:fine fails too often and is suspended, or is switched off",
         ),
         { alertname: "GatewayTargetDown", eval_time: "2m", exp_alerts: [] },
         {

@@ -16,7 +16,7 @@ function words(value) {
   if (typeof value !== "object") return typeof value === "number" && value >= MOMENTS ? dated(value) : String(value);
   const { nano, per, soft } = value;
   if (nano === undefined) return JSON.stringify(value);
-  return `${dollars(nano / NANO)} ${per === "total" ? "in all" : `a ${per}`}${soft ? ", only told" : ""}`;
+  return `${dollars(nano / NANO)} ${per === "total" ? "in all" : `a ${per}`}${soft ? ", only warns" : ""}`;
 }
 
 /** Flattens objects to entries by path, so that limits are compared one by one. */

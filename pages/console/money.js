@@ -208,7 +208,7 @@ export function Budgets({ standings, keyName }) {
       title: "Budget",
       number: true,
       of: ({ limit, per, soft }) =>
-        `${money(limit)} ${per === "total" ? "in all" : `a ${per}`}${soft ? ", only told" : ""}`,
+        `${money(limit)} ${per === "total" ? "in all" : `a ${per}`}${soft ? ", only warns" : ""}`,
     },
     {
       title: "Spent",

@@ -46,7 +46,7 @@ function Attention({ facts: { attention = [] } }) {
     restart: "/config",
   };
   return html`<div class="banner bad" role="status">
-    <strong>Needs somebody</strong>
+    <strong>Needs attention</strong>
     <ul>
       ${attention.map(
         ({ kind, name, message }) =>
@@ -147,7 +147,7 @@ function FailedAttempts({ rows }) {
       of: ({ status, error }) => html`${status ?? "nothing"}${error && html`<span class="sub">${error}</span>`}`,
     },
     { title: "Attempts", number: true, of: ({ attempts }) => count(attempts) },
-    { title: "Made good", number: true, of: ({ answered }) => count(answered) },
+    { title: "Recovered", number: true, of: ({ answered }) => count(answered) },
   ];
   return html`<${Table} caption="Failed attempts by target" columns=${columns} rows=${rows} empty="No attempt failed in the last hour." />
     <p class="quiet small">Of each request every attempt counts; made good are those behind which another one went well.</p>`;

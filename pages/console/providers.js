@@ -8,7 +8,7 @@ import { Patch } from "./patch.js";
 import { saying } from "./yaml.js";
 
 const REFRESH = 3000;
-const STATES = { closed: "asked as usual", open: "left alone", "half-open": "being tried", off: "switched off" };
+const STATES = { closed: "in use", open: "suspended", "half-open": "being tried", off: "switched off" };
 const CREDENTIALS = { ok: "ok", waiting: "rate limited", refused: "not accepted" };
 
 const until = (moment) => (moment && moment > Date.now() ? ` for ${duration(moment - Date.now())}` : "");

@@ -8,7 +8,7 @@ import { KeyField } from "./key.js";
 
 const TARGET_STATES = {
   closed: "well",
-  open: "left alone",
+  open: "suspended",
   "half-open": "being tried",
   off: "switched off",
   waiting: "rate limited",

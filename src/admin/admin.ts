@@ -174,8 +174,8 @@ export class Admin {
       throw new AdminError(
         "not_allowed",
         changes
-          ? `Who looks changes nothing: ${this.access.forAdmins}.`
-          : `What requests hold is shown to admins: ${this.access.forAdmins}.`,
+          ? `A viewer cannot change anything: ${this.access.forAdmins}.`
+          : `Only admins may read recorded requests: ${this.access.forAdmins}.`,
       );
     for (const name of query.keys())
       if (!Object.hasOwn(route.query, name))

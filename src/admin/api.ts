@@ -98,7 +98,7 @@ export const ROUTES: readonly AdminRoute[] = [
   route("GET", "providers", "Providers, their targets and credentials, and how they do.", allProviders, {
     gives: ["providers"],
   }),
-  route("POST", "providers/{name}/try", "Ends that a provider, or one target, is left alone.", tryNow, {
+  route("POST", "providers/{name}/try", "Ends the suspension of a provider, or of one of its targets.", tryNow, {
     ...{ body: Which, gives: ["provider"] },
   }),
   route("POST", "providers/{name}/off", "Switches a provider, or one target, off.", switchOff, {

@@ -142,7 +142,7 @@ export async function attentionOf(subject: AdminSubject): Promise<Attention[]> {
     for (const { model, state, switched_off: off } of targets)
       if (off) found.push({ kind: "target", name: `${name}:${model}`, message: "It is switched off." });
       else if (state === "open" || state === "half-open") {
-        const next = state === "open" ? "and is left alone for a time" : "and is tried with the next request";
+        const next = state === "open" ? "and is suspended" : "and is tried with the next request";
         found.push({ kind: "target", name: `${name}:${model}`, message: `It fails too often, ${next}.` });
       }
   }

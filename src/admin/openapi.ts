@@ -76,7 +76,7 @@ function operationOf({ method, path, summary, admin, query, status, gives, body 
     ...(inPath.length + asked.length > 0 && { parameters: [...inPath, ...asked] }),
     ...(body && { requestBody: json(z.toJSONSchema(body, { io: "input" })) }),
     responses: {
-      [status]: { description: "As asked for.", ...(gives.length > 0 && json(membersOf(gives))) },
+      [status]: { description: "Success.", ...(gives.length > 0 && json(membersOf(gives))) },
       default: { description: "Refused, or failed.", ...json({ $ref: "#/components/schemas/Error" }) },
     },
   };

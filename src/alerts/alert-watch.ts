@@ -125,7 +125,7 @@ function wordsOf({ kind, per, limit, spent, soft, refused, share }: BudgetMark, 
   const who = whose({ kind, name });
   if (refused)
     return `${who} has a budget of ${of}, of which ${dollars(Math.max(0, limit - spent))} is left: requests are refused.`;
-  const rest = share < 1 ? "" : soft ? " It is only told, and nothing is refused." : " Further requests are refused.";
+  const rest = share < 1 ? "" : soft ? " The budget only warns: nothing is refused." : " Further requests are refused.";
   return `${who} has spent ${dollars(spent)} of ${of} (${Math.floor((spent / limit) * 100)} %).${rest}`;
 }
 
@@ -155,9 +155,8 @@ function conditionsOf(processes: readonly (readonly LiveProvider[])[]): Map<stri
     }
     for (const { model, state, credentials: shown } of targets) {
       const target = `${provider}:${model}`;
-      if (state === "open")
-        note(`target ${target}`, { bad: `${target} fails too often, and is left alone for a time.` });
-      else note(`target ${target}`, state === "closed" ? { well: `${target} is well again.` } : {});
+      if (state === "open") note(`target ${target}`, { bad: `${target} is suspended: it fails too often.` });
+      else note(`target ${target}`, state === "closed" ? { well: `${target} has recovered.` } : {});
       for (const { label, state } of shown) {
         // A credential that is refused everywhere was reported above.
         if (credentials.some((each) => each.label === label && each.state === "refused")) continue;

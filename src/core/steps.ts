@@ -11,39 +11,39 @@ interface LifeStepEntry {
  */
 export const STEPS = {
   head: {
-    does: "The head is checked, before anything of it is believed.",
+    does: "The request's head is checked before anything else uses it.",
     ending:
-      "No exchange has begun: no row of the ledger; a line of the log and a count of `gateway_refused_total`. `overloaded` also comes after `access`, where a key has too many requests under way, and has its row there.",
+      "No exchange has begun, so there is no ledger row: only a log line and a count in `gateway_refused_total`. `overloaded` can also occur after `access`, when a key has too many requests running; then there is a row.",
   },
-  path: { does: "The path names chain and protocol; the exchange begins.", ending: "As before." },
+  path: { does: "The path determines chain and protocol; the exchange begins.", ending: "As for `head`." },
   access: {
-    does: "Who asks, and what may not come in. Then it waits for its turn.",
-    ending: "No byte of the body was read. From here on each has its row.",
+    does: "The client is authenticated, and what it may not use is refused. Then the request waits in the overload queue if there is no room.",
+    ending: "No byte of the body was read. From this step on each request has a ledger row.",
   },
   request: {
     does: "The body is read under a cap and a minimum rate, and scanned once.",
-    ending: "What still comes of the body is read for a moment, so that the client hears why.",
+    ending: "The rest of the body is read and discarded for a moment, so that the client can receive the error.",
   },
   route: {
-    does: "The model becomes targets, best first; what could be spent is reserved; names of objects are held against their owners.",
-    ending: "Nothing was sent; what was reserved is given back.",
+    does: "The model is resolved to targets, best first; the maximum tokens and cost are reserved; object ids are checked against their owners.",
+    ending: "Nothing was sent to a provider; the reservation is released.",
   },
   send: {
-    does: "For each target, while no byte has reached the client: credential, address and translation, then it is forwarded.",
-    ending: "Comes after the last try and target. Health and credentials hear of each.",
+    does: "For each target, while no byte has reached the client: credential, address and translation are determined, then the request is forwarded.",
+    ending: "Ends here after the last attempt. The health of targets and credentials is updated after each attempt.",
   },
   failed: {
-    does: "The answer of an attempt of which the client gets nothing is given up; the next attempt, or the gateway's own words, follow.",
+    does: "The response of an attempt that the client does not get is discarded; the next attempt, or the gateway's own error, follows.",
   },
   response: {
-    does: "The answer's head, then its frames through the plugins' stages, to the client as they come.",
+    does: "The response's head is sent to the client, then its frames, through the plugins' stages, as they arrive.",
     ending:
-      "A stream ends with its protocol's error event and is cut (one that is a JSON array ends); a whole answer is cut. What was spent is estimated as `cut` says.",
+      "A stream ends with its protocol's error event and the connection is closed (a JSON array is closed properly); a whole response is cut off. Its usage is estimated as the option `cut` of `usage` says.",
   },
   done: {
-    does: "Exactly once, however it ended: what was reserved is settled, one row of the ledger, one line of the log.",
+    does: "Runs exactly once, however the request ended: the reservation is settled, and one ledger row and one log line are written.",
     ending:
-      "At any time: the provider's connection is closed at once (but for `cut: drain`, and for 250 ms where only the usage of a stream is missing), what was reserved settled, the row written.",
+      "Can end here at any time: the provider's connection is closed at once (except with `cut: drain`, and for 250 ms when only a stream's usage is missing), the reservation is settled and the row written.",
   },
 } as const satisfies Record<string, LifeStepEntry>;
 

@@ -47,7 +47,7 @@ export class Cors {
       // The gateway's own pages send an origin too: they are served like any client.
       if (!preflight) return false;
       throw new GatewayError("origin_not_allowed", {
-        message: `Scripts of pages of ${JSON.stringify(origin.slice(0, LONGEST))} may not ask here.`,
+        message: `Scripts of pages of ${JSON.stringify(origin.slice(0, LONGEST))} may not send requests to this gateway.`,
         hint: HINT,
       });
     }

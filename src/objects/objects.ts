@@ -233,7 +233,7 @@ const tooMany = ({ param }: NamedObject): GatewayError =>
     ...(param === undefined ? {} : { param }),
   });
 
-const ABSENT = "what it names is kept by a provider that cannot answer this now";
+const ABSENT = "it names an object at a provider that cannot serve this request now";
 
 /** Limits the targets to the providers that store the objects: an object exists at its provider only. */
 function keep(exchange: Exchange, found: readonly KeptObject[]): void {

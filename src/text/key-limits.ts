@@ -16,7 +16,7 @@ export type LimitOptions = { [Name in "rpm" | "tpm" | "concurrency"]?: string } 
 export const LIMITS_HELP = `  --rpm N            requests a minute, like 300; off lifts what gateway.yaml says of all keys
   --tpm N            tokens a minute, in and out, like 400k
   --concurrency N    requests at the same time
-  --budget SUM       what may be spent: $10/month, $2/day, $1/hour, $5/week, or $100 in total; "$8/month soft" is only told; may
+  --budget SUM       what may be spent: $10/month, $2/day, $1/hour, $5/week, or $100 in total; "$8/month soft" only warns; may
                      come several times; off lifts what gateway.yaml says`;
 
 /**

@@ -380,8 +380,8 @@ export const switchedOff = (): GatewayError =>
 const changed =
   (target: string, log: Log) =>
   (openFor: number): void => {
-    if (openFor === 0) log.info({ target }, "target is well again");
-    else log.warn({ target, seconds: openFor / 1000 }, "target is left alone: it fails too often");
+    if (openFor === 0) log.info({ target }, "target has recovered");
+    else log.warn({ target, seconds: openFor / 1000 }, "target is suspended: it fails too often");
   };
 
 /** Orders credentials: stable for one conversation (rendezvous hashing), or starting with the one whose turn it is. */

@@ -35,7 +35,7 @@ t.test("what runs is shown, and can be ended", async (t) => {
   t.match((await ask("GET", `/api/requests/${id}`)).body, { live: { id } });
   t.match((await ask("GET", "/api/now")).body, { running: 1, streams: 1, sockets: 0, generation: 1 });
   t.equal((await ask("POST", `/api/live/${id}/cancel`)).status, 204);
-  t.match(await untilCut(response), /An operator of the gateway has ended this request/);
+  t.match(await untilCut(response), /An operator of the gateway cancelled this request/);
   t.equal((await ask("POST", `/api/live/${id}/cancel`)).status, 404);
   const { request } = (await ask("GET", `/api/requests/${id}`)).body;
   t.match(request, { id, outcome: "interrupted", key: "test", attempts: [{ target: "demo:slow" }] });

@@ -111,7 +111,7 @@ keys:
   );
   t.match(
     told.find(({ subject }) => subject.includes("told"))?.text,
-    /has spent \$0.80 of \$0.50 a day \(160 %\)\. It is only told/,
+    /has spent \$0.80 of \$0.50 a day \(160 %\)\. The budget only warns/,
   );
   t.equal(await ask("echo", "key-of-poor-0123456789"), 429);
   t.same(await look(), []);

@@ -20,7 +20,7 @@ t.test("each thing has a line of its own, with what it was before where that is 
     ["owner", undefined, "alice"],
     ["models", "echo", undefined],
     ["limits rpm", "2", "5"],
-    ["limits budgets", "$5.00 a day", "$5.00 a day, only told"],
+    ["limits budgets", "$5.00 a day", "$5.00 a day, only warns"],
   ]);
   t.same(told({ limits: null, was: { limits: { rpm: 2 } } }), [["limits rpm", "2", undefined]]);
   t.same(told({ limits: { rpm: 2 }, was: { limits: null } }), [["limits rpm", undefined, "2"]]);

@@ -88,7 +88,7 @@ t.test("the figures of the first page are what the ledger's rows of the hour com
     counted(failed, ({ target }) => target),
   );
   t.same(
-    await columnOf(page, "Failed attempts by target", "Made good"),
+    await columnOf(page, "Failed attempts by target", "Recovered"),
     Object.fromEntries(
       [...Map.groupBy(failed, ({ target }) => target)].map(([target, all]) => [
         target,

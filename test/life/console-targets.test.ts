@@ -57,7 +57,7 @@ t.test(
     await gateway.askModel("fragile");
     const page = await consolePage(t, gateway, "/providers");
     const down = page.getByRole("region", { name: "down", exact: true });
-    await down.getByText(/left alone/).waitFor();
+    await down.getByText(/suspended/).waitFor();
     await down.getByRole("button", { name: "Try now down:x", exact: true }).click();
     await down.getByText("being tried").waitFor();
     page.on("dialog", (dialog) => void dialog.accept());

@@ -74,7 +74,7 @@ t.test("a provider that failed behind another one is seen at once", options, asy
   t.match(await columnOf(page, "Failed attempts by target", "Answered"), { "down:x": "nothing" });
   const [attempts, good] = [
     await columnOf(page, "Failed attempts by target", "Attempts"),
-    await columnOf(page, "Failed attempts by target", "Made good"),
+    await columnOf(page, "Failed attempts by target", "Recovered"),
   ];
   t.ok(Number(attempts["down:x"]) > 0);
   t.equal(good["down:x"], attempts["down:x"]);

@@ -54,7 +54,7 @@ chains: { llm: [sse, auth, where, models, rewrite, usage] }
   const [one, other] = [...agents.values()] as [Agent, Agent];
   for (let i = 0; i < 5; i++) t.equal((await ask(one)).status, 200);
   await eventually(
-    () => gateway.lines().some(({ msg }) => /left alone/.test(String(msg))),
+    () => gateway.lines().some(({ msg }) => /is suspended/.test(String(msg))),
     "the target to be left alone",
   );
   const [asked, refusals] = [
@@ -69,10 +69,10 @@ chains: { llm: [sse, auth, where, models, rewrite, usage] }
   await eventually(async () => (await ask(other)).status === 200 && bad.seen.length > asked, "the probe");
   const probed = bad.seen.length;
   await eventually(async () => (await ask(one)).status === 200 && bad.seen.length > probed, "the first one's return");
-  await eventually(() => gateway.text.includes("well again"), "the log");
+  await eventually(() => gateway.text.includes("has recovered"), "the log");
   const said = gateway.lines().map(({ msg }) => String(msg));
-  t.equal(said.filter((line) => /left alone/.test(line)).length, 1, "said once");
-  t.equal(said.filter((line) => /well again/.test(line)).length, 1);
+  t.equal(said.filter((line) => /is suspended/.test(line)).length, 1, "said once");
+  t.equal(said.filter((line) => /has recovered/.test(line)).length, 1);
   t.equal(said.filter((line) => /does not accept the credential/.test(line)).length, 1);
   for (const agent of all) agent.destroy();
   t.equal(await gateway.end(), 0);
