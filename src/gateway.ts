@@ -133,7 +133,11 @@ export class Gateway {
     const others = async () => {
       const known = peers && (await knownStore(peers));
       away = known !== undefined;
-      if (away) log.warn({}, "PostgreSQL (store: ledger) is away: this worker starts with what the others know of it");
+      if (away)
+        log.warn(
+          {},
+          "PostgreSQL (store: ledger) is unavailable: this worker starts with what the other workers know of it",
+        );
       return known;
     };
     const stores = await connectStores(config.store, config.keys, warn, others);
@@ -368,7 +372,7 @@ export class Gateway {
     this.keyWatch.close();
     this.others?.stop();
     const { log, limiter } = this.lasting;
-    for (const { id, path } of left) log.error({ id, path }, "an exchange could not be ended, and is given up");
+    for (const { id, path } of left) log.error({ id, path }, "an exchange could not be ended and was abandoned");
     await this.reloads.settled();
     await Promise.all(this.generations.map((generation) => generation.close(left.length === 0)));
     await limiter.close();
@@ -406,7 +410,7 @@ export class Gateway {
     const late = () => {
       this.lasting.log.warn(
         { generation: former.number, exchanges: former.active },
-        "a generation is ended: drain is over",
+        "exchanges of a former configuration were ended: drain is over",
       );
       this.downstream.retire(former);
     };

@@ -242,7 +242,7 @@ const CATALOGUE = {
             models: { ...LIST, description: "Each with id, limits, price, protocols and targets." },
             protocols: { ...LIST, description: "Those that have a path, and what a translation into each leaves out." },
             serves: { type: "array", items: { type: "string" }, description: "Paths that a plugin answers." },
-            clients: { ...LIST, description: "What each client is told." },
+            clients: { ...LIST, description: "Configuration of each client." },
           },
           required: ["models", "protocols", "serves", "clients"],
         }),

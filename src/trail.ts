@@ -52,7 +52,10 @@ export class Trail {
     try {
       await this.audit().add({ time: Date.now(), who, address, action, subject, detail: { ...outcome, ...detail } });
     } catch (thrown) {
-      this.log.error({ who, action, cause: reason(thrown) }, "the audit trail cannot be written: this is not in it");
+      this.log.error(
+        { who, action, cause: reason(thrown) },
+        "the audit trail cannot be written: this action is missing in it",
+      );
     }
   }
 
@@ -64,7 +67,7 @@ export class Trail {
     const { file_hash } = served;
     const before = await this.lastHash(served).catch(() => undefined);
     const file_changed = before !== undefined && before !== file_hash;
-    if (file_changed) this.log.info({ file_hash, before }, "gateway.yaml is another than at the last start or reload");
+    if (file_changed) this.log.info({ file_hash, before }, "gateway.yaml has changed since the last start or reload");
     const compared = before === undefined ? {} : { file_changed, ...(file_changed && { before }) };
     await this.done(by, "start", "gateway.yaml", { version, ...served, ...compared });
   }

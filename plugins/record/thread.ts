@@ -78,7 +78,7 @@ export class RecordThread {
 
   private hear(message: FromRecordThread): void {
     if (message.type === "kept too long")
-      this.log.warn({ cause: message.problem }, "recordings whose time is over could not be taken away");
+      this.log.warn({ cause: message.problem }, "expired recordings could not be deleted");
     if (message.type !== "done") return;
     this.waiting -= message.size;
     if (message.problem !== undefined) this.drop(message.problem);

@@ -37,13 +37,30 @@ const PAGE = { limit: "How many: 100, at most 1000.", before: "The `next` of the
 
 /** The routes below /api/, except those for sessions. docs/admin-api.md describes their parameters and responses. */
 export const ROUTES: readonly AdminRoute[] = [
-  route("GET", "now", "What runs, and how it does.", async (subject) => ({ body: await now(subject) }), {
-    gives: ["time", "started", "version", "ready", "parts", "running", "streams", "sockets", "generation", "attention"],
-  }),
+  route(
+    "GET",
+    "now",
+    "Running requests, rates and what needs attention.",
+    async (subject) => ({ body: await now(subject) }),
+    {
+      gives: [
+        "time",
+        "started",
+        "version",
+        "ready",
+        "parts",
+        "running",
+        "streams",
+        "sockets",
+        "generation",
+        "attention",
+      ],
+    },
+  ),
   route("GET", "live", "Requests that run.", async (subject) => ({ body: { requests: await live(subject) } }), {
     gives: ["requests"],
   }),
-  route("POST", "live/{id}/cancel", "Breaks a request off.", cancel, { status: 204 }),
+  route("POST", "live/{id}/cancel", "Cancels a running request.", cancel, { status: 204 }),
   route("GET", "requests", "Requests that have ended, newest first.", requests, {
     query: {
       ...SPAN,
@@ -57,36 +74,36 @@ export const ROUTES: readonly AdminRoute[] = [
     gives: ["requests", "next?"],
   }),
   route("GET", "requests/{id}", "One request.", request, { gives: ["request?", "live?"] }),
-  route("GET", "requests/{id}/recorded", "What was kept of its bodies.", recorded, {
+  route("GET", "requests/{id}/recorded", "The recorded bodies of a request.", recorded, {
     admin: true,
     gives: ["recorded"],
   }),
-  route("GET", "spend", "What was spent.", spend, {
+  route("GET", "spend", "Spending.", spend, {
     query: {
       ...{ ...SPAN, by: `Any of ${GROUPS.join(", ")}, with commas between; model where it is left out.` },
       days: `local: days of gateway.yaml's timezone, ${MOST_DAYS} at most; days in UTC where it is left out.`,
-      back: "1: of what lies before the span and is as long; for today yesterday up to the same time.",
+      back: "1: the sums of the preceding span of the same length; for today, of yesterday up to the same time.",
     },
     gives: ["since", "until", "by", "rows", "days?", "zone?"],
   }),
-  route("GET", "speed", "How fast answers came.", speed, {
+  route("GET", "speed", "Latency and output speed.", speed, {
     query: { ...SPAN, by: `One of ${SPEEDS.join(", ")}; target where it is left out.` },
     gives: ["since", "until", "by", "rows"],
   }),
-  route("GET", "errors", "All that was not completed, and attempts that failed.", errors, {
+  route("GET", "errors", "Exchanges that were not completed, and failed attempts.", errors, {
     ...{ query: SPAN, gives: ["since", "until", "rows", "attempts"] },
   }),
-  route("GET", "budgets", "Where all limits stand.", budgets, { gives: ["standings"] }),
+  route("GET", "budgets", "The use of all limits.", budgets, { gives: ["standings"] }),
   route("GET", "keys", "All keys.", keys.list, { gives: ["keys"] }),
-  route("POST", "keys", "Makes a key, which is shown once.", keys.create, {
+  route("POST", "keys", "Creates a key; its secret is shown once.", keys.create, {
     ...{ status: 201, body: keys.KeyFieldsSchema.required({ name: true }), gives: ["key", "secret"] },
   }),
   route("GET", "keys/{id}", "One key, by its id or name.", keys.show, { gives: ["key"] }),
-  route("PATCH", "keys/{id}", "Changes a key; null takes a field away.", keys.edit, {
+  route("PATCH", "keys/{id}", "Changes a key; null removes a field.", keys.edit, {
     ...{ body: keys.KeyFieldsSchema, gives: ["key"] },
   }),
   route("DELETE", "keys/{id}", "Revokes a key for good.", keys.revoke, { status: 204 }),
-  route("POST", "keys/{id}/rotate", "Makes another key in its place, which is shown once.", keys.rotate, {
+  route("POST", "keys/{id}/rotate", "Replaces a key; the new secret is shown once.", keys.rotate, {
     ...{ body: keys.Rotation, gives: ["key", "secret"] },
   }),
   route("POST", "keys/{id}/disable", "Switches a key off.", keys.disable, { gives: ["key"] }),
@@ -95,7 +112,7 @@ export const ROUTES: readonly AdminRoute[] = [
   route("GET", "groups", "Groups, each with what is below it.", keys.groups, {
     ...{ query: SPAN, gives: ["since", "until", "groups"] },
   }),
-  route("GET", "providers", "Providers, their targets and credentials, and how they do.", allProviders, {
+  route("GET", "providers", "Providers with their targets and credentials, and the health of each.", allProviders, {
     gives: ["providers"],
   }),
   route("POST", "providers/{name}/try", "Ends the suspension of a provider, or of one of its targets.", tryNow, {
@@ -105,17 +122,17 @@ export const ROUTES: readonly AdminRoute[] = [
     ...{ body: Which, gives: ["provider"] },
   }),
   route("POST", "providers/{name}/on", "Switches it on again.", switchOn, { body: Which, gives: ["provider"] }),
-  route("GET", "models", "Models, and who serves them.", models, { gives: ["models"] }),
-  route("GET", "clients", "What each client is told.", clients, { gives: ["listen", "clients"] }),
-  route("GET", "config", "gateway.yaml as it was loaded, secrets starred.", config, {
+  route("GET", "models", "Models and their targets.", models, { gives: ["models"] }),
+  route("GET", "clients", "Configuration of each client.", clients, { gives: ["listen", "clients"] }),
+  route("GET", "config", "gateway.yaml as loaded, with secrets masked.", config, {
     gives: ["file", "loaded?", "generation?", "text", "settings", "chains", "paths", "plugins", "warnings", "restart"],
   }),
   route("GET", "config/diff", "What a reload would change.", diff, { gives: ["changes", "restart"] }),
-  route("POST", "explain", "What would become of a request; no provider is asked.", explain, { body: ExplainSchema }),
-  route("POST", "reload", "Serves what gateway.yaml says now.", reload, {
+  route("POST", "explain", "How a request would be handled; no provider is called.", explain, { body: ExplainSchema }),
+  route("POST", "reload", "Reloads gateway.yaml.", reload, {
     ...{ body: Reload, gives: ["changes", "restart", "generation"] },
   }),
-  route("GET", "generations", "Generations that live.", generations, { gives: ["generations"] }),
+  route("GET", "generations", "Loaded configurations (generations).", generations, { gives: ["generations"] }),
   route("GET", "audit", "Who changed what, newest first.", audit, { query: PAGE, gives: ["entries", "next?"] }),
 ];
 
@@ -228,7 +245,7 @@ async function request(subject: AdminSubject, { names: [id = ""] }: AdminRequest
 /** Recorded bodies are confidential: each access goes to the audit trail. */
 async function recorded(subject: AdminSubject, { names: [id = ""] }: AdminRequest): Promise<AdminAnswer> {
   const found = (await subject.askAll(RECORDED, id)).find((each) => each !== null);
-  if (!found) throw new AdminError("not_found", "Nothing was kept of this request, or its time is over.");
+  if (!found) throw new AdminError("not_found", "This request was not recorded, or its recording has expired.");
   return { body: { recorded: found }, audit: { action: "requests.recorded", subject: id, detail: {} } };
 }
 

@@ -90,7 +90,7 @@ export class LiveStream {
     try {
       await this.tell();
     } catch (thrown) {
-      this.log.error({ cause: reason(thrown) }, "what runs could not be asked");
+      this.log.error({ cause: reason(thrown) }, "running requests could not be queried");
     }
     this.looking = false;
     const pause = this.awaited ? 0 : this.every;

@@ -135,7 +135,11 @@ export async function attentionOf(subject: AdminSubject): Promise<Attention[]> {
     const { name, off, credentials, targets } = provider;
     if (off !== undefined) found.push({ kind: "provider", name, message: `It is off: ${off}.` });
     if (provider.switched_off)
-      found.push({ kind: "provider", name, message: "It is switched off: somebody wanted that, and has to end it." });
+      found.push({
+        kind: "provider",
+        name,
+        message: "It was switched off by an admin, and stays off until an admin switches it on.",
+      });
     for (const { label, state } of credentials)
       if (state === "refused")
         found.push({ kind: "provider", name, message: `It does not accept the credential ${label}.` });

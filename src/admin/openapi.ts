@@ -10,16 +10,21 @@ const SESSION = { gives: ["role", "who?", "timezone?", "sign_in", "version"] };
 /** Responses outside of the API's table. Everybody may open a session. */
 const OTHERS: readonly RouteText[] = [
   told({ method: "GET", path: "/livez", summary: "Whether the gateway runs.", gives: ["live"] }),
-  told({ method: "GET", path: "/readyz", summary: "Whether requests shall come; 503: no.", gives: ["ready", "why?"] }),
+  told({
+    method: "GET",
+    path: "/readyz",
+    summary: "Whether the gateway accepts requests; 503: it does not.",
+    gives: ["ready", "why?"],
+  }),
   told({ method: "GET", path: "/metrics", summary: "All metrics, in Prometheus' text format." }),
   told({ method: "GET", path: "/openapi.json", summary: "This description.", gives: ["openapi", "info", "paths"] }),
-  told({ method: "GET", path: "/api/live/events", summary: "Requests as they change: server-sent events." }),
-  told({ method: "GET", path: "/api/session", summary: "Who is signed in, and how to.", ...SESSION }),
+  told({ method: "GET", path: "/api/live/events", summary: "Changes of running requests, as server-sent events." }),
+  told({ method: "GET", path: "/api/session", summary: "Who is signed in, and the ways to sign in.", ...SESSION }),
   told({ method: "POST", path: "/api/session", summary: "Signs in.", admin: false, body: SignIn, ...SESSION }),
   told({ method: "DELETE", path: "/api/session", summary: "Signs out.", admin: false, status: 204 }),
   told({
-    ...{ method: "GET", path: "/api/session/oidc", summary: "Leads to the identity provider.", status: 302 },
-    query: { to: "The page to come back to." },
+    ...{ method: "GET", path: "/api/session/oidc", summary: "Redirects to the identity provider.", status: 302 },
+    query: { to: "The page to return to." },
   }),
 ];
 
@@ -39,7 +44,7 @@ export function adminOpenApi(): object {
       title: "model-gateway, admin side",
       version: versionOf(),
       description:
-        "For those who run the gateway. Times are Unix milliseconds, durations milliseconds, money integer nano-dollars; what is not known is absent. Where nobody has to sign in, no security is needed.",
+        "For operators of the gateway. Times are Unix milliseconds, durations milliseconds, money integer nano-dollars; unknown values are absent. If no sign-in is configured, no security is needed.",
     },
     security: [{ token: [] }, { session: [] }],
     paths,
@@ -77,7 +82,7 @@ function operationOf({ method, path, summary, admin, query, status, gives, body 
     ...(body && { requestBody: json(z.toJSONSchema(body, { io: "input" })) }),
     responses: {
       [status]: { description: "Success.", ...(gives.length > 0 && json(membersOf(gives))) },
-      default: { description: "Refused, or failed.", ...json({ $ref: "#/components/schemas/Error" }) },
+      default: { description: "The request was refused, or failed.", ...json({ $ref: "#/components/schemas/Error" }) },
     },
   };
 }

@@ -23,7 +23,9 @@ export function whyNot(
   return [
     ...(up < wanted ? [missing(wanted, up)] : []),
     ...(store === "waiting" ? [`rows wait in the journal for ${ledger()}, or in memory for the journal's disk`] : []),
-    ...(limits === "apart" ? ["Redis (store: limits) is away: each gateway keeps to its part"] : []),
+    ...(limits === "apart"
+      ? ["Redis (store: limits) is unavailable: each gateway enforces its part of the limits"]
+      : []),
     ...(limits === "twice" ? [COUNTED_TWICE] : []),
   ];
 }

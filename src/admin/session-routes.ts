@@ -88,13 +88,13 @@ export class SessionRoutes {
     try {
       arrival = await this.access.comeBack(query, request);
     } catch (thrown) {
-      this.log.warn({ cause: reason(thrown), address: request.socket.remoteAddress }, "nobody was signed in");
+      this.log.warn({ cause: reason(thrown), address: request.socket.remoteAddress }, "the sign-in failed");
       return leave(response, "/?sign_in=failed", [this.access.forget(request)]);
     }
     const { cookies } = arrival;
     const address = request.socket.remoteAddress ?? "";
     if (arrival.refused !== undefined) {
-      this.log.warn({ who: arrival.who, why: arrival.refused, address }, "nobody was signed in");
+      this.log.warn({ who: arrival.who, why: arrival.refused, address }, "the sign-in failed");
       return leave(response, `/?sign_in=${arrival.refused}`, cookies);
     }
     const { who, role, to } = arrival;

@@ -31,7 +31,7 @@ export function asksToExplain(headers: HeaderList): boolean {
 export function explainsNothing(headers: HeaderList): void {
   if (!asksToExplain(headers)) return;
   throw new GatewayError("invalid_field", {
-    message: "This path passes unread to its provider: there is nothing to explain.",
+    message: "This is a pass-through path: there is nothing to explain.",
     hint: `Leave the header ${HEADER} out.`,
     param: HEADER,
   });

@@ -100,8 +100,7 @@ export class Objects {
     // Its result is no longer of use, and an unhandled rejection would end the process.
     judged.catch(() => {});
     throw new GatewayError("store_unavailable", {
-      message:
-        "Whether this key may name that object is known only at the gateway's store, and cannot be waited for here.",
+      message: "The gateway must ask its store whether this key may name that object, and cannot wait for it here.",
     });
   }
 
@@ -265,7 +264,7 @@ function inClientsWords(thrown: unknown, sent: Body, asked: Body): unknown {
   const path = typeof text === "string" ? pathOf(text, asked.json()) : undefined;
   const param = path?.join(".");
   return new GatewayError("object_not_found", {
-    message: `${param === undefined ? "" : `${param}: `}The model's provider keeps what stands at this address, and not for this key.`,
+    message: `${param === undefined ? "" : `${param}: `}The object at this address is stored at the model's provider and does not belong to this key.`,
     hint: "Send the bytes themselves, or an address that anybody can read.",
     cause: thrown,
     ...(param === undefined ? {} : { param }),
@@ -291,7 +290,7 @@ const speaks = ({ provider, via }: Target, name: string): boolean =>
 const notKept = ({ param, unknown }: NamedObject): GatewayError =>
   new GatewayError("object_not_found", {
     ...(param === undefined ? {} : { param }),
-    message: `${param === undefined ? "" : `${param}: `}No provider of this model keeps what is named here.`,
-    hint: "Send what it stands for instead, or name a model whose provider speaks the protocol of this path.",
+    message: `${param === undefined ? "" : `${param}: `}No provider of this model stores the object named here.`,
+    hint: "Send its content instead, or name a model whose provider speaks the protocol of this path.",
     ...unknown,
   });

@@ -319,7 +319,7 @@ export class Health {
     const whose = alone ? " for this key, for all once another one is refused too" : "";
     this.log.error(
       told(attempt),
-      `the provider does not accept the credential: switched off ${where}${whose}, tried again now and then`,
+      `the provider does not accept the credential: switched off ${where}${whose}, retried now and then`,
     );
   }
 
@@ -375,7 +375,10 @@ export class Health {
 
 /** Not retryable: the response is the same until an operator switches the target on. */
 export const switchedOff = (): GatewayError =>
-  new GatewayError("no_target", { message: "The operator has switched off who serves this.", retry: false });
+  new GatewayError("no_target", {
+    message: "The operator has switched off the provider of this request.",
+    retry: false,
+  });
 
 const changed =
   (target: string, log: Log) =>

@@ -153,19 +153,18 @@ export class PassPath {
     const { caller, method } = exchange;
     if (caller?.models && !options.open)
       throw new GatewayError("key_not_allowed", {
-        message: `The key "${caller.name}" may use some models only, and requests on this path do not say which one they use.`,
+        message: `The key "${caller.name}" may use some models only, and the model of requests on this pass-through path is not known.`,
         hint: "Use another key, or let the operator set open: true on the path.",
       });
     const level = options.open ? undefined : options.unmeasured?.(caller);
     if (level)
       throw new GatewayError("key_not_allowed", {
-        message: `${whose(level)} may use so many tokens or so much money only, and what requests on this path use is not known before.`,
+        message: `${whose(level)} has a limit of tokens or a budget, and the usage of requests on this pass-through path is not known in advance.`,
         hint: "Use another key, or let the operator set open: true on the path.",
       });
     if (!options.mint && this.all.some((protocol) => protocol.mints?.(method, plain(below))))
       throw new GatewayError("key_not_allowed", {
-        message:
-          "This call makes a key of the vendor's own, or begins a conversation, that works without this gateway.",
+        message: "This request creates a vendor's own key, or begins a conversation, that works without this gateway.",
         hint: "Let the operator set mint: true on the path if that is wanted.",
       });
     if (!provider)

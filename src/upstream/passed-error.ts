@@ -45,7 +45,7 @@ const LARGEST_CHANGED = 4 * 1024 * 1024;
  */
 export const changeable = (answer: IncomingMessage): Promise<Buffer> =>
   whole(answer, LARGEST_CHANGED, () => {
-    const message = `The provider's answer is over ${LARGEST_CHANGED} bytes, and addresses in it lead round the gateway.`;
+    const message = `The provider's answer is over ${LARGEST_CHANGED} bytes, and it contains URLs that would bypass the gateway.`;
     return new GatewayError("upstream_invalid", { message, hint: "Ask for fewer entries." });
   });
 

@@ -39,7 +39,7 @@ function messageIn(value: unknown, depth: number): string | undefined {
 
 /** Added because the provider's message reads as if the client's own gateway key were wrong. */
 const NOT_YOURS =
-  "The provider refused the gateway's own credential. The key of the client is not meant; the operator has to mend it.";
+  "The provider rejected the gateway's own credential. The client's key is not the cause; the operator has to correct the credential.";
 
 /** Adds a notice for the client where the provider's own message refuses our credential. @param refused whether it does */
 export function noteCredential({ credential, status }: Attempt, { notices }: Exchange, refused = status === 401): void {

@@ -262,7 +262,7 @@ export class Primary {
       await this.trail.done(by, ...REPLACE, { workers });
     } catch (thrown) {
       const cause = (thrown as Error).message;
-      this.log.error({ cause }, "a new worker did not start: those that run stay");
+      this.log.error({ cause }, "a new worker did not start: the running workers stay");
       await this.trail.failed(by, ...REPLACE, cause);
     }
     this.replacing = false;
@@ -343,7 +343,10 @@ export class Primary {
       await reloadAll([worker], text, this.number);
       worker.text = text;
     } catch (thrown) {
-      this.log.error({ worker: worker.pid, cause: (thrown as Error).message }, "a worker serves what was before");
+      this.log.error(
+        { worker: worker.pid, cause: (thrown as Error).message },
+        "a worker could not load the new configuration and is replaced",
+      );
       worker.kill();
     }
   }
@@ -422,7 +425,7 @@ export class Primary {
   private look(): void {
     for (const worker of this.workers) {
       if (worker.serving && performance.now() - worker.heardAt > UNRESPONSIVE) {
-        this.log.error({ worker: worker.pid }, "a worker's event loop stands still: it is killed");
+        this.log.error({ worker: worker.pid }, "a worker's event loop is blocked: the worker is killed");
         worker.kill();
       } else worker.send({ type: "look" });
     }

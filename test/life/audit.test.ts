@@ -113,6 +113,6 @@ t.test("a start with another gateway.yaml than before is in the audit trail as o
   const third = await startProcess(t, `${YAML}workers: 2\n`, { folder });
   const [, before, now] = await starts(third, 3);
   t.match(now, { file_changed: true, before: (before as { file_hash?: unknown }).file_hash });
-  await eventually(() => third.text.includes("another than at the last start or reload"), "the line of the log");
+  await eventually(() => third.text.includes("has changed since the last start or reload"), "the line of the log");
   await third.end();
 });

@@ -73,8 +73,8 @@ test("Redis away: nobody is refused for that", async (t, stores) => {
   t.equal(await get("/v1/key"), 200);
   for (const path of ["/api/budgets", "/api/keys", "/api/requests", "/api/now", "/metrics", "/"])
     t.equal((await admin("GET", path)).status, 200, path);
-  t.match(await ready(), { ready: true, limits: "apart", why: [/^Redis \(store: limits\) is away/] });
-  t.match(told(gateway.lines()), /limits: Redis at 127\.0\.0\.1:\d+ \(store: limits\) is away \(/);
+  t.match(await ready(), { ready: true, limits: "apart", why: [/^Redis \(store: limits\) is unavailable/] });
+  t.match(told(gateway.lines()), /limits: Redis at 127\.0\.0\.1:\d+ \(store: limits\) is unavailable \(/);
 });
 
 test("PostgreSQL away: unseen keys and first sums are a 503, and the admin side says which store", async (t, stores) => {
@@ -181,7 +181,7 @@ test("PostgreSQL away: a worker that ends is replaced, and knows the keys that t
     await serve([pid]);
     t.same([await ask(seen), await ask(keyOf("plain")), await ask(unseen)], [[200], [200], [503]]);
   }
-  t.match(told(gateway.lines()), /is away: this worker starts with what the others know of it/);
+  t.match(told(gateway.lines()), /is unavailable: this worker starts with what the other workers know of it/);
   const before = workers();
   gateway.child.kill("SIGUSR2");
   await serve(before);

@@ -218,7 +218,7 @@ t.test(
       fetch(running.url + path, { headers: { authorization: `Bearer ${key}` } });
     const refused = await ask("/v1/files", LIMITED);
     t.equal(refused.status, 403);
-    t.match(await refused.text(), /may use some models only.*do not say which one/);
+    t.match(await refused.text(), /may use some models only.*pass-through path is not known/);
     t.equal(upstream.seen.length, 0);
     t.equal((await ask("/v1/files", KEY)).status, 200);
     t.equal((await ask("/v1/moderations", LIMITED)).status, 200);

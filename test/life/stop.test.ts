@@ -222,7 +222,7 @@ t.test(
       await eventually(() => client.text.includes('"usage"'), "an answer of the other worker");
     }
     await eventually(() => spinning.end !== "", "its end");
-    t.match(gateway.text, /event loop stands still/);
+    t.match(gateway.text, /event loop is blocked/);
     const again = dial(t, gateway.port);
     again.ask(chat("echo", false, "?spin=1"));
     await after(200);

@@ -326,7 +326,7 @@ t.test("on a path that passes, rates count, and tokens and money keep it shut un
   const shut = await gateway(t, address, `${paths(false)}limits: { providers: { p: { tpm: 5 } } }\n`);
   const refused = await get(shut.url);
   t.equal(refused.status, 403);
-  t.match(await refused.json(), { error: { message: /The provider "p" may use so many tokens.*open: true/ } });
+  t.match(await refused.json(), { error: { message: /The provider "p" has a limit of tokens.*open: true/ } });
   const opened = await gateway(t, address, `${paths(true)}limits: { all: { budget: $1 } }\n`);
   const passed = get(opened.url);
   await eventually(() => waiting.length > 0, "the provider");

@@ -125,7 +125,7 @@ t.test("a key that is limited to models needs an open path", async (t) => {
 });
 
 t.test("whoever may use so many tokens or so much money only needs an open path", async (t) => {
-  const refusal = { code: "key_not_allowed", status: 403, message: /The key "k" may use so many tokens.*open: true/s };
+  const refusal = { code: "key_not_allowed", status: 403, message: /The key "k" has a limit of tokens.*open: true/s };
   t.match(refused({ path: "/v1/x", measured: true }), refusal);
   t.ok(attempt({ path: "/v1/x", measured: true, open: true }));
 });

@@ -95,7 +95,7 @@ t.test("a refusal of the gateway's own credential says that the client's key is 
   for (const path of ["/v1/chat/completions", "/v1/tiers/x"]) {
     const { status, notice, row } = await failing(t, 401, wrong, path);
     t.equal(status, 401);
-    t.match(notice, /^The provider refused the gateway's own credential\. The key of the client is not meant/);
+    t.match(notice, /^The provider rejected the gateway's own credential\. The client's key is not the cause/);
     t.notMatch(notice, SECRET);
     t.same(row?.notices, [notice]);
     t.equal(

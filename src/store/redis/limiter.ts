@@ -355,7 +355,7 @@ export class RedisLimiter extends Limiter {
     this.announced = true;
     const until = this.instances === 1 ? "counts alone" : `keeps to one part in ${this.instances} of what was left`;
     warn(
-      `limits: Redis at ${server.place} (store: limits) is away (${message}): this process ${until}, until it is back`,
+      `limits: Redis at ${server.place} (store: limits) is unavailable (${message}): this process ${until}, until it is back`,
     );
   }
 

@@ -304,7 +304,7 @@ test("the server is killed and comes back empty: each keeps to its part, and all
     limiters.map(({ state }) => state),
     ["apart", "apart", "apart"],
   );
-  t.equal(logged.filter((line) => /is away .* one part in 3/.test(line)).length, 3, "each says it once");
+  t.equal(logged.filter((line) => /is unavailable .* one part in 3/.test(line)).length, 3, "each says it once");
   for (const { limiter, ids } of apart) for (const id of ids.slice(0, 10)) settle(limiter, id, 10);
   for (const [limiter, id] of running.slice(0, 2)) settle(limiter, id, 50);
   const [first] = limiters as [RedisLimiter];
@@ -421,7 +421,7 @@ test("a server that takes the password no more is told with what to do, once", a
   await redis.ask("ACL", "SETUSER", "gateway", ">first");
   await eventually(() => limiter.state === "ok", "it to be back");
   t.equal(told().length, 1);
-  t.match(logged[0], /is away/);
+  t.match(logged[0], /is unavailable/);
 });
 
 test("a server that was emptied while all are connected is told again what runs and what is spent", async (t, redis) => {
@@ -451,7 +451,7 @@ t.test("nobody there at the start: refused, unless it is said how many there are
   t.notMatch((failed as Error).message, /secret/);
   const alone = await openRedisLimiter(url, { ...parts, instances: 4 });
   t.teardown(() => alone.close());
-  t.match(logged, [/is away .* keeps to one part in 4/]);
+  t.match(logged, [/is unavailable .* keeps to one part in 4/]);
   const all = await Promise.all(Array.from({ length: 20 }, () => alone.reserve(asking(budget(200), 10))));
   t.equal(passed(all), 5);
 });
