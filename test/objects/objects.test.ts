@@ -495,7 +495,7 @@ ${FILE_KEYS}`;
   });
   t.equal(answer.status, 404);
   const { error } = (await answer.json()) as { error: { message: string; param: string } };
-  t.match(error, { param: "previous_response_id", message: /^previous_response_id: No provider of this model keeps/ });
+  t.match(error, { param: "previous_response_id", message: /^previous_response_id: No provider of this model stores/ });
   t.notMatch(error.message, /\bkey\b/);
 });
 
@@ -510,7 +510,7 @@ t.test(
     const objects = new Objects(owners, "key", [], {} as IssuedIds, []);
     t.throws(() => objects.admitNow("a", [{ id: "file-theirs", param: undefined }], undefined), {
       ...{ code: "store_unavailable", status: 503, retry: true, store: undefined },
-      message: /known only at the gateway's store/,
+      message: /must ask its store whether this key may name that object/,
     });
     t.doesNotThrow(() => objects.admitNow("a", [], undefined));
     await new Promise((resolve) => setTimeout(resolve, 20));
