@@ -1,8 +1,8 @@
-/** Who of several gateways tells the world of something that all of them notice. */
+/** Decides which of several gateways sends an alert that all of them have noticed. */
 export class AlertClaims {
   /**
-   * Whether this one tells it: nobody has told this state of the subject for that long. A store for one gateway has nobody
-   * else to ask.
+   * Reports whether this gateway sends the alert: no gateway has sent this state of the subject within `patience`. With a store
+   * for one gateway it always does.
    * @param patience milliseconds
    * @param rising whether states are ordered as text: one that is lower than the last is then never told
    */

@@ -1,29 +1,29 @@
-/** Who made a change, and from where. */
+/** The author of a change, and where it came from. */
 export interface Author {
-  /** Who signed in, `local` where nobody does; `cli:` and the system's user; `signal`, `watch`. */
+  /** The signed-in user, `local` without sign-in; `cli:` and the system's user; `signal`, `watch`. */
   readonly who: string;
-  /** Of the client; the name of the machine, where there is none. */
+  /** The client's address; without a client, the machine's name. */
   readonly address: string;
 }
 
-/** One change, whichever way it was made. */
+/** One change, made through any interface. */
 export interface AuditEntry extends Author {
   /** Unix milliseconds. */
   readonly time: number;
   /** Like `keys.create`. */
   readonly action: string;
-  /** What was changed, by its name or id. */
+  /** The name or id of what was changed. */
   readonly subject: string;
-  /** No secrets. */
+  /** Contains no secrets. */
   readonly detail: Readonly<Record<string, unknown>>;
 }
 
 export interface NumberedAuditEntry extends AuditEntry {
-  /** Later ones have greater numbers. */
+  /** Increases with each entry. */
   readonly id: number;
 }
 
-/** What an edit has set, for the detail of its entry, and beside it what was there before; null: nothing. */
+/** Returns the detail of an edit's entry: the fields set, and under `was` their former values; null: none. */
 export const editDetail = (before: object | undefined, edit: object): AuditEntry["detail"] => {
   const was = Object.fromEntries(
     Object.keys(edit).map((name) => [name, (before as Record<string, unknown>)?.[name] ?? null]),
@@ -31,21 +31,21 @@ export const editDetail = (before: object | undefined, edit: object): AuditEntry
   return before ? { ...edit, was } : { ...edit };
 };
 
-/** The trail of changes: it only grows. */
+/** The audit trail; entries are only appended. */
 export abstract class Audit {
-  /** @throws what the store says where it cannot be written */
+  /** @throws the store's error when it cannot be written */
   abstract add(entry: AuditEntry): Promise<void>;
-  /** Newest first. @param before the id of the last one that is known already */
+  /** Lists entries, newest first. @param before the id of the last entry already known */
   abstract list(limit: number, before?: number): Promise<NumberedAuditEntry[]>;
 }
 
-/** Columns in the order in which an entry's values are bound. */
+/** Columns in the order of the bound values of an entry. */
 export const AUDIT_COLUMNS = "time, who, address, action, subject, detail";
 
 export const auditValues = ({ time, who, address, action, subject, detail }: AuditEntry) =>
   [time, who, address, action, subject, JSON.stringify(detail)] as const;
 
-/** An entry of a row of either store. */
+/** Converts a row of either store to an entry. */
 export const auditEntry = (row: Record<string, unknown>): NumberedAuditEntry => ({
   id: Number(row["id"]),
   time: Number(row["time"]),

@@ -1,15 +1,15 @@
 import type { Period } from "../core/calendar.ts";
 import type { LimitLevel } from "../core/limits.ts";
 
-/** A share of a budget that has been reached, or that a request was refused for want of room. */
+/** A share of a budget that has been reached, or a refusal because the budget is exhausted. */
 export interface BudgetMark extends Pick<LimitLevel, "kind" | "name" | "label"> {
   readonly per: Period;
   /** Nano-dollars. */
   readonly limit: number;
-  /** The same; of a refusal with the worst of what runs. */
+  /** Nano-dollars; of a refusal including the worst case of running requests. */
   readonly spent: number;
   readonly soft: boolean;
-  /** 0.8 or 1; a refusal is 1. */
+  /** 0.8 or 1; 1 for a refusal. */
   readonly share: number;
   readonly refused: boolean;
 }
@@ -23,10 +23,10 @@ export interface TimedBudgetMark extends BudgetMark {
 /** Budgets of which something is to be told at most; the first ones stay. */
 const MOST = 1000;
 
-/** Milliseconds for which a mark is worth telling. */
+/** Milliseconds after which a mark is too old to report. */
 const FRESH = 60_000;
 
-/** Keeps marks until somebody takes them: of each budget the highest. */
+/** Keeps marks until they are taken: the highest of each budget. */
 export class BudgetMarks {
   private marks = new Map<string, { readonly mark: TimedBudgetMark; readonly at: number }>();
 

@@ -1,7 +1,7 @@
 import type { Keys } from "./keys.ts";
 import type { Ledger, LedgerQuery } from "./ledger.ts";
 
-/** A group with all below it. */
+/** The totals of a group, including its subgroups. */
 export interface GroupLine {
   group: string;
   /** Names of keys that are not revoked. */
@@ -12,8 +12,8 @@ export interface GroupLine {
 }
 
 /**
- * Groups with what they have spent, each in front of those below it.
- * @param more groups to show besides those that keys are in or were used in
+ * Returns groups with their spending, each before its subgroups.
+ * @param more groups to include besides those of keys and of recorded usage
  */
 export async function groupLines(
   keys: Keys,
@@ -22,7 +22,7 @@ export async function groupLines(
   more: readonly string[] = [],
 ): Promise<GroupLine[]> {
   const groups = new Map<string, GroupLine>();
-  /** The group and those above it. */
+  /** Returns the lines of a group and of its parents. */
   const lines = (path: string): GroupLine[] =>
     path.split("/").map((_, at, parts) => {
       const group = parts.slice(0, at + 1).join("/");
@@ -42,5 +42,5 @@ export async function groupLines(
   return [...groups.values()].sort((a, b) => (placeOf(a.group) < placeOf(b.group) ? -1 : 1));
 }
 
-/** Orders groups as a tree: acme/research comes before acme-2, though its / is behind the -. */
+/** Sorts groups as a tree: acme/research comes before acme-2, although "/" sorts after "-". */
 const placeOf = (group: string): string => group.replaceAll("/", "\0");

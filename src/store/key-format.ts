@@ -2,9 +2,9 @@ import { randomFillSync } from "node:crypto";
 import { crc32 } from "node:zlib";
 
 /**
- * A key is `gw_<id>_<secret>_<checksum>`: 10 characters that may be shown and logged, 43 that hold 256 random bits, and
- * the CRC-32 of all before it. Only letters, digits and `_`, so that a double click selects a key whole. The checksum lets
- * typing errors and made-up keys be refused without asking the store; it proves nothing.
+ * A key is `gw_<id>_<secret>_<checksum>`: 10 public characters that may be shown and logged, 43 that hold 256 random bits, and
+ * the CRC-32 of everything before it. Only letters, digits and `_`, so that a double click selects the whole key. With the
+ * checksum, typing errors and made-up keys are refused without a store query; it proves nothing.
  */
 const SHAPE = /^gw_[0-9a-z]{10}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$/;
 const ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -12,7 +12,7 @@ const CHECKSUM = 6;
 /** Length of every key. */
 const LENGTH = 64;
 
-/** Random characters out of the first `size` of the alphabet, all equally likely. */
+/** Returns random characters from the first `size` of the alphabet, uniformly distributed. */
 function random(length: number, size: number): string {
   const bytes = Buffer.alloc(length * 2);
   const fair = 256 - (256 % size);
@@ -36,23 +36,23 @@ function checksum(text: string): string {
 }
 
 /**
- * A new key and its public id, which is part of it.
- * @param id that of the key in whose place it comes
+ * Creates a key and its public id, which is part of it.
+ * @param id that of the key it replaces
  */
 export function newKey(id: string = random(10, 36)): { key: string; id: string } {
   const body = `gw_${id}_${random(43, 62)}_`;
   return { key: body + checksum(body), id };
 }
 
-/** True for text in the shape of a key, right or wrong: what must not be logged, and what a scanner should look for. */
+/** Reports whether text has the shape of a key, valid or not: it must not be logged, and scanners should find it. */
 export function looksLikeKey(text: string): boolean {
   return text.length === LENGTH && SHAPE.test(text);
 }
 
-/** The public id in text that looks like a key; undefined in any other. */
+/** Returns the public id in text that looks like a key; undefined for other text. */
 export const idIn = (text: string): string | undefined => (looksLikeKey(text) ? text.slice(3, 13) : undefined);
 
-/** True for text that this gateway may have issued: shape and checksum are right. Asks nobody. */
+/** Reports whether this gateway may have issued a key: shape and checksum are right. Does not query the store. */
 export function validKey(text: string): boolean {
   return looksLikeKey(text) && checksum(text.slice(0, -CHECKSUM)) === text.slice(-CHECKSUM);
 }

@@ -4,14 +4,14 @@ import type { Limits } from "../core/limit-kinds.ts";
 import { shaped } from "../core/shape.ts";
 import { KEY_RECORD, type KeyEdit, type KeyFields, type KeyRecord } from "./keys.ts";
 
-/** A key that gateway.yaml names, by itself or by its SHA-256 in hex. */
+/** A key in gateway.yaml, given as itself or as its SHA-256 in hex. */
 export interface FileKey extends KeyFields {
   name: string;
   key?: string;
   hash?: string;
 }
 
-/** Columns of the table `key` that an operator fills, and how each field is written. */
+/** Columns of the table `key` that an operator fills, and how each field is serialized. */
 const FIELDS = {
   name: plain,
   models: json,
@@ -26,7 +26,7 @@ const FIELDS = {
 
 const SCOPE = ["models", "paths", "addresses", "group", "owner", "tags", "expires"] as const;
 
-/** What an edit sets: columns, quoted, and their values. */
+/** Returns the columns that an edit sets, quoted, and their values. */
 export function columnsOf(edit: KeyEdit): { columns: string[]; values: SQLInputValue[] } {
   const given = Object.keys(FIELDS).filter((field) => edit[field as keyof KeyEdit] !== undefined);
   const write = (field: string) => {
@@ -39,7 +39,7 @@ export function columnsOf(edit: KeyEdit): { columns: string[]; values: SQLInputV
 /** A row of the table `key`. */
 export type KeyRow = Record<string, SQLOutputValue>;
 
-/** A key of the store as it is remembered. */
+/** A key of the store, as cached in memory. */
 export class StoredKey {
   readonly record: KeyRecord;
   /** The number of its last change. */
@@ -58,7 +58,7 @@ export class StoredKey {
     this.old = { digest: Buffer.from(String(before), "hex"), record };
   }
 
-  /** The row that it was made of, as plain JSON: another process may make it again. */
+  /** The row it was made from, as plain JSON, so that another process can construct it again. */
   get row(): KeyRow {
     const { record, changed, old } = this;
     const { id, name, hash, created, group = null, owner = null, expires = null } = record;
@@ -72,14 +72,16 @@ export class StoredKey {
     };
   }
 
-  /** The record for who shows this key; undefined: it is another one with the same id. @param digest its SHA-256 */
+  /** Returns the record for a presented key; undefined for another key with the same id. @param digest its SHA-256 */
   opened(digest: Buffer): KeyRecord | undefined {
     if (timingSafeEqual(digest, this.digest)) return this.record;
     return this.old && timingSafeEqual(digest, this.old.digest) ? this.old.record : undefined;
   }
 }
 
-/** A key of gateway.yaml goes by its name; one without key and hash, as when its variable is not set, lets nobody in. */
+/**
+ * Returns the records of a key in gateway.yaml, whose id is its name; none without key and hash, as when its variable is unset.
+ */
 export function fileRecord(entry: FileKey): [string, KeyRecord][] {
   const hex = entry.hash?.toLowerCase() ?? (entry.key ? hash("sha256", entry.key) : undefined);
   if (!hex) return [];

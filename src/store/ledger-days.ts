@@ -2,13 +2,13 @@ import { Calendar } from "../core/calendar.ts";
 import type { Ledger, LedgerQuery, LedgerSpan, LedgerSum } from "./ledger.ts";
 import { DAY } from "./ledger-sums.ts";
 
-/** A day of a time zone, or what of it lies in a span. */
+/** A day in a time zone, or the part of it within a span. */
 export interface LocalDay extends Required<LedgerSpan> {
-  /** As 2026-11-20. */
+  /** Like 2026-11-20. */
   readonly day: string;
 }
 
-/** The days of a span as the clocks of a zone have them. */
+/** Yields the days of a span in a time zone. */
 export function* localDays({ since, until }: Required<LedgerSpan>, zone: string): Generator<LocalDay> {
   const calendar = new Calendar(zone);
   for (let from = since; from < until; ) {
@@ -19,7 +19,10 @@ export function* localDays({ since, until }: Required<LedgerSpan>, zone: string)
   }
 }
 
-/** Sums of some local days, with the day where the query has it. Those that the ledger keeps are UTC's, so it is asked for each. */
+/**
+ * Returns the sums of local days, with the day in the group if the query has it. Stored sums are of UTC days, so each day is a
+ * query.
+ */
 export async function sumsOfDays(
   ledger: Pick<Ledger, "sums">,
   by: LedgerQuery["by"],
@@ -28,14 +31,14 @@ export async function sumsOfDays(
   const others = by.filter((each) => each !== "day");
   const at = by.indexOf("day");
   const sums: LedgerSum[] = [];
-  // Without any group a day on which there was nothing has a sum too.
+  // Without groups, a day without requests has a sum too.
   for (const { day, since, until } of days)
     for (const sum of await ledger.sums({ since, until, by: others }))
       if (sum.requests > 0) sums.push({ ...sum, group: sum.group.toSpliced(at, 0, day) });
   return sums;
 }
 
-/** Sums by days of a zone, of any span: only days are asked for on which there may be something. */
+/** Returns sums by local days of any span: only days that may have entries are queried. */
 export async function sumsByLocalDay(
   ledger: Pick<Ledger, "sums">,
   query: LedgerQuery,

@@ -2,28 +2,28 @@ import type { StatementSync } from "node:sqlite";
 import { KIND, type Row } from "./ledger-row.ts";
 import type { Database } from "./sqlite/database.ts";
 
-/** Numbers kept in memory. */
+/** Maximum cached numbers. */
 const MOST = 10_000;
 
-/** What many rows have in common is written once, and has a number, from memory when it is known. */
+/** Stores values that many rows share once, under a number; numbers are cached. */
 export class Kinds {
   private readonly numbers = new Map<string, number>();
   private readonly ensure: StatementSync;
-  /** The kind that was asked for last, which most rows have too. */
+  /** The last kind, which most rows share. */
   private last: Row["kind"] = [];
   private lastNumber = 0;
 
   /** @param names columns of the table besides its `number` */
   constructor(database: Database, table = "usage_kind", names: readonly string[] = KIND) {
     const columns = names.join(", ");
-    // The update changes nothing, but makes SQLite tell the number of a kind that is there already.
+    // The update changes nothing, but makes SQLite return the number of an existing kind.
     this.ensure = database.prepare(
       `insert into ${table} (${columns}) values (${names.map(() => "?").join(", ")})
        on conflict (${columns}) do update set ${names[0]} = ${names[0]} returning number`,
     );
   }
 
-  /** The number of a kind, written where it is new. @throws SQLite's error when the kind is wrong or cannot be written. */
+  /** Returns the number of a kind, inserting a new one. @throws SQLite's error when the kind is wrong or cannot be written. */
   number(kind: Row["kind"]): number {
     if (same(kind, this.last)) return this.lastNumber;
     const name = JSON.stringify(kind);
@@ -33,7 +33,7 @@ export class Kinds {
     return number;
   }
 
-  /** To be called when a transaction was rolled back, and perhaps the new kinds with it. */
+  /** Must be called after a rollback, which may have removed new kinds. */
   forget(): void {
     this.numbers.clear();
     this.last = [];

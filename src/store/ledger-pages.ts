@@ -1,10 +1,10 @@
 import type { LedgerEntry } from "./ledger.ts";
 import type { RowPlace } from "./row-place.ts";
 
-/** Rows of a page. */
+/** Rows per page. */
 export const PAGE_ROWS = 1000;
 
-/** All entries of pages that are asked for one after the other, so that no more than one is held. */
+/** Yields the entries of all pages in turn, so that only one page is in memory. */
 export async function* paged(
   page: (after: RowPlace | undefined) => LedgerEntry[] | Promise<LedgerEntry[]>,
 ): AsyncGenerator<LedgerEntry> {
@@ -18,7 +18,7 @@ export async function* paged(
   }
 }
 
-/** Entries in their order with others among them, in any; what stands in both comes once. */
+/** Merges sorted entries with others in any order; duplicates are yielded once. */
 export async function* merged(
   stored: AsyncIterable<LedgerEntry>,
   others: readonly LedgerEntry[],
@@ -33,5 +33,5 @@ export async function* merged(
   yield* waiting.slice(at);
 }
 
-/** By time; of one millisecond by id, as SQLite compares texts. */
+/** Orders by time, then by id, as SQLite compares texts. */
 const inOrder = (a: RowPlace, b: RowPlace): number => a.time - b.time || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);

@@ -3,7 +3,7 @@ import type { Outcome } from "../core/exchange.ts";
 import type { Usage } from "../core/usage.ts";
 import type { LedgerEntry } from "./ledger.ts";
 
-/** Columns of the table `usage_kind` that tell what many exchanges have in common. */
+/** Columns of the table `usage_kind`: values that many exchanges share. */
 export const KIND = [
   ...["key", "model", "target", "protocol", "operation", "status", "outcome", "streaming", "source"],
   "price",
@@ -20,22 +20,22 @@ export const HOLDER = ["group_path", "tags"] as const;
 
 type Column = (typeof KIND)[number] | (typeof COLUMNS)[number] | (typeof HOLDER)[number];
 
-/** What stands in a column: finite numbers only. */
+/** The value of a column: finite numbers only. */
 export type Cell = string | number | null;
 
-/** What is bound to inserts, in the order of `KIND` and of `COLUMNS`. */
+/** The values bound to inserts, in the order of `KIND` and `COLUMNS`. */
 export interface Row {
   kind: readonly Cell[];
   values: readonly Cell[];
   /** In the order of `HOLDER`; absent: neither. */
   holder?: readonly [group: string, tags: string];
-  /** What the usage belongs to that counts once, and the row for when it has been counted. */
+  /** The name under which its usage counts once, and the row to store if that has already been counted. */
   once?: { readonly name: string; readonly counted: Row };
 }
 
 /**
- * A row of an entry as it is now. Numbers that are none become null, so that no entry is refused for one of them. Runs
- * once for each exchange while others wait: a usual entry makes no text.
+ * Converts an entry to a row. Invalid numbers become null, so that no entry is refused because of one. Runs once per exchange
+ * on the main thread: a typical entry needs no JSON.
  */
 export function rowOf(entry: LedgerEntry): Row {
   const { usage, once } = entry;
@@ -63,7 +63,7 @@ export function rowOf(entry: LedgerEntry): Row {
   return row;
 }
 
-/** Kinds that were met last, each in a place of its own, as many as a busy gateway has; entries of one kind share its list. */
+/** A hash table of recent kinds, with as many places as a busy gateway has kinds; entries of one kind share its array. */
 const PLACES = 256;
 const kinds: Row["kind"][] = [];
 
@@ -92,7 +92,7 @@ function kindOf(entry: LedgerEntry): Row["kind"] {
   return made;
 }
 
-/** The holder that was met last: many entries in a row have the same. */
+/** The last holder: consecutive entries often share it. */
 let lastHolder: NonNullable<Row["holder"]> = ["", ""];
 
 function holderOf(group: string, tags: string): NonNullable<Row["holder"]> {
@@ -102,7 +102,7 @@ function holderOf(group: string, tags: string): NonNullable<Row["holder"]> {
 
 const texts = new WeakMap<object, string>();
 
-/** Tags as they are kept: in the order of their names, so that equal ones are the same text. */
+/** Serializes tags in the order of their names, so that equal tags give equal text. */
 function tagsText(tags: LedgerEntry["tags"]): string {
   if (!tags) return "";
   let text = texts.get(tags);
@@ -117,12 +117,12 @@ function tagsText(tags: LedgerEntry["tags"]): string {
 const ATTEMPTS = COLUMNS.indexOf("attempts");
 const DETAIL = COLUMNS.indexOf("detail");
 
-/** About the bytes that a waiting row takes. */
+/** Estimates the bytes of memory that a waiting row takes. */
 export function size({ values }: Row): number {
   return 500 + length(values[ATTEMPTS]) + length(values[DETAIL]);
 }
 
-/** The entry of a row that is not in the store yet. */
+/** Converts a row that is not in the store yet to an entry. */
 export function entryIn({ kind, values, holder = ["", ""] }: Row): LedgerEntry {
   const columns = (names: readonly string[], bound: readonly SQLInputValue[]) =>
     names.map((name, at) => [name, bound[at] ?? null] as const);
@@ -130,7 +130,7 @@ export function entryIn({ kind, values, holder = ["", ""] }: Row): LedgerEntry {
   return entryOf(Object.fromEntries(row) as Record<string, SQLOutputValue>);
 }
 
-/** The entry that a row, its kind and its holder were made of, except for the vendor's own usage object. */
+/** Converts a row joined with its kind and holder to the original entry, except for the vendor's own usage object. */
 export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
   const text = (column: Column) => String(row[column]);
   const number = (column: Column) => (row[column] === null ? undefined : Number(row[column]));
@@ -179,14 +179,17 @@ export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
   return entry;
 }
 
-/** What of usage may be charged under another name: what ran, drew or was searched besides, and who served it. */
+/**
+ * Members of usage that may be billed under another name: additional models, images, server tools, and the model that actually
+ * served.
+ */
 export const BILLED_APART = ["besides", "drawn", "serverTools", "model"] as const satisfies (keyof Usage)[];
 
-/** Whether a vendor may charge an entry's usage under more names than that of the model that was asked. */
+/** Reports whether a vendor may bill an entry's usage under names besides that of the requested model. */
 export const isBilledApart = ({ usage }: LedgerEntry): boolean =>
   usage !== undefined && BILLED_APART.some((name) => usage[name] !== undefined);
 
-/** When the only attempt started that the row itself tells of: most exchanges have one attempt, and it succeeds. */
+/** Returns the start of the only attempt if the row describes the rest of it: most exchanges have one successful attempt. */
 function onlyStart({ attempts, target, status }: LedgerEntry): number | undefined {
   const [only] = attempts;
   if (
@@ -202,10 +205,10 @@ function onlyStart({ attempts, target, status }: LedgerEntry): number | undefine
   return only.target === target && only.status === status ? only.startedAt : undefined;
 }
 
-/** What of an entry stands beside its usage in `detail`. */
+/** The parts of an entry in `detail` besides its usage. */
 type Besides = Pick<LedgerEntry, "bytes" | "address" | "error" | "dropped" | "notices">;
 
-/** What has no column of its own, as JSON. */
+/** Serializes what has no column of its own. */
 function detailOf({ usage, bytes, address, error, dropped, notices }: LedgerEntry): string | null {
   if (!usage) {
     const some = bytes || address !== undefined || error || dropped || notices;
@@ -232,7 +235,7 @@ function detailOf({ usage, bytes, address, error, dropped, notices }: LedgerEntr
   return JSON.stringify(rest);
 }
 
-/** The members but these two; undefined where there are no others. */
+/** Returns the members except these two; undefined if there are no others. */
 function others(members: Record<string, unknown>, one: string, two: string): Record<string, unknown> | undefined {
   let rest: Record<string, unknown> | undefined;
   for (const name in members) {
@@ -243,7 +246,7 @@ function others(members: Record<string, unknown>, one: string, two: string): Rec
   return rest;
 }
 
-/** The members that are there. */
+/** Returns the members that are not undefined. */
 function present<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;

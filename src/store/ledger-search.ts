@@ -11,13 +11,13 @@ import type {
 import { type LedgerDialect, wholeRow } from "./ledger-sql.ts";
 import { Percentiles } from "./percentiles.ts";
 
-// What the console asks of single rows, in words that SQLite and PostgreSQL both have.
+// Queries of the console for single rows, in SQL common to SQLite and PostgreSQL.
 
-/** Rows of a span that percentiles are made of, the newest: what comes before them changes little. */
+/** Maximum rows of a span from which percentiles are computed, the newest: older ones change little. */
 const MOST = 50_000;
 const FOREVER = Number.MAX_SAFE_INTEGER;
 
-/** What is asked, and what is bound to it. */
+/** A query and its bound values. */
 export interface LedgerQuestion {
   readonly text: string;
   readonly values: readonly (string | number)[];
@@ -25,14 +25,14 @@ export interface LedgerQuestion {
 
 type Condition = [sql: string, ...values: (string | number)[]];
 
-/** The rows that a search is for, newest first. */
+/** Returns the query for a search's rows, newest first. */
 export function searchOf(asked: LedgerSearch, dialect: LedgerDialect): LedgerQuestion {
   const { since = 0, until = FOREVER, before, limit, id, group, status, slower, dearer } = asked;
   const conditions: Condition[] = [["time >= ? and time < ?", since, until]];
-  // The first one leads to the index of times, which both stores have.
+  // The first condition makes both stores use the index on time.
   if (before) conditions.push(["time <= ? and (time, id) < (?, ?)", before.time, before.time, before.id]);
   if (id !== undefined) conditions.push(["time = ? and id = ?", timeOf(id), id]);
-  // Rows are held against numbers, which a kind or holder that nobody has had does not even have: no row is read for its texts.
+  // Conditions compare numbers; an unknown kind or holder has none. No row is read for its texts.
   const kinds: Condition[] = (["key", "model", "target", "outcome"] as const).flatMap((field) => {
     const value = asked[field];
     return value === undefined ? [] : [[`${field} = ?`, value] satisfies Condition];
@@ -53,13 +53,13 @@ export function searchOf(asked: LedgerSearch, dialect: LedgerDialect): LedgerQue
   };
 }
 
-/** When the last of so many rows of a span began, newest first; without a row where there are fewer. */
+/** Returns the query for the time of the last of so many rows of a span, newest first; it finds no row if there are fewer. */
 export function reachOf({ since = 0, until = FOREVER, before }: LedgerReach, rows: number): LedgerQuestion {
   const text = "select time from usage where time >= ? and time < ? order by time desc limit 1 offset ?";
   return { text, values: [since, Math.min(until, before ? before.time + 1 : FOREVER), rows] };
 }
 
-/** A condition on the number of a kind or holder that meets others. */
+/** A condition on the number of a kind or holder that meets other conditions. */
 function numbered(
   { among }: LedgerDialect,
   column: string,
@@ -72,7 +72,7 @@ function numbered(
 
 const allOf = (conditions: readonly Condition[]): string => conditions.map(([sql]) => sql).join(" and ");
 
-/** Rows of how fast answers were in a span, for `speedsOf`. */
+/** Returns the query for response speeds in a span; its rows are for `speedsOf`. */
 export function speedRows(
   { since = 0, until = FOREVER }: LedgerSpan,
   by: SpeedGroup | undefined,
@@ -85,7 +85,7 @@ export function speedRows(
   return { text, values: [since, until] };
 }
 
-/** How fast answers were. */
+/** Computes response speeds from rows. */
 export function speedsOf(rows: Iterable<Record<string, unknown>>): LedgerSpeed[] {
   const found = new Map<string, { requests: number; first: Percentiles; rate: Percentiles; duration: Percentiles }>();
   for (const row of rows) {
@@ -116,21 +116,21 @@ const newSpeed = () => ({
   duration: new Percentiles(),
 });
 
-/** Rows a question about failures has at most, of exchanges and of attempts. */
+/** Maximum rows of a query for failures, of exchanges and of attempts each. */
 const MOST_FAILURES = 1000;
 
-/** Whether one of the attempts that a row lists failed, by its text: quotes within other texts have a backslash before them. */
+/** Matches the JSON of attempts if one of them failed: within texts, quotes are escaped by a backslash. */
 const FAILED = `(attempts like '%"error":"upstream!_%' escape '!' or attempts like '%"status":4%' or attempts like '%"status":5%')`;
 
 /**
- * Rows of what did not complete in a span, and of attempts that failed, for `failuresOf`. Rows of the span are gone through
- * once, and only of those that failed or hold such an attempt more is read.
+ * Returns the query for incomplete exchanges of a span and for failed attempts, for `failuresOf`. The span's rows are scanned
+ * once, and only failed ones or those with a failed attempt are read further.
  */
 export function failureRows(
   { since = 0, until = FOREVER }: LedgerSpan,
   { items, isList }: LedgerDialect,
 ): LedgerQuestion {
-  // Where a row lists none, it tells of its only attempt itself.
+  // A row without a list describes its only attempt itself.
   const listed = isList("attempts");
   const text = `with found as materialized (
       select target, model, outcome, status, tried, counted from (
@@ -160,7 +160,7 @@ export function failureRows(
   return { text, values: [since, until] };
 }
 
-/** Those with most requests or attempts first. */
+/** Sorted by number of requests or attempts, descending. */
 export function failuresOf(rows: readonly Record<string, unknown>[]): LedgerFailures {
   const exchanges: LedgerFailure[] = [];
   const attempts: LedgerFailedAttempts[] = [];
@@ -182,9 +182,9 @@ export function failuresOf(rows: readonly Record<string, unknown>[]): LedgerFail
   return { exchanges, attempts };
 }
 
-/** When the exchange came that has this id: a UUIDv7 begins with it; -1 for what is none. */
+/** Returns the time of an exchange from its id, as a UUIDv7 begins with it; -1 for other ids. */
 const timeOf = (id: string): number =>
   /^[0-9a-f]{8}-[0-9a-f]{4}-7/.test(id) ? Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16) : -1;
 
-/** What stands below a group: acme/research is below acme. */
+/** Returns the `like` pattern of a group's subgroups: acme/research is below acme. */
 const below = (group: string): string => `${group.replaceAll(/[!%_]/g, "!$&")}/%`;

@@ -3,34 +3,34 @@ import { PAGE_ROWS } from "./ledger-pages.ts";
 import { BILLED_APART } from "./ledger-row.ts";
 import { DAY, HOUR, SUMMED, WEEK } from "./ledger-sums.ts";
 
-// What the ledger asks, in words that SQLite and PostgreSQL both have. What they say differently is handed in.
+// Queries of the ledger, in SQL common to SQLite and PostgreSQL. Differences are passed in as a dialect.
 
-/** What a store says in its own way. */
+/** SQL that differs between the stores. */
 export interface LedgerDialect {
-  /** Joins tags of `h.tags`, a row for each, as `tag.key` and `tag.value`; rows without any stay. */
+  /** Joins the tags of `h.tags`, one row each, as `tag.key` and `tag.value`; rows without tags are kept. */
   readonly tags: string;
-  /** Whether a text is a JSON list, of those that are one or a number. */
+  /** Tests whether a text is a JSON array, for texts that are an array or a number. */
   readonly isList: (column: string) => string;
-  /** The items of a JSON list, a row for each as `value`, for a `from`. */
+  /** The items of a JSON array for a `from`, one row each, as `value`. */
   readonly items: (list: string) => string;
-  /** How two tables are joined in the order in which they stand. */
+  /** A join of two tables in exactly this order. */
   readonly join: string;
-  /** That a row's column is one of a `select`, which is read once; rows are gone through in the order of their times all the same. */
+  /** Tests that a column is in the result of a `select`, which runs once; rows are still read in order of time. */
   readonly among: (column: string, select: string) => string;
-  /** Whether sums are added up first in the order in which they are kept, where that costs less than to sort all of them. */
+  /** Whether sums are first added up in stored order, where that costs less than sorting all of them. */
   readonly inOrder: boolean;
-  /** What tells rows of one millisecond apart, the later one being greater. */
+  /** Orders rows of one millisecond: the later row has the greater value. */
   readonly later: string;
 }
 
-/** What a sum is grouped by, of holders by their groups and tags. */
+/** The expressions to group sums by; those of holders are group and tag. */
 const GROUPS: Record<LedgerGroup, string> = {
   ...{ key: "key", model: "model", target: "target", day: `time / ${DAY}` },
   ...{ group: "group_path", tag: "coalesce(tag.key || '=' || tag.value, '')" },
 };
 const OF_HOLDERS: readonly LedgerGroup[] = ["group", "tag"];
 
-/** Sums of a query, whose values `ranges` has. */
+/** Returns the query for sums; `ranges` returns its values. */
 export function sumsText(query: LedgerQuery, { tags, inOrder }: LedgerDialect): string {
   const { by } = query;
   const parts = partsOf(inOrder ? leading(by) : undefined);
@@ -41,22 +41,22 @@ export function sumsText(query: LedgerQuery, { tags, inOrder }: LedgerDialect): 
   const grouped = (by: readonly unknown[]) => (by.length > 0 ? `group by ${by.join(", ")}` : "");
   if (own.length === by.length)
     return `select ${[...own, ADDED_UP].join(", ")} from (${parts}) as part ${grouped(names(own))} ${order}`;
-  // Added up by holder first: there are few of these, and looking one up for each part costs more than the sum.
+  // Summed by holder first: there are few holders, and a lookup for each part would cost more than the sum.
   const byHolder = `select ${[...own, "holder", ADDED_UP].join(", ")} from (${parts}) as part ${grouped([...names(own), "holder"])}`;
   const columns = by.map((group, at) => (OF_HOLDERS.includes(group) ? `${GROUPS[group]} as g${at}` : `g${at}`));
   return `select ${[...columns, ADDED_UP].join(", ")} from (${byHolder}) as by_holder join usage_holder as h on h.number = holder
     ${by.includes("tag") ? tags : ""} ${grouped(by.map((_, at) => `g${at}`))} ${order}`;
 }
 
-/** The columns, as sums are kept in their order, that a question needs; undefined: nearly all of them. */
+/** Returns the leading columns of the stored order that a query needs; undefined if it needs nearly all. */
 function leading(by: readonly LedgerGroup[]): readonly string[] | undefined {
   if (by.some((group) => group === "target" || OF_HOLDERS.includes(group))) return undefined;
   return by.includes("model") ? ["key", "model"] : by.includes("key") ? ["key"] : [];
 }
 
 /**
- * Whole weeks from their sums, then whole days and whole hours at both ends; what stands out of these row by row.
- * @param columns that sums are added up by first
+ * Unites whole weeks, then whole days and whole hours at both ends, and single rows outside of these.
+ * @param columns by which sums are added up first
  */
 function partsOf(columns: readonly string[] | undefined): string {
   const sums = (table: SumTable) => {
@@ -70,16 +70,16 @@ function partsOf(columns: readonly string[] | undefined): string {
   return [week, day, day, hour, hour, ONE_ROW, ONE_ROW].join(" union all ");
 }
 
-/** The bounds of `sumsText`. */
+/** Returns the bounds for `sumsText`. */
 export function ranges({ since = 0, until = Number.MAX_SAFE_INTEGER, by }: LedgerQuery): number[] {
   const [hours, ...rows] = wholeParts(since, until, HOUR);
   const [days, ...outerHours] = wholeParts(...hours, DAY);
-  // A week does not tell its days apart.
+  // Sums of a week do not distinguish its days.
   const [weeks, ...outerDays] = by.includes("day") ? [NONE, days, NONE] : wholeParts(...days, WEEK);
   return [weeks, ...outerDays, ...outerHours, ...rows].flat();
 }
 
-/** Of hours whose rows have been taken away, up to `before`, only the whole is known. */
+/** Extends a span to whole hours where rows before `before` have been deleted, as only their hourly sums remain. */
 export function inWholeHours<T extends LedgerSpan>(span: T, before: number): T {
   const { since = 0, until = Number.MAX_SAFE_INTEGER } = span;
   return {
@@ -89,23 +89,23 @@ export function inWholeHours<T extends LedgerSpan>(span: T, before: number): T {
   };
 }
 
-/** The newest rows, as many as it is asked for. */
+/** Selects the newest rows, up to a limit. */
 export const newestText = (dialect: LedgerDialect): string =>
-  // The bound, which all rows pass, leads SQLite to the index of times; without it, it would sort all rows.
+  // The condition, which all rows meet, makes SQLite use the index on time; without it, SQLite would sort all rows.
   `${wholeRow(dialect)} where time >= 0 order by time desc, ${dialect.later} desc limit ?`;
 
-/** A page of rows: behind a place, twice its time and once its id, and before a time. */
+/** Selects a page of rows: after a place (bound as time, time, id) and before a time. */
 export const pageText = (dialect: LedgerDialect, billedApart = false): string =>
   `${wholeRow(dialect)} where time >= ? and (time, id) > (?, ?) and time < ? ${billedApart ? `and (${BILLED_APART_ROWS})` : ""} order by time, id limit ${PAGE_ROWS}`;
 
-/** Of rows that `isBilledApart` holds for. In texts that stand there too a quote has a backslash before it. */
+/** Matches rows for which `isBilledApart` holds. Within other texts, quotes are escaped by a backslash. */
 const BILLED_APART_ROWS = BILLED_APART.map((name) => `detail like '%"${name}":%'`).join(" or ");
 
-/** In this order of tables: the small ones are looked up for each row. */
+/** In this join order the small tables are looked up for each row. */
 export const wholeRow = ({ join }: LedgerDialect): string =>
   `select * from usage ${join} usage_kind as k on k.number = kind ${join} usage_holder as h on h.number = holder`;
 
-/** Of usage and its kind: whose row it is, and what it adds to sums. */
+/** Columns of usage and its kind: whose row it is, and what it adds to sums. */
 export const SINGLE = `key, model, target, holder, 1 as requests, case when outcome <> 'completed' then 1 else 0 end as failed,
   case when source not in ('reported', 'free') or cost is null then 1 else 0 end as unsettled,
   tokens_in, cached, tokens_out, reasoning, cost`;
@@ -115,10 +115,10 @@ const SUMS = SUMMED.join(", ");
 const ADDED_UP = SUMMED.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(", ");
 const ONE_ROW = `select time, ${SINGLE} from usage join usage_kind on number = kind where time >= ? and time < ?`;
 type SumTable = "usage_hour" | "usage_day" | "usage_week";
-/** The column that has the first millisecond of what is summed up. */
+/** Returns the column with the first millisecond of the summed period. */
 const timeIn = (table: SumTable): string => table.slice("usage_".length);
 
-/** Adds to the sums of an hour or a day: its values, or a `select` of them. */
+/** Adds to the sums of an hour or a day: values, or a `select` of them. */
 export const sumUp = (
   table: "usage_hour" | "usage_day",
   values: string,
@@ -131,13 +131,13 @@ const KEPT = `select hour, ${PLACE}, ${SUMS} from usage_hour where hour >= ?`;
 const DAYS = `select day, ${PLACE}, ${SUMS} from usage_day`;
 const FROM_HOURS = `select hour - hour % ${DAY} as day, ${PLACE}, ${ADDED_UP} from usage_hour group by 1, 2, 3, 4, 5`;
 
-/** Hours whose sums are kept otherwise than their rows add up to, whichever of the two is missing: from, to, from, how many. */
+/** Selects hours whose stored sums differ from those of their rows, missing on either side. Values: from, to, from, limit. */
 export const DIFFERING = `with found as (${FROM_ROWS}), kept as (${KEPT})
   select hour, ${PLACE} from (select * from found except select * from kept) as more
   union select hour, ${PLACE} from (select * from kept except select * from found) as less
   order by hour limit ?`;
 
-/** Days whose sums are not those of their hours: how many. */
+/** Selects days whose sums differ from those of their hours. Value: limit. */
 export const DIFFERING_DAYS = `with kept as (${DAYS}), found as (${FROM_HOURS})
   select day from (select * from kept except select * from found) as more
   union select day from (select * from found except select * from kept) as less
@@ -146,20 +146,20 @@ export const DIFFERING_DAYS = `with kept as (${DAYS}), found as (${FROM_HOURS})
 const WEEKS = `select week, ${PLACE}, ${SUMS} from usage_week`;
 const FROM_DAYS = `select day - day % ${WEEK} as week, ${PLACE}, ${ADDED_UP} from usage_day group by 1, 2, 3, 4, 5`;
 
-/** Weeks whose sums are not those of their days: how many. */
+/** Selects weeks whose sums differ from those of their days. Value: limit. */
 export const DIFFERING_WEEKS = `with kept as (${WEEKS}), found as (${FROM_DAYS})
   select week from (select * from kept except select * from found) as more
   union select week from (select * from found except select * from kept) as less
   order by week limit ?`;
 
-/** What differs, as a store finds it. */
+/** Differing sums, as the store returns them. */
 interface Differing {
   readonly hours: readonly Record<string, unknown>[];
   readonly days: readonly Record<string, unknown>[];
   readonly weeks: readonly Record<string, unknown>[];
 }
 
-/** What an operator is told of places that differ. */
+/** Describes the differences for operators. */
 export function differences({ hours, days, weeks }: Differing, most: number): string[] {
   const told = hours.slice(0, most).map(({ hour, key, model, target }) => {
     const at = new Date(Number(hour)).toISOString().slice(0, 13).replace("T", " ");
@@ -176,7 +176,7 @@ const dayAt = (time: unknown): string => new Date(Number(time)).toISOString().sl
 type Bounds = [from: number, to: number];
 const NONE: Bounds = [0, 0];
 
-/** The whole parts of a span of time, and what is left before and behind them. */
+/** Splits a span into its whole parts and the rests before and after. */
 function wholeParts(from: number, to: number, part: number): [whole: Bounds, before: Bounds, behind: Bounds] {
   const first = Math.ceil(from / part) * part;
   const last = Math.floor(to / part) * part;
@@ -188,10 +188,10 @@ function wholeParts(from: number, to: number, part: number): [whole: Bounds, bef
   ];
 }
 
-/** A day in UTC, as 2026-11-20, of how many came before it since 1970. */
+/** Returns a day in UTC, like 2026-11-20, from the number of days since 1970. */
 const dayOf = (days: number): string => new Date(days * DAY).toISOString().slice(0, 10);
 
-/** A row of sums, however the store hands numbers over; beyond 2^53 they are rounded. */
+/** Converts a row of sums, with any representation of numbers; beyond 2^53 they are rounded. */
 export function sumOf(row: Record<string, unknown>, { by }: LedgerQuery): LedgerSum {
   return {
     group: by.map((group, at) => (group === "day" ? dayOf(Number(row[`g${at}`])) : String(row[`g${at}`]))),

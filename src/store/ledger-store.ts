@@ -25,14 +25,14 @@ import { SqliteLedger } from "./sqlite/ledger.ts";
 import { SqliteObjects } from "./sqlite/objects.ts";
 import { aging } from "./sqlite/pruning.ts";
 
-/** Connections of a thread that feeds: one writes, others answer, so that a question about many rows holds no row up. */
+/** Connections of a feeding thread: one writes, the others serve queries, so that a large query does not delay writes. */
 const CONNECTIONS = 3;
 
-/** A ledger as the thread that feeds it knows it, wherever it is. */
+/** A ledger of any store, as the thread that feeds it uses it. */
 export interface LedgerStore extends AgingRows {
   readonly ledger: {
     appendRow(row: Row): void;
-    /** @throws Error when the store cannot be written; rows stay and are tried again. */
+    /** @throws Error when the store cannot be written; rows are kept and retried. */
     flush(): Promise<void>;
     sums(query: LedgerQuery): Promise<LedgerSum[]>;
     recent(limit: number): Promise<LedgerEntry[]>;
@@ -49,9 +49,9 @@ export interface LedgerStore extends AgingRows {
 }
 
 /**
- * Opens a ledger for its thread. A database is not asked for anything yet: it may be away, and rows wait for it.
+ * Opens a ledger for its thread. Does not connect to a database yet: it may be down, and rows wait for it.
  * @param durable whether what is written survives a power cut
- * @throws FileError when a file cannot be used, or the package that speaks to a database is missing
+ * @throws FileError when a file cannot be used, or the package for a database is missing
  */
 export async function openLedgerStore(place: LedgerPlace, durable: boolean, warn: LedgerWarn): Promise<LedgerStore> {
   if (typeof place !== "string" && !("inode" in place)) {
@@ -60,7 +60,7 @@ export async function openLedgerStore(place: LedgerPlace, durable: boolean, warn
     const objects = new PostgresObjects(database);
     return { ledger, objects, ...agingPostgres(database), close: () => database.close() };
   }
-  // Journals end once their rows are here: these survive what those did.
+  // Durable, because journals are deleted once their rows are here, and the rows must survive what the journals would.
   const { file, inode } = typeof place === "string" ? { file: place } : place;
   const database = new Database(file, durable, undefined, inode);
   const ledger = new SqliteLedger(database, warn, true);

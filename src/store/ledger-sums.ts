@@ -7,13 +7,13 @@ export const HOUR = 3_600_000;
 export const DAY = 24 * HOUR;
 export const WEEK = 7 * DAY;
 
-/** What `usage_hour` sums: three counts of exchanges, then columns of `usage`. */
+/** The columns that `usage_hour` sums: three counts of exchanges, then columns of `usage`. */
 export const SUMMED = [
   ...["requests", "failed", "unsettled"],
   ...["tokens_in", "cached", "tokens_out", "reasoning", "cost"],
 ] as const;
 
-/** A sum as others read it: the members of the admin API and of the verb `usage`. */
+/** Converts a sum to the fields of the admin API and of the verb `usage`. */
 export const sumFields = ({ tokensIn, tokensOut, ...sum }: LedgerSum) => ({
   ...sum,
   tokens_in: tokensIn,
@@ -28,12 +28,12 @@ const TIME = COLUMNS.indexOf("time");
 const OUTCOME = KIND.indexOf("outcome");
 const SOURCE = KIND.indexOf("source");
 
-/** What the rows of a batch add to the sums of their hours. */
+/** The amounts that a batch of rows adds to the sums of its hours. */
 export class HourSums {
   /** By the numbers of holders. */
   private readonly sums = new Map<number, Map<number, { hour: number; kind: Row["kind"]; sum: number[] }>>();
 
-  /** Counts a row whose kind and holder have these numbers. */
+  /** Adds a row whose kind and holder have these numbers. */
   add({ kind, values }: Row, number: number, holder: number): void {
     let sums = this.sums.get(holder);
     if (!sums) {
@@ -41,7 +41,7 @@ export class HourSums {
       this.sums.set(holder, sums);
     }
     const hours = Math.floor(Number(values[TIME]) / HOUR);
-    // Room for four thousand million kinds in each hour.
+    // Leaves room for 2^32 kinds in each hour.
     const place = hours * 2 ** 32 + number;
     let found = sums.get(place);
     if (!found) {
@@ -56,7 +56,7 @@ export class HourSums {
     }
   }
 
-  /** Hour, key, model, target and holder, and then what is `SUMMED`. A group comes once for each kind in it. */
+  /** Returns hour, key, model, target and holder, then the columns of `SUMMED`. A group has one row for each kind in it. */
   rows(): SQLInputValue[][] {
     const all = [...this.sums].flatMap(([holder, sums]) => [...sums.values()].map((sum) => ({ ...sum, holder })));
     return all.map(({ hour, kind, holder, sum: [requests = 0, , unsettled = 0, ...added] }) => {

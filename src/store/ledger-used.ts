@@ -1,12 +1,12 @@
 import { DAY, HOUR, WEEK } from "./ledger-sums.ts";
 
-// When keys were used last, from the sums: SQLite and PostgreSQL both have these words.
+// The time of keys' last use, from the sums, in SQL common to SQLite and PostgreSQL.
 
 /**
- * The newest hour in which each of some keys has a sum. From the newest week back to the first in which the key has one, then over
- * the days of that week and the hours of that day: a look into an index for each step, however many rows there are. What is looked
- * for stands in a subquery with a limit, which PostgreSQL does not make a join of all sums of.
- * @param keys a query of the asked keys, as a column `key`, with one value to bind
+ * Returns the query for the newest hour in which each key has a sum. It goes from the newest week back to the first week with a
+ * sum of the key, then through the days of that week and the hours of that day: one index lookup per step, regardless of the
+ * number of rows. Each lookup is a subquery with a limit, as PostgreSQL would otherwise join all sums.
+ * @param keys a query of the requested keys, as a column `key`, with one bound value
  */
 export const lastUsedText = (
   keys: string,
@@ -33,6 +33,6 @@ const earlier = (one: string, other: string): string => `case when ${one} < ${ot
 const none = (table: string, time: string, steps: string): string =>
   `(select 1 from ${table} as kept where kept.${time} = ${steps}.${time} and kept.key = ${steps}.key limit 1) is null`;
 
-/** Keys with their hours, Unix milliseconds; those that were never used are missing. */
+/** Returns keys with the hour of their last use, in Unix milliseconds; keys that were never used are missing. */
 export const lastUsedOf = (rows: Iterable<Record<string, unknown>>): Map<string, number> =>
   new Map([...rows].map((row) => [String(row["key"]), Number(row["hour"])]));

@@ -4,93 +4,90 @@ import type { Usage } from "../core/usage.ts";
 import type { PercentileFigures } from "./percentiles.ts";
 import type { RowPlace } from "./row-place.ts";
 
-/** What went wrong: the gateway's code of it and the beginning of what it says, without secrets. */
+/** An error: the gateway's code, and the beginning of its message, without secrets. */
 interface LedgerFault {
   code: string;
   message: string;
 }
 
-/** One try at one target. */
+/** One attempt at one target. */
 interface LedgerAttempt {
   target: string;
-  /** The label of what was shown, where the provider has several. */
+  /** The label of the credential, where the provider has several. */
   credential?: string;
   status?: number;
-  /** Code and message of what went wrong, as in `LedgerFault`. */
+  /** Code and message of the error, as in `LedgerFault`. */
   error?: string;
   message?: string;
   /** Milliseconds since the exchange began. */
   startedAt: number;
-  /** Milliseconds before that for which it waited for a place at the provider, where there was none. */
+  /** Milliseconds spent before that in the queue for a free place at the provider. */
   queue?: number;
-  /** Milliseconds until the connection was there, TLS included, where one had to be made. */
+  /** Milliseconds to connect, TLS included; absent if a connection was reused. */
   connect?: number;
-  /** Milliseconds until it had failed, where another one followed. */
+  /** Milliseconds until it failed, if another attempt followed. */
   took?: number;
 }
 
-/** What is kept of one exchange. Prompts and answers are not. */
+/** The record of one exchange. It contains no prompts and no responses. */
 export interface LedgerEntry {
-  /** The exchange's id: makes the entry unique, however often it is written. */
+  /** The exchange's id: it makes the entry unique, however often it is written. */
   id: string;
   /** Unix milliseconds of arrival. */
   time: number;
-  /** Id of the caller's key; empty when there was no caller. */
+  /** Id of the caller's key; empty without a caller. */
   key: string;
-  /** What group and tags that key had then. */
+  /** Group and tags of that key at the time. */
   group?: string;
   tags?: Readonly<Record<string, string>>;
-  /** The marketplace's model that served it, or was asked last: a fallback's own; empty when none was found. */
+  /** The marketplace's model that served it, or was tried last: for a fallback, the fallback's; empty if none was found. */
   model: string;
-  /**
-   * Provider and vendor model that answered, `provider:model`; `answered by NAME` when a plugin did itself; empty when
-   * nobody did.
-   */
+  /** The provider and vendor model that responded, as `provider:model`; `answered by NAME` for a plugin; empty if none did. */
   target: string;
   protocol: string;
   operation: string;
-  /** HTTP status sent to the client; 499 when it had left before. */
+  /** The HTTP status sent to the client; 499 if it had disconnected before. */
   status: number;
   outcome: Outcome;
-  /** Why it was refused or failed, the gateway's own code and words, or a provider's as `upstream_refused`. */
+  /** Why it was refused or failed: the gateway's own code and message, or a provider's as `upstream_refused`. */
   error?: LedgerFault;
-  /** Names of what a translation left out, as `gateway-dropped` has them, and what `gateway-notice` told; of many the first. */
+  /** Names of what a translation dropped, as in `gateway-dropped`, and notices as in `gateway-notice`; only the first of many. */
   dropped?: readonly string[];
   notices?: readonly string[];
   streaming: boolean;
   attempts: LedgerAttempt[];
-  /** Milliseconds to the first byte of the answer. */
+  /** Milliseconds to the first byte of the response. */
   firstByte?: number;
-  /** Milliseconds in all. */
+  /** Total milliseconds. */
   duration: number;
   usage?: Usage;
   /** The client's address. */
   address?: string;
-  /** Bytes of bodies, where they passed unread. */
+  /** Bytes of bodies that passed through unparsed. */
   bytes?: { up: number; down: number };
   /**
-   * `reported`: the provider told all. `partial`: it told something before the exchange broke off; tokens of what came out
-   * are an estimate where that is more. `estimated`: it told nothing, and the tokens are those of the request and of what came
-   * of the answer, about. `observed`: it broke off, and only what the provider told by then counts. `absorbed`: it broke off,
-   * and costs nothing. `none`: unknown. `free`: no provider was asked, or those that were refused the request (a status from 400
-   * to 499, but for 408 and 499).
+   * `reported`: the provider reported everything. `partial`: it reported some usage before the exchange was cut; output tokens
+   * are an estimate if that is higher. `estimated`: it reported nothing, and the tokens of the request and of the received part
+   * of the response are estimated. `observed`: it was cut, and only what the provider had reported counts. `absorbed`: it was
+   * cut, and costs nothing. `none`: unknown. `free`: no provider received the request, or all of them refused it (a status from
+   * 400 to 499, except 408 and 499).
    */
   source: "reported" | "partial" | "estimated" | "observed" | "absorbed" | "none" | "free";
   /**
-   * What the usage belongs to, where it may be told more than once, as that of an answer that is fetched later: it counts for
-   * the first entry that names it, whichever process that is written by; others are told to have none, at no cost.
+   * Identifies usage that may be reported more than once, such as that of a response that is fetched later. It counts for the
+   * first entry with this name, from any process; later entries are stored without usage, at no cost.
    */
   once?: string;
   /**
-   * Integer nano-dollars at the price of the target that served, 0 when no provider was asked or all refused; absent when usage or price is
-   * unknown.
+   * Integer nano-dollars at the price of the target that served; 0 if no provider received the request or all refused it;
+   * absent if usage or price is unknown.
    */
   cost?: number;
-  /** Names the price, as `PriceVersion` does; absent where there is none. */
+  /** The name of the price, as in `PriceVersion`; absent if there is none. */
   price?: string;
 }
 
-/** By `tag` what has several tags counts for each, as `name=value`. */
+/** With `tag`, an entry counts once for each of its tags, as `name=value`. */
 export type LedgerGroup = "key" | "group" | "model" | "target" | "tag" | "day";
 
 export interface LedgerSpan {
@@ -101,7 +98,7 @@ export interface LedgerSpan {
 }
 
 export interface LedgerRows extends LedgerSpan {
-  /** Only entries whose usage a vendor may charge under more names than that of the model that was asked. */
+  /** Only entries whose usage a vendor may bill under names besides that of the requested model. */
   billedApart?: boolean;
 }
 
@@ -125,32 +122,32 @@ export interface LedgerSum {
   unsettled: number;
 }
 
-/** Which entries are wanted, newest first. */
+/** A query for entries, newest first. */
 export interface LedgerSearch extends LedgerSpan {
   limit: number;
-  /** Those that come behind this one in that order. */
+  /** Only entries after this one in that order. */
   before?: RowPlace;
   id?: string;
   key?: string;
-  /** The group and all below it. */
+  /** The group and its subgroups. */
   group?: string;
   model?: string;
   target?: string;
   outcome?: string;
   /** From and to, both inclusive. */
   status?: readonly [number, number];
-  /** Milliseconds in all that it took more than. */
+  /** Only entries that took longer than so many milliseconds. */
   slower?: number;
-  /** Nano-dollars that it cost more than. */
+  /** Only entries that cost more than so many nano-dollars. */
   dearer?: number;
 }
 
-/** Where a search begins and ends. */
+/** The bounds of a search. */
 export type LedgerReach = Pick<LedgerSearch, "since" | "until" | "before">;
 
 export type SpeedGroup = "key" | "model" | "target";
 
-/** How fast completed exchanges were. Milliseconds, and tokens a second; absent where there are none. */
+/** Response speeds of completed exchanges, in milliseconds and tokens per second; absent without values. */
 export interface LedgerSpeed {
   name: string;
   requests: number;
@@ -168,62 +165,62 @@ export interface LedgerFailure {
   requests: number;
 }
 
-/** Attempts that failed, also those that another one made good: the provider answered 400 or more, or not as it should. */
+/** Failed attempts, also those followed by a successful one: a status of 400 or more, or an invalid response. */
 export interface LedgerFailedAttempts {
   target: string;
-  /** What it answered; absent: nothing. */
+  /** The provider's status; absent without a response. */
   status?: number;
-  /** The gateway's code of what went wrong; absent where the status tells all. */
+  /** The gateway's code of the error; absent where the status is the whole error. */
   error?: string;
   attempts: number;
-  /** Those whose exchange completed all the same, by another attempt. */
+  /** Those whose exchange still completed, by another attempt. */
   answered: number;
 }
 
-/** What failed in a span, in whole and by attempts; of both the most frequent first. */
+/** Failures in a span, by exchange and by attempt; the most frequent first. */
 export interface LedgerFailures {
   exchanges: LedgerFailure[];
   attempts: LedgerFailedAttempts[];
 }
 
-/** How far a ledger is behind what was written down for it. */
+/** How far a ledger is behind its journals. */
 export interface LedgerBacklog {
   /** Seconds for which it has been behind; 0: it is not. */
   readonly lag: number;
-  /** Seconds since the oldest journal was written to that is not in it yet, those of processes that have died included. */
+  /** Seconds since the last write to the oldest unread journal, including those of dead processes. */
   readonly oldest: number;
-  /** Of the journals' files. */
+  /** Size of the journals' files. */
   readonly bytes: number;
-  /** Times that it could not be written. */
+  /** Number of failed writes. */
   readonly errors: number;
 }
 
-/** Lines of a journal that are in memory only, and where they should be: the folder, and why it cannot be written. */
+/** Journal lines that are in memory only, and why: the folder, and the error of writing to it. */
 export interface Unwritten {
   readonly lines: number;
   readonly where: string;
 }
 
-/** Hears what an operator should know of a ledger. @param over whether it is that all is well again, and nothing was lost */
+/** Reports problems of a ledger to operators. @param over true if a problem is over and nothing was lost */
 export type LedgerWarn = (message: string, fields?: object, over?: boolean) => void;
 
 /** The record of usage. */
 export abstract class Ledger {
-  /** What is said to a client whose question the ledger cannot answer. */
+  /** Returns the error for a client whose query the ledger cannot serve. */
   static silent(cause: unknown): GatewayError {
     return storeUnavailable("ledger", "The gateway's ledger cannot answer at the moment.", cause);
   }
 
   /**
-   * An exchange asks a provider: the entry it shall have if nothing more is heard of it. Never throws and never waits, as
-   * `append`: a store that is down must not stop traffic.
+   * Records the start of an exchange that contacts a provider: `entry` is stored if its end is never recorded. Never throws and
+   * never blocks, like `append`: a store that is down must not stop traffic.
    */
   abstract begin(entry: LedgerEntry): void;
-  /** An exchange has ended. */
+  /** Records the end of an exchange. */
   abstract append(entry: LedgerEntry): void;
-  /** Makes what was told so far survive the death of this process. To be called before bytes leave that follow from it. */
+  /** Makes all entries so far survive the death of this process. Must be called before dependent bytes are sent. */
   abstract persist(): void;
-  /** Until all that was told so far is in the store. */
+  /** Waits until all entries so far are in the store. */
   abstract flush(): Promise<void>;
   /** Resolves when the journals of dead processes are in the store, or after a few seconds where it is unclear whether their owners live. */
   abstract recovered(): Promise<void>;
@@ -232,43 +229,43 @@ export abstract class Ledger {
   abstract recent(limit: number): Promise<LedgerEntry[]>;
   abstract search(search: LedgerSearch): Promise<LedgerEntry[]>;
   /**
-   * How far back so many rows go, so that a search which finds little can be asked in parts.
-   * @returns when the last of them began, Unix milliseconds; 0: there are no more of them
+   * Finds how far back so many rows reach, so that a search with few matches can be split.
+   * @returns the start of the last of these rows, Unix milliseconds; 0: there are fewer rows
    */
   abstract reach(search: LedgerReach, rows: number): Promise<number>;
   /** @param by absent: all in one, with an empty name */
   abstract speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
   abstract failures(span: LedgerSpan): Promise<LedgerFailures>;
-  /** The first millisecond of the hour in which each of these keys was used last; those that never were are missing. */
+  /** Returns the start of the hour in which each of these keys was last used; keys that were never used are missing. */
   abstract lastUsed(keys: readonly string[]): Promise<Map<string, number>>;
   /**
-   * One entry for each exchange that has ended, oldest first, as many as there are: also those that a process of this machine
-   * has written down and that are not in the store yet.
+   * Yields one entry for each exchange that has ended, oldest first, without a limit, including those journaled by processes on
+   * this machine and not in the store yet.
    */
   abstract entries(rows: LedgerRows): AsyncIterable<LedgerEntry>;
   abstract close(): Promise<void>;
-  /** Whether entries get to the disk. */
+  /** Whether entries reach the disk. */
   abstract get state(): "ok" | "waiting";
-  /** What would be lost if this process were killed now, as its journal cannot be written; undefined: nothing. */
+  /** What would be lost if this process were killed now, because its journal cannot be written; undefined: nothing. */
   get unwritten(): Unwritten | undefined {
     return undefined;
   }
-  /** How many lines were lost when it was closed, as its journal could not be written. */
+  /** Number of lines lost on closing, because the journal could not be written. */
   readonly lostLines: number = 0;
   /**
-   * Whether other gateways of this machine write to the same store.
-   * @param parent of processes that are one gateway with this one; undefined: there are none
+   * Reports whether other gateways on this machine write to the same store.
+   * @param parent parent of the processes that form one gateway with this one; undefined: there are none
    */
   isShared(_parent?: number): boolean {
     return false;
   }
   /**
-   * Until nothing is unwritten, or that was waited for long enough.
+   * Waits until nothing is unwritten, or the time is over.
    * @param patience milliseconds
-   * @param hurry ends it before
+   * @param hurry ends the wait early
    */
   async written(_patience: number, _hurry?: AbortSignal): Promise<void> {}
-  /** Where rows do not wait in a journal there is nothing to be behind of. */
+  /** Without a journal, the ledger is never behind. */
   async backlog(): Promise<LedgerBacklog> {
     return { lag: 0, oldest: 0, bytes: 0, errors: 0 };
   }

@@ -6,17 +6,17 @@ import type { RateDistance } from "../core/protocol.ts";
 import type { BudgetMark } from "./budget-marks.ts";
 import type { BudgetStanding, Excess, Reservation, Spending } from "./limiter.ts";
 
-// What limiters answer, wherever they count.
+// Results common to all limiters, regardless of where they count.
 
-/** The share of a soft budget from which on it is told, and all of it. */
+/** The shares of a soft budget at which it is reported. */
 const NEARLY = 0.8;
 const SHARES = [1, NEARLY];
 const NONE: readonly BudgetMark[] = [];
 
-/** Money of one scope in the period that runs. Nano-dollars. */
+/** Money of one scope in the current period, in nano-dollars. */
 export interface SpentState {
   readonly spent: number;
-  /** The worst of what runs. */
+  /** The worst-case cost of running exchanges. */
   readonly pending: number;
   /** Unix milliseconds; `Infinity`: it never ends. */
   readonly end: number;
@@ -25,26 +25,26 @@ export interface SpentState {
 /** Sums of a minute. */
 export interface RateState {
   readonly sum: number;
-  /** Milliseconds until nothing counts any more. */
+  /** Milliseconds until all of it has expired. */
   readonly reset: number;
 }
 
-/** Tokens that count for a limit: an answer is never expected to be longer than the limit leaves room for. */
+/** Returns the tokens to reserve for a limit: never more than the limit itself. */
 export function counting({ tokens }: Spending, tpm: number): number {
   return Math.min(tokens, tpm);
 }
 
-/** Two budgets of one kind of period are two limits on one sum. */
+/** Reports whether an earlier budget has the same period: both are limits on one sum. */
 export function isRepeated(budgets: readonly Budget[], at: number): boolean {
   for (let i = 0; i < at; i++) if (budgets[i]?.per === budgets[at]?.per) return true;
   return false;
 }
 
 /**
- * A budget that has no room.
+ * Returns the refusal of an exhausted budget.
  * @param asked nano-dollars
  * @param now Unix milliseconds
- * @param allowed what may be spent of it here
+ * @param allowed the part of the budget available to this process
  */
 export function overspent(
   of: LimitLevel,
@@ -55,7 +55,7 @@ export function overspent(
   allowed = nano,
 ): Excess {
   const left = Math.max(0, allowed - spent - pending);
-  // What runs will cost less than the worst, or it ends: then there is room again.
+  // Running exchanges will cost less than the worst case, or end: then there is room again.
   const soon = spent + asked <= allowed ? 1 : undefined;
   const later = asked <= nano && Number.isFinite(end) ? (end - now) / 1000 : undefined;
   return { limit: "budget", of, most: nano, left, asked, per, ...resetting(end), ...waiting(soon ?? later) };
@@ -92,23 +92,23 @@ export function standingOf(
   return { limit: nano, per, soft, spent, reserved: pending, left, ...resetting(end) };
 }
 
-/** @param allowed how many of them may be used here */
+/** @param allowed the part of the limit available to this process */
 export const distanceOf = ({ sum, reset }: RateState, limit: number, allowed = limit): RateDistance => ({
   limit,
   left: Math.max(0, allowed - sum),
   reset,
 });
 
-/** Of two limits the one that leaves less. */
+/** Returns the limit that leaves less. */
 export const nearer = (known: RateDistance | undefined, other: RateDistance): RateDistance =>
   known && known.left <= other.left ? known : other;
 
-/** What is told of a soft budget of which not much is left. */
+/** Returns the warning for a nearly spent soft budget. */
 export function nearlySpent(level: LimitLevel, { nano, per, soft }: Budget, spent: number): string | undefined {
   return soft && spent >= nano * NEARLY ? spentOf(level, nano, per, spent) : undefined;
 }
 
-/** The highest share of each budget that a sum has just reached. @param cost the last that was spent */
+/** Returns the highest share of each budget that a sum has just reached. @param cost the last amount added to it */
 export function marksPassed(
   { kind, name, label, limits }: LimitLevel,
   per: Period,
@@ -139,10 +139,10 @@ export function marksPassed(
   return marks ?? NONE;
 }
 
-/** What is told once of soft budgets when they become nearly spent, and once when they are. */
+/** Returns the message that is logged once when a soft budget is nearly spent, and once when it is spent. */
 export const toldOf = (mark: BudgetMark): string => spentOf(mark, mark.limit, mark.per, mark.spent);
 
-/** What a refusal tells of a budget; undefined: of that most is left, and the request was too large for it. */
+/** Returns the mark of a refusal; undefined if most of the budget is left and the request was too large for it. */
 export function markOf({ limit, of, most, left, per }: Excess): BudgetMark | undefined {
   const spent = most - left;
   if (limit !== "budget" || per === undefined || spent < most * NEARLY) return undefined;
@@ -160,18 +160,18 @@ export function markOf({ limit, of, most, left, per }: Excess): BudgetMark | und
   };
 }
 
-/** Nobody can say what has been spent: nobody spends what may be spent already. */
+/** The error while spending is unknown: a budget that may be exhausted is not spent. */
 export const spendUnknown = (cause?: unknown): GatewayError =>
   storeUnavailable("ledger", "What has been spent so far is not known, as the gateway's ledger cannot answer.", cause);
 
-/** Told once while what soft budgets have spent is not known. */
+/** Logged once while the spending of soft budgets is unknown. */
 export const SOFT_UNKNOWN =
   "What soft budgets have spent is not known, as the ledger cannot answer: they let through, and tell nothing, until it is back.";
 
 /**
- * A reservation without the soft budgets of which nobody can say what was spent: they refuse nothing.
- * @param lacks whether a level's sum of a period is not known
- * @returns undefined where a hard budget has such a sum too
+ * Removes the soft budgets with unknown spending from a reservation: they refuse nothing.
+ * @param lacks whether a level's sum of a period is unknown
+ * @returns undefined if nothing was removed, or a hard budget has such a sum too
  */
 export function withoutSoft(
   reservation: Reservation,

@@ -3,68 +3,68 @@ import type { LimitLevel } from "../core/limits.ts";
 import type { RateDistances } from "../core/protocol.ts";
 import type { BudgetMark } from "./budget-marks.ts";
 
-/** What an exchange has used, or at most will. */
+/** The usage of an exchange, actual or worst case. */
 export interface Spending {
   readonly tokens: number;
   /** Nano-dollars. */
   readonly cost: number;
 }
 
-/** What it comes to in the end. */
+/** The actual usage at the end. */
 export interface Charge extends Spending {
-  /** What it belongs to, where that may be told more than once: it counts for the first one. */
+  /** Identifies usage that may be reported more than once: only the first counts. */
   readonly once?: string;
 }
 
 export interface Reservation {
-  /** Ends it again. */
+  /** Names it for `settle`. */
   readonly id: string;
-  /** None of them is without limits. */
+  /** Each of them has limits. */
   readonly levels: readonly LimitLevel[];
   readonly most: Spending;
-  /** What it comes to where its process dies. */
+  /** The charge if its process dies. */
   readonly least: Spending;
 }
 
-/** The limit that stands in the way. */
+/** The limit that was exceeded. */
 export interface Excess {
   readonly limit: "rpm" | "tpm" | "concurrency" | "budget";
   readonly of: Pick<LimitLevel, "kind" | "name" | "label">;
-  /** How much it is; nano-dollars of a budget. */
+  /** The limit's size; of a budget, nano-dollars. */
   readonly most: number;
   readonly left: number;
-  /** What was asked for at most. */
+  /** The amount requested, in the worst case. */
   readonly asked: number;
   /** Of a budget. */
   readonly per?: Period;
-  /** Unix milliseconds at which a budget begins anew. */
+  /** Unix milliseconds at which a budget's next period begins. */
   readonly resets?: number;
-  /** Seconds after which asking again makes sense; absent: it never does. */
+  /** Seconds after which a retry makes sense; absent: never. */
   readonly retryAfter?: number;
 }
 
-/** A reservation that was made, with the limits that are nearest. */
+/** A reservation that was made, with the limits closest to exhaustion. */
 export interface Grant extends RateDistances {
-  /** Soft budgets of which not much is left, in words. */
+  /** Warnings about nearly spent soft budgets. */
   readonly warnings?: readonly string[];
 }
 
 export type Reserved = { readonly excess: Excess } | { readonly grant: Grant };
 
-/** Where a budget stands. Sums in nano-dollars. */
+/** The state of a budget. Sums in nano-dollars. */
 export interface BudgetStanding {
   readonly limit: number;
   readonly per: Period;
   readonly soft: boolean;
   readonly spent: number;
-  /** What running exchanges may still cost. */
+  /** The worst-case cost of running exchanges. */
   readonly reserved: number;
   readonly left: number;
-  /** Unix milliseconds at which it begins anew; absent: never. */
+  /** Unix milliseconds at which its next period begins; absent: never. */
   readonly resets?: number;
 }
 
-/** Where all limits of a level stand; an absent one is not limited. */
+/** The state of all limits of a level; absent members are not limited. */
 export interface Standing extends Pick<LimitLevel, "kind" | "name">, RateDistances {
   readonly concurrency?: { readonly limit: number; readonly left: number };
   readonly budgets: readonly BudgetStanding[];
@@ -73,20 +73,20 @@ export interface Standing extends Pick<LimitLevel, "kind" | "name">, RateDistanc
 /** `apart`: counts cannot be shared at the moment, and this process keeps to its part. */
 export type LimiterState = "ok" | "apart";
 
-/** Counts what is used against what may be. */
+/** Counts usage against limits. */
 export abstract class Limiter {
-  /** Told of each share of a budget that is reached, and of refusals for want of room in one. */
+  /** Called for each share of a budget that is reached, and for refusals by an exhausted budget. */
   marked: (mark: BudgetMark) => void = () => {};
 
   /**
-   * Reserves the worst case of an exchange at all levels in one step: of any number at once, only those pass for which there
-   * is room everywhere. The first level without room refuses, and nothing is reserved then.
-   * @throws GatewayError where nobody can say what has been spent
+   * Reserves the worst case of an exchange at all levels in one atomic step: of concurrent requests, only those pass that fit
+   * into every level. The first level without room refuses, and nothing is reserved then.
+   * @throws GatewayError when the money spent so far is unknown
    */
   abstract reserve(reservation: Reservation): Reserved | Promise<Reserved>;
   /**
-   * Puts what was used in the place of a reservation. Settling again, or what was never reserved, changes nothing.
-   * @param unused the scope of a level of it at which nothing was used
+   * Replaces a reservation with the actual usage. Has no effect for an unknown or settled reservation.
+   * @param unused the scope of one of its levels at which nothing was used
    */
   abstract settle(id: string, used: Charge, unused?: string): void;
   abstract standings(levels: readonly LimitLevel[]): Promise<Standing[]>;
@@ -95,14 +95,14 @@ export abstract class Limiter {
     return "ok";
   }
 
-  /** Times that what counts was lost. */
+  /** Number of times that counts were lost. */
   get errors(): number {
     return 0;
   }
 
-  /** Asks what was spent before, so that no request has to wait for that. Rejects where nobody can say. */
+  /** Loads what was spent before, so that no request has to wait for it. Rejects when that is unknown. */
   async prepare(_periods: Iterable<Period>): Promise<void> {}
 
-  /** Frees what it has open. */
+  /** Releases its resources. */
   async close(): Promise<void> {}
 }

@@ -1,9 +1,9 @@
 import type { Audit, Author } from "./audit.ts";
 
-/** Told how far something that takes long has come. */
+/** Receives progress messages of a long operation. */
 export type ProgressListener = (message: string) => void;
 
-/** How a backup is put in a store's place. */
+/** How a backup replaces a store. */
 export interface RestoreTerms {
   /** Also over a store with exchanges or changes of keys that the backup does not have. */
   readonly force: boolean;
@@ -12,36 +12,35 @@ export interface RestoreTerms {
   readonly progress: ProgressListener;
 }
 
-/** What came of a restore. */
+/** The result of a restore. */
 export interface Restored {
-  /** Rows of the store as it is now. */
+  /** Rows of the restored store. */
   readonly rows: number;
-  /** Where what was there before stands; absent where nothing was. */
+  /** The path of the previous store; absent if there was none. */
   readonly kept?: string;
   /** Changes of keys that were undone; those that were revoked or disabled stay so. */
   readonly undone?: readonly string[];
 }
 
-/** What is done to a store besides serving from it; also while gateways run. */
+/** Operations on a store besides serving from it; also while gateways run. */
 export abstract class Maintenance {
-  /** Numbers of migrations: how many there were in the store when it was opened, and how many there are now. */
+  /** Numbers of migrations: those in the store when it was opened, and those in it now. */
   abstract readonly migrated: { readonly from: number; readonly to: number };
   /**
-   * Writes a copy of all that the store holds now, with what journals hold beside it: as a start would find it if this
-   * machine died at this moment.
+   * Writes a copy of the store's current content including the journals: as a start would find it if this machine died now.
    * @param file must not exist
    * @returns bytes and rows of the copy
-   * @throws Error when it cannot be written, or is not in order
+   * @throws Error when it cannot be written, or is damaged
    */
   abstract backup(file: string, progress: ProgressListener): Promise<{ bytes: number; rows: number }>;
-  /** Who changed what. */
+  /** The audit trail. */
   abstract readonly audit: Pick<Audit, "list">;
-  /** What is wrong with the store: nothing, in a list that is empty. */
+  /** Lists what is wrong with the store; empty: nothing. */
   abstract verify(progress: ProgressListener): Promise<string[]>;
   /**
-   * Takes the rows of exchanges away that began earlier; the sums of their hours stay.
-   * @param before Unix milliseconds, the first of a day in UTC
-   * @returns how many
+   * Deletes the rows of exchanges that began earlier; the sums of their hours stay.
+   * @param before Unix milliseconds, the start of a day in UTC
+   * @returns the number of rows
    */
   abstract prune(before: number, progress: ProgressListener): Promise<number>;
   abstract close(): void | Promise<void>;

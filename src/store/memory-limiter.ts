@@ -34,18 +34,18 @@ import {
 import { NOTHING, OnceNames } from "./once-names.ts";
 import { RateWindow } from "./rate-window.ts";
 
-/** Nano-dollars by scope that were spent since a moment (Unix milliseconds). */
+/** Returns nano-dollars spent since a time (Unix milliseconds), by scope. */
 export type SpendSince = (since: number) => Promise<ReadonlyMap<string, number>>;
 
-/** What of all limits is this process's, where several keep to their parts because they cannot count together. */
+/** This process's part of all limits, while several processes cannot count together. */
 export interface LimitPart {
-  /** Processes among which what is left is divided. */
+  /** Number of processes that share what is left. */
   readonly instances: number;
-  /** Nano-dollars that exchanges of other processes may still come to, of a sum that began then. */
+  /** Nano-dollars reserved by other processes, of a sum that began at `start`. */
   pendingElsewhere(scope: string, per: Period, start: number): number;
 }
 
-/** Milliseconds for which what was spent before is not asked again: later a new scope may be of a newer gateway.yaml. */
+/** Milliseconds for which earlier spending is cached: later a new scope may come from a newer gateway.yaml. */
 const FRESH = 60_000;
 
 /** Money of one scope in one kind of period. */
@@ -54,9 +54,9 @@ interface SpentSum {
   start: number;
   end: number;
   spent: number;
-  /** The worst of what runs. */
+  /** The worst-case cost of running exchanges. */
   pending: number;
-  /** What was spent or pending here when this process began to count it, and what was pending elsewhere. */
+  /** The money spent or pending here when this process began to count, and the money pending elsewhere. */
   known: number;
   elsewhere: number;
 }
@@ -66,18 +66,18 @@ class ScopeCounts {
   private requestWindow: RateWindow | undefined;
   private tokenWindow: RateWindow | undefined;
   inside = 0;
-  /** When something was settled here last. */
+  /** When an exchange was last settled here. */
   settled = 0;
   readonly sums: SpentSum[] = [];
 
-  /** Looked through: there are hardly ever two. */
+  /** A linear search, as there are rarely two sums. */
   sum(per: Period): SpentSum | undefined {
     const { sums } = this;
     for (let i = 0; i < sums.length; i++) if (sums[i]?.per === per) return sums[i];
     return undefined;
   }
 
-  // Made where they are needed: there may be many keys, of which most have budgets only.
+  // Created on first use: there may be many keys, most of which have budgets only.
 
   get requests(): RateWindow {
     this.requestWindow ??= new RateWindow();
@@ -92,35 +92,35 @@ class ScopeCounts {
 
 interface MadeReservation {
   readonly reservation: Reservation;
-  /** Of each level. */
+  /** One for each level. */
   readonly counts: readonly ScopeCounts[];
   readonly time: number;
   /** The process that made it. */
   readonly owner: string | undefined;
 }
 
-/** What was spent before this process began, by kind of period. */
+/** Money spent before this process began, by kind of period. */
 interface SpentBefore {
-  /** When it was asked for. */
+  /** When it was loaded. */
   readonly asked: number;
   readonly start: number;
   readonly sums: ReadonlyMap<string, number>;
 }
 
-/** Counts in this process's memory. What was spent before it began the ledger tells. */
+/** Counts in this process's memory. What was spent before it started is loaded from the ledger. */
 export class MemoryLimiter extends Limiter {
   private readonly scopes = new Map<string, ScopeCounts>();
   private readonly reservations = new Map<string, MadeReservation>();
   private readonly before = new Map<Period, SpentBefore>();
   private readonly loading = new Map<Period, Promise<void>>();
   private readonly names = new OnceNames();
-  /** The ledger could not say what soft budgets have spent, which was told. */
+  /** Whether the ledger could not return the spending of soft budgets, which was logged. */
   private blind = false;
 
   /**
-   * @param warn told when a soft budget is nearly spent, and when it is
-   * @param clock Unix milliseconds; a test may bring its own
-   * @param part undefined: all is this process's
+   * @param warn called when a soft budget is nearly spent, and when it is spent
+   * @param clock Unix milliseconds; injectable for tests
+   * @param part undefined: all limits belong to this process
    */
   constructor(
     private readonly spentSince: SpendSince,
@@ -132,7 +132,7 @@ export class MemoryLimiter extends Limiter {
     super();
   }
 
-  /** Reservations that have not been settled. */
+  /** Number of reservations that have not been settled. */
   get pending(): number {
     return this.reservations.size;
   }
@@ -170,7 +170,7 @@ export class MemoryLimiter extends Limiter {
     await Promise.all(Array.from(periods, (per) => this.ask(per, now)));
   }
 
-  /** Takes over what was reserved elsewhere and still runs, whether there is room or not. @param time when that was */
+  /** Adds a running reservation made elsewhere, even without room for it. @param time when it was made */
   adopt(reservation: Reservation, time: number): void {
     const now = this.clock();
     const { levels, most } = reservation;
@@ -181,7 +181,7 @@ export class MemoryLimiter extends Limiter {
       count.inside++;
       if (rpm > 0) count.requests.correct(now, time, 1);
       if (tpm > 0) count.tokens.correct(now, time, counting(most, this.partOf(tpm)));
-      // Of sums that begin later `pendingOf` finds it.
+      // `pendingOf` adds it to sums that begin later.
       for (const sum of count.sums)
         if (time >= sum.start && hasBudget(levels[i]?.limits.budgets, sum.per)) sum.pending += most.cost;
     }
@@ -209,7 +209,7 @@ export class MemoryLimiter extends Limiter {
         const sum = count.sum(per);
         if (!sum || isRepeated(budgets, at)) continue;
         this.begin(sum, per, now);
-        // What was begun in an earlier period is of that period, as in the ledger.
+        // An exchange belongs to the period in which it began, as in the ledger.
         if (made.time < sum.start) continue;
         sum.pending -= most.cost;
         sum.spent += cost;
@@ -220,7 +220,9 @@ export class MemoryLimiter extends Limiter {
     }
   }
 
-  /** What began before its level had a budget for such a period, as a key may get one while it is used. */
+  /**
+   * Adds the cost of an exchange that began before its level had a budget of the period: a key's budgets may change meanwhile.
+   */
   private spendUnreserved(count: ScopeCounts, budgets: readonly Budget[], began: number, cost: number): void {
     const { sums } = count;
     for (let i = 0; i < sums.length; i++) {
@@ -236,7 +238,7 @@ export class MemoryLimiter extends Limiter {
     }
   }
 
-  /** A process has died: what it had reserved ends with the least that it may have come to. */
+  /** Settles all reservations of a dead process with their least charge. */
   release(owner: string): void {
     for (const [id, made] of this.reservations) if (made.owner === owner) this.settle(id, made.reservation.least);
   }
@@ -269,7 +271,7 @@ export class MemoryLimiter extends Limiter {
     };
   }
 
-  /** What is exceeded at a level; undefined: there is room. */
+  /** Returns the exceeded limit of a level; undefined: there is room. */
   private excess(level: LimitLevel, counts: ScopeCounts, most: Spending, now: number): Excess | undefined {
     const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = level.limits;
     if (concurrency > 0 && counts.inside >= this.partOf(concurrency)) return crowded(level, concurrency);
@@ -294,12 +296,12 @@ export class MemoryLimiter extends Limiter {
     return undefined;
   }
 
-  /** This process's part of a number of requests or tokens, rounded up. */
+  /** Returns this process's part of a number of requests or tokens, rounded up. */
   private partOf(number: number): number {
     return this.part ? Math.ceil(number / this.part.instances) : number;
   }
 
-  /** What may be spent of a budget here: what was when it began to be counted here, and a part of what was left. */
+  /** Returns what may be spent of a budget here: the amount when counting began, and a part of what was left. */
   private allowed(nano: number, { known, elsewhere }: SpentSum): number {
     return this.part ? known + Math.floor(Math.max(0, nano - known - elsewhere) / this.part.instances) : nano;
   }
@@ -342,20 +344,20 @@ export class MemoryLimiter extends Limiter {
     return made;
   }
 
-  /** The sum of a period that runs; what was spent before is known by then. */
+  /** Returns the current sum of a period; what was spent before must be loaded. */
   private sumOf(counts: ScopeCounts, per: Period, now: number): SpentSum {
     const sum = counts.sum(per) as SpentSum;
     this.begin(sum, per, now);
     return sum;
   }
 
-  /** Begins a sum anew when its period is over. */
+  /** Resets a sum when its period is over. */
   private begin(sum: SpentSum, per: Period, now: number): void {
     if (now < sum.end) return;
     Object.assign(sum, this.calendar.span(per, now), { spent: 0, pending: 0, known: 0, elsewhere: 0 });
   }
 
-  /** What may still be spent by reservations that were taken over before their sum was known. */
+  /** Returns the worst-case cost of reservations adopted before their sum was loaded. */
   private pendingOf(scope: string, per: Period, start: number): number {
     let pending = 0;
     for (const { reservation, time } of this.reservations.values())
@@ -365,7 +367,7 @@ export class MemoryLimiter extends Limiter {
     return pending;
   }
 
-  /** A kind of period for which nobody knows yet what was spent before; undefined: all is known. */
+  /** Returns a kind of period whose earlier spending is not loaded; undefined: all is loaded. */
   private missing(levels: readonly LimitLevel[], now: number): Period | undefined {
     for (const { scope, limits } of levels) {
       const { budgets = [] } = limits;
@@ -375,7 +377,7 @@ export class MemoryLimiter extends Limiter {
         if (!lacksSum(counts, per, now)) continue;
         const before = this.before.get(per);
         if (!before || now - before.asked > FRESH || now < before.asked) return per;
-        // What has been settled here since is in the ledger, and not in what it said then.
+        // What has been settled here since is in the ledger, but not in the loaded sums.
         if (counts.settled >= before.asked) return per;
         this.beginAt(counts, scope, per, before, now);
       }
@@ -394,7 +396,7 @@ export class MemoryLimiter extends Limiter {
     else counts.sums.push(sum);
   }
 
-  /** @throws GatewayError where the ledger cannot answer: nobody spends what may be spent already */
+  /** @throws GatewayError when the ledger does not respond: a budget that may be exhausted is not spent */
   private async load(per: Period, levels: readonly LimitLevel[], now: number): Promise<void> {
     await this.ask(per, now);
     const before = this.before.get(per) as SpentBefore;
@@ -406,7 +408,7 @@ export class MemoryLimiter extends Limiter {
     }
   }
 
-  /** @throws what was thrown, where a hard budget needs to know what was spent */
+  /** @throws `thrown` if a hard budget needs the unknown sum */
   private withoutSoft(reservation: Reservation, per: Period, thrown: unknown): Reservation {
     const now = this.clock();
     const known = withoutSoft(reservation, ({ scope }, of) => of === per && lacksSum(this.countsOf(scope), per, now));
@@ -416,7 +418,7 @@ export class MemoryLimiter extends Limiter {
     return known;
   }
 
-  /** @throws GatewayError as `load` */
+  /** @throws GatewayError like `load` */
   private ask(per: Period, now: number): Promise<void> {
     const known = this.loading.get(per);
     if (known) return known;
@@ -437,7 +439,7 @@ export class MemoryLimiter extends Limiter {
   }
 }
 
-/** Whether the sum of a period has to be asked for: there is none yet, or a clock that was ahead has begun a later one. */
+/** Reports whether the sum of a period must be loaded: there is none, or a clock that was ahead has begun a later one. */
 function lacksSum(counts: ScopeCounts, per: Period, now: number): boolean {
   const sum = counts.sum(per);
   return sum === undefined || now < sum.start;

@@ -1,13 +1,13 @@
 import { type OwnedObject, Owners } from "./owners.ts";
 
-/** Objects that it remembers; beyond that it forgets those that were made first. */
+/** Maximum number of ids; beyond that, the oldest are removed. */
 const MOST = 100_000;
 
-/** Owners of a store in memory, by id. */
+/** Owners in memory, by id. */
 export class MemoryOwners extends Owners {
   private readonly objects = new Map<string, OwnedObject[]>();
 
-  /** Ids. */
+  /** Number of ids. */
   get size(): number {
     return this.objects.size;
   }
@@ -20,7 +20,7 @@ export class MemoryOwners extends Owners {
     return this.objects.get(id) ?? [];
   }
 
-  /** @returns whether it was not known */
+  /** @returns whether it was new */
   remember(object: OwnedObject): boolean {
     const { id, provider } = object;
     const known = this.objects.get(id);
@@ -43,7 +43,7 @@ export class MemoryOwners extends Owners {
 
   override async close(): Promise<void> {}
 
-  /** One in a hundred, so that it is not one search each time. */
+  /** Removes one in a hundred, so that this does not run for each insert. */
   private forgetOldest(): void {
     let count = MOST / 100;
     for (const id of this.objects.keys()) {

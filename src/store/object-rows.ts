@@ -1,24 +1,24 @@
 import { type GatewayError, storeUnavailable } from "../core/errors.ts";
 import type { OwnedObject } from "./owners.ts";
 
-/** An object and when it was heard of, Unix milliseconds. */
+/** An object and when it was first seen, Unix milliseconds. */
 export interface MadeObject extends OwnedObject {
   readonly time: number;
 }
 
-/** The table `object` of a store, wherever that is. */
+/** The table `object` of a store. */
 export interface ObjectRows {
-  /** @throws Error when the store cannot answer */
+  /** @throws Error when the store does not respond */
   find(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]>;
-  /** Writes all or none; of an id that a provider has already, nothing changes. @throws Error when it cannot */
+  /** Inserts all or none; ids that a provider already has stay unchanged. @throws Error on failure */
   insert(made: readonly MadeObject[]): Promise<void>;
 }
 
-/** What is said while nobody knows who made what. */
+/** The error while owners cannot be determined. */
 export const ownersSilent = (cause: unknown): GatewayError =>
   storeUnavailable("objects", "Who made the object is not known, as the gateway's store of that cannot answer.", cause);
 
-/** An object of a row of the table. */
+/** Converts a row of the table to an object. */
 export const objectOf = ({ id, provider, key, group, model }: Record<string, unknown>): OwnedObject => ({
   id: String(id),
   provider: String(provider),

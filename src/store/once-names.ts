@@ -1,14 +1,14 @@
 import type { Charge, Spending } from "./limiter.ts";
 
-/** Names of usage that counts once, remembered. */
+/** Maximum number of remembered names. */
 const REMEMBERED = 10_000;
 export const NOTHING: Spending = { tokens: 0, cost: 0 };
 
-/** What usage belonged to that has been counted. */
+/** Names of usage that has already been counted. */
 export class OnceNames {
   private readonly counted = new Set<string>();
 
-  /** What of a charge counts: nothing where it was counted before. */
+  /** Returns the part of a charge that counts: nothing if its name was counted before. */
   count({ once, tokens, cost }: Charge): Spending {
     if (once === undefined) return { tokens, cost };
     if (this.counted.has(once)) return NOTHING;

@@ -37,13 +37,13 @@ import { SqlitePrices } from "./sqlite/prices.ts";
 import { restoreSqlite } from "./sqlite/restore.ts";
 import { SqliteSignedOut } from "./sqlite/signed-out.ts";
 
-/** Connections of the thread that serves; one more listens for changes of keys. */
+/** Connections of the serving thread; one more listens for changes of keys. */
 const CONNECTIONS = 4;
 
 /** A store that ends with the process. */
 const IN_MEMORY = ":memory:";
 
-/** All that is kept, in one file or in one database. */
+/** Everything that is stored, in one file or one database. */
 export interface Stores {
   keys: RememberedKeys;
   ledger: Ledger;
@@ -53,32 +53,35 @@ export interface Stores {
   signedOut: SignedOut;
   claims: AlertClaims;
   values: KeptValues;
-  /** What envelopes are sealed with where gateway.yaml does not say it: the same for all who use this store. */
+  /** Returns the secret for sealing envelopes if gateway.yaml has none: the same for all gateways with this store. */
   secret(): Promise<Buffer>;
-  /** What another process may start with while the database is away; undefined: nothing is known, or this is no database. */
+  /**
+   * Returns what another process needs to start while the database is down; undefined if nothing is known, or without a
+   * database.
+   */
   known(): KnownStore | undefined;
-  /** Writes what waits and closes the store. */
+  /** Writes what is buffered and closes the store. */
   close(): Promise<void>;
 }
 
-/** What a process of a gateway knows of a database, so that another one can start while that is away. Plain JSON. */
+/** A process's knowledge of a database, so that another one can start while that is down. Plain JSON. */
 export interface KnownStore {
-  /** How many migrations it has seen. */
+  /** Number of migrations it has seen. */
   readonly schema: number;
-  /** As `Stores.secret`, in hexadecimal; absent where it was not asked for. */
+  /** The value of `Stores.secret`, in hex; absent if it was never loaded. */
   readonly secret?: string;
   readonly keys: KnownKeys;
 }
 
-/** All in one SQLite file, whose keys are found without waiting. */
+/** Everything in one SQLite file, whose keys are found synchronously. */
 export interface EmbeddedStores extends Stores {
   keys: SqliteKeys;
 }
 
 /**
- * Opens the stores, wherever they are.
- * @param warn told what an operator should know
- * @param others asked for what they know where a database is away
+ * Opens the stores, embedded or in a database.
+ * @param warn reports problems to operators
+ * @param others returns what other processes know, for a database that is down
  * @throws FileError when they cannot be used
  */
 export async function connectStores(
@@ -94,15 +97,15 @@ export async function connectStores(
   } catch (thrown) {
     if (!(thrown instanceof FileError && thrown.cause instanceof StoreAway)) throw thrown;
     const known = await others?.();
-    // Where this program knows another schema nobody has made that yet.
+    // This program has another schema, which no process has created yet.
     if (known?.schema !== migrationCount()) throw thrown;
     return storesIn(await PostgresDatabase.open(postgres, CONNECTIONS), postgres, fileKeys, warn, terms, known);
   }
 }
 
 /**
- * As `connectStores`, for who puts nothing into it: where there is none, none is made, and one in memory stands for it.
- * @param warn told so as well
+ * Opens the stores for reading: a missing store is not created, but replaced by one in memory.
+ * @param warn also reports that
  */
 export async function connectToRead(
   place: StorePlace & StoreTerms,
@@ -116,8 +119,8 @@ export async function connectToRead(
 }
 
 /**
- * What is said where nobody has made the store yet; undefined: there is one, or it ends with its process.
- * @throws FileError when a database cannot be asked
+ * Describes a store that does not exist yet; undefined: it exists, or is in memory.
+ * @throws FileError when a database cannot be queried
  */
 export async function missingStore({ ledger, postgres }: StorePlace): Promise<string | undefined> {
   const isMissing = postgres ? await isUnmade(postgres) : ledger !== IN_MEMORY && isAbsent(ledger);
@@ -126,7 +129,7 @@ export async function missingStore({ ledger, postgres }: StorePlace): Promise<st
   return `${text}: a gateway makes it when it starts, or keys create.`;
 }
 
-/** Whether nothing stands at a path; not where the path itself is wrong, which is for the store to say. */
+/** Reports whether a path does not exist; false for an invalid path, which opening the store reports. */
 function isAbsent(file: string): boolean {
   try {
     statSync(file);
@@ -137,22 +140,22 @@ function isAbsent(file: string): boolean {
 }
 
 /**
- * Opens a store for what is done besides serving from it.
+ * Opens a store for maintenance.
  * @throws FileError when it cannot be used, Error for a store in memory
  */
 export async function connectMaintenance({ ledger, postgres }: StorePlace): Promise<Maintenance> {
   return postgres ? PostgresMaintenance.open(postgres) : openMaintenance(ledger);
 }
 
-/** As `connectMaintenance`, of a SQLite file. */
+/** Opens a SQLite file for maintenance. */
 export function openMaintenance(path: string): Maintenance {
   notInMemory(path);
   return new SqliteMaintenance(path);
 }
 
 /**
- * Puts a backup in the place of a store that nothing uses, once it has been found in order.
- * @throws Error that says why not; the store is as it was then
+ * Replaces an unused store with a backup, after verifying that.
+ * @throws Error with the reason; the store is then unchanged
  */
 export async function restoreStore(
   { ledger, postgres }: StorePlace,
@@ -170,10 +173,10 @@ function notInMemory(path: string): void {
 }
 
 /**
- * Opens the embedded stores and makes folder and file, for their owner only, where they do not exist.
+ * Opens the embedded stores and creates folder and file, for their owner only, if they do not exist.
  * @param path the SQLite file, or `:memory:`
- * @param warn told what an operator should know: a file that others can read, a ledger that cannot be written
- * @param terms what rows survive, and how long they are kept; nothing of a store in memory survives anything
+ * @param warn reports to operators: a file that others can read, a ledger that cannot be written
+ * @param terms what rows survive, and how long they are kept; a store in memory survives nothing
  * @throws FileError when the file cannot be used.
  */
 export function openStores(
@@ -212,7 +215,7 @@ function journaledIn(path: string, database: Database, warn: LedgerWarn, terms: 
   return { ledger, owners: new JournaledOwners(new SqliteObjects(database), ledger, () => ledger.hasOthers) };
 }
 
-/** @param known what others know of it, where it is away */
+/** @param known what other processes know of it, while it is down */
 function storesIn(
   database: PostgresDatabase,
   { journal, ...place }: NonNullable<StorePlace["postgres"]>,

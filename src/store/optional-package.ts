@@ -6,7 +6,7 @@ import { FileError } from "../core/errors.ts";
  * @param names one, or all that are needed together
  * @param load imports them
  * @param user what needs them, as the beginning of a sentence
- * @throws FileError with what to install, where one is not there
+ * @throws FileError with what to install, if one is missing
  */
 export async function optionalPackage<T>(
   names: string | readonly string[],
@@ -24,7 +24,7 @@ export async function optionalPackage<T>(
   }
 }
 
-/** The version that this program is tested with. */
+/** Returns the version that this program is tested with. */
 function versionOf(name: string): string {
   const { peerDependencies } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
     peerDependencies: Record<string, string>;

@@ -1,20 +1,20 @@
-/** Milliseconds between two looks. One alone tells nothing: what a killed gateway left may look like a live one for a moment. */
+/** Milliseconds between checks. A single one proves nothing: a killed gateway may look alive for a moment. */
 const EVERY = 5000;
 
-/** What is told while another gateway uses the same store and each counts limits in its own memory. */
+/** The warning while another gateway uses the same store and each counts limits in its own memory. */
 export const COUNTED_TWICE =
   "another gateway uses the same store, and each counts limits in its own memory, so that they can be passed so many times over: set store: limits: redis://HOST for both, or stop one";
 
-/** Looks now and then whether another gateway uses the same store, where that means that limits are counted twice. */
+/** Checks regularly whether another gateway uses the same store, where limits would be counted twice. */
 export class OtherGateways {
   private readonly timer: NodeJS.Timeout;
   private seen = 0;
   private told = false;
 
   /**
-   * @param look whether there is another one
+   * @param look whether there is another gateway
    * @param limited whether there is any limit
-   * @param tell told when limits begin to be counted twice, and when they no longer are
+   * @param tell called when limits begin to be counted twice, and when they no longer are
    * @param every milliseconds
    */
   constructor(
@@ -37,7 +37,7 @@ export class OtherGateways {
 
   private async again(): Promise<void> {
     this.seen = this.look() ? this.seen + 1 : 0;
-    // While the store cannot say which keys have limits, some may.
+    // If the store does not respond, some keys may have limits.
     const twice = this.seen > 1 && (this.told || (await this.limited().catch(() => true)));
     if (twice === this.told) return;
     this.told = twice;

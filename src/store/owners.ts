@@ -1,34 +1,34 @@
-/** An object that a provider keeps: a file, a store, a container, an answer or an item of one. */
+/** An object stored by a provider: a file, a store, a container, a response or an item of one. */
 export interface OwnedObject {
-  /** The vendor's name of it. */
+  /** The vendor's id of it. */
   readonly id: string;
-  /** The provider that keeps it. */
+  /** The provider that stores it. */
   readonly provider: string;
-  /** Id of the key that made it. */
+  /** Id of the key that created it. */
   readonly key: string;
-  /** The group of that key, then. */
+  /** The group of that key at the time. */
   readonly group?: string;
-  /** Of an answer: the marketplace's model that made it. */
+  /** For a response: the marketplace's model that generated it. */
   readonly model?: string;
 }
 
-/** Knows which key made which object. */
+/** Records which key created which object. */
 export abstract class Owners {
   /**
-   * The objects of that id, of one provider each; what was added is found from then on.
-   * @throws GatewayError `store_unavailable` when the store cannot answer.
+   * Returns the objects with that id, at most one per provider; added objects are found at once.
+   * @throws GatewayError `store_unavailable` when the store does not respond.
    */
   abstract find(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]>;
   /**
-   * The same, where nothing found is a refusal: waits a little for what another gateway may have added just now.
-   * @throws GatewayError as `find`
+   * Does the same where an unknown id is refused: waits briefly for what another gateway may have just added.
+   * @throws GatewayError like `find`
    */
   findSoon(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]> {
     return this.find(id);
   }
   /**
-   * Notes who made objects; of an id that a provider has already, nothing changes. Never throws and never waits: they are
-   * on disk at the end of this turn of the event loop, but for a store in memory.
+   * Records the creators of objects; ids that a provider already has stay unchanged. Never throws and never blocks: objects are
+   * on disk at the end of this turn of the event loop, except for a store in memory.
    */
   abstract add(objects: readonly OwnedObject[]): void;
   abstract close(): Promise<void>;

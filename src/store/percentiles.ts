@@ -6,7 +6,7 @@ export interface PercentileFigures {
   readonly count: number;
 }
 
-/** Each bucket ends so much above where it begins. */
+/** The logarithm of the ratio between the bounds of a bucket. */
 const STEP = Math.log(1.12);
 
 /** Percentiles of any number of positive values, within 6 %, in little memory. */
@@ -21,7 +21,7 @@ export class Percentiles {
     this.count++;
   }
 
-  /** Undefined where there are no values. */
+  /** Undefined without values. */
   get figures(): PercentileFigures | undefined {
     if (this.count === 0) return undefined;
     const sorted = [...this.buckets].sort(([a], [b]) => a - b);

@@ -1,9 +1,9 @@
 import type { PriceVersion } from "../core/price-list.ts";
 
-/** The terms that rows of the ledger were reckoned with, by their names. */
+/** The prices that ledger rows were computed with, by name. */
 export abstract class PriceVersions {
-  /** Keeps terms that are about to be in use; those that are there already stay as they are. @throws Error when it cannot */
+  /** Stores prices before their use; existing ones stay unchanged. @throws Error on failure */
   abstract keep(prices: readonly PriceVersion[]): Promise<void>;
-  /** The terms of that name, which a row of the ledger tells. */
+  /** Returns the price of a name in a ledger row. */
   abstract find(version: string): Promise<PriceVersion | undefined>;
 }

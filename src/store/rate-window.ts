@@ -1,12 +1,12 @@
-/** Seconds of a minute, and the one that is running: no minute, wherever it begins, has more than is let in. */
+/** A minute's seconds plus the current one, so that no 60-second span, wherever it begins, exceeds the limit. */
 const SECONDS = 61;
 
-/** Sums what happened within the last minute, to the second. No timer runs. */
+/** Sums amounts of the last minute, to the second, without a timer. */
 export class RateWindow {
   private readonly seconds = new Float64Array(SECONDS);
-  /** The second that is being filled, since 1970. */
+  /** The current second, since 1970. */
   private current = 0;
-  /** The last one in which anything was added. */
+  /** The last second in which anything was added. */
   private last = 0;
   private total = 0;
 
@@ -19,7 +19,7 @@ export class RateWindow {
     this.last = this.current;
   }
 
-  /** What was added at a time was another amount: counts for as long as that one would have. @param more may be negative */
+  /** Corrects an amount added earlier; the correction expires with it. @param more may be negative */
   correct(now: number, time: number, more: number): void {
     this.advance(now);
     const second = Math.min(Math.floor(time / 1000), this.current);
@@ -35,7 +35,7 @@ export class RateWindow {
     return this.total;
   }
 
-  /** Milliseconds until so much has left that another amount fits below a limit; undefined: it never does. */
+  /** Returns the milliseconds until an amount fits below a limit; undefined: it never does. */
   wait(now: number, amount: number, limit: number): number | undefined {
     this.advance(now);
     if (amount > limit) return undefined;
@@ -47,13 +47,13 @@ export class RateWindow {
     return 0;
   }
 
-  /** Milliseconds until nothing counts any more. */
+  /** Returns the milliseconds until all amounts have expired. */
   reset(now: number): number {
     this.advance(now);
     return this.total > 0 ? (this.last + SECONDS) * 1000 - now : 0;
   }
 
-  /** The clock was put back by more than there is to count: what was added stays as long ago as it was. */
+  /** Handles a clock set back by more than the window: the amounts keep their age. */
   private putBack(second: number): void {
     const before = this.seconds.slice();
     for (let age = 0; age < SECONDS; age++) {
@@ -67,7 +67,7 @@ export class RateWindow {
   private advance(now: number): void {
     const second = Math.floor(now / 1000);
     if (this.current - second > SECONDS) this.putBack(second);
-    // A clock that was put back a little stands still until it is where it was.
+    // After a smaller step back, the window's clock stands still until the time is reached again.
     if (second <= this.current) return;
     const behind = Math.min(second - this.current, SECONDS);
     for (let i = 0; i < behind; i++) {

@@ -4,14 +4,14 @@ import { idIn, looksLikeKey, validKey } from "./key-format.ts";
 import { type FileKey, fileRecord, StoredKey } from "./key-rows.ts";
 import { type KeyChange, type KeyRecord, Keys } from "./keys.ts";
 
-/** Milliseconds for which keys already seen go on working while the store cannot answer. */
+/** Milliseconds for which cached keys keep working while the store does not respond. */
 const STALE = 10 * 60_000;
-/** Milliseconds for which an id that nobody has is not asked for again. */
+/** Milliseconds for which an unknown id is not looked up again. */
 const UNKNOWN = 5_000;
-/** Milliseconds for which the digest of a key in use is remembered, and how many. */
+/** Milliseconds for which digests of keys in use are cached, and their maximum number. */
 const MEMORY = 10_000;
 const BUSY = 1000;
-/** Ids remembered, of keys that there are and of others; beyond, the oldest of the former are forgotten, and all of the latter. */
+/** Maximum cached ids, of existing keys and of others; beyond it, the oldest existing ones are removed, or all others. */
 const REMEMBERED = 20_000;
 
 interface Digest {
@@ -19,28 +19,28 @@ interface Digest {
   readonly bytes: Buffer;
 }
 
-/** A key that the store has to be asked for. */
+/** A key that must be looked up in the store. */
 interface UnansweredKey {
   readonly id: string;
   readonly digest: Digest;
-  /** The id is somebody's, but this is not the key that was remembered. */
+  /** Whether the id exists in the cache, with another key. */
   readonly known: boolean;
 }
 
 /**
- * Keys of gateway.yaml and what is remembered of those in a store: a key that was seen before is found without the store,
- * and while that is down. Where the store is, and how it tells of changes, is for each to say.
+ * Keys of gateway.yaml, and a cache of those in a store: a cached key is found without the store, also while that is down.
+ * Subclasses implement the store and how changes are noticed.
  */
 export abstract class RememberedKeys extends Keys {
   protected readonly known = new Map<string, StoredKey>();
-  /** Milliseconds of the clock when the store last said anything. */
+  /** Milliseconds of the clock when the store last responded. */
   protected answeredAt = Number.NEGATIVE_INFINITY;
   private fileKeys = new Map<string, KeyRecord>();
-  /** Until when an id is taken for unknown; and one that is known, for one whose further wrong keys are not looked into. */
+  /** Until when an id counts as unknown; and until when further wrong keys of a known id are not looked up. */
   private readonly unknown = new Map<string, number>();
   private readonly wrong = new Map<string, number>();
   private readonly nobody = new StoredKey(NOBODYS);
-  /** Digests of keys that are in use, so that a busy key is not hashed a thousand times a second; never kept for long. */
+  /** Digests of keys in use, so that a busy key is not hashed a thousand times per second; kept only briefly. */
   private readonly digests = new Map<string, Digest>();
   private digestsSince = 0;
   private readonly listeners = new Set<(change: KeyChange) => void>();
@@ -54,10 +54,10 @@ export abstract class RememberedKeys extends Keys {
     this.adopt(fileKeys);
   }
 
-  /** Makes a key named `first` where there is none at all, in gateway.yaml or in the store; undefined where there is. */
+  /** Creates a key named `first` if there is no key in gateway.yaml or the store; undefined if there is one. */
   abstract ensureFirstKey(): Promise<string | undefined>;
 
-  /** Takes the keys of a newly loaded gateway.yaml in place of those of the last one. */
+  /** Replaces the keys of gateway.yaml with those of a newly loaded one. */
   adopt(fileKeys: readonly FileKey[]): void {
     const before = this.fileKeys;
     this.fileKeys = new Map(fileKeys.flatMap((entry) => fileRecord(entry)));
@@ -70,7 +70,7 @@ export abstract class RememberedKeys extends Keys {
     return () => this.listeners.delete(listener);
   }
 
-  /** Forgets what it remembered. */
+  /** Clears the cache. */
   override close(): void {
     this.listeners.clear();
     this.known.clear();
@@ -79,7 +79,7 @@ export abstract class RememberedKeys extends Keys {
     this.digests.clear();
   }
 
-  /** Whether anybody wants to hear of changes. */
+  /** Whether there are listeners for changes. */
   protected get watched(): boolean {
     return this.listeners.size > 0;
   }
@@ -89,8 +89,8 @@ export abstract class RememberedKeys extends Keys {
   }
 
   /**
-   * What memory says of a presented key. Text that cannot be a key, and one that was found wrong a moment ago, is nobody's.
-   * @param fresh brings memory up to date, before it is asked about a key of the store
+   * Looks a presented key up in memory. Text that cannot be a key, or was found wrong recently, gives no record.
+   * @param fresh updates the cache, before it is used for a key of the store
    */
   protected recall(
     presented: string,
@@ -103,7 +103,7 @@ export abstract class RememberedKeys extends Keys {
     if (record || id === undefined) return { record };
     fresh();
     const known = this.remembered(id, now);
-    // An id that nobody has takes as long as one that somebody has.
+    // Takes as long for an unknown id as for a known one.
     const opened = (known ?? this.nobody).opened(digest.bytes);
     if (opened || !validKey(presented)) return { record: opened };
     const refused = known ? this.wrong : this.unknown;
@@ -111,13 +111,13 @@ export abstract class RememberedKeys extends Keys {
     return { id, digest, known: known !== undefined };
   }
 
-  /** Remembers what came of a key that was asked for. */
+  /** Records the result of a lookup. */
   protected asked(presented: string, { id, digest, known }: UnansweredKey, found: unknown, now: number): void {
     if (found) this.digests.set(presented, digest);
     else if (known || !this.known.has(id)) keepUntil(known ? this.wrong : this.unknown, id, now + UNKNOWN);
   }
 
-  /** A key that was seen before, as long as the store has not been silent for too long. */
+  /** Returns a cached key, unless the store has not responded for too long. */
   protected remembered(id: string, now: number): StoredKey | undefined {
     return now - this.answeredAt <= STALE ? this.known.get(id) : undefined;
   }
@@ -128,7 +128,7 @@ export abstract class RememberedKeys extends Keys {
     this.known.set(id, key);
   }
 
-  /** A key has changed, which is remembered where it was before, and told. */
+  /** Updates a changed key in the cache, and notifies listeners. */
   protected changed(key: StoredKey): void {
     const { id, revoked, disabled } = key.record;
     this.unknown.delete(id);
@@ -136,7 +136,7 @@ export abstract class RememberedKeys extends Keys {
     this.tell({ id, kind: revoked !== undefined ? "revoked" : disabled !== undefined ? "disabled" : "changed" });
   }
 
-  /** @throws GatewayError invalid_field for a name that is none, or that a key of gateway.yaml has */
+  /** @throws GatewayError invalid_field for a name that is invalid, or used by a key of gateway.yaml */
   protected checkName(name: string): void {
     if (!/^[^\p{C}\s]([^\p{C}]{0,98}[^\p{C}\s])?$/u.test(name) || looksLikeKey(name))
       throw new GatewayError("invalid_field", {
@@ -148,8 +148,8 @@ export abstract class RememberedKeys extends Keys {
   }
 
   /**
-   * Looking a digest up in a map leaks no useful time: nobody can choose the digest of a text. Nor can anybody choose its
-   * hash in V8's maps, which is seeded anew in each process.
+   * Looking a digest up in a map leaks no useful timing: nobody can choose the digest of a text, nor its hash in V8's maps,
+   * which have a random seed in each process.
    */
   private digestOf(presented: string, now: number): Digest {
     if (now - this.digestsSince > MEMORY || this.digests.size >= BUSY) {
@@ -172,7 +172,7 @@ export abstract class RememberedKeys extends Keys {
   }
 }
 
-/** What is said of a name that another key holds. */
+/** The error for a name used by another key. */
 export const nameTaken = (name: string): GatewayError =>
   new GatewayError("invalid_field", {
     status: 409,
@@ -181,7 +181,7 @@ export const nameTaken = (name: string): GatewayError =>
     hint: "Choose another name, or revoke that key first.",
   });
 
-/** What is said while nobody knows whether a key is right. */
+/** The error while keys cannot be verified. */
 export const storeSilent = (cause: unknown): GatewayError =>
   storeUnavailable("keys", "Whether the key is right is not known, as the gateway's key store cannot answer.", cause);
 
@@ -190,7 +190,7 @@ function keepUntil(until: Map<string, number>, id: string, time: number): void {
   until.set(id, time);
 }
 
-/** What stands in for a key of an id that nobody has. */
+/** Placeholder for the key of an unknown id. */
 const NOBODYS = {
   ...{ id: "", name: "", hash: "0".repeat(64), created: 0, models: null, paths: null, addresses: null, group: null },
   ...{ owner: null, tags: null, expires: null, disabled: null, revoked: null, old_hash: null, old_until: null },

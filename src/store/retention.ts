@@ -1,35 +1,35 @@
 import { DAY } from "./ledger-sums.ts";
 
-/** Days for which vendors give an answer out again that was made in the background: until then its usage must not count again. */
+/** Days for which vendors return responses generated in the background: until then their usage must not count again. */
 const GIVEN_OUT = 31;
 
-/** Up to when names go of what was counted once, where rows go up to a moment. Unix milliseconds. */
+/** Returns the time before which once-counted names are deleted, when rows are deleted before `before`. Unix milliseconds. */
 export const oldestName = (before: number): number => Math.min(before, Date.now() - GIVEN_OUT * DAY);
 
-/** Milliseconds from a ledger's opening to the first look at its age: who only asks it something has gone by then. */
+/** Milliseconds from a ledger's opening to the first check of its age: short-lived readers have exited by then. */
 const FIRST = 60_000;
-/** Milliseconds between two looks. */
+/** Milliseconds between checks. */
 const AGAIN = 3_600_000;
 
-/** What a ledger tells of its age, Unix milliseconds. */
+/** The age of a ledger's rows, in Unix milliseconds. */
 interface LedgerAge {
-  /** When the newest of its rows began that are a day old or older; 0: there are none. */
+  /** When the newest row that is at least a day old began; 0: there is none. */
   readonly newest: number;
-  /** Before when rows have been taken away already; 0: never. */
+  /** Before which time rows have been deleted already; 0: never. */
   readonly pruned: number;
 }
 
-/** The rows of a ledger as far as their age goes. */
+/** The rows of a ledger, for retention. */
 export interface AgingRows {
-  /** @param now what the clock says */
+  /** @param now the current time of the clock */
   age(now: number): Promise<LedgerAge>;
-  /** Takes rows away that are older than Unix milliseconds, in steps. */
+  /** Deletes rows from before a time (Unix milliseconds), in steps. */
   pruned(before: number): AsyncIterable<number>;
 }
 
 /**
- * Keeps a ledger's rows for so long, and not longer than a day and an hour more. A clock that is far ahead of the rows may
- * be wrong, so each look takes a day more then, and not all at once.
+ * Deletes a ledger's rows after a given age, at most a day and an hour later. A clock far ahead of the rows may be wrong: then
+ * each check deletes one more day, not all at once.
  */
 export class Retention {
   private timer: NodeJS.Timeout | undefined;
@@ -38,10 +38,10 @@ export class Retention {
   private stopped = false;
 
   /**
-   * @param keep milliseconds; 0: for good
-   * @param warn told when rows cannot be taken away, and when the clock is doubted
-   * @param first milliseconds until it looks for the first time
-   * @param clock Unix milliseconds; a test may bring its own
+   * @param keep milliseconds; 0: forever
+   * @param warn called when rows cannot be deleted, and when the clock seems wrong
+   * @param first milliseconds until the first check
+   * @param clock Unix milliseconds; injectable for tests
    */
   constructor(
     private readonly rows: AgingRows,
@@ -53,7 +53,7 @@ export class Retention {
     if (keep > 0) this.timer = setTimeout(this.look, first).unref();
   }
 
-  /** Ends it: until the step that runs is done. */
+  /** Stops after the current step. */
   async stop(): Promise<void> {
     this.stopped = true;
     clearTimeout(this.timer);
@@ -74,12 +74,12 @@ export class Retention {
     for await (const _ of this.rows.pruned(before)) if (this.stopped) return;
   }
 
-  /** The first of a day: what is older goes. */
+  /** Returns the start of the oldest day to keep. */
   private async before(now: number): Promise<number> {
     const { newest, pruned } = await this.rows.age(now);
     const asked = dayOf(now - this.keep);
-    // Of a clock that was set ahead today's rows say nothing, as they have their times from it. Of a gateway that nobody
-    // asked anything for days neither do those before: what went last goes on by a day.
+    // If the clock was set ahead, today's rows prove nothing, as their times come from it. If the gateway was idle for days,
+    // neither do earlier rows: then each check deletes one more day.
     const sure = Math.max(dayOf(newest + 2 * DAY - this.keep), pruned + DAY);
     const doubted = newest > 0 && sure < asked;
     if (doubted && !this.doubted)

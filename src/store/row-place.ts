@@ -1,4 +1,4 @@
-/** A row's place in the order of all. */
+/** A row's position in the order of all rows. */
 export interface RowPlace {
   readonly time: number;
   readonly id: string;

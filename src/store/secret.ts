@@ -6,18 +6,18 @@ import { FileError } from "../core/errors.ts";
 import type { PostgresDatabase } from "./postgres/database.ts";
 
 /**
- * The secret that envelopes are sealed with where gateway.yaml gives none: made once and kept beside the ledger, readable
- * by its owner only, so that conversations go on after a restart.
- * @param ledger the ledger's SQLite file, or `:memory:`, which keeps no secret either
- * @param warn told when other users can read the file, and when one that was in use is gone
- * @throws FileError when it can neither be read nor made.
+ * Returns the secret for sealing envelopes if gateway.yaml has none: created once and stored beside the ledger, readable by its
+ * owner only, so that conversations survive a restart.
+ * @param ledger the ledger's SQLite file, or `:memory:`, for which the secret is not stored
+ * @param warn called when other users can read the file, and when a secret that was in use is missing
+ * @throws FileError when it can neither be read nor created.
  */
 export function keptSecret(ledger: string, warn: (message: string) => void): Buffer {
   if (ledger === ":memory:") return randomBytes(32);
   const file = `${ledger}.secret`;
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    // The one who comes first makes it, also of several processes that start at a time.
+    // The first of several processes that start concurrently creates it.
     writeFileSync(file, `${randomBytes(32).toString("hex")}\n`, { flag: "wx", mode: 0o600 });
     if (hasExchanges(ledger))
       warn(
@@ -25,7 +25,7 @@ export function keptSecret(ledger: string, warn: (message: string) => void): Buf
       );
   } catch (thrown) {
     const { code, syscall, message } = thrown as NodeJS.ErrnoException;
-    // Half a secret is none, and the next start would find it.
+    // The next start would find an incomplete secret.
     if (syscall === "write") rmSync(file, { force: true });
     if (code !== "EEXIST")
       throw new FileError(
@@ -40,17 +40,17 @@ export function keptSecret(ledger: string, warn: (message: string) => void): Buf
   return secret;
 }
 
-/** What becomes of what was sealed and marked with a secret that is gone, and what to do. */
+/** The consequences of a lost secret, and what to do. */
 const WITHOUT =
   "envelopes (gw1state…) in conversations that go on are refused (400 invalid_field), ids of items from before are unknown, and who was signed in at the console has to sign in again. Put the former file back (store backup keeps it as FILE.secret), and restart.";
 
-/** What is wrong with the secret beside a ledger that is in use, while nothing has made another one; undefined: nothing. */
+/** Describes a secret missing beside a used ledger, before a new one is created; undefined: it is not missing. */
 export function missingSecret(ledger: string): string | undefined {
   if (ledger === ":memory:" || existsSync(`${ledger}.secret`) || !hasExchanges(ledger)) return undefined;
   return `it is missing, and the next start makes another one, after which ${WITHOUT}`;
 }
 
-/** Whether exchanges have been put into a ledger's file, with which secrets were given away perhaps. */
+/** Reports whether a ledger's file contains exchanges, in which the secret may have been used. */
 function hasExchanges(ledger: string): boolean {
   if (!existsSync(ledger)) return false;
   try {
@@ -61,7 +61,7 @@ function hasExchanges(ledger: string): boolean {
       database.close();
     }
   } catch {
-    // One that cannot be read is told elsewhere.
+    // An unreadable ledger is reported elsewhere.
     return false;
   }
 }
@@ -74,7 +74,7 @@ function read(file: string): string {
   }
 }
 
-/** The same in a database: the first instance that comes makes it for all. @throws Error when that cannot be asked */
+/** Returns the secret in a database: the first instance creates it for all. @throws Error of the database */
 export async function sharedSecret({ ask }: Pick<PostgresDatabase, "ask">): Promise<Buffer> {
   await ask("insert into secret values ('envelopes', ?::text) on conflict do nothing", randomBytes(32).toString("hex"));
   const [row] = await ask("select value from secret where name = 'envelopes'");

@@ -1,11 +1,11 @@
-/** Sessions of the admin side that were ended before their time, for all gateways that share a store. */
+/** Admin sessions that were ended early, for all gateways that share a store. */
 export abstract class SignedOut {
   /**
    * Ends a session.
-   * @param until Unix milliseconds at which it would have ended by itself; what is older than now is forgotten
-   * @throws what the store says where it cannot be written
+   * @param until Unix milliseconds at which it would expire; expired sessions are deleted
+   * @throws the store's error when it cannot be written
    */
   abstract add(session: string, until: number, now?: number): Promise<void>;
-  /** Whether it was ended. @throws what the store says where it cannot be read */
+  /** Reports whether it was ended. @throws the store's error when it cannot be read */
   abstract has(session: string): Promise<boolean>;
 }

@@ -3,14 +3,14 @@ import { groupsOf, scopeOf } from "../core/limits.ts";
 import type { Ledger } from "./ledger.ts";
 import type { SpendSince } from "./memory-limiter.ts";
 
-/** Milliseconds for rows that are on their way: a request waits for them. */
+/** Milliseconds to wait for rows being written: a request waits for them. */
 const PATIENCE = 5000;
-/** The part of that which requests wait while the last one has waited in vain: a store that is down is no news. */
+/** The part of that which requests wait after a previous wait has failed: the store is known to be down. */
 const AGAIN = 0.1;
 
 /**
- * What the ledger knows to have been spent, by the scopes of limits. It rejects while rows wait for a store that is down: what
- * they have spent would be spent again.
+ * Returns what was spent according to the ledger, by the scopes of limits. Rejects while rows wait for a store that is down:
+ * their money would be spent again.
  */
 export const spendSince = (ledger: Pick<Ledger, "recovered" | "flush" | "sums">, patience = PATIENCE): SpendSince => {
   let silent = false;
@@ -30,12 +30,15 @@ export const spendSince = (ledger: Pick<Ledger, "recovered" | "flush" | "sums">,
   };
 };
 
-/** Waits until what was spent so far is in the ledger, where all that share it see it; it rejects while the store is down. */
+/** Returns a function that waits until everything spent so far is in the shared ledger; it rejects while the store is down. */
 export const writing = (ledger: Pick<Ledger, "flush">, patience = PATIENCE): (() => Promise<void>) => {
   return () => inTime(patience, ledger.flush(), "the ledger (store: ledger)");
 };
 
-/** The day on which each scope of limits spent something first: its beginning in UTC, Unix milliseconds. Reads sums of all days. */
+/**
+ * Returns the day on which each scope of limits first spent something: its start in UTC, Unix milliseconds. Reads sums of all
+ * days.
+ */
 export async function firstSpent(ledger: Pick<Ledger, "sums">): Promise<Map<string, number>> {
   const first = new Map<string, number>();
   for (const { group, cost } of await ledger.sums({ by: [...PAYERS, "day"] }))
@@ -48,10 +51,10 @@ export async function firstSpent(ledger: Pick<Ledger, "sums">): Promise<Map<stri
   return first;
 }
 
-/** What a sum is grouped by to tell whose limits it counts for. */
+/** The groups of a sum that determine whose limits it counts for. */
 const PAYERS = ["key", "group", "model", "target"] as const;
 
-/** The scopes of limits for which a sum by `PAYERS` counts. */
+/** Returns the scopes of limits for which a sum by `PAYERS` counts. */
 function scopesOf([key = "", group = "", model = "", target = ""]: readonly string[]): string[] {
   return [
     scopeOf("key", key),

@@ -7,41 +7,41 @@ import { abandoned, type JournalOwner, journalFile, journals, orphaned, remove }
 import { BEGUN, rowIn } from "./journal.ts";
 import { lineIn, wholeLines } from "./lines.ts";
 
-/** Milliseconds between two tries while the ledger cannot be written. */
+/** Milliseconds until the first retry while the ledger cannot be written; they double up to `LONGEST_AGAIN`. */
 const AGAIN = 250;
 const LONGEST_AGAIN = 10_000;
 
-/** Where the lines of journals go. */
+/** The destination of journal lines. */
 export interface LineTaker {
   appendRow(row: Row): void;
   appendObject(object: MadeObject): void;
-  /** @throws Error when the store cannot be written; what was appended stays and is tried again. */
+  /** @throws Error when the store cannot be written; appended lines are kept and retried. */
   flush(): Promise<void>;
 }
 
-/** Where a journal stands. */
+/** A position in a journal: the number of its file, and bytes. */
 export interface JournalPlace {
   readonly number: number;
   readonly size: number;
 }
 
-/** Puts what journals say into the ledger: that of a process that runs, line by line, and those of processes that have died. */
+/** Writes journals into the ledger: that of the running process line by line, and those of dead processes. */
 export class JournalFeeder {
   /** How far the running journal has been read. */
   private at = { number: 1, position: 0 };
   private feeding: Promise<void> = Promise.resolve();
-  /** What is read once that is done: however often it is asked for meanwhile, that is one. */
+  /** The next read, after the current one; all requests for it meanwhile share it. */
   private next: { place: JournalPlace; read: Promise<void> } | undefined;
   private readonly ending = new AbortController();
-  /** Milliseconds of `performance.now()` since which there is something to read; undefined where there is not. */
+  /** `performance.now()` when the oldest unread line appeared; undefined when all are read. */
   behindSince: number | undefined;
-  /** Times that the ledger could not be written. */
+  /** Number of failed writes to the ledger. */
   errors = 0;
 
   /**
    * @param folder of the journals
-   * @param owner what the names of the running one's files begin with
-   * @param warn told when the running journal cannot be read, and when it can again
+   * @param owner prefix of the running journal's file names
+   * @param warn called when the running journal cannot be read, and when it can again
    */
   constructor(
     private readonly folder: string,
@@ -50,7 +50,7 @@ export class JournalFeeder {
     private readonly warn: LedgerWarn = () => {},
   ) {}
 
-  /** Reads the running journal up to a place, once what was asked before is done. Waits for a store that is down. */
+  /** Reads the running journal up to a position, after earlier reads. Waits for a store that is down. */
   feed(place: JournalPlace): Promise<void> {
     if (this.next) {
       this.next.place = place;
@@ -63,7 +63,7 @@ export class JournalFeeder {
     return next.read;
   }
 
-  /** How far the ledger is behind the journals. */
+  /** Returns how far the ledger is behind the journals. */
   backlog(): LedgerBacklog {
     const lag = this.behindSince === undefined ? 0 : (performance.now() - this.behindSince) / 1000;
     let [oldest, bytes] = [lag, 0];
@@ -77,21 +77,21 @@ export class JournalFeeder {
     return { lag, oldest, bytes, errors: this.errors };
   }
 
-  /** Shows others that the running journal is somebody's. */
+  /** Updates the running journal's modification time, so that other processes see that it is in use. */
   touch(): void {
     const now = new Date();
     try {
       utimesSync(journalFile(this.folder, this.owner, this.at.number), now, now);
     } catch {
-      // There is none yet.
+      // No file exists yet.
     }
   }
 
   /**
-   * Puts what processes left that have died into the ledger: exchanges that have not ended stand there as they would if
-   * nothing more was heard of them. One that cannot be read keeps none of the others back.
-   * @returns whether there are others that may still be somebody's
-   * @throws what the system says of the first that cannot be read or removed; it stays
+   * Writes the journals of dead processes into the ledger. Exchanges that have begun and not ended are stored as their first
+   * line describes them. An unreadable journal does not delay the others.
+   * @returns whether there are other journals whose processes may still be alive
+   * @throws the first system error of a journal that cannot be read or removed; that journal stays
    */
   async adopt(): Promise<boolean> {
     let left = false;
@@ -105,12 +105,12 @@ export class JournalFeeder {
     return left;
   }
 
-  /** Ends it: what is not in the ledger yet stays in the journal. */
+  /** Stops feeding: what is not in the ledger yet stays in the journal. */
   stop(): void {
     this.ending.abort();
   }
 
-  /** Until what was asked so far is done; false where it was stopped before. */
+  /** Waits for all requested reads; false if feeding was stopped before. */
   async rest(): Promise<boolean> {
     await this.feeding;
     return !this.stopped;
@@ -125,7 +125,7 @@ export class JournalFeeder {
     return this.ending.signal.aborted;
   }
 
-  /** Puts all of a journal into the ledger, and removes it; it stays where that was given up on the way. */
+  /** Writes a whole journal into the ledger and removes it; the journal stays if that is interrupted. */
   private async takeOver({ files }: JournalOwner): Promise<void> {
     const open = new Map<unknown, Row>();
     for (const file of files) await this.take(file, 0, Number.POSITIVE_INFINITY, open);
@@ -138,11 +138,11 @@ export class JournalFeeder {
     const { place } = this.next as { place: JournalPlace };
     this.next = undefined;
     await this.readPatiently(place);
-    // What was asked for meanwhile is newer.
+    // What was requested meanwhile is newer.
     this.behindSince = this.next === undefined ? undefined : performance.now();
   }
 
-  /** Until it has been read, also where that fails for a while, as it does without a free file descriptor. Never throws. */
+  /** Reads until it succeeds, also through temporary failures such as a lack of file descriptors. Never throws. */
   private async readPatiently(place: JournalPlace): Promise<void> {
     for (let wait = AGAIN; ; wait = longer(wait))
       try {
@@ -169,9 +169,9 @@ export class JournalFeeder {
   }
 
   /**
-   * Puts the lines of a file into the ledger.
-   * @param open exchanges that have begun and not ended, where somebody wants to know
-   * @returns up to where: a line that was not written to its end is none
+   * Writes the lines of a file into the ledger.
+   * @param open collects exchanges that have begun and not ended; absent: they are skipped
+   * @returns the position reached; an incomplete line at the end is not read
    */
   private async take(file: string, from: number, to: number, open?: Map<unknown, Row>): Promise<number> {
     let position = from;
@@ -185,7 +185,7 @@ export class JournalFeeder {
   }
 
   private line(text: string, open: Map<unknown, Row> | undefined): void {
-    // Half of all lines, which nobody asks for as long as their process runs.
+    // Half of all lines; not needed while their process runs.
     if (!open && text.startsWith(BEGUN)) return;
     const line = lineIn(text);
     if (!line) return;
@@ -202,7 +202,7 @@ export class JournalFeeder {
     }
   }
 
-  /** Until the ledger has it; false where it was given up. */
+  /** Flushes until the ledger has all rows; false if feeding was stopped. */
   private async flushed(): Promise<boolean> {
     for (let wait = AGAIN; ; wait = longer(wait)) {
       try {
@@ -216,7 +216,7 @@ export class JournalFeeder {
     }
   }
 
-  /** Until so many milliseconds are over, or it was stopped. */
+  /** Waits so many milliseconds, or until feeding is stopped. */
   private pause(wait: number): Promise<void> {
     return sleep(wait, undefined, { signal: this.ending.signal }).catch(() => {});
   }

@@ -1,27 +1,27 @@
 import { readdirSync, readFileSync, statSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 
-/** Milliseconds without a sign of life after which a journal is nobody's, once its process is not to be found. */
+/** Milliseconds without a write after which a journal counts as abandoned, if its process is not found. */
 const SILENT = 2500;
 
-/** The journal of one process: its files in the order in which they were written. */
+/** The journal of one process: its files in the order of writing. */
 export interface JournalOwner {
-  /** What its files' names begin with: process id and when that process started. */
+  /** Prefix of its files' names: process id, start time of the process, and number of the ledger within it. */
   readonly name: string;
   readonly files: readonly string[];
 }
 
-/** The folder of a store's journals. */
+/** Returns the folder of a store's journals. */
 export const journalFolder = (store: string): string => `${store}.journal`;
 
-/** What names the journals of a process: no later one has it, also where each has the same id, as in a container. */
+/** Returns a name for the process that no later process gets, even where each has the same id, as in a container. */
 export const processName = (pid: number = process.pid): string => `${pid}-${startOf(pid) ?? "0"}`;
 
-/** The file of a journal with that number. */
+/** Returns the path of a journal's file with that number. */
 export const journalFile = (folder: string, owner: string, number: number): string =>
   join(folder, `${owner}-${String(number).padStart(6, "0")}.jsonl`);
 
-/** All journals in a folder; none where there is no folder. */
+/** Lists all journals in a folder; none if the folder does not exist. */
 export function journals(folder: string): JournalOwner[] {
   let names: string[];
   try {
@@ -36,12 +36,12 @@ export function journals(folder: string): JournalOwner[] {
   return [...owners].map(([name, files]) => ({ name, files: files.map((file) => join(folder, file)) }));
 }
 
-/** Process id, its start, which ledger of that process, number. */
+/** Process id, its start, number of the ledger in that process, number of the file. */
 const NAME = /^(\d+-\d+-\d+)-\d{6}\.jsonl$/;
 
 /**
- * Whether nobody will write to a journal again: its process has ended, and the file has been left alone for a while, as
- * one of a process that cannot be seen from here would not be.
+ * Reports whether no process will write to a journal again: its process is not found, and its files have not been touched for a
+ * while, as a live process that is invisible from here would do.
  */
 export function abandoned(journal: JournalOwner): boolean {
   const { files } = journal;
@@ -49,15 +49,15 @@ export function abandoned(journal: JournalOwner): boolean {
   try {
     return Date.now() - Math.max(...files.map((file) => statSync(file).mtimeMs)) > SILENT;
   } catch {
-    // Somebody else has just taken care of it.
+    // Another process has just removed it.
     return false;
   }
 }
 
 /**
- * Whether somebody else writes a journal there, or did a moment ago.
- * @param owner ours
- * @param parent of processes that are one gateway with this one; undefined: there are none
+ * Reports whether another process writes a journal there, or did a moment ago.
+ * @param owner our own journal
+ * @param parent parent of the processes that form one gateway with this one; undefined: there are none
  */
 export function hasOthers(folder: string, owner: string, parent?: number): boolean {
   const ours = (name: string) => name === owner || (parent !== undefined && parentOf(name) === parent);
@@ -65,9 +65,9 @@ export function hasOthers(folder: string, owner: string, parent?: number): boole
 }
 
 /**
- * The same from outside of all of them: whether journals there are of more than one gateway. Of what cannot be seen from here,
- * as in another container, nobody knows what belongs together: all of it counts as one.
- * @param isWorker whether the process of that id is one of several that are one gateway with their parent's others
+ * Reports the same from outside: whether journals of more than one gateway exist. Processes that are invisible from here, as in
+ * another container, cannot be assigned to gateways: together they count as one.
+ * @param isWorker whether the process of that id is one of several that form one gateway under a common parent
  */
 export function hasSeveral(folder: string, isWorker: (pid: number) => boolean): boolean {
   const seen = journals(folder).find((journal) => !orphaned(journal) && parentOf(journal.name) !== undefined);
@@ -75,13 +75,13 @@ export function hasSeveral(folder: string, isWorker: (pid: number) => boolean): 
   return hasOthers(folder, seen.name, isWorker(pidOf(seen.name)) ? parentOf(seen.name) : undefined);
 }
 
-/** Whether its process is not to be found: it has ended, or cannot be seen from here. */
+/** Reports whether its process is not found: it has ended, or is invisible from here. */
 export function orphaned({ name }: JournalOwner): boolean {
   const [pid = "", start = ""] = name.split("-");
   return startOf(Number(pid)) !== start && !(start === "0" && runs(Number(pid)));
 }
 
-/** Removes files; that others have removed them is as well. */
+/** Removes files; those already removed are ignored. */
 export function remove(files: readonly string[]): void {
   for (const file of files)
     try {
@@ -91,10 +91,10 @@ export function remove(files: readonly string[]): void {
     }
 }
 
-/** When a process has started, in ticks since the machine has; undefined where there is none, or no /proc to tell. */
+/** Returns the start time of a process, in ticks since boot; undefined without such a process, or without /proc. */
 const startOf = (pid: number): string | undefined => statOf(pid)?.[19];
 
-/** The process that began that of a journal. */
+/** Returns the parent of a journal's process. */
 function parentOf(name: string): number | undefined {
   const parent = statOf(pidOf(name))?.[1];
   return parent === undefined ? undefined : Number(parent);
@@ -102,7 +102,7 @@ function parentOf(name: string): number | undefined {
 
 const pidOf = (name: string): number => Number(name.split("-")[0]);
 
-/** What the system says of a process behind its name. */
+/** Returns the fields of /proc/PID/stat after the process's name. */
 function statOf(pid: number): string[] | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");

@@ -15,54 +15,54 @@ import { type Cell, KIND, type Row } from "../ledger-row.ts";
 import type { MadeObject } from "../object-rows.ts";
 import { journalFile, processName, remove } from "./files.ts";
 
-/** Bytes after which a journal goes on in another file. */
+/** Bytes of a file after which the next one is begun. */
 const FULL = 8 * 1024 * 1024;
-/** Bytes that wait in memory at most while the journal cannot be written. */
+/** Maximum bytes buffered in memory while the journal cannot be written. */
 const MEMORY = 64 * 1024 * 1024;
-/** Milliseconds between two tries then. */
+/** Milliseconds between retries of a failed write. */
 const AGAIN = 250;
-/** What lines of exchanges that have begun begin with. */
+/** The prefix of lines of exchanges that have begun. */
 export const BEGUN = `["begun",`;
-/** Milliseconds between two looks whether the file is still where others find it. */
+/** Milliseconds between checks that the file still has its name. */
 const LOOK = 1000;
 
-/** A line of a journal: of a row of the ledger, or an object that was made. */
+/** A line of a journal: a ledger row, or an object that was created. */
 export type JournalLine = RowLine | ["made", MadeObject];
 /**
- * A row as the ledger shall have it if nothing more is heard of its exchange, or its last word. The third member is that of
- * `Row.once`, and the row for when that has been counted.
+ * The row that the ledger stores if its exchange never ends (`begun`), or the final row. The third member is the name in
+ * `Row.once`, the fourth the row to store if that name has been counted.
  */
 export type RowLine = [kind: "begun" | "ended", row: JournalRow, once?: string, counted?: JournalRow];
 type JournalRow = [kind: Row["kind"], values: Row["values"], holder?: Row["holder"]];
 
-/** Journals of this process so far: a process may have several ledgers. */
+/** Number of journals of this process so far: a process may have several ledgers. */
 let made = 0;
 
 /**
- * The files in which a process writes down what its ledger shall hold, before anybody hears of it. What was written
- * survives the death of the process; another one puts it into the ledger then.
+ * The files to which a process writes ledger rows before responses are completed. What was written survives the death of the
+ * process; another process then puts it into the ledger.
  */
 export class Journal {
-  /** What its files' names begin with. */
+  /** Prefix of its files' names. */
   readonly owner = `${processName()}-${++made}`;
-  /** The number of the file that is written, and the bytes in it. */
+  /** The number of the current file, and its size in bytes. */
   number = 0;
   size = 0;
   private fd: number | undefined;
   private lookedAt = 0;
   private pending: string[] = [];
   private pendingBytes = 0;
-  /** Exchanges that have begun and not ended, by id: each new file begins with their lines. */
+  /** First lines of open exchanges, by id: each new file begins with them. */
   private readonly open = new Map<string, { line: string }>();
-  /** Times that it could not be written. */
+  /** Number of failed writes. */
   failures = 0;
   private failed: { since: number; triedAt: number; lost: number; reason: string } | undefined;
   private retry: NodeJS.Timeout | undefined;
 
   /**
-   * @param folder where its files are, made when the first of them is
-   * @param warn told when the journal cannot be written, when lines are lost, each with what it held, and when all is well again
-   * @param limits bytes of a file, and bytes that wait in memory
+   * @param folder of the files, created with the first of them
+   * @param warn called when the journal cannot be written, for each lost line with its content, and on recovery
+   * @param limits bytes of a file, and bytes buffered in memory
    * @param durable whether what was written survives a power cut too: each write then waits for the disk
    */
   constructor(
@@ -72,57 +72,57 @@ export class Journal {
     private readonly durable = false,
   ) {}
 
-  /** Told when what could not be written has been, whoever has asked for it. */
+  /** Called when buffered lines have been written after a failure. */
   recovered: () => void = () => {};
 
-  /** Whether what is told gets to the disk. */
+  /** Whether lines reach the disk. */
   get writable(): boolean {
     return this.failed === undefined;
   }
 
-  /** What could not be written: it is in memory, and gone if this process is killed. */
+  /** Lines that could not be written: they are in memory, and lost if this process is killed. */
   get unwritten(): Unwritten | undefined {
     if (!this.failed || this.pending.length === 0) return undefined;
     return { lines: this.pending.length, where: `${this.folder} cannot be written (${this.failed.reason})` };
   }
 
-  /** Seconds for which it could not be written. */
+  /** Seconds since writes began to fail; 0 if they do not. */
   get late(): number {
     return this.failed ? (performance.now() - this.failed.since) / 1000 : 0;
   }
 
-  /** Whether there is a file. */
+  /** Whether a file exists. */
   get used(): boolean {
     return this.number > 0;
   }
 
-  /** An exchange has begun. @param id the exchange's */
+  /** Records that an exchange has begun. @param id the exchange's */
   begin(id: string, row: Row): void {
     const line = lineOf("begun", row);
     this.open.set(id, { line });
     this.add(line);
   }
 
-  /** An exchange has ended. */
+  /** Records that an exchange has ended. */
   end(id: string, row: Row): void {
     const begun = this.open.get(id);
-    // A Map's old tables may live on for long (see `Bag`): not with what is large.
+    // A Map's old tables may live long (see `Bag`), so they should not keep large lines alive.
     if (begun) begun.line = "";
     this.open.delete(id);
     this.add(lineOf("ended", row));
   }
 
-  /** Somebody's object was made. */
+  /** Records an object that was created. */
   made(object: MadeObject): void {
     this.add(`${JSON.stringify(["made", object] satisfies JournalLine)}\n`);
   }
 
-  /** Whether anything waits to be written. */
+  /** Whether lines are buffered. */
   get waiting(): boolean {
     return this.pendingBytes > 0;
   }
 
-  /** Writes what waits, in one write. Never throws: what cannot be written waits on, or is lost, and that is told. */
+  /** Writes the buffered lines in one write. Never throws: on failure they stay buffered, or are lost with a warning. */
   write(): void {
     if (this.pendingBytes === 0 || (this.failed && performance.now() - this.failed.triedAt < AGAIN)) return;
     const bytes = Buffer.from(this.pending.join(""));
@@ -139,7 +139,7 @@ export class Journal {
     if (this.size >= this.limits.full) this.next();
   }
 
-  /** Writes what waits and closes the file. @returns the lines that are lost, as they could not be written */
+  /** Writes the buffered lines and closes the file. @returns the lines that are lost, as they could not be written */
   close(): string[] {
     if (this.failed) this.failed.triedAt = 0;
     this.write();
@@ -161,7 +161,7 @@ export class Journal {
     return this.needed(lost);
   }
 
-  /** Of an exchange that has ended its first line tells nothing. */
+  /** Removes the first lines of exchanges that have ended: their last lines replace them. */
   private needed(lines: readonly string[]): string[] {
     const open = new Set([...this.open.values()].map(({ line }) => line));
     return lines.filter((line) => !line.startsWith(BEGUN) || open.has(line));
@@ -171,12 +171,12 @@ export class Journal {
     this.pending.push(line);
     this.pendingBytes += line.length;
     if (this.pendingBytes <= this.limits.memory) return;
-    // So much of one turn of the event loop does not wait for its end.
+    // So many bytes in one turn of the event loop are written before its end.
     this.write();
     if (this.pendingBytes > this.limits.memory) this.dropOldest();
   }
 
-  /** @throws what the system says; nothing of it stands in the file then. */
+  /** @throws the system's error; the file is then unchanged. */
   private append(bytes: Buffer): void {
     const fd = this.fd ?? this.create();
     let written = 0;
@@ -202,10 +202,10 @@ export class Journal {
   }
 
   /**
-   * Goes on in another file where somebody has removed the one that is written, or moved it: nobody would find what follows.
-   * What stands in it is still to be had, and written again; what the ledger has of it already it takes once.
-   * @param pause milliseconds from one look to the next
-   * @throws what the system says where there can be no other file
+   * Continues in a new file if the current one has been removed or moved, where no reader would find later lines. Its content
+   * is still readable through the descriptor, and is written again; the ledger ignores rows it already has.
+   * @param pause minimum milliseconds between checks
+   * @throws the system's error if no new file can be written
    */
   private look(pause: number): void {
     const { fd } = this;
@@ -220,18 +220,18 @@ export class Journal {
     this.lookedAt = now;
   }
 
-  /** Goes on in another file, which tells all that is still open: who has read the one before needs it no more. */
+  /** Begins a new file with the first lines of all open exchanges, so that a reader no longer needs the previous file. */
   private next(): void {
     try {
       this.goOn(Buffer.from([...this.open.values()].map(({ line }) => line).join("")));
     } catch {
-      // The old one is as good for a while.
+      // The old one can be used for a while longer.
     }
   }
 
   /**
-   * @param first what the next file begins with
-   * @throws what the system says; all is as it was then
+   * @param first the first bytes of the next file
+   * @throws the system's error; the journal is then unchanged
    */
   private goOn(first: Buffer): void {
     const { fd: old, number, size } = this;
@@ -249,7 +249,7 @@ export class Journal {
     try {
       closeSync(old as number);
     } catch {
-      // It is closed all the same, and all that was written to it is there.
+      // It is closed nevertheless, and all that was written to it is there.
     }
   }
 
@@ -282,15 +282,15 @@ export class Journal {
   }
 }
 
-/** What an operator is told of lines that are in memory only. */
+/** Describes lines that are in memory only, for operators. */
 export const unwrittenText = ({ lines, where }: Unwritten): string =>
   `${lines === 1 ? "1 line of the journal is" : `${lines} lines of the journal are`} in memory only, as ${where}: free room before it is stopped.`;
 
-/** What is said of a line that is lost, beside the line itself, which a journal that is made by hand may hold. */
+/** The log message of a lost line; its fields contain the line itself, which can be added to a journal by hand. */
 export const LOST_LINE = "a line of the ledger's journal is lost";
 export const lostFields = (line: string): object => ({ journal: JSON.parse(line) });
 
-/** Makes the names in a folder survive a power cut; what is in the files is their own concern. */
+/** Makes the names in a folder survive a power cut; the files' contents are synced separately. */
 function syncFolder(folder: string): void {
   const fd = openSync(folder, "r");
   try {
@@ -300,7 +300,7 @@ function syncFolder(folder: string): void {
   }
 }
 
-/** A `RowLine` as JSON; what many rows share is made to text once. */
+/** Serializes a `RowLine`; parts that many rows share are serialized once. */
 function lineOf(kind: RowLine[0], { kind: common, values, holder, once }: Row): string {
   const row = rowText(common, values, holder);
   if (!once) return `["${kind}",${row}]\n`;
@@ -324,7 +324,7 @@ function sharedText(shared: readonly Cell[]): string {
   return text;
 }
 
-/** The row of a journal's line. */
+/** Converts a journal's line to a row. */
 export function rowIn([, [kind, values, holder], name, counted]: RowLine): Row {
   const row: Row = { kind: kindIn(kind), values };
   if (holder) row.holder = holder;
@@ -332,5 +332,5 @@ export function rowIn([, [kind, values, holder], name, counted]: RowLine): Row {
   return { ...row, once: { name, counted: { ...row, kind: kindIn(counted[0]), values: counted[1] } } };
 }
 
-/** Those that were written before prices had names lack that. */
+/** Lines from before prices had names lack that column. */
 const kindIn = (kind: Row["kind"]): Row["kind"] => (kind.length === KIND.length - 1 ? [...kind, ""] : kind);

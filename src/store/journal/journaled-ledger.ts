@@ -26,36 +26,42 @@ import type { LedgerAsk, LedgerPlace } from "./ledger-messages.ts";
 import { type LedgerListener, LedgerThread } from "./ledger-thread.ts";
 import { journaled } from "./lines.ts";
 
-/** Milliseconds until the ledger's thread hears that the journal has grown: each time costs it a transaction, whatever it holds. */
+/**
+ * Milliseconds until the ledger's thread is notified that the journal has grown: each notification costs a transaction,
+ * whatever its size.
+ */
 const DELAY = 500;
-/** Milliseconds that closing waits for a store that is down. */
+/** Maximum milliseconds that closing waits for a store that is down. */
 const CLOSING = 3000;
-/** Milliseconds for the journals of the dead, and between two looks at them; what is left then belongs to who runs elsewhere. */
+/**
+ * Maximum milliseconds to recover the journals of dead processes, and between checks; those left then belong to processes on
+ * other machines.
+ */
 const RECOVERY = 6000;
 const LOOK = 50;
-/** Milliseconds that a question waits for rows on their way: what a store that is down has already is told all the same. */
+/** Maximum milliseconds that a query waits for journaled rows; if the store is down, it returns what is stored. */
 const PATIENCE = 1500;
-/** Milliseconds until another thread is asked, or a store that could not be opened is tried again. */
+/** Milliseconds until a new thread is started, or a store that could not be opened is retried. */
 const AGAIN = 10_000;
-/** Lost lines that are told at once, and milliseconds until more of them are. */
+/** Number of lost lines logged at once, and milliseconds of pause before the next. */
 const TOLD = 2000;
 const PAUSE = 200;
 
-/** What is asked of a store besides where it is. */
+/** Settings of a store besides its place. */
 export interface StoreTerms {
-  /** What rows survive once an answer's last byte has left; `process` where it is not told. */
+  /** What rows survive once the last byte of a response has been sent. Default: `process`. */
   readonly durability?: "process" | "power";
-  /** Milliseconds that rows are kept, whole days; 0, or not told: for good. */
+  /** Milliseconds for which rows are kept, in whole days; 0 or absent: forever. */
   readonly keep?: number;
 }
 
 /**
- * A ledger whose entries are in a journal before the world hears of them, and get from there into the store in a thread of
- * its own. Nothing is lost with the process, and nothing about the store keeps requests waiting.
+ * A ledger whose entries are journaled before responses end, and moved from the journal into the store by a separate thread.
+ * Nothing is lost with the process, and a slow store never delays requests.
  */
 export class JournaledLedger extends Ledger implements ObjectJournal {
   private readonly journal: Journal;
-  /** What the store's thread knows this ledger by; undefined until it is needed. */
+  /** The id of this ledger in the store's thread; undefined until it is needed. */
   private number: number | undefined;
   private timer: NodeJS.Timeout | undefined;
   private soon: NodeJS.Immediate | undefined;
@@ -64,9 +70,9 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   override lostLines = 0;
 
   /**
-   * @param place where the ledger is
+   * @param place where the ledger is stored
    * @param folder of the journals
-   * @param warn told when something cannot be written, when entries are lost, and when all is well again
+   * @param warn called when something cannot be written, when entries are lost, and on recovery
    */
   constructor(
     private readonly place: LedgerPlace,
@@ -80,7 +86,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     if (journals(this.journal.folder).length > 0) this.opened();
   }
 
-  /** Whether entries get to the disk, and from there into the store. */
+  /** Whether entries reach the disk, and from there the store. */
   override get state(): "ok" | "waiting" {
     return this.journal.writable && this.store === "ok" ? "ok" : "waiting";
   }
@@ -116,7 +122,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     this.soon ??= setImmediate(this.persistSoon);
   }
 
-  /** Whether other processes may be using the same store: journals of theirs are there, or of dead ones not read yet. */
+  /** Whether other processes may use the same store: journals of theirs exist, or unread ones of dead processes. */
   get hasOthers(): boolean {
     const { folder, owner } = this.journal;
     return journals(folder).some(({ name }) => name !== owner);
@@ -175,7 +181,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
 
   override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
     await inTime(PATIENCE, this.flush()).catch(() => {});
-    // The journals first: a row may get from there into the store meanwhile, but never back.
+    // The journals first: a row may move from there into the store meanwhile, but never back.
     const unfed = journaled(this.journal.folder).ended.map(entryIn);
     const { since = 0, until = Number.MAX_SAFE_INTEGER, billedApart } = span;
     const within = unfed.filter(
@@ -187,7 +193,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     yield* merged(stored, within);
   }
 
-  /** Of a thread that has died nobody knows more than that it has. */
+  /** For a dead thread this throws: nothing more is known. */
   override async backlog(): Promise<LedgerBacklog> {
     const { failures, late } = this.journal;
     if (this.number === undefined) return { lag: late, oldest: late, bytes: 0, errors: failures };
@@ -210,7 +216,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     await thread.close(ledger, CLOSING).catch((thrown: Error) => this.warn(thrown.message));
   }
 
-  /** What is lost here can be had again from who was told, who has to be given time to write it down. */
+  /** Logs lost lines in batches, as they can be recovered from the log, and its writer needs time to store them. */
   private async tellLost(lines: readonly string[]): Promise<void> {
     for (const [at, line] of lines.entries()) {
       if (at > 0 && at % TOLD === 0) await sleep(PAUSE);
@@ -218,7 +224,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     }
   }
 
-  /** The answer of the thread, which has read the journal by then if that is to be had soon. */
+  /** Sends a query to the thread, after it has read the journal if that does not take too long. */
   private async asked(ask: LedgerAsk): Promise<unknown> {
     await inTime(PATIENCE, this.flush()).catch(() => {});
     return LedgerThread.shared().ask(this.opened(), ask);

@@ -3,32 +3,32 @@ import { MemoryOwners } from "../memory-owners.ts";
 import { type MadeObject, type ObjectRows, ownersSilent } from "../object-rows.ts";
 import { type OwnedObject, Owners } from "../owners.ts";
 
-/** Milliseconds until the store's thread is told of what was made, and until that is tried again where it has died. */
+/** Milliseconds until the store's thread is notified of new objects, and until a retry where the thread has died. */
 const DELAY = 20;
 const AGAIN = 1000;
-/** Milliseconds between looks for what another process may be writing: its answer has left before that is done. */
+/** Milliseconds between lookups of an object that another process may be writing: its response can arrive before the row. */
 const LOOKS = [20, 80, 300, 600];
 
-/** The journal of a ledger, which takes objects along. */
+/** The journal of a ledger, which also records objects. */
 export interface ObjectJournal {
-  /** The line is on disk at the end of this turn of the event loop. */
+  /** Adds an object; its line is on disk at the end of this turn of the event loop. */
   made(object: MadeObject): void;
-  /** Until all that was told so far is in the store. @throws Error when its thread has died */
+  /** Waits until everything added so far is in the store. @throws Error when its thread has died */
   flush(): Promise<void>;
 }
 
 /**
- * Owners that stand in the ledger's journal before the answer that tells of an object has left, and get from there into the
- * store in the ledger's thread. Until then they are in memory.
+ * Owners that are journaled before the response that names an object is sent, and moved into the store by the ledger's thread.
+ * Until then they are kept in memory.
  */
 export class JournaledOwners extends Owners {
-  /** What is not in the store yet. */
+  /** Objects that are not in the store yet. */
   private readonly waiting = new MemoryOwners();
   private readonly pauses = new Map<number, Promise<void>>();
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
 
-  /** @param others whether other processes may be using this store */
+  /** @param others whether other processes may use this store */
   constructor(
     private readonly rows: ObjectRows,
     private readonly journal: ObjectJournal,
@@ -62,7 +62,7 @@ export class JournaledOwners extends Owners {
     if (!this.closed) this.timer ??= this.confirmIn(DELAY);
   }
 
-  /** What is in the journal the ledger's closing puts into the store, or the next start. */
+  /** Objects still in the journal are stored when the ledger closes, or at the next start. */
   override async close(): Promise<void> {
     this.closed = true;
     clearTimeout(this.timer);
@@ -77,7 +77,7 @@ export class JournaledOwners extends Owners {
     return [];
   }
 
-  /** One for all who begin to wait in the same turn of the event loop: they look again together, and the store is asked once. */
+  /** Returns one timer for all that begin to wait in the same turn of the event loop, so that the store gets one query. */
   private pause(wait: number): Promise<void> {
     const begun = this.pauses.get(wait);
     if (begun) return begun;
@@ -87,7 +87,7 @@ export class JournaledOwners extends Owners {
     return pause;
   }
 
-  /** What the store has of an id, and what is on its way there. */
+  /** Merges the stored objects of an id with those not stored yet. */
   private together(id: string, stored: readonly OwnedObject[]): readonly OwnedObject[] {
     const known = (provider: string) => stored.some((row) => row.provider === provider);
     const fresh = this.waiting.find(id).filter(({ provider }) => !known(provider));
@@ -98,7 +98,7 @@ export class JournaledOwners extends Owners {
     return setTimeout(() => void this.confirm(), delay).unref();
   }
 
-  /** Has what was made put into the store, and remembers it no longer. */
+  /** Waits until new objects are in the store, then removes them from memory. */
   private async confirm(): Promise<void> {
     const made = this.waiting.all();
     let delay = DELAY;
@@ -106,7 +106,7 @@ export class JournaledOwners extends Owners {
       await this.journal.flush();
       for (const object of made) this.waiting.forget(object);
     } catch {
-      // The thread has died, which was told: what stands in the journal another one will read.
+      // The thread has died, with a warning: a new one will read the journal.
       delay = AGAIN;
     }
     this.timer = this.waiting.size > 0 && !this.closed ? this.confirmIn(delay) : undefined;

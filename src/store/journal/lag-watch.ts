@@ -1,8 +1,8 @@
-/** Milliseconds for which the journal may be ahead of the ledger before an operator is told, and until that is told again. */
+/** Milliseconds by which the ledger may be behind the journal before a warning, and between repeated warnings. */
 const LATE = 60_000;
 const AGAIN = 600_000;
 
-/** Says when the ledger is late: what it does not hold yet stands in the journal. */
+/** Warns when the ledger is late: missing rows are still in the journal. */
 export class LagWatch {
   private told: { since: number; last: number } | undefined;
 
@@ -12,7 +12,9 @@ export class LagWatch {
     private readonly clock: () => number = () => performance.now(),
   ) {}
 
-  /** To be called every now and then. @param since when what is not in the ledger was written; undefined: all is */
+  /**
+   * Must be called regularly. @param since when the oldest row missing from the ledger was written; undefined: none is missing
+   */
   look(since: number | undefined): void {
     const now = this.clock();
     if (since === undefined || now - since < LATE) {

@@ -3,19 +3,19 @@ import type { PostgresPlace } from "../postgres/place.ts";
 import type { RowPlace } from "../row-place.ts";
 import type { JournalPlace } from "./feeder.ts";
 
-/** A SQLite file that is there, whatever has its name later. */
+/** An existing SQLite file, identified by inode in case its name is reused. */
 interface SqlitePlace {
   readonly file: string;
   readonly inode: number | undefined;
 }
 
-/** Where a ledger is: in a SQLite file, made where there is none if only its path is told, or in a database. */
+/** Where a ledger is stored: a SQLite file (created if missing when only its path is given), or a database. */
 export type LedgerPlace = string | SqlitePlace | PostgresPlace;
 
-/** What the thread that feeds ledgers is asked. */
+/** A request to the thread that feeds ledgers. */
 export type LedgerAsk =
   | { type: "open"; store: LedgerPlace; folder: string; owner: string; durable: boolean; keep: number }
-  /** The journal has grown. */
+  /** Announces that the journal has grown. */
   | ({ type: "feed" } & JournalPlace)
   | { type: "sums"; query: LedgerQuery }
   | { type: "recent"; limit: number }
@@ -25,12 +25,12 @@ export type LedgerAsk =
   | { type: "failures"; span: LedgerSpan }
   | { type: "lastUsed"; keys: readonly string[] }
   | { type: "page"; span: LedgerRows; after: RowPlace | undefined }
-  /** How far it is behind. */
+  /** Asks how far the ledger is behind. */
   | { type: "backlog" }
-  /** Closes it. What is not in the ledger by then stays in the journal, which the next start reads. */
+  /** Closes the ledger. What is not in it by then stays in the journal, which the next start reads. */
   | { type: "close"; wait: number };
 
-/** `call` pairs a question with its answer; 0 wants none. */
+/** `call` pairs a request with its answer; 0: no answer is expected. */
 export type ToLedgerThread = { ledger: number; call: number } & LedgerAsk;
 
 export type FromLedgerThread =

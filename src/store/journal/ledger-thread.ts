@@ -3,18 +3,18 @@ import { StoreAway } from "../../core/errors.ts";
 import type { LedgerWarn } from "../ledger.ts";
 import type { FromLedgerThread, LedgerAsk, ToLedgerThread } from "./ledger-messages.ts";
 
-/** What a ledger hears of its thread by itself. */
+/** Receives a ledger's events from its thread. */
 export interface LedgerListener {
   warn: LedgerWarn;
   state(state: "ok" | "waiting"): void;
-  /** The thread does not know it any more: it has died, or cannot open the store. What was not read stands in the journal. */
+  /** The thread has died or cannot open the store, and no longer knows the ledger. Unread lines stay in the journal. */
   ended(): void;
 }
 
-/** The thread of this process, started with its first ledger. It never keeps the process running. */
+/** The thread of this process, started with its first ledger. It does not keep the process alive. */
 let thread: LedgerThread | undefined;
 
-/** This process's end of the thread that feeds its ledgers. */
+/** The main thread's side of the thread that feeds its ledgers. */
 export class LedgerThread {
   private readonly worker: Worker;
   private readonly listeners = new Map<number, LedgerListener>();
@@ -36,12 +36,12 @@ export class LedgerThread {
     return thread;
   }
 
-  /** @returns the number by which to ask about a ledger */
+  /** @returns the id of the ledger for later requests */
   open(place: Omit<Extract<LedgerAsk, { type: "open" }>, "type">, listener: LedgerListener): number {
     const ledger = ++this.ledgers;
     this.listeners.set(ledger, listener);
     this.ask(ledger, { type: "open", ...place }).catch((thrown: Error) => {
-      // Where the thread has died that is told already.
+      // A thread's death has already been reported.
       if (!this.listeners.delete(ledger)) return;
       listener.warn(thrown.message);
       listener.ended();
@@ -49,23 +49,23 @@ export class LedgerThread {
     return ledger;
   }
 
-  /** Tells the thread something, and wants no answer. */
+  /** Sends a message without expecting an answer. */
   tell(ledger: number, ask: LedgerAsk): void {
     this.post({ ledger, call: 0, ...ask });
   }
 
-  /** @throws Error what the thread's store says */
+  /** Sends a request. @throws Error of the thread's store */
   ask(ledger: number, ask: LedgerAsk): Promise<unknown> {
     const answer = Promise.withResolvers<unknown>();
     const call = ++this.called;
     this.calls.set(call, answer);
-    // Who waits for an answer wants to be there when it comes.
+    // A pending request keeps the process alive.
     this.worker.ref();
     this.post({ ledger, call, ...ask });
     return answer.promise;
   }
 
-  /** Closes a ledger; nothing is heard of it any more. @param wait milliseconds for a store that is down */
+  /** Closes a ledger; its events end. @param wait milliseconds for a store that is down */
   async close(ledger: number, wait: number): Promise<void> {
     await this.ask(ledger, { type: "close", wait }).finally(() => this.listeners.delete(ledger));
   }
@@ -86,7 +86,7 @@ export class LedgerThread {
     }
   }
 
-  /** The thread has died: what it has not put into the ledger stands in the journals, and another one reads it. */
+  /** Handles the thread's death: unwritten rows are in the journals, and a new thread reads them. */
   private end(thrown: Error): void {
     if (thread === this) thread = undefined;
     const listeners = [...this.listeners.values()];

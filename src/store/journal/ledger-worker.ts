@@ -11,24 +11,24 @@ import { LagWatch } from "./lag-watch.ts";
 import type { FromLedgerThread, LedgerAsk, ToLedgerThread } from "./ledger-messages.ts";
 import { StoreTaker } from "./store-taker.ts";
 
-// The thread that feeds the ledgers of a process from their journals and answers questions about them: nothing of it keeps
-// the thread waiting that serves requests.
+// The thread that feeds a process's ledgers from their journals and answers queries about them, so that none of this blocks the
+// thread that serves requests.
 
-/** Milliseconds between two signs of life, and between two looks at journals that may be nobody's. */
+/** Milliseconds between touches of the own journal, and between checks for abandoned journals. */
 const LOOK = 1000;
 
-/** Milliseconds after which rows that are on their way count as waiting. */
+/** Milliseconds after which unwritten rows count as waiting. */
 const BEHIND = 5000;
 
-/** Whoever shares a core with this thread goes first: what it does can wait, requests cannot. */
+/** Niceness of this thread: requests on the same core have priority over it. */
 const NICE = 10;
 
 function lowerPriority(): void {
   try {
-    // On Linux each thread has a priority of its own, and this link ends in the number of the one that reads it.
+    // On Linux each thread has its own priority, and this link resolves to the id of the thread that reads it.
     setPriority(Number(basename(readlinkSync("/proc/thread-self"))), NICE);
   } catch {
-    // Elsewhere it shares as all do.
+    // Elsewhere the priority stays as it is.
   }
 }
 
@@ -41,10 +41,10 @@ class FedLedger {
   private readonly retention: Retention;
   private state: "ok" | "waiting" = "ok";
   private adopting = false;
-  /** Journals were seen that may be nobody's in a moment. */
+  /** Whether journals were found that may soon be abandoned. */
   private others = true;
   private readonly lag: LagWatch;
-  /** Why journals of the dead could not be read when they were looked at last. */
+  /** Why abandoned journals could not be read at the last check. */
   private unread = "";
 
   private constructor(
@@ -153,7 +153,7 @@ async function answered(message: ToLedgerThread): Promise<unknown> {
   if (!ledger) throw new Error("this ledger is not open");
   if (message.type === "close") ledgers.delete(message.ledger);
   const answer = ledger.answer(message);
-  // Nothing waits for a store that is down where nobody wants to hear of it.
+  // If no answer is expected, nothing waits for a store that is down.
   return message.call === 0 ? undefined : answer;
 }
 

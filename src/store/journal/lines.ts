@@ -5,20 +5,20 @@ import type { MadeObject } from "../object-rows.ts";
 import { journals } from "./files.ts";
 import { type JournalLine, rowIn } from "./journal.ts";
 
-/** Bytes read at once: some hundred rows. */
+/** Bytes per read: some hundred rows. */
 const READ = 256 * 1024;
-/** Bytes beyond which something is no line of a journal. */
+/** Maximum bytes of a journal line. */
 const MAX_LINE = 64 * 1024 * 1024;
 
-/** Lines of a journal, and where in its file they end. */
+/** Lines of a journal, and the position after them. */
 interface JournalLines {
   readonly text: string;
   readonly end: number;
 }
 
 /**
- * The lines of a file, some hundred at a time; a line that was not written to its end is none. No file has no lines.
- * @throws what the system says of a file that is there and cannot be read
+ * Yields the complete lines of a file, some hundred at a time; an incomplete last line is skipped. A missing file has no lines.
+ * @throws the system's error for an existing file that cannot be read
  */
 export function* wholeLines(file: string, from: number, to: number): Generator<JournalLines> {
   let fd: number;
@@ -37,7 +37,7 @@ export function* wholeLines(file: string, from: number, to: number): Generator<J
       const read = readSync(fd, bytes, 0, bytes.length, position);
       const whole = bytes.subarray(0, read).lastIndexOf(10) + 1;
       if (whole === 0 && (read < room || room > MAX_LINE)) return;
-      // A line longer than that.
+      // The line is longer than the buffer.
       room = whole === 0 ? room * 2 : READ;
       if (whole === 0) continue;
       position += whole;
@@ -48,7 +48,7 @@ export function* wholeLines(file: string, from: number, to: number): Generator<J
   }
 }
 
-/** A line of a journal; undefined where it is none. */
+/** Parses a line of a journal; undefined if it is invalid. */
 export function lineIn(text: string): JournalLine | undefined {
   if (text === "") return undefined;
   try {
@@ -59,7 +59,7 @@ export function lineIn(text: string): JournalLine | undefined {
   }
 }
 
-/** Whether JSON is a line: what a power cut leaves in a file may be anything. */
+/** Reports whether a JSON value is a journal line: after a power cut a file may contain anything. */
 function isLine(json: unknown): json is JournalLine {
   if (!Array.isArray(json)) return false;
   if (json[0] === "made") return isMade(json[1]);
@@ -73,15 +73,15 @@ function isMade(json: unknown): boolean {
 
 const isRow = (json: unknown): boolean => Array.isArray(json) && Array.isArray(json[0]) && Array.isArray(json[1]);
 
-/** What the journals of a folder hold. */
+/** The content of a folder's journals. */
 export interface Journaled {
-  /** Rows of exchanges that have ended, and of those that have not. */
+  /** Rows of exchanges that have ended, and of open ones. */
   readonly ended: readonly Row[];
   readonly open: readonly Row[];
   readonly made: readonly MadeObject[];
 }
 
-/** What the journals of a folder hold now, whoever writes them. */
+/** Reads all journals of a folder, of any process. */
 export function journaled(folder: string): Journaled {
   const ended = new Map<unknown, Row>();
   const open = new Map<unknown, Row>();

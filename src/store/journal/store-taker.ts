@@ -3,7 +3,7 @@ import type { LedgerStore } from "../ledger-store.ts";
 import type { MadeObject } from "../object-rows.ts";
 import type { LineTaker } from "./feeder.ts";
 
-/** Puts lines of journals into the tables of a store. */
+/** Writes lines of journals into the tables of a store. */
 export class StoreTaker implements LineTaker {
   private made: MadeObject[] = [];
 

@@ -1,7 +1,7 @@
 import { AlertClaims } from "../alert-claims.ts";
 import { type PostgresDatabase, storable } from "./database.ts";
 
-/** The first of several gateways that asks gets it, by the database's clock. */
+/** The first gateway to claim an alert sends it; times are by the database's clock. */
 export class PostgresClaims extends AlertClaims {
   constructor(private readonly database: PostgresDatabase) {
     super();

@@ -5,31 +5,31 @@ import { inTime, SilentError } from "../../core/in-time.ts";
 import { optionalPackage } from "../optional-package.ts";
 import { type PostgresPlace, type PostgresTls, shownPlace } from "./place.ts";
 
-/** Where our tables are; a database may hold others' too. */
+/** The schema of our tables; a database may contain others too. */
 export const SCHEMA = "model_gateway";
 
-/** Milliseconds for an answer, where nothing else is said. */
+/** Default deadline of a query, in milliseconds. */
 const DEADLINE = 5_000;
-/** Seconds between two tries to connect: a database that is back is found at once. */
+/** Seconds between attempts to connect, so that a recovered database is found quickly. */
 const BACKOFF = 0.1;
-/** Seconds that connections get to end what they do, once another of their kind has broken. */
+/** Seconds for other connections to finish their queries after one of them has broken. */
 const FINISHING = 5;
-/** Milliseconds after which the server ends a transaction of ours that does nothing: it may hold others up. */
+/** Milliseconds after which the server aborts an idle transaction of ours, as it may block others. */
 const IDLE = 30_000;
 
 export type PostgresValue = string | number | null;
 export type PostgresRow = Record<string, unknown>;
 
-/** Asks one question, its values as `?` in the text; texts are prepared, so there should be few different ones. */
+/** Runs one query, with `?` for values; texts are prepared, so there should be few different ones. */
 export type PostgresAsk = (text: string, ...values: readonly PostgresValue[]) => Promise<PostgresRow[]>;
 
 /**
- * Connections to one database. They are made when they are needed, and again when they are lost; nothing waits longer than it
- * says: connections that have not answered by then are given up, all of them, for the network may have swallowed them.
+ * Connections to one database. They are opened on demand, and again after a loss. Every query has a deadline: if it is missed,
+ * all connections are replaced, as the network may be dropping their packets.
  */
 export class PostgresDatabase {
   private sql: postgres.Sql;
-  /** For transactions, one after the other: one connection, and whether it was lost since the last one began. */
+  /** The connection for transactions, one after the other, and whether it was lost since the last one began. */
   private own: { sql: postgres.Sql; lost: boolean } | undefined;
   private transacting: Promise<unknown> = Promise.resolve();
   private closed = false;
@@ -44,9 +44,9 @@ export class PostgresDatabase {
   }
 
   /**
-   * @param most connections at a time
-   * @param durable whether what is written survives a power cut there, whatever the server says to others
-   * @throws FileError where the package that speaks to PostgreSQL is not installed; the database itself is not asked yet
+   * @param most maximum number of connections
+   * @param durable whether commits survive a power cut of the server, regardless of the server's default
+   * @throws FileError if the package for PostgreSQL is not installed; the database is not contacted yet
    */
   static async open(place: PostgresPlace, most: number, durable = false): Promise<PostgresDatabase> {
     const { default: connect } = await optionalPackage<{ default: typeof postgres }>(
@@ -57,15 +57,18 @@ export class PostgresDatabase {
     return new PostgresDatabase(place, connect, most, durable);
   }
 
-  /** @throws PostgresError what the database says; StoreAway where it cannot be reached, or does not answer in time */
+  /** @throws PostgresError of the database; StoreAway if it cannot be reached, or does not respond in time */
   readonly ask: PostgresAsk = (text, ...values) => this.within(DEADLINE, (ask) => ask(text, ...values));
 
-  /** As `ask`, with a deadline of its own, in milliseconds. */
+  /** Runs queries like `ask`, with their own deadline in milliseconds. */
   within<T>(deadline: number, work: (ask: PostgresAsk) => Promise<T>): Promise<T> {
     return this.late(deadline, (sql) => work(askOf(sql)));
   }
 
-  /** One transaction after the other: all of it holds, or, when `work` throws, nothing. It may ask others, but begin none. */
+  /**
+   * Runs one transaction after the other: all of it is committed or, if `work` throws, nothing. `work` must not begin another
+   * transaction.
+   */
   transaction<T>(work: (ask: PostgresAsk) => Promise<T>, deadline: number = DEADLINE): Promise<T> {
     const done = this.transacting.then(() => this.transacted(work, deadline));
     this.transacting = done.catch(() => {});
@@ -73,18 +76,18 @@ export class PostgresDatabase {
   }
 
   /**
-   * Hears what is told in a channel, over a connection of its own that is made again whenever it is lost. Never throws.
-   * @param ready told when hearing has begun, also again: something may have been told in between
-   * @returns ends it
+   * Listens to a channel over a separate connection that reconnects whenever it is lost. Never throws.
+   * @param ready called at each (re)connect: notifications may have been missed before
+   * @returns a function that ends it
    */
   listen(channel: string, heard: () => void, ready: () => void): () => void {
     const sql = this.connected(1);
-    // The package connects again by itself, for as long as this is not ended.
+    // The package reconnects by itself until this is ended.
     sql.listen(channel, heard, ready).catch(() => {});
     return () => void sql.end({ timeout: 0 }).catch(() => {});
   }
 
-  /** Ends all connections; what runs gets a moment. */
+  /** Closes all connections after a short grace period. */
   async close(): Promise<void> {
     this.closed = true;
     await Promise.all([this.sql.end({ timeout: 1 }), this.own?.sql.end({ timeout: 1 })]);
@@ -100,20 +103,20 @@ export class PostgresDatabase {
     }
   }
 
-  /** What broke may never work again: the rest of its kind may end what they do, and others come in their place. */
+  /** Replaces all connections of a pool when one has broken: the others may finish their queries. */
   private replace(sql: postgres.Sql, finishing: number): void {
     if (this.sql !== sql || this.closed) return;
     this.sql = this.connected();
     void sql.end({ timeout: finishing }).catch(() => {});
   }
 
-  /** By hand, over a connection of its own: the package's own transactions go on writing to a connection that was lost. */
+  /** Implemented here, on a separate connection: the package's own transactions continue on a connection that was lost. */
   private async transacted<T>(work: (ask: PostgresAsk) => Promise<T>, deadline: number): Promise<T> {
     this.own ??= this.ownConnection();
     const { own } = this;
     own.lost = false;
     const ask = askOf(own.sql, () => {
-      // It would be connected again, and what follows hold without the rest.
+      // It would reconnect, and the rest of the transaction be committed without its beginning.
       if (own.lost) throw new Error("the connection was lost on the way");
     });
     const all = async () => {
@@ -140,7 +143,7 @@ export class PostgresDatabase {
     }
   }
 
-  /** What a database that is away says names neither itself nor the setting that it stands in. */
+  /** Errors of an unreachable database name neither the server nor the setting it comes from. */
   private named(thrown: unknown): unknown {
     const code = postgresCode(thrown);
     if (thrown instanceof StoreAway) return thrown;
@@ -180,7 +183,7 @@ export class PostgresDatabase {
   }
 }
 
-/** A connection that was lost before the first word of a transaction is made again, and nothing is lost with it. */
+/** Begins a transaction; a connection lost before its first statement is reopened, as nothing is lost then. */
 async function begun(ask: PostgresAsk, transaction: { lost: boolean }): Promise<void> {
   try {
     await ask("begin");
@@ -191,15 +194,15 @@ async function begun(ask: PostgresAsk, transaction: { lost: boolean }): Promise<
   }
 }
 
-/** Whether a connection has broken on the way, or has not answered. */
+/** Reports whether a connection has broken during a query, or has not responded. */
 const isBroken = (error: unknown): boolean => error instanceof SilentError || BROKEN.has(postgresCode(error) ?? "");
 const BROKEN: ReadonlySet<string> = new Set([
   ...["CONNECTION_CLOSED", "CONNECTION_DESTROYED", "CONNECTION_ENDED", "CONNECT_TIMEOUT", "ECONNRESET", "EPIPE"],
-  // The server ends it.
+  // The server closes it.
   ...["57P01", "57P02", "57P05", "25P03"],
 ]);
 
-/** A text with `$1` for each `?`, as PostgreSQL wants them. */
+/** Replaces each `?` with `$1`, `$2` and so on, as PostgreSQL requires. */
 export function numbered(text: string): string {
   let found = texts.get(text);
   if (found === undefined) {
@@ -212,16 +215,16 @@ export function numbered(text: string): string {
 
 const texts = new Map<string, string>();
 
-/** A text as PostgreSQL takes it: without NUL, and with no half of a character. */
+/** Makes a text valid for PostgreSQL: without NUL and lone surrogates. */
 export const storable = (text: string): string => text.toWellFormed().replaceAll("\0", "\ufffd");
 
-/** Runs several statements, as a file of them. */
+/** Returns a function that runs several statements, like a file of them. */
 export const scriptOf = (ask: PostgresAsk): ((text: string) => Promise<void>) =>
   scripts.get(ask) as (text: string) => Promise<void>;
 
 const scripts = new WeakMap<PostgresAsk, (text: string) => Promise<void>>();
 
-/** @param check throws where nothing may be asked any more */
+/** @param check throws when no further query is allowed */
 function askOf(sql: postgres.Sql, check: () => void = () => {}): PostgresAsk {
   const ask: PostgresAsk = async (text, ...values) => {
     check();
@@ -234,7 +237,7 @@ function askOf(sql: postgres.Sql, check: () => void = () => {}): PostgresAsk {
   return ask;
 }
 
-/** Whether there is a table of ours with that name, now: `to_regclass` may not have heard of what others have made. */
+/** Reports whether we have a table of that name now: `to_regclass` may not see what other sessions have just created. */
 export async function tableExists(ask: PostgresAsk, name: string): Promise<boolean> {
   const found = await ask(
     "select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = ?::text and c.relname = ?::text",
@@ -243,7 +246,7 @@ export async function tableExists(ask: PostgresAsk, name: string): Promise<boole
   return found.length > 0;
 }
 
-/** What node's TLS is told; a mode that asks for TLS never goes on without. */
+/** Returns the options for node's TLS; a mode that requires TLS never continues without it. */
 function tlsOptions({ mode, ca, cert, key }: PostgresTls, host: string): false | "prefer" | object {
   if (mode === "disable") return false;
   if (mode === "prefer") return "prefer";
@@ -256,13 +259,13 @@ function tlsOptions({ mode, ca, cert, key }: PostgresTls, host: string): false |
 const identityOf = (host: string, shown: object): Error | undefined =>
   checkServerIdentity(host, shown as Parameters<typeof checkServerIdentity>[1]);
 
-/** The code of what PostgreSQL or the system says; undefined of any other error. */
+/** Returns the code of an error of PostgreSQL or the system; undefined for any other error. */
 export function postgresCode(error: unknown): string | undefined {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   return typeof code === "string" ? code : undefined;
 }
 
-/** Why a database cannot be used, and how to mend that. The password is not in it. */
+/** Returns an error that says why a database cannot be used and how to fix that. It does not contain the password. */
 export function unusableDatabase(place: PostgresPlace, error: unknown): FileError {
   const named = error instanceof StoreAway || (error instanceof FileError && error.cause !== undefined);
   const reason = messageOf(named ? error.cause : error).replace(/\.$/, "");
@@ -271,7 +274,7 @@ export function unusableDatabase(place: PostgresPlace, error: unknown): FileErro
   return new FileError(message.endsWith("?") ? message : `${message}.`, { cause: error });
 }
 
-/** What is said of several addresses of a host has no words of its own. */
+/** An error about several addresses of a host has no message of its own. */
 const messageOf = (error: unknown): string =>
   (error instanceof Error ? error.message : String(error)) || (postgresCode(error) ?? "it cannot be reached");
 
@@ -291,14 +294,14 @@ function hintOf({ user, database, tls }: PostgresPlace, code = ""): string | und
   return undefined;
 }
 
-/** What to do where the server will not write, by its code. */
+/** Advice for codes with which the server refuses writes. */
 const ADVICE: ReadonlyMap<string, string> = new Map([
   ["25006", "name the server that can be written, or end its being read-only, and try again"],
   ["42501", "grant its user what is missing, and try again"],
   ["53100", "its disk is full: free room there and try again"],
 ]);
 
-/** Codes for a server that is not there, or not yet. */
+/** Codes of a server that is down, or not up yet. */
 export const AWAY: ReadonlySet<string> = new Set([
   ...[
     "ECONNREFUSED",
@@ -313,5 +316,5 @@ export const AWAY: ReadonlySet<string> = new Set([
   ...["57P03", "CONNECTION_CLOSED"],
 ]);
 
-/** Codes of what goes wrong with TLS. */
+/** Codes of TLS errors. */
 const TLS = /CERT|SIGNATURE|ISSUER|ALTNAME|^ERR_(?:SSL|TLS)|^EPROTO$|^ECONNRESET$/;

@@ -5,52 +5,52 @@ import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.t
 import { nameTaken, RememberedKeys, storeSilent } from "../remembered-keys.ts";
 import { type PostgresAsk, type PostgresDatabase, type PostgresRow, type PostgresValue, storable } from "./database.ts";
 
-/** Where the database tells that keys have changed. */
+/** The channel on which the database announces changes of keys. */
 const CHANNEL = "model_gateway_keys";
-/** Milliseconds between two looks for changes, for the case that nothing is told; and for the answer to one. */
+/** Milliseconds between polls for changes, in case notifications are missed; and the deadline of a poll. */
 const POLL = 2_000;
 const DEADLINE = 2_500;
-/** Milliseconds for the answer to a question about keys: a request waits for it, and nobody else's answer takes that long. */
+/** Deadline of a key lookup in milliseconds: a request waits for it. */
 const LOOK_UP = 1_500;
-/** Milliseconds without a question to a store that could not answer. */
+/** Milliseconds without a query after the store has failed to respond. */
 const PAUSE = 250;
 
-/** What a process remembers of keys. Plain JSON. */
+/** The keys cached by a process. Plain JSON. */
 export interface KnownKeys {
   /** The number of the last change that it has seen. */
   readonly seen: number;
-  /** Milliseconds since the database said anything. */
+  /** Milliseconds since the database last responded. */
   readonly age: number;
   readonly rows: readonly KeyRow[];
 }
 
-/** How often changes are looked for, and whether the database is listened to. */
+/** How often changes are polled, and whether notifications are used. */
 interface KeyNews {
   poll: number;
   listen: boolean;
 }
 
 /**
- * Keys in PostgreSQL, beside those of gateway.yaml. One that was seen before is found at once, without the database, which
- * tells every instance of changes; and each looks for them by itself too, by the number that each change bears.
+ * Keys in PostgreSQL, besides those of gateway.yaml. Keys seen before are found at once in memory. The database notifies every
+ * instance of changes, and each instance also polls for them, by the number of each change.
  */
 export class PostgresKeys extends RememberedKeys {
-  /** The number of the last change that was seen; undefined until somebody has looked. */
+  /** The number of the last change seen; undefined before the first poll. */
   private seen: number | undefined;
   private pausedUntil = Number.NEGATIVE_INFINITY;
-  /** Why the database could not answer last. */
+  /** The error of the database's last failure. */
   private failure: unknown;
-  /** Ids that are to be asked for, all in one question, and who waits for that. */
+  /** Ids for the next query, and its result. */
   private wanted: { ids: Set<string>; found: Promise<Map<string, StoredKey>> } | undefined;
   private asking: Promise<unknown> = Promise.resolve();
-  /** Ids that are being asked for: a change of theirs may be seen before what they were. */
+  /** Ids of the running query: changes of them may be seen before their older rows. */
   private underway: ReadonlySet<string> = new Set();
   private looking: Promise<void> | undefined;
   private lookAgain = false;
   private timer: NodeJS.Timeout | undefined;
   private unlisten: (() => void) | undefined;
 
-  /** @param clock monotonic milliseconds; a test may bring its own */
+  /** @param clock monotonic milliseconds; injectable for tests */
   constructor(
     private readonly database: PostgresDatabase,
     fileKeys: readonly FileKey[] = [],
@@ -124,7 +124,7 @@ export class PostgresKeys extends RememberedKeys {
     return this.switch(idOrName, null);
   }
 
-  /** One that was revoked before keeps its time. */
+  /** A key that was revoked before keeps the time of that. */
   override async revoke(idOrName: string): Promise<boolean> {
     const revoked = await this.changeOf(idOrName, async (ask, found) =>
       found.revoked === undefined ? update(ask, found.id, ["revoked"], [Date.now()]) : found,
@@ -132,28 +132,31 @@ export class PostgresKeys extends RememberedKeys {
     return revoked !== undefined;
   }
 
-  /** What it remembers, for a process that starts while the database is away; undefined: the database has not said anything yet. */
+  /**
+   * Returns the cached keys, for a process that starts while the database is down; undefined before the database's first
+   * response.
+   */
   told(): KnownKeys | undefined {
     if (this.seen === undefined) return undefined;
     const rows = [...this.known.values()].map(({ row }) => row);
     return { seen: this.seen, age: this.clock() - this.answeredAt, rows };
   }
 
-  /** Begins with what others remember, for as long as they may. */
+  /** Starts with the keys cached by another process, for the rest of their allowed age. */
   takeOver({ seen, age, rows }: KnownKeys): void {
     this.seen = seen;
     this.answeredAt = this.clock() - age;
     for (const row of rows) this.newest(row);
   }
 
-  /** Forgets what it remembered. The database stays open: others share it. */
+  /** Clears the cache. The database stays open, as others use it. */
   override close(): void {
     super.close();
     clearInterval(this.timer);
     this.unlisten?.();
   }
 
-  /** From the first key on it keeps itself up to date. */
+  /** Starts notifications and polling with the first key lookup. */
   private begin(): void {
     if (this.timer) return;
     this.timer = setInterval(() => void this.look(), this.news.poll).unref();
@@ -165,13 +168,13 @@ export class PostgresKeys extends RememberedKeys {
   private switch(idOrName: string, disabled: number | null): Promise<KeyRecord | undefined> {
     return this.changeOf(idOrName, async (ask, found) => {
       if (found.revoked !== undefined) return undefined;
-      // One that is switched off stays so since then.
+      // A disabled key keeps the time of that.
       if ((found.disabled === undefined) === (disabled === null)) return found;
       return update(ask, found.id, ["disabled"], [disabled]);
     });
   }
 
-  /** Changes a key, where there is such a one. */
+  /** Changes a key, if it exists. */
   private async changeOf<T>(
     idOrName: string,
     work: (ask: PostgresAsk, found: KeyRecord) => Promise<T>,
@@ -184,13 +187,13 @@ export class PostgresKeys extends RememberedKeys {
         return found && work(ask, found);
       });
     } finally {
-      // Forgotten, not only asked again: what was revoked here stays revoked even if the store goes down now.
+      // Removed from the cache, not only reloaded: a key revoked here stays revoked even if the store goes down now.
       if (id !== undefined) this.known.delete(id);
       if (this.timer) await this.look();
     }
   }
 
-  /** Changes keys, one process after the other. */
+  /** Runs changes of keys one at a time, across processes. */
   private change<T>(work: (ask: PostgresAsk) => Promise<T>): Promise<T> {
     return this.database.transaction(async (ask) => {
       await ask("select last from key_change for update");
@@ -210,16 +213,16 @@ export class PostgresKeys extends RememberedKeys {
     return { key, record: storedRecord(row as KeyRow) };
   }
 
-  /** @throws GatewayError invalid_field for a name that is none, or somebody else's */
+  /** @throws GatewayError invalid_field for a name that is invalid or taken */
   private async checkFree(ask: PostgresAsk, name: string): Promise<void> {
     this.checkName(name);
     if ((await ask("select 1 from key where name = ? and revoked is null", storable(name))).length > 0)
       throw nameTaken(name);
   }
 
-  /** Finds out which keys have changed, and what those that are remembered are now. Never throws. */
+  /** Polls for changed keys and reloads the cached ones. Never throws. */
   private async look(): Promise<void> {
-    // One look at a time; what was asked for meanwhile may be newer than what that one sees.
+    // One poll at a time; a request during a poll starts another, as it may concern newer changes.
     if (this.looking) {
       this.lookAgain = true;
       return this.looking;
@@ -252,16 +255,16 @@ export class PostgresKeys extends RememberedKeys {
       });
       this.answeredAt = now;
     } catch (cause) {
-      // The store is down. What is known goes on until it is too old.
+      // The store is down. Cached keys work until they are too old.
       this.pause(cause);
     }
   }
 
-  /** The key of an id, as it is in the database now. @throws GatewayError 503 when that cannot answer */
+  /** Returns the key of an id, as it is in the database now. @throws GatewayError 503 when that does not respond */
   private async lookUp(id: string): Promise<StoredKey | undefined> {
     if (!this.wanted) {
       const ids = new Set<string>();
-      // One question at a time: what comes meanwhile is asked for together.
+      // One query at a time: ids requested meanwhile go into the next one.
       const found = this.asking.then(() => {
         this.wanted = undefined;
         return this.askFor(ids);
@@ -274,13 +277,13 @@ export class PostgresKeys extends RememberedKeys {
     return (await found).get(id);
   }
 
-  /** The one place where a presented key meets SQL: by the ids of well-formed keys, which are letters and digits. */
+  /** The one place where a presented key reaches SQL: only the ids of well-formed keys, which are letters and digits. */
   private async askFor(ids: ReadonlySet<string>): Promise<Map<string, StoredKey>> {
     const now = this.clock();
-    // Whoever asks meanwhile does not make the pause longer.
+    // Lookups during the pause do not extend it.
     if (now < this.pausedUntil) throw storeSilent(this.failure);
     try {
-      // Changes are counted from a look on: what was read before would be taken for newer than it is.
+      // The first poll must precede reads: rows read earlier would be taken for newer than they are.
       if (this.seen === undefined) await this.look();
       if (this.seen === undefined) throw this.failure ?? new Error("it does not answer");
       this.underway = ids;
@@ -300,7 +303,7 @@ export class PostgresKeys extends RememberedKeys {
     this.pausedUntil = this.clock() + PAUSE;
   }
 
-  /** Remembers a row, unless a later one was seen while it came. */
+  /** Caches a row, unless a later one was seen while it was read. */
   private newest(row: PostgresRow): [string, StoredKey] {
     const key = new StoredKey(row as KeyRow);
     const { id } = key.record;
@@ -313,7 +316,7 @@ export class PostgresKeys extends RememberedKeys {
 
 const SELECT = "select * from key where id = any(string_to_array(?::text, ','))";
 
-/** By id, a revoked one too, or by the name that it holds now. */
+/** Finds a key by id, even if revoked, or by its current name. */
 async function stored(ask: PostgresAsk, idOrName: string): Promise<KeyRecord | undefined> {
   const clean = storable(idOrName);
   const [row] = await ask(

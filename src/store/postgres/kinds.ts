@@ -1,9 +1,9 @@
 import type { PostgresAsk } from "./database.ts";
 
-/** Numbers kept in memory. */
+/** Maximum cached numbers. */
 const MOST = 10_000;
 
-/** What many rows have in common is written once, and has a number, from memory when it is known. */
+/** Stores values that many rows share once, under a number; numbers are cached. */
 export class PostgresKinds {
   private readonly numbers = new Map<string, number>();
   private readonly insert: string;
@@ -12,21 +12,21 @@ export class PostgresKinds {
 
   /**
    * @param table has a `number` besides its columns
-   * @param columns and their types
+   * @param columns names with their types
    */
   constructor(table: string, columns: Readonly<Record<string, "text" | "integer">>) {
     const names = Object.keys(columns);
     const list = names.join(", ");
     const shape = names.map((name, at) => `${name} ${Object.values(columns)[at]}`).join(", ");
     const given = `json_to_recordset(?::text::json) as given (place integer, ${shape})`;
-    // In one order, so that processes that write the same ones wait for each other and never in a circle.
+    // Inserted in one order, so that concurrent writers cannot deadlock.
     this.insert = `insert into ${table} (${list}) select distinct ${list} from ${given} order by ${list} on conflict do nothing`;
     this.select = `select place, number from ${given} join ${table} using (${list})`;
     this.names = names;
   }
 
   /**
-   * The numbers of kinds, written where they are new, each in a transaction of its own: no number is ever taken back.
+   * Returns the numbers of kinds, and inserts new ones outside of the rows' transaction: no number is ever rolled back.
    * @throws PostgresError when a kind is wrong
    */
   async of(ask: PostgresAsk, kinds: readonly (readonly unknown[])[]): Promise<number[]> {

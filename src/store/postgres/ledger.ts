@@ -41,18 +41,18 @@ import { type PostgresAsk, type PostgresDatabase, type PostgresRow, postgresCode
 import { PostgresKinds } from "./kinds.ts";
 import { monthOf, Partitions } from "./partitions.ts";
 
-/** Rows in one statement. */
+/** Rows per statement. */
 const BATCH = 1_000;
-/** Milliseconds for one batch, and for a question about many rows. */
+/** Deadlines in milliseconds: of a batch, at first and at most, and of a query over many rows. */
 const WRITING = 5_000;
 const LONGEST_WRITING = 30_000;
 const ASKING = 600_000;
-/** Milliseconds between two looks whether next month's table is there. */
+/** Milliseconds between checks that next month's table exists. */
 const AHEAD = 3_600_000;
 
-/** Classes of PostgreSQL's codes for a row that no other attempt will get in: of its values, its constraints, its size. */
+/** Classes of PostgreSQL's codes for a row that can never be inserted: because of its values, constraints or size. */
 const BAD_ROW = /^(?:22|23|54)/;
-/** The code of a row for whose month there is no table. */
+/** The code for a row whose month has no table. */
 const NO_MONTH = "23514";
 
 /** Columns of `usage` that are not texts. */
@@ -73,16 +73,16 @@ const DIALECT: LedgerDialect = {
   isList: (column) => `${column} like '[%'`,
   items: (list) => `json_array_elements(${list}::json)`,
   join: "join",
-  // Without coalesce it is a join, for which the planner may go through all rows again for each kind.
+  // Without coalesce it becomes a join, for which the planner may scan all rows again for each kind.
   among: (column, select) => `coalesce(${column} in (${select}), false)`,
-  // It adds up in a table of hashes, and its sums of sums are no integers.
+  // PostgreSQL aggregates in a hash table, and its sums of sums are not integers.
   inOrder: false,
   later: "id",
 };
 
 /**
- * The ledger in PostgreSQL. Rows wait in memory for whoever flushes: they stand in a journal, which is read again where a
- * process has died before.
+ * The ledger in PostgreSQL. Rows wait in memory until a flush: they are also in a journal, which is read again if the process
+ * dies before.
  */
 export class PostgresLedger extends Ledger {
   private readonly kinds = new PostgresKinds("usage_kind", {
@@ -94,11 +94,11 @@ export class PostgresLedger extends Ledger {
   private readonly rows: Row[] = [];
   private flushing: Promise<void> = Promise.resolve();
   private outage = false;
-  /** Milliseconds for a batch: a database that is only slow gets longer each time, or it would never be done. */
+  /** Milliseconds for a batch; increases after each timeout, as a slow database would otherwise never finish one. */
   private deadline = WRITING;
   private lookedAhead = Number.NEGATIVE_INFINITY;
 
-  /** @param warn told when the store cannot be written, when entries are lost, and when all is well again */
+  /** @param warn called when the store cannot be written, when entries are lost, and on recovery */
   constructor(
     private readonly database: PostgresDatabase,
     private readonly warn: LedgerWarn = () => {},
@@ -119,12 +119,12 @@ export class PostgresLedger extends Ledger {
     this.appendRow(rowOf(entry));
   }
 
-  /** As `append`, of an entry that is a row already. */
+  /** Appends an entry that has already been converted to a row. */
   appendRow(row: Row): void {
     this.rows.push(row);
   }
 
-  /** @throws Error when the store cannot be written; the rows stay in memory, for the next time. */
+  /** @throws Error when the store cannot be written; the rows stay in memory for the next flush. */
   override flush(): Promise<void> {
     this.flushing = this.flushing.catch(() => {}).then(() => this.writeAll());
     return this.flushing;
@@ -144,7 +144,7 @@ export class PostgresLedger extends Ledger {
     yield* paged((after) => this.page(span, after));
   }
 
-  /** The oldest rows of a span, so many as make a page, or those behind one. Without what waits. */
+  /** Returns a page of the oldest rows of a span, or of those after a place. Without waiting rows. */
   async page(
     { since = 0, until = Number.MAX_SAFE_INTEGER, billedApart }: LedgerRows,
     after?: RowPlace,
@@ -180,7 +180,7 @@ export class PostgresLedger extends Ledger {
     return lastUsedOf(await this.asked({ text: LAST_USED, values: [JSON.stringify(keys)] }));
   }
 
-  /** A question that may take long, to a database that answers at all. */
+  /** Runs a query that may take long, after a short one has shown that the database responds. */
   private async patiently<T>(work: (ask: PostgresAsk) => Promise<T>): Promise<T> {
     await this.database.ask("select 1");
     return this.database.within(ASKING, work);
@@ -192,12 +192,12 @@ export class PostgresLedger extends Ledger {
     return this.patiently((ask) => ask(text, ...bound));
   }
 
-  /** What waits is written first, but where that fails already: who asks would wait for each try. */
+  /** Writes waiting rows before a query, but not during an outage: the query would wait for each attempt. */
   private async settled(): Promise<void> {
     if (!this.outage) await this.flush().catch(() => {});
   }
 
-  /** Writes what waits; the database stays open. */
+  /** Writes waiting rows; the database stays open. */
   override async close(): Promise<void> {
     await this.flush().catch(() => {});
   }
@@ -221,7 +221,7 @@ export class PostgresLedger extends Ledger {
     await this.lookAhead();
   }
 
-  /** Writes rows, but for those that the store refuses: these are lost, each by itself. */
+  /** Writes rows, except those that the store refuses: each of these is lost, with a warning. */
   private async write(rows: readonly Row[]): Promise<void> {
     try {
       await this.insert(distinct(rows));
@@ -245,7 +245,7 @@ export class PostgresLedger extends Ledger {
       await this.put(rows);
     } catch (error) {
       if (postgresCode(error) !== NO_MONTH) throw error;
-      // Somebody has just taken that month away.
+      // Another process has just removed that month.
       this.partitions.forget();
       await this.partitions.make(times);
       await this.put(rows);
@@ -260,7 +260,7 @@ export class PostgresLedger extends Ledger {
     return this.database.transaction(async (ask) => {
       const added = await ask(COUNT_ONCE, JSON.stringify(names));
       const fresh = new Set(added.map(({ name }) => String(name)));
-      // What has been counted before, in another row, or in one before it here, counts no more.
+      // Usage counted before, in another row or earlier in this batch, does not count again.
       const counting = ({ once, ...row }: Row): Row =>
         once && !fresh.delete(storable(once.name)) ? once.counted : row;
       await this.putCounted(ask, rows.map(counting));
@@ -268,7 +268,7 @@ export class PostgresLedger extends Ledger {
   }
 
   private async putCounted(ask: PostgresAsk, rows: readonly Row[]): Promise<void> {
-    // Not in the transaction of the rows: a number that was rolled back would be remembered here.
+    // Not in the transaction of the rows: a number that is rolled back would stay cached here.
     const kinds = await this.kinds.of(
       this.database.ask,
       rows.map(({ kind }) => kind.map(clean)),
@@ -285,7 +285,7 @@ export class PostgresLedger extends Ledger {
     await ask(PUT, JSON.stringify(given));
   }
 
-  /** Next month's table is there before it is needed. */
+  /** Creates next month's table before it is needed. */
   private async lookAhead(): Promise<void> {
     const now = Date.now();
     if (now - this.lookedAhead < AHEAD) return;
@@ -298,7 +298,7 @@ const TIME = COLUMNS.indexOf("time");
 const ID = COLUMNS.indexOf("id");
 const NOBODY = ["", ""] as const;
 
-/** Each row once, the first of those of an id. */
+/** Removes duplicates; the first row of an id is kept. */
 function distinct(rows: readonly Row[]): Row[] {
   const found = new Map<string, Row>();
   for (const row of rows) {
@@ -310,7 +310,7 @@ function distinct(rows: readonly Row[]): Row[] {
 
 const clean = (value: unknown): unknown => (typeof value === "string" ? storable(value) : value);
 
-/** The driver hands numbers beyond 32 bits over as texts, which `entryOf` reads. */
+/** The driver returns numbers beyond 32 bits as texts, which `entryOf` parses. */
 const entries = (rows: readonly PostgresRow[]): LedgerEntry[] =>
   rows.map((row) => entryOf(row as Parameters<typeof entryOf>[0]));
 
@@ -329,8 +329,8 @@ const PLACE = "key, model, target, holder";
 const ADDED = SUMMED.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(", ");
 
 /**
- * Writes rows, and adds those that were new to the sums of their hours and days, all in one statement. In one order, so that
- * writers wait for each other and never in a circle.
+ * Inserts rows, and adds the new ones to the sums of their hours and days, in one statement. Ordered, so that concurrent
+ * writers cannot deadlock.
  */
 const PUT = `with given as (
     select * from json_to_recordset(?::text::json) as shape (kind integer, holder integer, ${SHAPE})

@@ -7,12 +7,12 @@ import { type Migrated, openPostgres } from "./migrations.ts";
 import { prunedBefore, prunedPostgres } from "./partitions.ts";
 import { type PostgresPlace, shownPlace } from "./place.ts";
 
-/** Milliseconds for what reads all rows. */
+/** Deadline in milliseconds for operations that read all rows. */
 const LONG = 24 * 3_600_000;
-/** Problems that are told one by one. */
+/** Maximum number of problems listed individually. */
 const TOLD = 20;
 
-/** The care of a PostgreSQL database. */
+/** Maintenance of a PostgreSQL database. */
 export class PostgresMaintenance extends Maintenance {
   private constructor(
     private readonly database: PostgresDatabase,
@@ -27,7 +27,7 @@ export class PostgresMaintenance extends Maintenance {
     return new PostgresMaintenance(database, migrated);
   }
 
-  /** @throws Error always, with the command that does it */
+  /** @throws Error always, with the command to use instead */
   override async backup(): Promise<never> {
     throw new Error(copiesOf(this.database.place));
   }
@@ -60,7 +60,7 @@ export class PostgresMaintenance extends Maintenance {
   }
 }
 
-/** How copies of a database are made and brought back, which is PostgreSQL's own business. */
+/** Describes how to copy and restore a database with PostgreSQL's own tools. */
 export function copiesOf(place: PostgresPlace): string {
   const url = shownPlace(place);
   return `PostgreSQL makes its own copies: pg_dump --format=custom --schema=${SCHEMA} --file=FILE '${url}', and with all gateways stopped pg_restore --clean --if-exists --dbname='${url}' FILE brings one back. What is still in journals comes after it by itself.`;

@@ -13,23 +13,23 @@ import {
 import type { PostgresPlace } from "./place.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
-/** The advisory lock under which a schema is changed: any number that nobody else has. */
+/** The advisory lock for schema changes: an arbitrary number. */
 const LOCK = 7_017_338_211;
-/** Milliseconds for migrations, and to wait for those of others. */
+/** Milliseconds for migrations, and to wait for those of other processes. */
 const MIGRATING = 600_000;
-/** Milliseconds to wait for a database that is only being started, and between two tries. */
+/** Milliseconds to wait for a database that is starting, and between attempts. */
 const PATIENCE = 5_000;
 const AGAIN = 250;
 
-/** Numbers of migrations: how many there were in the database, and how many there are now. */
+/** Numbers of migrations: those in the database when it was opened, and those in it now. */
 export interface Migrated {
   readonly from: number;
   readonly to: number;
 }
 
 /**
- * Opens a database and brings its schema up to date, also when several processes do so at a time.
- * @throws FileError when it cannot be reached or used, or is newer than this program; nothing is left open then
+ * Opens a database and migrates its schema; safe with concurrent processes.
+ * @throws FileError when it cannot be reached or used, or is newer than this program; no connection is left open then
  */
 export async function openPostgres(
   place: PostgresPlace,
@@ -39,11 +39,11 @@ export async function openPostgres(
   return { database, migrated: result };
 }
 
-/** How many migrations this program knows: two of the same number have the same schema. */
+/** Returns the number of migrations in this program: programs with the same number have the same schema. */
 export const migrationCount = (): number => readdirSync(MIGRATIONS).length;
 
 /**
- * Whether a database has no schema of ours yet; none is made.
+ * Reports whether a database lacks our schema; does not create it.
  * @throws FileError when it cannot be reached or used
  */
 export async function isUnmade(place: PostgresPlace): Promise<boolean> {
@@ -52,7 +52,7 @@ export async function isUnmade(place: PostgresPlace): Promise<boolean> {
   return result === 0;
 }
 
-/** Opens a database and asks it the first thing, for as long as it may only be starting. */
+/** Opens a database and runs a first operation, with retries while the database may be starting. */
 async function opened<T>(
   place: PostgresPlace,
   most: number,
@@ -79,7 +79,7 @@ async function migrate(database: PostgresDatabase): Promise<Migrated> {
   if (before === files.length) return { from: before, to: before };
   return database.transaction(async (ask) => {
     await ask("select pg_advisory_xact_lock(?::bigint)", LOCK);
-    // Asked again: another process may have migrated while this one waited for the lock.
+    // Read again: another process may have migrated while this one waited for the lock.
     const from = await seenBy(ask);
     if (from > files.length) throw new Error("it was made by a newer version of model-gateway; use that one");
     const run = scriptOf(ask);

@@ -2,18 +2,18 @@ import { type MadeObject, type ObjectRows, objectOf } from "../object-rows.ts";
 import type { OwnedObject } from "../owners.ts";
 import { type PostgresDatabase, storable } from "./database.ts";
 
-/** Ids of one question at most. */
+/** Maximum ids in one query. */
 const MOST = 1000;
 
-/** Who wants to hear of an id. */
+/** A pending lookup of an id. */
 interface Wanting {
   readonly resolve: (found: OwnedObject[]) => void;
   readonly reject: (thrown: unknown) => void;
 }
 
 /**
- * Who made which object, in PostgreSQL. One question is asked at a time, for all ids that were wanted by then: whoever names
- * many neither asks for each, nor takes the connections over which keys are looked up.
+ * Owners of objects in PostgreSQL. One query runs at a time, for all ids requested by then: a request with many ids neither
+ * sends a query for each, nor takes all connections needed for key lookups.
  */
 export class PostgresObjects implements ObjectRows {
   private readonly wanted = new Map<string, Wanting[]>();
@@ -29,7 +29,7 @@ export class PostgresObjects implements ObjectRows {
       else this.wanted.set(text, [{ resolve, reject }]);
       if (this.asking) return;
       this.asking = true;
-      // Not before all have been named that this turn of the event loop names.
+      // Deferred to collect all ids requested in this turn of the event loop.
       setImmediate(() => void this.askAll());
     });
   }
@@ -63,7 +63,7 @@ export class PostgresObjects implements ObjectRows {
 
 const SELECT = `select id, provider, key, "group", model from object
   where id = any(array(select json_array_elements_text(?::text::json))) order by time, provider`;
-/** In one order, so that writers wait for each other and never in a circle. */
+/** Ordered, so that concurrent writers cannot deadlock. */
 const INSERT = `insert into object (id, provider, key, "group", model, time)
   select id, provider, key, "group", model, time
   from json_to_recordset(?::text::json) as given (id text, provider text, key text, "group" text, model text, time bigint)

@@ -3,27 +3,27 @@ import { DAY } from "../ledger-sums.ts";
 import { type AgingRows, oldestName } from "../retention.ts";
 import { type PostgresAsk, type PostgresDatabase, postgresCode, scriptOf, tableExists } from "./database.ts";
 
-/** The advisory lock under which tables of months are made: any number that nobody else has. */
+/** The advisory lock for creating monthly tables: an arbitrary number. */
 const LOCK = 7_017_338_212;
-/** Milliseconds that dropping a table waits for who reads it, so that no writer waits behind it; and between two tries. */
+/** Milliseconds that dropping a table waits for its readers, as writers queue behind it; and between attempts. */
 const LOCKING = 2_000;
 const AGAIN = 500;
 const TRIES = 30;
-/** Milliseconds for what reads all rows of a month; rows taken away one by one in one transaction. */
+/** Deadline in milliseconds for reading all rows of a month; rows deleted in one transaction. */
 const LONG = 600_000;
 const BATCH = 2000;
-/** Code of a lock that was not to be had in time. */
+/** The code of a lock timeout. */
 const LOCKED = "55P03";
 
 /** A table with the rows of one month in UTC. */
 interface Month {
-  /** Its first and its first millisecond behind it. */
+  /** Its first millisecond, and the first one after it. */
   readonly from: number;
   readonly to: number;
   readonly table: string;
 }
 
-/** The month of a time, Unix milliseconds. @throws RangeError for a time that no calendar has */
+/** Returns the month of a time in Unix milliseconds. @throws RangeError for a time outside of the calendar */
 export function monthOf(time: number): Month {
   const date = new Date(time);
   const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
@@ -32,13 +32,13 @@ export function monthOf(time: number): Month {
   return { from: Date.UTC(year, month), to: Date.UTC(year, month + 1), table: name };
 }
 
-/** The tables of months, as far as this process knows. */
+/** The monthly tables known to this process. */
 export class Partitions {
   private readonly known = new Set<string>();
 
   constructor(private readonly database: PostgresDatabase) {}
 
-  /** Makes those that times need and that are not there. */
+  /** Creates the missing tables for some times. */
   async make(times: Iterable<number>): Promise<void> {
     const months = new Map<string, Month>();
     for (const time of times) {
@@ -51,7 +51,7 @@ export class Partitions {
     }
   }
 
-  /** To be called when one may have been dropped. */
+  /** Must be called when a table may have been dropped. */
   forget(): void {
     this.known.clear();
   }
@@ -61,12 +61,12 @@ async function make(ask: PostgresAsk, { table, from, to }: Month): Promise<void>
   if (await tableExists(ask, table)) return;
   await ask("select pg_advisory_xact_lock(?::bigint)", LOCK);
   if (await tableExists(ask, table)) return;
-  // Made by itself and attached: others write and read meanwhile.
+  // Created separately and attached, so that others can write and read meanwhile.
   await scriptOf(ask)(`create table ${table} (like usage including defaults including constraints including indexes);
     alter table usage attach partition ${table} for values from (${from}) to (${to})`);
 }
 
-/** The tables that there are, oldest first. */
+/** Lists the existing tables, oldest first. */
 export async function months(ask: PostgresAsk): Promise<Month[]> {
   const rows = await ask(
     "select relname as name from pg_inherits join pg_class on oid = inhrelid where inhparent = 'usage'::regclass order by 1",
@@ -77,12 +77,12 @@ export async function months(ask: PostgresAsk): Promise<Month[]> {
   });
 }
 
-/** Before when (Unix milliseconds) rows have been taken away; 0: never. */
+/** Returns the time (Unix milliseconds) before which rows have been deleted; 0: never. */
 export async function prunedBefore(ask: PostgresAsk): Promise<number> {
   return Number((await ask("select coalesce(max(before), 0) as before from usage_pruned"))[0]?.["before"]);
 }
 
-/** The rows of a ledger in PostgreSQL, for who takes them away by their age. */
+/** Returns the rows of a ledger in PostgreSQL for retention. */
 export const agingPostgres = (database: PostgresDatabase): AgingRows => ({
   age: (now) =>
     database.within(LONG, async (ask) => {
@@ -93,14 +93,14 @@ export const agingPostgres = (database: PostgresDatabase): AgingRows => ({
 });
 
 /**
- * Takes the rows of exchanges away that began before a moment: whole months with their tables, and of its own month row by row.
- * The sums of their hours and days stay.
- * @param before Unix milliseconds, the first of a day in UTC
- * @returns how many rows, step by step
- * @throws PostgresError when somebody reads a month's table all the time
+ * Deletes the rows of exchanges that began before a time: whole months by dropping their tables, the rest row by row. The sums
+ * of their hours and days stay.
+ * @param before Unix milliseconds, the start of a day in UTC
+ * @returns the number of rows in each step
+ * @throws PostgresError when a month's table is constantly being read
  */
 export async function* prunedPostgres(database: PostgresDatabase, before: number): AsyncGenerator<number> {
-  // Told first: sums that are asked for in between are those of whole hours.
+  // Recorded first, so that concurrent queries for sums use whole hours.
   await database.transaction(async (ask) => {
     await ask("lock table usage_pruned");
     if (before <= (await prunedBefore(ask))) return;
@@ -127,9 +127,9 @@ const REMOVE = `with gone as (
     returning 1
   ) select count(*) as rows from gone`;
 
-/** Drops the table of a month, however many do so: who reads it is waited for, but nobody waits behind that. */
+/** Drops the table of a month, safe with concurrent drops: it waits for readers, but not so long that writers queue behind it. */
 async function dropMonth(database: PostgresDatabase, { table }: Month): Promise<number> {
-  // Before it is locked: that holds all writers up.
+  // Counted before locking, which blocks all writers.
   const [counted] = await database.within(LONG, (ask) => ask(`select count(*) as rows from ${table}`));
   for (let tries = 1; ; tries++)
     try {

@@ -1,16 +1,16 @@
 import { readFileSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
 
-/** How the connection to PostgreSQL is encrypted; the modes and what they check are those of PostgreSQL's own clients. */
+/** How the connection to PostgreSQL is encrypted; the modes and their checks are those of PostgreSQL's own clients. */
 export interface PostgresTls {
   readonly mode: "disable" | "prefer" | "require" | "verify-ca" | "verify-full";
-  /** Certificates, in PEM: of those who may have signed the server's, and our own with its key. */
+  /** Certificates in PEM: the authorities trusted for the server's, and our own with its key. */
   readonly ca?: string;
   readonly cert?: string;
   readonly key?: string;
 }
 
-/** A PostgreSQL database and how it is reached. Plain values: it is handed to a thread. */
+/** A PostgreSQL database and how to connect to it. Plain values, as they are sent to a thread. */
 export interface PostgresPlace {
   /** A host's name or address, or the folder of a socket. */
   readonly host: string;
@@ -19,17 +19,17 @@ export interface PostgresPlace {
   readonly password?: string;
   readonly database: string;
   readonly tls: PostgresTls;
-  /** What the server calls our connections. */
+  /** The application name that the server shows for our connections. */
   readonly application: string;
-  /** Seconds that a connection may take to be made. */
+  /** Connect timeout in seconds. */
   readonly connectTimeout: number;
 }
 
 /** Where the stores are. */
 export interface StorePlace {
-  /** A SQLite file, absolute, or `:memory:`; or the address of a database, without its password. */
+  /** The absolute path of a SQLite file, or `:memory:`; or the address of a database, without its password. */
   readonly ledger: string;
-  /** How that database is reached, and the folder of this machine's journals, absolute. */
+  /** How to connect to that database, and the absolute path of the folder of this machine's journals. */
   readonly postgres?: PostgresPlace & { readonly journal: string };
 }
 
@@ -37,7 +37,7 @@ const FORM = "write it like postgres://USER:PASSWORD@HOST:5432/DATABASE";
 const PORT = 5432;
 const CONNECTING = 5;
 
-/** What may stand behind the `?`. */
+/** The allowed query parameters. */
 const KNOWN = [
   ...["sslmode", "sslrootcert", "sslcert", "sslkey", "application_name", "connect_timeout"],
   ...["host", "port", "user", "password"],
@@ -47,9 +47,9 @@ const KNOWN = [
 class Mistake extends Error {}
 
 /**
- * Reads the address of a database as PostgreSQL's own clients write it, or says what is wrong with it, without repeating it:
- * it may hold a password. A setting that would not be kept is a mistake.
- * @param folder where relative files of certificates start
+ * Parses the address of a database in the syntax of PostgreSQL's own clients, or describes its mistake without repeating the
+ * address, which may contain a password. Unsupported settings are mistakes.
+ * @param folder base of relative paths of certificates
  */
 export function postgresPlace(text: string, folder: string): PostgresPlace | string {
   try {
@@ -60,7 +60,7 @@ export function postgresPlace(text: string, folder: string): PostgresPlace | str
   }
 }
 
-/** The address without its password, as it may be shown. */
+/** Returns the address without its password, for display. */
 export function shownPlace({ host, port, user, database }: PostgresPlace): string {
   const part = encodeURIComponent;
   if (isAbsolute(host)) return `postgres:///${part(database)}?host=${host}&user=${part(user)}`;
@@ -126,7 +126,7 @@ function tlsOf(query: ReadonlyMap<string, string>, socket: boolean, folder: stri
   };
   const [ca, cert, key] = [pem("sslrootcert"), pem("sslcert"), pem("sslkey")];
   return {
-    // Who names signers wants them asked, as PostgreSQL's own clients do it too.
+    // With a root certificate the server's is verified, as PostgreSQL's own clients do it.
     mode: mode === "require" && ca !== undefined ? "verify-ca" : mode,
     ...(ca === undefined ? {} : { ca }),
     ...(cert === undefined || key === undefined ? {} : { cert, key }),

@@ -2,22 +2,22 @@ import { randomUUID } from "node:crypto";
 import type { Spending } from "../limiter.ts";
 import { digits } from "./holds.ts";
 
-/** What is told in one step, so that none of them keeps the server long. */
+/** Items per script, so that none blocks the server for long. */
 const BATCH = 50;
-/** Sums by the time at which they got into the ledger that are remembered apart; further ones are remembered without. */
+/** Number of payments tracked separately by ledger write; further ones are merged by sum. */
 const MANY = 20_000;
 
-/** A reservation that was settled while the server was away, which knows of it, or may. */
+/** A reservation settled while the server was unreachable; the server knows it, or may know it. */
 interface OwedSettlement {
   readonly id: string;
   /** When it was reserved; Unix milliseconds. */
   readonly time: number;
-  /** The reservation as scripts read it. */
+  /** The reservation as scripts parse it. */
   readonly json: string;
   readonly used: Spending;
   readonly unused: string;
   readonly once: string;
-  /** The life of the server that has granted it, for sure. */
+  /** The epoch of the server that has certainly granted it. */
   readonly granted: string | undefined;
 }
 
@@ -26,10 +26,10 @@ interface OwedPayment {
   readonly cost: number;
 }
 
-/** With the number of the writing to the ledger that has it for sure. */
+/** With the number of the ledger write that certainly includes it. */
 type Owed<Item> = Item & { readonly writing: number };
 
-/** Told under a name, so that it counts once however often it is. */
+/** Sent under a name, so that a repeated batch counts once. */
 interface OwedBatch<Item> {
   readonly name: string;
   readonly items: readonly Owed<Item>[];
@@ -37,13 +37,13 @@ interface OwedBatch<Item> {
 
 type Send = (script: "repay" | "pay", args: readonly string[]) => Promise<unknown>;
 
-/** What a server that was away must be told of what was spent meanwhile. */
+/** What was spent while the server was unreachable, and must be reported to it. */
 export class Arrears {
   private settlements: Owed<OwedSettlement>[] = [];
   private payments = new Map<string, Owed<OwedPayment>>();
   private settled: OwedBatch<OwedSettlement>[] = [];
   private paid: OwedBatch<OwedPayment>[] = [];
-  /** Writings to the ledger so far, those of them that are done, and when the ones were that matter still; Unix milliseconds. */
+  /** The numbers of ledger writes begun and completed, and the completion times of those still needed; Unix milliseconds. */
   private writing = 0;
   private done = 0;
   private readonly written = new Map<number, number>();
@@ -56,7 +56,7 @@ export class Arrears {
     this.settlements.push({ ...settlement, writing: this.writing });
   }
 
-  /** Nano-dollars were spent that the server had not reserved. */
+  /** Records nano-dollars that were spent without a reservation on the server. */
   pay(sum: string, cost: number): void {
     const { writing } = this;
     const name = this.payments.size < MANY ? `${sum} ${writing}` : sum;
@@ -64,22 +64,22 @@ export class Arrears {
   }
 
   /**
-   * What has been spent so far is being written to the ledger.
-   * @returns to be called when it is there, with Unix milliseconds
+   * Begins a write of everything spent so far to the ledger.
+   * @returns a function to call when it is done, with Unix milliseconds
    */
   write(): (now: number) => void {
     const writing = this.writing++;
     return (now) => {
       if (this.empty) this.written.clear();
-      // One that failed is made good by the next.
+      // A failed write is covered by the next.
       for (; this.done <= writing; this.done++) this.written.set(this.done, now);
     };
   }
 
   /**
-   * Tells all of it at once, and since when it is in the ledger; what does not arrive is kept.
-   * @param epoch the server's life
-   * @param now Unix milliseconds, for what may not be there: it counts, though it may be there all the same
+   * Reports everything at once, with the time since which it is in the ledger; failed batches are kept.
+   * @param epoch the server's epoch
+   * @param now Unix milliseconds, for what may not be in the ledger: it is counted, though it may be there
    */
   tell(epoch: string, now: number, send: Send): Promise<unknown>[] {
     const since = ({ writing }: Owed<object>) => String(this.written.get(writing) ?? now);
@@ -108,7 +108,7 @@ function batches<Item>(items: readonly Owed<Item>[]): OwedBatch<Item>[] {
 
 function settlementWords(owed: OwedSettlement, epoch: string, since: string): string[] {
   const { id, time, json, used, unused, once, granted } = owed;
-  // What it has granted and does not have any more was settled before.
+  // A reservation that the server has granted and no longer has was settled before.
   const counts = granted === epoch ? "" : "1";
   const amounts = [String(Math.ceil(used.tokens)), digits(used.cost)];
   return [id, String(time), json, ...amounts, unused, since, once, counts];

@@ -3,13 +3,13 @@ import type { LimitLevel } from "../../core/limits.ts";
 import { counting, isRepeated } from "../limit-answers.ts";
 import type { Reservation } from "../limiter.ts";
 
-/** Milliseconds for which a sum is kept when its period is over, and one that is for ever is kept unused. */
+/** Milliseconds for which a sum is kept after its period, and for which a sum without a period is kept when unused. */
 const KEPT = 2 * 86_400_000;
 const FOREVER = 7 * 86_400_000;
 /** Redis's own integers end at 2^63. */
 const LARGEST = 2n ** 62n;
 
-/** Money of a scope in one period. */
+/** The name of a sum: the money of a scope in one period. */
 export interface SumName {
   readonly name: string;
   readonly scope: string;
@@ -23,18 +23,18 @@ export function sumOf(scope: string, per: Period, calendar: Calendar, now: numbe
   return { name: `${per}:${start}:${scope}`, scope, per, start };
 }
 
-/** The sum of that name. */
+/** Parses the name of a sum. */
 export function sumNamed(name: string): SumName {
   const [per = "", start = ""] = name.split(":", 2);
   return { name, per: per as Period, start: Number(start), scope: name.slice(per.length + start.length + 2) };
 }
 
-/** Milliseconds to keep a sum. */
+/** Returns the milliseconds for which to keep a sum. */
 export function keeping({ per, start }: SumName, calendar: Calendar, now: number): number {
   return per === "total" ? FOREVER : Math.max(0, calendar.span(per, start).end - now) + KEPT;
 }
 
-/** The sums of a level: one for each kind of period. */
+/** Returns the sums of a level: one for each kind of period. */
 export const sumsOf = ({ scope, limits: { budgets = [] } }: LimitLevel, calendar: Calendar, now: number): SumName[] =>
   budgets.filter((_, i) => !isRepeated(budgets, i)).map(({ per }) => sumOf(scope, per, calendar, now));
 
@@ -45,7 +45,7 @@ export function digits(nano: number): string {
   return String(whole > LARGEST ? LARGEST : whole < -LARGEST ? -LARGEST : whole);
 }
 
-/** A level as scripts read it; see redis/prelude.lua. */
+/** Serializes a level for scripts; see redis/prelude.lua. */
 export const packedLevel = (level: LimitLevel, tokens: number, calendar: Calendar, now: number) => {
   const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = level.limits;
   const sums = budgets.map(({ nano, per, soft }) => [
@@ -55,7 +55,7 @@ export const packedLevel = (level: LimitLevel, tokens: number, calendar: Calenda
   return [level.scope, rpm, tpm, tpm > 0 ? Math.ceil(counting({ tokens, cost: 0 }, tpm)) : 0, concurrency, sums];
 };
 
-/** A reservation as scripts read it. */
+/** Serializes a reservation for scripts. */
 export function packed({ levels, most, least }: Reservation, calendar: Calendar, now: number): string {
   return JSON.stringify({
     most: [Math.ceil(most.tokens), digits(most.cost)],

@@ -11,39 +11,39 @@ import { digits, keeping, packed, packedLevel, type SumName, sumNamed, sumOf, su
 import { excessIn, grantIn, ReplyReader, standingsIn } from "./replies.ts";
 import { DEADLINE, RedisRefusal, type RedisScript, RedisServer, unusableRedis } from "./server.ts";
 
-/** What names of keys begin with: in braces, so that all are in one slot. */
+/** The prefix of key names: in braces, so that all are in one slot of a cluster. */
 const PREFIX = "{gateway}:";
-/** Milliseconds between two signs of life, and after which a process without one is dead. */
+/** Milliseconds between heartbeats, and after which a process without one is dead. */
 const BEAT = 2000;
 const LIFE = 10_000;
-/** Milliseconds between two tries to reach a server that is away. */
+/** Milliseconds between attempts to reconnect. */
 const RETRY = 1000;
-/** Milliseconds for what is told it then. */
+/** Milliseconds for commands sent after a reconnect. */
 const JOINING = 5000;
-/** Holds of the dead that are ended in one step. */
+/** Reservations of dead processes that are ended in one step. */
 const ENDING = 500;
-/** Holds that are taken over in one step. */
+/** Reservations that are adopted in one step. */
 const ADOPTING = 50;
-/** Milliseconds for which what the ledger said is not asked again. */
+/** Milliseconds for which the ledger's sums are cached. */
 const FRESH = 1000;
-/** Sums of which it is remembered how they stood, those of them that are looked at with each sign of life, and for how long. */
+/** Cached sums; those of them that are refreshed with each heartbeat; and milliseconds for which they are kept in use. */
 const REMEMBERED = 20_000;
 const LOOKING = 500;
 const USED = 600_000;
-/** Milliseconds for which it is believed that what was pending elsewhere still is. */
+/** Milliseconds for which amounts pending in other processes are assumed to be still pending. */
 const PENDING = 60_000;
-/** Times that a reservation is tried again once what it needs has been told. */
+/** Maximum retries of a reservation after its missing sums have been sent. */
 const TRIES = 5;
 
-/** A reservation that runs. */
+/** A running reservation. */
 interface RedisHold {
   readonly reservation: Reservation;
   /** Unix milliseconds. */
   readonly time: number;
   readonly json: string;
-  /** The life of the server that knows of it, or may; undefined: none does. */
+  /** The epoch of the server that knows it, or may; undefined: none does. */
   readonly epoch: string | undefined;
-  /** It has said so. */
+  /** Whether the server has confirmed it. */
   readonly granted: boolean;
 }
 
@@ -51,31 +51,32 @@ interface KnownSum {
   readonly sum: SumName;
   spent: number;
   pending: number;
-  /** When it stood so, and when it was last used here; Unix milliseconds. */
+  /** When these amounts were valid, and when the sum was last used here; Unix milliseconds. */
   at: number;
   readonly used: number;
 }
 
 interface RedisLimiterParts {
   readonly server: RedisServer;
-  /** What the ledger knows. */
+  /** Returns the sums from the ledger. */
   readonly spentSince: SpendSince;
-  /** Until all that was spent here is in the ledger, for others to see. It rejects where that cannot be written. */
+  /** Waits until everything spent here is in the ledger, visible to others. Rejects when the ledger cannot be written. */
   readonly written: () => Promise<void>;
   readonly calendar: Calendar;
-  /** Told when a soft budget is nearly spent, and when the server is away. */
+  /** Called when a soft budget is nearly spent, and when the server becomes unreachable. */
   readonly warn: (message: string) => void;
-  /** Told when it is back. */
+  /** Called when it is back. */
   readonly info: (message: string) => void;
-  /** How many processes there are at least; undefined: as many as were seen. */
+  /** Minimum number of processes; undefined: as many as were seen. */
   readonly instances?: number;
-  /** Unix milliseconds, for the server too; a test may bring its own. */
+  /** Unix milliseconds, sent to the server too; injectable for tests. */
   readonly clock?: () => number;
 }
 
 /**
- * Counts in a server of Redis or Valkey, together with all that are connected to it. What was spent before the ledger
- * tells. While the server is away this process keeps to its part of what was left, and tells it afterwards.
+ * Counts in a Redis or Valkey server, together with all processes connected to it. What was spent before is loaded from the
+ * ledger. While the server is unreachable, this process keeps to its part of what was left, and reports its spending
+ * afterwards.
  */
 export class RedisLimiter extends Limiter {
   private readonly owner = randomUUID();
@@ -85,21 +86,21 @@ export class RedisLimiter extends Limiter {
   private readonly before = new Map<number, { asked: number; sums: ReturnType<SpendSince> }>();
   private readonly arrears = new Arrears();
   private readonly names = new OnceNames();
-  /** Counts here while the server is away. */
+  /** Counts here while the server is unreachable. */
   private alone: MemoryLimiter | undefined;
   private epoch = "";
   private seen = 1;
   private joining: Promise<void> | undefined;
   private writing: Promise<void> | undefined;
-  /** The server had forgotten this process, or never known it, and they do not count together yet. */
+  /** Whether the server has forgotten this process, or never known it, and they do not count together yet. */
   private unknown = true;
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
   private announced = false;
-  /** What the server was last said to refuse with. */
+  /** The server's last refusal that was logged. */
   private refused: string | undefined;
   private failures = 0;
-  /** The ledger could not say what soft budgets have spent, which was told. */
+  /** Whether the ledger could not return the spending of soft budgets, which was logged. */
   private blind = false;
 
   private constructor(private readonly parts: RedisLimiterParts) {
@@ -108,7 +109,7 @@ export class RedisLimiter extends Limiter {
     this.alone = this.part();
   }
 
-  /** @throws RedisRefusal; RedisAway where nobody says how many processes there are: what would be this one's part? */
+  /** @throws RedisRefusal; RedisAway if the number of processes is unknown, and with it this process's part */
   static async open(parts: RedisLimiterParts): Promise<RedisLimiter> {
     const limiter = new RedisLimiter(parts);
     try {
@@ -128,7 +129,7 @@ export class RedisLimiter extends Limiter {
     return this.failures;
   }
 
-  /** Reservations that have not been settled. */
+  /** Number of reservations that have not been settled. */
   get pending(): number {
     return this.open.size;
   }
@@ -171,7 +172,7 @@ export class RedisLimiter extends Limiter {
     return this.alone.standings(levels);
   }
 
-  /** What still runs ends with the least that it may have come to. */
+  /** Running reservations end with their least charge. */
   override async close(): Promise<void> {
     await this.joining?.catch(() => {});
     if (!this.alone) await this.run("beat", [this.owner, "0", String(ENDING)], PREFIX).catch(() => {});
@@ -195,7 +196,7 @@ export class RedisLimiter extends Limiter {
       if (reply[0] === "owner") await this.join();
     } catch (thrown) {
       this.leave(thrown);
-      // It may have been reserved all the same.
+      // The server may have reserved it nevertheless.
       return this.reserveAlone(reservation, epoch);
     }
     const [kind, ...rest] = reply;
@@ -224,7 +225,7 @@ export class RedisLimiter extends Limiter {
     return this.alone ? this.reserveAlone(reservation) : this.reserveShared(reservation, tries - 1);
   }
 
-  /** What is left where the ledger does not know some sums; undefined: a hard budget needs one of them. */
+  /** Removes soft budgets whose sums the ledger does not return; undefined if a hard budget needs one of them. */
   private withoutSoft(reservation: Reservation, missing: readonly string[], now: number): Reservation | undefined {
     const { calendar, warn } = this.parts;
     const names = new Set(missing);
@@ -234,7 +235,7 @@ export class RedisLimiter extends Limiter {
     return known;
   }
 
-  /** @param epoch the life of the server that may have reserved it too */
+  /** @param epoch the epoch of the server that may have reserved it too */
   private async reserveAlone(reservation: Reservation, epoch?: string): Promise<Reserved> {
     const { alone } = this;
     if (!alone) return this.reserveShared(reservation, TRIES);
@@ -246,11 +247,11 @@ export class RedisLimiter extends Limiter {
     return reserved;
   }
 
-  /** @param by who has counted it; undefined: the server */
+  /** @param by the limiter that has counted it; undefined: the server */
   private keep(hold: RedisHold, by?: MemoryLimiter): void {
     this.open.set(hold.reservation.id, hold);
     if (by === this.alone) return;
-    // The server went or came back meanwhile.
+    // The server was lost or came back meanwhile.
     if (this.alone) this.alone.adopt(hold.reservation, hold.time);
     else this.adopt([hold]).catch((thrown) => this.leave(thrown));
   }
@@ -261,7 +262,7 @@ export class RedisLimiter extends Limiter {
     const amounts = [String(Math.ceil(tokens)), digits(cost)];
     this.run("settle", [this.owner, id, ...amounts, unused, once], undefined, JOINING).then(
       (spent) => {
-        // Others have ended it, because they thought that this process was dead.
+        // Other processes have ended it, because they considered this process dead.
         if (spent === null) this.owe(hold, charge, unused);
         else this.tell(levels, spent, hold.time, charge, unused);
       },
@@ -272,7 +273,7 @@ export class RedisLimiter extends Limiter {
     );
   }
 
-  /** Tells of soft budgets that are nearly spent. @param spent of all sums, in the order of their levels */
+  /** Warns of nearly spent soft budgets. @param spent of all sums, in the order of their levels */
   private tell(levels: readonly LimitLevel[], spent: readonly unknown[], time: number, charge: Charge, unused: string) {
     const reader = new ReplyReader(spent);
     for (const level of levels)
@@ -286,7 +287,7 @@ export class RedisLimiter extends Limiter {
       }
   }
 
-  /** The server is told later what a reservation came to. */
+  /** Records the charge of a reservation, to be sent to the server later. */
   private owe(hold: RedisHold, { tokens, cost, once = "" }: Charge, unused: string): void {
     const { reservation, time, json, epoch, granted } = hold;
     if (epoch === undefined) {
@@ -305,7 +306,7 @@ export class RedisLimiter extends Limiter {
     await Promise.all(this.arrears.tell(this.epoch, this.clock(), (script, args) => this.send(script, args)));
   }
 
-  /** Tells the server of what runs and it does not know. */
+  /** Sends running reservations that the server does not know. */
   private async adopt(holds: readonly RedisHold[]): Promise<void> {
     const { epoch } = this;
     const sent: Promise<unknown>[] = [];
@@ -336,9 +337,9 @@ export class RedisLimiter extends Limiter {
     return (await this.parts.server.run(script, [prefix, clock, ...args], deadline)) as readonly unknown[];
   }
 
-  /** The server is away: this process keeps to its part until it is back. */
+  /** Handles the loss of the server: this process keeps to its part until it is back. */
   private leave(thrown: unknown): void {
-    // It was the ledger that did not answer.
+    // The error is the ledger's.
     if (thrown instanceof GatewayError) throw thrown;
     if (this.alone && !this.closed) this.sayRefused(thrown);
     if (this.alone || this.closed) return;
@@ -359,7 +360,7 @@ export class RedisLimiter extends Limiter {
     );
   }
 
-  /** It answers again, but with what no waiting heals: why is said once, as the first sign was only that it was gone. */
+  /** Logs once why a reachable server refuses commands, as the first warning was only that it was lost. Retries do not help. */
   private sayRefused(thrown: unknown): void {
     if (!(thrown instanceof RedisRefusal) || this.refused === thrown.message) return;
     this.refused = thrown.message;
@@ -370,7 +371,7 @@ export class RedisLimiter extends Limiter {
     return Math.max(this.seen, this.parts.instances ?? 1);
   }
 
-  /** What counts here while the server is away. */
+  /** Creates the limiter that counts here while the server is unreachable. */
   private part(): MemoryLimiter {
     const { calendar, warn } = this.parts;
     const own = new Map<string, number>();
@@ -391,7 +392,7 @@ export class RedisLimiter extends Limiter {
     return alone;
   }
 
-  /** What the ledger knows, or the server knew, whichever is more. */
+  /** Returns what the ledger knows or the server knew, whichever is more. */
   private async spentSince(since: number): Promise<ReadonlyMap<string, number>> {
     const sums = new Map(await this.parts.spentSince(since));
     for (const { sum, spent } of this.known.values())
@@ -411,7 +412,7 @@ export class RedisLimiter extends Limiter {
     if (this.known.size > REMEMBERED) this.known.delete(this.known.keys().next().value as string);
   }
 
-  /** Tells the server what the ledger knows. @throws GatewayError where that cannot answer */
+  /** Sends the ledger's sums to the server. @throws GatewayError when the ledger does not respond */
   private async seed(names: readonly string[]): Promise<void> {
     const { calendar } = this.parts;
     const words = names.map(async (name) => {
@@ -425,7 +426,7 @@ export class RedisLimiter extends Limiter {
     await this.run("seed", told);
   }
 
-  /** What the ledger knows since then, which is asked once for many. */
+  /** Returns the ledger's sums since then, from one query for many callers. */
   private spentBefore(start: number): { asked: number; sums: ReturnType<SpendSince> } {
     const asked = this.clock();
     const known = this.before.get(start);
@@ -439,12 +440,12 @@ export class RedisLimiter extends Limiter {
     return made;
   }
 
-  /** The next sign of life, or the next try. */
+  /** Schedules the next heartbeat, or the next attempt to reconnect. */
   private schedule(): void {
     clearTimeout(this.timer);
     if (this.closed) return;
     const next = () => {
-      // So it is known by when others could see it.
+      // Records the time by which others can see it in the ledger.
       if (this.alone) this.write().catch(() => {});
       return (this.alone ? this.join() : this.beat())
         .catch((thrown) => this.leave(thrown))
@@ -458,7 +459,7 @@ export class RedisLimiter extends Limiter {
     await this.look();
   }
 
-  /** How the sums stand that are used here: what is left of them is divided when the server goes away. */
+  /** Refreshes the cached sums used here: what is left of them is divided when the server is lost. */
   private async look(): Promise<void> {
     const at = this.clock();
     const known = [...this.known.values()].slice(-LOOKING).filter(({ used }) => at - used < USED);
@@ -472,7 +473,7 @@ export class RedisLimiter extends Limiter {
     for (const each of known) Object.assign(each, { spent: reader.number(), pending: reader.number(), at });
   }
 
-  /** A sign of life. @returns whether the server knows this process still */
+  /** Sends a heartbeat. @returns whether the server still knows this process */
   private async alive(): Promise<boolean> {
     for (;;) {
       const [epoch, known, seen, ended] = await this.run("beat", [this.owner, String(LIFE), String(ENDING)], PREFIX);
@@ -483,7 +484,7 @@ export class RedisLimiter extends Limiter {
     }
   }
 
-  /** Puts what was spent here into the ledger. */
+  /** Writes what was spent here to the ledger. */
   private write(): Promise<void> {
     this.writing ??= this.writeOnce().finally(() => (this.writing = undefined));
     return this.writing;
@@ -495,13 +496,13 @@ export class RedisLimiter extends Limiter {
     written(this.clock());
   }
 
-  /** All that was spent until now. @throws Error where the ledger cannot be written: this process keeps to its part */
+  /** Writes everything spent until now. @throws Error when the ledger cannot be written: this process then keeps to its part */
   private async writeAll(): Promise<void> {
     await this.writing?.catch(() => {});
     await this.write();
   }
 
-  /** Counts with the others: for the first time, when the server is back, or when it has forgotten this process. */
+  /** Joins the shared count: at the start, when the server is back, or when it has forgotten this process. */
   private join(): Promise<void> {
     this.joining ??= this.joinOnce().finally(() => (this.joining = undefined));
     return this.joining;
@@ -514,10 +515,10 @@ export class RedisLimiter extends Limiter {
       this.before.clear();
       this.unknown = true;
     }
-    // Such a server has from the ledger what was spent: what is not there yet would be forgotten.
+    // Such a server loads its sums from the ledger: what is not there yet would be lost.
     if (this.unknown && this.alone) await this.writeAll();
     this.unknown = false;
-    // Sent in this turn of the event loop, before anything else is counted there: commands keep their order.
+    // Sent in this turn of the event loop, before any other command: commands keep their order.
     this.alone = undefined;
     await Promise.all([this.adopt([...this.open.values()]), this.pay()]);
     if (this.announced)
@@ -528,8 +529,8 @@ export class RedisLimiter extends Limiter {
 }
 
 /**
- * Counts in the server at an address.
- * @throws FileError with what to do, where it does not answer, does not let this process in or its package is missing
+ * Creates a limiter that counts in the server at an address.
+ * @throws FileError with advice, if it does not respond, refuses this process, or its package is missing
  */
 export async function openRedisLimiter(url: string, parts: Omit<RedisLimiterParts, "server">): Promise<RedisLimiter> {
   const server = await RedisServer.of(url);

@@ -16,7 +16,7 @@ import {
 } from "../limit-answers.ts";
 import type { Excess, Grant, Reservation, Standing } from "../limiter.ts";
 
-/** Reads what a script answers, value by value. */
+/** Reads a script's reply value by value. */
 export class ReplyReader {
   private at = 0;
 
@@ -31,7 +31,7 @@ export class ReplyReader {
   }
 }
 
-/** What is spent of each of a level's sums, in the order of its budgets; of two of one period both have the same. */
+/** Returns the state of a level's sums, in the order of its budgets; two budgets of one period share it. */
 function spentStates(level: LimitLevel, reader: ReplyReader, calendar: Calendar, now: number): SpentState[] {
   const { budgets = [] } = level.limits;
   const states: SpentState[] = [];
@@ -46,8 +46,8 @@ function spentStates(level: LimitLevel, reader: ReplyReader, calendar: Calendar,
 const rateState = (reader: ReplyReader): RateState => ({ sum: reader.number(), reset: Math.max(0, reader.number()) });
 
 /**
- * A grant, from what `reserve` says behind its first two words.
- * @param told hears what is spent of each sum of each level now, and what is pending
+ * Parses a grant, from the reply of `reserve` after its first two values.
+ * @param told called with the current spent and pending amounts of each sum of each level
  */
 export function grantIn(
   reader: ReplyReader,
@@ -72,7 +72,7 @@ export function grantIn(
   return grant;
 }
 
-/** What has no room, from what `reserve` says behind its first word. */
+/** Parses the exceeded limit, from the reply of `reserve` after its first value. */
 export function excessIn(reader: ReplyReader, { levels, most }: Reservation, calendar: Calendar, now: number): Excess {
   const level = levels[reader.number()] as LimitLevel;
   const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = level.limits;
@@ -88,7 +88,7 @@ export function excessIn(reader: ReplyReader, { levels, most }: Reservation, cal
   return overspent(level, budget, { spent: reader.number(), pending: reader.number(), end }, most.cost, now);
 }
 
-/** Where levels stand, from what `standings` says behind its first two words. */
+/** Parses the state of levels, from the reply of `standings` after its first two values. */
 export function standingsIn(
   reader: ReplyReader,
   levels: readonly LimitLevel[],

@@ -3,24 +3,24 @@ import { readFileSync } from "node:fs";
 import { FileError } from "../../core/errors.ts";
 import { optionalPackage } from "../optional-package.ts";
 
-/** Milliseconds to wait for a connection that is ready. */
+/** Milliseconds to wait for a usable connection. */
 const CONNECTING = 3000;
-/** Milliseconds after which a server is away that says nothing: longer than one rests now and then. */
+/** Milliseconds without a reply after which a server counts as unreachable: longer than its occasional pauses. */
 const SILENCE = 1000;
-/** Milliseconds to wait for a reply at most, while others come. */
+/** Maximum milliseconds to wait for a reply while others arrive. */
 export const DEADLINE = 3000;
 
-/** Lua that runs on the server in one step. */
+/** Lua scripts that run on the server atomically. */
 const SCRIPTS = ["reserve", "settle", "beat", "adopt", "repay", "pay", "seed", "standings", "look"] as const;
 export type RedisScript = (typeof SCRIPTS)[number];
 
 interface ScriptText {
   readonly text: string;
-  /** What the server knows it by. */
+  /** The server's name for it. */
   readonly sha: string;
 }
 
-/** What is used of a connection of the package `redis`. */
+/** The used part of a connection of the package `redis`. */
 interface RedisConnection {
   readonly isReady: boolean;
   connect(): Promise<unknown>;
@@ -33,28 +33,28 @@ interface RedisPackage {
   createClient(options: object): RedisConnection;
 }
 
-/** The server answers, and with what is no passing fault: its password, its rights, its kind. */
+/** The server responds with an error that is not temporary: its password, permissions or mode. */
 export class RedisRefusal extends Error {
   override readonly name = "RedisRefusal";
 }
 
-/** The server does not answer, or not in time. */
+/** The server does not respond, or not in time. */
 export class RedisAway extends Error {
   override readonly name = "RedisAway";
 }
 
 const scripts = new Map<RedisScript, ScriptText>();
 
-/** A server of Redis or Valkey, over one connection, which is not made anew by itself. */
+/** A Redis or Valkey server, over one connection, which does not reconnect by itself. */
 export class RedisServer {
   private connection: RedisConnection | undefined;
-  /** When it last said something. */
+  /** When it last replied. */
   private heardAt = 0;
-  /** Where it is, for people: without its password. */
+  /** Its address for display: without its password. */
   readonly place: string;
 
   private readonly url: string;
-  /** Files of certificates by what they are to the address. */
+  /** Paths of certificates by their parameter in the address. */
   private readonly files: URLSearchParams;
 
   private constructor(
@@ -70,8 +70,8 @@ export class RedisServer {
   }
 
   /**
-   * Connects to nothing yet.
-   * @param url `redis://`, or `rediss://` with files of certificates behind the `?`, as `redisAddress` makes it
+   * Does not connect yet.
+   * @param url `redis://`, or `rediss://` with paths of certificates as query parameters, as built by `redisAddress`
    * @throws FileError when the package is not installed
    */
   static async of(url: string): Promise<RedisServer> {
@@ -83,9 +83,9 @@ export class RedisServer {
     return this.connection?.isReady === true;
   }
 
-  /** What a connection is told; the files are read for each anew, for certificates are renewed. */
+  /** Returns socket options; files are read for each connection, as certificates are renewed. */
   private socket(): object {
-    // Ours ends first, and says why.
+    // Our own timeout is shorter, and reports the reason.
     const told = { connectTimeout: 2 * CONNECTING, reconnectStrategy: false };
     if (!this.url.startsWith("rediss:")) return told;
     const [ca, cert, key] = ["cacert", "cert", "key"].map((name) => {
@@ -99,12 +99,12 @@ export class RedisServer {
     const connection = this.client.createClient({
       url: this.url,
       name: "model-gateway",
-      // What Redis 6, Valkey and proxies of both speak alike.
+      // Supported by Redis 6, Valkey and proxies of both.
       RESP: 2,
       maintNotifications: "disabled",
       disableOfflineQueue: true,
       socket: this.socket(),
-      // Deadlines are kept here: one of its own for each command costs a signal each.
+      // Deadlines are kept here: the package's own cost one signal per command.
       commandOptions: { timeout: 0 },
     });
     connection.on("error", () => {});
@@ -118,19 +118,19 @@ export class RedisServer {
     try {
       const connection = this.opened();
       await within(connection.connect(), CONNECTING);
-      // One that is not there when it is asked for would run behind what was sent after it.
+      // A script loaded only on first use would run after commands sent later.
       const loaded = SCRIPTS.map((name) => connection.sendCommand(["SCRIPT", "LOAD", scriptOf(name).text]));
       await within(Promise.all(loaded), CONNECTING);
     } catch (thrown) {
       this.disconnect();
-      // A server without TLS waits for the rest of what it takes for a command.
+      // A server without TLS takes the handshake for an incomplete command and waits.
       if (thrown instanceof RedisAway && this.url.startsWith("rediss:"))
         throw new RedisAway(`${thrown.message}; does it speak TLS? redis:// does without`, { cause: thrown });
       throw failure(thrown, this.place);
     }
   }
 
-  /** What has not been answered fails. */
+  /** Closes the connection; pending commands fail. */
   disconnect(): void {
     const { connection } = this;
     this.connection = undefined;
@@ -142,7 +142,7 @@ export class RedisServer {
   }
 
   /**
-   * Runs a script. Commands of one turn of the event loop leave together, in their order.
+   * Runs a script. Commands of one turn of the event loop are sent together, in their order.
    * @param args the first names keys
    * @param deadline milliseconds
    * @throws RedisRefusal, RedisAway
@@ -164,7 +164,7 @@ export class RedisServer {
     }
   }
 
-  /** @throws RedisAway where none comes in time */
+  /** @throws RedisAway without a reply in time */
   private async reply(reply: Promise<unknown>, deadline: number): Promise<unknown> {
     const asked = performance.now();
     const patience = () => Math.min(Math.max(asked, this.heardAt) + SILENCE, asked + deadline) - performance.now();
@@ -174,7 +174,7 @@ export class RedisServer {
   }
 }
 
-/** A script with what all begin with. */
+/** Returns a script including the common prelude. */
 export function scriptOf(name: RedisScript): ScriptText {
   const known = scripts.get(name);
   if (known) return known;
@@ -186,8 +186,8 @@ export function scriptOf(name: RedisScript): ScriptText {
 }
 
 /**
- * @param patience milliseconds to wait on, asked when the first are over
- * @throws RedisAway when there is no reply in time
+ * @param patience returns the further milliseconds to wait, called when the first are over
+ * @throws RedisAway without a reply in time
  */
 function within<T>(reply: Promise<T>, first: number, patience: () => number = () => 0): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -198,7 +198,7 @@ function within<T>(reply: Promise<T>, first: number, patience: () => number = ()
       if (more > 0) wait(more);
       else reject(new RedisAway(`no reply within ${Math.round(performance.now() - began)} ms`));
     };
-    // Where this process itself was late, what has come meanwhile is read first.
+    // If this process itself was late, replies received meanwhile are read first.
     const wait = (time: number) => {
       timer = setTimeout(() => setImmediate(() => setImmediate(late)), time);
     };
@@ -207,7 +207,7 @@ function within<T>(reply: Promise<T>, first: number, patience: () => number = ()
   });
 }
 
-/** What no waiting heals, and what to do about it. */
+/** Errors that retries do not fix, and what to do about them. */
 const REFUSALS: readonly [RegExp, string][] = [
   [
     /^(?:WRONGPASS|NOAUTH|ERR AUTH|ERR invalid password|ERR invalid username)/i,
@@ -227,7 +227,7 @@ const REFUSALS: readonly [RegExp, string][] = [
   [/unknown command/i, "limits need Redis 6 or newer, or Valkey, with scripts"],
 ];
 
-/** What is wrong with a server that cannot be used at a start, and what to do. */
+/** Describes why a server cannot be used at startup, and what to do. */
 export function unusableRedis({ place }: RedisServer, cause: unknown): FileError {
   const { message } = cause as Error;
   if (cause instanceof RedisRefusal) return new FileError(`store: limits: ${message}`, { cause });

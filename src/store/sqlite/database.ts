@@ -9,15 +9,17 @@ const MIGRATIONS = new URL("./migrations/", import.meta.url);
 const OPENING = 5_000;
 /** Milliseconds that one write may block the event loop while another process writes. */
 const BLOCKING = 20;
-/** Milliseconds for which a write is tried again when another process holds the file. */
+/** Milliseconds for which a write is retried while another process has the file locked. */
 const PATIENCE = 5_000;
 
 /**
- * Pages of the journal after which a commit moves them into the file. Few, for nothing else happens meanwhile: 4 ms, where
- * 4,000 pages at once take over 30 ms and, in all, no less work.
+ * Pages of the WAL after which a commit checkpoints them into the file. Few, as a checkpoint blocks: 4 ms, where 4,000 pages at
+ * once take over 30 ms and, in total, no less work.
  */
 const CHECKPOINT = 200;
-/** The same of a connection that serves requests, beside which a thread writes to the file: that one is nearly always first. */
+/**
+ * The same for a connection that serves requests, beside which a thread writes to the file and nearly always checkpoints first.
+ */
 export const SERVING_CHECKPOINT = 4000;
 
 const BUSY = 5;
@@ -26,7 +28,7 @@ const IO_ERROR = 10;
 const FULL = 13;
 const CANNOT_OPEN = 14;
 
-/** SQLite's primary result code of an error that it threw, like 13 for a full disk; undefined for any other error. */
+/** Returns SQLite's primary result code of an error, like 13 for a full disk; undefined for any other error. */
 export function sqliteCode(error: unknown): number | undefined {
   if (error instanceof FileError) return sqliteCode(error.cause);
   const code = error instanceof Error && "errcode" in error ? error.errcode : undefined;
@@ -34,24 +36,24 @@ export function sqliteCode(error: unknown): number | undefined {
 }
 
 /**
- * One SQLite file, shared by keys and ledger. WAL with `synchronous=normal`, unless it is asked for more: what was committed
- * survives the death of the process, and a power cut costs at most the last commits, never the file.
+ * One SQLite file, shared by keys and ledger. WAL with `synchronous=normal`, unless `durable`: commits survive the death of the
+ * process, and a power cut loses at most the last commits, never the file.
  */
 export class Database {
-  /** Grows with every change of keys made through this connection, which SQLite's own data_version leaves out. */
+  /** Increases with every change of keys through this connection, which SQLite's own data_version does not count. */
   keyChanges = 0;
   private readonly sqlite: DatabaseSync;
-  /** What usual commits wait for: `normal`, nothing; `full`, the disk. */
+  /** What ordinary commits wait for: `normal`, nothing; `full`, the disk. */
   private readonly synchronous: "normal" | "full";
-  /** The file itself, whatever has its name later; undefined: it is in memory. */
+  /** The inode of the open file, in case its name is reused; undefined in memory. */
   readonly inode: number | undefined;
 
   /**
-   * Opens the file, makes it (readable by its owner only) where it does not exist, and brings its schema up to date.
+   * Opens the file, creates it (readable by its owner only) if it does not exist, and migrates its schema.
    * @param path a file, or `:memory:`
    * @param durable whether every commit survives a power cut
-   * @param checkpoint pages of SQLite's journal after which a commit moves them into the file
-   * @param expected the file's inode, where it is opened already: no other one is taken for it, and none made
+   * @param checkpoint pages of the WAL after which a commit checkpoints them
+   * @param expected the inode of a file opened before: no other file is accepted or created
    * @throws FileError when it cannot be opened, is not ours, or is newer than this program.
    */
   constructor(
@@ -87,8 +89,8 @@ export class Database {
   }
 
   /**
-   * What is written to a file that has lost its name nobody reads again.
-   * @throws Error where somebody has removed the file, moved it, or put another in its place
+   * Checks that the file still has its name, as nobody would read later writes.
+   * @throws Error if the file was removed, moved or replaced
    */
   checkPlace(): void {
     if (this.inode !== undefined) checkPlace(this.path, this.inode);
@@ -98,7 +100,7 @@ export class Database {
     return this.sqlite.prepare(sql);
   }
 
-  /** Runs `work` in one write transaction: all of it holds, or, when it throws, nothing. Never waits for long. */
+  /** Runs `work` in one write transaction: all of it is committed or, when it throws, nothing. Never waits long. */
   transaction<T>(work: () => T): T {
     this.sqlite.exec("begin immediate");
     try {
@@ -106,13 +108,16 @@ export class Database {
       this.sqlite.exec("commit");
       return result;
     } catch (error) {
-      // A full disk has already rolled back by itself.
+      // On a full disk SQLite has already rolled back.
       if (this.sqlite.isTransaction) this.sqlite.exec("rollback");
       throw error;
     }
   }
 
-  /** As `transaction`, but safe from power cuts too, and patient, without blocking, while another process writes. */
+  /**
+   * Runs a transaction like `transaction` that also survives power cuts, and waits, without blocking, while another process
+   * writes.
+   */
   async durably<T>(work: () => T): Promise<T> {
     return this.patiently(() => {
       this.sqlite.exec("pragma synchronous = full");
@@ -125,8 +130,8 @@ export class Database {
   }
 
   /**
-   * Tries `work` again for some seconds while another process holds the file.
-   * @throws FileError with what to do, where the file cannot be written
+   * Retries `work` for some seconds while another process has the file locked.
+   * @throws FileError with advice, if the file cannot be written
    */
   async patiently<T>(work: () => T): Promise<T> {
     const deadline = performance.now() + PATIENCE;
@@ -144,7 +149,7 @@ export class Database {
     if (this.sqlite.isOpen) this.sqlite.close();
   }
 
-  /** Runs the files of `migrations/` that this database has not seen, in the order of their numbers. */
+  /** Runs the new files of `migrations/`, in the order of their numbers. */
   private migrate(): void {
     const files = readdirSync(MIGRATIONS)
       .filter((name) => name.endsWith(".sql"))
@@ -152,7 +157,7 @@ export class Database {
     const version = () => Number(this.sqlite.prepare("pragma user_version").get()?.["user_version"]);
     if (version() === files.length) return;
     this.transaction(() => {
-      // Asked again: another process may have migrated while this one waited for the lock.
+      // Read again: another process may have migrated while this one waited for the lock.
       const seen = version();
       if (seen > files.length) throw new Error("it was made by a newer version of model-gateway; use that one");
       for (const file of files.slice(seen)) this.sqlite.exec(readFileSync(new URL(file, MIGRATIONS), "utf8"));
@@ -161,18 +166,18 @@ export class Database {
   }
 }
 
-/** Whether the system lets nobody make or write that file. */
+/** Reports whether the system does not allow creating or writing that file. */
 const isRefused = (error: unknown): boolean =>
   [READ_ONLY, CANNOT_OPEN].includes(sqliteCode(error) ?? 0) ||
   (error instanceof Error && "syscall" in error && /^(?:mkdir|open)$/.test(String(error.syscall)));
 
-/** @throws Error where a path leads to another file than it did, or to none */
+/** @throws Error if a path leads to another file, or to none */
 function checkPlace(path: string, inode: number): void {
   if (statSync(path, { throwIfNoEntry: false })?.ino === inode) return;
   throw new Error(`${path} was removed, moved or replaced; a restart goes on with what is there then`);
 }
 
-/** What to do about a file that cannot be written; any other error as it is. */
+/** Adds advice to the error of a file that cannot be written; returns other errors unchanged. */
 function unwritable(path: string, error: unknown): unknown {
   const code = sqliteCode(error);
   if (isFull(path, error)) return new FileError(`${path}: ${fullText(path)}.`, { cause: error });
@@ -187,10 +192,10 @@ function unwritable(path: string, error: unknown): unknown {
 
 const fullText = (path: string): string => `the disk is full; free room on ${dirname(path)} and try again`;
 
-/** Bytes below which there is no room for what SQLite keeps beside a file. */
+/** Free bytes below which SQLite has no room for its files beside the database. */
 const ROOM = 64 * 1024;
 
-/** Whether there is no room: what is kept beside a file and finds none is an error of reading or writing to SQLite. */
+/** Reports whether the disk is full: if there is no room for SQLite's other files, it reports an I/O error. */
 function isFull(path: string, error: unknown): boolean {
   const code = sqliteCode(error);
   if (code === FULL || (error as NodeJS.ErrnoException).code === "ENOSPC") return true;

@@ -6,15 +6,15 @@ import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.t
 import { nameTaken, RememberedKeys, storeSilent } from "../remembered-keys.ts";
 import type { Database } from "./database.ts";
 
-/** Milliseconds for which another process's change may stay unseen, while keys come and while none do. */
+/** Milliseconds between polls for other processes' changes: on key lookups, and by a timer. */
 const POLL = 100;
 const WATCH = 250;
-/** Milliseconds without a question to a store that could not answer: each may keep the event loop waiting. */
+/** Milliseconds without a query after the store has failed: each may block the event loop. */
 const PAUSE = 250;
 
 /**
- * Keys in SQLite, beside those of gateway.yaml. `find` is synchronous: about a microsecond for a key seen before. What
- * other processes change is found by the number that each change of a key bears.
+ * Keys in SQLite, besides those of gateway.yaml. `find` is synchronous: about a microsecond for a cached key. Changes by other
+ * processes are found by the number of each change.
  */
 export class SqliteKeys extends RememberedKeys {
   private timer: NodeJS.Timeout | undefined;
@@ -23,14 +23,14 @@ export class SqliteKeys extends RememberedKeys {
   private readonly othersChanges: StatementSync;
   private version = -1;
   private ownChanges: number;
-  /** The number of the last change that was seen. */
+  /** The number of the last change seen. */
   private seen: number;
   private askedAt = Number.NEGATIVE_INFINITY;
   private pausedUntil = Number.NEGATIVE_INFINITY;
-  /** Why the file could not be read last. */
+  /** The error of the file's last failure. */
   private failure: unknown;
 
-  /** @param clock monotonic milliseconds; a test may bring its own */
+  /** @param clock monotonic milliseconds; injectable for tests */
   constructor(
     private readonly database: Database,
     fileKeys: readonly FileKey[] = [],
@@ -117,7 +117,7 @@ export class SqliteKeys extends RememberedKeys {
     return this.switch(idOrName, null);
   }
 
-  /** One that was revoked before keeps its time. */
+  /** A key that was revoked before keeps the time of that. */
   override async revoke(idOrName: string): Promise<boolean> {
     return this.change(() => {
       const found = this.stored(idOrName);
@@ -127,7 +127,7 @@ export class SqliteKeys extends RememberedKeys {
     });
   }
 
-  /** Forgets what it remembered. The database stays open: the ledger shares it. */
+  /** Clears the cache. The database stays open: the ledger shares it. */
   override close(): void {
     super.close();
     this.rest();
@@ -142,13 +142,13 @@ export class SqliteKeys extends RememberedKeys {
     return this.change(() => {
       const found = this.stored(idOrName);
       if (!found || found.revoked !== undefined) return undefined;
-      // One that is switched off stays so since then.
+      // A disabled key keeps the time of that.
       if ((found.disabled === undefined) === (disabled === null)) return found;
       return this.update(found.id, ["disabled"], [disabled]);
     });
   }
 
-  /** By id, a revoked one too, or by the name that it holds now. */
+  /** Finds a key by id, even if revoked, or by its current name. */
   private stored(idOrName: string): KeyRecord | undefined {
     const row =
       this.select.get(idOrName) ??
@@ -156,7 +156,7 @@ export class SqliteKeys extends RememberedKeys {
     return row && storedRecord(row);
   }
 
-  /** Changes keys so that a power cut cannot bring a revoked one back, and every SqliteKeys of this process sees it. */
+  /** Changes keys so that a power cut cannot restore a revoked one, and every SqliteKeys of this process sees it. */
   private async change<T>(work: () => T): Promise<T> {
     try {
       return await this.database.durably(work);
@@ -183,19 +183,19 @@ export class SqliteKeys extends RememberedKeys {
     return { key, record: this.stored(id) as KeyRecord };
   }
 
-  /** @throws GatewayError invalid_field for a name that is none, or somebody else's */
+  /** @throws GatewayError invalid_field for a name that is invalid or taken */
   protected override checkName(name: string): void {
     super.checkName(name);
     if (this.database.prepare("select 1 from key where name = ? and revoked is null").get(name)) throw nameTaken(name);
   }
 
-  /** Finds out whether keys have changed, and what those that are remembered are now. */
+  /** Polls for changed keys and reloads the cached ones. */
   private look(now: number): void {
     this.askedAt = now;
     const own = this.ownChanges !== this.database.keyChanges;
     if (own) {
       this.ownChanges = this.database.keyChanges;
-      // Forgotten, not only asked again: what was revoked here stays revoked even if the store goes down now.
+      // Removed from the cache, not only reloaded: a key revoked here stays revoked even if the store goes down now.
       this.known.clear();
     } else if (now < this.pausedUntil) return;
     try {
@@ -204,7 +204,7 @@ export class SqliteKeys extends RememberedKeys {
       this.version = version;
       this.answeredAt = now;
     } catch (cause) {
-      // The store is down. What is known goes on until it is too old.
+      // The store is down. Cached keys work until they are too old.
       this.pause(cause, now);
     }
   }
@@ -221,10 +221,10 @@ export class SqliteKeys extends RememberedKeys {
     }
   }
 
-  /** The one place where a presented key meets SQL: by the id of a well-formed key, in a bound parameter. */
+  /** The one place where a presented key reaches SQL: the id of a well-formed key, in a bound parameter. */
   private ask(id: string, now: number): StoredKey | undefined {
     let found: StoredKey | undefined;
-    // Whoever asks meanwhile does not make the pause longer.
+    // Lookups during the pause do not extend it.
     if (now < this.pausedUntil) throw storeSilent(this.failure);
     try {
       const row = this.select.get(id);
@@ -239,8 +239,8 @@ export class SqliteKeys extends RememberedKeys {
   }
 }
 
-/** An id that nobody has. */
+/** An id that no key has. */
 const NOBODY = "";
 
-/** The number of the next change. Writers come one after the other. */
+/** The number of the next change. Writers are serialized. */
 const NEXT = "(select ifnull(max(changed), 0) + 1 from key)";

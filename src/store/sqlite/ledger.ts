@@ -32,22 +32,22 @@ import { lastUsedOf, lastUsedText } from "../ledger-used.ts";
 import type { RowPlace } from "../row-place.ts";
 import { type Database, sqliteCode } from "./database.ts";
 
-/** Rows in one transaction: about a millisecond in which nothing else happens. */
+/** Rows per transaction, which blocks for about a millisecond. */
 const BATCH = 250;
-/** Milliseconds that a row waits for others at most. */
+/** Maximum milliseconds that a row waits for others. */
 const DELAY = 250;
-/** Milliseconds between attempts while the store cannot be written. */
+/** Maximum milliseconds between attempts while the store cannot be written. */
 const LONGEST_DELAY = 10_000;
-/** What may wait in memory: rows, and about as many bytes. */
+/** Maximum buffered in memory: rows, and approximate bytes. */
 const ROWS = 100_000;
 const BYTES = 64 * 1024 * 1024;
 
-/** SQLite's codes for a row that no other attempt will get in: too big, against a constraint, of a wrong type. */
+/** SQLite's codes for a row that can never be inserted: too big, against a constraint, of a wrong type. */
 const BAD_ROW = new Set([18, 19, 20]);
 
 const DIALECT: LedgerDialect = {
   tags: "left join json_each(nullif(h.tags, '')) as tag",
-  // By its bytes, which costs less than a function: each row of a span is asked.
+  // A comparison of text is cheaper than a function, and runs for each row of a span.
   isList: (column) => `${column} >= '['`,
   items: (list) => `json_each(${list})`,
   join: "cross join",
@@ -58,7 +58,7 @@ const DIALECT: LedgerDialect = {
 
 const TIME = COLUMNS.indexOf("time");
 
-/** The ledger in SQLite. Entries wait in memory for a quarter of a second at most, or for a store that is down. */
+/** The ledger in SQLite. Entries are buffered in memory for up to a quarter of a second, or while the store is down. */
 export class SqliteLedger extends Ledger {
   private readonly kinds: Kinds;
   private readonly holders: Kinds;
@@ -75,8 +75,8 @@ export class SqliteLedger extends Ledger {
   private outage: { delay: number; lostBefore: number } | undefined;
 
   /**
-   * @param warn told when the store cannot be written, when entries are lost, and when all is well again
-   * @param journaled a journal keeps what is appended until it is written: nothing is lost with this
+   * @param warn called when the store cannot be written, when entries are lost, and on recovery
+   * @param journaled whether a journal keeps entries until they are written: then nothing is lost with this process
    */
   constructor(
     private readonly database: Database,
@@ -88,7 +88,7 @@ export class SqliteLedger extends Ledger {
     this.holders = new Kinds(database, "usage_holder", HOLDER);
     this.pruned = database.prepare("select ifnull(max(before), 0) as before from usage_pruned");
     const places = COLUMNS.map(() => "?").join(", ");
-    // Not `or ignore`, which would hide rows that are wrong besides those that are there already.
+    // Not `or ignore`, which would hide invalid rows besides duplicates.
     this.insert = database.prepare(
       `insert into usage (kind, holder, ${COLUMNS.join(", ")}) values (?, ?, ${places}) on conflict (time, id) do nothing`,
     );
@@ -98,22 +98,22 @@ export class SqliteLedger extends Ledger {
     this.countOnce = database.prepare("insert into usage_once (name, time) values (?, ?) on conflict do nothing");
   }
 
-  /** Entries lost since the start, because the store was down for too long or refused them. */
+  /** Number of entries lost since the start, because the store was down for too long or refused them. */
   get dropped(): number {
     return this.lost;
   }
 
-  /** Entries that are not on disk yet. */
+  /** Number of entries that are not on disk yet. */
   get waiting(): number {
     return this.rows.length;
   }
 
-  /** Whether entries get to the disk. */
+  /** Whether entries reach the disk. */
   override get state(): "ok" | "waiting" {
     return this.outage ? "waiting" : "ok";
   }
 
-  /** Nothing of a store in memory survives the process. */
+  /** Nothing in a store in memory survives the process. */
   override begin(): void {}
   override persist(): void {}
   override async recovered(): Promise<void> {}
@@ -130,18 +130,18 @@ export class SqliteLedger extends Ledger {
     this.appendRow(row);
   }
 
-  /** As `append`, of an entry that is a row already. */
+  /** Appends an entry that has already been converted to a row. */
   appendRow(row: Row): void {
     this.rows.push(row);
     this.bytes += size(row);
     while (this.rows.length > ROWS || this.bytes > BYTES) this.dropOldest();
-    // A whole batch does not wait: what dies young costs the collector nothing.
+    // A full batch is written at once: short-lived objects cost the garbage collector nothing.
     if (this.rows.length === BATCH && !this.outage) clearTimeout(this.timer);
     else if (this.timer) return;
     this.timer = this.schedule(this.rows.length < BATCH || this.outage ? DELAY : 0);
   }
 
-  /** @throws Error when the store cannot be written; the entries stay in memory and are tried again. */
+  /** @throws Error when the store cannot be written; the entries stay in memory and are retried. */
   override async flush(): Promise<void> {
     let left = this.rows.length;
     while (left > 0 && this.rows.length > 0) left -= await this.database.patiently(() => this.write());
@@ -150,7 +150,7 @@ export class SqliteLedger extends Ledger {
   override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
     await this.flush().catch(() => {});
     const statement = this.database.prepare(sumsText(query, DIALECT));
-    // A sum of nano-dollars passes 2^53 at nine million dollars; from there on it is rounded instead of refused.
+    // A sum of nano-dollars exceeds 2^53 at nine million dollars; beyond it is rounded instead of refused.
     statement.setReadBigInts(true);
     const before = Number(this.pruned.get()?.["before"]);
     return statement.all(...ranges(inWholeHours(query, before))).map((row) => sumOf(row, query));
@@ -161,7 +161,7 @@ export class SqliteLedger extends Ledger {
     yield* paged((after) => this.page(span, after));
   }
 
-  /** The oldest rows of a span, so many as make a page, or those behind one. Without what waits. */
+  /** Returns a page of the oldest rows of a span, or of those after a place. Without buffered rows. */
   page({ since = 0, until = Number.MAX_SAFE_INTEGER, billedApart }: LedgerRows, after?: RowPlace): LedgerEntry[] {
     const from = after ?? { time: since, id: "" };
     return this.database
@@ -170,7 +170,7 @@ export class SqliteLedger extends Ledger {
       .map(entryOf);
   }
 
-  /** Without the vendors' own usage objects, which are not kept. */
+  /** Without the vendors' own usage objects, which are not stored. */
   override async recent(limit: number): Promise<LedgerEntry[]> {
     await this.flush().catch(() => {});
     const rows = this.database.prepare(NEWEST).all(limit);
@@ -209,7 +209,7 @@ export class SqliteLedger extends Ledger {
     return lastUsedOf(this.database.prepare(LAST_USED).all(JSON.stringify(keys)));
   }
 
-  /** Writes what waits; the database stays open, for the keys share it. */
+  /** Writes buffered entries; the database stays open, as the keys share it. */
   override async close(): Promise<void> {
     await this.flush().catch((error: unknown) => {
       const left = `${this.rows.length} ledger entries`;
@@ -234,12 +234,12 @@ export class SqliteLedger extends Ledger {
       this.outage ??= this.beginOutage(error);
       this.outage.delay = Math.min(this.outage.delay * 2, LONGEST_DELAY);
     }
-    // One batch at a time: other work goes between them. A remnant waits for others.
+    // One batch at a time, with other work in between. An incomplete batch waits for more rows.
     const delay = this.outage?.delay ?? (this.rows.length < BATCH ? DELAY : 0);
     this.timer = this.rows.length > 0 ? this.schedule(delay) : undefined;
   }
 
-  /** Writes a batch of the oldest rows in one transaction; the answer is how many left the queue. */
+  /** Writes a batch of the oldest rows in one transaction. Returns how many left the queue. */
   private write(): number {
     this.database.checkPlace();
     const batch = this.rows.slice(0, BATCH);
@@ -251,7 +251,7 @@ export class SqliteLedger extends Ledger {
           const row = this.counting(batch[at] as Row);
           const kind = this.kinds.number(row.kind);
           const holder = row.holder ? this.holders.number(row.holder) : 0;
-          // A row that was there already changes nothing, and so counts once.
+          // A duplicate row changes nothing, and so counts once.
           if (this.insert.run(kind, holder, ...row.values).changes === 1) sums.add(row, kind, holder);
         }
         for (const sum of sums.rows()) {
@@ -276,7 +276,7 @@ export class SqliteLedger extends Ledger {
     return batch.length;
   }
 
-  /** The row to write in this transaction: usage that counts once may have been counted. */
+  /** Returns the row to write in this transaction: usage that counts once may have been counted already. */
   private counting(row: Row): Row {
     const { once } = row;
     return once && this.countOnce.run(once.name, Number(row.values[TIME])).changes === 0 ? once.counted : row;
@@ -286,7 +286,7 @@ export class SqliteLedger extends Ledger {
     for (const row of this.rows.splice(at, count)) this.bytes -= size(row);
   }
 
-  /** One in a hundred, so that a full memory does not cost every entry a move of all. */
+  /** Drops one in a hundred, so that with full memory not every entry moves the whole array. */
   private dropOldest(): void {
     const count = Math.ceil(this.rows.length / 100);
     if (this.outage && this.lost === this.outage.lostBefore) {

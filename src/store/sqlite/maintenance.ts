@@ -10,18 +10,18 @@ import { Database } from "./database.ts";
 import { pruned, prunedBefore } from "./pruning.ts";
 import { putJournaled } from "./put-journaled.ts";
 
-/** All pages at once: a copy in parts begins anew with each row that another process writes meanwhile. */
+/** All pages at once: a copy in parts restarts with each row that another process writes meanwhile. */
 const ALL = 2 ** 31 - 1;
-/** Milliseconds between two words about how far a copy has come. */
+/** Milliseconds between progress messages of a copy. */
 const WORD = 1000;
-/** Rows taken away in one transaction, some milliseconds for which other writers wait, and then as long for them. */
+/** Rows deleted in one transaction, for which other writers wait some milliseconds; and milliseconds of pause between them. */
 const STEP = { rows: 2000, pause: 1 };
-/** Rows between two words. */
+/** Rows between progress messages. */
 const ROWS = 100_000;
-/** Problems that are told one by one. */
+/** Maximum number of problems listed individually. */
 const TOLD = 20;
 
-/** The care of a SQLite file. */
+/** Maintenance of a SQLite file. */
 export class SqliteMaintenance extends Maintenance {
   override readonly migrated: { readonly from: number; readonly to: number };
   private readonly database: Database;
@@ -39,7 +39,7 @@ export class SqliteMaintenance extends Maintenance {
     const part = `${file}.part`;
     rmSync(part, { force: true });
     try {
-      // The journals first: a row may get from there into the store meanwhile, but never back.
+      // The journals first: a row may move from there into the store meanwhile, but never back.
       const unfed = journaled(journalFolder(this.path));
       await this.copy(part, progress);
       chmodSync(part, 0o600);
@@ -49,7 +49,7 @@ export class SqliteMaintenance extends Maintenance {
         progress("checking the copy");
         const faults = integrity(database, "quick_check");
         if (faults.length > 0) throw new Error(`The copy is not in order: ${faults[0]}.`);
-        // One file alone, without a journal beside it.
+        // A single file, without a WAL beside it.
         database.prepare("pragma journal_mode = delete").get();
         const rows = Number(database.prepare("select count(*) as rows from usage").get()?.["rows"]);
         database.close();
@@ -108,7 +108,7 @@ export class SqliteMaintenance extends Maintenance {
     }
   }
 
-  /** What envelopes that clients carry are sealed with stands beside the store. */
+  /** Copies the secret for sealing clients' envelopes, which is stored beside the database. */
   private copySecret(file: string): void {
     const secret = `${this.path}.secret`;
     if (!existsSync(secret)) return;
@@ -117,7 +117,7 @@ export class SqliteMaintenance extends Maintenance {
   }
 }
 
-/** How many migrations a file has seen. */
+/** Returns the number of migrations a file has seen. */
 function versionOf(path: string): number {
   try {
     const sqlite = new DatabaseSync(path, { readOnly: true, timeout: 5000 });
@@ -127,7 +127,7 @@ function versionOf(path: string): number {
       sqlite.close();
     }
   } catch {
-    // What is wrong with it is told when it is opened in earnest.
+    // Opening the store reports what is wrong with it.
     return 0;
   }
 }

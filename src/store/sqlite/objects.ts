@@ -3,7 +3,7 @@ import { type MadeObject, type ObjectRows, objectOf } from "../object-rows.ts";
 import type { OwnedObject } from "../owners.ts";
 import type { Database } from "./database.ts";
 
-/** Who made which object, in SQLite. */
+/** Owners of objects in SQLite. */
 export class SqliteObjects implements ObjectRows {
   private readonly added: StatementSync;
   private readonly select: StatementSync;

@@ -3,14 +3,14 @@ import { DAY } from "../ledger-sums.ts";
 import { type AgingRows, oldestName } from "../retention.ts";
 import type { Database } from "./database.ts";
 
-/** About a millisecond in which nothing is written, and a rest in which others may write: some 4,000 rows a second. */
+/** Rows per step, which block writers for about a millisecond, and milliseconds of pause: some 4,000 rows a second. */
 const STEP = { rows: 200, pause: 50 };
 
-/** Before when (Unix milliseconds) rows have been taken away; 0: never. */
+/** Returns the time (Unix milliseconds) before which rows have been deleted; 0: never. */
 export const prunedBefore = (database: Database): number =>
   Number(database.prepare("select ifnull(max(before), 0) as before from usage_pruned").get()?.["before"]);
 
-/** The rows of a ledger in SQLite, for who takes them away by their age. */
+/** Returns the rows of a ledger in SQLite for retention. */
 export function aging(database: Database): AgingRows {
   const newest = database.prepare("select ifnull(max(time), 0) as newest from usage where time <= ?");
   return {
@@ -20,17 +20,17 @@ export function aging(database: Database): AgingRows {
 }
 
 /**
- * Takes the rows of exchanges away that began before a moment, some at a time; the sums of their hours and days stay.
- * @param before Unix milliseconds, the first of a day in UTC
- * @param step rows of one transaction, and milliseconds between two
- * @returns how many rows, step by step
+ * Deletes the rows of exchanges that began before a time, in steps; the sums of their hours and days stay.
+ * @param before Unix milliseconds, the start of a day in UTC
+ * @param step rows per transaction, and milliseconds between two
+ * @returns the number of rows in each step
  */
 export async function* pruned(
   database: Database,
   before: number,
   step: { readonly rows: number; readonly pause: number },
 ): AsyncGenerator<number> {
-  // Told first: sums that are asked for in between are those of whole hours.
+  // Recorded first, so that concurrent queries for sums use whole hours.
   await database.durably(() => {
     if (before <= prunedBefore(database)) return;
     database.prepare("delete from usage_pruned").run();

@@ -3,7 +3,7 @@ import type { Database } from "./database.ts";
 import { SqliteLedger } from "./ledger.ts";
 import { SqliteObjects } from "./objects.ts";
 
-/** Puts what journals hold into a store, with exchanges that have not ended as they stand. @throws Error when it cannot */
+/** Writes the content of journals into a store, including the first rows of open exchanges. @throws Error on failure */
 export async function putJournaled(database: Database, { ended, open, made }: Journaled): Promise<void> {
   const ledger = new SqliteLedger(database);
   try {

@@ -20,7 +20,7 @@ import { putJournaled } from "./put-journaled.ts";
 import { keepAfterRestore, keyChangesSince, listOf } from "./restore-losses.ts";
 
 const BUSY = 5;
-/** What SQLite keeps beside a file. */
+/** Suffixes of the files that SQLite keeps beside a database. */
 const BESIDE = ["-wal", "-shm", "-journal"];
 
 /**
@@ -93,10 +93,10 @@ async function checked(
   progress: ProgressListener,
 ): Promise<{ rows: number; last: number }> {
   if (!existsSync(file)) throw new Error(`There is no ${file}.`);
-  // On a machine of which nothing is left but the backup there is no folder yet.
+  // On a new machine the folder does not exist yet.
   mkdirSync(dirname(part), { recursive: true, mode: 0o700 });
   copyFileSync(file, part);
-  // A store that was copied while it was in use has these.
+  // A store that was copied while in use has these.
   if (existsSync(`${file}-wal`)) copyFileSync(`${file}-wal`, `${part}-wal`);
   chmodSync(part, 0o600);
   const found = new DatabaseSync(part, { timeout: 0 });
@@ -117,7 +117,7 @@ async function checked(
   if (faults.length > 0) throw new Error(`${file} is not in order: ${faults[0]}. Nothing was changed.`);
   const database = new DatabaseSync(part, { timeout: 0 });
   try {
-    // One file alone, so that its name is all that has to change.
+    // A single file, so that only its name has to change.
     database.prepare("pragma journal_mode = delete").get();
     const rows = Number(database.prepare("select count(*) as rows from usage").get()?.["rows"]);
     return { rows, last: lastRow(database) };
@@ -127,12 +127,12 @@ async function checked(
 }
 
 /**
- * Makes sure that nobody has a store open, nor can open it, with what journals hold of processes that have died in it.
- * @returns what keeps others out
- * @throws Error where somebody has it open
+ * Locks a store exclusively, after writing the journals of dead processes into it.
+ * @returns the connection that holds the lock
+ * @throws Error if another process has it open
  */
 async function alone(path: string): Promise<DatabaseSync> {
-  // Who runs has it open: the journals that there are belong to nobody then.
+  // A running process would have it open, so no journal is in use.
   locked(path).close();
   const unfed = journaled(journalFolder(path));
   const database = new Database(path, true);
@@ -144,11 +144,11 @@ async function alone(path: string): Promise<DatabaseSync> {
   return locked(path);
 }
 
-/** @throws Error where somebody else has it open */
+/** @throws Error if another process has it open */
 function locked(path: string): DatabaseSync {
   const lock = new DatabaseSync(path, { timeout: 0 });
   try {
-    // Only who is alone can leave the mode in which there are several.
+    // Only a sole connection can leave WAL mode.
     lock.prepare("pragma journal_mode = delete").get();
     lock.exec("pragma locking_mode = exclusive; begin exclusive");
     return lock;
@@ -163,7 +163,7 @@ function lastRow(database: DatabaseSync): number {
   return Number(database.prepare("select ifnull(max(time), 0) as last from usage").get()?.["last"]);
 }
 
-/** Gives the checked copy the store's name, and what envelopes are sealed with its own beside it. */
+/** Renames the verified copy to the store's name, and copies the secret for envelopes beside it. */
 function put(part: string, path: string, file: string): void {
   for (const rest of BESIDE) rmSync(path + rest, { force: true });
   sync(part);
