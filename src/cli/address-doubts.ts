@@ -5,8 +5,8 @@ import { loadVendors, spokenBy, type Vendor } from "../loader/vendors.ts";
 import { baseOf } from "../upstream/address.ts";
 
 /**
- * Addresses that end in the path of a call, and those at a known vendor's host, in its protocol, that are not below where its
- * API begins: every request would be a 404.
+ * Returns a problem for each address that ends in the path of an operation, and for each at a known vendor's host, in its
+ * protocol, that is not below the API's base: every request would be a 404.
  */
 export function addressDoubts(
   config: Pick<Config, "file" | "text" | "providers">,
@@ -27,7 +27,7 @@ export function addressDoubts(
   });
 }
 
-/** The path of a call that the address ends in, and the address without it. */
+/** Returns the operation's path at the end of an address, and the address without it. */
 function callIn(
   { url }: ConfiguredProvider,
   protocols: readonly Protocol[],
@@ -41,7 +41,7 @@ function callIn(
   return below === undefined ? undefined : { below, url: url.href.slice(0, -below.length) };
 }
 
-/** The vendor whose address it nearly is: that of the host, or a part of the way to its API. */
+/** Returns the vendor that was probably meant: one with the same host, where the address is only a part of the way to its API. */
 function meantBy({ url, speaks }: ConfiguredProvider, protocols: readonly Protocol[], vendors: readonly Vendor[]) {
   if (url === "demo:") return undefined;
   const [spoken = ""] = speaks;

@@ -9,29 +9,30 @@ import { adminAddress } from "../config/values.ts";
 import { Misuse } from "../text/reason.ts";
 import { BUNDLED, type VerbPlace } from "./verb.ts";
 
-/** Milliseconds that an answer may take; a reload builds all plugins. */
+/** Response timeout in milliseconds; a reload builds all plugins. */
 const PATIENCE = 70_000;
 
-/** What says in which ways one gets in, to everybody. */
+/** The public path that lists the ways to sign in. */
 const SESSION = "/api/session";
 
-/** What the admin side has answered. */
+/** A response of the admin side. */
 export interface AdminReply {
   readonly status: number;
   readonly body: unknown;
 }
 
-/** Where the admin side is. */
+/** The address of the admin side. */
 export type AskedAdmin = AdminAddress & {
-  /** Why gateway.yaml could not say so: the usual place is a guess. */
+  /** Why gateway.yaml does not give it: then the default address is a guess. */
   readonly unknown?: ConfigError;
 };
 
 /**
- * Asks the admin side of a gateway of this machine.
- * @param token admin or viewer token, where it has one
- * @param sent what is sent along, as JSON
- * @throws Error in words, where it does not answer, or refuses; ConfigError where the file that should say who is asked is to blame
+ * Sends a request to the admin side of a gateway on this machine.
+ * @param token admin or viewer token, if it needs one
+ * @param sent the request body, sent as JSON
+ * @throws Error with a message for people if it does not respond or refuses; ConfigError if the file that should name its
+ * address is invalid
  */
 export function askAdmin(
   admin: AskedAdmin,
@@ -65,7 +66,7 @@ export function askAdmin(
   });
 }
 
-/** Why a request without a token, or with that one, is not answered. */
+/** Returns why a request without a token, or with that one, is refused. */
 async function refusal(admin: AskedAdmin, name: string, token: string | undefined): Promise<Error> {
   const ways: unknown = await askAdmin(admin, undefined, SESSION).then(
     ({ body }) => (body as { sign_in?: unknown } | null)?.sign_in,
@@ -94,14 +95,14 @@ function why(error: NodeJS.ErrnoException, name: string, unknown: ConfigError | 
   );
 }
 
-/** Who listens on all addresses is reached on this machine's own. */
+/** A listener on all addresses is reached on the loopback address. */
 const hostOf = (host: string): string => (host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host);
 
-/** The lines of a verb's help on whom it asks. */
+/** Lines of a verb's help on the options for the admin side. */
 export const ADMIN_HELP = `  --admin ADDRESS the admin side of the gateway that runs, like 127.0.0.1:9090 or unix:FILE, where gateway.yaml does not say it any more
   --token TOKEN   `;
 
-/** The admin side that the command line names, or the one of gateway.yaml. @throws Misuse where that cannot be read either */
+/** Returns the admin side named on the command line, or that of gateway.yaml. @throws Misuse if neither is known */
 export function adminOf(
   named: string | undefined,
   usual: AskedAdmin | string | undefined,
@@ -116,18 +117,18 @@ export function adminOf(
 }
 
 /**
- * Where the admin side is, as far as a gateway.yaml tells that may be broken: the gateway that runs is asked about it.
- * Undefined: it is off. A text: why it cannot be known.
+ * Finds the admin side in a gateway.yaml that may be invalid, as the running gateway is asked about it. Undefined: it is off. A
+ * text: why it is unknown.
  */
 export function adminIn(place: VerbPlace, env: NodeJS.ProcessEnv): AskedAdmin | string | undefined {
   const { folder } = place;
-  // What came along is nobody's own: the folder's file is gone.
+  // The bundled file is nobody's own: the folder's file is gone.
   const file = place.file === BUNDLED && !place.named ? join(folder, "gateway.yaml") : place.file;
   let text = "";
   try {
     text = readFileSync(file, "utf8");
   } catch {
-    // The usual place.
+    // Use the default address.
   }
   const [, short, inBraces, below] =
     /^admin:[ \t]*(?:["']?([^\s{#"'][^\s#"']*)|\{[^}\n]*?\blisten:[ \t]*["']?([^\s,}"']+)|(?:#[^\n]*)?\n(?:[ \t]+[^\n]*\n)*?[ \t]+listen:[ \t]*["']?([^\s#"']+))/m.exec(

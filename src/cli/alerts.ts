@@ -4,10 +4,10 @@ import type { Config } from "../config/types.ts";
 import { Misuse } from "../text/reason.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
-/** The line of the overall help. */
+/** The line in the overall help. */
 export const help = "alerts test [--json]         post one to the webhook of gateway.yaml";
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} alerts test [--json]
 
 Posts a test to the address that alerts: { webhook: … } in gateway.yaml names, once, and says what came of it. No gateway has to run.
@@ -18,7 +18,7 @@ Exit codes: 0 it was taken, 1 it was not, 2 not understood.`;
 
 const OPTIONS = { json: { type: "boolean" } } as const;
 
-/** The verb `alerts`. Answers the exit code. @throws Misuse */
+/** Runs the verb `alerts`. Returns the exit code. @throws Misuse */
 export async function run(args: readonly string[], io: Terminal, settings: Config["alerts"]): Promise<number> {
   const { values, positionals } = argumentsOf(args, OPTIONS, 1);
   const [word] = positionals;

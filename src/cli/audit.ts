@@ -5,14 +5,14 @@ import { Misuse } from "../text/reason.ts";
 import { table } from "../text/table.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
-/** The line of the overall help. */
+/** The line in the overall help. */
 export const help =
   "audit [--level high] [--ignore IDS] [--json]\n                               advice on gateway.yaml: what is allowed, but not wise";
 
 const LEVELS = ["high", "medium", "low"] as const;
 type AuditLevel = (typeof LEVELS)[number];
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} audit [--level LEVEL] [--ignore IDS] [--json]
 
 Says what check finds right, and what is not wise all the same: who may come in, what they may spend, what is lost when a
@@ -36,33 +36,33 @@ export interface Advice {
   level: AuditLevel;
   /** What it concerns, in gateway.yaml's words. */
   about: string;
-  /** `file:line`; absent: the file says nothing of it. */
+  /** `file:line`; absent: the file does not contain it. */
   at?: string;
   says: string;
   fix: string;
 }
 
 type Rule = Pick<Advice, "id" | "level" | "says" | "fix"> & {
-  /** The setting below what it concerns that is to be changed. */
+  /** The setting to change, below what the advice concerns. */
   setting?: readonly string[];
-  /** What it concerns, one for each; none: all is well. */
+  /** Returns what it concerns; empty: nothing to advise. */
   find(config: Config, file: Pick<Config, "file" | "text">): (string | Found)[];
 };
 
-/** What a rule has found where its name alone does not say the place. */
+/** A finding whose place does not follow from its name. */
 interface Found {
   about: string;
-  /** Where it is changed: the first that stands in the file. */
+  /** Where to change it: the first path that exists in the file. */
   paths?: readonly (readonly string[])[];
   line?: number;
 }
 
-/** Addresses that no other machine, or none but near ones, can be behind. */
+/** Addresses of this machine and of private networks. */
 const NEAR = new Networks(["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"]);
 const isNear = (host: string): boolean => host === "localhost" || NEAR.has(host.replace(/^\[|\]$/g, ""));
 const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");
 
-/** Plugins that stand in no chain of a path that answers from models: that is changed where the chain is written. */
+/** Finds paths that serve models without a plugin in their chain; the place to change is the chain. */
 const missing = (plugin: string) => (config: Config) =>
   config.paths.flatMap(({ path, protocol, use }) =>
     protocol !== undefined && !config.chains.get(use)?.includes(plugin)
@@ -78,7 +78,7 @@ const missing = (plugin: string) => (config: Config) =>
       : [],
   );
 
-/** Milliseconds that clients wait for a first byte, about: programs as their authors think fit, people less. */
+/** Approximate milliseconds that clients wait for a first byte: programs vary, people wait less. */
 const PATIENCE = 120_000;
 
 const RULES: readonly Rule[] = [
@@ -247,7 +247,7 @@ const RULES: readonly Rule[] = [
   },
 ];
 
-/** The verb `audit`. Answers the exit code. @param text the file as it is written @throws Misuse */
+/** Runs the verb `audit`. Returns the exit code. @param text the file as written @throws Misuse */
 export async function run(args: readonly string[], io: Terminal, config: Config, text: string): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);
   const most = LEVELS.indexOf(values.level as (typeof LEVELS)[number]);
@@ -275,7 +275,7 @@ export async function run(args: readonly string[], io: Terminal, config: Config,
   return advice.some(({ level }) => LEVELS.indexOf(level) <= most) ? 1 : 0;
 }
 
-/** Where what is advised on stands in the file; nothing: only a default says it. */
+/** Returns where in the file to apply advice; empty if only a default is in effect. */
 function placeOf(
   file: Pick<Config, "file" | "text">,
   { about, paths = [], line }: Found,
@@ -291,7 +291,7 @@ function placeOf(
   return {};
 }
 
-/** Named of what one piece of advice concerns. */
+/** Number of subjects named per piece of advice. */
 const NAMED = 3;
 
 /** One row for each id. */

@@ -2,19 +2,19 @@ import { hostname, userInfo } from "node:os";
 import type { Author } from "../store/audit.ts";
 import type { Initiator } from "../trail.ts";
 
-/** Whoever runs a verb, as the audit trail names them. */
+/** Returns the user of a verb for the audit trail. */
 export const commandLine = (): Author => ({ who: `cli:${systemUser()}`, address: hostname() });
 
-/** Who sends a signal, nobody can tell. */
+/** Returns the author of a signal, whose sender is unknown. */
 export const signalled = (signal: NodeJS.Signals): Initiator => ({
   ...{ who: "signal", address: hostname() },
   detail: { signal },
 });
 
-/** Files that have changed, which `--watch` has noticed. */
+/** Returns the author of reloads by `--watch`. */
 export const watcher = (): Author => ({ who: "watch", address: hostname() });
 
-/** The operating system's name of whoever runs this; a number where it has none, as in many containers. */
+/** Returns the operating system's user name; the number where there is none, as in many containers. */
 export function systemUser(look: () => { username: string } = userInfo): string {
   try {
     return look().username;

@@ -3,26 +3,26 @@ import type { Usage } from "../core/usage.ts";
 import type { LedgerEntry } from "../store/ledger.ts";
 import type { Figures } from "./invoice.ts";
 
-/** What bills call searches of the web by a vendor's tool, where these have lines of their own. */
+/** The name of invoice lines for a vendor's web search tool, where it is charged separately. */
 export const SEARCHES = "web search";
 
-/** What has to be added to a model's figures, or taken from them, to have them as a vendor's bill does. */
+/** An amount to add to a model's figures, or subtract from them, to match a vendor's invoice. */
 interface BilledPart {
   readonly model: string;
   readonly figures: Required<Figures>;
   readonly unsettled: number;
 }
 
-/** Finds terms by the name that a row tells. */
+/** Finds a price by its name in a row. */
 type Terms = (version: string | undefined) => PriceVersion | undefined;
 
 /**
- * What of an exchange a bill has under other names than the model that was asked: models that ran besides or went on in its
- * place, and, where the bill names them, models that a tool drew with and searches. The money of all parts adds up to 0; the
- * tokens to those that the ledger's sums do not have.
- * @param asked the model that the ledger's sums have it with
- * @param terms what of it was reckoned with
- * @param names whether the bill has lines of that name
+ * Returns the parts of an exchange that an invoice lists under other names than the requested model: models that ran in
+ * addition or took over, and, if the invoice names them, image models of tools and web searches. The money of all parts adds up
+ * to 0; the tokens to those that the ledger's sums lack.
+ * @param asked the model under which the ledger's sums have it
+ * @param terms returns the prices used
+ * @param names whether the invoice has lines of that name
  */
 export function billedApart(
   asked: string,

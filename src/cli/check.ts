@@ -9,10 +9,10 @@ import { problemOf, sayReason } from "../text/reason.ts";
 import { counted } from "../text/table.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
-/** The line of the overall help. */
+/** The line in the overall help. */
 export const help = "check [FILE] [--json]        say everything that is wrong with gateway.yaml";
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} check [FILE] [--json]
 
 Says everything that is wrong with gateway.yaml, each with line, column and the fix, then builds its plugins and tries their
@@ -24,9 +24,9 @@ Two gateways that use the file's store now, and count limits each in its own mem
 Exit codes: 0 right, though there may be warnings; 1 problems; 2 no such file.`;
 
 /**
- * Checks a file, then builds its plugins without serving anything. Exit codes: 0 right, 1 problems, 2 usage or no such file.
- * @param rehearse builds and starts every plugin of a file that was found right, and says what is wrong with each.
- * @param doubts says what is not wrong with the file, but worth a look, or wrong with what is around it
+ * Checks a file, then builds its plugins without serving. Exit codes: 0 valid, 1 problems, 2 usage or no such file.
+ * @param rehearse builds and starts every plugin of a valid file, and returns their problems
+ * @param doubts returns warnings about the file, and problems of its environment
  */
 export async function run(
   args: readonly string[],
@@ -84,7 +84,7 @@ function usage(io: Terminal, wrong: string): number {
   return 2;
 }
 
-/** Notices of what is off, which the summary tells. */
+/** Returns the notices of parts that are off, which the summary contains already. */
 function offIn({ providers, keys }: Config): Set<string> {
   const noticed = (kind: "provider" | "key") => (part: { name: string; off?: string }) =>
     part.off === undefined ? [] : offNotice(kind, part.name, part.off);
@@ -100,7 +100,7 @@ function summary({ providers, models, keys, paths }: Config): string {
   ].join(", ");
 }
 
-/** What is off, and why: `(1 off: name, NAME is not set)`. */
+/** Describes what is off, and why: `(1 off: name, NAME is not set)`. */
 function off(parts: readonly { name: string; off?: string }[]): string {
   const out = parts.filter((part) => part.off !== undefined);
   return out.length === 0 ? "" : ` (${out.length} off: ${out.map((part) => `${part.name}, ${part.off}`).join("; ")})`;

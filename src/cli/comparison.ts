@@ -7,22 +7,22 @@ import { billedApart } from "./billed-apart.ts";
 import { FIGURES, type Figures, type Invoice, type InvoiceLine } from "./invoice.ts";
 import { InvoiceModels, undated } from "./invoice-models.ts";
 
-/** What the ledger has of a provider's model on a day. */
+/** The ledger's figures of a provider's model on a day. */
 export interface LedgerDay {
   readonly day: string;
   readonly provider: string;
   readonly model: string;
   readonly figures: Required<Figures>;
-  /** Exchanges of which the provider did not tell all, or that have no price. */
+  /** Exchanges whose usage is incomplete, or that have no price. */
   readonly unsettled: number;
 }
 
-/** A model's day, on both sides. */
+/** A model's day in the invoice and in the ledger. */
 export interface ComparedDay {
   readonly day: string;
   /** Without the date of a version. */
   readonly model: string;
-  /** What the invoice calls it; empty: it says nothing of it. */
+  /** The invoice's names for it; empty: the invoice does not contain it. */
   readonly names: readonly string[];
   readonly invoice: Figures;
   readonly ledger: Required<Figures>;
@@ -31,7 +31,7 @@ export interface ComparedDay {
   readonly differ: readonly (keyof Figures)[];
 }
 
-/** What of an invoice the ledger knows nothing of. */
+/** Invoice lines of a name that is not in the ledger. */
 interface Unmatched {
   readonly name: string;
   readonly lines: number;
@@ -42,14 +42,14 @@ export interface Comparison {
   readonly providers: readonly string[];
   readonly days: readonly ComparedDay[];
   readonly unmatched: readonly Unmatched[];
-  /** Of all days and all models, unmatched ones too. */
+  /** Of all days and models, including unmatched ones. */
   readonly totals: { readonly invoice: Figures; readonly ledger: Figures };
 }
 
-/** Days that are asked of the ledger at most. */
+/** Maximum number of days queried. */
 const MOST_DAYS = 800;
 
-/** The first day of an invoice, and the last. @throws Error where there is none, or there are too many */
+/** Returns the days from an invoice's first to its last. @throws Error if there are none, or too many */
 export function daysOf({ lines, unread }: Invoice, zone: string): string[] {
   const sorted = lines.map(({ day }) => day).sort();
   const [first, last] = [sorted[0], sorted.at(-1)];
@@ -68,7 +68,7 @@ export function daysOf({ lines, unread }: Invoice, zone: string): string[] {
   return days;
 }
 
-/** What providers have answered on these days. */
+/** Returns the usage of providers on these days. */
 export async function ledgerDays(ledger: Ledger, days: readonly string[], zone: string): Promise<LedgerDay[]> {
   const found: LedgerDay[] = [];
   for (const day of days)
@@ -78,7 +78,7 @@ export async function ledgerDays(ledger: Ledger, days: readonly string[], zone: 
     })) {
       const [target = ""] = group;
       const at = target.indexOf(":");
-      // What a plugin answered, or nobody, is on no invoice.
+      // Responses of plugins, and failures, are on no invoice.
       if (at < 0) continue;
       const figures = { tokensIn, cached, tokensOut, tokens: tokensIn + tokensOut, cost };
       found.push({ day, provider: target.slice(0, at), model: target.slice(at + 1), figures, unsettled });
@@ -87,8 +87,8 @@ export async function ledgerDays(ledger: Ledger, days: readonly string[], zone: 
 }
 
 /**
- * What has to be added to `ledgerDays`, or taken from them, because a bill has it under another name than the model that was
- * asked. Of rows that are not kept any more nobody knows it.
+ * Returns the amounts to add to `ledgerDays` because an invoice lists them under another name than the requested model. They
+ * are unknown for rows that have been deleted.
  */
 export async function apartDays(
   { ledger, prices }: { ledger: Ledger; prices: PriceVersions },
@@ -111,7 +111,7 @@ export async function apartDays(
   return found;
 }
 
-/** Whether a bill has lines of a name that is no model of the ledger's sums. */
+/** Returns a function that reports whether an invoice has lines of a name that is no model in the ledger's sums. */
 export function namesIn({ lines }: Invoice, told: ReadonlyMap<string, string>): (name: string) => boolean {
   const charged = new Set(lines.map(({ name }) => name));
   const known = new Map<string, boolean>();
@@ -133,8 +133,8 @@ function spanOf(day: string, zone: string): Required<LedgerSpan> {
 }
 
 /**
- * The providers that an invoice is of: those whose models it names.
- * @throws Error where several could be meant, or none is
+ * Returns the providers of an invoice: those whose models it names.
+ * @throws Error if several match, or none
  */
 export function providersOf(
   { lines }: Invoice,
@@ -160,9 +160,9 @@ const modelsOf = (ledger: readonly LedgerDay[], providers: readonly string[]): s
   ledger.filter(({ provider }) => providers.includes(provider)).map(({ model }) => model);
 
 /**
- * Puts an invoice and the ledger side by side.
+ * Compares an invoice with the ledger.
  * @param providers whose invoice it is
- * @param told what the invoice calls a model, and what the ledger does
+ * @param told maps the invoice's names of models to the ledger's
  * @param tolerance the part of the larger figure by which two may differ
  */
 export function compared(
@@ -238,7 +238,7 @@ function sum(one: Figures, other: Figures): Figures {
   return all;
 }
 
-/** @param rounding by how much money may be off because lines are rounded */
+/** @param rounding maximum error of money by the rounding of lines */
 function isOff(
   name: keyof Figures,
   { invoice, ledger }: Pick<ComparedDay, "invoice" | "ledger">,

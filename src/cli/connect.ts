@@ -10,11 +10,11 @@ import { table } from "../text/table.ts";
 import { shellWord } from "./shell.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
-/** The lines of the overall help. */
+/** The lines in the overall help. */
 export const help = `connect [CLIENT] [--key …] [--model …] [-- …]
                                print what a client must be told, or start it with that`;
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} connect [--json]
        ${COMMAND} connect CLIENT [--url URL] [--key KEY] [--model MODEL] [--json]
        ${COMMAND} connect CLIENT [--url URL] [--key KEY] [--model MODEL] -- [ARGUMENTS …]
@@ -35,17 +35,17 @@ const OPTIONS = {
   json: { type: "boolean" },
 } as const;
 
-/** Printed where no key is known. */
+/** Printed if no key is known. */
 export const NO_KEY = "$GATEWAY_KEY";
 
-/** What the verb must know of gateway.yaml. */
+/** The parts of gateway.yaml that the verb needs. */
 export interface ConnectPlace {
   listen: { host: string; port: number };
-  /** Ids and aliases; of what is on the first one first. */
+  /** Ids and aliases; those with a provider that is on come first. */
   models: readonly string[];
 }
 
-/** The verb `connect`. Answers 0, 1 where the client cannot be started, or the started client's own code. @throws Misuse */
+/** Runs the verb `connect`. Returns 0, 1 if the client cannot be started, or the started client's exit code. @throws Misuse */
 export async function run(args: readonly string[], io: Terminal, place: () => Promise<ConnectPlace>): Promise<number> {
   const end = args.indexOf("--");
   const { values, positionals } = argumentsOf(end < 0 ? args : args.slice(0, end), OPTIONS, 1);
@@ -75,7 +75,7 @@ function unknownClient(name: string, clients: readonly Client[]): string {
   return `unknown client "${name}"${near === undefined ? "." : `, did you mean "${near}"?`} Known: ${ids.join(" ")}`;
 }
 
-/** @throws Misuse for a model that the gateway does not have: the client would fail with it in its own words */
+/** @throws Misuse for a model that the gateway does not have: the client's own error would be less clear */
 function modelOf(asked: string | undefined, models: readonly string[]): string {
   if (asked === undefined) return models[0] ?? "MODEL";
   if (models.some((each) => each === asked || globOf(each).test(asked))) return asked;
@@ -83,13 +83,13 @@ function modelOf(asked: string | undefined, models: readonly string[]): string {
   throw new Misuse(`no model "${asked}" in gateway.yaml${near === undefined ? "." : `, did you mean "${near}"?`}`);
 }
 
-/** Where clients of this machine reach what listens there. */
+/** Returns the address at which clients on this machine reach a listener. */
 export const addressOf = ({ host, port }: ConnectPlace["listen"]): string => {
   const near = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   return `http://${near.includes(":") ? `[${near}]` : near}:${port}`;
 };
 
-/** @throws Misuse for what is no address */
+/** @throws Misuse for an invalid address */
 function baseOf(text: string): string {
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol))
@@ -97,7 +97,7 @@ function baseOf(text: string): string {
   return text.replace(/\/+$/, "").replace(/\/v1(?:beta)?$/, "");
 }
 
-/** Clients of which this machine has the program or the settings. */
+/** Returns the clients whose program or settings are on this machine. */
 export function clientsHere(clients: readonly Client[], { env }: Pick<Terminal, "env">, home = homedir()): Client[] {
   const folders = (env["PATH"] ?? "").split(delimiter).filter(Boolean);
   return clients.filter(
@@ -148,7 +148,7 @@ const settingsOf = (client: Client, settings: ClientValues) => ({
 const environmentOf = ({ env }: Client, settings: ClientValues): Record<string, string> =>
   Object.fromEntries(Object.entries(env).map(([name, text]) => [name, filled(text, settings)]));
 
-/** The settings for people: what can be pasted stands at the line's start. */
+/** Describes settings for people; text to paste starts at the beginning of a line. */
 export function told(client: Client, settings: ClientValues): string[] {
   const { env, unset, files, snippets, notes } = settingsOf(client, settings);
   const lines = [`# ${client.name}, at ${settings.address}`];
@@ -167,7 +167,7 @@ export function told(client: Client, settings: ClientValues): string[] {
   return lines;
 }
 
-/** The clients that are found on this machine, each with what it is told; nothing where none is. */
+/** Describes the settings of all clients found on this machine; empty without clients. */
 export function toldHere(settings: ClientValues, io: Terminal): string[] {
   const here = clientsHere(loadClients(), io, io.env["HOME"]);
   if (here.length === 0) return [];
@@ -175,7 +175,7 @@ export function toldHere(settings: ClientValues, io: Terminal): string[] {
   return ["", title, ...here.flatMap((client) => ["", ...told(client, settings)])];
 }
 
-/** A text as one word of a POSIX shell; a variable stays one. */
+/** Quotes a text as one word of a POSIX shell; `NO_KEY` stays a variable. */
 export const quoted = (text: string): string => (text === NO_KEY ? `"${text}"` : shellWord(text));
 
 async function start(client: Client, settings: ClientValues, args: readonly string[], io: Terminal): Promise<number> {
@@ -197,7 +197,7 @@ async function start(client: Client, settings: ClientValues, args: readonly stri
   }
 }
 
-/** The program's exit code, or 128 and the signal's number as shells tell it. A Ctrl-C is the program's own to take. */
+/** Returns the program's exit code, or 128 plus the signal's number as in shells. Ctrl-C is left to the program. */
 async function ended(child: ChildProcess, command: string, io: Terminal): Promise<number> {
   const ignore = () => {};
   process.on("SIGINT", ignore);

@@ -1,4 +1,4 @@
-/** A line of a table as text, and where in the file it begins. */
+/** A row of a table, and where in the file it begins. */
 export interface DelimitedRow {
   /** From 1 on. */
   readonly line: number;
@@ -6,17 +6,17 @@ export interface DelimitedRow {
 }
 
 const DELIMITERS = [",", ";", "\t"] as const;
-/** Characters by which the delimiter is found: a table's first rows. */
+/** Characters searched for the delimiter: a table's first rows. */
 const SAMPLE = 20_000;
 
 /**
- * The rows of CSV (RFC 4180), also of what separates by semicolons or tabs; empty ones are left out.
+ * Parses CSV (RFC 4180), also with semicolons or tabs as delimiters; empty rows are skipped.
  * @throws Error for a quote that is not closed
  */
 export function rowsOf(written: string): DelimitedRow[] {
   const text = written.startsWith("\ufeff") ? written.slice(1) : written;
   const delimiter = delimiterOf(text.slice(0, SAMPLE));
-  // A cell in quotes, or up to the next delimiter or the line's end, and what ends it.
+  // A quoted cell, or an unquoted one, and the delimiter or line end after it.
   const cell = new RegExp(
     `(?:"((?:[^"]|"")*)"|([^"${delimiter}\\r\\n][^${delimiter}\\r\\n]*)?)(${delimiter}|\\r?\\n|\\r|$)`,
     "y",

@@ -3,10 +3,10 @@ import { ADMIN_HELP, type AskedAdmin, adminOf } from "./admin-client.ts";
 import { answerOf, OPTIONS, sayRestart } from "./reload.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
-/** The line of the overall help. */
+/** The line in the overall help. */
 export const help = `diff [--json]                show what a reload would change`;
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} diff [--admin ADDRESS] [--token TOKEN] [--json]
 
 Shows what would change if the gateway that runs were reloaded: settings, in the words of gateway.yaml, with what they are and
@@ -17,7 +17,7 @@ ${ADMIN_HELP}admin or viewer token, where the admin side has one; absent: the va
 
 Exit codes: 0 nothing would change, 1 something would, is wrong, or nobody answers, 2 not understood.`;
 
-/** The verb `diff`. Answers the exit code. @throws Misuse */
+/** Runs the verb `diff`. Returns the exit code. @throws Misuse */
 export async function run(
   args: readonly string[],
   io: Terminal,

@@ -11,10 +11,10 @@ import { baseOf } from "../upstream/address.ts";
 import { storeAnswers } from "./store-doubts.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
-/** The line of the overall help. */
+/** The line in the overall help. */
 export const help = `doctor [--url URL] [--json]   test each provider, stores, sign-in, DNS, the clock, and what stands in front`;
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} doctor [--url URL --key KEY [--model MODEL]] [--json]
 
 Asks each provider of gateway.yaml for its list of models with each of its credentials, which costs nothing: does it take the
@@ -37,7 +37,7 @@ const OPTIONS = {
   json: { type: "boolean" },
 } as const;
 
-/** What was looked at, and what came of it. */
+/** One check and its result. */
 export interface DoctorFinding {
   state: "ok" | "bad" | "off";
   what: string;
@@ -45,10 +45,10 @@ export interface DoctorFinding {
   says: string;
 }
 
-/** Milliseconds by which clocks may differ: keys expire and budgets begin by ours. */
+/** Maximum clock difference in milliseconds: keys expire and budgets begin by our clock. */
 const SKEW = 30_000;
 
-/** The verb `doctor`. Answers the exit code. @throws Misuse */
+/** Runs the verb `doctor`. Returns the exit code. @throws Misuse */
 export async function run(
   args: readonly string[],
   io: Terminal,
@@ -109,7 +109,7 @@ async function providerFindings(
     const { models, problem, time, status } = listing;
     if (models) findings.push(finding("ok", `${label}${counted(models.length, "model")} in ${time} ms`));
     else if (status === 404) {
-      // Some servers list nothing; that they answered shows that they are there.
+      // Some servers have no list; the response shows that they are reachable.
       const below = `${address}${protocol.segment}`;
       findings.push(
         (await listModels({ url: below, ...asked })).models
@@ -141,7 +141,7 @@ async function dnsFindings(providers: readonly ConfiguredProvider[]): Promise<Do
   );
 }
 
-/** The servers that hold the store. */
+/** Checks the servers that hold the store. */
 async function storeFindings(config: Config): Promise<DoctorFinding[]> {
   const answers = await storeAnswers(config);
   return answers.map(({ setting, problem }) => ({
@@ -150,7 +150,7 @@ async function storeFindings(config: Config): Promise<DoctorFinding[]> {
   }));
 }
 
-/** The identity provider, which is asked where people go to sign in, as the console does. */
+/** Checks the identity provider by requesting its sign-in address, like the console. */
 async function signInFindings({ adminAccess: { oidc } }: Config): Promise<DoctorFinding[]> {
   if (!oidc) return [];
   const finding = { what: "sign-in", name: oidc.issuer.href };
@@ -165,13 +165,13 @@ async function signInFindings({ adminAccess: { oidc } }: Config): Promise<Doctor
   }
 }
 
-/** The secret beside a SQLite file that is in use. */
+/** Checks the secret beside a SQLite file that is in use. */
 function secretFindings({ store: { ledger, postgres }, envelopes }: Config): DoctorFinding[] {
   const says = postgres || envelopes.key !== undefined ? undefined : missingSecret(ledger);
   return says === undefined ? [] : [{ state: "bad", what: "secret", name: `${ledger}.secret`, says }];
 }
 
-/** One that is off is ours where most providers say so: theirs are not all wrong by the same time. */
+/** Compares our clock with the median of the providers': they are not all wrong by the same time. */
 function clockFindings(listings: readonly VendorListing[]): DoctorFinding[] {
   const skews = listings.flatMap(({ date }) => (date === undefined ? [] : [Date.now() - date])).sort((a, b) => a - b);
   const skew = skews[Math.floor(skews.length / 2)];
@@ -189,7 +189,7 @@ function clockFindings(listings: readonly VendorListing[]): DoctorFinding[] {
   ];
 }
 
-/** The id of a model that streams slowly by itself. @throws Misuse where there is none */
+/** Returns the id of a built-in model that streams slowly. @throws Misuse if there is none */
 function slowModel({ models, providers }: Config): string {
   const demo = new Set(providers.filter(({ url }) => url === "demo:").map(({ name }) => name));
   const slow = models.find(({ targets }) =>

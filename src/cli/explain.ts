@@ -27,11 +27,11 @@ import { scan } from "../wire/json.ts";
 import { Query } from "../wire/query.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
-/** The lines of the overall help. */
+/** The lines in the overall help. */
 export const help = `explain [PATH] [--model …] [--key …] [--body …]
                                say what would become of a request, without asking a provider`;
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} explain [PATH] [--model MODEL] [--key KEY] [--body JSON|@FILE] [--header 'NAME: VALUE'] …
 
 Sends a request through the very chain that would serve it, but for the provider: says which chain takes it, what each plugin
@@ -60,7 +60,7 @@ const OPTIONS = {
   json: { type: "boolean" },
 } as const;
 
-/** A request as it would come. */
+/** The request to explain. */
 interface AskedRequest {
   method: string;
   path: string;
@@ -71,28 +71,28 @@ interface AskedRequest {
   address: string;
 }
 
-/** What a request is explained with. */
+/** A gateway without a listener, to explain a request with. */
 interface DryGateway {
   generation: Generation;
   keys: Keys;
   close(): Promise<void>;
 }
 
-/** Stands for the key in the request, where only its name is known. */
+/** A placeholder for the key in the request, if only its name is known. */
 const PRESENTED = "the-key-that-is-named";
 /** A key without limits of its own. */
 const ANY: KeyRecord = { id: "explain", name: "any key", hash: "", source: "file", created: 0 };
-/** Short requests of each path. */
+/** A short request for each path. */
 const SAMPLES = new URL("../../plugins/warm-up/requests.json", import.meta.url);
 
-/** The verb `explain`. Answers the exit code. @throws Misuse */
+/** Runs the verb `explain`. Returns the exit code. @throws Misuse */
 export async function run(args: readonly string[], io: Terminal, loaded: Loaded): Promise<number> {
   const { values, positionals } = argumentsOf(args, OPTIONS, 1);
   const [method, path, query] = targetOf(positionals[0] ?? "/v1/chat/completions");
   const body = bodyOf(values.body, io);
   const headers = headersOf(values.header ?? []);
   const request = { method, path, query, body, model: values.model, headers, address: values.address ?? "127.0.0.1" };
-  // The store is of interest where a key is named.
+  // The store matters only if a key is named.
   const warn = values.key === undefined ? () => {} : io.err;
   const stores = await connectToRead(loaded.config.store, loaded.config.keys, warn);
   const record = await recordOf(values.key, stores);
@@ -141,7 +141,7 @@ function headersOf(lines: readonly string[]): HeaderList {
   return headers;
 }
 
-/** @throws Misuse for a key that there is not */
+/** @throws Misuse for an unknown key */
 async function recordOf(named: string | undefined, { keys }: Stores): Promise<KeyRecord> {
   if (named === undefined) return ANY;
   const record = (await keys.show(named)) ?? (await keys.find(named));
@@ -149,7 +149,7 @@ async function recordOf(named: string | undefined, { keys }: Stores): Promise<Ke
   return record;
 }
 
-/** All that serves requests, but for a listener. */
+/** Builds everything that serves requests, except a listener. */
 async function openDry({ config, vocabulary }: Loaded, stores: Stores, record: KeyRecord): Promise<DryGateway> {
   const log = new NoLog();
   const { ledger, owners, values } = stores;
@@ -183,7 +183,7 @@ async function openDry({ config, vocabulary }: Loaded, stores: Stores, record: K
   }
 }
 
-/** @throws GatewayError for what no path takes, Misuse for what cannot be explained */
+/** @throws GatewayError for an unknown path, Misuse for what cannot be explained */
 async function explainRequest(request: AskedRequest, loaded: Loaded, { generation }: DryGateway): Promise<Explanation> {
   const { path, address } = request;
   const query = new Query(request.query);
@@ -214,7 +214,7 @@ function read(bytes: Buffer): Body {
   }
 }
 
-/** Where a request goes; without a method as a POST, or else as a GET. @throws GatewayError for what no path takes */
+/** Finds a request's route; without a method as POST, then as GET. @throws GatewayError for an unknown path */
 function routeOf({ method, path, headers }: AskedRequest, query: Query, { paths }: Generation): RouteMatch {
   if (method !== "") return paths.find(method, path, query, headers);
   try {
@@ -228,7 +228,7 @@ function routeOf({ method, path, headers }: AskedRequest, query: Query, { paths 
   }
 }
 
-/** The body: the caller's, or a short one of the operation; with the model that is asked for. */
+/** Returns the given body, or a short one for the operation, with the requested model. */
 function textOf(request: AskedRequest, found: RouteMatch, { config }: Loaded, { paths }: Generation): string {
   const text = request.body ?? sampleOf(found, paths);
   const model = request.model ?? (request.body === undefined ? config.models[0]?.id : undefined);
@@ -240,7 +240,7 @@ function textOf(request: AskedRequest, found: RouteMatch, { config }: Loaded, { 
   }
 }
 
-/** @throws Misuse where there is none */
+/** @throws Misuse if there is none */
 function sampleOf({ protocol, operation }: RouteMatch, paths: Generation["paths"]): string {
   const samples = JSON.parse(readFileSync(SAMPLES, "utf8")) as { path: string; body: unknown }[];
   for (const { path, body } of samples) {
@@ -259,7 +259,7 @@ function sampleOf({ protocol, operation }: RouteMatch, paths: Generation["paths"
   throw new Misuse("this path needs a body: --body '{…}' or --body @FILE");
 }
 
-/** Targets of the model that are not asked because their provider is off. */
+/** Returns the model's targets that are skipped because their provider is off. */
 function offOf({ model }: Explanation, { models, providers }: Config): { target: string; off: string }[] {
   const targets = models.find(({ id }) => id === model.id)?.targets ?? [];
   return targets.flatMap(({ provider, model }) => {

@@ -2,8 +2,9 @@ import type { Stores } from "../store/open.ts";
 import { commandLine } from "./author.ts";
 
 /**
- * A key for the first run; undefined where there are keys.
- * @param warn told where the audit trail cannot have it: there will be no other first key, so this one is shown all the same
+ * Creates a key for the first run; undefined if there are keys.
+ * @param warn called if it cannot be added to the audit trail: it is returned nevertheless, as no other first key will be
+ * created
  */
 export async function firstKeyOf(
   { keys, audit }: Pick<Stores, "keys" | "audit">,

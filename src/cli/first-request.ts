@@ -1,10 +1,10 @@
 import type { Config } from "../config/types.ts";
 import { Catalogue } from "../prices/catalogue.ts";
 
-/** Abilities of a model that has no words for anybody. */
+/** Abilities of models that do not generate text. */
 const MUTE = ["embeddings", "images"];
 
-/** A model that answers a greeting, as far as the file and public tables tell what each can do. */
+/** Returns a model that can answer a greeting, according to the file and public tables. */
 export async function toTry({ models, providers }: Pick<Config, "models" | "providers">): Promise<string | undefined> {
   const on = new Map(providers.flatMap((each) => (each.off === undefined ? [[each.name, each]] : [])));
   const usable = models.filter(({ targets }) => targets.some(({ provider }) => on.has(provider)));
@@ -21,7 +21,7 @@ export async function toTry({ models, providers }: Pick<Config, "models" | "prov
   return (talks ?? usable[0])?.id;
 }
 
-/** A request that can be pasted into a shell. */
+/** Returns a request to paste into a shell. */
 export function curlOf(base: string, key: string, model: string): string[] {
   const body = JSON.stringify({ model, stream: true, messages: [{ role: "user", content: "Hello" }] });
   return [

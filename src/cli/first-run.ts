@@ -7,9 +7,9 @@ import { type Ask, asker, run as init } from "./init.ts";
 import { BUNDLED, type Terminal, type VerbPlace } from "./verb.ts";
 
 /**
- * Who starts the gateway by hand for the first time is asked whether it shall have a gateway.yaml of its own: where there is none, and
- * in a checkout where a vendor's key is in the environment. Anybody else gets the one that came along.
- * @returns where gateway.yaml is then
+ * Offers to create a gateway.yaml when somebody starts the gateway in a terminal for the first time: if there is none, and in a
+ * checkout with a vendor's key in the environment. Otherwise the bundled one is used.
+ * @returns the place of gateway.yaml after that
  */
 export async function firstRun(
   place: VerbPlace,
@@ -31,13 +31,13 @@ export async function firstRun(
   return { file: own, folder: io.folder };
 }
 
-/** Whether nothing has run here yet. */
+/** Reports whether nothing has run here yet. */
 function isNew({ file, folder }: VerbPlace, { env }: Terminal): boolean {
   const ledger = storePart(readFileSync(file, "utf8"), env, folder)?.store.ledger;
   return ledger !== undefined && !existsSync(ledger);
 }
 
-/** Whether git has a file as it is, so that nothing is lost where it is written over. */
+/** Reports whether git has the current content of a file, so that overwriting it loses nothing. */
 function isInGit(file: string): boolean {
   const { status, stdout } = spawnSync("git", ["status", "--porcelain", "--ignored", "--", file], {
     cwd: dirname(file),

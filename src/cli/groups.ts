@@ -8,11 +8,11 @@ import { PAST, past } from "../text/when.ts";
 import { groupBudgets, type SpentBudget, spentOf, spentWords } from "./spent.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
-/** The lines of the overall help. */
+/** The lines in the overall help. */
 export const help = `groups [--since 24h] [--json]
                                show groups, their keys and what they have spent`;
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} groups [--since WHEN] [--json]
 
 Shows the groups that keys belong to, or have belonged to while they were used. What stands behind a group is of all groups
@@ -24,9 +24,9 @@ below it too: acme counts what acme/research does. Where gateway.yaml gives a gr
 WHEN is ${PAST}.`;
 
 /**
- * The verb `groups`. Answers the exit code: 0 done, 1 could not be done, 2 not understood.
- * @param zone whose days are meant
- * @param limits those of gateway.yaml; undefined: they are not known
+ * Runs the verb `groups`. Returns the exit code: 0 done, 1 failed, 2 not understood.
+ * @param zone the time zone of days
+ * @param limits those of gateway.yaml; undefined: unknown
  */
 export async function run(
   args: readonly string[],
@@ -74,7 +74,7 @@ export async function run(
   return 0;
 }
 
-/** @throws Error what is wrong with the command line */
+/** @throws Error describing a mistake on the command line */
 function read(args: readonly string[], zone: () => string): { query: LedgerQuery; json: boolean } {
   const { values } = parseArgs({
     args: [...args],

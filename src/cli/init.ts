@@ -19,11 +19,11 @@ import { firstKeyOf } from "./first-key.ts";
 import { curlOf, toTry } from "./first-request.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
-/** The lines of the overall help. */
+/** The lines in the overall help. */
 export const help = `init [--from KIND FILE] …    write a gateway.yaml: of the vendors' keys in the environment, or of a file
                                of another gateway`;
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} init [--models NAMES] [--out FILE] [--force] [--yes] [--json]
        ${COMMAND} init --from KIND FILE [--out FILE] [--force] [--json]
 
@@ -50,10 +50,10 @@ const OPTIONS = {
   json: { type: "boolean" },
 } as const;
 
-/** A way to ask who sits there; undefined: nobody does. */
+/** Asks the user a question; undefined without a user. */
 export type Ask = ((question: string) => Promise<string>) | undefined;
 
-/** Asks in the terminal, where there is one. */
+/** Returns a function that asks in the terminal, if there is one. */
 export function asker(): Ask {
   if (!process.stdin.isTTY || !process.stdout.isTTY) return undefined;
   return async (question) => {
@@ -67,8 +67,8 @@ export function asker(): Ask {
 }
 
 /**
- * The verb `init`. Answers the exit code.
- * @param starting the gateway starts behind it, and prints itself what a newcomer needs
+ * Runs the verb `init`. Returns the exit code.
+ * @param starting the gateway starts afterwards, and prints the first steps itself
  * @throws Misuse
  */
 export async function run(
@@ -117,15 +117,15 @@ export async function run(
   return problems.length > 0 ? 1 : 0;
 }
 
-/** What a gateway.yaml is made of. */
+/** The content of a new gateway.yaml. */
 interface Made {
   file: NewFile;
-  /** What of another gateway's file has no counterpart here. */
+  /** Parts of another gateway's file without a counterpart here. */
   lost: readonly { path: string; why: string }[];
   found: unknown;
 }
 
-/** What is said of several entries of a list is one line: `model_list.{1,4}.rpm: why`. */
+/** Merges messages about several entries of a list into one line: `model_list.{1,4}.rpm: why`. */
 function together(lost: Made["lost"]): string[] {
   const lines = new Map<string, string[]>();
   for (const { path, why } of lost) {
@@ -167,7 +167,7 @@ async function ofEnvironment(
   return { file: fileOf(offers, chosen, COMMAND), lost: [], found };
 }
 
-/** Models that are shown of one vendor, besides those that are marked. */
+/** Maximum number of one vendor's unmarked models shown. */
 const SHOWN = 20;
 
 function shown({ vendor, variable, listing, models }: VendorOffer, all: readonly ModelOffer[]): string[] {
@@ -222,7 +222,7 @@ function picked(all: readonly ModelOffer[], text: string): Set<ModelOffer> {
   return chosen;
 }
 
-/** @throws Misuse for an unknown kind, or a file that is not of it */
+/** @throws Misuse for an unknown kind, or a file of another kind */
 async function imported(kind: string, named: string, io: Terminal): Promise<Made> {
   let text: string;
   try {
@@ -239,7 +239,7 @@ async function imported(kind: string, named: string, io: Terminal): Promise<Made
   return { file, lost, found };
 }
 
-/** What check would say of the file that was written. */
+/** Checks the file that was written, like the verb check. */
 async function checked(file: string, io: Terminal): Promise<{ config?: Config; problems: string[] }> {
   const folder = dirname(file);
   try {
@@ -250,7 +250,7 @@ async function checked(file: string, io: Terminal): Promise<{ config?: Config; p
   }
 }
 
-/** A key for the first run; undefined where there are keys. */
+/** Creates a key for the first run; undefined if there are keys. */
 async function firstKey({ store, keys }: Config, io: Terminal): Promise<string | undefined> {
   const stores = openStores(store.ledger, keys, io.err, store);
   try {
@@ -260,7 +260,7 @@ async function firstKey({ store, keys }: Config, io: Terminal): Promise<string |
   }
 }
 
-/** What to do next, to be pasted. */
+/** Returns the next steps, to paste. */
 async function farewell(config: Config, key: string | undefined, io: Terminal): Promise<string[]> {
   const { listen } = config;
   const model = await toTry(config);

@@ -1,17 +1,17 @@
 import type { DelimitedRow } from "./delimited.ts";
 
-/** What a column of an invoice may tell. */
+/** Fields of an invoice, and the titles of columns that may contain them. */
 export const INVOICE_FIELDS = {
-  /** The day, or when it begins. */
+  /** The day, or the time at which it begins. */
   date: [
     ...["usage_date_utc", "usage_date", "date", "day", "start_time_iso", "usage_start_date", "usage_start_time"],
     ...["bucket_start_time", "starting_at", "start_time", "timestamp", "created_at", "created", "time"],
   ],
   until: ["end_time_iso", "usage_end_date", "usage_end_time", "bucket_end_time", "ending_at", "end_time"],
   model: ["model_version", "model", "model_name", "model_id", "line_item", "sku_description", "slug", "description"],
-  /** What is charged where it is no model's: `web_search`. */
+  /** What is charged where it is not a model: `web_search`. */
   service: ["cost_type", "usage_type"],
-  /** Tokens that went in, those from a cache among them unless these have a column that is counted apart. */
+  /** Input tokens, including cached ones unless the titles say that these are counted separately. */
   input: ["input_tokens", "prompt_tokens", "tokens_in", "tokens_prompt", "n_context_tokens_total"],
   uncached: ["usage_input_tokens_no_cache", "uncached_input_tokens", "input_uncached_tokens", "input_no_cache"],
   cached: [
@@ -26,9 +26,9 @@ export const INVOICE_FIELDS = {
     "tokens_completion",
     "n_generated_tokens_total",
   ],
-  /** All tokens, where nothing tells them apart. */
+  /** All tokens, where they are not split. */
   tokens: ["total_tokens", "tokens", "token_count"],
-  /** What `amount` counts, where each kind of token has a row of its own. */
+  /** What `amount` counts, where each kind of token has its own row. */
   kind: ["token_type"],
   amount: ["usage_amount", "quantity"],
   unit: ["usage_unit", "unit"],
@@ -42,28 +42,28 @@ export const INVOICE_FIELDS = {
 
 export type InvoiceField = keyof typeof INVOICE_FIELDS;
 
-/** Columns that count what was written to a cache: all of them together are. */
+/** Columns of tokens written to a cache: their sum counts. */
 const WRITES = /^(?:usage_input_tokens_)?cache_(?:write|creation)(?:_|$)|^input_cache_write/;
-/** A column of what was read from a cache that the input has not in it. */
+/** A column of tokens read from a cache that are not part of the input. */
 const APART = /cache_read/;
-/** Rows before the one with the titles, as of an invoice's number and its address. */
+/** Maximum number of rows before the titles, such as the invoice's number and address. */
 const BEFORE = 40;
 
-/** Where in the rows of a table each field stands. */
+/** The columns of a table. */
 export interface InvoiceColumns {
   readonly at: ReadonlyMap<InvoiceField, number>;
   readonly writes: readonly number[];
-  /** Whether `cached` and `writes` come beside the input, not out of it. */
+  /** Whether `cached` and `writes` are in addition to the input, not part of it. */
   readonly apart: boolean;
-  /** As `titleOf` makes them. */
+  /** Normalized by `titleOf`. */
   readonly titles: readonly string[];
-  /** Their place among the rows. */
+  /** The row of the titles. */
   readonly row: number;
-  /** The currency, where titles or what stands before them name one. */
+  /** The currency, if titles or the rows before them name one. */
   readonly currency: string | undefined;
 }
 
-/** How titles are compared: `Unrounded Cost ($)` is `unrounded_cost`. */
+/** Normalizes a title for comparison: `Unrounded Cost ($)` is `unrounded_cost`. */
 export const titleOf = (text: string): string =>
   text
     .toLowerCase()
@@ -73,8 +73,8 @@ export const titleOf = (text: string): string =>
 
 /**
  * Finds the titles of an invoice.
- * @param named columns that are called otherwise, by field
- * @throws Error that says what is missing, and what there is
+ * @param named titles of columns with unknown names, by field
+ * @throws Error that names the missing field and the existing titles
  */
 export function columnsIn(
   rows: readonly DelimitedRow[],
@@ -93,7 +93,7 @@ export function columnsIn(
 interface PlacedColumns {
   readonly titles: readonly string[];
   readonly at: Map<InvoiceField, number>;
-  /** What it lacks to be the row of the titles. */
+  /** The field it lacks to be the row of the titles. */
   readonly missing: string | undefined;
 }
 
@@ -111,7 +111,7 @@ function placed(titles: readonly string[], named: ReadonlyMap<InvoiceField, stri
   return { titles, at, missing };
 }
 
-/** Told of the row that comes nearest. */
+/** Describes what is missing in the row that matches best. */
 function missingIn(
   rows: readonly DelimitedRow[],
   found: readonly PlacedColumns[],
@@ -125,7 +125,7 @@ function missingIn(
   return `The file has ${what}. Name columns with --columns date=…,model=…,cost=…; it has: ${there}`;
 }
 
-/** Of `Cost (€)`, or of a line `Currency,AUD` before the titles. */
+/** Finds the currency in a title like `Cost (€)`, or in a line `Currency,AUD` before the titles. */
 function currencyOf(rows: readonly DelimitedRow[], row: number, cost: number | undefined): string | undefined {
   const title = rows[row]?.cells[cost ?? -1] ?? "";
   const inTitle = /\(([^)]+)\)/.exec(title)?.[1];

@@ -1,6 +1,6 @@
 import { SEARCHES } from "./billed-apart.ts";
 
-/** What bills say beside a model's name. */
+/** Words that invoices add to a model's name. */
 const BILLING = new Set(
   [
     "generate content input output inputs outputs token tokens count text image images audio video document short long context",
@@ -9,21 +9,21 @@ const BILLING = new Set(
   ].flatMap((words) => words.split(" ")),
 );
 
-/** A name's words with hyphens between them: `Fable 3.5 Large` and `fable_3.5-large` are the same. */
+/** Joins a name's words with hyphens, so that `Fable 3.5 Large` and `fable_3.5-large` are equal. */
 const hyphened = (name: string): string =>
   name
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, "-")
     .replaceAll(/^-|-$/g, "");
 
-/** A name without the date of its version, which bills have where requests do not, and the other way round. */
+/** Removes the date of a model's version, as only one of invoice and request may contain it. */
 export const undated = (name: string): string => hyphened(name).replace(/-(?:\d{4}-\d\d-\d\d|\d{8}|\d{4}|latest)$/, "");
 
 /**
- * Finds which of the ledger's models a vendor's bill means: by its name without its version's date, or by a line's words
- * where all others are what bills say.
- * @param models of providers, as they are called there
- * @param told by the operator: what a bill calls a model, and what the ledger does
+ * Finds the ledger's model for a name on a vendor's invoice: by the name without its version's date, or by the words of a line
+ * if all other words are billing terms.
+ * @param models the providers' names of models
+ * @param told the operator's mapping from names on the invoice to those in the ledger
  */
 export class InvoiceModels {
   private readonly known: ReadonlySet<string>;
@@ -34,12 +34,12 @@ export class InvoiceModels {
     this.told = new Map([...told].map(([name, model]) => [hyphened(name), undated(model)]));
   }
 
-  /** Whether the ledger has the model that is meant. */
+  /** Reports whether the ledger has the model. */
   knows(name: string): boolean {
     return this.known.has(this.find(name) ?? "");
   }
 
-  /** The model's name without date; undefined where none is meant. */
+  /** Returns the model's name without date; undefined if none matches. */
   find(name: string): string | undefined {
     const told = this.told.get(hyphened(name));
     if (told !== undefined) return told;
@@ -50,13 +50,13 @@ export class InvoiceModels {
       [...this.known].filter((model) => isIn(form(model).split("-"), words)).sort((a, b) => b.length - a.length)[0];
     const model = among((model) => model) ?? among((model) => model.replace(/-preview$/, ""));
     if (model !== undefined) return model;
-    // Whichever model made them, and however a bill goes on.
+    // Searches of any model, with any further words of the invoice.
     const searches = undated(SEARCHES);
     return this.known.has(searches) && hyphened(name).includes(searches) ? searches : undefined;
   }
 }
 
-/** Whether a model's words stand in a line, and beside them only what bills say, or a version's date. */
+/** Reports whether a line consists of a model's words, billing terms and a version's date. */
 function isIn(model: readonly string[], words: readonly string[]): boolean {
   for (let at = 0; at + model.length <= words.length; at++) {
     if (!model.every((word, n) => words[at + n] === word)) continue;

@@ -1,7 +1,7 @@
 import { type DelimitedRow, rowsOf } from "./delimited.ts";
 import { columnsIn, type InvoiceColumns, type InvoiceField, titleOf } from "./invoice-columns.ts";
 
-/** What is compared. Tokens, and nano-dollars for `cost`; a figure that an invoice does not tell is absent. */
+/** The compared figures: tokens, and nano-dollars for `cost`; absent if an invoice lacks them. */
 export interface Figures {
   tokensIn?: number;
   cached?: number;
@@ -12,30 +12,30 @@ export interface Figures {
 
 export const FIGURES = ["tokensIn", "cached", "tokensOut", "tokens", "cost"] as const satisfies (keyof Figures)[];
 
-/** What a vendor charges for a model on a day. */
+/** A vendor's charge for a model on a day. */
 export interface InvoiceLine {
-  /** Where in the file, from 1 on. */
+  /** The line in the file, from 1 on. */
   readonly line: number;
   /** Like `2026-11-20`. */
   readonly day: string;
-  /** The model as the vendor calls it there. */
+  /** The vendor's name of the model. */
   readonly name: string;
   readonly figures: Figures;
 }
 
 export interface Invoice {
   readonly lines: readonly InvoiceLine[];
-  /** How many lines are of others, as the columns say that it is only of. */
+  /** Number of lines excluded by `only`. */
   readonly others: number;
-  /** Lines that could not be read, and why. */
+  /** Lines that could not be parsed, and why. */
   readonly unread: readonly { readonly line: number; readonly reason: string; readonly text: string }[];
-  /** What it tells at all. */
+  /** The figures that the invoice contains. */
   readonly tells: ReadonlySet<keyof Figures>;
-  /** Nano-dollars that a line may be off by, because its money is rounded. */
+  /** Maximum rounding error of a line, in nano-dollars. */
   readonly rounding: number;
-  /** Set where no money is in dollars, and therefore not compared. */
+  /** Set if no money is in dollars, and so it is not compared. */
   readonly currency?: string;
-  /** Where some is: how many lines' money is in another currency, and not compared. */
+  /** Set if some is in dollars: the number of lines whose money is in another currency, and not compared. */
   readonly foreign?: { readonly currency: string; readonly lines: number };
 }
 
@@ -43,12 +43,12 @@ const DAY = 86_400_000;
 const DOLLARS = new Set(["$", "usd", "us$", ""]);
 
 /**
- * Reads what a vendor charges: days, models, tokens and money, from columns that are found by their names.
+ * Parses days, models, tokens and money from a vendor's invoice, whose columns are found by their names.
  * @param written CSV
- * @param zone in which the vendor's days begin; a moment is taken to the day that it lies in
- * @param named columns that are called otherwise
- * @param only values of columns that lines must have one of, by the columns' titles
- * @throws Error that says what is missing
+ * @param zone of the vendor's days; a time counts for the day that contains it
+ * @param named titles of columns with unknown names
+ * @param only by title, the allowed values of columns; other lines are excluded
+ * @throws Error that names what is missing
  */
 export function invoiceIn(
   written: string,
@@ -80,7 +80,7 @@ class InvoiceReader {
   private others = 0;
   private decimals = 0;
   private foreign: string | undefined;
-  /** Lines by their numbers whose money is not in dollars, and whether that of any is. */
+  /** Numbers of lines whose money is not in dollars, and whether any is. */
   private readonly foreignLines = new Set<number>();
   private hasDollars = false;
 
@@ -96,7 +96,7 @@ class InvoiceReader {
   read({ line, cells }: DelimitedRow): void {
     const of = (field: InvoiceField) => cells[this.columns.at.get(field) ?? -1] ?? "";
     const fail = (reason: string) => this.unread.push({ line, reason, text: cells.join(",") });
-    // What sums up the others.
+    // A line of totals.
     if (cells.some((cell) => /^(?:grand )?total:?$/i.test(cell)) && of("model") === "") return;
     if (this.wanted.some(([place, values]) => !values.has(cells[place] ?? ""))) {
       this.others++;
@@ -116,7 +116,7 @@ class InvoiceReader {
       fail("it ends before its figures");
       return;
     }
-    // A day on which nothing was used.
+    // A day without usage.
     if (given.every((name) => figures[name] === 0) && (given.length === 0 || name === "")) return;
     const day = dayOf(of("date"), this.zone);
     const last = dayOf(of("until"), this.zone);
@@ -132,7 +132,7 @@ class InvoiceReader {
 
   invoice(): Invoice {
     const { lines, others, unread, tells, decimals, foreign } = this;
-    // Half of the last digit's worth; digits beyond these are worth nothing.
+    // Half a unit of the last digit; more than six digits count as exact.
     const rounding = decimals > 6 ? 0 : 0.5 * 10 ** (9 - decimals);
     if (foreign === undefined) return { lines, others, unread, tells, rounding };
     if (this.hasDollars) return this.inDollars(foreign, rounding);
@@ -147,7 +147,7 @@ class InvoiceReader {
     this.foreign ??= other;
   }
 
-  /** All but the money of the lines that have it in another currency. */
+  /** Removes the money of lines in another currency. */
   private inDollars(currency: string, rounding: number): Invoice {
     const { others, tells, foreignLines } = this;
     const unread = [...this.unread];
@@ -163,7 +163,7 @@ class InvoiceReader {
     return { lines, others, unread, tells, rounding, foreign: { currency, lines: foreignLines.size } };
   }
 
-  /** @throws Error for what is no number */
+  /** @throws Error for an invalid number */
   private figures(cells: readonly string[], of: (field: InvoiceField) => string): Figures {
     const { at, writes, apart } = this.columns;
     const figures: Figures = {};
@@ -187,12 +187,12 @@ class InvoiceReader {
     return { ...this.kindOf(of), ...figures };
   }
 
-  /** Of a row that counts one kind of token. */
+  /** Returns the figures of a row that counts one kind of token. */
   private kindOf(of: (field: InvoiceField) => string): Figures {
     if (of("amount") === "") return {};
     const words = `${of("kind")} ${of("model")}`.toLowerCase().replaceAll(/[^a-z]+/g, " ");
     const unit = of("unit").toLowerCase();
-    // Stored caches are counted in tokens and hours, searches and pictures one by one.
+    // Cache storage is counted in token hours, searches and images by number.
     const isTokens = of("kind") !== "" || (/\btokens?\b/.test(words) && /^(?:count|tokens?|)$/.test(unit));
     const direction = /\b(?:input|output)\b/.exec(words)?.[0];
     if (!isTokens || direction === undefined || /\bstorage\b/.test(words)) return {};
@@ -204,7 +204,7 @@ class InvoiceReader {
   }
 }
 
-/** `1,234.50`, `$1.2`, `(3.00)`, `1.2e-05`. @throws Error for what is no number */
+/** Parses `1,234.50`, `$1.2`, `(3.00)`, `1.2e-05`. @throws Error for an invalid number */
 function numberOf(text: string): number {
   const bare = text.replaceAll(/[$\s_]|^US\$|(?<=\d),(?=\d{3}(?:\D|$))/g, "");
   const number = /^\(.+\)$/.test(bare) ? -Number(bare.slice(1, -1)) : Number(bare);
@@ -212,7 +212,7 @@ function numberOf(text: string): number {
   return number;
 }
 
-/** The day of a date, or of a moment; undefined where it is neither. */
+/** Returns the day of a date or a time; undefined for other text. */
 function dayOf(text: string, zone: string): string | undefined {
   if (/^\d{10}(?:\.\d+)?$/.test(text)) return zoned(Number(text) * 1000, zone);
   if (/^\d{13}$/.test(text)) return zoned(Number(text), zone);

@@ -7,7 +7,7 @@ import { LIMIT_OPTIONS, LIMITS_HELP, type LimitOptions, limitsOf } from "../text
 import { utc } from "../text/table.ts";
 import { WHEN, when } from "../text/when.ts";
 
-/** Options of the command line that say what a key is. */
+/** Command line options for the fields of a key. */
 export const FIELD_OPTIONS = {
   name: { type: "string" },
   group: { type: "string" },
@@ -20,12 +20,12 @@ export const FIELD_OPTIONS = {
   ...LIMIT_OPTIONS,
 } as const;
 
-/** What the command line gives for them. */
+/** The values of these options. */
 export type FieldOptions = {
   [Name in Exclude<keyof typeof FIELD_OPTIONS, "tag" | keyof LimitOptions>]?: string;
 } & { tag?: string[] } & LimitOptions;
 
-/** The lines of a verb's help. */
+/** The lines in a verb's help. */
 export const FIELDS_HELP = `  --group PATH       the group it belongs to, like acme/research
   --models a,b       ids of models it may use, also with *, like fast,smart-*
   --paths a,b        paths it may use, like /v1/chat/*
@@ -35,14 +35,14 @@ export const FIELDS_HELP = `  --group PATH       the group it belongs to, like a
   --expires WHEN     when it stops working: ${WHEN}
 ${LIMITS_HELP}`;
 
-/** What the command line says is wrong with it, as opposed to what went wrong. */
+/** A mistake on the command line, as opposed to a failure. */
 export class KeysMisuse extends Error {}
 
 /**
- * What options say. An empty text takes a field away, as `never` does for the time at which it expires.
+ * Converts options to fields. An empty text removes a field, as does `never` for the expiry.
  * @param known ids of gateway.yaml's models
- * @param before the key's own tags and limits, to which further ones come
- * @throws KeysMisuse, or Error for a model that there is not
+ * @param before the key's own tags and limits, to which new ones are added
+ * @throws KeysMisuse, or Error for an unknown model
  */
 export function fieldsOf(
   options: FieldOptions,
@@ -69,8 +69,7 @@ export function fieldsOf(
 }
 
 /**
- * Of a key that is made nothing can be taken away: an empty text is a variable that was not set, and the key would be limited by
- * nothing there.
+ * Refuses empty options for a new key: an empty text usually is an unset variable, and would leave the key unlimited.
  * @throws KeysMisuse
  */
 export function checkGiven(options: FieldOptions): void {
@@ -92,7 +91,7 @@ function listed(text: string, option: string, check: (word: string) => void): st
   return words;
 }
 
-/** Keys open models by id alone: with any other name, an alias included, this one would open nothing. */
+/** Keys allow models by id only: with any other name, an alias included, the key would allow nothing. */
 function checkModel(model: string, known: readonly string[]): void {
   if (known.some((id) => matchesAny([model], id))) return;
   throw new Error(

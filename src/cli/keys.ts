@@ -12,7 +12,7 @@ import { checkGiven, FIELD_OPTIONS, FIELDS_HELP, type FieldOptions, fieldsOf, Ke
 import { groupBudgets, spentOf, spentWords } from "./spent.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
-/** The lines of the overall help. */
+/** The lines in the overall help. */
 export const help = `keys create NAME [--group …] [--models …] [--expires 90d] …
                                make a key; it is printed once
   keys list | show KEY         show all keys, or all of one; never a key itself
@@ -22,7 +22,7 @@ export const help = `keys create NAME [--group …] [--models …] [--expires 90
   keys disable | enable | revoke KEY
                                switch a key off and on again, or end it for good`;
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} keys create NAME [FIELDS] [--json]
        ${COMMAND} keys list [--json]
        ${COMMAND} keys show KEY [--json]
@@ -47,31 +47,31 @@ const OVERLAP = "24h";
 
 type KeyOptions = FieldOptions & { overlap?: string; json?: boolean };
 
-/** What gateway.yaml says that keys are limited to, or by. */
+/** The limits and names of gateway.yaml that concern keys. */
 export interface KeyWorld {
   /** Ids of models. */
   readonly models: readonly string[];
   readonly limits: LimitTable;
-  /** Where days of budgets begin. */
+  /** The time zone of budgets. */
   readonly timezone: string;
-  /** Why such limits could not be kept; undefined: they can. */
+  /** Returns why such limits could not be enforced; undefined: they can. */
   unkept(limits: Limits, models?: readonly string[]): Promise<string | undefined>;
 }
 
-/** What a word of the verb needs. */
+/** The context of an action. */
 interface KeyWord {
   keys: Keys;
   ledger: Ledger;
   io: Terminal;
   options: KeyOptions;
-  /** @throws ConfigError where gateway.yaml is wrong: most words do without it. */
+  /** @throws ConfigError if gateway.yaml is invalid: most actions work without it. */
   world(): KeyWorld;
 }
 
-/** What a word has changed, for the audit trail: under the same names as by the admin API. */
+/** A change for the audit trail, with the same names as in the admin API. */
 type AuditedChange = Pick<AuditEntry, "action" | "subject" | "detail">;
 
-/** How each word is done, what it takes, and whether the key is named. */
+/** Each action, its options, and whether it needs a key. */
 const WORDS: Record<
   string,
   { act(name: string, word: KeyWord): Promise<AuditedChange | undefined>; takes: readonly string[]; named: boolean }
@@ -86,9 +86,7 @@ const WORDS: Record<
   revoke: { act: revoke, takes: [], named: true },
 };
 
-/**
- * The verb `keys`. Answers the exit code: 0 done, 1 could not be done, 2 not understood.
- */
+/** Runs the verb `keys`. Returns the exit code: 0 done, 1 failed, 2 not understood. */
 export async function run(
   args: readonly string[],
   io: Terminal,
@@ -117,7 +115,7 @@ export async function run(
   }
 }
 
-/** @throws Error where the trail cannot be written: what was done, and printed, stays */
+/** @throws Error if the trail cannot be written: the change, already printed, stays */
 async function record(changed: AuditedChange, audit: Audit): Promise<void> {
   try {
     await audit.add({ time: Date.now(), ...commandLine(), ...changed });
@@ -246,7 +244,7 @@ function done(record: KeyRecord, what: string, name: string, { json }: KeyOption
   io.out(json ? JSON.stringify(shown(record), undefined, 2) : `${what} ${name}.`);
 }
 
-/** All of one key: as JSON, or a field a line. */
+/** Prints a key completely: as JSON, or one field per line. */
 async function told(record: KeyRecord, { options: { json }, io, world, ledger }: KeyWord): Promise<void> {
   const { limits: all, timezone } = world();
   const own = keyLimits(all, record.id, record.limits);
@@ -294,7 +292,7 @@ async function told(record: KeyRecord, { options: { json }, io, world, ledger }:
   for (const line of table([{ title: "FIELD" }, { title: "VALUE" }], fields).slice(1)) io.out(line);
 }
 
-/** @throws Error for limits that could not be kept */
+/** @throws Error for limits that could not be enforced */
 async function checkLimits({ limits, models }: KeyEdit, { unkept }: KeyWorld): Promise<void> {
   const why = limits ? await unkept(limits, models ?? undefined) : undefined;
   if (why !== undefined) throw new Error(`The key's limits could not be kept: ${why}.`);
@@ -308,7 +306,7 @@ function stateOf({ revoked, disabled, expires }: KeyRecord): string {
   return disabled === undefined ? "on" : `disabled ${utc(disabled)}`;
 }
 
-/** By id or name; where nobody has the name now, the key that was revoked last under it. */
+/** Finds a key by id or name; if no key has the name now, the last revoked one that had it. */
 async function recordOf(idOrName: string, keys: Keys): Promise<KeyRecord | undefined> {
   const found = await keys.show(idOrName);
   if (found) return found;
@@ -318,7 +316,7 @@ async function recordOf(idOrName: string, keys: Keys): Promise<KeyRecord | undef
 
 const none = (name: string): Error => new Error(`There is no key ${name}. See: ${COMMAND} keys list`);
 
-/** @throws Error why nothing was done */
+/** @throws Error with the reason why nothing was done */
 async function missing(name: string, keys: Keys, what: string): Promise<never> {
   const found = await recordOf(name, keys);
   if (found?.source === "file")

@@ -6,10 +6,10 @@ import { Catalogue, type ModelFacts, type SourcedFact } from "../prices/catalogu
 import { table, thousands } from "../text/table.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
-/** The line of the overall help. */
+/** The line in the overall help. */
 export const help = "models [--prices] [--json]   show models, what they take and cost, and who says so";
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} models [--prices] [--json]
 
 Shows each model of gateway.yaml and its targets: tokens that fit in and come out, and who says so. What gateway.yaml does
@@ -18,12 +18,12 @@ not tell is read from public tables that came along with this program; nothing i
   --prices        what each target costs now, in USD per million tokens, and who says so of each figure
   --json          prints JSON, with all of it`;
 
-/** What is told of a target. */
+/** The facts of a target. */
 interface TargetLine {
   target: string;
-  /** Why it takes no requests. */
+  /** Why it gets no requests. */
   off?: string;
-  /** Tokens that fit in and come out, and what it can do: what gateway.yaml says, or else a table. */
+  /** Context and output limits and abilities: from gateway.yaml, or else from a table. */
   facts: Omit<ModelFacts, "prices">;
   prices: PriceList | undefined;
   now: PriceVersion | undefined;
@@ -34,7 +34,7 @@ interface ModelLine {
   targets: TargetLine[];
 }
 
-/** The verb `models`. Answers the exit code: 0 done, 2 not understood. */
+/** Runs the verb `models`. Returns the exit code: 0 done, 2 not understood. */
 export async function run(args: readonly string[], io: Terminal, config: Config): Promise<number> {
   let asked: { prices: boolean; json: boolean };
   try {
@@ -69,7 +69,7 @@ async function linesOf({ models, providers }: Config): Promise<ModelLine[]> {
   return models.map((model) => ({ model, targets: model.targets.map((target) => line(model, target)) }));
 }
 
-/** What the file says, or else a table. */
+/** Returns the file's value, or else a table's. */
 function told<N extends keyof TargetLine["facts"]>(
   name: N,
   own: NonNullable<ModelFacts[N]>["value"] | undefined,
@@ -92,11 +92,11 @@ function modelJson({ model, targets }: ModelLine) {
   };
 }
 
-/** Tells sources by a letter beside each figure, and what the letters are. */
+/** Marks figures with a letter for their source, and lists the letters. */
 class Sources {
   private readonly letters = new Map<string, string>();
 
-  /** A figure and the letter of its source; that of a dash is left blank, so that figures stand below each other. */
+  /** Returns a figure with its source's letter; a dash gets a blank instead, so that figures align. */
   beside(figure: string | undefined, source = ""): string {
     if (figure === undefined) return "-  ";
     let letter = this.letters.get(source);
@@ -112,7 +112,7 @@ class Sources {
   }
 }
 
-/** A table whose rows have more below them than fits into columns, and what the letters in it are. */
+/** Formats a table whose rows have further lines below them, and the sources' letters. */
 function tableOf(
   titles: readonly string[],
   models: readonly ModelLine[],
@@ -132,7 +132,7 @@ function tableOf(
   return [head, ...lines.flatMap((line, at) => [line, ...wrapped(rows[at]?.more ?? [])]), "", ...sources.legend];
 }
 
-/** What stands below a row, in lines as wide as a page of text. */
+/** Wraps the parts below a row to the width of a page. */
 function wrapped(parts: readonly string[]): string[] {
   const lines: string[] = [];
   for (const [at, part] of parts.entries()) {
@@ -168,10 +168,10 @@ function priceTable(models: readonly ModelLine[]): string[] {
   });
 }
 
-/** The rates that have a column; one that is like its parent's is a dash there. */
+/** The rates with a column of their own; a rate equal to its parent's is shown as a dash. */
 const USUAL = ["input", "cached", "cache_write", "cache_write_1h", "output"] as const;
 
-/** What else there is in a price, each with the name of its figure. */
+/** Returns a price's other parts, each with the name of its figure. */
 function besides(price: Price): [string, string][] {
   const { above = [], image_generation: drawing } = price;
   return [
@@ -191,7 +191,7 @@ function besides(price: Price): [string, string][] {
   ];
 }
 
-/** Figures of one number that have no column. */
+/** Single-number figures without a column. */
 const SINGLE = [
   ...(["reasoning", "input_audio", "cached_audio", "output_audio"] as const),
   ...(["input_image", "cached_image", "output_image", "input_video"] as const),

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 
-/** Files and connections that a gateway should be allowed at once: each stream takes two, a client's and a provider's. */
+/** Recommended limit of open files and connections: each stream takes two, a client's and a provider's. */
 const ENOUGH = 4096;
 
-/** The most files and connections that this process may have open, where the system says it: on Linux. */
+/** Returns the limit of open files and connections of this process, where the system reports it: on Linux. */
 export function mostOpenFiles(limits = "/proc/self/limits"): number | undefined {
   try {
     const most = /^Max open files\s+(\d+)/m.exec(readFileSync(limits, "utf8"))?.[1];
@@ -13,7 +13,7 @@ export function mostOpenFiles(limits = "/proc/self/limits"): number | undefined 
   }
 }
 
-/** What to say of a process that may have few open: past that connections are neither taken nor made, without a word. */
+/** Returns a warning for a low limit: beyond it connections fail silently. */
 export function openFileDoubt(most: number | undefined): string | undefined {
   if (most === undefined || most >= ENOUGH) return undefined;
   return `only ${most} files and connections may be open at once, and each stream takes two: raise it with ulimit -n ${ENOUGH} or more, in systemd with LimitNOFILE=`;

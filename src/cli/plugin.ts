@@ -4,10 +4,10 @@ import { dirname, join, relative } from "node:path";
 import { Misuse } from "../text/reason.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
-/** The lines of the overall help. */
+/** The lines in the overall help. */
 export const help = `plugin new NAME | test | list write a plugin with its test, test those in this folder, or show those that there are`;
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} plugin new NAME
        ${COMMAND} plugin test [FILE …]
        ${COMMAND} plugin list [--json]
@@ -20,7 +20,7 @@ export const USAGE = `usage: ${COMMAND} plugin new NAME
 
 docs/plugins.md says what a plugin can do, and how it is tested.`;
 
-/** The verb `plugin`. Answers the exit code. @param names of the plugins that there are @throws Misuse */
+/** Runs the verb `plugin`. Returns the exit code. @param names of the existing plugins @throws Misuse */
 export async function run(args: readonly string[], io: Terminal, names: readonly string[]): Promise<number> {
   if (args[0] === "test") return runTests(args.slice(1), io);
   const { values, positionals } = argumentsOf(args, { json: { type: "boolean" } }, 2);
@@ -98,10 +98,10 @@ for (const protocol of driven.protocols)
     });
 `;
 
-/** What makes Node read plugins and their tests as they are written. */
+/** The module that makes Node load plugins and tests written in TypeScript. */
 const REGISTER = new URL("../loader/register.js", import.meta.url).href;
 
-/** Runs tests in a process of their own. Answers the exit code: 0, or 1 where one failed. @throws Misuse */
+/** Runs tests in a child process. Returns the exit code: 0, or 1 if one failed. @throws Misuse */
 function runTests(args: readonly string[], io: Terminal): number {
   const dashes = args.indexOf("--");
   const [files, more] = dashes < 0 ? [args, []] : [args.slice(0, dashes), args.slice(dashes + 1)];

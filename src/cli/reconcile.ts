@@ -20,11 +20,11 @@ import { INVOICE_FIELDS, type InvoiceField, titleOf } from "./invoice-columns.ts
 import { shellWord } from "./shell.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
-/** The lines of the overall help. */
+/** The lines in the overall help. */
 export const help = `reconcile INVOICE.csv [--provider NAME] [--tolerance 1%]
                                show where a vendor's invoice and the ledger differ`;
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} reconcile INVOICE.csv [--provider LIST] [--tolerance 1%] [--timezone ZONE]
                  [--columns LIST] [--only COLUMN=VALUE]…
                  [--match NAME=MODEL]… [--all] [--json]
@@ -46,7 +46,7 @@ dollars. Columns are found by their names; versions' dates behind the names of m
   --all              shows what agrees too
   --json             prints JSON; money in nano-dollars`;
 
-/** What the command line says is wrong with it, as opposed to what went wrong. */
+/** A mistake on the command line, as opposed to a failure. */
 class ReconcileMisuse extends Error {}
 
 interface ReconcileOptions {
@@ -55,7 +55,7 @@ interface ReconcileOptions {
   readonly tolerance: number;
   readonly zone: string;
   readonly columns: ReadonlyMap<InvoiceField, string>;
-  /** Values by the titles of columns. */
+  /** Allowed values by the titles of columns. */
   readonly only: ReadonlyMap<string, ReadonlySet<string>>;
   readonly told: ReadonlyMap<string, string>;
   readonly all: boolean;
@@ -63,7 +63,7 @@ interface ReconcileOptions {
 }
 
 /**
- * The verb `reconcile`. Answers the exit code: 0 both agree, 1 they differ, 2 they cannot be compared.
+ * Runs the verb `reconcile`. Returns the exit code: 0 both agree, 1 they differ, 2 they cannot be compared.
  * @param known providers of gateway.yaml; undefined: it cannot be read
  */
 export async function run(
@@ -86,7 +86,7 @@ export async function run(
     ];
     const nobody = unknownOf(options.providers ?? [], [...(known ?? []), ...days.map(({ provider }) => provider)]);
     if (known && nobody) throw new ReconcileMisuse(`--provider: nothing is called ${nobody}.`);
-    // Another month's file may have it: who runs this by the month says the same each time.
+    // Only a warning: another month's file may have the name, and scripts use the same options each month.
     const nothing = unknownOf(
       [...options.told.keys()],
       invoice.lines.map(({ name }) => name),
@@ -104,10 +104,10 @@ export async function run(
   }
 }
 
-/** Names that are told at most. */
+/** Maximum number of names listed. */
 const TOLD = 10;
 
-/** The first name that is none of those there, in quotes, with some that are. */
+/** Returns the first name that does not exist, quoted, with some existing ones. */
 function unknownOf(names: readonly string[], there: readonly string[]): string | undefined {
   const all = [...new Set(there)].sort();
   const wrong = names.find((name) => !all.includes(name));
@@ -122,7 +122,7 @@ const agrees = ({ days, unmatched }: Comparison, { unread }: Invoice): boolean =
 function textOf(file: string): string {
   try {
     const bytes = readFileSync(file);
-    // "Unicode text", as spreadsheets save it.
+    // "Unicode text", as saved by spreadsheets.
     const wide = bytes[0] === 0xff && bytes[1] === 0xfe;
     return bytes.toString(wide ? "utf16le" : "utf8");
   } catch (thrown) {

@@ -5,10 +5,10 @@ import { ADMIN_HELP, type AskedAdmin, adminOf, askAdmin } from "./admin-client.t
 import { systemUser } from "./author.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
-/** The lines of the overall help. */
+/** The lines in the overall help. */
 export const help = `reload [--json]              have the running gateway serve what gateway.yaml says now`;
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} reload [--admin ADDRESS] [--token TOKEN] [--json]
 
 Has the gateway that runs serve what gateway.yaml, its secrets' files and its plugins say now, from the next request on; asks its
@@ -21,7 +21,7 @@ Exit codes: 0 reloaded, 1 something is wrong or nobody answers, 2 not understood
 
 export const OPTIONS = { admin: { type: "string" }, token: { type: "string" }, json: { type: "boolean" } } as const;
 
-/** The verb `reload`. Answers the exit code. @throws Misuse */
+/** Runs the verb `reload`. Returns the exit code. @throws Misuse */
 export async function run(
   args: readonly string[],
   io: Terminal,
@@ -41,12 +41,12 @@ export async function run(
   return 0;
 }
 
-/** What takes effect at the next start only. */
+/** Prints the settings that take effect only at the next start. */
 export function sayRestart(restart: readonly string[], io: Terminal): void {
   if (restart.length > 0) io.out(`At the next start only: ${restart.join(", ")}.`);
 }
 
-/** What the admin side answers; undefined where that was said. @param sent a change @throws Misuse, ConfigError */
+/** Returns the admin side's response; undefined after printing an error. @param sent a change @throws Misuse, ConfigError */
 export async function answerOf(
   io: Terminal,
   admin: AskedAdmin | undefined,
@@ -59,7 +59,7 @@ export async function answerOf(
     const { status, body } = await askAdmin(admin, token ?? io.env["ADMIN_TOKEN"], path, sent ? "POST" : "GET", sent);
     if (status === 200) return body;
     const { message, problems } = (body as { error: { message: string; problems?: Problem[] } }).error;
-    // Told like what is wrong with a file that was read here.
+    // Printed like the problems of a file that was read here.
     if (problems) throw new ConfigError(problems);
     io.err(message);
   } catch (thrown) {

@@ -2,10 +2,10 @@ import type { Config, ConfiguredPath } from "../config/types.ts";
 import { table } from "../text/table.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
-/** The line of the overall help. */
+/** The line in the overall help. */
 export const help = "routes [--json]              show which path is served by which chain, in which protocol";
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} routes [--json]
 
 Shows every path that is served: what answers there, and the plugins that its requests pass, in order. Answers pass them back
@@ -13,7 +13,7 @@ from the last to the first.
 
   --json   prints [{ path, answers, protocol, chain, plugins, strict }]`;
 
-/** The verb `routes`. Answers the exit code 0. @throws Misuse */
+/** Runs the verb `routes`. Returns the exit code 0. @throws Misuse */
 export async function run(args: readonly string[], io: Terminal, config: Config): Promise<number> {
   const { values } = argumentsOf(args, { json: { type: "boolean" } });
   const routes = config.paths.map((path) => routeOf(path, config));

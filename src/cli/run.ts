@@ -34,7 +34,7 @@ import { mostOpenFiles, openFileDoubt } from "./open-files.ts";
 import { untilStopped } from "./signals.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} run [--config FILE] [--watch] [--json]
 
 Starts the gateway, prints what a newcomer needs, and serves until SIGTERM or SIGINT: then what runs is ended in peace, for as
@@ -45,13 +45,14 @@ long as drain: in gateway.yaml says. SIGHUP reads gateway.yaml, secrets and plug
 
 Exit codes: 0 stopped, 1 could not start, failed while it ran or lost rows of the ledger as it stopped, 2 not understood.`;
 
-/** The lines of the overall help. */
+/** The lines in the overall help. */
 export const help =
   "run [--config FILE] [--watch]\n                               start the gateway (the default); --watch: reload when its files change";
 
 /**
- * Starts, prints what a newcomer needs, and serves until a signal. Its process is to be ended then: left to itself it would wait
- * for whoever does not read what it prints. Exit codes: 0 stopped, 1 could not start, failed while it ran or lost rows as it stopped, 2 usage.
+ * Starts the gateway, prints the first steps, and serves until a signal. The caller must then exit the process, which would
+ * otherwise wait for a stalled reader of its output. Exit codes: 0 stopped, 1 could not start, failed while it ran or lost rows
+ * as it stopped, 2 usage.
  */
 export async function run(
   args: readonly string[],
@@ -66,7 +67,7 @@ export async function run(
     io.err(`${(thrown as Error).message}\nusage: ${help}`);
     return 2;
   }
-  // A reader that has left is no failure of the gateway.
+  // A closed output pipe is no failure of the gateway.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   const log = new JsonLog();
   let lost = false;
@@ -75,7 +76,7 @@ export async function run(
     const { config } = loaded;
     log.level = config.log.level;
     let started: Gateway | Primary | undefined;
-    // Also while it starts: timers of plugins run from then on.
+    // Also during the start: timers of plugins run from then on.
     const breakable = {
       get plugins() {
         return started?.plugins ?? loaded.vocabulary.classes;
@@ -118,7 +119,7 @@ export async function run(
   return lost ? 1 : 0;
 }
 
-/** Puts the start into the audit trail; requests do not wait for it. */
+/** Adds the start to the audit trail; requests do not wait for it. */
 function note({ config, stores }: Gateway | Primary, log: Log, env: NodeJS.ProcessEnv): Promise<void> {
   const trail = new Trail(
     log,
@@ -128,7 +129,7 @@ function note({ config, stores }: Gateway | Primary, log: Log, env: NodeJS.Proce
   return trail.started(commandLine(), versionOf(), servedFile(config));
 }
 
-/** Who is told of what should not be: one for all processes of this gateway. */
+/** Creates the sender of alerts: one for all processes of this gateway. */
 function alertsOf(gateway: Gateway | Primary, log: Log, env: NodeJS.ProcessEnv): Alerts {
   return new Alerts({
     ...{ log, webhook: new Webhook(env), claims: gateway.stores.claims },
@@ -137,7 +138,7 @@ function alertsOf(gateway: Gateway | Primary, log: Log, env: NodeJS.ProcessEnv):
   });
 }
 
-/** Reloads when gateway.yaml, a secret's file or a plugin's code changes; what comes of it is in the log. */
+/** Reloads when gateway.yaml, a secret's file or a plugin's code changes; the result is logged. */
 function watch(gateway: Gateway | Primary): void {
   new FileWatch(
     () => sourcesOf(gateway.config, gateway.plugins),
@@ -145,12 +146,12 @@ function watch(gateway: Gateway | Primary): void {
   );
 }
 
-/** @throws what keeps a gateway from starting; nothing is left open then. */
+/** @throws the error that prevents the start; nothing is left open then. */
 async function start(loaded: Loaded, log: JsonLog, env: NodeJS.ProcessEnv): Promise<Gateway | Primary> {
   const { config } = loaded;
   const place = keptSocket("listen", env) ?? config.listen;
   if (config.workers > 1) {
-    // Made before there are several who would.
+    // Created before there are several processes that would.
     if (config.envelopes.key === undefined && !config.store.postgres)
       keptSecret(config.store.ledger, (message) => log.warn({}, message));
     return Primary.start(loaded, log, place);
@@ -169,8 +170,8 @@ async function start(loaded: Loaded, log: JsonLog, env: NodeJS.ProcessEnv): Prom
 }
 
 /**
- * Where it listens, for people; undefined where it does not.
- * @throws what the system says of an address that the file names
+ * Returns the admin address for display; undefined if it is off.
+ * @throws the system's error for an address in the file
  */
 async function listenAdmin(
   admin: Admin,
@@ -190,7 +191,7 @@ async function listenAdmin(
   }
 }
 
-/** Tells once of models in use that have no price, or a guessed one, and of a system that allows few connections. */
+/** Warns once about models in use without a price or with a guessed one, and about a low limit of open files. */
 async function sayDoubts({ providers, ...config }: Config, log: Log): Promise<void> {
   const files = openFileDoubt(mostOpenFiles());
   if (files !== undefined) log.warn({}, files);
@@ -200,10 +201,10 @@ async function sayDoubts({ providers, ...config }: Config, log: Log): Promise<vo
 }
 
 interface Greeting {
-  /** Where it listens. */
+  /** The listening address. */
   at: AddressInfo;
   admin: string | undefined;
-  /** A key that was made for the first run. */
+  /** A key created for the first run. */
   key: string | undefined;
 }
 
@@ -249,7 +250,7 @@ async function greet(config: Config, { at, admin, key }: Greeting, io: Terminal,
   }
 }
 
-/** A key for the first run; undefined where there are keys. */
+/** Creates a key for the first run; undefined if there are keys. */
 async function firstKey(
   gateway: Gateway | Primary,
   { store, keys }: Config,

@@ -6,7 +6,7 @@ import type { Vocabulary } from "../config/load.ts";
 import { FileSchema } from "../config/schema.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} schema [FILE] [--json]
 
 Prints the JSON Schema of gateway.yaml, with the options of all plugins that are there, or writes it to FILE. Editors that
@@ -14,12 +14,12 @@ know YAML Language Server read it from the first line of gateway.yaml: # yaml-la
 
   --json    prints JSON, as it does anyway`;
 
-/** The line of the overall help. */
+/** The line in the overall help. */
 export const help = "schema [FILE]                print gateway.yaml's JSON Schema for editors, or write it to FILE";
 
 type Json = z.core.JSONSchema.BaseSchema;
 
-/** Prints the JSON Schema of gateway.yaml with the options of the plugins that are there. Exit codes: 0, 1 cannot be written, 2 usage. */
+/** Prints the JSON Schema of gateway.yaml with the options of existing plugins. Exit codes: 0, 1 cannot be written, 2 usage. */
 export async function run(args: readonly string[], io: Terminal, vocabulary: Vocabulary): Promise<number> {
   let file: string | undefined;
   try {
@@ -35,7 +35,7 @@ export async function run(args: readonly string[], io: Terminal, vocabulary: Voc
     return 2;
   }
   const text = JSON.stringify(await editorSchema(vocabulary, io), null, 1);
-  // npm prints lines of its own before ours; a file named here has none of them.
+  // npm prints its own lines before ours; a file given as argument contains none of them.
   if (file === undefined) io.out(text);
   else return written(resolve(io.folder, file), `${text}\n`, io);
   return 0;
@@ -81,7 +81,7 @@ async function pluginOptions(vocabulary: Vocabulary, io: Terminal): Promise<Reco
   return each;
 }
 
-/** A plugin's own schema, together with what every plugin may have; nothing at all is fine too. */
+/** Returns a plugin's own schema plus the options of every plugin; null is allowed too. */
 function options(own: z.ZodType | undefined): Json {
   const { $schema: _, ...schema }: Json = z.toJSONSchema(own ?? z.strictObject({}), {
     io: "input",

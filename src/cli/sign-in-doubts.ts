@@ -3,7 +3,7 @@ import { type Problem, warningAt } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
 import { FileError } from "../core/errors.ts";
 
-/** What a start would find missing for signing in at an identity provider, which is not asked itself. */
+/** Returns what a start would miss for sign-in with an identity provider, without contacting that. */
 export async function signInDoubts(
   config: Pick<Config, "file" | "text" | "adminAccess">,
   load: () => Promise<unknown> = openidClient,

@@ -3,24 +3,24 @@ import type { Patience } from "../downstream/server.ts";
 import type { Initiator } from "../trail.ts";
 import { signalled } from "./author.ts";
 
-/** What signals are about. */
+/** The target of signals. */
 interface Stoppable {
   stop(patience: Partial<Patience>): Promise<void>;
-  /** Replaces the workers; absent where there are none. */
+  /** Replaces the workers; absent without workers. */
   replace?(by: Initiator): Promise<void>;
-  /** Serves what gateway.yaml says now. Rejects with what is wrong with it, which is in the log then. */
+  /** Reloads gateway.yaml. Rejects with its problems, after logging them. */
   reload(by: Initiator): Promise<unknown>;
 }
 
-/** Milliseconds in which what npm passes on has come, too few to press it again. */
+/** Milliseconds in which npm's copy of a signal arrives, too short to press Ctrl-C again. */
 const ECHO = 300;
 
 /**
- * Obeys signals until one has ended the gateway. SIGTERM stops it so that nobody is hurt; SIGINT, which a person sends,
- * without waiting for those who might still come; a second one of either interrupts what runs, and still loses nothing of
- * log and ledger. SIGHUP reloads gateway.yaml, SIGUSR2 replaces the workers.
- * @param linger milliseconds, as gateway.yaml says
- * @param env says whether `npm start` did: Ctrl-C then comes twice, from the terminal and from npm, which passes it on
+ * Handles signals until one has stopped the gateway. SIGTERM stops it gracefully; SIGINT, sent by a person, without waiting for
+ * further clients; a second one of either aborts running requests, and still loses nothing of log and ledger. SIGHUP reloads
+ * gateway.yaml, SIGUSR2 replaces the workers.
+ * @param linger milliseconds from gateway.yaml
+ * @param env shows whether `npm start` is the parent: Ctrl-C then arrives twice, from the terminal and from npm
  */
 export async function untilStopped(
   gateway: Stoppable,

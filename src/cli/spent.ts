@@ -6,7 +6,7 @@ import { spendSince } from "../store/spend.ts";
 import { budgetWords } from "../text/key-limits.ts";
 import { dollars } from "../text/table.ts";
 
-/** Whose budgets they are. */
+/** The owner of budgets. */
 interface BudgetOwner {
   readonly kind: "key" | "group";
   /** A key's id, or a group. */
@@ -14,7 +14,7 @@ interface BudgetOwner {
   readonly budgets: readonly Budget[];
 }
 
-/** A budget, and what of it is spent; money in nano-dollars, under the names of the admin API. */
+/** A budget and its spending; money in nano-dollars, with the field names of the admin API. */
 export interface SpentBudget extends Pick<BudgetOwner, "kind" | "name"> {
   readonly limit: number;
   readonly per: Period;
@@ -22,7 +22,7 @@ export interface SpentBudget extends Pick<BudgetOwner, "kind" | "name"> {
   readonly spent: number;
 }
 
-/** Those of some groups. */
+/** Returns the budgets of some groups. */
 export const groupBudgets = (names: readonly string[], limits: LimitTable["groups"]): BudgetOwner[] =>
   names.flatMap((name) => {
     const { budgets = [] }: Limits = limits?.get(name) ?? {};
@@ -30,8 +30,8 @@ export const groupBudgets = (names: readonly string[], limits: LimitTable["group
   });
 
 /**
- * What the ledger has of budgets in the periods that run: without what is reserved for requests that run.
- * @param zone where days begin
+ * Returns the spending of budgets in their current periods, according to the ledger: without reservations of running requests.
+ * @param zone the time zone of days
  */
 export async function spentOf(
   owners: readonly BudgetOwner[],
@@ -53,7 +53,7 @@ export async function spentOf(
   return found;
 }
 
-/** `$3.2000 of $10/day`. */
+/** Formats as `$3.2000 of $10/day`. */
 export const spentWords = (budgets: readonly SpentBudget[]): string =>
   budgets
     .map(({ limit, per, soft, spent }) => `${dollars(spent)} of ${budgetWords({ nano: limit, per, soft })}`)

@@ -11,12 +11,12 @@ import type { PostgresPlace } from "../store/postgres/place.ts";
 import { RedisServer, unusableRedis } from "../store/redis/server.ts";
 import { isWorker } from "../workers/worker-process.ts";
 
-/** Milliseconds between two looks: what a killed gateway left looks like a live one for less. */
+/** Milliseconds between two checks: a killed gateway looks alive for a shorter time. */
 const AGAIN = 3000;
 
 /**
- * Limits that more than one gateway counts now, each in its own memory.
- * @param again milliseconds until it is sure
+ * Returns an error if several gateways currently count limits, each in its own memory.
+ * @param again milliseconds until the second check
  */
 export async function countedTwice(
   config: Pick<Config, "file" | "text" | "store" | "limits" | "keys">,
@@ -40,8 +40,8 @@ async function isLimited({ store, limits, keys }: Pick<Config, "store" | "limits
 }
 
 /**
- * What a start from here would find wrong with PostgreSQL and Redis, which are only asked whether they are there. No mistake of
- * the file: it may be checked where they cannot be reached.
+ * Returns warnings if PostgreSQL or Redis cannot be used from here; it only connects to them. Not errors of the file, which may
+ * be checked where they are unreachable.
  */
 export async function storeDoubts(config: Pick<Config, "file" | "text" | "store">): Promise<Problem[]> {
   const found = await storeAnswers(config);
@@ -50,15 +50,15 @@ export async function storeDoubts(config: Pick<Config, "file" | "text" | "store"
   );
 }
 
-/** What came of asking a server that holds a part of the store. */
+/** The result of connecting to a server that holds a part of the store. */
 export interface StoreAnswer {
-  /** Where gateway.yaml names it, below `store`. */
+  /** The setting of gateway.yaml that names it, below `store`. */
   readonly setting: "ledger" | "limits";
   /** What is wrong with it, and what to do; absent: it can be used. */
   readonly problem?: string;
 }
 
-/** Asks the servers that hold the store, of which there may be none, whether they can be used. */
+/** Checks whether the store's servers, if any, can be used. */
 export async function storeAnswers({ store }: Pick<Config, "store">): Promise<StoreAnswer[]> {
   const { postgres, limits } = store;
   const answer = async (setting: StoreAnswer["setting"], asked: Promise<void>): Promise<StoreAnswer> => {

@@ -8,18 +8,18 @@ import { PAST, past } from "../text/when.ts";
 import { commandLine } from "./author.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
 
-/** The lines of the overall help. */
+/** The lines in the overall help. */
 export const help = `store backup FILE | restore FILE | verify | prune --before DATE | migrate | audit [--since 24h]
                                copy the store, put a copy in its place, check it, take old rows away, bring it up to date;
                                show who changed what`;
 
-/** Entries of the audit trail that are shown where nobody says since when, and that are read at a time. */
+/** Entries of the audit trail that are shown without `--since`, and entries per query. */
 const LAST = 100;
 const PAGE = 1000;
-/** Characters of an entry's detail; JSON has all of it. */
+/** Maximum characters of an entry's detail; JSON is not cut. */
 const LONGEST = 160;
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} store backup FILE [--json]
        ${COMMAND} store restore FILE [--force] [--json]
        ${COMMAND} store verify [--json]
@@ -52,7 +52,7 @@ All of it but restore can be done while gateways run.
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
-/** What the command line says is wrong with it, as opposed to what went wrong. */
+/** A mistake on the command line, as opposed to a failure. */
 class StoreMisuse extends Error {}
 
 type StoreWord =
@@ -62,22 +62,22 @@ type StoreWord =
   | { verb: "audit"; since: number | undefined; json: boolean }
   | { verb: "verify" | "migrate"; json: boolean };
 
-/** What is done to the store that gateway.yaml names. */
+/** Operations on the store that gateway.yaml names. */
 export interface StoreCare {
   /**
-   * It is closed here.
-   * @param makes whether it is made where there is none
-   * @throws Error that says so, where there is none and it is not made
+   * Opens the store; the verb closes it.
+   * @param makes whether a missing store is created
+   * @throws Error if it does not exist and is not created
    */
   open(makes: boolean): Maintenance | Promise<Maintenance>;
   restore(file: string, terms: RestoreTerms): Promise<Restored>;
-  /** What follows from a secret that belongs beside the store and is not there; undefined: nothing is missing. */
+  /** Describes the consequences if the secret beside the store is missing; undefined: it is not. */
   withoutSecret(): string | undefined;
-  /** Whose days are meant. */
+  /** The time zone of days. */
   zone(): string;
 }
 
-/** The verb `store`. Answers the exit code: 0 done, 1 could not be done or something is wrong, 2 not understood. */
+/** Runs the verb `store`. Returns the exit code: 0 done, 1 failed or found problems, 2 not understood. */
 export async function run(
   args: readonly string[],
   io: Terminal,
@@ -174,7 +174,7 @@ async function act(
   return 0;
 }
 
-/** Entries from a moment on, newest first; without one the last. */
+/** Returns entries since a time, newest first; without one the last ones. */
 async function trailOf(audit: Maintenance["audit"], since: number | undefined): Promise<NumberedAuditEntry[]> {
   if (since === undefined) return audit.list(LAST);
   const found: NumberedAuditEntry[] = [];
@@ -182,7 +182,7 @@ async function trailOf(audit: Maintenance["audit"], since: number | undefined): 
     const page = await audit.list(PAGE, before);
     const late = page.filter(({ time }) => time >= since);
     found.push(...late);
-    // Clocks of several machines differ a little: those of one page may not be in order.
+    // Clocks of several machines differ slightly, so entries of one page may be out of order.
     if (page.length < PAGE || late.length === 0) return found;
     before = page.at(-1)?.id;
   }
@@ -242,7 +242,7 @@ function sinceOf(text: string | undefined, zone: () => string): number | undefin
   }
 }
 
-/** The first millisecond of a day that stays. What may still be under way is not taken away. */
+/** Returns the first millisecond of the first day to keep. Days of requests that may still be running are refused. */
 function dayOf(text: string | undefined, zone: () => string): { before: number; day: string } {
   if (text === undefined) throw new StoreMisuse("store prune needs --before: the first day that stays.");
   const now = Date.now();
@@ -255,6 +255,6 @@ function dayOf(text: string | undefined, zone: () => string): { before: number; 
   const start = new Days(zone()).today(at);
   if (start > now - DAY) throw new StoreMisuse("--before: the last day's rows stay; name a day before that.");
   const day = Temporal.Instant.fromEpochMilliseconds(start).toZonedDateTimeISO(zone()).toPlainDate().toString();
-  // Sums are of whole hours, which not all days begin with.
+  // Sums are of whole hours, and not all days begin with one.
   return { before: Math.floor(start / HOUR) * HOUR, day };
 }

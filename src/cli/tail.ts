@@ -7,11 +7,11 @@ import { dollars, utc } from "../text/table.ts";
 import { PAST, past } from "../text/when.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
-/** The lines of the overall help. */
+/** The lines in the overall help. */
 export const help = `tail [--key …] [--model …] [--status …] [--once]
                                show requests as they end, from the ledger`;
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} tail [--key NAME] [--model ID] [--status 429|4xx|5xx] [--since WHEN] [--once] [--json]
 
 Shows each request as it ends, a line each, as the ledger has it: also of a gateway that runs on this machine.
@@ -31,12 +31,12 @@ const OPTIONS = {
   json: { type: "boolean" },
 } as const;
 
-/** Milliseconds between two looks. */
+/** Milliseconds between polls. */
 const LOOK = 500;
-/** Milliseconds for which a request may have run that began before another one ended: older ones are looked for in vain. */
+/** Maximum milliseconds of a request's duration: rows of longer ones are not found. */
 const LONGEST = 3_600_000;
 
-/** The verb `tail`. Answers the exit code. @param zone whose days are meant @param signal ends it @throws Misuse */
+/** Runs the verb `tail`. Returns the exit code. @param zone the time zone of days @param signal ends it @throws Misuse */
 export async function run(
   args: readonly string[],
   io: Terminal,
@@ -58,7 +58,7 @@ export async function run(
     for await (const entry of ledger.entries({ since: since ?? began - LONGEST })) {
       if (seen.has(entry.id)) continue;
       seen.add(entry.id);
-      // What had ended before is only of interest where somebody asked for it.
+      // Earlier requests are shown only with an option for them.
       if (first && since === undefined && !once) continue;
       if (key !== undefined && !key.has(entry.key)) continue;
       if (model !== undefined && entry.model !== model) continue;
@@ -71,7 +71,7 @@ export async function run(
   return 0;
 }
 
-/** Ids of the keys of that name, or with that id. @throws Misuse where there is none */
+/** Returns the ids of the keys with that name or id. @throws Misuse if there are none */
 function idsOf(named: string, names: ReadonlyMap<string, string>): Set<string> {
   const found = [...names].flatMap(([id, name]) => (id === named || name === named ? [id] : []));
   if (found.length > 0) return new Set(found);

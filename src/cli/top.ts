@@ -5,10 +5,10 @@ import { table, thousands } from "../text/table.ts";
 import { ADMIN_HELP, type AskedAdmin, adminOf, askAdmin } from "./admin-client.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
-/** The line of the overall help. */
+/** The line in the overall help. */
 export const help = "top [--once] [--json]        show live requests: age, key, model, tokens so far";
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} top [--admin ADDRESS] [--token TOKEN] [--once] [--json]
 
 Shows what runs in the gateway of this gateway.yaml, twice a second, the oldest first; asks its admin side.
@@ -26,7 +26,7 @@ const OPTIONS = {
   json: { type: "boolean" },
 } as const;
 
-/** What is shown of a live request, as docs/admin-api.md has it. */
+/** The fields shown of a live request, as in docs/admin-api.md. */
 interface LiveLine {
   id: string;
   /** Milliseconds. */
@@ -39,11 +39,11 @@ interface LiveLine {
   tokens?: number;
 }
 
-/** Milliseconds between two looks. */
+/** Milliseconds between polls. */
 const LOOK = 500;
 const CLEAR = "\u001b[H\u001b[2J";
 
-/** The verb `top`. Answers the exit code. @param signal ends it @throws Misuse */
+/** Runs the verb `top`. Returns the exit code. @param signal ends it @throws Misuse */
 export async function run(
   args: readonly string[],
   io: Terminal,
@@ -89,7 +89,7 @@ function shown(live: readonly LiveLine[]): string[] {
   return table([...columns, { title: "TOKENS", right: true }, { title: "ID" }], rows);
 }
 
-/** @throws Error in words */
+/** @throws Error with a message for people */
 async function liveAt(admin: AskedAdmin, token: string | undefined): Promise<LiveLine[]> {
   const { body } = await askAdmin(admin, token, "/api/live");
   return (body as { requests: LiveLine[] }).requests;

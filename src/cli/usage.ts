@@ -12,11 +12,11 @@ const GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag"
 const MOST = 1_000;
 const UTC = () => "UTC";
 
-/** The lines of the overall help. */
+/** The lines in the overall help. */
 export const help = `usage [--by key,group,model,target,tag,day] [--since 24h] [--until 2026-11-01]
                                show requests, tokens and money (--last N, --rows: one by one)`;
 
-/** What `--help` behind the verb prints. */
+/** The text of the verb's `--help`. */
 export const USAGE = `usage: ${COMMAND} usage [--by LIST] [--since WHEN] [--until WHEN] [--json|--csv]
        ${COMMAND} usage --rows --json [--since WHEN] [--until WHEN]
        ${COMMAND} usage --last N [--json]
@@ -35,10 +35,10 @@ Shows requests, tokens and money.
 
 WHEN is ${PAST}.`;
 
-/** What the command line says is wrong with it, as opposed to what went wrong. */
+/** A mistake on the command line, as opposed to a failure. */
 class UsageMisuse extends Error {}
 
-/** The verb `usage`. Answers the exit code: 0 done, 1 could not be done, 2 not understood. @param zone whose days are meant */
+/** Runs the verb `usage`. Returns the exit code: 0 done, 1 failed, 2 not understood. @param zone the time zone of days */
 export async function run(
   args: readonly string[],
   io: Terminal,
@@ -78,7 +78,7 @@ interface UsageOptions {
   csv?: boolean;
 }
 
-/** How sums are written. */
+/** The output format of sums. */
 type UsageForm = "table" | "json" | "csv";
 
 function read(args: readonly string[]) {
@@ -115,7 +115,7 @@ function formOf({ json, csv }: UsageOptions): UsageForm {
   return json ? "json" : csv ? "csv" : "table";
 }
 
-/** The span of `--rows`. */
+/** Returns the span of `--rows`. */
 function allRows(values: UsageOptions, zone: () => string): LedgerSpan {
   if (!values.json || values.csv || values.by !== undefined || values.last !== undefined)
     throw new UsageMisuse("--rows goes with --json, --since and --until: it prints a JSON object a line.");
@@ -157,7 +157,7 @@ async function sums(
   ledger: Ledger,
   zone: () => string,
 ): Promise<string[]> {
-  // What the ledger keeps are days in UTC.
+  // The ledger stores sums of UTC days.
   const local = query.by.includes("day") ? zone() : "UTC";
   const found = local === "UTC" ? await ledger.sums(query) : await sumsByLocalDay(ledger, query, local);
   if (form === "csv") return csv([csvTitles(query), ...found.map((sum) => csvCells(query, sum, names))]);
@@ -178,7 +178,7 @@ async function sums(
     })),
     { title: "UNSETTLED", right },
   ];
-  // Not their sum: what has two tags stands there twice.
+  // Not the sum of the lines: an entry with two tags is in two lines.
   const [all] = await ledger.sums({ ...query, by: [] });
   const total = { ...(all as LedgerSum), group: query.by.map((_, at) => (at === 0 ? "total" : "")) };
   const named = found.map((sum) => ({ ...sum, group: sum.group.map((id, at) => label(query.by[at], id, names)) }));
@@ -231,7 +231,7 @@ async function newest(count: number, json: boolean, names: UsageNames, ledger: L
   );
 }
 
-/** A number that nobody told is a dash, not 0. */
+/** A missing number is shown as a dash, not 0. */
 function entryCells(entry: LedgerEntry, names: UsageNames): string[] {
   const { usage } = entry;
   const known = (number: number | undefined, write: (number: number) => string) =>
@@ -253,7 +253,7 @@ function entryCells(entry: LedgerEntry, names: UsageNames): string[] {
   ];
 }
 
-/** A key by its name where it still has one; what was not there as a dash. */
+/** Returns a key's current name, if it has one; a dash for an empty value. */
 function label(group: LedgerGroup | undefined, value: string, names: UsageNames): string {
   return (group === "key" ? names.get(value) : undefined) ?? (value || "-");
 }

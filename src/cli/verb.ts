@@ -4,44 +4,44 @@ import { fileURLToPath } from "node:url";
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import { Misuse } from "../text/reason.ts";
 
-/** The gateway.yaml that came along. */
+/** The bundled gateway.yaml. */
 export const BUNDLED = fileURLToPath(new URL("../../gateway.yaml", import.meta.url));
 
-/** Where a verb writes, and what it may know of the process. */
+/** The output of a verb, and its view of the process. */
 export interface Terminal {
   out(line: string): void;
   err(line: string): void;
   env: NodeJS.ProcessEnv;
-  /** The folder that relative paths start in. */
+  /** The base of relative paths. */
   folder: string;
 }
 
-/** What a verb says of itself. */
+/** The help texts of a verb. */
 export interface VerbText {
-  /** The lines of the overall help. */
+  /** The lines in the overall help. */
   readonly help: string;
-  /** What `--help` behind the verb prints. */
+  /** The text of the verb's `--help`. */
   readonly USAGE: string;
 }
 
-/** The gateway.yaml that a verb is about. */
+/** The gateway.yaml of a verb. */
 export interface VerbPlace {
   /** Absolute; it need not exist. */
   file: string;
-  /** Where relative paths in the file start. */
+  /** The base of relative paths in the file. */
   folder: string;
-  /** By --config; absent: nobody has said which. */
+  /** Set if given by --config. */
   named?: true;
 }
 
 /**
- * What is wrong with the command line, and the lines of the usage that it is about; all else `--help` tells.
+ * Describes a mistake on the command line, with the matching lines of the usage; `--help` has the rest.
  * @param usage the verb's
- * @param args what stood behind the verb: its first word may choose one of several forms
+ * @param args the verb's arguments: the first word may select one of several forms
  */
 export function misuseText(message: string, usage: string, args: readonly string[] = []): string {
   const [head = ""] = usage.split("\n\n", 1);
-  // A form may go on in further lines.
+  // A form may continue on further lines.
   const forms = head.replace(/^usage: /, "").split(/\n {7}(?! )/);
   const wordsOf = (form: string) => form.slice(COMMAND.length + 1).split(/[ |]/);
   const [verb] = wordsOf(forms[0] ?? "");
@@ -52,8 +52,8 @@ export function misuseText(message: string, usage: string, args: readonly string
 }
 
 /**
- * The options and other words behind a verb.
- * @param most words besides options
+ * Parses a verb's options and words.
+ * @param most maximum number of words besides options
  * @throws Misuse
  */
 export function argumentsOf<const T extends NonNullable<ParseArgsConfig["options"]>>(
@@ -73,19 +73,19 @@ export function argumentsOf<const T extends NonNullable<ParseArgsConfig["options
 }
 
 /**
- * What starts the gateway that this file is of: its command, where the PATH of whoever reads the hint has it, as in the image; else
- * npm in a checkout, npx beside a package.
+ * Returns the command that starts this file's gateway: its own name, if that is on the reader's PATH, as in the image; else npm
+ * in a checkout, npx for a package.
  */
 export function commandAt(file: string, path = process.env["PATH"] ?? ""): string {
   const bin = realPathOf(fileURLToPath(new URL("../../bin/model-gateway", file)));
-  // npm and npx put these there only for what they start.
+  // npm and npx add these only for their child processes.
   const folders = path.split(delimiter).filter((folder) => folder && !folder.endsWith(join("node_modules", ".bin")));
   if (folders.some((folder) => realPathOf(join(folder, "model-gateway")) === bin)) return "model-gateway";
   return /[\\/]node_modules[\\/]/.test(file) ? "npx model-gateway" : "npm start --";
 }
 
-/** Without symbolic links; the path itself, where nothing is. */
+/** Resolves symbolic links; returns the path unchanged if it does not exist. */
 const realPathOf = (path: string): string => (existsSync(path) ? realpathSync(path) : path);
 
-/** What stands before a verb on the command line, for hints that can be pasted. */
+/** The command before a verb, for hints to paste. */
 export const COMMAND = commandAt(import.meta.url);

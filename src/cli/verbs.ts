@@ -1,4 +1,4 @@
-// The verbs and what each is given. A verb is loaded when it is asked for: most need no gateway, and --version nothing at all.
+// The verbs and their arguments. A verb is loaded on use: most need no gateway, and --version nothing at all.
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { StorePart } from "../config/store-part.ts";
@@ -8,11 +8,11 @@ import { Misuse } from "../text/reason.ts";
 import type { ConnectPlace } from "./connect.ts";
 import { COMMAND, type Terminal, type VerbPlace, type VerbText } from "./verb.ts";
 
-/** A verb: what its help says, and what it does. */
+/** A verb: its help texts and its action. */
 interface Verb extends VerbText {
-  /** Answers the exit code: 0 done, 1 could not be done or found something wrong, 2 not understood. @throws Misuse */
+  /** Returns the exit code: 0 done, 1 failed or found problems, 2 not understood. @throws Misuse */
   act(args: string[], io: Terminal, place: VerbPlace): Promise<number>;
-  /** Its process is ended then: a plugin may leave a timer or a connection behind. */
+  /** Whether the process must be exited afterwards: a plugin may leave a timer or a connection open. */
   readonly ends?: boolean;
 }
 
@@ -194,7 +194,7 @@ const loaded = async (place: VerbPlace, io: Terminal) =>
 
 const configOf = async (place: VerbPlace, io: Terminal): Promise<Config> => (await loaded(place, io)).config;
 
-/** Where clients reach the gateway, and what they may ask for there. */
+/** Returns the address and models for clients of the gateway. */
 function placeOfClients({ listen, models, providers }: Config): ConnectPlace {
   const on = new Set(providers.flatMap(({ name, off }) => (off === undefined ? [name] : [])));
   const usable = models.filter(({ targets }) => targets.some(({ provider }) => on.has(provider)));
@@ -202,7 +202,7 @@ function placeOfClients({ listen, models, providers }: Config): ConnectPlace {
   return { listen, models: [...new Set(names)] };
 }
 
-/** What gateway.yaml says; undefined where it is wrong. */
+/** Returns gateway.yaml's content; undefined if it is invalid. */
 function configIfRight(config: () => Config): Config | undefined {
   try {
     return config();
@@ -211,7 +211,7 @@ function configIfRight(config: () => Config): Config | undefined {
   }
 }
 
-/** What gateway.yaml says of its store and keys, whatever else is wrong in it; the rest, where it is asked for. */
+/** Returns store and keys of gateway.yaml, even if other parts are invalid; the rest on demand. */
 async function storeOf(
   place: VerbPlace,
   io: Terminal,
@@ -240,8 +240,8 @@ async function storeOf(
 
 /**
  * Opens the file's store for a verb.
- * @param act gets what the file says in all, and where days of its `timezone` begin, where it is asked for
- * @param makes whether the verb puts something into it: where there is none, others find nothing and leave it so
+ * @param act also gets functions that return the whole file and its `timezone`
+ * @param makes whether the verb writes, so that a missing store is created; other verbs find an empty one
  */
 async function withStores(
   place: VerbPlace,
@@ -259,7 +259,7 @@ async function withStores(
   }
 }
 
-/** Reads the file and tries all that it names. */
+/** Checks the file and everything it refers to. */
 async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<number> {
   const [check, { rehearse }, { storeDoubts, countedTwice }, { signInDoubts }, { addressDoubts }, { priceDoubts }] =
     await Promise.all([
