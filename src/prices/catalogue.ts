@@ -5,7 +5,7 @@ import type { CutModel } from "./cut.ts";
 import type { KnownPrices } from "./genai.ts";
 import { vendorAt } from "./vendors.ts";
 
-/** What public tables know of a model, and which of them. */
+/** Facts about a model from public tables, with their sources. */
 export interface ModelFacts {
   prices?: PriceList;
   /** Tokens. */
@@ -19,39 +19,36 @@ export interface SourcedFact<T> {
   readonly source: string;
 }
 
-/** The tables. They are large, and read only where a provider's vendor is known. */
+/** The tables. They are large, and read only if a provider's vendor is known. */
 interface Tables {
   genai: (vendor: string, model: string) => KnownPrices | undefined;
   genaiSource: string;
   litellm: (vendor: string, model: string) => CutModel | undefined;
-  /** Rates of the vendor's models that draw. */
+  /** Rates of the vendor's models that generate images. */
   drawing: (vendor: string) => Readonly<Record<string, Rates>> | undefined;
   litellmSource: string;
 }
 
 type Seller = Pick<Provider, "vendor" | "url"> | { vendor?: string; url: URL | "demo:" };
 
-/** What the built-in provider asks for its answers. */
+/** The price of the built-in provider. */
 const FREE = new PriceList([{ price: { input: 0, output: 0 } }], DEMO);
 
 const NOTHING: ModelFacts = {};
 
-/**
- * Names of which genai-prices keeps what the vendor pointed them at once: Mistral's and DeepSeek's that move to newer
- * models.
- */
+/** Names that vendors point to newer models over time (Mistral, DeepSeek), for which genai-prices keeps an old target. */
 const MOVING: Readonly<Record<string, RegExp>> = { mistral: /-latest$/, deepseek: /^deepseek-(?:chat|reasoner)$/ };
 
 /**
- * What public tables know of models: prices and contexts from genai-prices, and from a cut of LiteLLM's table what that does
- * not have. Nothing is fetched.
+ * Facts about models from public tables: prices and contexts from genai-prices, and the rest from an excerpt of LiteLLM's
+ * table. Nothing is fetched.
  */
 export class Catalogue {
   private readonly known = new Map<string, ModelFacts>();
 
   private constructor(private readonly tables: Tables | undefined) {}
 
-  /** Reads the tables if one of these providers is of a vendor in them. */
+  /** Reads the tables if one of these providers has a vendor in them. */
   static async for(sellers: Iterable<Seller>): Promise<Catalogue> {
     const wanted = [...sellers].some((seller) => !["demo", undefined].includes(vendorOf(seller)));
     if (!wanted) return new Catalogue(undefined);
@@ -65,7 +62,7 @@ export class Catalogue {
     });
   }
 
-  /** What is known of a provider's model. */
+  /** Returns what is known of a provider's model. */
   find(seller: Seller, model: string): ModelFacts {
     const vendor = vendorOf(seller);
     if (vendor === "demo") return { prices: FREE };
@@ -80,7 +77,7 @@ export class Catalogue {
   }
 }
 
-/** The vendor that sells there, where it is known. */
+/** Returns the vendor of a provider, if it is known. */
 export const vendorOf = ({ vendor, url }: Seller): string | undefined =>
   vendor ?? (url === "demo:" ? "demo" : vendorAt(url));
 
@@ -108,7 +105,7 @@ function factsOf(tables: Tables, vendor: string, model: string): ModelFacts {
   return facts;
 }
 
-/** A price with figures of another table. */
+/** Adds another table's figures to a price, with their source. */
 function lent(dated: DatedPrice, more: Price, source: string): DatedPrice {
   const names = Object.keys(more);
   if (names.length === 0) return dated;
@@ -116,7 +113,7 @@ function lent(dated: DatedPrice, more: Price, source: string): DatedPrice {
   return { ...dated, price: { ...dated.price, ...more }, lent: from };
 }
 
-/** Rates of service tiers and of long caching, of which genai-prices has no or few, where both say the same of the usual ones. */
+/** Returns rates of service tiers and of long caching, which genai-prices lacks, if both tables agree on the basic rates. */
 function missing(price: Price, other: Price | undefined): Price {
   const more: Price = {};
   if (!other || price.input !== other.input || price.output !== other.output) return more;

@@ -1,9 +1,9 @@
 import type { Price, Rates, TieredRates } from "../core/price.ts";
 
-/** A row of LiteLLM's table, of which only some members are read. */
+/** A row of LiteLLM's table; only some members are read. */
 export type LiteLlmRow = { litellm_provider?: string; mode?: string } & Record<string, unknown>;
 
-/** What is kept of a row. */
+/** The part of a row that is kept. */
 export interface CutModel {
   context?: number;
   output?: number;
@@ -11,13 +11,13 @@ export interface CutModel {
   price?: Price;
 }
 
-/** What is kept of the table: models as `vendor:model`. */
+/** The part of the table that is kept: models as `vendor:model`. */
 export interface LiteLlmCut {
   version: string;
   models: Record<string, CutModel>;
 }
 
-/** Vendors by LiteLLM's names of them, with what stands before a model's name in its table. */
+/** Vendors by their names at LiteLLM, and the prefix of their models' names in its table. */
 const VENDORS: Readonly<Record<string, { vendor: string; prefix: string }>> = {
   openai: { vendor: "openai", prefix: "" },
   "text-completion-openai": { vendor: "openai", prefix: "" },
@@ -42,10 +42,10 @@ const VENDORS: Readonly<Record<string, { vendor: string; prefix: string }>> = {
   voyage: { vendor: "voyageai", prefix: "voyage/" },
 };
 
-/** What is served on the gateway's paths. */
+/** The kinds of models that the gateway serves. */
 const MODES = new Set(["chat", "responses", "completion", "embedding", "image_generation", "realtime"]);
 
-/** LiteLLM's names of rates, in dollars for each token. Those with a suffix hold for a tier. */
+/** LiteLLM's names of rates, in dollars per token. With a suffix they apply to a tier. */
 const RATES: Readonly<Record<keyof Rates, string>> = {
   input: "input_cost_per_token",
   cached: "cache_read_input_token_cost",
@@ -67,7 +67,7 @@ const LONGER = "cache_creation_input_token_cost_above_12hr";
 
 const SUFFIXES = { batch: "_batches", flex: "_flex", priority: "_priority" } as const;
 
-/** Abilities by LiteLLM's names of them. */
+/** Abilities by LiteLLM's names. */
 const ABLE: Readonly<Record<string, string>> = {
   supports_function_calling: "tools",
   supports_vision: "vision",
@@ -99,7 +99,7 @@ function rates(row: LiteLlmRow, suffix: string): Rates {
   return found;
 }
 
-/** Rates of a row with those for many tokens. @param suffix of a service tier */
+/** Returns a row's rates including those for many tokens. @param suffix of a service tier */
 function tiered(row: LiteLlmRow, suffix: string): TieredRates {
   const base = rates(row, suffix);
   const sizes = Object.keys(row).flatMap((name) => /^input_cost_per_token_above_(\d+)k_tokens$/.exec(name)?.[1] ?? []);
@@ -140,22 +140,24 @@ function abilities(row: LiteLlmRow): string[] {
   return can;
 }
 
-/** A row of one size and quality of a model's pictures: what stands before the size is LiteLLM's name of a vendor, or a quality. */
+/**
+ * The name of a row for one size and quality of a model's images: before the size is a quality, or LiteLLM's name of a vendor.
+ */
 const SIZED = /^(?:(.*)\/)?(\d+)-x-(\d+)\/([^/]+)$/;
 const QUALITY = /^(?:(.*)\/)?(low|medium|high|hd|standard)$/;
-/** Quality and size that are meant where a request names none. [D: DALL·E 3] */
+/** The default quality and size of a request. [D: DALL·E 3] */
 const [USUAL_QUALITY, USUAL_SIZE] = ["standard", "1024x1024"];
 
-/** USD for a picture of a row, as far as tokens are not charged for. */
+/** Returns a row's USD per image, if tokens are not charged. */
 function perPicture(row: LiteLlmRow, pixels = 0): number | undefined {
   if (row["input_cost_per_token"] !== undefined || row["output_cost_per_image_token"] !== undefined) return undefined;
-  // Which of both names LiteLLM takes says nothing: all mean what comes out.
+  // LiteLLM uses both names for the same: the price of output.
   const { output_cost_per_image: out, input_cost_per_image: each, input_cost_per_pixel: pixel } = row;
   const usd = [out, each, Number(pixel) * pixels].find((price) => typeof price === "number" && price > 0);
   return usd === undefined ? undefined : Math.round(Number(usd) * 1e6) / 1e6;
 }
 
-/** Prices by quality and size of models that have no tokens, by the names of their rows. */
+/** Returns prices by quality and size of models without token prices, by the names of their rows. */
 function sizedPrices(rows: Readonly<Record<string, LiteLlmRow>>): Map<string, Record<string, number>> {
   const found = new Map<string, Record<string, number>>();
   for (const [key, row] of Object.entries(rows)) {
@@ -175,12 +177,12 @@ function sizedPrices(rows: Readonly<Record<string, LiteLlmRow>>): Map<string, Re
   return found;
 }
 
-/** What the gateway reads of LiteLLM's table: models of the vendors it knows, with context, output, abilities and price. */
+/** Extracts what the gateway reads of LiteLLM's table: models of known vendors, with context, output, abilities and price. */
 export function cutOf(rows: Readonly<Record<string, LiteLlmRow>>, version: string): LiteLlmCut {
   const models: [string, CutModel][] = [];
   const sized = sizedPrices(rows);
   const whole = Object.entries(rows).filter(([key]) => !SIZED.test(key));
-  // Some models have rows for their sizes alone.
+  // Some models have only rows for sizes.
   const bare = [...sized.keys()].filter((key) => !Object.hasOwn(rows, key));
   const alone = bare.flatMap((key): [string, LiteLlmRow][] => {
     const row = Object.entries(rows).find(([name]) => SIZED.test(name) && name.endsWith(`/${key.split("/").at(-1)}`));
@@ -202,7 +204,7 @@ export function cutOf(rows: Readonly<Record<string, LiteLlmRow>>, version: strin
     if (price !== undefined) model.price = price;
     if (Object.keys(model).length > 0) models.push([`${known.vendor}:${key.slice(known.prefix.length)}`, model]);
   }
-  // Sorted, so that a new version differs where the table does.
+  // Sorted, so that a new version's diff shows only the table's changes.
   models.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
   return { version, models: Object.fromEntries(models) };
 }

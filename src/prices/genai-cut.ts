@@ -1,4 +1,4 @@
-/** How a name is found: by itself, or by a rule for names that are alike. */
+/** A rule that matches names of models. */
 export type NameRule =
   | { readonly or: readonly NameRule[] }
   | { readonly and: readonly NameRule[] }
@@ -8,7 +8,7 @@ export type NameRule =
   | { readonly contains: string }
   | { readonly regex: string };
 
-/** A number, or one for a start and others from some tokens on; the whole request has that of its step. */
+/** A number, or a base price and others from given numbers of tokens on; the whole request has the price of its tier. */
 type GenaiValue = number | { readonly base: number; readonly tiers: { start: number; price: number }[] };
 
 export type GenaiTable = Readonly<Record<string, GenaiValue | undefined>>;
@@ -18,7 +18,7 @@ export type GenaiConstraint =
   | { readonly type: "start_date"; readonly start_date: string }
   | { readonly type: "time_of_date"; readonly start_time: string; readonly end_time: string };
 
-/** What genai-prices has of a model, in its own words. */
+/** The data of a model, in the format of genai-prices. */
 export interface GenaiModel {
   readonly id: string;
   readonly match: NameRule;
@@ -28,18 +28,18 @@ export interface GenaiModel {
 
 export interface GenaiVendor {
   readonly id: string;
-  /** Vendors whose models are this one's too. */
+  /** Vendors whose models this one offers too. */
   readonly fallback_model_providers?: readonly string[];
   readonly models: readonly GenaiModel[];
 }
 
-/** The cut as it is committed: `genai.json`. */
+/** The extract as committed: `genai.json`. */
 export interface GenaiCut {
   readonly version: string;
   readonly vendors: readonly GenaiVendor[];
 }
 
-/** Leaves of genai-prices' data what the gateway reads, of the vendors that it knows: a seventh of the package. */
+/** Extracts what the gateway reads of genai-prices' data, for known vendors: a seventh of the package. */
 export function genaiCutOf(all: readonly GenaiVendor[], version: string, vendors: readonly string[]): GenaiCut {
   const known = all.filter(({ id }) => vendors.includes(id));
   return {
@@ -57,7 +57,7 @@ export function genaiCutOf(all: readonly GenaiVendor[], version: string, vendors
   };
 }
 
-/** The cut as it is written, a model in each line: a change of prices is a diff that can be read. */
+/** Serializes the extract with one model per line, so that diffs of prices are readable. */
 export function genaiCutText({ version, vendors }: GenaiCut): string {
   const written = vendors.map(({ models, ...vendor }) => {
     const lines = models.map((model) => JSON.stringify(model));

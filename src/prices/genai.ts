@@ -3,11 +3,11 @@ import type { Price, Rates } from "../core/price.ts";
 import type { DatedPrice } from "../core/price-list.ts";
 import type { GenaiConstraint, GenaiCut, GenaiModel, GenaiTable, GenaiVendor, NameRule } from "./genai-cut.ts";
 
-/** What genai-prices knows of a model. */
+/** A model's data in genai-prices. */
 export interface KnownPrices {
   context?: number;
   prices: readonly DatedPrice[];
-  /** Only a rule for names that begin or end alike has found it. */
+  /** Whether only a rule for similar names matched. */
   guessed: boolean;
 }
 
@@ -31,13 +31,13 @@ const FILE = new URL("genai.json", import.meta.url);
 
 let cut: GenaiCut | undefined;
 
-/** The table, read when it is first asked for. */
+/** Reads the table on first use. */
 const table = (): GenaiCut => (cut ??= JSON.parse(readFileSync(FILE, "utf8")) as GenaiCut);
 
-/** Which version of the package the table was cut from. */
+/** Returns the version of the package that the table was extracted from. */
 export const genaiVersion = (): string => table().version;
 
-/** Looks a model up, by the vendor's own name. Undefined where it is not known or has no price that the gateway can reckon with. */
+/** Looks a model up by the vendor's own name. Undefined if it is unknown or has no price that the gateway can compute with. */
 export function genaiPrices(vendor: string, model: string): KnownPrices | undefined {
   const found = lookUp(vendor, model);
   if (!found) return undefined;
@@ -45,7 +45,7 @@ export function genaiPrices(vendor: string, model: string): KnownPrices | undefi
   const dated = isList(prices)
     ? prices.map(({ constraint, prices }): DatedPrice => ({ price: priceOf(prices), ...whenOf(constraint) }))
     : [{ price: priceOf(prices) }];
-  // What is sold by the hour, the page or the message is none of ours.
+  // Models sold by the hour, page or message are not supported.
   if (dated.some(({ price }) => price.input === undefined && price.output === undefined)) return undefined;
   return {
     ...(typeof context === "number" && context > 0 ? { context } : {}),
@@ -57,10 +57,10 @@ export function genaiPrices(vendor: string, model: string): KnownPrices | undefi
 const isList = (prices: GenaiModel["prices"]): prices is Extract<GenaiModel["prices"], readonly unknown[]> =>
   Array.isArray(prices);
 
-/** A date in a name as vendors write it, where the table has it with dashes. */
+/** A date in a name as vendors write it, where the table has dashes. */
 const SOLID_DATE = /-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=-|:|$)/g;
 
-/** The first model whose rule fits, as the package itself looks it up. */
+/** Returns the first model whose rule matches, like the package itself. */
 function lookUp(vendor: string, model: string): GenaiModel | undefined {
   const found = table().vendors.find(({ id }) => id === vendor);
   return found && (modelOf(found, model) ?? modelOf(found, model.replace(SOLID_DATE, "-$1-$2-$3")));
@@ -80,7 +80,7 @@ function modelOf(
   return undefined;
 }
 
-/** @param name in lower case @param written as it came: regular expressions are for that */
+/** @param name in lower case @param written the original name, for regular expressions */
 function fits(rule: NameRule, name: string, written: string): boolean {
   if ("or" in rule) return rule.or.some((each) => fits(each, name, written));
   if ("and" in rule) return rule.and.every((each) => fits(each, name, written));
@@ -93,7 +93,7 @@ function fits(rule: NameRule, name: string, written: string): boolean {
 
 const DATE = /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/;
 
-/** Whether a rule names this very model, or this with a date. */
+/** Reports whether a rule names exactly this model, with or without a date. */
 function isNamed(model: string, id: string, match: NameRule): boolean {
   const bare = model.replace(DATE, "");
   return [model, bare].some((name) => name === id.toLowerCase() || names(match, name));
@@ -125,7 +125,7 @@ function priceOf(table: GenaiTable): Price {
   };
 }
 
-/** Of a price for a thousand. */
+/** Converts a price per thousand. */
 const perEach = (thousand: number): number => Math.round(thousand * 1e6) / 1e9;
 
 function whenOf(constraint: GenaiConstraint | undefined): Omit<DatedPrice, "price"> {
@@ -134,5 +134,5 @@ function whenOf(constraint: GenaiConstraint | undefined): Omit<DatedPrice, "pric
   return { daily: { start: timeOf(constraint.start_time), end: timeOf(constraint.end_time) } };
 }
 
-/** Milliseconds of a time like `16:30:00Z`. */
+/** Returns the milliseconds of a time like `16:30:00Z`. */
 const timeOf = (text: string): number => Date.parse(`1970-01-01T${text}`);

@@ -7,23 +7,23 @@ const DATE = /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/;
 
 let cut: LiteLlmCut | undefined;
 
-/** The table, read when it is first asked for. */
+/** Reads the table on first use. */
 const table = (): LiteLlmCut => (cut ??= JSON.parse(readFileSync(FILE, "utf8")) as LiteLlmCut);
 
-/** Which version of the package the table was cut from. */
+/** Returns the version of the package that the table was extracted from. */
 export const litellmVersion = (): string => table().version;
 
-/** What the table says of a model, by the vendor's own name, or that without a date. */
+/** Looks a model up by the vendor's own name, or that without a date. */
 export function litellmModel(vendor: string, model: string): CutModel | undefined {
   const { models } = table();
   return own(models, `${vendor}:${model}`) ?? own(models, `${vendor}:${model.replace(DATE, "")}`);
 }
 
-/** Vendors that let their other models draw with these, and tell their tokens apart. */
+/** Vendors whose other models use these to generate images, and report their tokens separately. */
 const DRAWING = new Set(["openai", "azure"]);
 const drawing = new Map<string, Readonly<Record<string, Rates>> | undefined>();
 
-/** Rates of a vendor's models that draw for others, by their names. */
+/** Returns the rates of a vendor's models that generate images for others, by name. */
 export function drawingModels(vendor: string): Readonly<Record<string, Rates>> | undefined {
   if (DRAWING.has(vendor) && !drawing.has(vendor)) drawing.set(vendor, ratesOfDrawing(`${vendor}:`));
   return drawing.get(vendor);

@@ -1,4 +1,4 @@
-/** Vendors whose prices are known, by the ids that genai-prices has for them, and the hosts they are reached at. */
+/** Vendors with known prices, by their ids in genai-prices, and their hosts. */
 const HOSTS = {
   openai: /(^|\.)api\.openai\.com$/,
   anthropic: /^api\.anthropic\.com$/,
@@ -21,10 +21,10 @@ const HOSTS = {
   voyageai: /^api\.voyageai\.com$/,
 } as const;
 
-/** What `vendor` of a provider may say. */
+/** The allowed values of a provider's `vendor`. */
 export const VENDORS = Object.keys(HOSTS) as (keyof typeof HOSTS)[];
 
-/** Whose Chat protocol has marks for the prompt's cache. Others refuse members that they do not know. */
+/** Vendors whose Chat protocol has markers for prompt caching. Others refuse unknown members. */
 export const MARKS_CACHE: ReadonlySet<string> = new Set(["openai"]);
 
 /** Anthropic's models of version 4, with the minor version. What follows may be a date. */
