@@ -1,7 +1,7 @@
 /**
- * Cuts the data of the package `@pydantic/genai-prices` (MIT), as it is installed here, down to what the gateway reads of it,
- * and writes the result and the package's notice beside the code that reads them. `npm run prices` does it too. The result is
- * committed: the package is seven times as large, and would be loaded as code.
+ * Extracts what the gateway reads from the data of the installed package `@pydantic/genai-prices` (MIT), and writes the result
+ * and the package's notice beside the code that reads them. `npm run prices` runs it too. The result is committed: the package
+ * is seven times as large, and would be loaded as code.
  */
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { waitForUpdate } from "@pydantic/genai-prices";

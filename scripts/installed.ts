@@ -1,13 +1,16 @@
-// How large the gateway is once it is installed.
+// The size of an installed gateway.
 import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
-/** Bytes of all that is installed, without Node itself. */
+/** Maximum bytes of an installation, without Node itself. */
 export const LARGEST = 20 * 2 ** 20;
-/** Packages that bring a Node along. */
+/** Packages that contain a Node. */
 export const NODE = /^(?:node|node-bin-[\w-]+|node-(?:linux|darwin|win)-[\w-]+)$/;
 
-/** Bytes of a folder's files, each counted once, without those of a Node; pnpm has links to packages that are counted where they stand. */
+/**
+ * Returns the bytes of a folder's files, each counted once, without those of a Node; pnpm's links are not followed, as their
+ * targets are counted in place.
+ */
 export function bytesIn(place: string, seen = new Set<number>()): number {
   let sum = 0;
   for (const name of readdirSync(place)) {
@@ -20,5 +23,5 @@ export function bytesIn(place: string, seen = new Set<number>()): number {
   return sum;
 }
 
-/** Bytes as people read them. */
+/** Formats bytes for people. */
 export const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;

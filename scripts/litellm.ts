@@ -15,7 +15,7 @@ import { cutOf, type LiteLlmRow } from "../src/prices/cut.ts";
 
 const TARGET = new URL("../src/prices/", import.meta.url);
 const TABLE = "litellm/model_prices_and_context_window_backup.json";
-/** Bytes; the wheel has some for tokenizers too. */
+/** Maximum bytes of the table; the wheel contains other data too. */
 const MOST = 64 * 1024 * 1024;
 
 const folder = mkdtempSync(join(tmpdir(), "litellm-"));

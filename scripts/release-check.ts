@@ -1,6 +1,6 @@
-// npm run release:check: packs, installs in an empty folder as an operator does, takes over a store of the version before,
-// checks, runs, streams, stops.
-// With --managers it also installs with pnpm, yarn and bun, those that are on this machine.
+// npm run release:check: packs, installs in an empty folder like an operator, migrates a store of the previous version, checks,
+// runs, streams, stops.
+// With --managers it also installs with pnpm, yarn and bun, if they are on this machine.
 import { spawn, spawnSync } from "node:child_process";
 import { hash } from "node:crypto";
 import {
@@ -43,7 +43,7 @@ function run(cwd: string, command: string, args: readonly string[]): string {
   throw new Error(`${command} ${args.join(" ")} ended with ${status ?? error?.message}:\n${stdout}${stderr}`);
 }
 
-/** Without what npm tells a script of this checkout. */
+/** Returns the environment without npm's variables for scripts of this checkout. */
 function clean(): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^npm_|^NODE_OPTIONS$|_API_KEY$/i.test(name)),
@@ -51,7 +51,7 @@ function clean(): NodeJS.ProcessEnv {
 }
 
 /**
- * A store as the version before left it: all migrations but the newest, a key and a row of usage.
+ * Creates a store like the previous version's: all migrations but the newest, a key and a row of usage.
  * @returns the key
  */
 function olderStore(place: string): string {
@@ -117,7 +117,7 @@ async function tried(manager: Manager, tarball: string): Promise<void> {
   const place = join(folder, manager.name);
   mkdirSync(place);
   writeFileSync(join(place, "package.json"), '{ "name": "operator", "private": true }\n');
-  // Newer yarns put packages elsewhere otherwise, and look for a project above.
+  // By default newer yarns use another layout, and search for a project in parent folders.
   if (manager.name === "yarn") {
     writeFileSync(join(place, ".yarnrc.yml"), "nodeLinker: node-modules\nenableGlobalCache: false\n");
     writeFileSync(join(place, "yarn.lock"), "");

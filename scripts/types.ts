@@ -1,5 +1,5 @@
-// Makes types/, the declarations that go along in the package. TypeScript writes one for every file that the doors lead to;
-// those that no declaration of a door asks for are left out.
+// Creates types/, the declarations in the package. TypeScript writes one for every file reachable from the doors; those that no
+// declaration imports are removed.
 import { spawnSync } from "node:child_process";
 import { globSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -9,7 +9,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TYPES = join(ROOT, "types");
 const DOORS = ["index", "protocol", "store", "testing"].map((door) => join(TYPES, `${door}.d.ts`));
 
-/** What the declarations of the doors import, and what these do. */
+/** Returns the declarations that those of the doors import, directly or indirectly. */
 function asked(): ReadonlySet<string> {
   const found = new Set(DOORS);
   for (const file of found)

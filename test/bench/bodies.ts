@@ -9,7 +9,7 @@ const VOCABULARY =
     " ",
   );
 
-/** Numbers that are the same in every run, so that every run sends the same bytes. */
+/** Returns a random number generator with the same sequence in every run, so that every run sends the same bytes. */
 function numbers(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {

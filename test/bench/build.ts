@@ -12,10 +12,10 @@ const built = join(here, "build");
 const native = join(here, "native");
 const bodies = join(built, "bodies");
 const PORTKEY = "@portkey-ai/gateway@1.15.2";
-/** The versions that Portkey's own package-lock names: with today's newest, it answers every stream with a 500. */
+/** The versions in Portkey's own package-lock: with current ones, it answers every stream with a 500. */
 const PORTKEY_OVERRIDES = { hono: "4.9.7", "@hono/node-server": "1.13.5" };
 
-/** Files that the build leaves behind. */
+/** Files that the build creates. */
 export const tools = {
   load: join(built, "load"),
   stub: join(built, "stub"),
@@ -23,24 +23,24 @@ export const tools = {
   portkey: join(built, "portkey/node_modules/@portkey-ai/gateway/build/start-server.js"),
 };
 
-/** Where a body lies. */
+/** Returns the path of a body. */
 export function bodyFile(name: BodyName): string {
   return join(bodies, `${name}.json`);
 }
 
-/** A program's path, or undefined where it is not installed. */
+/** Returns a program's path; undefined if it is not installed. */
 export function program(name: string): string | undefined {
   const folders = [...(process.env.PATH ?? "").split(":"), "/usr/sbin"];
   return folders.map((folder) => join(folder, name)).find((file) => existsSync(file));
 }
 
-/** The Node the gateway ships with: the checkout's own, whatever runs this script. */
+/** Returns the path of the checkout's own Node, regardless of the one that runs this script. */
 export function node(): string {
   const own = join(root, "node_modules/.bin/node");
   return existsSync(own) ? own : process.execPath;
 }
 
-/** Builds the load generator, the stub upstream and the bodies, where older than their sources or absent. */
+/** Builds the load generator, the stub upstream and the bodies, if missing or older than their sources. */
 export function build(): void {
   mkdirSync(built, { recursive: true });
   const newest = Math.max(...readdirSync(native).map((file) => statSync(join(native, file)).mtimeMs));

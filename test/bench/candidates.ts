@@ -7,21 +7,21 @@ import { freePort, type Launch, ready, residentKb, start, stop, tree } from "./m
 import { models } from "./scenarios.ts";
 
 export const candidateNames = ["direct", "nginx", "bare", "portkey", "gateway"] as const;
-/** Who is measured: the upstream itself, the proxies to compare with, and ours. */
+/** The measured programs: the upstream itself, the proxies to compare with, and the gateway. */
 export type CandidateName = (typeof candidateNames)[number];
 
 interface Place {
   port: number;
   /** The stub upstream's port. */
   upstream: number;
-  /** A folder of its own for what it writes. */
+  /** A separate folder for its files. */
   folder: string;
 }
 
 interface Candidate {
-  /** Headers of every request beside the usual ones. */
+  /** Headers of every request besides the usual ones. */
   headers(upstream: number): string[];
-  /** How it is started; the upstream itself is not. */
+  /** How to start it; absent for the upstream. */
   launch?(place: Place): Launch;
 }
 
@@ -29,7 +29,7 @@ interface Candidate {
 const VENDOR_KEY = "authorization: Bearer sk-test-0123456789abcdef0123456789abcdef0123456789abcdef";
 const GATEWAY_KEY = "gw-bench-0123456789abcdef0123";
 
-/** The default chain with all it can be given: prices to sum up, a ledger to write, limits too high to be reached. */
+/** The default chain with everything configured: prices, a ledger, and limits too high to be reached. */
 function gatewayConfig({ port, upstream, folder }: Place, admin: number): string {
   const price = "price: { input: 0.25, cached: 0.025, output: 2.00 }";
   return `
@@ -94,7 +94,7 @@ function candidates(admin: number): Record<CandidateName, Candidate> {
   };
 }
 
-/** A candidate that takes requests. */
+/** A candidate that is running. */
 export interface Running {
   name: CandidateName;
   port: number;
@@ -108,13 +108,13 @@ export interface Running {
 
 let scratch: string | undefined;
 
-/** A folder for what the candidates write. */
+/** Returns the folder for the candidates' files. */
 function scratchFolder(): string {
   scratch ??= mkdtempSync(join(tmpdir(), "gateway-bench-"));
   return scratch;
 }
 
-/** Removes what the candidates wrote. */
+/** Removes the candidates' files. */
 export function removeScratch(): void {
   if (scratch) rmSync(scratch, { recursive: true, force: true });
 }
@@ -137,7 +137,7 @@ export async function startUpstream(): Promise<Running> {
 
 let started = 0;
 
-/** Starts a candidate in front of the upstream and waits until it answers. */
+/** Starts a candidate in front of the upstream and waits until it responds. */
 export async function startCandidate(name: CandidateName, upstream: Running): Promise<Running> {
   const { headers, launch } = candidates(await freePort())[name];
   if (!launch) return { ...upstream, stop: async () => {} };

@@ -1,5 +1,6 @@
-// What each page of the console and each part of the admin API takes beside a ledger of a million rows and 200 live streams.
-// node_modules/.bin/node --import ./src/loader/register.js test/bench/console.ts [rows] [days that they lie in] [streams] [rounds] [a store that is there] [parts, like cpu,pages]
+// Measures each page of the console and each path of the admin API with a ledger of a million rows and 200 live streams.
+// node_modules/.bin/node --import ./src/loader/register.js test/bench/console.ts [rows] [days that they span] [streams]
+// [rounds] [an existing store] [parts, like cpu,pages]
 import { type ChildProcess, spawn } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -24,10 +25,10 @@ const PACE = 100;
 const pick = <T>(list: readonly T[]): T => list[Math.floor(Math.random() * list.length)] as T;
 const random = (below: number): number => Math.floor(Math.random() * below);
 
-/** Rows as a gateway writes them: most completed, some at a second try, some limited, refused or failed. */
+/** Returns rows like a gateway's: most completed, some on a second attempt, some limited, refused or failed. */
 function entry(time: number): LedgerEntry {
   const key = random(KEYS);
-  // Each key uses a few of the models, and is one team's.
+  // Each key uses a few of the models, and belongs to one team.
   const model = `model-${(key + random(4)) % MODELS}`;
   const [input, output] = [200 + random(20_000), 20 + random(2000)];
   const luck = Math.random();
@@ -66,7 +67,7 @@ async function fill(file: string): Promise<void> {
   console.log(`${ROWS} rows over ${DAYS} days, written in ${Math.round((performance.now() - begun) / 1000)} s`);
 }
 
-/** A provider that answers each request with a stream which does not end. */
+/** Starts a provider that responds to each request with an endless stream. */
 async function provider() {
   const server = createServer((request, response) => {
     request.resume();
@@ -84,13 +85,13 @@ async function provider() {
   return { port: (server.address() as AddressInfo).port, close };
 }
 
-/** Seconds of CPU that a process and its threads have had. */
+/** Returns the CPU seconds used by a process and its threads. */
 function cpuOf({ pid }: ChildProcess): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
-/** The least is what it takes where nobody else uses the machine. */
+/** Formats the minimum, the cost on an otherwise idle machine, with median and maximum. */
 const spread = (walls: readonly number[]): string =>
   [Math.min(...walls), median(walls), Math.max(...walls)].map((wall) => wall.toFixed(0)).join(" | ");
 const median = (numbers: readonly number[]): number => numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? 0;
@@ -222,7 +223,7 @@ ${keys.join("\n")}
   }
 }
 
-/** Before there are streams: CPU of all threads, which hardly depends on who else uses the machine. */
+/** Measures without streams: CPU of all threads, which hardly depends on other load of the machine. */
 async function measureCpu(child: ChildProcess, admin: string): Promise<void> {
   console.log("\n| /api/… | CPU ms |\n|---|--:|");
   for (const path of ASKED) {
@@ -240,7 +241,7 @@ async function ask(admin: string, path: string): Promise<number> {
   return byteLength;
 }
 
-/** Beside the streams: wall time is also that of whoever else uses the machine. */
+/** Measures with streams: wall time also depends on other load of the machine. */
 async function measureApi(admin: string): Promise<void> {
   console.log("\n| /api/… | wall ms, least | median | worst | KB |\n|---|--:|--:|--:|--:|");
   for (const path of ASKED) {
@@ -255,7 +256,7 @@ async function measureApi(admin: string): Promise<void> {
   }
 }
 
-/** What one who watches the first page costs the gateway. */
+/** Measures what a viewer of the first page costs the gateway. */
 async function measureWatching(child: ChildProcess, admin: string, rest: number): Promise<void> {
   const ending = new AbortController();
   const answer = await fetch(`${admin}/api/live/events`, { signal: ending.signal });
@@ -274,14 +275,14 @@ async function measureWatching(child: ChildProcess, admin: string, rest: number)
   ending.abort();
 }
 
-/** Pages of one side, each with another one of it. */
+/** Returns pages of one side, each paired with another page of it. */
 const pagesOf = (origin: string, paths: readonly string[], other: string) =>
   paths.map((path) => ({ address: origin + path, before: origin + (path === other ? "/" : other) }));
 
 /**
- * From the first moment until all that the page shows at first is there, in a browser that has its files already: by a click on
- * another page of the same side, by loading the page in that one's tab, and in a blank tab, for which the browser starts a
- * process of its own first.
+ * Measures the time until a page has shown all its initial content, in a browser that has cached its files: by a click on
+ * another page of the same side, by loading the page in that one's tab, and in a blank tab, for which the browser first starts
+ * a process.
  */
 async function measurePages(pages: readonly { address: string; before: string }[]): Promise<void> {
   if (noBrowser) return console.log(noBrowser);
@@ -302,7 +303,7 @@ async function measurePages(pages: readonly { address: string; before: string }[
       await page.goto(address, { waitUntil: "commit" });
       times.load.push(await page.evaluate<number>(SHOWN));
       await page.goto(before);
-      // Scripts of the other pages are read once there is time for them.
+      // Scripts of other pages are prefetched when the browser is idle.
       await sleep(REST);
       times.click.push(await page.evaluate<number>(clicked(address)));
     }
@@ -313,12 +314,12 @@ async function measurePages(pages: readonly { address: string; before: string }[
   await browser.close();
 }
 
-/** Milliseconds that somebody looks at a page before a click. */
+/** Milliseconds that a user looks at a page before a click. */
 const REST = 3000;
 
 const IS_SHOWN = `document.querySelector("h1") && !document.querySelector("[aria-busy=true]")`;
 
-/** Asked at each frame, so that nothing is waited for but the page itself: milliseconds since the navigation began. */
+/** Checked in each frame, so that nothing delays the result: milliseconds since the navigation began. */
 const SHOWN = `new Promise((told) => {
   const look = () => (${IS_SHOWN} ? told(performance.now()) : requestAnimationFrame(look));
   look();

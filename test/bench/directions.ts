@@ -1,4 +1,4 @@
-// What translating a stream costs for each chunk, in every direction. See README.md.
+// Measures the cost per chunk of translating a stream, in every direction. See README.md.
 
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import type { Event } from "../../src/translation/events.ts";
@@ -11,13 +11,13 @@ import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 /** Deltas of text in a stream, and of a tool call's arguments. */
 const TEXTS = 400;
 const ARGUMENTS = 60;
-/** Streams in a round, and rounds: the median counts. */
+/** Streams per round, and rounds: the median counts. */
 const STREAMS = 40;
 const ROUNDS = 7;
-/** A translated chunk may cost so many times one JSON.parse and JSON.stringify of it. */
+/** Maximum cost of a translated chunk, as a multiple of one JSON.parse and JSON.stringify of it. */
 const GOAL = 3;
 
-/** An answer as long as an agent's turn: thoughts, text, a call. */
+/** Returns a response as long as an agent's turn: thoughts, text, a call. */
 function answer(): Event[] {
   const events: Event[] = [{ type: "start", id: "gen-1", model: "any", created: 1790000000 }];
   events.push({ type: "open", block: 0, choice: 0, kind: "text" });
@@ -36,7 +36,7 @@ function answer(): Event[] {
 const framesOf = (protocol: ProtocolName): Buffer[] =>
   streamed(protocol, answer()).map((each) => Buffer.from(sse([each])));
 
-/** Microseconds of CPU for each chunk of a stream, the median of some rounds. */
+/** Returns the microseconds of CPU per chunk of a stream, as the median of the rounds. */
 function cost(chunks: readonly Buffer[], stream: () => (chunk: Buffer) => unknown): number {
   const samples: number[] = [];
   for (let round = 0; round < ROUNDS + 2; round++) {
@@ -46,13 +46,13 @@ function cost(chunks: readonly Buffer[], stream: () => (chunk: Buffer) => unknow
       for (const chunk of chunks) take(chunk);
     }
     const { user, system } = process.cpuUsage(from);
-    // The first two rounds are for the compiler.
+    // The first two rounds warm up the compiler.
     if (round > 1) samples.push((user + system) / (STREAMS * chunks.length));
   }
   return samples.sort((a, b) => a - b)[samples.length >> 1] as number;
 }
 
-/** Reading and writing a chunk once, without understanding it. */
+/** Parses and serializes a chunk once, without interpreting it. */
 function parseAndStringify(chunk: Buffer): Buffer {
   const value = new Frame("event", chunk).json();
   return Buffer.from(`data: ${JSON.stringify(value)}\n\n`);
@@ -81,7 +81,7 @@ function translating(from: ProtocolName, to: ProtocolName): () => (chunk: Buffer
   };
 }
 
-/** Milliseconds until the first text has come out, through a translation that has never run. */
+/** Returns the milliseconds until the first text comes out of a translation that has never run. */
 function firstToken(from: ProtocolName, to: ProtocolName, chunks: readonly Buffer[]): number {
   const began = performance.now();
   const take = translating(from, to)();

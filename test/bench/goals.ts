@@ -8,7 +8,7 @@ interface Goal {
   scenario: string;
   value(sample: Sample): number;
   against: CandidateName;
-  /** The gateway's value over the other's is to be at most, or at least, this. */
+  /** The bound of the gateway's value divided by the other's. */
   bound: { atMost: number } | { atLeast: number };
 }
 
@@ -16,7 +16,7 @@ const cpu = (sample: Sample) => sample.cpuPerRequest;
 const chunk = (sample: Sample) => sample.cpuPerChunk;
 const throughput = (sample: Sample) => sample.requestsPerSecond;
 
-/** What the gateway, with its full chain on, is to reach in the same run as those it is compared with. */
+/** The goals of the gateway, with its full chain, relative to candidates in the same run. */
 const goals: Goal[] = [
   { title: "CPU per request, 1 KB", scenario: "json1k", value: cpu, against: "bare", bound: { atMost: 0.65 } },
   { title: "CPU per request, 30 KB", scenario: "json30k", value: cpu, against: "bare", bound: { atMost: 0.85 } },
@@ -57,7 +57,7 @@ interface StartGoal {
   atMost: number;
 }
 
-/** What the gateway is to reach when it has just started, whoever else is measured. */
+/** The goals of a gateway that has just started. */
 const startGoals: StartGoal[] = [
   { title: "first request after the start", value: (start) => start.firstMs, unit: " ms", atMost: 5 },
   {
@@ -68,7 +68,7 @@ const startGoals: StartGoal[] = [
   },
 ];
 
-/** How one goal came out. */
+/** The outcome of one goal. */
 export interface Outcome {
   title: string;
   goal: string;
@@ -77,7 +77,7 @@ export interface Outcome {
   state: "met" | "missed" | "not measured";
 }
 
-/** Judges every goal. @param start what the gateway's start was like, where that was measured */
+/** Judges every goal. @param start the gateway's start, if that was measured */
 export function judge(samples: Samples, start?: StartSample): Outcome[] {
   return [...judgeRatios(samples), ...judgeStart(start)];
 }
@@ -102,7 +102,7 @@ function judgeRatios(samples: Samples): Outcome[] {
   });
 }
 
-/** The outcomes as a table. */
+/** Formats the outcomes as a table. */
 export function goalsTable(outcomes: Outcome[]): string {
   const lines = outcomes.map(({ title, goal, measured, state }) => [title, goal, measured, state]);
   return table(["gateway", "goal", "measured", ""], lines);

@@ -1,5 +1,5 @@
-// What one large request costs the thread that serves it: CPU beside a bare node server that reads the same bytes and beside bare
-// http-proxy-3, and the longest turn of the event loop. See README.md.
+// Measures what one large request costs the serving thread: CPU compared with a bare node server that reads the same bytes and
+// with bare http-proxy-3, and the longest turn of the event loop. See README.md.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -22,7 +22,7 @@ const { values: options } = parseArgs({
 });
 const KEY = "gw-bench-0123456789abcdef0123";
 const PIECE = 800;
-/** Rounds that do not count: V8 compiles what they need. */
+/** Rounds that do not count, in which V8 compiles. */
 const COLD = 2;
 const TRIES = 4;
 
@@ -60,7 +60,7 @@ interface Server {
   name: string;
   port: number;
   pid: number;
-  /** Where its longest turn is told. */
+  /** The port that reports its longest turn. */
   turns?: number;
 }
 
@@ -105,10 +105,10 @@ function ask(
     const socket = connect({ port, host: "127.0.0.1", noDelay: true });
     let text = "";
     const judge = (): void => {
-      // Who has no key goes on sending.
+      // A client without a key keeps sending.
       if (!/\r\n\r\n./s.test(text) || (keyless && socket.writableLength > 0)) return;
       socket.destroy();
-      // Others than the gateway ask for no key.
+      // Only the gateway requires a key.
       if (/^HTTP\/1\.1 200 /.test(text) || (keyless && /^HTTP\/1\.1 401 /.test(text))) resolve();
       else reject(new Error(text.slice(0, 600)));
     };
@@ -129,7 +129,7 @@ function ask(
   });
 }
 
-/** Each write is one that the other side can see alone. */
+/** Writes pieces so that the receiver gets each separately. */
 async function segments(socket: ReturnType<typeof connect>, body: Buffer): Promise<void> {
   for (let at = 0; at < body.length; at += PIECE)
     if (!socket.write(body.subarray(at, at + PIECE))) await new Promise((drained) => socket.once("drain", drained));
@@ -151,9 +151,9 @@ function chunked(body: Buffer): Buffer {
 
 const median = (list: number[]): number => list.toSorted((a, b) => a - b)[list.length >> 1] ?? 0;
 
-/** What one request costs a server, in milliseconds: CPU, or its longest turn where that is told. */
+/** Returns the cost of one request in milliseconds: CPU, or the longest turn if that is reported. */
 async function cost(server: Server, request: LargeRequest): Promise<number> {
-  // One that was stopped meanwhile may have missed a deadline.
+  // A stalled server may have missed a deadline.
   for (let tries = 1; ; tries++) {
     if (server.turns) await longest(server.turns);
     const before = cpu(server.pid);
@@ -163,7 +163,7 @@ async function cost(server: Server, request: LargeRequest): Promise<number> {
       if (tries === TRIES) throw error;
       continue;
     }
-    // What comes behind the answer: the ledger, the log.
+    // Work after the response: the ledger, the log.
     await after(40);
     return server.turns ? longest(server.turns) : cpu(server.pid) - before;
   }
@@ -197,7 +197,7 @@ async function main(): Promise<void> {
     memo.clear();
   }
   if (!options.profile) return;
-  // A profile is written when the program ends.
+  // A profile is written when the program exits.
   for (const { pid } of servers) process.kill(pid, "SIGTERM");
   while (servers.some(({ pid }) => runs(pid))) await after(100);
 }

@@ -6,7 +6,7 @@ import { cpus } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { program, tools } from "./build.ts";
 
-/** Who runs where: the measured program has a core of its own. */
+/** The core of a program: the measured one has its own. */
 export type Side = "proxy" | "others";
 const CORE: Record<Side, string> = { proxy: "0", others: "1" };
 
@@ -19,7 +19,7 @@ function onSide(side: Side, command: string, args: string[]): [string, string[]]
   return pinned ? ["taskset", ["-c", CORE[side], command, ...args]] : [command, args];
 }
 
-/** What a program is started with. */
+/** The command to start a program. */
 export interface Launch {
   command: string;
   args: string[];
@@ -27,7 +27,7 @@ export interface Launch {
   env?: Record<string, string>;
 }
 
-/** Starts a program that goes on until `stop`; what it says goes to the log file. */
+/** Starts a program that runs until `stop`; its output goes to the log file. */
 export function start(side: Side, launch: Launch, logFile: string): ChildProcess {
   const { NODE_OPTIONS: _, ...inherited } = process.env;
   const log = openSync(logFile, "a");
@@ -39,7 +39,7 @@ export function start(side: Side, launch: Launch, logFile: string): ChildProcess
   return child;
 }
 
-/** Runs a program to its end beside the proxies and gives what it printed. */
+/** Runs a program to its end on the other core and returns its output. */
 export function output(command: string, args: string[]): Promise<string> {
   const child = spawn(...onSide("others", command, args), { stdio: ["ignore", "pipe", "inherit"] });
   children.add(child);
@@ -57,13 +57,13 @@ export function output(command: string, args: string[]): Promise<string> {
   });
 }
 
-/** CPU time in microseconds that a fixed piece of work takes on the proxies' core now. */
+/** Returns the CPU microseconds that a fixed piece of work takes on the proxies' core now. */
 export function calibrate(): number {
   const [command, args] = onSide("proxy", tools.calib, []);
   return Number(execFileSync(command, args, { encoding: "utf8" }).split(" ")[0]);
 }
 
-/** A process and those below it. */
+/** Returns a process and its descendants. */
 export function tree(pid: number): number[] {
   try {
     const below = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
@@ -95,12 +95,12 @@ function kill(pids: number[], signal: NodeJS.Signals): void {
     try {
       process.kill(pid, signal);
     } catch {
-      // It is gone already.
+      // It has already ended.
     }
   }
 }
 
-/** Ends a program and what it started: asks first, insists after 1.5 s. */
+/** Ends a program and its children: SIGTERM, then SIGKILL after 1.5 s. */
 export async function stop(child: ChildProcess): Promise<void> {
   if (child.pid === undefined || child.exitCode !== null) return;
   const ended = new Promise((resolve) => child.once("exit", resolve));
@@ -110,12 +110,12 @@ export async function stop(child: ChildProcess): Promise<void> {
   if (child.exitCode === null && child.signalCode === null) kill(pids, "SIGKILL");
 }
 
-/** Ends at once everything that is still running. */
+/** Kills everything that is still running. */
 export function stopAll(): void {
   for (const child of children) if (child.pid !== undefined) kill(tree(child.pid), "SIGKILL");
 }
 
-/** A port that nobody listens on. */
+/** Returns an unused port. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
@@ -139,7 +139,7 @@ function answers(port: number): Promise<boolean> {
   });
 }
 
-/** Waits until GET / answers anything; an error that quotes the log when the program ends or 20 s pass instead. */
+/** Waits until GET / gets any response; throws an error with the log if the program ends or 20 s pass. */
 export async function ready(name: string, child: ChildProcess, port: number, logFile: string): Promise<void> {
   let failed = false;
   child.once("error", () => {

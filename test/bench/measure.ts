@@ -13,13 +13,13 @@ export interface Spread {
   max: number;
 }
 
-/** What the load generator saw in one window. CPU is user and system time of the candidate, in microseconds. */
+/** The load generator's figures of one window. CPU is user and system time of the candidate, in microseconds. */
 export interface Sample {
   seconds: number;
   requests: number;
   errors: number;
   not200: number;
-  /** Requests that were due when no connection was free. */
+  /** Requests that were due while no connection was free. */
   late: number;
   requestsPerSecond: number;
   chunks: number;
@@ -30,7 +30,7 @@ export interface Sample {
   userMs: number;
   systemMs: number;
   rssMaxKb: number;
-  /** What other programs used of one core meanwhile, in percent. */
+  /** Percent of one core that other programs used meanwhile. */
   foreignPercent: number;
   latency: Spread;
   firstByte: Spread;
@@ -48,7 +48,7 @@ export type Samples = Map<string, Map<CandidateName, Sample[]>>;
 const LATENCY_NEEDS = { foreignPercent: 15, tries: 4 };
 const OTHERS_NEED = { foreignPercent: 40, tries: 2 };
 
-/** Who is measured, and the upstream behind them. */
+/** The measured candidates, and the upstream behind them. */
 export interface Course {
   upstream: Running;
   running: Running[];
@@ -92,17 +92,17 @@ async function measureFresh(course: Course, name: CandidateName, scenario: Scena
   }
 }
 
-/** What a run does. */
+/** The plan of a run. */
 export interface Plan {
   rounds: number;
   scenarios: Scenario[];
   /** Scales the measured and the warm-up times. */
   scale: number;
-  /** Hears of each sample and of each failure. */
+  /** Receives a line for each sample and each failure. */
   progress(line: string): void;
 }
 
-/** Does one thing and says so, or why it failed. */
+/** Runs one step and reports it, or why it failed. */
 async function told<T>(plan: Plan, title: string, act: () => Promise<T>): Promise<T | undefined> {
   try {
     const result = await act();
@@ -114,12 +114,12 @@ async function told<T>(plan: Plan, title: string, act: () => Promise<T>): Promis
   }
 }
 
-/** Requests, or chunks of streams, after which V8 has compiled what a candidate runs; and seconds that they take at most. */
+/** Requests, or chunks of streams, after which V8 has compiled a candidate's code; and maximum seconds for them. */
 const COMPILED = { pieces: 60_000, seconds: 12 };
-/** Seconds after which they are counted. */
+/** Seconds of load between counts. */
 const GO = 2;
 
-/** Lets the candidates compile what they will run: the kinds of load that will be measured, unmeasured. */
+/** Warms up the candidates with the kinds of load that will be measured. */
 async function warmUp(course: Course, plan: Plan): Promise<void> {
   const kinds = new Map(plan.scenarios.filter(({ fresh }) => !fresh).map((scenario) => [scenario.body, scenario]));
   for (const running of course.running.filter(({ name }) => name !== "direct")) {
@@ -139,7 +139,7 @@ async function warmUp(course: Course, plan: Plan): Promise<void> {
   }
 }
 
-/** Measures every scenario on every candidate, round after round, A B C then C B A. */
+/** Measures every scenario on every candidate, in rounds, alternately A B C and C B A. */
 export async function measure(course: Course, plan: Plan): Promise<Samples> {
   const samples: Samples = new Map();
   await warmUp(course, plan);

@@ -1,4 +1,4 @@
-// What reading a body and cutting a stream cost by themselves, in one process, interleaved, medians of 9.
+// Measures reading a body and splitting a stream in isolation, in one process, interleaved, medians of 9.
 // node_modules/.bin/node --import ./src/loader/register.js test/bench/micro.ts
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { bodyFile, build } from "./build.ts";
 import { table } from "./report.ts";
 
 const ROUNDS = 9;
-/** A measured turn repeats the work until it takes about this long. */
+/** Milliseconds for which a measured turn repeats the work. */
 const TURN_MS = 30;
 
 let sink: unknown;
@@ -22,7 +22,7 @@ function milliseconds(work: () => unknown, times: number): number {
   return Number(process.hrtime.bigint() - begun) / 1e6;
 }
 
-/** How often the work fits into a turn; compiles it on the way. */
+/** Returns how often the work fits into a turn; also warms up the compiler. */
 function repetitions(work: () => unknown): number {
   for (let times = 1; ; times *= 4) {
     const took = milliseconds(work, times);
@@ -30,7 +30,7 @@ function repetitions(work: () => unknown): number {
   }
 }
 
-/** Prints microseconds per unit of each work and its ratio to the first one. */
+/** Prints microseconds per unit of each work and the ratio to the first one. */
 function compare(title: string, works: Record<string, () => unknown>, units = 1): void {
   const entries = Object.entries(works).map(([name, work]) => {
     return { name, work, times: repetitions(work), took: [] as number[] };
@@ -73,7 +73,7 @@ function event(token: string): string {
   return `data: {"id":"chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT","object":"chat.completion.chunk","created":1741569952,"model":"m","choices":[${choice}]}\n\n`;
 }
 
-/** Cuts reads into frames and says how many there were. */
+/** Splits reads into frames and counts them. */
 function frames(reads: Buffer[]): number {
   const splitter = new SseSplitter();
   let count = 0;
@@ -105,7 +105,7 @@ function streams(): void {
   }
 }
 
-/** A key with all four limits, alone and below two groups and the gateway. */
+/** Measures a key with all four limits, alone and below two groups and the gateway. */
 function limits(): void {
   const budgets = [{ nano: 1e15, per: "month" as const, soft: false }];
   const level = (kind: LimitLevel["kind"], name: string): LimitLevel => ({

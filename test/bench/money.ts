@@ -1,6 +1,7 @@
-// What keys' limits, the ledger and its journal cost a gateway, interleaved with one whose limiter and ledger do nothing, and with
-// one without the plugins that ask them; how long they keep the serving thread at most; and how many rows a second the store takes.
-// Client and provider are a process of their own.
+// Measures the cost of keys' limits, the ledger and its journal, interleaved with a gateway whose limiter and ledger do
+// nothing, and with one without the plugins that use them; how long they block the serving thread at most; and how many rows a
+// second the store takes.
+// Client and provider run in a separate process.
 // node_modules/.bin/node --import ./src/loader/register.js test/bench/money.ts [requests of a round] [rounds] [rows]
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -23,9 +24,9 @@ import { KEY, MemoryLog } from "../support/gateway.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 const [REQUESTS = 2000, ROUNDS = 15, ROWS = 50_000] = process.argv.slice(2).map(Number);
-/** The argument of the process that asks and answers. */
+/** The argument of the process with client and provider. */
 const LOAD = "load";
-/** Requests under way. */
+/** Concurrent requests. */
 const CONCURRENT = 32;
 const BODY = JSON.stringify({ model: "m", max_tokens: 10, messages: [{ role: "user", content: "Hello there" }] });
 const ANSWER = JSON.stringify({
@@ -34,10 +35,13 @@ const ANSWER = JSON.stringify({
   usage: { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 },
 });
 
-/** Microseconds that nothing may keep the serving thread. */
+/** Maximum microseconds that anything may block the serving thread. */
 const LONG = 1000;
 
-/** One go on the serving thread: when, and microseconds. The kernel counts CPU by its ticks, which are longer than any go. */
+/**
+ * One stretch of work on the serving thread: when, and microseconds of wall time, as the kernel's CPU ticks are longer than any
+ * stretch.
+ */
 interface Go {
   begun: number;
   ended: number;
@@ -46,7 +50,7 @@ interface Go {
   calls: number;
 }
 
-/** What was done in goes: how often, and those that were longest or took more than a millisecond. */
+/** Stretches of one kind: their number, and the long ones. */
 class Held {
   count = 0;
   private readonly long: Go[] = [];
@@ -61,7 +65,7 @@ class Held {
     this.long.length = 0;
   }
 
-  /** What it comes to, with collections of garbage told apart: when they are due is not for one go to say. */
+  /** Summarizes them; those with a garbage collection are listed separately, as its time does not depend on them. */
   told(collections: readonly Go[]): string {
     const collected = ({ begun, ended }: Go) => collections.some((one) => one.begun < ended && one.ended > begun);
     const apart = this.long.filter((go) => !collected(go));
@@ -74,18 +78,18 @@ class Held {
   }
 }
 const held: Record<string, Held> = {};
-/** All of them in one turn of the event loop. */
+/** All stretches in one turn of the event loop. */
 let turn: Go | undefined;
 const turns = new Held();
-/** Behind each turn the clock is read for as long, and nothing else done: what takes long there is the machine's doing. */
+/** For comparison, the clock is polled for as long after each turn: long stretches there are caused by the machine. */
 const idling = new Held();
-/** Goes within which another program had the core: they tell nothing of how long they take. */
+/** Stretches in which another program had the core: their duration proves nothing. */
 let interrupted = 0;
 
 const status = openSync("/proc/thread-self/status", "r");
 const bytes = Buffer.alloc(4096);
 
-/** How often this thread had to leave its core to somebody else. To wait for a disk is to leave it of one's own will, and counts. */
+/** Returns how often this thread was preempted. Waiting for a disk is voluntary and does not count. */
 function interruptions(): string | undefined {
   const text = bytes.toString("latin1", 0, readSync(status, bytes, 0, bytes.length, 0));
   return /nonvoluntary_ctxt_switches:\s*(\d+)/.exec(text)?.[1];
@@ -150,7 +154,7 @@ function ask(agent: Agent, port: number): Promise<void> {
   return promise;
 }
 
-/** What the other process does: it is the provider, and the client whenever it is told a port and a number of requests. */
+/** The other process: the provider, and the client when it receives a port and a number of requests. */
 async function load(): Promise<void> {
   const upstream = await httpUpstream((_, reply) => {
     reply.setHeader("content-type", "application/json").end(ANSWER);
@@ -173,7 +177,7 @@ interface Round {
   requests: number;
 }
 
-/** The process that asks and answers. */
+/** The process with client and provider. */
 class Load {
   private readonly child = fork(import.meta.filename, [LOAD]);
 
@@ -183,7 +187,10 @@ class Load {
     return provider;
   }
 
-  /** Microseconds of CPU for a request: of this thread, and of the process with the ledger's thread, until all rows are there. */
+  /**
+   * Returns microseconds of CPU per request: of this thread, and of the process with the ledger's thread, until all rows are
+   * stored.
+   */
   async round({ address: { port }, stores }: Gateway, requests: number): Promise<{ thread: number; process: number }> {
     const [thread, all] = [process.threadCpuUsage(), process.cpuUsage()];
     this.child.send({ port, requests } satisfies Round);
@@ -217,7 +224,7 @@ async function start(folder: string, provider: string, more: string): Promise<Ga
   return Gateway.start({ file: join(folder, "gateway.yaml"), env: process.env, log: new MemoryLog() });
 }
 
-/** Has nothing of a gateway's limiter and ledger do anything, however often it is asked. */
+/** Replaces a gateway's limiter and ledger by ones that do nothing. */
 function idle(gateway: Gateway): void {
   const granted = { grant: {} };
   const { limiter } = Reflect.get(gateway, "lasting") as { limiter: Limiter };
@@ -253,14 +260,14 @@ async function overhead(folder: string): Promise<void> {
   console.log(`limiter, ledger and journal: ${words(calls)}
 with the plugins that ask them, the reading of usage and the headers about limits: ${words(plugins)}
 the gateway in all: ${words(all)} (medians of ${ROUNDS} rounds of ${REQUESTS})`);
-  // In rounds of their own: to measure each call costs more than the call.
+  // In separate rounds, as measuring each call costs more than the call.
   watch(Journal.prototype, "write", "journal write");
   watch(JournaledLedger.prototype, "begin", "ledger begin");
   watch(JournaledLedger.prototype, "append", "ledger append");
   watch(LedgerThread.prototype, "tell", "word to the ledger's thread");
   watch(MemoryLimiter.prototype, "reserve", "limiter reserve");
   watch(MemoryLimiter.prototype, "settle", "limiter settle");
-  // What is watched is compiled anew first.
+  // Watched methods are recompiled first.
   await load.round(full, REQUESTS);
   for (const sum of [...Object.values(held), turns, idling]) sum.forget();
   interrupted = 0;

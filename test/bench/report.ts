@@ -1,7 +1,7 @@
 import { type CandidateName, candidateNames } from "./candidates.ts";
 import type { Sample, Samples } from "./measure.ts";
 
-/** The median of a value over the rounds; NaN where nothing was measured. */
+/** Returns the median of a value over the rounds; NaN without samples. */
 export function median(samples: Samples, scenario: string, name: CandidateName, value: (s: Sample) => number): number {
   const values = (samples.get(scenario)?.get(name) ?? []).map(value).sort((a, b) => a - b);
   const middle = (values.length - 1) / 2;
@@ -86,12 +86,12 @@ function cell(samples: Samples, row: Row, name: CandidateName): string {
   return number(own, row.digits) + ratio;
 }
 
-/** A Markdown table. */
+/** Formats a Markdown table. */
 export function table(head: string[], lines: string[][]): string {
   return [head, head.map((_, i) => (i ? "--:" : "---")), ...lines].map((line) => `| ${line.join(" | ")} |`).join("\n");
 }
 
-/** One line per measure that was taken, one column per candidate. */
+/** Formats one line per measure, one column per candidate. */
 export function ratioTable(samples: Samples): string {
   const shown = rows.filter((row) => samples.has(row.scenario));
   const names = candidateNames.filter((name) => shown.some((row) => samples.get(row.scenario)?.has(name)));
@@ -99,7 +99,7 @@ export function ratioTable(samples: Samples): string {
   return table(["", ...names], lines);
 }
 
-/** What makes single numbers doubtful: errors, foreign load, rounds that disagree. */
+/** Lists what makes figures doubtful: errors, foreign load, rounds that disagree. */
 export function doubts(samples: Samples): string[] {
   const found: string[] = [];
   for (const [scenario, byName] of samples) {

@@ -71,7 +71,7 @@ function makeCandidates(plan: Plan): CandidateName[] {
   return needsDirect ? ["direct", ...names] : names;
 }
 
-/** Starts who can be started and answers rightly; says on stderr who cannot. */
+/** Starts the candidates that can be started and respond correctly; reports the others on stderr. */
 async function line(names: CandidateName[], upstream: Running): Promise<Running[]> {
   const running: Running[] = [];
   for (const name of names) {

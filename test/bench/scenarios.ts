@@ -1,21 +1,21 @@
 import type { BodyName } from "./bodies.ts";
 
-/** A way to load a candidate. */
+/** A kind of load. */
 export interface Scenario {
   name: string;
-  /** Connections; each has at most one request under way. */
+  /** Connections; each has at most one request in flight. */
   connections: number;
   body: BodyName;
-  /** What the stub upstream shall do. */
+  /** The behaviour of the stub upstream. */
   model: string;
-  /** The measured time in seconds, and the time before it that is not measured. */
+  /** Seconds that are measured, and seconds of warm-up before. */
   seconds: number;
   warm: number;
-  /** The connections are opened over so many milliseconds (counts to neither). */
+  /** Milliseconds over which connections are opened, not counted in either. */
   rampMs?: number;
-  /** Requests a second, due at fixed times; without it every connection asks as fast as it is answered. */
+  /** Requests per second, due at fixed times; absent: each connection sends the next request after each response. */
   rate?: number;
-  /** Each round starts the candidate anew: for memory. */
+  /** The candidate is restarted in each round: for memory. */
   fresh?: boolean;
 }
 
@@ -59,12 +59,12 @@ export const behaviours = {
   closes: "stub-close-5-10",
 };
 
-/** Every model that is asked for. */
+/** Every model that is requested. */
 export const models: readonly string[] = [
   ...new Set([...list.map((scenario) => scenario.model), ...Object.values(behaviours)]),
 ];
 
-/** Whether the answers of a scenario are event streams. */
+/** Reports whether the responses of a scenario are event streams. */
 export function streams(scenario: Scenario): boolean {
   return scenario.model.startsWith("stub-sse");
 }

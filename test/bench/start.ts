@@ -5,13 +5,13 @@ import { bodyFile } from "./build.ts";
 import { type CandidateName, type Running, startCandidate } from "./candidates.ts";
 import { models } from "./scenarios.ts";
 
-/** What a candidate that has just started costs, beside what it costs later. */
+/** The costs of a candidate that has just started, and its later costs. */
 export interface StartSample {
-  /** Milliseconds from its start until it answers. */
+  /** Milliseconds from its start until it responds. */
   upMs: number;
-  /** Milliseconds that the first request takes. */
+  /** Milliseconds of the first request. */
   firstMs: number;
-  /** CPU in microseconds of each of the requests 1 to 100, 100 to 500, and of those after 30,000. */
+  /** CPU in microseconds per request, of requests 1 to 100, 100 to 500, and after 30,000. */
   first100: number;
   next400: number;
   warm: number;
@@ -20,10 +20,10 @@ export interface StartSample {
 const CONNECTIONS = 8;
 /** Requests to the provider itself, before the first one that counts. */
 const OWN = 500;
-/** By then V8 has compiled whatever it will. */
+/** Requests after which V8 has compiled everything. */
 const WARM = 30_000;
 
-/** CPU time of processes, all threads, in microseconds. */
+/** Returns CPU time of processes, all threads, in microseconds. */
 function cpu(pids: readonly number[]): number {
   let nanoseconds = 0;
   for (const pid of pids)

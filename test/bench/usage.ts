@@ -1,5 +1,6 @@
-// How long `usage` takes over many rows, in SQLite and in PostgreSQL (where it is installed), which must tell the same.
-// node_modules/.bin/node --import ./src/loader/register.js test/bench/usage.ts [rows] [kinds of rows] [days that they lie in] [rounds]
+// Measures `usage` over many rows, in SQLite and in PostgreSQL (if installed), whose results must be equal.
+// node_modules/.bin/node --import ./src/loader/register.js test/bench/usage.ts [rows] [kinds of rows] [days that they span]
+// [rounds]
 import { readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import t from "tap";
@@ -16,7 +17,7 @@ const DAY = 86_400_000;
 const KEYS = 250;
 const NOW = Date.now();
 
-/** The nth row: all kinds come in turn, so that an hour has as many sums as it can. */
+/** Returns the nth row: all kinds in turn, so that an hour has the maximum number of sums. */
 function entry(n: number): LedgerEntry {
   const [key, other] = [(n % KINDS) % KEYS, Math.floor((n % KINDS) / KEYS)];
   const time = Math.floor(NOW - DAYS * DAY * (1 - n / ROWS));
@@ -39,7 +40,7 @@ function entry(n: number): LedgerEntry {
 interface Store {
   readonly name: string;
   readonly ledger: PostgresLedger | SqliteLedger;
-  /** Milliseconds of CPU that questions have taken so far. */
+  /** Milliseconds of CPU used by queries so far. */
   cpu(): number;
 }
 
@@ -54,7 +55,7 @@ async function stores(): Promise<Store[]> {
   t.teardown(() => database.close());
   const server = await startPostgres(t);
   if (!server) return [sqlite];
-  // One connection, so that one process of the server answers all questions.
+  // One connection, so that one server process runs all queries.
   const { database: remote } = await openPostgres(placeOf(await server.database()), 1);
   t.teardown(() => remote.close());
   const [backend] = await remote.ask("select pg_backend_pid() as pid");
@@ -85,11 +86,11 @@ const BY: readonly LedgerGroup[][] = [
   ["model", "day"],
 ];
 
-/** Sums in an order of their own: those that cost the same come in any. */
+/** Sorts sums in a fixed order, as the order of equal costs is arbitrary. */
 const sorted = (sums: readonly LedgerSum[]): LedgerSum[] =>
   sums.toSorted((a, b) => (a.group.join("\0") < b.group.join("\0") ? -1 : 1));
 
-/** The least of CPU, and the least, median and worst of the time until the answer is there. */
+/** Returns minimum CPU, and minimum, median and maximum time of a query. */
 async function measure({ ledger, cpu }: Store, query: LedgerQuery): Promise<string> {
   await ledger.sums(query);
   const [cpus, walls]: [number[], number[]] = [[], []];

@@ -10,15 +10,15 @@ import { behaviours } from "./scenarios.ts";
 interface Answer {
   status: number;
   body: string;
-  /** How the answer ended. */
+  /** How the response ended. */
   end: "complete" | "cut" | "timeout" | "left";
-  /** When each piece came, in ms since the request. */
+  /** When each piece arrived, in ms since the request. */
   pieces: number[];
 }
 
 interface Wish {
   body?: BodyName;
-  /** Leave after so many pieces. */
+  /** Disconnect after so many pieces. */
   leaveAfter?: number;
   timeoutMs?: number;
 }
@@ -60,7 +60,7 @@ function ask(running: Running, model: string, { body = "1k", leaveAfter, timeout
   });
 }
 
-/** The answer without the moments that the upstream wrote into it. */
+/** Removes the times that the upstream wrote into a response. */
 function timeless(body: string): string {
   return body.replace(/@T[0-9a-f]{16}@/g, "@T@");
 }
@@ -107,7 +107,7 @@ async function gone(upstream: Running): Promise<number> {
   return Number(/"client_gone":(\d+)/.exec(await response.text())?.[1]);
 }
 
-/** How long it takes until the upstream sees that the client has left. */
+/** Measures the time until the upstream sees that the client has disconnected. */
 async function leaving(running: Running, upstream: Running, model: string, wish: Wish): Promise<string> {
   await sleep(300);
   const before = await gone(upstream);
@@ -141,7 +141,7 @@ async function behaviour(running: Running, upstream: Running): Promise<string[]>
   ];
 }
 
-/** How each candidate behaves when things go right, when the client leaves and when the upstream breaks off. */
+/** Compares the candidates in normal operation, when the client disconnects and when the upstream breaks off. */
 export async function behaviourTable(list: Running[], upstream: Running): Promise<string> {
   const head = ["", "answers", "pieces of 10 chunks at 30 ms", "upstream sees client leave: streaming", "hanging"];
   const lines: string[][] = [];

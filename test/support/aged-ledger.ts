@@ -7,7 +7,7 @@ import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
 export const DAY = 86_400_000;
 export const TODAY = Math.floor(Date.now() / DAY) * DAY;
 
-/** A store in a new file with some rows on each of the last ten days, and what appends one more. */
+/** Creates a store in a new file with rows on each of the last ten days, and returns a function that appends one more. */
 export async function agedLedger(t: Test, each: number) {
   const database = new Database(join(t.testdir(), "gateway.db"));
   const ledger = new SqliteLedger(database);

@@ -2,7 +2,10 @@ import { type AddressInfo, createServer } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import type { Test } from "tap";
 
-/** A server's address whose every answer is these pieces, a chunk each, and then the connection's end without the last chunk. */
+/**
+ * Starts a server that responds with these pieces, each as a chunk, and then closes the connection without the last chunk.
+ * Returns its address.
+ */
 export async function breaking(
   t: Test,
   type: string,

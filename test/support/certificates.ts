@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Test } from "tap";
 
-/** Files of an authority of one's own, and of a server at 127.0.0.1 and a client that it has signed. */
+/** Files of a test authority, and of a server at 127.0.0.1 and a client with certificates signed by it. */
 export interface Certificates {
   readonly authority: string;
   readonly server: { readonly cert: string; readonly key: string };
@@ -12,8 +12,8 @@ export interface Certificates {
 }
 
 /**
- * Makes them with openssl; undefined where that is missing, after skipping the test; with `GATEWAY_TEST_OPENSSL=required` that
- * fails instead.
+ * Creates certificates with openssl; undefined without openssl, after skipping the test; with `GATEWAY_TEST_OPENSSL=required`
+ * that fails instead.
  */
 export function makeCertificates(t: Test): Certificates | undefined {
   const folder = mkdtempSync(join(tmpdir(), "gateway-ca-"));

@@ -1,4 +1,4 @@
-/** What the tests of the clients' checklist have in common: a gateway before scripted providers of every protocol. */
+/** Shared by tests of the clients' checklist: a gateway in front of scripted providers of every protocol. */
 import type { ServerResponse } from "node:http";
 import type { Test } from "tap";
 import { type Between, between } from "../golden/sharp-http.ts";
@@ -7,13 +7,13 @@ import { askedIn, type Line, SCRIPTS } from "./scripted.ts";
 import type { SeenRequest } from "./upstream.ts";
 import { PROTOCOLS, type ProtocolName } from "./vendor-sdks.ts";
 
-/** Every client with every provider, equal protocols too. */
+/** Every client with every provider, including equal protocols. */
 export const PAIRS = PROTOCOLS.flatMap((client) => PROTOCOLS.map((vendor) => [client, vendor] as const));
 
-/** What providers answer that are asked for a count, whichever member their protocol reads. */
+/** Providers' response to token counts, with the members of all protocols. */
 const COUNT = JSON.stringify({ object: "response.input_tokens", input_tokens: 7, totalTokens: 7 });
 
-/** Answers as the script says, in the protocol and the form that was asked for. */
+/** Responds with a script, in the requested protocol and form. */
 export const speaking =
   (line: Line) =>
   (reply: ServerResponse, request: SeenRequest): void => {
@@ -25,16 +25,13 @@ export const speaking =
   };
 
 export interface Gate extends Between {
-  /** Posts a body as it is; a text of JSON or an object. */
+  /** Posts a body unchanged; JSON text or an object. */
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
-  /** Posts, and fails where the answer is not a 200. */
+  /** Posts, and fails if the status is not 200. */
   fine(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
 }
 
-/**
- * A gateway with a provider for each protocol, whose models are called `of-<protocol>`; they say a short text until told
- * otherwise.
- */
+/** Starts a gateway with a provider for each protocol, with models `of-<protocol>`; they respond with a short text by default. */
 export async function gateway(t: Test, more = ""): Promise<Gate> {
   const gate = await between(t, more);
   gate.answer(speaking("text"));
@@ -52,7 +49,7 @@ export async function gateway(t: Test, more = ""): Promise<Gate> {
   return { ...gate, post, fine };
 }
 
-/** The path on which a protocol's clients ask for a whole answer. */
+/** Returns the path for a protocol's requests that are not streamed. */
 export const pathFor = (client: ProtocolName, model: string): string =>
   ({
     "openai-chat": "/v1/chat/completions",

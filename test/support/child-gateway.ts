@@ -14,14 +14,14 @@ const LOADER = fileURLToPath(new URL("../../src/loader/register.js", import.meta
 export interface ChildGateway {
   readonly port: number;
   readonly child: ChildProcess;
-  /** All that it has printed. */
+  /** Its output so far. */
   said(): string;
   /** How it has ended; undefined while it runs. */
   ended(): string | undefined;
 }
 
 /**
- * A gateway in a process of its own, killed with the test: what ends it does not end the test.
+ * Starts a gateway in a separate process, killed with the test: a crash does not end the test.
  * @param yaml providers, models and more; listener, log level and key are given
  * @param limits of a shell, like `-n 256`, options of node, and keys besides the test's own
  */
@@ -57,7 +57,7 @@ export async function childGateway(
     stream.setEncoding("utf8").on("data", (text: string) => (said += text));
   for (let i = 0; i < 600 && ended() === undefined; i++) {
     const port = /listens on http:\/\/127\.0\.0\.1:(\d+)/.exec(said)?.[1];
-    // The last lines that it prints at its start.
+    // The last lines of its startup output.
     if (port && /authorization: Bearer/.test(said)) return { port: Number(port), child, said: () => said, ended };
     await sleep(50);
   }

@@ -1,6 +1,6 @@
 /**
- * Requests as coding agents were seen to send them, with what is newest and oddest in each protocol; the model is called
- * `asked`, spaces and escapes are not the usual ones, and numbers have more digits than a double keeps.
+ * Requests recorded from coding agents, with the newest and oddest features of each protocol; the model is called `asked`,
+ * whitespace and escapes are unusual, and numbers have more digits than a double.
  */
 export const CLIENT_BODIES = {
   "openai-chat": {

@@ -4,20 +4,20 @@ import { createServer as createTlsServer } from "node:tls";
 import type { Test } from "tap";
 import { certificate, key } from "./tls.ts";
 
-/** An HTTP proxy that a test can look into. */
+/** An HTTP proxy whose state tests can inspect. */
 export interface ConnectProxy {
   /** Its address, without credentials. */
   readonly address: string;
-  /** The heads of what it was asked, as they came. */
+  /** The heads of its requests, unchanged. */
   readonly heads: string[];
-  /** Connections made to it that are open. */
+  /** Open connections of clients. */
   readonly sockets: Set<Socket>;
 }
 
 /**
- * A proxy that takes CONNECT and leads every name to this machine, at the port that was asked for.
+ * Starts a proxy that accepts CONNECT and resolves every name to this machine, with the requested port.
  *
- * @param answer answers in its place, what it likes; false: it opens the tunnel
+ * @param answer responds instead; false: the tunnel is opened
  */
 export async function connectProxy(
   t: Test,

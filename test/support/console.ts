@@ -7,7 +7,7 @@ import { noBrowser, openBrowser } from "./browser.ts";
 import { KEY } from "./gateway.ts";
 
 const OTHER = "other-key-0123456789abcdef";
-/** A file whose models answer, are refused and fail. */
+/** A file with models that respond, are refused and fail. */
 export const CONSOLE_YAML = `
 providers:
   demo: { url: "demo:" }
@@ -28,7 +28,7 @@ if (!noBrowser) browser = await openBrowser();
 t.teardown(() => browser?.close());
 const files = await PageFiles.load();
 
-/** A gateway with its console, and some exchanges behind it. */
+/** Starts a gateway with its console, and a function that sends requests. */
 export async function startConsole(t: Test, yaml = CONSOLE_YAML) {
   const running = await startAdmin(t, yaml, { pages: new ConsolePages(files) });
   const ask = async (model: string, { key = KEY, text = "Hello" } = {}) => {
@@ -37,7 +37,7 @@ export async function startConsole(t: Test, yaml = CONSOLE_YAML) {
       headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
       body: JSON.stringify({ model, stream: true, messages: [{ role: "user", content: text }] }),
     });
-    // One that is broken off is told by what it left in the ledger.
+    // The result of a broken response is in the ledger.
     await answer.text().catch(() => {});
     return answer.headers.get("x-request-id") ?? "";
   };
@@ -46,7 +46,7 @@ export async function startConsole(t: Test, yaml = CONSOLE_YAML) {
 
 export type StartedConsole = Awaited<ReturnType<typeof startConsole>>;
 
-/** Some exchanges. @returns the id of one that had two attempts */
+/** Sends some requests. @returns the id of one with two attempts */
 export async function traffic({ askModel, gateway }: StartedConsole): Promise<string> {
   for (let i = 0; i < 3; i++) await askModel("echo", { text: `number ${i} of some` });
   for (let i = 0; i < 3; i++) await askModel("thinker", { key: OTHER });
@@ -56,7 +56,7 @@ export async function traffic({ askModel, gateway }: StartedConsole): Promise<st
   return id;
 }
 
-/** A page of the console; what the browser complains of fails the test. */
+/** Opens a page of the console; browser errors fail the test. */
 export async function consolePage(t: Test, { base }: StartedConsole, path: string, quiet = false): Promise<Page> {
   const context = await (browser as Browser).newContext({ viewport: { width: 1280, height: 800 } });
   t.teardown(() => context.close());
@@ -68,7 +68,7 @@ export async function consolePage(t: Test, { base }: StartedConsole, path: strin
   return page;
 }
 
-/** What stands in a column of the first table with that caption, row by row, by the row's head. */
+/** Returns a column of the first table with that caption, by the row's header. */
 export async function columnOf(page: Page, caption: string, title: string): Promise<Record<string, string>> {
   const table = page.getByRole("table", { name: caption, exact: true });
   await table.waitFor();

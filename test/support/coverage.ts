@@ -1,6 +1,6 @@
 import { Session } from "node:inspector";
 
-/** Bytes of one function's source, by where it stands; 1: has run. */
+/** Bytes per character of a function's source, by its position; 1: has run. */
 type Ran = Map<string, Uint8Array>;
 
 interface Taken {
@@ -11,13 +11,13 @@ interface Taken {
 }
 
 /**
- * Which parts of the gateway's own sources have run, as the engine counts them, block by block. Counts only in modules that
- * are imported after it was made.
+ * Measures which parts of the gateway's own sources have run, with V8's block coverage. Only modules imported after its
+ * creation are counted.
  */
 export class Coverage {
   private readonly session = new Session();
   private readonly ran: Ran = new Map();
-  /** Characters of source that have run. */
+  /** Number of characters of source that have run. */
   size = 0;
 
   constructor() {
@@ -27,8 +27,8 @@ export class Coverage {
   }
 
   /**
-   * How much has run since the last call that had not run before.
-   * @param keep counts it as run from now on
+   * Returns how many characters have run since the last call that had not run before.
+   * @param keep whether to count them as run from now on
    */
   fresh(keep: boolean): number {
     let fresh = 0;
@@ -40,7 +40,7 @@ export class Coverage {
         const key = `${url} ${whole.startOffset}`;
         const known = this.ran.get(key) ?? new Uint8Array(whole.endOffset - whole.startOffset);
         const now = new Uint8Array(known.length);
-        // Inner ranges come behind those around them.
+        // Inner ranges follow the ranges that contain them.
         for (const { startOffset, endOffset, count } of ranges)
           now.fill(count > 0 ? 1 : 0, startOffset - whole.startOffset, endOffset - whole.startOffset);
         for (let i = 0; i < now.length; i++) {
@@ -55,13 +55,13 @@ export class Coverage {
     return fresh;
   }
 
-  /** Stops counting. */
+  /** Stops measuring. */
   close(): void {
     this.post("Profiler.stopPreciseCoverage");
     this.session.disconnect();
   }
 
-  /** On the same thread the answer is there before the call returns. */
+  /** Calls the inspector, which responds synchronously on the same thread. */
   private post(method: string, given: object = {}): unknown {
     let answer: unknown;
     this.session.post(method, given, (error, result) => {

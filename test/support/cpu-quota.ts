@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import type { Test } from "tap";
 
-/** Microseconds: short, so that who has used up its share does not wait for long. */
+/** Microseconds: short, so that a process that has used its share does not wait long. */
 const PERIOD = 10_000;
 
 let made = 0;
 
 /**
- * Gives processes a share of a core, as a container's limit does (control groups, version 1 or 2).
- * @returns what puts a process under it, with all its threads; undefined where this user may not, or not here
+ * Limits processes to a share of a core, like a container's limit (control groups, version 1 or 2).
+ * @returns a function that limits a process with all its threads; undefined if that is not permitted or supported
  */
 export function cpuShare(t: Test, share: number): ((pid: number) => void) | undefined {
   const name = `gateway-test-${process.pid}-${++made}`;
@@ -30,13 +30,13 @@ export function cpuShare(t: Test, share: number): ((pid: number) => void) | unde
       for (const [file, value] of Object.entries(settings)) writeFileSync(join(group, file), String(value));
       return (pid) => writeFileSync(join(group, "cgroup.procs"), String(pid));
     } catch {
-      // Nothing of the kind here.
+      // Not supported here.
     }
   }
   return undefined;
 }
 
-/** Once its processes have ended. */
+/** Removes the group once its processes have ended. */
 async function removed(group: string): Promise<void> {
   for (let tries = 0; tries < 500; tries++) {
     try {

@@ -6,10 +6,10 @@ import type { Test } from "tap";
 const PROGRAM = `
 const server = require("node:net").createServer();
 server.listen({ port: 0, host: "127.0.0.1", backlog: 1 }, () => console.log(server.address().port));`;
-/** More than fit into its queue. */
+/** More connections than fit into its queue. */
 const FILLING = 4;
 
-/** A port whose machine answers no attempt to connect, as one behind a firewall that drops them. */
+/** Returns a port that answers no attempts to connect, like one behind a firewall that drops packets. */
 export async function deafPort(t: Test): Promise<number> {
   const child = spawn(process.execPath, ["-e", PROGRAM], { stdio: ["ignore", "pipe", "inherit"] });
   t.teardown(() => child.kill("SIGKILL"));

@@ -8,9 +8,9 @@ export interface LargeRequest {
   path: string;
   headers?: string;
   body: Buffer;
-  /** `chunks`: in chunks of HTTP of 800 bytes; `segments`: 800 bytes for each write; whole unless told. */
+  /** `chunks`: HTTP chunks of 800 bytes; `segments`: writes of 800 bytes; default: whole. */
   writing?: Writing;
-  /** It carries no key, is refused, and sends all of its body nevertheless. */
+  /** Without a key: it is refused, and sends its whole body nevertheless. */
   keyless?: boolean;
 }
 
@@ -39,7 +39,7 @@ const form = (what: string | Buffer, first: boolean): LargeRequest => {
   };
 };
 
-/** Bytes as a compressed sound has them. */
+/** Returns bytes that look like compressed audio. */
 function noise(): Buffer {
   const bytes = Buffer.alloc(1 << 20);
   let seed = 7;
@@ -54,7 +54,7 @@ const roles = (i: number): string => (i % 2 ? "assistant" : "user");
 const numbered = <Each>(make: (i: number) => Each): Each[] => Array.from({ length: MESSAGES - 1 }, (_, i) => make(i));
 const content = (i: number): string => `Message number ${i}: is it cold outside, and what shall I wear?`;
 
-/** A conversation of 20,000 messages, in each client's words. */
+/** A conversation of 20,000 messages, in each client's protocol. */
 const conversations: Record<string, (model: string) => LargeRequest> = {
   chat: (model) => ({
     path: CHAT,
@@ -71,14 +71,14 @@ const conversations: Record<string, (model: string) => LargeRequest> = {
   gemini: (model) => ({
     path: `/v1beta/models/${model}:generateContent`,
     body: json({
-      // Three names each, of which there may be 50,000.
+      // Three names each, and the limit is 50,000.
       contents: numbered((i) => ({ role: i % 2 ? "model" : "user", parts: [{ text: content(i) }] })).slice(0, 16_001),
     }),
   }),
 };
 const json = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
 
-/** The requests by name, made when they are asked for. */
+/** The requests by name, created on use. */
 export const requests: Record<string, () => LargeRequest> = {
   "1.5 MB of text": () => ({
     path: CHAT,

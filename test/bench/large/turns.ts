@@ -1,5 +1,5 @@
-// Imported in front of a program: tells, to whoever asks on port TURNS, the longest turn of its event loop since the last question,
-// in microseconds of the thread's CPU. It takes turns all the time, so that what the program costs is measured without it.
+// Preloaded into a program: reports on port TURNS the longest turn of its event loop since the last query, in microseconds of
+// the thread's CPU. It keeps the loop turning, so CPU is measured without it.
 import { createServer } from "node:http";
 
 let longest = 0;

@@ -1,4 +1,4 @@
-// A provider that throws away what it is sent, and answers in few words.
+// A provider that discards request bodies, and gives short responses.
 import { createServer } from "node:http";
 
 const CHAT =
