@@ -1,12 +1,12 @@
 import { asList, asObject, asText, type JsonObject } from "../../src/wire/values.ts";
 
-/** What an answer comes to, read from what an official SDK made of it; equal whichever protocol told it. */
+/** The essence of a response, taken from what an official SDK made of it; equal in all protocols. */
 export interface Digest {
   /** All text of the first choice, refusals included. */
   text: string;
-  /** Free text of a custom tool is an argument named `input`. */
+  /** The free text of a custom tool is an argument named `input`. */
   calls: { name: string; args: unknown; id: string }[];
-  /** The arguments of each call as they came, where they are a text. */
+  /** The original arguments of each call, if they are a text. */
   texts: (string | undefined)[];
   /** The order of texts and calls, like `TCCT`. */
   order: string;
@@ -37,13 +37,13 @@ class Gathered {
   }
 
   digest(finish: Finish, usage: unknown): Digest {
-    // Vendors disagree whether an answer that calls ends with "stop" (Gemini always, OpenAI where the tool was named).
+    // Vendors disagree whether a response with calls ends with "stop" (Gemini always, OpenAI where the tool was named).
     const told = finish === "stop" && this.calls.length > 0 ? "tool" : finish;
     return { text: this.text, calls: this.calls, texts: this.texts, order: this.order, finish: told, usage };
   }
 }
 
-/** Arguments as their value; text that is no JSON stays text. */
+/** Parses arguments; text that is not JSON stays text. */
 function value(args: unknown): unknown {
   if (typeof args !== "string") return args ?? {};
   try {
@@ -58,9 +58,9 @@ function chat(answer: JsonObject): Digest {
   const message = asObject(choice["message"]) ?? {};
   const gathered = new Gathered();
   const { content } = message;
-  // Mistral tells thoughts and text as parts.
+  // Mistral sends thoughts and text as parts.
   for (const part of Array.isArray(content) ? content.map(asObject) : [{ text: content }]) gathered.say(part?.["text"]);
-  // With a filter it is why nothing more is said, which other protocols have elsewhere or not at all.
+  // With a filter the refusal is the reason of the end, which other protocols have elsewhere or not at all.
   if (choice["finish_reason"] !== "content_filter") gathered.say(message["refusal"]);
   for (const each of asList(message["tool_calls"])) {
     const call = asObject(each) ?? {};
@@ -70,7 +70,7 @@ function chat(answer: JsonObject): Digest {
     else gathered.call(custom["name"], { input: custom["input"] }, call["id"]);
   }
   const legacy = asObject(message["function_call"]);
-  // One vendor sends an empty one with every answer.
+  // One vendor sends an empty one with every response.
   if (legacy?.["name"]) gathered.call(legacy["name"], legacy["arguments"], "");
   const reason = asText(choice["finish_reason"]) ?? "";
   const finish: Record<string, Finish> = {
@@ -91,7 +91,7 @@ function responses(answer: JsonObject): Digest {
     if (item["type"] === "message")
       for (const part of asList(item["content"]).map(asObject)) {
         if (part?.["type"] !== "refusal") gathered.say(part?.["text"]);
-        // As in Chat: why nothing more is said.
+        // As in Chat: the reason of the end.
         else if (reason !== "content_filter") gathered.say(part["refusal"]);
         if (part?.["type"] === "refusal") refused = true;
       }
@@ -118,7 +118,7 @@ function anthropic(answer: JsonObject): Digest {
   return gathered.digest(finish[reason] ?? "stop", answer);
 }
 
-/** Reasons of Gemini's that are neither a plain end nor a length. */
+/** Gemini's reasons that are neither a normal end nor a length limit. */
 const FILTERED = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED|SPII|LANGUAGE|MODEL_ARMOR/;
 
 function gemini(answer: unknown): Digest {
@@ -142,7 +142,7 @@ function gemini(answer: unknown): Digest {
   return gathered.digest(finish, usage);
 }
 
-/** The digest of what the SDK of a protocol gave: a message, or for Gemini's streams the list of chunks. */
+/** Returns the digest of an SDK's result for a protocol: a message, or for Gemini's streams the list of chunks. */
 export function digest(protocol: string, answer: unknown): Digest {
   const object = asObject(answer) ?? {};
   if (protocol === "openai-chat") return chat(object);

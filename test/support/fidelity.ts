@@ -1,6 +1,6 @@
 /**
- * What becomes of each field of a protocol's requests in the others, as the table in its README. Run to write the tables
- * anew: node --import ./src/loader/register.js test/support/fidelity.ts
+ * How each field of a protocol's requests is translated to the others, as the table in its README. Run to regenerate the
+ * tables: node --import ./src/loader/register.js test/support/fidelity.ts
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -19,11 +19,11 @@ What becomes of a request's fields when the provider speaks another protocol. *D
 \`gateway-strict: 1\` (or \`strict: true\` on the path) what would be dropped or changed is refused too. Made from the
 protocols' tables by \`test/support/fidelity.ts\`.`;
 
-/** The README of a protocol. */
+/** Returns the README of a protocol. */
 export const readmeOf = (name: string): string =>
   fileURLToPath(new URL(`../../plugins/protocols/${name}/README.md`, import.meta.url));
 
-/** Protocols that a request can be written in: some only read. */
+/** Reports whether requests can be encoded in a protocol: some are only decoded. */
 const isTarget = ({ translation }: TranslatedProtocol): boolean =>
   Object.keys(translation.request.support).some(
     (feature) => supportOf(translation.request.support, feature as Feature).support === "mapped",
@@ -36,7 +36,7 @@ function uses(table: SupportTable, feature: Feature): string {
   return cell(note === undefined ? support : `${support}: ${note}`);
 }
 
-/** The section of one protocol, without its marks. */
+/** Returns the section of one protocol, without its marks. */
 export function fidelity(protocol: Protocol, all: readonly Protocol[]): string {
   const targets = all.filter(translates).filter((other) => other !== protocol && isTarget(other));
   const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
@@ -47,7 +47,7 @@ export function fidelity(protocol: Protocol, all: readonly Protocol[]): string {
   return [LEGEND, "", ...head, ...lines].join("\n");
 }
 
-/** A README with its section made anew. @throws Error where it has no place for one. */
+/** Replaces a README's section. @throws Error if it has no place for one. */
 export function withSection(readme: string, section: string): string {
   const from = readme.indexOf(OPEN);
   const to = readme.indexOf(CLOSE);
@@ -55,7 +55,7 @@ export function withSection(readme: string, section: string): string {
   return `${readme.slice(0, from + OPEN.length)}\n${section}\n${readme.slice(to)}`;
 }
 
-/** Each README that needs a table, as it is, and its section as it should be. */
+/** Returns each README with a table, its content, and its section as it should be. */
 export async function readmes(): Promise<{ name: string; file: string; is: string; section: string }[]> {
   const all = (await loadProtocols()).filter(clientSide);
   return all.map((protocol) => {

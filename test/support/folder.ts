@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Test } from "tap";
 
-/** A new folder that is there until all that was set up behind it is closed: tap's own goes without waiting for that. */
+/** Creates a folder that is removed after later teardowns: tap's own is removed without waiting for them. */
 export function folderFor(t: Test): string {
   const folder = mkdtempSync(join(tmpdir(), "gateway-test-"));
   t.teardown(() => rmSync(folder, { recursive: true }));

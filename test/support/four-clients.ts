@@ -1,6 +1,6 @@
 import { type JsonObject } from "../../src/wire/values.ts";
 
-/** What a test looks at in an answer. */
+/** The parts of a response that tests check. */
 export interface Told {
   text: string;
   calls: { id: string; name: string; args: unknown }[];
@@ -8,19 +8,19 @@ export interface Told {
   tokens: [number, number];
 }
 
-/** A conversation in one protocol's words. */
+/** A client for conversations in one protocol. */
 export interface Client {
   /** The path of a request. */
   path(model: string, stream: boolean): string;
   /** A first request, with a tool of the given name. */
   ask(text: string, tool: string): JsonObject;
-  /** The same request for a path that names no model. */
+  /** The same request with model and stream, if the path does not contain them. */
   with(body: JsonObject, model: string, stream: boolean): JsonObject;
-  /** A whole answer. */
+  /** Parses a complete response. */
   read(answer: JsonObject): Told;
-  /** The text in a stream's events. */
+  /** Returns the text in a stream's events. */
   streamed(events: JsonObject[]): string;
-  /** The request that goes on from an answer: with results for its calls, or with another text. */
+  /** Returns the request that continues after a response: with results for its calls, or with another text. */
   next(body: JsonObject, answer: JsonObject, text: string): JsonObject;
 }
 
@@ -168,7 +168,7 @@ const gemini: Client = {
   },
 };
 
-/** A client for each of the four protocols that carry conversations. */
+/** A client for each of the four conversation protocols. */
 export const CLIENTS: Readonly<Record<string, Client>> = {
   "openai-chat": chat,
   "openai-responses": responses,
@@ -176,6 +176,6 @@ export const CLIENTS: Readonly<Record<string, Client>> = {
   gemini,
 };
 
-/** The JSON of each event of a stream. */
+/** Returns the JSON of each event of a stream. */
 export const eventsOf = (text: string): JsonObject[] =>
   [...text.matchAll(/^data: (\{.*)$/gm)].map(([, json]) => JSON.parse(json as string) as JsonObject);

@@ -5,7 +5,7 @@ import { Gateway } from "../../src/gateway.ts";
 import { Database } from "../../src/store/sqlite/database.ts";
 import { MemoryLog } from "../../src/testing/memory-log.ts";
 
-/** A key that test gateways know. */
+/** A key of test gateways. */
 export const KEY = "test-key-0123456789abcdef";
 
 export { MemoryLog };
@@ -22,7 +22,7 @@ export interface Running {
 
 let emptyStore: Buffer | undefined;
 
-/** A store's file as the first start makes it: each gateway of a test would make it anew, in a tenth of its CPU. */
+/** Returns a new store's file: cached, as creating it takes a tenth of a test gateway's CPU. */
 function storeFile(): Buffer {
   if (emptyStore) return emptyStore;
   const folder = mkdtempSync(join(tmpdir(), "gateway-store-"));
@@ -40,8 +40,8 @@ interface Teardown {
 }
 
 /**
- * A real gateway on a free port, in this process, stopped with the test. `yaml` holds providers and models, and whatever
- * else the test is about; listener, store and key are given unless it brings its own.
+ * Starts a gateway on a free port in this process, stopped with the test. `yaml` holds providers, models and whatever the test
+ * needs; listener, store and key are added unless it has its own.
  */
 export async function startGateway(
   t: Teardown,
@@ -76,7 +76,7 @@ export async function startGateway(
   }
 }
 
-/** Headers of a JSON request with the test's key. */
+/** Returns headers of a JSON request with the test's key. */
 export const asking = (more: Record<string, string> = {}): Record<string, string> => ({
   authorization: `Bearer ${KEY}`,
   "content-type": "application/json",

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import t from "tap";
 import { gathered } from "./gathered.ts";
 
-/** What TAP says of tests with these bodies, each by itself, in a process of their own. */
+/** Returns the TAP output of tests with these bodies, run in a child process. */
 function run(bodies: readonly string[]): string[] {
   const file = (name: string) => new URL(name, import.meta.url).href;
   const tests = bodies.map((body, i) => `gathered(t, "test ${i}", (t) => { ${body} });`);

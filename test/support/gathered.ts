@@ -5,12 +5,12 @@ import { match, same, strict } from "tcompare";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SELF = fileURLToPath(import.meta.url);
-/** Failures that are shown in full. */
+/** Number of failures shown in full. */
 const SHOWN = 10;
 
 type Run = (t: Test) => unknown;
 
-/** Like `t.test`, for a test that checks a great many cases: they make one assertion, which lists those that fail. */
+/** Like `t.test`, for a test with a great many cases: it makes one assertion, which lists those that fail. */
 export function gathered(t: Test, name: string, ...rest: [run: Run] | [options: object, run: Run]): Promise<unknown> {
   const [options, run] = rest.length === 1 ? [{}, rest[0]] : rest;
   return t.test(name, options, async (t) => {
@@ -23,7 +23,7 @@ export function gathered(t: Test, name: string, ...rest: [run: Run] | [options: 
   });
 }
 
-/** Takes the place of a test's comparing assertions; all its other methods are its own. */
+/** Replaces a test's comparing assertions; all other methods are the test's own. */
 class Gatherer {
   checks = 0;
   readonly failures: string[] = [];
@@ -80,7 +80,7 @@ class Gatherer {
   }
 }
 
-/** What a function throws. */
+/** Returns what a function throws. */
 function caught(run: () => unknown): { error: unknown } | undefined {
   try {
     run();
@@ -90,7 +90,7 @@ function caught(run: () => unknown): { error: unknown } | undefined {
   }
 }
 
-/** The line of the test that is being checked. */
+/** Returns the line of the test that is being checked. */
 function place(): string {
   const line = new Error().stack?.split("\n").find((each) => /\.ts:\d+/.test(each) && !each.includes(SELF));
   const [, file = "", at = ""] = /([^\s(]+\.ts):(\d+):\d+\)?$/.exec(line ?? "") ?? [];

@@ -1,4 +1,4 @@
-/** What a request says, in a form in which requests of different protocols can be compared. */
+/** The meaning of a request, in a form that is comparable across protocols. */
 
 import type { ToolNameMap } from "../../src/translation/codec.ts";
 import type { Conversation, Media, Part, Tool, ToolResult, Turn } from "../../src/translation/conversation.ts";
@@ -6,17 +6,17 @@ import type { Feature } from "../../src/translation/features.ts";
 import { safeId } from "../../src/translation/ids.ts";
 import type { RawJson } from "../../src/wire/exact.ts";
 
-/** One thing that a request says, and where its client said it. */
+/** One part of a request's meaning, and its place in the client's request. */
 export interface Point {
   at: string;
-  /** What sort of thing it is; texts of one sort in a turn may be cut in other places. */
+  /** Its kind; texts of one kind in a turn may be split differently. */
   sort: string;
   what: string;
 }
 
 const same: Pick<ToolNameMap, "original"> = { original: (name) => ({ name }) };
 
-/** JSON text in one form; other text as it is. */
+/** Normalizes JSON text; other text is unchanged. */
 function json(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text === "" ? "{}" : text));
@@ -28,14 +28,14 @@ function json(text: string): string {
 const named = ({ name, namespace }: { name: string; namespace?: string }): string =>
   namespace === undefined ? name : `${namespace}/${name}`;
 
-/** A system message in place, however it is sent: some protocols only let the user speak there. */
+/** A system message within a conversation: in some protocols it must be sent in the user's role. */
 const REMINDER = /^<system-reminder>\n([\s\S]*)\n<\/system-reminder>$/;
 
-/** False for what no other vendor is told, or what is nothing. */
+/** False for parts that are empty or never sent to another vendor. */
 const speaks = (part: Part): boolean =>
   part.kind !== "foreign" && part.kind !== "reasoning" && !(part.kind === "text" && part.text === "");
 
-/** Words that different vendors have for one thing. */
+/** Different vendors' values with the same meaning. */
 const TIERS: Readonly<Record<string, string>> = { standard: "default", standard_only: "default" };
 const MIMES: Readonly<Record<string, string>> = {
   "image/jpg": "image/jpeg",
@@ -44,17 +44,17 @@ const MIMES: Readonly<Record<string, string>> = {
   "audio/wave": "audio/wav",
 };
 
-/** A schema of arguments: none is an object without members, and that it is an object need not be said. */
+/** Normalizes a schema of arguments: absent, it is an object without members, and the type "object" may be omitted. */
 function schemaOf(schema: RawJson | undefined): string {
   const { $schema: _, ...members } = (schema?.value ?? {}) as Record<string, unknown>;
   const { type = "object", properties = {}, ...more } = members;
   return JSON.stringify({ type, properties, ...more });
 }
 
-/** What stands in a result for media that follow it. */
+/** The placeholder in a result for media that follow it. */
 const ATTACHED = /^\[(?:image|file|audio) \d+ attached\]$/;
 
-/** The text of an error that is told as an object, because its protocol has no mark for one. */
+/** Returns the text of an error encoded as an object, because its protocol has no mark for errors. */
 function failure(text: string): string {
   const told = /^\{"error":"/.test(text) ? (JSON.parse(text) as Record<string, unknown>) : {};
   return typeof told["error"] === "string" && Object.keys(told).length === 1 ? told["error"] : text;
@@ -78,7 +78,7 @@ class Gist {
     for (const { role, parts, name, at } of this.conversation.turns) {
       if (!parts.some(speaks)) continue;
       const system = role === "system" || role === "developer";
-      // Behind the first turn the system speaks where the user does.
+      // After the first turn, system messages are in the user's role.
       const speaker = system && turn > 0 ? "user" : role;
       if (speaker !== spoken && !(system && turn === 0)) turn++;
       spoken = speaker;
@@ -109,14 +109,14 @@ class Gist {
       case "tool_result":
         this.result(part, turn);
         break;
-      // Thoughts and other vendors' blocks are judged by what is declared of them.
+      // Thoughts and other vendors' blocks are checked by the declared support.
       default:
         break;
     }
     if (part.cache) this.say(part.at, "setting cache_mark", "marked");
   }
 
-  /** A tool as its client calls it. Calls in a namespace that the request does not offer are told by their name. */
+  /** Returns a tool's name at its client. Calls in a namespace that the request does not offer have the name only. */
   private original({ name, namespace }: { name: string; namespace?: string }): { name: string; namespace?: string } {
     const original = namespace === undefined ? this.names.original(name) : { name, namespace };
     const { tools } = this.conversation;
@@ -178,7 +178,7 @@ class Gist {
     this.say(tool.at, "tool schema", `${name} ${schemaOf(tool.parameters)}`);
   }
 
-  /** A setting, at the place of one of the features that it belongs to. */
+  /** Adds a setting, at the place of one of its features. */
   private setting(value: unknown, ...features: Feature[]): void {
     if (value === undefined) return;
     const found = this.conversation.uses.find(({ feature }) => features.includes(feature));
@@ -241,8 +241,8 @@ class Gist {
 }
 
 /**
- * Everything a request says that must reach the model, one point each.
- * @param names what the tools are called by the client, for a request that a gateway wrote
+ * Returns everything in a request that must reach the model, one point each.
+ * @param names the client's names of tools, for a request that a gateway wrote
  */
 export function gist(conversation: Conversation, names: Pick<ToolNameMap, "original"> = same): Point[] {
   const gist = new Gist(conversation, names);
@@ -252,19 +252,19 @@ export function gist(conversation: Conversation, names: Pick<ToolNameMap, "origi
   return gist.points;
 }
 
-/** What differs between what a request says and what was made of it. */
+/** The differences between a request and its translation. */
 export interface Difference {
-  /** Said by the client and not to be found in what was written. */
+  /** Points of the client that are missing in the translation. */
   lost: Point[];
-  /** Written, and said by nobody. */
+  /** Points of the translation that are not the client's. */
   added: Point[];
-  /** Sorts of points that are all there, but in another order. */
+  /** Sorts of points that are all present, but in another order. */
   moved: string[];
 }
 
 const bare = (points: readonly Point[]): string => points.map(({ what }) => what.replaceAll(/\s+/g, "")).join("");
 
-/** Sorts whose points are put in another order. Results are found by their call. */
+/** Returns the sorts whose points are in another order. Results are matched by their call. */
 function moved(asked: readonly Point[], written: readonly Point[]): string[] {
   const sorts = new Set(asked.filter(({ sort }) => /^(?:text|call|tool)\b/.test(sort)).map(({ sort }) => sort));
   const of = (points: readonly Point[], sort: string) =>
@@ -276,7 +276,7 @@ function moved(asked: readonly Point[], written: readonly Point[]): string[] {
   });
 }
 
-/** Compares two gists. Texts of one speaker in one turn are equal when they are together. */
+/** Compares two gists. Texts of one speaker in one turn are compared after concatenation. */
 export function difference(asked: readonly Point[], written: readonly Point[]): Difference {
   const key = ({ sort, what }: Point) => `${sort}\0${what}`;
   const found = new Map<string, Point[]>();

@@ -3,54 +3,54 @@ import { dice } from "./random-answers.ts";
 
 type Cast = ReturnType<typeof dice>;
 
-/** Something that takes any bytes, and throws where it is wrong about them. */
+/** A function under test that accepts any bytes, and throws on its own mistakes. */
 export interface Target {
-  /** What to begin with. */
+  /** The initial inputs. */
   seeds(): Buffer[];
-  /** What its grammar is made of, put in here and there. */
+  /** Tokens of its grammar, inserted at random places. */
   words: readonly string[];
-  /** A way to change bytes that knows their grammar; undefined: these have none. */
+  /** A mutation that knows the grammar of the bytes; undefined: not applicable. */
   change?(bytes: Buffer, cast: Cast): Buffer | undefined;
   take(bytes: Buffer): void;
 }
 
 export interface Guided {
-  /** Inputs that were tried. */
+  /** Number of inputs tried. */
   runs: number;
-  /** Inputs that together reach all that was reached; the smallest first. */
+  /** Inputs that together reach all code reached; the smallest first. */
   corpus: Buffer[];
-  /** The first input that was taken wrongly, made small, and what was thrown. */
+  /** The first failing input, minimized, and its error. */
   crash: { bytes: Buffer; error: Error } | undefined;
 }
 
 export interface GuidedOptions {
-  /** Ends once it is true; asked for each batch, with the inputs tried so far. */
+  /** Ends once it is true; called for each batch, with the number of inputs so far. */
   until(runs: number): boolean;
   corpus?: readonly Buffer[];
   seed?: number;
-  /** Absent: nobody looks where inputs lead, and all of those given are changed. */
+  /** Absent: coverage is not measured, and all given inputs are mutated. */
   coverage?: Pick<Coverage, "fresh">;
-  /** Hears of each input before it is tried. */
+  /** Receives each input before it is tried. */
   trying?(bytes: Buffer): void;
 }
 
-/** @throws Error with what was found, where it does not hold */
+/** @throws Error with `what` if the condition is false */
 export function holds(condition: boolean, what: () => string): asserts condition {
   if (!condition) throw new Error(what());
 }
 
-/** Bytes in pieces of their first byte's length: the input chooses how it is cut. */
+/** Splits bytes into pieces whose length is derived from their first byte: the input determines the split. */
 export function cut(bytes: Buffer): Buffer[] {
   const step = 1 + ((bytes[0] ?? 0) & 63);
   return Array.from({ length: Math.ceil(bytes.length / step) }, (_, i) => bytes.subarray(i * step, (i + 1) * step));
 }
 
-/** Bytes of one input. */
+/** Maximum bytes of an input. */
 const LONGEST = 4096;
-/** Inputs between two looks at the coverage. */
+/** Inputs between two measurements of coverage. */
 const BATCH = 256;
 
-/** Changes inputs at random, and keeps those that reach what none has reached before. */
+/** Mutates inputs at random, and keeps those that reach new code. */
 export function guided(target: Target, { until, corpus = [], seed = 1, coverage, trying }: GuidedOptions): Guided {
   const kept: Buffer[] = [];
   let runs = 0;
@@ -61,7 +61,7 @@ export function guided(target: Target, { until, corpus = [], seed = 1, coverage,
     const error = failure(target, bytes);
     if (error) crash ??= { bytes, error };
   };
-  // Looking at the coverage costs as much as hundreds of small inputs: those that reach something are found by halves.
+  // Measuring coverage costs as much as hundreds of small inputs, so the effective ones are found by bisection.
   const judge = (batch: readonly Buffer[]): void => {
     for (const bytes of batch) attempt(bytes);
     if (!coverage) return;
@@ -83,7 +83,7 @@ export function guided(target: Target, { until, corpus = [], seed = 1, coverage,
   return { runs, corpus: kept.toSorted((a, b) => a.length - b.length), crash };
 }
 
-/** What a target throws; undefined: nothing. */
+/** Returns the error that a target throws; undefined: none. */
 export function failure(target: Target, bytes: Buffer): Error | undefined {
   try {
     target.take(bytes);
@@ -94,7 +94,7 @@ export function failure(target: Target, bytes: Buffer): Error | undefined {
 }
 
 function changed(target: Target, kept: readonly Buffer[], cast: Cast): Buffer {
-  // What was found last has been tried least.
+  // The latest inputs have been tried least.
   const pick = () =>
     kept[cast(2) === 0 ? Math.max(0, kept.length - 1 - cast(20)) : cast(kept.length)] ?? Buffer.alloc(0);
   let bytes = pick();
@@ -105,7 +105,7 @@ function changed(target: Target, kept: readonly Buffer[], cast: Cast): Buffer {
   return bytes.length > LONGEST * 4 ? bytes.subarray(0, LONGEST) : bytes;
 }
 
-/** Bytes that computers are known to take badly. */
+/** Bytes that often cause errors. */
 const ODD = [0, 1, 9, 10, 13, 32, 34, 44, 58, 91, 92, 93, 123, 125, 127, 128, 0xc0, 0xe2, 0xed, 0xf4, 0xff];
 
 function mutated(bytes: Buffer, other: Buffer | undefined, words: readonly string[], cast: Cast): Buffer {
@@ -130,7 +130,7 @@ function mutated(bytes: Buffer, other: Buffer | undefined, words: readonly strin
   return (ways[cast(ways.length)] as () => Buffer)();
 }
 
-/** The same failure with fewer bytes. */
+/** Minimizes an input that fails the same way. */
 function smaller(target: Target, { bytes, error }: { bytes: Buffer; error: Error }) {
   let least = bytes;
   for (let step = least.length >> 1; step > 0; step >>= 1)
@@ -142,6 +142,6 @@ function smaller(target: Target, { bytes, error }: { bytes: Buffer; error: Error
   return { bytes: least, error: failure(target, least) ?? error };
 }
 
-/** Where something was thrown: its message may quote what it read. */
+/** Returns where an error was thrown, as its message may quote the input. */
 const place = (error: Error | undefined): string | undefined =>
   error?.stack?.split("\n").find((line) => /:\d+:\d+\)?$/.test(line));

@@ -2,14 +2,14 @@ import { KEY } from "./gateway.ts";
 
 type Cast = (limit: number) => number;
 
-/** What is sent on one connection, and the bodies that stand in it, by their ids. */
+/** The bytes for one connection, and the bodies in them, by id. */
 export interface MadeUp {
   bytes: string;
   bodies: Map<string, string>;
 }
 
 const pick = <T>(cast: Cast, all: readonly T[]): T => all[cast(all.length)] as T;
-/** Mostly the first. */
+/** Usually returns the first. */
 const odd = <T>(cast: Cast, usual: T, all: readonly T[], rarity = 12): T =>
   cast(rarity) === 0 ? pick(cast, all) : usual;
 
@@ -76,7 +76,7 @@ const TARGETS = [
     "",
   ],
 ];
-/** Below a path whose requests pass unread; where the provider answers before it has read them. */
+/** Below a path that passes through; with a provider that responds before it has read the request. */
 const PASSED = ["/v1/audio", "/v1/audio/a", "/v1/audio/early", "/v1/audio/early/close"];
 const SIZES = [
   (n: number) => n.toString(16).toUpperCase(),
@@ -107,7 +107,7 @@ const TRAILERS = [
   "X : y",
 ];
 
-/** A body in chunks, oddly written now and then. */
+/** Encodes a body in chunks, sometimes unusually. */
 function chunked(body: string, cast: Cast): string {
   let text = "";
   for (let at = 0; at < body.length; ) {
@@ -120,7 +120,7 @@ function chunked(body: string, cast: Cast): string {
   return `${text}${odd(cast, "0", ["00", "0;x", "-0", "0 ", "", "1"], 30)}\r\n${trailer}${odd(cast, "\r\n", LINE_ENDS, 40)}`;
 }
 
-/** One request, with what is wrong about it. @param tail stands behind its body, in front of the next request */
+/** Returns one request, sometimes invalid. @param tail follows its body, before the next request */
 function request(body: string, last: boolean, cast: Cast): string {
   const passes = cast(3) === 0;
   const methods = ["GET", "PUT", "DELETE", "OPTIONS", "HEAD", "TRACE", "CONNECT", "post", "P OST", "PATCH"];
@@ -153,7 +153,7 @@ function request(body: string, last: boolean, cast: Cast): string {
   return head + (inChunks ? chunked(body, cast) : body);
 }
 
-/** Requests for one connection, of which some are wrong and some hide another one. */
+/** Returns requests for one connection, some of which are invalid and some hide another one. */
 export function madeUp(name: string, cast: Cast): MadeUp {
   const bodies = new Map<string, string>();
   const count = 1 + cast(3);
@@ -162,7 +162,7 @@ export function madeUp(name: string, cast: Cast): MadeUp {
     const id = `${name}-${bodies.size}`;
     const own = bodyOf(id, cast);
     bodies.set(id, own);
-    // A body that goes on with what could be the next request.
+    // A body followed by what could be the next request.
     const hidden = depth === 0 && cast(6) === 0 ? `${odd(cast, "", ["\r\n", "0\r\n\r\n"], 2)}${next(false, 1)}` : "";
     return request(own + (cast(2) === 0 ? hidden : ""), last, cast) + (hidden === "" ? "" : odd(cast, "", [hidden], 2));
   };
@@ -173,13 +173,13 @@ export function madeUp(name: string, cast: Cast): MadeUp {
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 /**
- * The bodies of the requests that a strict reader finds in these bytes, in their order, up to the first that is in doubt. What
- * follows that must not be taken for a request by anybody.
+ * Returns the bodies of the requests that a strict parser finds, in order, up to the first ambiguous one. What follows must not
+ * be taken for a request by any parser.
  */
 export function strictly(bytes: string): string[] {
   const found: string[] = [];
   for (let rest = bytes; rest !== ""; ) {
-    // Before a request line empty ones do not count, whatever ends them (RFC 9112 §2.2).
+    // Empty lines before a request line are ignored, whatever their line end (RFC 9112 §2.2).
     rest = rest.replace(/^(?:\r?\n)+/, "");
     const end = rest.indexOf("\r\n\r\n");
     if (end < 0) return found;
@@ -210,7 +210,7 @@ function plain(rest: string, length: string | undefined): { body: string; size: 
   return rest.length < size ? undefined : { body: rest.slice(0, size), size };
 }
 
-/** A body in chunks at the start of the text, and how long it is there; undefined where it is not whole, or in doubt. */
+/** Decodes a chunked body at the start of the text, and returns its encoded size; undefined if it is incomplete or ambiguous. */
 export function dechunked(rest: string, coding = "chunked"): { body: string; size: number } | undefined {
   if (coding.toLowerCase() !== "chunked") return undefined;
   let body = "";
@@ -221,7 +221,7 @@ export function dechunked(rest: string, coding = "chunked"): { body: string; siz
     const length = Number.parseInt(size, 16);
     at = end + 2;
     if (length === 0) {
-      // Trailers, which end as a head does.
+      // Trailers, which end like a head.
       const trailers = rest.slice(at).startsWith("\r\n") ? 2 : rest.slice(at).indexOf("\r\n\r\n") + 4;
       return trailers < 2 || trailers === 3 ? undefined : { body, size: at + trailers };
     }

@@ -3,18 +3,18 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Test } from "tap";
 
-/** Of whom a provider knows something: claims besides `sub`. */
+/** The users of a provider: claims besides `sub`. */
 export type People = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
 export const CLIENT = { id: "gateway", secret: "client-secret-0123456789" };
 
-/** The claims that people have here. */
+/** The claims that users have here. */
 const CLAIMS = ["email", "email_verified", "preferred_username", "groups", "realm_access"];
 
 /**
- * A real identity provider with a key of its own, whose login takes any password.
- * @param redirect where the gateway is told of who has signed in
- * @param inToken whether the claims stand in the ID token, or only behind `userinfo`
+ * Starts a real identity provider with its own key, whose login accepts any password.
+ * @param redirect the gateway's callback address
+ * @param inToken whether the claims are in the ID token, or only at `userinfo`
  */
 export async function startIdentityProvider(
   t: Test,
@@ -23,7 +23,7 @@ export async function startIdentityProvider(
   inToken = true,
 ): Promise<{ issuer: string }> {
   const { warn, info } = console;
-  // It tells that it is none for production.
+  // It warns that it is not for production.
   console.warn = console.info = () => {};
   const { Provider } = await import("oidc-provider");
   let answer: RequestListener = () => {};
@@ -50,11 +50,11 @@ export async function startIdentityProvider(
   return { issuer };
 }
 
-/** What a browser does that signs in as somebody, without a browser: cookies are kept for each host. */
+/** Signs in like a browser: cookies are stored per host. */
 export class Surfer {
   private readonly jars = new Map<string, Map<string, string>>();
 
-  /** Asks for an address and follows no redirect. */
+  /** Requests an address without following redirects. */
   async ask(address: string, options: RequestInit = {}): Promise<Response> {
     const { host } = new URL(address);
     const jar = this.jars.get(host) ?? new Map<string, string>();
@@ -69,7 +69,7 @@ export class Surfer {
     return response;
   }
 
-  /** Signs in at the identity provider, and stops at the address that it sends the browser back to. */
+  /** Signs in at the identity provider, and returns the address that it redirects back to. */
   async signIn(start: string, who: string): Promise<string> {
     const back = `${new URL(start).origin}/api/session/callback`;
     let response = await this.ask(start);

@@ -7,33 +7,33 @@ import { type RedisProcess, startRedis } from "./redis.ts";
 import { httpUpstream } from "./upstream.ts";
 
 /**
- * Gateways that serve together, in processes and folders of their own.
+ * Starts gateways that serve together, in separate processes and folders.
  * @param yaml of each of them
- * @param store as gateway.yaml says it
+ * @param store the value in gateway.yaml
  */
 export function startInstances(t: Test, yaml: string, store: string, count = 3): Promise<GatewayProcess[]> {
   const own = `store: ${store}\ninstances: ${count}\n`;
   return Promise.all(Array.from({ length: count }, () => startProcess(t, own + yaml)));
 }
 
-/** What they have in common. */
+/** Their shared servers. */
 export interface SharedStores {
   readonly postgres: PostgresServer;
   readonly redis: RedisProcess;
   /** A database's address. */
   readonly database: string;
-  /** As gateway.yaml says it. */
+  /** The value in gateway.yaml. */
   readonly store: string;
 }
 
-/** Servers for a whole file; undefined where one is not installed. */
+/** Starts servers for a whole file; undefined if one is not installed. */
 export async function sharedServers(t: Test): Promise<Pick<SharedStores, "postgres" | "redis"> | undefined> {
   const postgres = await startPostgres(t);
   const redis = await startRedis(t);
   return postgres && redis && { postgres, redis };
 }
 
-/** A database and counts of its own, for a test. */
+/** Creates a new database and empty counts for a test. */
 export async function freshStores({
   postgres,
   redis,
@@ -43,7 +43,7 @@ export async function freshStores({
   return { postgres, redis, database, store: `{ ledger: "${database}", limits: "${redis.url}" }` };
 }
 
-/** A provider of Responses that keeps its answers, and of chats; each answer costs a cent. */
+/** Starts a provider of Responses that stores its responses, and of chats; each response costs a cent. */
 export async function vendor(t: Test, name: string) {
   let count = 0;
   const upstream = await httpUpstream(async ({ url, body }, reply) => {
@@ -83,7 +83,7 @@ const answer = (id: string) => ({
   usage: { input_tokens: 7, output_tokens: 10, total_tokens: 17 },
 });
 
-/** Of gateways with a model `m` that these providers serve, at a cent a call. */
+/** Returns the yaml of gateways with a model `m` at these providers, at a cent per request. */
 export const yaml = (providers: Record<string, { origin: URL }>, more = "") => `linger: off
 providers:
 ${Object.entries(providers)
@@ -93,7 +93,7 @@ ${Object.entries(providers)
   )}models: { m: { targets: [${Object.keys(providers).map((name) => `${name}:x`)}], price: { input: 0, output: 1000 }, output: 100 } }
 ${more}`;
 
-/** Each request has a connection of its own. */
+/** Each request uses a new connection. */
 export const post = (url: string, path: string, body: object, key = KEY) =>
   fetch(`${url}/v1/${path}`, {
     method: "POST",

@@ -6,16 +6,16 @@ interface Teardown {
   teardown(act: () => unknown): unknown;
 }
 
-/** Rows in a journal at one moment: of exchanges that have ended, and of those that have not. */
+/** Rows in a journal at one moment: of exchanges that have ended, and of open ones. */
 export interface JournalAt {
   ended: number;
   open: number;
 }
 
 /**
- * What the journal of the gateway in a folder holds each time that a process would find it so if it were killed there and then.
- * @param moment of node's: `http.client.request.created`, before a provider is asked; `http.server.response.finish`, when the
- * last byte of an answer has just left
+ * Records what the journal of a gateway's folder contains at each event, as if the process were killed then.
+ * @param moment node's `http.client.request.created`, before a request to a provider; `http.server.response.finish`, when the
+ * last byte of a response has just been sent
  * @param port only of messages to or from it
  */
 export function journalAt(

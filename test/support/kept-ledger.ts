@@ -5,7 +5,7 @@ import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { openStores } from "../../src/store/open.ts";
 import { folderFor } from "./folder.ts";
 
-/** Stores in a new file, and what appends entries to their ledger: a usual one, but for what is given. */
+/** Creates stores in a new file, and returns a function that appends ordinary entries with changes to their ledger. */
 export function keptLedger(t: Test) {
   const folder = folderFor(t);
   const stores = openStores(join(folder, "gateway.db"), [], () => {});

@@ -1,6 +1,6 @@
 import type { Test } from "tap";
 
-/** What node's own servers are made of. It has no other way to a socket that this process does not take connections from. */
+/** The internals of node's own servers, the only way to a socket on which this process does not accept connections. */
 interface TcpHandle {
   readonly fd: number;
   bind(address: string, port: number): number;
@@ -12,7 +12,7 @@ interface TcpWrap {
   constants: { SERVER: number };
 }
 
-/** A bound socket that this process keeps, as systemd would, and that others listen on. */
+/** Creates a bound socket that this process keeps open, like systemd, and that others listen on. */
 export function boundSocket(t: Test): { fd: number; port: number } {
   const { binding } = process as unknown as { binding(name: string): TcpWrap };
   const { TCP, constants } = binding("tcp_wrap");

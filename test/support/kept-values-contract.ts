@@ -4,7 +4,7 @@ import type { KeptValues } from "../../src/store/kept-values.ts";
 
 const HOUR = 3_600_000;
 
-/** What holds of values wherever they are kept. @param made an empty store, as two processes see it */
+/** Tests for kept values in any store. @param made an empty store, as two processes see it */
 export function keptValuesContract(t: Test, made: (t: Test) => Promise<[KeptValues, KeptValues]>): void {
   t.test("what one gateway keeps another finds, to the byte, until its time is over", async (t) => {
     const [one, other] = await made(t);

@@ -6,12 +6,12 @@ import type { RememberedKeys } from "../../src/store/remembered-keys.ts";
 
 const CI = "a-key-of-the-operators-own-choice";
 
-/** An empty store of keys, and views of it, as several processes have them. */
+/** An empty store of keys, and views of it like those of several processes. */
 export interface KeyStore {
   view(fileKeys?: readonly FileKey[]): RememberedKeys;
 }
 
-/** What holds of keys wherever they are kept. */
+/** Tests for keys in any store. */
 export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyStore>): void {
   t.test("a key of gateway.yaml", async (t) => {
     const hashed = "another-key-that-only-its-owner-knows";

@@ -10,14 +10,14 @@ const DAY = Date.UTC(2026, 10, 20);
 /** A new ledger. */
 export interface LedgerUnderTest {
   ledger: Ledger;
-  /** Another process's view of the same one. */
+  /** Another process's view of the same ledger. */
   other: Ledger;
   rows(): number | Promise<number>;
-  /** Asks the store itself. */
+  /** Queries the store itself. */
   ask(text: string): unknown[] | Promise<unknown[]>;
 }
 
-/** An exchange's entry with an id of its own. */
+/** Returns an exchange's entry with a new id. */
 export function entry(change: Partial<LedgerEntry> = {}): LedgerEntry {
   return {
     id: newId(DAY),
@@ -39,7 +39,7 @@ export function entry(change: Partial<LedgerEntry> = {}): LedgerEntry {
   };
 }
 
-/** What holds of a ledger wherever it is kept. */
+/** Tests for a ledger in any store. */
 export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTest>): void {
   t.test("sums ask for what waits too, and are grouped as asked", async (t) => {
     const { ledger } = await open(t);
@@ -188,7 +188,7 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
       seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
       return seed % below;
     };
-    // Four days in which much happens, within weeks in which little does.
+    // Four busy days, within weeks with few requests.
     const all = Array.from({ length: 600 }, (_, at) =>
       entry({ time: DAY + random((at < 400 ? 80 : 1000) * HOUR), cost: random(1_000_000) }),
     );

@@ -4,7 +4,7 @@ import { asking } from "./gateway.ts";
 import type { GatewayProcess } from "./process.ts";
 import { httpUpstream } from "./upstream.ts";
 
-/** Each call costs a cent: ten tokens that come out. */
+/** Each request costs a cent: ten output tokens. */
 export const BODY = '{"model":"m","max_tokens":10,"messages":[]}';
 const WHOLE = JSON.stringify({
   id: "c",
@@ -13,7 +13,7 @@ const WHOLE = JSON.stringify({
   usage: { prompt_tokens: 5, completion_tokens: 10, total_tokens: 15 },
 });
 
-/** A provider whose answers to what says so never come. */
+/** Starts a provider that never responds to requests containing "hang". */
 export async function provider(t: Test) {
   const upstream = await httpUpstream(async ({ body }, reply) => {
     if (body.includes("hang")) return;

@@ -20,22 +20,22 @@ export const granted = (reserved: Reserved): Grant => {
 };
 export const refused = (reserved: Reserved) => ("excess" in reserved ? reserved.excess : undefined);
 
-/** What a ledger knows. */
+/** Returns the spending known to a ledger. */
 export const spentOf =
   (spent: Record<string, number> = {}): SpendSince =>
   async () =>
     new Map(Object.entries(spent));
 
-/** A limiter under a clock of its own. */
+/** A limiter with its own clock. */
 export interface LimiterSetup {
   limiter: Limiter & { readonly pending: number };
   clock: { now: number };
   warnings: string[];
-  /** Since when its ledger was asked. */
+  /** The times since which its ledger was queried. */
   asked: number[];
 }
 
-/** Makes one. */
+/** Creates a limiter. */
 export type MakeLimiter = (
   t: Test,
   spentSince: SpendSince,
@@ -65,7 +65,7 @@ export async function setUp(t: Test, makeLimiter: MakeLimiter, spent: SpendSince
   return { limiter, clock, warnings, asked, reserve, pending: () => limiter.pending };
 }
 
-/** What every limiter does, wherever it counts. */
+/** Tests for every limiter, wherever it counts. */
 export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
   const make = (t: Test, spent?: SpendSince) => setUp(t, makeLimiter, spent);
 
@@ -170,7 +170,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     Object.assign(ledger, { away: false, sums: { "key:soft": USD } });
     granted(await reserve([soft], { cost: 2 * USD }));
     limiter.settle(second.id, { tokens: 0, cost: 3 * USD });
-    // What the server is told afterwards is there before what is asked next.
+    // Reports to the server arrive before the next query.
     const [standing] = await limiter.standings([soft]);
     t.match(standing?.budgets, [
       { per: "day", spent: 4 * USD, reserved: 2 * USD },

@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
 
-/** Files that a page of Markdown links to, from the same folder as the page's own path. */
+/** Returns the files that a Markdown page links to, relative to the same folder as the page's own path. */
 export function linksIn(page: string, text: string): string[] {
   const prose = text.replaceAll(/^```[\s\S]*?^```/gm, "").replaceAll(/`[^`\n]*`(?!\])/g, "");
   return [...prose.matchAll(/\]\(([^)#\s]+)[^)]*\)/g)]

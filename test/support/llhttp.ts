@@ -7,13 +7,13 @@ export interface LlhttpMessage {
   name: string;
   /** latin1 */
   bytes: string;
-  /** What kind of test it is: `request`, `response-lenient-keep-alive`, … */
+  /** The type of test: `request`, `response-lenient-keep-alive`, … */
   type: string;
-  /** What the parser tells of it. */
+  /** The parser's expected log. */
   log: string;
 }
 
-/** llhttp's messages of a kind; undefined where they are absent. */
+/** Returns llhttp's messages of a kind; undefined if they are absent. */
 export function llhttpMessages(kind: "request" | "response"): LlhttpMessage[] | undefined {
   const folder = shared(`vectors/llhttp-vectors/test/${kind}`);
   return folder === undefined ? undefined : readdirSync(folder).flatMap((file) => messages(folder, file));
@@ -28,7 +28,7 @@ function messages(folder: string, file: string): LlhttpMessage[] {
   });
 }
 
-/** The bytes that a message of these files stands for: a line's end is CRLF unless it is escaped. */
+/** Returns the bytes of a message in these files: a line ends with CRLF unless it is escaped. */
 function written(text: string): string {
   const controls: Record<string, string> = { r: "\r", n: "\n", t: "\t", f: "\f" };
   return text

@@ -1,6 +1,6 @@
 import type { LoopClock } from "../../src/downstream/loop-clock.ts";
 
-/** A clock that goes only where it is told what happens meanwhile; turns of the event loop are real ones, and take no time. */
+/** A clock that advances only by these methods; turns of the event loop are real, and take no time on it. */
 export class TestClock implements LoopClock {
   private time = 1000;
   private worked = 0;
@@ -8,7 +8,7 @@ export class TestClock implements LoopClock {
   private before = { time: 1000, active: 0 };
   private readonly running: { every: number; due: number; run: () => void }[] = [];
 
-  /** How many things it runs again and again. */
+  /** Number of active timers. */
   get timers(): number {
     return this.running.length;
   }
@@ -28,19 +28,19 @@ export class TestClock implements LoopClock {
     return () => this.running.splice(this.running.indexOf(timer), 1);
   }
 
-  /** Work without end for a while: the event loop does not turn. */
+  /** Simulates work that blocks the event loop. */
   work(milliseconds: number): void {
     this.worked += milliseconds;
     this.away(milliseconds);
   }
 
-  /** The same, where others have the core. */
+  /** Simulates a time in which other processes have the core. */
   away(milliseconds: number): void {
     this.active += milliseconds;
     this.time += milliseconds;
   }
 
-  /** The loop goes round once, without a rest. */
+  /** Runs one turn of the loop, without idling. */
   async turn(): Promise<void> {
     for (const timer of [...this.running]) {
       if (timer.due > this.time) continue;
@@ -50,7 +50,7 @@ export class TestClock implements LoopClock {
     await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** The loop has nothing to do for a while but what comes of itself. */
+  /** Simulates a time in which the loop only runs its timers. */
   async rest(milliseconds: number): Promise<void> {
     for (const until = this.time + milliseconds; this.time < until; ) {
       this.time += Math.min(10, until - this.time);

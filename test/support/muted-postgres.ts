@@ -3,20 +3,20 @@ import { join } from "node:path";
 import type { Test } from "tap";
 import { freePort } from "./free-port.ts";
 
-/** What stands between gateways and their PostgreSQL. */
+/** A relay between gateways and their PostgreSQL. */
 export interface MutedPostgres {
   /** The address of the database through it. */
   readonly url: string;
-  /** From now on nobody hears what the server tells: connections that listen are cut, and new ones as soon as they want to. */
+  /** From now on no notifications arrive: listening connections are cut, and new ones as soon as they begin to listen. */
   mute(): void;
-  /** Connections that listen, and those that were cut so. */
+  /** Number of listening connections, and of those that were cut. */
   readonly listening: () => number;
   readonly cut: () => number;
 }
 
 const LISTEN = /listen "/i;
 
-/** Passes connections on to the socket of a server, until it is told to mute them. @param database as `PostgresServer` has it */
+/** Forwards connections to the socket of a server, until it is muted. @param database an address of `PostgresServer` */
 export async function mutedPostgres(t: Test, database: string): Promise<MutedPostgres> {
   const { pathname, searchParams } = new URL(database);
   const path = join(searchParams.get("host") as string, ".s.PGSQL.5432");

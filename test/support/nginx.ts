@@ -8,18 +8,18 @@ import { setTimeout as after } from "node:timers/promises";
 import type { Test } from "tap";
 import { freePort } from "./free-port.ts";
 
-/** Where Debian's package puts it. */
+/** The path in Debian's package. */
 const BINARY = "/usr/sbin/nginx";
 
-/** What an operator writes who has read nothing: HTTP/1.0 to the gateway, a connection for each request. */
+/** The default configuration: HTTP/1.0 to the gateway, a connection for each request. */
 export const BARE = "";
-/** The same over kept connections. */
+/** The same over persistent connections. */
 export const KEPT = 'proxy_http_version 1.1; proxy_set_header Connection "";';
 
-/** The ways in which a client can reach a gateway. */
+/** How a client can reach a gateway. */
 export const WAYS = ["directly", "behind nginx"] as const;
 
-/** The port to which a way leads; undefined where there is no nginx. */
+/** Returns the port for a way; undefined without nginx. */
 export async function entrance(
   t: Test,
   way: (typeof WAYS)[number],
@@ -31,14 +31,14 @@ export async function entrance(
 
 export interface Nginx {
   port: number;
-  /** What it has said, at level `warn` and above. */
+  /** Its log, at level `warn` and above. */
   readonly uses: string;
 }
 
 /**
- * A real nginx on a free port in front of a port of this machine, stopped with the test. Undefined where nginx is not
- * installed, after skipping the test; with `GATEWAY_TEST_NGINX=required` that fails instead.
- * @param directives what stands beside `proxy_pass` in the location.
+ * Starts a real nginx on a free port in front of a local port, stopped with the test. Undefined if nginx is not installed,
+ * after skipping the test; with `GATEWAY_TEST_NGINX=required` that fails instead.
+ * @param directives further directives beside `proxy_pass` in the location.
  */
 export function startNginx(t: Test, to: number, directives: string = BARE): Promise<Nginx | undefined> {
   const server = (port: number) => `
@@ -51,19 +51,19 @@ export function startNginx(t: Test, to: number, directives: string = BARE): Prom
   return launch(t, server);
 }
 
-/** The same with the block that is deployed, which writes its logs into the folder. */
+/** The same with the server block for deployments, which writes its logs into the folder. */
 export function startDeployedNginx(t: Test, to: number): Promise<(Nginx & { folder: string }) | undefined> {
   return startBlock(t, "nginx/gateway.conf", (block) => block.replace("127.0.0.1:8080", `127.0.0.1:${to}`));
 }
 
-/** The same with the block for several gateways, which are named `gateway-1`, `gateway-2` … there. */
+/** The same with the block for several gateways, named `gateway-1`, `gateway-2` … in it. */
 export function startBalancer(t: Test, to: readonly number[]): Promise<(Nginx & { folder: string }) | undefined> {
   return startBlock(t, "compose/nginx.conf", (block) =>
     to.reduce((text, port, i) => text.replace(`gateway-${i + 1}:8080`, `127.0.0.1:${port}`), block),
   );
 }
 
-/** The same with the block for two gateways of one machine. */
+/** The same with the block for two gateways on one machine. */
 export function startPair(
   t: Test,
   ports: readonly [number, number],
@@ -106,7 +106,7 @@ async function launch(
   }
 }
 
-/** One process without privileges, everything it writes in one folder. */
+/** One unprivileged process, with all its files in one folder. */
 const configuration = (folder: string, server: string): string => `
 daemon off;
 master_process off;
@@ -123,7 +123,7 @@ http {
 }
 `;
 
-/** True once connections are taken, false when the process has ended before. */
+/** Waits until connections are accepted; false if the process ends before. */
 async function listens(child: ChildProcess, port: number): Promise<boolean> {
   while (child.exitCode === null && child.signalCode === null) {
     const socket = connect(port, "127.0.0.1");

@@ -1,22 +1,22 @@
 import { Agent, request } from "node:http";
 import { Duplex } from "node:stream";
 
-/** What a client made of the bytes that came on a connection, which then ended. */
+/** A client's result of parsing the bytes of a connection, which then ended. */
 export interface ReadResponse {
   /** 0: there was no head. */
   status: number;
-  /** Flat name, value list as it came. */
+  /** Flat list of names and values, unchanged. */
   headers: string[];
   body: Buffer;
-  /** The response came to its end. */
+  /** Whether the response is complete. */
   whole: boolean;
-  /** The connection may be used again. */
+  /** Whether the connection may be reused. */
   reusable: boolean;
-  /** Why not, in the client's own words. */
+  /** Why not: the client's error. */
   error: string | undefined;
 }
 
-/** A connection on which the answer to any request is what was given, in these very pieces, and then the end. */
+/** A connection that responds to any request with exactly these pieces, and then ends. */
 class Scripted extends Duplex {
   constructor(private readonly pieces: readonly Buffer[]) {
     super();
@@ -31,7 +31,7 @@ class Scripted extends Duplex {
   }
 
   override _read(): void {}
-  // As much of a socket as node's client asks for.
+  // The socket methods that node's client calls.
   setKeepAlive(): void {}
   setTimeout(): void {}
   ref(): void {}
@@ -54,7 +54,7 @@ class ScriptedAgent extends Agent {
   }
 }
 
-/** How node's own client reads a response. */
+/** Parses a response with node's own client. */
 export function readByNode(method: string, pieces: readonly Buffer[]): Promise<ReadResponse> {
   return new Promise((resolve) => {
     const socket = new Scripted(pieces);

@@ -3,20 +3,20 @@ import { llhttpMessages } from "./llhttp.ts";
 import { dice } from "./random-answers.ts";
 import { shared } from "./shared.ts";
 
-/** A response as it may come from a connection that then ends: right, nearly right, or no response at all. */
+/** A response on a connection that then ends: valid, nearly valid, or garbage. */
 export interface OddResponse {
-  /** Of the request. */
+  /** The request's method. */
   method: string;
   /** latin1 */
   text: string;
-  /** The same, as it comes. */
+  /** The same, in pieces as they arrive. */
   pieces: Buffer[];
 }
 
 const OK = "HTTP/1.1 200 OK\r\n";
 const CHUNKED = `${OK}transfer-encoding: chunked\r\n\r\n`;
 
-/** Responses of every framing, and what is known to be read differently by different programs. */
+/** Responses with every framing, including known differences between parsers. */
 const SEEDS: readonly string[] = [
   `${OK}content-length: 5\r\n\r\nhello`,
   `${OK}Content-Type: application/json\r\nContent-Length: 2\r\nKeep-Alive: timeout=5\r\n\r\n{}`,
@@ -113,13 +113,13 @@ const LINES: readonly string[] = [
   ...["content-length : 2", " content-length: 2", "content-length\t: 2", "x\0: 1", "x: \0", "\x80: 1", "x: \x85"],
 ];
 
-/** Bytes that mean something to a parser. */
+/** Bytes with a meaning for parsers. */
 const BYTES = '\r\n\r\n\t :;,="0123456789aAfFxg-+_\0\x01\x0b\x7f\x80\xff';
 const METHODS = ["GET", "POST", "HEAD"];
 
 type Dice = ReturnType<typeof dice>;
 
-/** All that is changed to make odd responses: ours, llhttp's, and our requests with odd framing under a response's first line. */
+/** Returns the seeds of odd responses: ours, llhttp's, and our requests with odd framing under a status line. */
 export function oddSeeds(): string[] {
   const file = shared("vectors/own/http-framing-vectors.json");
   const requests = file === undefined ? [] : (JSON.parse(readFileSync(file, "utf8")) as { raw_b64: string }[]);
@@ -131,10 +131,10 @@ export function oddSeeds(): string[] {
   return [...SEEDS, ...(llhttpMessages("response") ?? []).map(({ bytes }) => bytes), ...framed];
 }
 
-/** A response made of those; the same for the same number. */
+/** Returns a response made from the seeds; the same for the same number. */
 export function oddResponse(seeds: readonly string[], number: number): OddResponse {
   const cast = dice(number);
-  // The first ones are the seeds themselves, asked for by each method.
+  // The first ones are the seeds themselves, for each method.
   if (number < METHODS.length * seeds.length) {
     const text = seeds[number % seeds.length] as string;
     const method = METHODS[Math.floor(number / seeds.length)] as string;
@@ -147,7 +147,7 @@ export function oddResponse(seeds: readonly string[], number: number): OddRespon
 
 const pick = <Item>(cast: Dice, items: readonly Item[]): Item => items[cast(items.length)] as Item;
 
-/** A response that is right, with some of the lines above. */
+/** Returns a valid response, with some of the lines above. */
 function generated(cast: Dice): string {
   const status = pick(cast, ["200 OK", "200", "404 Not Found", "204 None", "304 x", "103 Early", "500 \xe9"]);
   let head = `HTTP/1.${cast(5) > 0 ? 1 : 0} ${status}\r\n`;
@@ -167,7 +167,7 @@ function generated(cast: Dice): string {
   return `${head}Transfer-Encoding: chunked\r\n\r\n${chunks}0\r\n${cast(3) === 0 ? trailers : ""}\r\n`;
 }
 
-/** One thing in it is different. */
+/** Returns the text with one mutation. */
 function changed(cast: Dice, text: string, seeds: readonly string[]): string {
   const at = cast(text.length + 1);
   const insert = (what: string, where = at) => text.slice(0, where) + what + text.slice(where);
@@ -180,7 +180,7 @@ function changed(cast: Dice, text: string, seeds: readonly string[]): string {
       return text.slice(0, at) + (BYTES[cast(BYTES.length)] as string) + text.slice(at + 1);
     case 3:
     case 4: {
-      // A line between others, or where trailers stand.
+      // A line between others, or in the trailers.
       const ends = [...text.matchAll(/\r\n/g)].map(({ index }) => index + 2);
       return ends.length === 0 ? text : insert(`${pick(cast, LINES)}\r\n`, pick(cast, ends));
     }
@@ -198,7 +198,7 @@ function changed(cast: Dice, text: string, seeds: readonly string[]): string {
   }
 }
 
-/** As it comes: whole, or in up to four pieces. */
+/** Returns the bytes in one to four pieces. */
 function cut(cast: Dice, bytes: Buffer): Buffer[] {
   const places = Array.from({ length: cast(4) }, () => cast(bytes.length + 1)).toSorted((a, b) => a - b);
   return [...places, bytes.length]

@@ -5,14 +5,14 @@ import { setTimeout as after } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Test } from "tap";
 
-/** One request for each name, round and round, at a rate, whatever becomes of it. */
+/** A load of one request per name in turn, at a fixed rate regardless of responses. */
 export interface OpenLoad {
   port: number;
   path: string;
   body: string;
-  /** Of each name its key. */
+  /** The key of each name. */
   keys: readonly (readonly [name: string, key: string])[];
-  /** In a second. */
+  /** Requests per second. */
   rate: number;
   seconds: number;
 }
@@ -21,15 +21,15 @@ export interface OpenLoad {
 export interface OpenAnswer {
   name: string;
   status: number;
-  /** When it was to be asked, whether or not somebody was late, and when its answer was whole. */
+  /** When it was due, regardless of delays, and when its response was complete. */
   due: number;
   at: number;
-  /** Of one that was not served. */
+  /** Of a request that was not served. */
   text?: string;
   retryAfter?: string | undefined;
 }
 
-/** Asks from a process of its own, that neither who judges nor a provider keeps from looking at its watch. */
+/** Sends requests from a separate process, so that neither the test nor the provider delays its clock. */
 export class OpenLoop {
   private readonly child: ChildProcess;
 
@@ -45,7 +45,7 @@ export class OpenLoop {
     });
   }
 
-  /** Settles when all of it is answered. */
+  /** Resolves when all requests have been answered. */
   async ask(load: OpenLoad): Promise<OpenAnswer[]> {
     const answers = once(this.child, "message");
     this.child.send(load);

@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { Frame } from "../../src/wire/frame.ts";
 import { shared } from "./shared.ts";
 
-/** A recorded answer of a vendor. */
+/** A recorded response of a vendor. */
 export interface Recording {
   id: string;
   vendor: string;
-  /** What it shows, like `stream`, `tools`, `error`, `truncated`. */
+  /** Its features, like `stream`, `tools`, `error`, `truncated`. */
   kinds: readonly string[];
   status: number;
-  /** The answer's body as it came. */
+  /** The original body. */
   body: string;
 }
 
@@ -18,7 +18,7 @@ interface Entry extends Omit<Recording, "body"> {
   protocol: string;
 }
 
-/** All recordings of a protocol; none where the recordings are absent. */
+/** Returns all recordings of a protocol; none if they are absent. */
 export function recordings(protocol: string): Recording[] {
   const folder = shared("recordings");
   if (!folder) return [];
@@ -30,7 +30,7 @@ export function recordings(protocol: string): Recording[] {
   });
 }
 
-/** The events of a recorded stream, blank lines included. */
+/** Returns the events of a recorded stream, blank lines included. */
 export function eventsOf(body: string): Frame[] {
   return body.split(/(?<=\r?\n\r?\n)/).map((event) => new Frame("event", Buffer.from(event)));
 }
@@ -38,7 +38,7 @@ export function eventsOf(body: string): Frame[] {
 /** JSON as the data of one event. */
 export const asEvent = (json: unknown): Frame => new Frame("event", Buffer.from(`data: ${JSON.stringify(json)}\n\n`));
 
-/** The JSON of a body; undefined when it is none. */
+/** Parses a body; undefined if it is not JSON. */
 export function jsonOf(body: string): unknown {
   try {
     return JSON.parse(body);

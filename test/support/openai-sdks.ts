@@ -5,13 +5,13 @@ import type { Protocol } from "../../src/core/protocol.ts";
 import { demoAnswer } from "../../src/translation/demo.ts";
 import { Demo } from "../../src/upstream/demo.ts";
 
-/** Both generations of the official SDK; the calls that tests make are the same in both. */
+/** Both generations of the official SDK; tests use methods that are the same in both. */
 export const SDKS: Readonly<Record<string, typeof OpenAI>> = {
   "openai 7": OpenAI,
   "openai 4": OpenAI4 as unknown as typeof OpenAI,
 };
 
-/** A subtest for each SDK, with a client that talks over real sockets to the demo answers of a protocol. */
+/** Runs a subtest for each SDK, with a client connected over real sockets to a protocol's demo. */
 export async function withSdks(
   t: Test,
   protocol: Protocol,
@@ -27,14 +27,14 @@ export async function withSdks(
   }
 }
 
-/** A client of the newer SDK that receives a body as if a server had sent it. */
+/** Returns a client of the newer SDK that receives a body as if from a server. */
 export function receiving(Sdk: typeof OpenAI, body: string | Buffer, status = 200, type = "text/event-stream"): OpenAI {
   const bytes = new Uint8Array(Buffer.from(body));
   const fetch = async () => new Response(bytes, { status, headers: { "content-type": type } });
   return new Sdk({ apiKey: "key", maxRetries: 0, fetch });
 }
 
-/** What one request to a protocol's demo model gives, as if the engine had asked. */
+/** Returns a protocol's demo response to one request, as for the engine. */
 export function demoOf(
   protocol: Protocol,
   path: string,
@@ -46,7 +46,7 @@ export function demoOf(
   return demoAnswer(protocol, { operation, model: body.model, body, streaming: body.stream === true, query });
 }
 
-/** Everything a stream of the SDK yields until it ends or throws. */
+/** Collects everything a stream of the SDK yields until it ends or throws. */
 export async function collect<T>(stream: AsyncIterable<T>): Promise<{ items: T[]; error: unknown }> {
   const items: T[] = [];
   try {

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { gunzipSync } from "node:zlib";
 
-/** A span as a collector was sent it. */
+/** A span as received by a collector. */
 export interface ReceivedSpan {
   readonly traceId: string;
   readonly spanId: string;
@@ -42,7 +42,7 @@ const plainOf = (value: Value): unknown =>
 const members = (attributes: Attributes = []) =>
   Object.fromEntries(attributes.map(({ key, value }) => [key, plainOf(value)]));
 
-/** A collector that takes OTLP over HTTP with JSON (opentelemetry-proto, trace service). */
+/** Starts a collector for OTLP over HTTP with JSON (opentelemetry-proto, trace service). */
 export async function startCollector(t: { teardown(act: () => unknown): unknown }) {
   const spans: ReceivedSpan[] = [];
   const requests: { path: string | undefined; authorization: string | undefined }[] = [];

@@ -4,7 +4,7 @@ import { eventually } from "./process.ts";
 
 const file = { id: "file-1", provider: "up", key: "one" };
 
-/** What holds of owners wherever they are kept. @param open an empty store, as two processes see it */
+/** Tests for owners in any store. @param open an empty store, as two processes see it */
 export function ownersContract(t: Test, open: (t: Test) => Promise<{ owners: Owners; other: Owners }>): void {
   t.test("what was added is found at once, and soon by others", async (t) => {
     const { owners, other } = await open(t);

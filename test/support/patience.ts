@@ -1,4 +1,4 @@
-/** Milliseconds between two looks. */
+/** Milliseconds between ticks. */
 const TICK = 5;
 
 interface Waiting {
@@ -22,8 +22,9 @@ function tick(): void {
 }
 
 /**
- * Runs `act` after so many milliseconds in which this process could have heard something; the answer takes it back. Between two
- * ticks it has always looked for bytes: of a time in which a busy machine did not run it, only one tick counts.
+ * Runs `act` after so many milliseconds in which this process could have received something; returns a function that cancels
+ * it. Sockets are polled between any two ticks, so time in which a busy machine did not run the process counts as one tick
+ * only.
  */
 export function afterHearing(milliseconds: number, act: () => void): () => void {
   const each = { left: milliseconds, act };

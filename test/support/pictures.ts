@@ -6,7 +6,7 @@ import { startConsole } from "./console.ts";
 import { KEY } from "./gateway.ts";
 import { plainEntry } from "./plain-entry.ts";
 
-// Takes the pictures of docs/pages.md anew: node --import ./src/loader/register.js test/support/pictures.ts
+// Regenerates the pictures of docs/pages.md: node --import ./src/loader/register.js test/support/pictures.ts
 
 const FOLDER = fileURLToPath(new URL("../../docs/pages/", import.meta.url));
 const OTHER = "other-key-0123456789abcdef";
@@ -33,7 +33,7 @@ timezone: UTC
 `;
 const HOUR = 3_600_000;
 const DAYS = 14;
-/** Dollars a request, and requests an hour. */
+/** Dollars per request, and requests per hour. */
 const SPENDERS: readonly [model: string, target: string, key: string, usd: number, often: number][] = [
   ["gpt-5.6", "openai:gpt-5.6", "test", 0.8, 3],
   ["claude-opus-5", "anthropic:claude-opus-5", "test", 1.1, 2],
@@ -49,7 +49,7 @@ t.test("pictures", { skip: noBrowser }, async (t) => {
   for (let hour = 0; hour < DAYS * 24; hour++)
     for (const [at, [model, target, key, usd, often]] of SPENDERS.entries())
       for (let n = 0; n < often; n++) {
-        // Days differ, and hours of them.
+        // Costs vary by day and by hour.
         const share = 1 + Math.sin(hour / 7 + at) / 2 + Math.sin(hour / 24 + 2 * at) / 3;
         const firstByte = 220 + ((hour * 37 + n * 91 + at * 53) % 400);
         const out = 300 + ((hour * 13 + n * 71) % 900);

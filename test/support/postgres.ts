@@ -19,43 +19,43 @@ import postgres from "postgres";
 import type { Test } from "tap";
 import { type PostgresPlace, postgresPlace } from "../../src/store/postgres/place.ts";
 
-/** Where Debian's packages put each version. */
+/** The folder of all versions in Debian's packages. */
 const VERSIONS = "/usr/lib/postgresql";
 const USER = "gateway";
-/** Where an empty server of each version is kept, to be copied. */
+/** The cache of an empty server's data for each version. */
 const MADE = fileURLToPath(new URL("../../node_modules/.cache/postgres", import.meta.url));
 
-/** A real PostgreSQL in a folder of its own, reached by a socket there. */
+/** A real PostgreSQL in its own folder, with a socket there. */
 export interface PostgresServer {
-  /** Its folder, which holds the socket. */
+  /** Its folder, which contains the socket. */
   readonly folder: string;
-  /** A new database, as an address for gateway.yaml. */
+  /** Creates a database and returns its address for gateway.yaml. */
   database(): Promise<string>;
-  /** Asks a database something, as its owner. */
+  /** Queries a database, as its owner. */
   ask(url: string, text: string): Promise<Record<string, unknown>[]>;
-  /** Kills it with all that it runs, as a machine that dies. */
+  /** Kills it with all its processes, like a power failure. */
   kill(): Promise<void>;
   stop(): Promise<void>;
-  /** Stops it with all that it runs as they are, connections open; returns what has them go on. */
+  /** Suspends all its processes, with connections open; returns a function that resumes them. */
   freeze(): () => void;
   /** Starts it again, with further settings. */
   start(...settings: readonly string[]): Promise<void>;
 }
 
-/** The newest of the installed versions. */
+/** Returns the newest installed version. */
 function binaries(): string | undefined {
   const versions = existsSync(VERSIONS) ? readdirSync(VERSIONS).sort((a, b) => Number(b) - Number(a)) : [];
   return versions.map((version) => join(VERSIONS, version, "bin")).find((folder) => existsSync(join(folder, "initdb")));
 }
 
-/** Who it runs as: it refuses to be root. */
+/** Returns the user it runs as: it refuses to run as root. */
 function owner(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const [, , uid, gid] = /^(postgres|nobody):[^:]*:(\d+):(\d+)/m.exec(readFileSync("/etc/passwd", "latin1")) ?? [];
   return { uid: Number(uid), gid: Number(gid) };
 }
 
-/** An empty server's files, which initdb takes a second of CPU for: what it has made once is copied. */
+/** Copies an empty server's data from the cache, as initdb takes a second of CPU. */
 function makeData(bin: string, data: string, options: object): void {
   const made = join(MADE, basename(dirname(bin)));
   const copied = (from: string, to: string) => execFileSync("cp", ["-a", from, to], { stdio: "pipe" });
@@ -68,13 +68,13 @@ function makeData(bin: string, data: string, options: object): void {
     copied(data, own);
     renameSync(own, made);
   } catch {
-    // Another process was faster, or nothing can be kept there.
+    // Another process was faster, or the cache is not writable.
     rmSync(own, { recursive: true, force: true });
   }
 }
 
 /**
- * Starts one, stopped with the test: best one for a whole file of tests. Undefined where PostgreSQL is not installed, after
+ * Starts a server, stopped with the test; best shared by a whole file of tests. Undefined if PostgreSQL is not installed, after
  * skipping the test; with `GATEWAY_TEST_POSTGRES=required` that fails instead.
  */
 export async function startPostgres(t: Test): Promise<PostgresServer | undefined> {
@@ -118,13 +118,13 @@ export async function startPostgres(t: Test): Promise<PostgresServer | undefined
     const server = child;
     child = undefined;
     if (!server || server.exitCode !== null || server.signalCode !== null) return;
-    // Those that serve connections would outlive their server for a while, and wait for each other.
+    // Its backends would outlive it for a while, and wait for each other.
     if (signal === "SIGKILL") server.kill("SIGSTOP");
     const served = signal === "SIGKILL" ? below(server.pid as number) : [];
     server.kill(signal);
     for (const pid of served) signalled(pid, "SIGKILL");
     await once(server, "exit");
-    // Who starts it again must not find any of them.
+    // They must be gone before it is started again.
     while (served.some((pid) => existsSync(`/proc/${pid}`))) await after(5);
     rmSync(join(data, "postmaster.pid"), { force: true });
   };
@@ -169,7 +169,7 @@ export async function startPostgres(t: Test): Promise<PostgresServer | undefined
   };
 }
 
-/** The place of an address that is right. */
+/** Parses a valid address. */
 export function placeOf(url: string): PostgresPlace {
   const place = postgresPlace(url, "/");
   if (typeof place === "string") throw new Error(place);
@@ -185,6 +185,6 @@ function signalled(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It has ended by itself.
+    // It has already ended.
   }
 }

@@ -4,7 +4,7 @@ import type { PriceVersions } from "../../src/store/price-versions.ts";
 
 const terms = (input: number) => new PriceList([{ price: { input, output: 2 } }], "table 1").all;
 
-/** What holds of prices wherever they are kept. @param open none yet, and when those in the store were first in use */
+/** Tests for prices in any store. @param open an empty store, and a function that returns since when its prices were in use */
 export function pricesContract(
   t: Test,
   open: (t: Test) => Promise<{ prices: PriceVersions; since(): unknown[] | Promise<unknown[]> }>,

@@ -11,42 +11,42 @@ import { KEY } from "./gateway.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
-/** A gateway in processes of its own. */
+/** A gateway in its own processes. */
 export interface GatewayProcess {
   child: ChildProcess;
   folder: string;
-  /** All that it has printed. */
+  /** Its output so far. */
   readonly text: string;
   /** Its log lines. */
   lines(): Record<string, unknown>[];
   /** Without a trailing slash. */
   url: string;
   port: number;
-  /** The admin side's, without a trailing slash. */
+  /** The address of the admin side, without a trailing slash. */
   admin: string;
-  /** What the admin side answers; undefined where nobody listens. */
+  /** Returns the response of /readyz; undefined if it is not listening. */
   ready(): Promise<{ status: number; body: Record<string, unknown> } | undefined>;
   /** Sends a signal and waits for the end: exit code, or the signal that killed it. */
   end(signal?: NodeJS.Signals): Promise<number | string | null>;
-  /** Settles with its end. */
+  /** Resolves when it ends. */
   ended: Promise<number | string | null>;
-  /** The ledger's outcomes, and how many ids stand there twice. */
+  /** Returns the ledger's outcomes, and the number of duplicate ids. */
   ledger(): { outcomes: Record<string, number>; twice: number };
-  /** Seconds of CPU that its processes have used; the kernel counts in hundredths. */
+  /** Returns the CPU seconds of its processes; the kernel counts in hundredths. */
   cpu(): number;
-  /** The outcome of each exchange in it, by id. */
+  /** Returns the outcome of each exchange in the ledger, by id. */
   rows(): Record<string, string>;
-  /** How many rows each key has, by outcome. */
+  /** Returns the number of rows per key and outcome. */
   outcomes(): Record<string, Record<string, number>>;
 }
 
 export interface ProcessOptions {
   files?: Record<string, string>;
-  /** A listening socket that it finds as its file descriptor 3, as systemd hands it over. */
+  /** A listening socket passed as file descriptor 3, like systemd does. */
   fd?: number;
-  /** Further variables of its environment. */
+  /** Further environment variables. */
   env?: Record<string, string>;
-  /** A folder that is there already, of a gateway before it. */
+  /** The existing folder of a previous gateway. */
   folder?: string;
   /** Further arguments of the verb `run`. */
   args?: readonly string[];
@@ -58,7 +58,7 @@ export interface ProcessOptions {
   core?: number | undefined;
 }
 
-/** Looks until it holds, for half a minute: these machines may be busy. */
+/** Polls until the condition holds, for up to half a minute: test machines may be busy. */
 export async function eventually(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const deadline = performance.now() + 30_000;
   while (!(await condition())) {
@@ -67,7 +67,7 @@ export async function eventually(condition: () => boolean | Promise<boolean>, wh
   }
 }
 
-/** @param yaml providers, models and what else the test is about; listener, admin side, store and key are given */
+/** @param yaml providers, models and whatever the test needs; listener, admin side, store and key are added */
 export async function startProcess(
   t: Test,
   yaml: string,
@@ -155,7 +155,7 @@ export async function startProcess(
   };
 }
 
-/** Of a process and those below it. */
+/** Returns the CPU of a process and its descendants. */
 function cpuOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
     .replace(/^.*\) /s, "")

@@ -9,17 +9,17 @@ import { KEY } from "./gateway.ts";
 
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
-/** A program that listens, in a process of its own. */
+/** A program that listens, in its own process. */
 export interface Program {
   port: number;
-  /** MiB now, and at most since the last call of \`forget\`. */
+  /** MiB now, and the maximum since the last call of \`forget\`. */
   memory(): { now: number; peak: number };
   forget(): void;
-  /** Milliseconds of CPU that it has used; the kernel counts in steps of ten. */
+  /** CPU milliseconds used; the kernel counts in steps of ten. */
   cpu(): number;
 }
 
-/** A program with its own memory, once it has said where it listens. */
+/** Starts a program, and waits until it reports its port. */
 export async function started(t: Test, args: readonly string[], cwd: string): Promise<Program> {
   const child: ChildProcess = spawn(process.execPath, args, { cwd, env: { PATH: process.env["PATH"] } });
   t.teardown(async () => {
@@ -52,7 +52,7 @@ export async function started(t: Test, args: readonly string[], cwd: string): Pr
   };
 }
 
-/** A gateway with a model `m` of one provider. @param more lines of its gateway.yaml */
+/** Starts a gateway with a model `m` of one provider. @param more lines of its gateway.yaml */
 export async function ownGateway(t: Test, providers: string, more: string): Promise<Program> {
   const folder = mkdtempSync(join(tmpdir(), "gateway-memory-"));
   t.teardown(() => rmSync(folder, { recursive: true }));

@@ -8,17 +8,17 @@ import { stringify } from "yaml";
 import { freePort } from "./free-port.ts";
 import { eventually } from "./process.ts";
 
-/** A Prometheus that scrapes each second. */
+/** A Prometheus that scrapes every second. */
 export interface Prometheus {
-  /** What its API answers: `data` of `/api/v1/PATH`. */
+  /** Returns `data` of its response to `/api/v1/PATH`. */
   ask<Data>(path: string, query?: Record<string, string>): Promise<Data>;
 }
 
 /**
- * A real Prometheus, stopped with the test. Undefined where it is not installed, after skipping the test; with
+ * Starts a real Prometheus, stopped with the test. Undefined if it is not installed, after skipping the test; with
  * `GATEWAY_TEST_PROMTOOL=required` that fails instead.
  * @param target the admin side of a gateway, `HOST:PORT`
- * @param rules files with rules, which it tries each second
+ * @param rules files with rules, which it evaluates every second
  */
 export async function startPrometheus(t: Test, target: string, rules: string[]): Promise<Prometheus | undefined> {
   if (spawnSync("prometheus", ["--version"]).status !== 0) {

@@ -1,6 +1,6 @@
 import type { Event, FinishReason, Opening } from "../../src/translation/events.ts";
 
-/** Numbers below a limit that are the same for the same seed. */
+/** Returns a generator of numbers below a limit, the same for the same seed. */
 export function dice(seed: number): (limit: number) => number {
   let state = (seed * 2654435761 + 12345) >>> 0;
   return (limit) => {
@@ -37,7 +37,7 @@ function opening(cast: Cast, block: number): Opening {
   return kinds[cast(kinds.length)] as Opening;
 }
 
-/** What a block holds, as events that open and close it. */
+/** Returns a block's events, from its opening to its end. */
 function block(cast: Cast, number: number): Event[] {
   const kind = opening(cast, number);
   const events: Event[] = [{ type: "open", block: number, choice: 0, ...kind }];
@@ -67,7 +67,7 @@ function block(cast: Cast, number: number): Event[] {
   return events;
 }
 
-/** An answer that obeys the order of events; some of its calls grow side by side. */
+/** Returns a response with a valid order of events; some of its calls are interleaved. */
 export function randomAnswer(seed: number): Event[] {
   const cast = dice(seed);
   const blocks = Array.from({ length: cast(6) }, (_, i) => block(cast, i));

@@ -5,22 +5,22 @@ import { asking } from "./gateway.ts";
 import { afterHearing } from "./patience.ts";
 import { shared } from "./shared.ts";
 
-/** What a connection brought until it was closed. */
+/** The bytes received on a connection until it was closed. */
 export interface Talk {
-  /** Of the answers, interim ones left out. */
+  /** Final statuses, without interim ones. */
   statuses: number[];
   /** Everything, latin1. */
   text: string;
 }
 
-/** Milliseconds without a byte behind an answer after which a client has heard enough. */
+/** Milliseconds without a byte after a response after which a client closes. */
 const QUIET = 30;
-/** Milliseconds for a first answer; only unfinished requests wait as long. */
+/** Milliseconds to wait for a first response; only incomplete requests wait so long. */
 const PATIENCE = 1500;
 
 /**
- * Sends bytes as they are, latin1, on a connection of their own. The client closes its side once it has had an answer
- * and nothing more comes, or when it has lost patience.
+ * Sends bytes unchanged (latin1) on a new connection. The client closes it after a response followed by silence, or after a
+ * timeout.
  */
 export function send(port: number, bytes: string): Promise<Talk> {
   return new Promise((resolve) => {
@@ -42,7 +42,7 @@ export function send(port: number, bytes: string): Promise<Talk> {
   });
 }
 
-/** An answer that has ended. */
+/** A complete response. */
 export interface Answered {
   status: number;
   body: Buffer;
@@ -67,7 +67,7 @@ export function post(
   });
 }
 
-/** Does the same with each, at most `width` at a time, and answers in their order. */
+/** Runs a function for each, at most `width` at a time, and returns results in their order. */
 export async function each<T, R>(all: readonly T[], act: (one: T) => Promise<R>, width = 16): Promise<R[]> {
   const results: R[] = [];
   let next = 0;
@@ -81,7 +81,7 @@ export async function each<T, R>(all: readonly T[], act: (one: T) => Promise<R>,
   return results;
 }
 
-/** A file of the shared vectors; undefined where they are absent. */
+/** Returns a file of the shared vectors; undefined if they are absent. */
 export function vectors<T>(name: string): T | undefined {
   const file = shared(`vectors/own/${name}`);
   return file === undefined ? undefined : (JSON.parse(readFileSync(file, "utf8")) as T);

@@ -3,17 +3,17 @@ import { join } from "node:path";
 import { Frame } from "../../src/wire/frame.ts";
 import { shared } from "./shared.ts";
 
-/** A vendor's recorded answer. */
+/** A vendor's recorded response. */
 export interface Recorded {
   id: string;
-  /** What it shows, like `stream`, `tools`, `error`, `truncated`. */
+  /** Its features, like `stream`, `tools`, `error`, `truncated`. */
   kinds: readonly string[];
   status: number;
-  /** The body as it came. */
+  /** The original body. */
   body: string;
 }
 
-/** The recorded answers in one folder of the recordings; none where they are absent. */
+/** Returns the recorded responses in one folder of the recordings; none if they are absent. */
 export function recorded(folder: string): Recorded[] {
   const root = shared("recordings");
   if (!root) return [];
@@ -27,7 +27,7 @@ export function recorded(folder: string): Recorded[] {
   });
 }
 
-/** The events of a recorded stream, their blank lines included. */
+/** Returns the events of a recorded stream, blank lines included. */
 export function eventsIn(body: string): Frame[] {
   const events = body.match(/[\s\S]+?(?:\r?\n\r?\n|$)/g) ?? [];
   return events.map((event) => new Frame("event", Buffer.from(event)));

@@ -9,15 +9,15 @@ export interface Recording {
   protocol: string;
   kinds: string[];
   status: number;
-  /** The body as it was recorded. */
+  /** The recorded body. */
   body: Buffer;
   contentType: string;
-  /** How a client of the gateway asks for it: path with query. */
+  /** The path with query for a client of the gateway. */
   path: string;
   streaming: boolean;
 }
 
-/** Protocol name of the gateway, and the path, for each folder of recordings that can be replayed. */
+/** The gateway's protocol and path for each folder of recordings that can be replayed. */
 const FOLDERS: Record<string, { protocol: string; path: (stream: "sse" | "array" | "no") => string }> = {
   anthropic: { protocol: "anthropic-messages", path: () => "/v1/messages" },
   "anthropic-count-tokens": { protocol: "anthropic-messages", path: () => "/v1/messages/count_tokens" },
@@ -44,8 +44,8 @@ interface Line {
 }
 
 /**
- * Every recording that a path of the gateway can replay; undefined where the folder is absent.
- * @param of which of them
+ * Returns every recording that a path of the gateway can replay; undefined if the folder is absent.
+ * @param of selects some of them
  */
 export function recordings(of: (lines: readonly string[]) => readonly string[] = sample): Recording[] | undefined {
   const folder = shared("recordings");

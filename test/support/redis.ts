@@ -9,30 +9,30 @@ import type { Test } from "tap";
 import type { Certificates } from "./certificates.ts";
 import { freePort } from "./free-port.ts";
 
-/** Where Debian's packages put Redis, and Valkey, which does where there is no Redis. */
+/** The paths in Debian's packages: Redis, or Valkey instead. */
 const PLACES = ["/usr/bin/redis-server", "/usr/bin/valkey-server"];
 const BINARY = process.env["GATEWAY_TEST_REDIS_SERVER"] ?? PLACES.find(existsSync) ?? PLACES.join(" or ");
 
-/** A server of its own, which keeps nothing on the disk. */
+/** A separate server without persistence. */
 export interface RedisProcess {
   readonly port: number;
   readonly url: string;
-  /** Kills it: what it knew is gone. */
+  /** Kills it: its data is lost. */
   kill(): Promise<void>;
-  /** Starts it again at its port, empty. */
+  /** Starts it again on its port, empty. */
   start(): Promise<void>;
-  /** It does not answer any more, and keeps its connections. */
+  /** Suspends it: it does not respond, and keeps its connections. */
   pause(): void;
   resume(): void;
-  /** What a command answers. */
+  /** Returns a command's reply. */
   ask(...command: string[]): Promise<unknown>;
 }
 
 /**
- * A real server of Redis or Valkey on a free port, stopped with the test. Undefined where it is not installed, after skipping the test; with
- * `GATEWAY_TEST_REDIS=required` that fails instead.
+ * Starts a real Redis or Valkey server on a free port, stopped with the test. Undefined if it is not installed, after skipping
+ * the test; with `GATEWAY_TEST_REDIS=required` that fails instead.
  * @param options of its command line
- * @param tls spoken at its port and nothing else, with certificates that clients must have too
+ * @param tls the only protocol on its port, with certificates that clients must have too
  */
 export async function startRedis(
   t: Test,

@@ -25,7 +25,7 @@ const PROTOCOLS = {
 const PIECE = 3;
 const cut = (text: string): string[] => text.match(new RegExp(`.{1,${PIECE}}`, "gsu")) ?? [];
 
-/** A model that thinks of, repeats and hands to a tool what the user wrote last. */
+/** A model that repeats the user's last text in thoughts, text and a tool call. */
 function* told(text: string): Generator<Exclude<Event, { type: "error" }>> {
   yield { type: "start", id: "r1", model: "x", created: 1 };
   yield { type: "open", block: 0, choice: 0, kind: "reasoning" };
@@ -42,7 +42,7 @@ function* told(text: string): Generator<Exclude<Event, { type: "error" }>> {
   yield { type: "end" };
 }
 
-/** A provider that speaks all four protocols, and repeats the user's last words in thoughts, text and a call. */
+/** Starts a provider of all four protocols that repeats the user's last text in thoughts, text and a call. */
 export async function repeating(t: Test): Promise<FakeUpstream & { seen: SeenRequest[] }> {
   const upstream = await httpUpstream((request, reply) => {
     const { vendor, stream } = askedIn(request);
@@ -65,7 +65,7 @@ export async function repeating(t: Test): Promise<FakeUpstream & { seen: SeenReq
     for (const event of events) encoder.event(event, written);
     const frames = [...framing.frames(written), ...framing.close()];
     reply.setHeader("content-type", framing.type);
-    // Each frame a write of its own, so that it is a chunk of its own.
+    // One write per frame, so that each is a chunk.
     for (const frame of frames) reply.write(frame.bytes);
     reply.end();
   });

@@ -2,14 +2,14 @@ import { type JsonObject } from "../../src/wire/values.ts";
 import type { SeenRequest } from "./upstream.ts";
 import type { ProtocolName } from "./vendor-sdks.ts";
 
-/** What a scripted provider says: a text, a call of the tool `f`, the same without arguments, a refusal in words. */
+/** The response of a scripted provider: a text, a call of the tool `f`, the same without arguments, a textual refusal. */
 export type Line = "text" | "call" | "bare-call" | "refusal";
 
-/** The text, in the pieces it is streamed in. */
+/** The text, in the pieces of its stream. */
 export const PIECES = ["Hel", "lo ", "you."] as const;
 export const TEXT = PIECES.join("");
 export const REFUSAL = "I cannot help with that.";
-/** Tokens of every answer: 21 in, of which 8 were cached, and 9 out. */
+/** Tokens of every response: 21 in, of which 8 are cached, and 9 out. */
 export const TOKENS = { in: 21, cached: 8, out: 9 } as const;
 
 const ARGUMENTS: Record<Line, string> = { text: "", call: '{"city":"Rome"}', "bare-call": "", refusal: "" };
@@ -18,7 +18,7 @@ const piecesOf = (line: Line): readonly string[] => (line === "text" ? PIECES : 
 const frame = (value: JsonObject): string =>
   `${value["type"] === undefined ? "" : `event: ${value["type"]}\n`}data: ${JSON.stringify(value)}\n\n`;
 
-/** A provider's answer in its protocol, as frames of a stream and as one body. */
+/** A provider's response in its protocol, as frames of a stream and as one body. */
 interface Script {
   frames(line: Line): string[];
   whole(line: Line): JsonObject;
@@ -194,7 +194,7 @@ const gemini: Script = {
   whole: (line) => geminiChunk([geminiPart(line, piecesOf(line).join(""))], geminiEnd(line)),
 };
 
-/** What a provider of each protocol answers. */
+/** The script of each protocol. */
 export const SCRIPTS: Readonly<Record<ProtocolName, Script>> = {
   "openai-chat": chat,
   "openai-responses": responses,
@@ -202,7 +202,7 @@ export const SCRIPTS: Readonly<Record<ProtocolName, Script>> = {
   gemini,
 };
 
-/** The protocol in which a provider was asked, and whether for a stream. */
+/** Returns the protocol of a request to a provider, and whether it asks for a stream. */
 export function askedIn({ url, body }: SeenRequest): { vendor: ProtocolName; stream: boolean } {
   if (url.includes(":")) return { vendor: "gemini", stream: url.includes(":stream") };
   const { stream = false } = JSON.parse(body.toString()) as { stream?: boolean };
@@ -214,11 +214,11 @@ export function askedIn({ url, body }: SeenRequest): { vendor: ProtocolName; str
   return { vendor, stream };
 }
 
-/** What a provider wants back before it goes on from its thoughts; a signature, encrypted content or the like. */
+/** The state that a provider requires to continue from its thoughts: a signature, encrypted content or the like. */
 export const STATE = "gAAAAABzdGF0ZSBvZiB0aG91Z2h0cw==";
 export const THOUGHT = "Hm, a greeting.";
 
-/** A whole answer of thoughts and the text, with the state that its provider needs to go on from them. */
+/** A complete response of thoughts and the text, with the state that its provider requires to continue. */
 export const THOUGHTFUL: Readonly<Record<ProtocolName, JsonObject>> = {
   "openai-chat": {
     ...chatBase("chat.completion"),

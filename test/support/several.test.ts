@@ -7,7 +7,7 @@ import type { Ran } from "./several.ts";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const href = (name: string): string => new URL(name, import.meta.url).href;
 
-/** What becomes of files with these bodies that several processes share. */
+/** Returns the results of files with these bodies, shared by several processes. */
 async function shared(t: Test, bodies: Readonly<Record<string, string>>, processes: number): Promise<Ran[]> {
   const files = Object.entries(bodies).map(([name, body]) => [`${name}.ts`, `import t from "tap";\n${body}\n`]);
   const folder = relative(ROOT, t.testdir(Object.fromEntries(files)));

@@ -9,28 +9,28 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const REGISTER = new URL("../../src/loader/register.js", import.meta.url).href;
 const TOGETHER = fileURLToPath(new URL("together.ts", import.meta.url));
 
-/** Names the files, one a line: arguments are part of the names that `t.testdir` gives its folders, and too long for that. */
+/** The variable with the files, one per line: arguments would become part of `t.testdir`'s folder names, and be too long. */
 export const FILES = "GATEWAY_TEST_FILES";
 
-/** Names the folder in which processes that share their files say what each has taken. */
+/** The variable with the folder in which processes that share files record which each has taken. */
 export const TAKEN = "GATEWAY_TEST_TAKEN";
 
-/** Milliseconds for one test file; .taprc says the same. */
+/** Milliseconds for one test file; same as in .taprc. */
 export const LONGEST = Number(process.env["TAP_TIMEOUT"] ?? 120) * 1000;
 
-/** Milliseconds more, after which a process that has not told of a late file itself is ended. */
+/** Further milliseconds before a process that has not reported a late file itself is killed. */
 export const GRACE = 5000;
 
-/** Milliseconds between two looks at whether cores are idle, and the part of their time from which on they are. */
+/** Milliseconds between checks for idle cores, and the idle share of their time from which on they count as idle. */
 const LOOK = 500;
 const IDLE = 0.25;
 
-/** What became of a process's files: a line for each, what failed in full, and how much there was. */
+/** The result of a process's files: a line for each, failures in full, and totals. */
 export interface Ran extends Readonly<Summary["count"]> {
   readonly lines: readonly string[];
 }
 
-/** The number of a process that has taken a file out of those that it shares with others; undefined: nobody has. */
+/** Returns the id of the process that has taken a shared file; undefined: none has. */
 function takerOf(file: number, taken: string): number | undefined {
   try {
     return Number(readFileSync(join(taken, String(file)), "utf8"));
@@ -39,7 +39,7 @@ function takerOf(file: number, taken: string): number | undefined {
   }
 }
 
-/** Takes a file for this process; false where another one has it. */
+/** Takes a file for this process; false if another one has it. */
 export function take(file: number, taken: string): boolean {
   try {
     writeFileSync(join(taken, String(file)), String(process.pid), { flag: "wx" });
@@ -49,7 +49,7 @@ export function take(file: number, taken: string): boolean {
   }
 }
 
-/** How much the cores have had to do since the machine was started. */
+/** Returns the cores' idle and total time since boot. */
 function cores(): { idle: number; all: number } {
   const times = cpus().map((core) => core.times);
   const all = times.reduce((sum, { user, nice, sys, idle, irq }) => sum + user + nice + sys + idle + irq, 0);
@@ -57,16 +57,17 @@ function cores(): { idle: number; all: number } {
 }
 
 /**
- * Runs test files in several processes: each takes the next one when it has come to the end of another.
+ * Runs test files in several processes: each takes the next file after finishing another.
  * @param least processes from the start
- * @param most so many where files wait more than they work: another one is begun whenever cores are idle
+ * @param most maximum number of processes; another one is started whenever cores are idle, as files may wait more than they
+ * work
  */
 export async function runShared(files: readonly string[], least: number, most = least): Promise<Ran[]> {
   const taken = mkdtempSync(join(tmpdir(), "gateway-taken-"));
   const left = () => files.filter((_, i) => takerOf(i, taken) === undefined).length;
   const all: Ran[] = [];
   const job = async () => {
-    // One that has been ended by a file leaves the others to a new one.
+    // If a file kills its process, a new one takes the remaining files.
     for (let before = files.length + 1; left() > 0 && left() < before; ) {
       before = left();
       all.push(await runFiles(files, true, taken));
@@ -89,9 +90,10 @@ export async function runShared(files: readonly string[], least: number, most = 
 }
 
 /**
- * Runs test files in a process of their own.
- * @param together each is a test by its name (test/support/together.ts); else there is one file, and it is the process's program
- * @param taken where it says which of them it takes, when others run them too
+ * Runs test files in a separate process.
+ * @param together each file is a test with its name (test/support/together.ts); otherwise there is one file, which is the
+ * process's program
+ * @param taken the folder that records which files it takes, if others run them too
  */
 export async function runFiles(files: readonly string[], together = files.length > 1, taken = ""): Promise<Ran> {
   const its = () => (taken === "" ? files : files.filter((_, i) => takerOf(i, taken) === child.pid));
@@ -104,12 +106,12 @@ export async function runFiles(files: readonly string[], together = files.length
   });
   let ended = "";
   const late = patience(() => {
-    // tap tells what was open, if it still can.
+    // tap reports what was open, if it still can.
     child.kill("SIGALRM");
     setTimeout(() => child.kill("SIGKILL"), 1000).unref();
   });
   late(LONGEST);
-  // With each limit that tap's root sets, the time begins anew. It sets none at its end, when something may still be open.
+  // Each limit that tap's root sets restarts the timer. It sets none at its end, when something may still be open.
   child.on("message", (message: { setTimeout?: unknown }) => {
     if (typeof message.setTimeout === "number") late(message.setTimeout || LONGEST);
   });
@@ -132,7 +134,7 @@ export async function runFiles(files: readonly string[], together = files.length
   return { lines, ...count };
 }
 
-/** A function that has something done so many milliseconds after its last call, if they are more than 0. */
+/** Returns a function that runs `done` after so many milliseconds, each call replacing the previous one; 0 cancels it. */
 function patience(done: () => void): (ms: number) => void {
   let timer: NodeJS.Timeout | undefined;
   return (ms) => {
@@ -141,7 +143,7 @@ function patience(done: () => void): (ms: number) => void {
   };
 }
 
-/** The last lines of a run. */
+/** Returns the last lines of a run. */
 export function totals(all: readonly Ran[]): { text: string; failed: number } {
   const sum = (what: keyof Summary["count"]) => all.reduce((total, ran) => total + ran[what], 0);
   const text = `${sum("skipped")} skipped, ${sum("todo")} todo\n${sum("passed")} passed, ${sum("failed")} failed`;

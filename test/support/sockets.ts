@@ -9,20 +9,20 @@ interface Teardown {
   teardown(act: () => unknown): unknown;
 }
 
-/** A provider that speaks WebSocket. */
+/** A WebSocket provider. */
 export interface SocketUpstream {
   readonly port: number;
-  /** Handshakes that came, in order. */
+  /** Received handshakes, in order. */
   readonly handshakes: IncomingMessage[];
-  /** The provider's ends of the connections that stand or stood. */
+  /** The provider's ends of all connections, open or closed. */
   readonly sockets: WebSocket[];
-  /** Messages that came, as text. */
+  /** Received messages, as text. */
   readonly messages: string[];
-  /** Close codes that came. */
+  /** Received close codes. */
   readonly codes: number[];
 }
 
-/** What it says to a message; a number closes with that code. Without it every message is answered by itself. */
+/** Returns the response to a message; a number closes with that code. By default messages are echoed. */
 export type Talk = (message: string, socket: WebSocket) => string | number | undefined;
 
 export async function socketUpstream(t: Teardown, talk: Talk = (message) => message): Promise<SocketUpstream> {
@@ -58,7 +58,7 @@ export async function socketUpstream(t: Teardown, talk: Talk = (message) => mess
   return Object.assign(upstream, { port: (server.address() as AddressInfo).port, codes });
 }
 
-/** Ends TLS in front of a port, as a load balancer does; answers its own port. */
+/** Terminates TLS in front of a port, like a load balancer; returns its own port. */
 export async function overTls(t: Teardown, to: number): Promise<number> {
   const open = new Set<Socket>();
   const server = createTlsServer({ key, cert: certificate }, (outside) => {
@@ -81,11 +81,11 @@ export async function overTls(t: Teardown, to: number): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** What a client sees of its WebSocket. */
+/** A client's view of its WebSocket. */
 export interface Seen {
   socket: WebSocket;
   messages: string[];
-  /** Settles with the close code. */
+  /** Resolves with the close code. */
   closed: Promise<number>;
 }
 

@@ -1,13 +1,13 @@
 import type { Protocol, TextKind, TextPlace } from "../../src/core/protocol.ts";
 
-/** A text of the smallest protocol there is. */
+/** A text of a minimal protocol. */
 export interface TinyText {
   k: TextKind;
   /** The text. */
   d: string;
   /** The name of the text that it is a piece of. */
   p?: string;
-  /** It is JSON text. */
+  /** Whether it is JSON text. */
   j?: true;
 }
 
@@ -17,6 +17,6 @@ function* places(json: unknown): Generator<TextPlace> {
     yield { path: ["t", i, "d"], kind: k, ...(p === undefined ? {} : { piece: p }), ...(j ? { json: j } : {}) };
 }
 
-/** Knows where its texts stand: `{"t":[…]}`, in requests, answers and frames. */
+/** A protocol that declares the places of its texts: `{"t":[…]}`, in requests, responses and frames. */
 export const SPEAKS_TEXT = { name: "tiny", texts: { request: places, response: places } } as unknown as Protocol &
   Required<Pick<Protocol, "texts">>;

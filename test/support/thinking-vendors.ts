@@ -1,15 +1,15 @@
-/** Four providers that think and call a tool, and the state they want back with the next request. */
+/** Four providers that think and call a tool, and the state they require in the next request. */
 import { asList, asObject, asText, type JsonObject } from "../../src/wire/values.ts";
 import type { ProtocolName } from "./vendor-sdks.ts";
 
 export interface ThinkingVendor {
-  /** The whole first answer. */
+  /** The complete first response. */
   whole: JsonObject;
-  /** The same as a stream's events: name (or nothing) and value. */
+  /** The same as a stream's events: name (or undefined) and value. */
   stream: readonly (readonly [name: string | undefined, value: unknown])[];
-  /** The state a second request brings back, in the order it stands there. */
+  /** Returns the state in a second request, in order. */
   state(body: JsonObject): unknown;
-  /** What that must be. */
+  /** The required state. */
   expected: unknown;
 }
 
@@ -187,7 +187,7 @@ function chatStream(): (readonly [undefined, unknown])[] {
   ];
 }
 
-/** The assistant's messages of a request, without plain text. */
+/** A thinking provider for each protocol. */
 export const THINKING: Record<ProtocolName, ThinkingVendor> = {
   "anthropic-messages": {
     whole: anthropicMessage,

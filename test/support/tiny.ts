@@ -15,7 +15,7 @@ const support = (some: Partial<SupportTable>): SupportTable => ({
   ...some,
 });
 
-/** The events of one line of the tiny protocol: a text, a call `!name`, an error `?status`, or a word of its own. */
+/** Decodes one line of the tiny protocol: a text, a call `!name`, an error `?status`, or a word of its own. */
 function read(line: string, next: () => number, out: Event[]): void {
   const [word = "", rest = ""] = line.split(/:(.*)/s);
   const block = () => next() - 1;
@@ -37,7 +37,7 @@ const faultOf = (status: number): Fault => ({
   message: `It said ${status}.`,
 });
 
-/** What an event is in the tiny protocol; undefined: nothing. */
+/** Encodes an event in the tiny protocol; undefined: not sent. */
 function written(event: Event): EncodedFrame | undefined {
   const data = JSON.stringify(event);
   return event.type === "end" ? { data: "[DONE]" } : event.type === "start" ? { name: "start", data } : { data };
@@ -111,7 +111,7 @@ const translation: Translation = {
   count: { decode: (text) => Number(text), encode: (total) => JSON.stringify({ tokens: total }) },
 };
 
-/** A protocol for tests whose wire format is nearly the vocabulary itself. */
+/** A protocol for tests whose wire format is nearly the event vocabulary itself. */
 export const tiny = {
   name: "tiny",
   paths: ["/tiny"],
@@ -126,7 +126,7 @@ export const tiny = {
   translation,
 } as unknown as TranslatedProtocol;
 
-/** The same with another name and without counting. */
+/** The same with another name and without token counting. */
 export const other = {
   ...tiny,
   name: "other",

@@ -1,4 +1,4 @@
-/** A certificate for provider.test and 127.0.0.1, and its key, made for tests and used nowhere else. */
+/** A certificate for provider.test and 127.0.0.1, and its key, generated for tests and used nowhere else. */
 const pem = (what: string, lines: readonly string[]): string =>
   [`-----BEGIN ${what}-----`, ...lines, `-----END ${what}-----`, ""].join("\n");
 

@@ -6,7 +6,7 @@ import t, { type Test } from "tap";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const file = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 
-/** What `npm test` says of files with these bodies, run in one process, and how it ends. */
+/** Returns the output and outcome of `npm test` for files with these bodies, run in one process. */
 async function run(t: Test, bodies: Readonly<Record<string, string>>, seconds = 100) {
   const files = Object.entries(bodies).map(([name, body]) => [`${name}.ts`, `import t from "tap";\n${body}\n`]);
   const folder = relative(ROOT, t.testdir(Object.fromEntries(files)));
@@ -49,7 +49,7 @@ const CASES: Readonly<Record<string, { body: string; seconds?: number; says: Reg
   },
 };
 
-// Those that never end are waited for.
+// In parallel, as each test waits for a timeout.
 t.jobs = 4;
 for (const [what, { body, seconds, says }] of Object.entries(CASES)) {
   t.test(`${what} is a failure of its file between others in one process`, async (t) => {

@@ -6,7 +6,7 @@ import { httpUpstream } from "./upstream.ts";
 const USAGE = { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 };
 const chunk = (more: object) => `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", ...more })}\n\n`;
 
-/** A provider of which every fifth answer takes long. */
+/** Starts a provider whose every fifth response is slow. */
 export const mixedProvider = () =>
   httpUpstream(async ({ body }, reply) => {
     const { stream, messages } = JSON.parse(body.toString()) as { stream: boolean; messages: { content: string }[] };
@@ -23,17 +23,19 @@ export const mixedProvider = () =>
     reply.end(`${chunk({ choices: [], usage: USAGE })}data: [DONE]\n\n`);
   });
 
-/** What came of requests. */
+/** The results of requests. */
 interface Answered {
-  /** Ids of those that were answered to their end. */
+  /** Ids of complete responses. */
   whole: string[];
-  /** Statuses of the others; where no answer came, or half of one, what the client says, how long it took, and whether its connection was new. */
+  /**
+   * Statuses of the others; without a complete response, the client's error, its duration, and whether its connection was new.
+   */
   others: (number | string)[];
 }
 
 /**
- * Requests until it is stopped, every second one a stream.
- * @param rate in a second
+ * Sends requests until stopped, every second one a stream.
+ * @param rate per second
  */
 export function traffic(port: number, rate: number, key: string = KEY): () => Promise<Answered> {
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
@@ -76,7 +78,7 @@ export function traffic(port: number, rate: number, key: string = KEY): () => Pr
   const loop = (async () => {
     const begun = performance.now();
     while (going) {
-      // As many as are due: a timer may come late.
+      // Sends all that are due, as a timer may be late.
       while (going && asked <= ((performance.now() - begun) * rate) / 1000) running.push(ask(asked++));
       await after(5);
     }

@@ -19,10 +19,10 @@ export const SPOKEN: Record<ProtocolName, Protocol> = {
   gemini,
 };
 
-/** The translation of a protocol that has one. */
+/** Returns the translation of a protocol that has one. */
 export const translationOf = (name: ProtocolName): Translation => (SPOKEN[name] as TranslatedProtocol).translation;
 
-/** A request as plain as can be. */
+/** Returns a minimal request. */
 const plain = (protocol: string): Conversation => ({
   protocol,
   task: "generate",
@@ -33,7 +33,7 @@ const plain = (protocol: string): Conversation => ({
   uses: [],
 });
 
-/** What a writer of answers is given when its client asked for everything that an answer can tell. */
+/** Returns an encoder's context for a client that asked for everything a response can contain. */
 export function wishFor(protocol: ProtocolName, more: Partial<ResponseContext> = {}): ResponseContext {
   return {
     model: "any",
@@ -54,7 +54,7 @@ export function wishFor(protocol: ProtocolName, more: Partial<ResponseContext> =
   };
 }
 
-/** The stream of an answer, as its client receives it. */
+/** Returns the stream of a response, as its client receives it. */
 export function streamed(
   protocol: ProtocolName,
   events: readonly Event[],
@@ -66,11 +66,11 @@ export function streamed(
   return out;
 }
 
-/** Frames as server-sent events. */
+/** Serializes frames as server-sent events. */
 export const sse = (frames: readonly EncodedFrame[]): string =>
   frames.map(({ name, data }) => `${name ? `event: ${name}\n` : ""}data: ${data}\n\n`).join("");
 
-/** What a client of a protocol asks for on its first path. */
+/** Returns the operation of a protocol's first path. */
 function operationOf(name: ProtocolName, rest: string, query: URLSearchParams): Operation {
   const protocol = SPOKEN[name];
   const { operation } = protocol.locate(protocol.paths[0] as string, rest, query) ?? {};
@@ -78,14 +78,14 @@ function operationOf(name: ProtocolName, rest: string, query: URLSearchParams): 
   return operation;
 }
 
-/** A request of a protocol's client, as it is read. @param text its body */
+/** Returns a request of a protocol's client, before decoding. @param text its body */
 export function received(name: ProtocolName, text: string): ClientRequest {
   const query = new URLSearchParams();
   const operation = operationOf(name, "any:generateContent", query);
   return { protocol: SPOKEN[name], operation, streaming: false, text, headers: new HeaderList(), query, caller: "" };
 }
 
-/** An answer's way from one protocol's vendor to another one's client. */
+/** Returns the translation of a response from one protocol's vendor to another one's client. */
 export function crossing(from: ProtocolName, to: ProtocolName): ResponseTranslation {
   return {
     from: SPOKEN[from] as TranslatedProtocol,

@@ -8,7 +8,7 @@ import { type ClientSide, UpstreamProxy } from "../../src/upstream/proxy.ts";
 import type { OutgoingRequest } from "../../src/upstream/request.ts";
 import type { UpstreamResponse } from "../../src/upstream/response.ts";
 
-/** Something that stands in for a provider on a loopback port. */
+/** A fake provider on a loopback port. */
 export interface FakeUpstream {
   readonly origin: URL;
   /** Connections made to it so far. */
@@ -17,17 +17,17 @@ export interface FakeUpstream {
   readonly open: number;
   /** Cuts all connections. */
   cut(): void;
-  /** The same, and stops listening. */
+  /** Cuts all connections and stops listening. */
   close(): Promise<void>;
 }
 
-/** A request as a raw upstream saw it. */
+/** A request as a raw upstream received it. */
 export interface RawRequest {
-  /** The exact bytes up to and with the blank line, latin1. */
+  /** The exact bytes up to and including the blank line, latin1. */
   head: string;
-  /** The body without chunked framing; resolves when all of it has come. */
+  /** The body without chunked framing; resolves when it is complete. */
   body: Promise<Buffer>;
-  /** Bytes of body, framing included, that have come so far. */
+  /** Bytes of the body received so far, framing included. */
   readonly received: number;
   /** 1 for the first request of a connection. */
   nth: number;
@@ -35,12 +35,12 @@ export interface RawRequest {
   connection: number;
 }
 
-/** What a raw upstream does with a request. */
+/** The reaction of a raw upstream to a request. */
 export type Script = (socket: Socket, request: RawRequest) => unknown;
 
 /**
- * An upstream whose script owns the socket: it is called once per request, as soon as the head is in, and writes what it
- * likes. `socket.pause()` stops reading the request.
+ * Starts an upstream whose script owns the socket: it is called once per request, as soon as the head is complete, and writes
+ * anything. `socket.pause()` stops reading the request.
  */
 export async function rawUpstream(script: Script): Promise<FakeUpstream> {
   const sockets = new Set<Socket>();
@@ -55,16 +55,16 @@ export async function rawUpstream(script: Script): Promise<FakeUpstream> {
   });
 }
 
-/** A request as an HTTP upstream saw it. */
+/** A request as an HTTP upstream received it. */
 export interface SeenRequest {
   method: string;
   url: string;
-  /** Flat name, value list as it came. */
+  /** Flat list of names and values, unchanged. */
   rawHeaders: string[];
   body: Buffer;
 }
 
-/** An upstream that records what it got; answers `{}` unless told otherwise. */
+/** Starts an upstream that records its requests; responds `{}` by default. */
 export async function httpUpstream(
   answer: (request: SeenRequest, reply: ServerResponse) => unknown = (_, reply) =>
     reply.setHeader("content-type", "application/json").end("{}"),
@@ -85,7 +85,7 @@ export async function httpUpstream(
   return listening(server, fake, () => server.closeAllConnections());
 }
 
-/** A raw upstream and a UpstreamProxy to it, gone when the test is over. */
+/** Creates a raw upstream and an UpstreamProxy to it, closed with the test. */
 export async function proxied(t: Test, script: Script, options: PoolsOptions = {}) {
   const upstream = await rawUpstream(script);
   const pools = new Pools({ environment: {}, ...options });
@@ -97,7 +97,7 @@ export async function proxied(t: Test, script: Script, options: PoolsOptions = {
   return { upstream, pools, proxy };
 }
 
-/** How a request fails; fails itself where it was answered. */
+/** Returns the error of a request; rejects if it succeeded. */
 export function failed(sent: Promise<UpstreamResponse>): Promise<GatewayError> {
   return sent.then(
     () => Promise.reject(new Error("it was answered")),
@@ -105,7 +105,7 @@ export function failed(sent: Promise<UpstreamResponse>): Promise<GatewayError> {
   );
 }
 
-/** A lookup that holds every connection back until it is let go; `origin` names an upstream so that it is asked. */
+/** A lookup that delays every connection until `go()`; `origin` gives an upstream a name to look up. */
 export function heldLookup() {
   const { promise, resolve: go } = Promise.withResolvers<void>();
   let asked = 0;
@@ -116,12 +116,12 @@ export function heldLookup() {
   return { lookup, go, asked: () => asked, origin: ({ port }: URL) => new URL(`http://provider.test:${port}`) };
 }
 
-/** A small whole answer. */
+/** A small complete response. */
 export const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-/** The head of an answer that comes in chunks. */
+/** The head of a chunked response. */
 export const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/** A request for an upstream: POST without a body and without limits, unless told otherwise. */
+/** Returns a request for an upstream: by default POST without a body and without limits. */
 export function outgoing(origin: URL, changes: Partial<OutgoingRequest> = {}): OutgoingRequest {
   return {
     origin,
@@ -136,7 +136,7 @@ export function outgoing(origin: URL, changes: Partial<OutgoingRequest> = {}): O
   };
 }
 
-/** A client that stays until `leave()` is called, and says how many still want to hear of it. */
+/** Returns a client that stays connected until `leave()` is called, and counts its listeners. */
 export function client(): ClientSide & { leave(): void; readonly listeners: number } {
   const listening = new Set<() => void>();
   const request = new IncomingMessage(new Socket());
@@ -156,7 +156,7 @@ export function client(): ClientSide & { leave(): void; readonly listeners: numb
   };
 }
 
-/** Reads an answer to its end; `error` is how it failed, if it did. `calls` counts `end` and `fail`. */
+/** Reads a response to its end; `error` is its failure, if any. `calls` counts `end` and `fail`. */
 export async function whole(
   upstream: UpstreamResponse,
 ): Promise<{ body: Buffer; error?: GatewayError; calls: number }> {
@@ -173,7 +173,7 @@ export async function whole(
   return { body: Buffer.concat(pieces), calls, ...(error ? { error } : {}) };
 }
 
-/** Resolves once the condition holds; fails after five seconds. */
+/** Resolves once the condition holds; fails after 30 seconds. */
 export async function until(condition: () => boolean, what = "the condition"): Promise<void> {
   const deadline = performance.now() + 30_000;
   while (!condition()) {
@@ -204,7 +204,7 @@ async function listening<T extends { connections: number; open: number }>(
   return Object.assign(fake as T & FakeUpstream, { origin: new URL(`http://127.0.0.1:${port}`), cut, close });
 }
 
-/** Cuts what a connection brings into requests; knows content-length and chunked. */
+/** Splits the bytes of a connection into requests; supports content-length and chunked. */
 class Requests {
   private rest = Buffer.alloc(0);
   private count = 0;
@@ -248,7 +248,7 @@ class Requests {
   }
 }
 
-/** A whole chunked body at the start of the bytes, and how many bytes it took there. */
+/** Decodes a complete chunked body at the start of the bytes, and returns its encoded size. */
 function dechunk(bytes: Buffer): { body: Buffer; size: number } | undefined {
   const pieces: Buffer[] = [];
   for (let at = 0; ; ) {

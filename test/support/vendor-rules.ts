@@ -1,8 +1,8 @@
 import { asList, asObject, asText, type JsonObject } from "../../src/wire/values.ts";
 
 /**
- * What the vendors demand of a request, as far as their documents and SDK types tell: an independent judge of the bodies
- * that the gateway writes. Each judge answers the faults it finds, with their places.
+ * The vendors' rules for requests, from their documents and SDK types: an independent check of the bodies that the gateway
+ * writes. Each judge returns the faults it finds, with their places.
  */
 
 type Fault = string;
@@ -10,7 +10,7 @@ type Judge = (body: JsonObject, task: "generate" | "count") => Fault[];
 
 const ID = /^[a-zA-Z0-9_-]{1,64}$/;
 
-/** Collects faults with the place they are at. */
+/** Collects faults with their places. */
 class Court {
   readonly faults: Fault[] = [];
 
@@ -18,7 +18,7 @@ class Court {
     if (!condition) this.faults.push(`${place}: ${rule}`);
   }
 
-  /** Vendors refuse members they do not know. */
+  /** Vendors refuse unknown members. */
   only(object: JsonObject, place: string, names: string): void {
     const known = new Set(names.split(" "));
     for (const name of Object.keys(object)) this.need(known.has(name), `${place}.${name}`, "is not a member of it");
@@ -32,13 +32,13 @@ class Court {
   }
 }
 
-/** A number of the body, where it is there, lies within bounds. */
+/** A number in the body, if present, must be within bounds. */
 function within(court: Court, body: JsonObject, name: string, least: number, most: number): void {
   const value = body[name];
   court.need(value === undefined || (Number(value) >= least && Number(value) <= most), name, `${least} to ${most}`);
 }
 
-/** Vendors fetch nothing but what lies on the web. */
+/** Vendors fetch only addresses on the web. */
 function webAddress(court: Court, url: unknown, place: string, more = /^$/): void {
   const known = url === undefined || /^https?:\/\//i.test(String(url)) || more.test(String(url).slice(0, 100));
   court.need(known, place, `no address: ${String(url).slice(0, 30)}`);
@@ -300,7 +300,7 @@ const gemini: Judge = (body) => {
     court.need(role === "user" || role === "model", place, `${role} is no role`);
     const parts = objects(content["parts"]);
     court.need(parts.length > 0, place, "has no parts");
-    // Recorded requests with results of functions and a turn of the user's behind them were all answered.
+    // All recorded requests with function results followed by a user turn were accepted.
     court.need(role !== before, place, "two turns of one role");
     before = parts.some((part) => part["functionResponse"]) ? "results" : role;
     for (const part of parts) {
@@ -355,13 +355,13 @@ const JUDGES: Readonly<Record<string, Judge>> = {
   gemini,
 };
 
-/** The faults of a request's body in a vendor's eyes; none: it is valid. */
+/** Returns the faults of a request's body by a vendor's rules; empty: it is valid. */
 export function faultsOf(protocol: string, text: string, task: "generate" | "count" = "generate"): Fault[] {
   const body = asObject(parsed(text));
   return body ? (JUDGES[protocol]?.(body, task) ?? []) : ["body: is no JSON object"];
 }
 
-/** What else the newest models of a vendor refuse: sampling, a turn of their own at the end, thinking by tokens. */
+/** Further refusals of a vendor's newest models: sampling, a final turn of their own, thinking by tokens. */
 export function newestFaultsOf(protocol: string, text: string): Fault[] {
   const body = asObject(parsed(text)) ?? {};
   const court = new Court();

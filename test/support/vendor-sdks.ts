@@ -3,14 +3,14 @@ import { GoogleGenAI } from "@google/genai";
 import OpenAI from "openai";
 import { KEY } from "./gateway.ts";
 
-/** How one of the vendors' official SDKs asks. */
+/** How to send requests with a vendor's official SDK. */
 export interface Asking {
   /** The gateway's address without a path. */
   url: string;
   model: string;
   stream: boolean;
   headers?: Record<string, string>;
-  /** Stands in for the network. Gemini's SDK takes it from the global: one at a time then. */
+  /** Replaces the network. Gemini's SDK uses the global fetch: only one at a time then. */
   fetch?: typeof fetch;
 }
 
@@ -26,7 +26,7 @@ const options = ({ headers = {}, fetch }: Asking) => ({
   ...(fetch ? { fetch } : {}),
 });
 
-/** What the SDK of a protocol makes of the answer to a plain question; throws what the SDK throws. */
+/** Returns the result of a protocol's SDK for a plain question; throws the SDK's error. */
 export const ASK: Record<ProtocolName, (asking: Asking) => Promise<unknown>> = {
   "openai-chat": async (asking) => {
     const { url, model, stream } = asking;
@@ -70,7 +70,7 @@ async function askGemini({ url, model, stream, headers }: Asking): Promise<unkno
   return chunks;
 }
 
-/** What the SDK of a protocol makes of a body that some server would have sent. */
+/** Returns the result of a protocol's SDK for a given response body. */
 export function accumulated(protocol: ProtocolName, stream: boolean, body: string): Promise<unknown> {
   const type = stream ? "text/event-stream" : "application/json";
   const fetch = async () => new Response(body, { headers: { "content-type": type } });

@@ -2,11 +2,11 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A vendor on a port of this machine that answers as a test says. */
+/** A vendor on a local port that responds as a test defines. */
 export interface ScriptedVendor {
   /** Without a trailing slash. */
   url: string;
-  /** What it was asked, in order. */
+  /** Its requests, in order. */
   requests: { method: string; url: string; headers: IncomingMessage["headers"] }[];
 }
 
@@ -14,7 +14,7 @@ interface Teardown {
   teardown(act: () => unknown): unknown;
 }
 
-/** Starts one; it ends with the test. */
+/** Starts a vendor, stopped with the test. */
 export async function startVendor(
   t: Teardown,
   answer: (request: IncomingMessage, response: ServerResponse) => void,
@@ -33,7 +33,7 @@ export async function startVendor(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests };
 }
 
-/** Answers every request with this JSON. */
+/** Responds to every request with this JSON. */
 export const json =
   (body: unknown, status = 200) =>
   (_request: IncomingMessage, response: ServerResponse): void => {

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 
-/** What a receiver of alerts was sent. */
+/** A request received by a webhook. */
 export interface ReceivedAlert {
   readonly text: string;
   readonly subject: string;
@@ -10,14 +10,14 @@ export interface ReceivedAlert {
   readonly host: string;
 }
 
-/** A receiver of alerts, as a chat program has one. */
+/** A receiver of alerts, like that of a chat program. */
 export interface AlertReceiver {
-  /** Whoever knows it may post. */
+  /** Its secret address. */
   readonly url: string;
   readonly received: ReceivedAlert[];
-  /** Statuses of the next answers, with what is said; then it is 200 again. */
+  /** Statuses and texts of the next responses; after them it is 200 again. */
   readonly answers: { status: number; body?: string; headers?: Record<string, string> }[];
-  /** Until so many have come. */
+  /** Waits until so many have arrived. */
   until(count: number): Promise<ReceivedAlert[]>;
 }
 

@@ -1,6 +1,6 @@
 import type { dice } from "./random-answers.ts";
 
-/** Values that may stand where others should. */
+/** Values of wrong types. */
 const VALUES: readonly unknown[] = [
   ...[null, true, 0, -1, 1.5, 1e21, "", "x", "none", "gw1stateforged", "data:,x", "data:image/png;base64,", [], {}],
   ...[[null], [[]], [{}], ["x"], { type: "x" }, { type: null }, { role: "x" }, { text: 1 }, { "": 1 }],
@@ -9,7 +9,7 @@ const VALUES: readonly unknown[] = [
 
 type Cast = ReturnType<typeof dice>;
 
-/** A copy of some JSON with one value, anywhere in it, replaced by a wrong one, left out, or doubled. */
+/** Returns a copy of JSON with one random value replaced by a wrong one, removed, or doubled. */
 export function wronged(json: unknown, cast: Cast): unknown {
   const wrong = () => VALUES[cast(VALUES.length)];
   if (typeof json !== "object" || json === null || cast(6) === 0) return wrong();
