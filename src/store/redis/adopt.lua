@@ -1,10 +1,10 @@
--- ARGV[3]: owner, then of each hold: id, time, JSON. Takes over what runs and is not known here, whether there is room or not.
+-- ARGV[3]: owner, then of each hold: id, time, JSON. Adds running holds that are not known here, even without room for them.
 local holds, marks = P .. 'holds:' .. ARGV[3], P .. 'ended:' .. ARGV[3]
 for i = 4, #ARGV, 3 do
   local id, time, json = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
   if redis.call('HEXISTS', holds, id) == 0 then
     local hold = cjson.decode(json)
-    -- Others had ended it, because its owner was away.
+    -- Other gateways had ended it, because its owner was unreachable.
     local ended = redis.call('HDEL', marks, id) == 1
     for _, level in ipairs(hold.levels) do
       local scope, rpm, tpm, asked = unpack(level)

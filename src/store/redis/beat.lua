@@ -1,6 +1,6 @@
--- ARGV[3]: owner, [4]: milliseconds for which it lives without another beat, 0: it leaves, [5]: holds to be ended at most.
--- Keys are those of this life of the server: one that was started anew, or that took another's place, begins with nothing,
--- whatever it has kept, and is told by the gateways what runs and by the ledger what is spent.
+-- ARGV[3]: owner, [4]: milliseconds that it lives without another heartbeat, 0: it leaves, [5]: maximum number of holds to end.
+-- Keys belong to one epoch of the server: a server that was restarted or replaced another one begins empty, regardless of its
+-- stored data; gateways then send their running holds, and the ledger the money spent.
 local owner, life, most = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local about = redis.pcall('INFO', 'server')
 local run = type(about) == 'string' and string.match(about, 'run_id:(%w+)') or '0'
@@ -12,7 +12,7 @@ redis.call('ZADD', owners, now + life, owner)
 redis.call('PEXPIRE', owners, DAY)
 redis.call('PEXPIRE', P .. 'holds:' .. owner, DAY)
 
--- What the dead had reserved ends with the least that it may have come to.
+-- Holds of dead owners end with their least charge.
 local ended = 0
 for _, dead in ipairs(redis.call('ZRANGEBYSCORE', owners, '-inf', now)) do
   local holds, marks = P .. 'holds:' .. dead, P .. 'ended:' .. dead
@@ -22,7 +22,7 @@ for _, dead in ipairs(redis.call('ZRANGEBYSCORE', owners, '-inf', now)) do
       local _, hold = unpacked(some[i + 1])
       finish(some[i + 1], hold.least[1], hold.least[2], '')
       redis.call('HDEL', holds, some[i])
-      -- It may have been only away: then it comes back and says what it came to.
+      -- Its owner may only have been unreachable: then it comes back and reports the charge.
       redis.call('HSET', marks, some[i], 1)
       ended = ended + 1
     end

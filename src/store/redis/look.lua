@@ -1,4 +1,4 @@
--- ARGV[3…]: names of sums. How they stand.
+-- ARGV[3…]: names of sums. Returns their state.
 local reply = {}
 for i = 3, #ARGV do
   local known = redis.call('HMGET', P .. 'spent:' .. ARGV[i], 'spent', 'pending')

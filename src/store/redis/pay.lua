@@ -1,4 +1,4 @@
--- What was spent without being reserved here. ARGV[3]: names these, then of each: the name of a sum, money, and since when it is in
+-- Adds money spent without a hold here. ARGV[3]: name of this batch, then of each: the name of a sum, money, and since when it is in
 -- the ledger.
 if not first('pay ' .. ARGV[3]) then return {} end
 for i = 4, #ARGV, 3 do owed(P .. 'spent:' .. ARGV[i], ARGV[i + 1], ARGV[i + 2]) end

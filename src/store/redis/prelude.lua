@@ -1,4 +1,4 @@
--- What all scripts begin with. ARGV[1]: what names of keys begin with; ARGV[2]: Unix milliseconds, or empty for the server's clock.
+-- The beginning of all scripts. ARGV[1]: prefix of key names; ARGV[2]: Unix milliseconds, or empty for the server's clock.
 local P = ARGV[1]
 local now = tonumber(ARGV[2])
 if not now then
@@ -6,18 +6,18 @@ if not now then
   now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
 local second = math.floor(now / 1000)
--- A minute, and the second that is being filled.
+-- A minute, and the current second.
 local SECONDS = 61
 local DAY = 86400000
 
 local function whole(number) return string.format('%.0f', number) end
 
--- Windows: a hash with a field for each second, modulo SECONDS. No timer runs, and Redis forgets those that are not used.
+-- Windows: a hash with a field for each second, modulo SECONDS. There is no timer; Redis expires unused ones.
 local function advance(key)
   local state = redis.call('HMGET', key, 'current', 'total', 'last')
   local current, total, last = tonumber(state[1] or 0), tonumber(state[2] or 0), tonumber(state[3] or 0)
   local behind = second - current
-  -- A clock that was put back stands still until it is where it was.
+  -- After a step back, the window's clock stands still until the time is reached again.
   if behind <= 0 then return total, current, last end
   if behind >= SECONDS then
     redis.call('DEL', key)
@@ -33,7 +33,7 @@ local function advance(key)
   return total, second, last
 end
 
--- What happened at a time was more, or less. Returns the sum and the milliseconds until nothing counts any more.
+-- Corrects an amount added earlier. Returns the sum and the milliseconds until all amounts have expired.
 local function correct(key, time, more)
   local total, current, last = advance(key)
   local at = math.min(math.floor(time / 1000), current)
@@ -46,7 +46,7 @@ local function correct(key, time, more)
   return total, (last + SECONDS) * 1000 - now
 end
 
--- Milliseconds until another amount fits below a limit.
+-- Returns the milliseconds until another amount fits below a limit.
 local function wait(key, amount, limit)
   local total, current = advance(key)
   local fields = {}
@@ -59,15 +59,15 @@ local function wait(key, amount, limit)
   return 0
 end
 
--- Money: integers as strings. Lua's numbers are doubles, exact to 2^53 nano-dollars only, which is nine million dollars; so sums
--- are made by Redis, in 64 bits, and compared in two parts of nine digits and the rest.
+-- Money: integers as strings. Lua's numbers are doubles, exact to 2^53 nano-dollars only, which is nine million dollars; so Redis
+-- adds in 64 bits, and comparisons use two parts: the last nine digits and the rest.
 local function parts(text)
   local sign = 1
   if string.sub(text, 1, 1) == '-' then sign, text = -1, string.sub(text, 2) end
   return sign * tonumber('0' .. string.sub(text, 1, -10)), sign * tonumber(string.sub(text, -9))
 end
 
--- Whether amounts come to more than a limit.
+-- Reports whether amounts exceed a limit.
 local function exceeds(limit, ...)
   local high, low = parts(limit)
   for _, amount in ipairs({...}) do
@@ -87,8 +87,8 @@ local function decrease(key, field, amount)
   redis.call('HINCRBY', key, field, minus)
 end
 
--- What another process spent without telling: it counts where the ledger did not have it yet when it was asked. Where nobody has asked
--- it is remembered for whoever does, as the answer may be on its way already.
+-- Adds money that another process spent without a hold: it counts if it was not in the ledger when the sum was loaded. If the sum is
+-- not loaded, the money is stored for the next load, as a result may already be under way.
 local function owed(key, cost, since)
   local seeded = redis.call('HGET', key, 'seeded')
   if not seeded then
@@ -99,14 +99,14 @@ local function owed(key, cost, since)
   end
 end
 
--- A hold as it is kept: its time, and { most = { tokens, money }, least = { … }, levels = { { scope, rpm, tpm, tokens reserved,
+-- Parses a stored hold: its time, and { most = { tokens, money }, least = { … }, levels = { { scope, rpm, tpm, tokens reserved,
 -- concurrency, { { name of a sum, hard limit or '' }, … } }, … } }.
 local function unpacked(text)
   local at = string.find(text, '|', 1, true)
   return tonumber(string.sub(text, 1, at - 1)), cjson.decode(string.sub(text, at + 1))
 end
 
--- The sums of a level; two budgets of one kind of period are two limits on one sum.
+-- Returns the sums of a level; two budgets of one kind of period are two limits on one sum.
 local function sums(level)
   local names, seen = {}, {}
   for _, budget in ipairs(level[6]) do
@@ -121,7 +121,7 @@ local function enter(scope)
   redis.call('PEXPIRE', P .. 'inside:' .. scope, DAY)
 end
 
--- What began before its level had a budget for such a period, as a key may get one while it is used.
+-- Adds the cost of an exchange that began before its level had a budget of the period: a key's budgets may change meanwhile.
 local function unreserved(level, time, cost)
   local own = {}
   for _, name in ipairs(sums(level)) do own[name] = true end
@@ -135,7 +135,7 @@ local function unreserved(level, time, cost)
   end
 end
 
--- Puts what was used in the place of a hold that is not kept any more. Returns what is spent now of each sum.
+-- Replaces a removed hold with the actual usage. Returns the money spent of each sum.
 local function finish(text, tokens, cost, unused)
   local time, hold = unpacked(text)
   local spent = {}
@@ -151,7 +151,7 @@ local function finish(text, tokens, cost, unused)
         decrease(key, 'pending', hold.most[2])
         if string.sub(redis.call('HGET', key, 'pending'), 1, 1) == '-' then redis.call('HSET', key, 'pending', '0') end
       end
-      -- A sum that nobody has asked the ledger for will have it from there.
+      -- A sum that is not loaded will get it from the ledger.
       if known[1] then increase(key, 'spent', c) end
       spent[#spent + 1] = redis.call('HGET', key, 'spent') or ''
     end
@@ -160,7 +160,7 @@ local function finish(text, tokens, cost, unused)
   return spent
 end
 
--- Whether usage is told for the first time, where it may be told more than once.
+-- Reports whether usage counts: the first time that its name is reported.
 local function first(once)
   return once == '' or redis.call('SET', P .. 'once:' .. once, 1, 'NX', 'PX', 3600000) ~= false
 end

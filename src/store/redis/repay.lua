@@ -1,6 +1,6 @@
--- What was settled while its owner was away. ARGV[3]: owner, [4]: names these, so that they count once however often they are
--- told, then of each: id, time, JSON, tokens, money, the scope that is not used, since when it is in the ledger, what it counts
--- once for, and 1 where it counts though it is not known here.
+-- Settles holds whose owner was disconnected. ARGV[3]: owner, [4]: name of this batch, so that a repeated one counts once, then of
+-- each: id, time, JSON, tokens, money, the scope at which nothing was used, since when it is in the ledger, the name under which it
+-- counts once, and 1 if it counts although it is not known here.
 local holds, marks = P .. 'holds:' .. ARGV[3], P .. 'ended:' .. ARGV[3]
 if not first('repay ' .. ARGV[4]) then return {} end
 for i = 5, #ARGV, 9 do

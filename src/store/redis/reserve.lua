@@ -1,4 +1,4 @@
--- ARGV[3]: owner, [4]: id, [5]: the hold as JSON. All is tested before anything is written.
+-- ARGV[3]: owner, [4]: id, [5]: the hold as JSON. Everything is checked before anything is written.
 local owner, id = ARGV[3], ARGV[4]
 if not redis.call('ZSCORE', P .. 'owners', owner) then return { 'owner' } end
 local hold = cjson.decode(ARGV[5])
@@ -51,7 +51,7 @@ for _, level in ipairs(hold.levels) do
   for _, name in ipairs(sums(level)) do
     local key = P .. 'spent:' .. name
     increase(key, 'pending', cost)
-    -- What is for ever has no end at which it could be forgotten.
+    -- A sum without a period has no end after which it could expire.
     if string.sub(name, 1, 6) == 'total:' then redis.call('PEXPIRE', key, 7 * DAY) end
     say(state[name][1])
     say(state[name][2])

@@ -1,4 +1,4 @@
--- What the ledger knows to be spent. ARGV[3…]: of each sum its name, money, when the ledger was asked, and milliseconds to keep it.
+-- Loads the ledger's sums. ARGV[3…]: of each sum its name, money, when the ledger was queried, and milliseconds to keep it.
 for i = 3, #ARGV, 4 do
   local key = P .. 'spent:' .. ARGV[i]
   if redis.call('HSETNX', key, 'spent', ARGV[i + 1]) == 1 then

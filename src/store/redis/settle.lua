@@ -1,4 +1,4 @@
--- ARGV[3]: owner, [4]: id, [5]: tokens, [6]: money, [7]: the scope that is not used, [8]: what it counts once for.
+-- ARGV[3]: owner, [4]: id, [5]: tokens, [6]: money, [7]: the scope at which nothing was used, [8]: the name under which it counts once.
 local key, id = P .. 'holds:' .. ARGV[3], ARGV[4]
 local text = redis.call('HGET', key, id)
 if not text then return false end

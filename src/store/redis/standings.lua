@@ -1,4 +1,4 @@
--- ARGV[3]: levels as JSON, as those of a hold.
+-- ARGV[3]: levels as JSON, like those of a hold.
 local reply, missing = { 'ok', now }, { 'missing' }
 local function say(value) reply[#reply + 1] = value end
 for _, level in ipairs(cjson.decode(ARGV[3])) do
