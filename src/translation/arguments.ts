@@ -1,6 +1,6 @@
 /**
- * True for a call's arguments that say nothing: none, `null`, or an empty list, which is how some languages write an
- * object without members. Protocols whose arguments are objects have `{}` for them.
+ * Reports whether a call's arguments are empty: no text, `null`, or an empty list, which is how some languages serialize an
+ * object without members. Protocols whose arguments are objects use `{}` for them.
  */
 export function saysNothing(text: string): boolean {
   const bare = text.trim();

@@ -1,7 +1,7 @@
 import type { EncodeContext } from "./codec.ts";
 import type { Conversation, Media, Part, Turn } from "./conversation.ts";
 
-/** Declares what the assistant made: vendors differ on whether it can stand in its turns. */
+/** Declares media made by the assistant: vendors differ on whether its turns can hold them. */
 export function declareMedia({ turns, uses }: Conversation): void {
   for (const { role, parts } of turns)
     if (role === "assistant")
@@ -9,9 +9,9 @@ export function declareMedia({ turns, uses }: Conversation): void {
 }
 
 /**
- * The conversation with the media that the assistant made in the user's next turn, behind results of tools and with a
- * word on whose they are: for protocols whose assistant says text only. What the user says next is mostly about them.
- * @param context told of each; what no turn of the user follows is dropped
+ * Moves media made by the assistant into the user's next turn, after tool results and with a label that names their author:
+ * for protocols whose assistant turns hold text only. The user's next turn is usually about them.
+ * @param context receives a notice for each; media that no user turn follows are dropped
  */
 export function mediaWithUser(
   conversation: Conversation,
@@ -42,8 +42,8 @@ export function mediaWithUser(
 }
 
 /**
- * What an assistant says without its media: a word in their place where it would say nothing, for turns alternate, and reasoning
- * comes back in front of what it has led to.
+ * Returns an assistant turn's parts without media. A turn that would be empty gets a placeholder text, because turns must
+ * alternate, and reasoning must come before the output it led to.
  */
 function saying(parts: readonly Part[]): Part[] {
   const words = parts.filter((part) => !isMedia(part));
@@ -55,7 +55,7 @@ function saying(parts: readonly Part[]): Part[] {
 
 const isMedia = (part: Part): part is Media => part.kind === "media";
 
-/** Results of a step may be a turn each: media stand behind the last of them. */
+/** Each result of a step may be a turn of its own: media go after the last of them. */
 const takesMedia = ({ parts }: Turn, next: Turn | undefined): boolean =>
   next?.role !== "user" || parts.some(({ kind }) => kind !== "tool_result");
 

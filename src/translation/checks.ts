@@ -2,19 +2,19 @@ import { GatewayError } from "../core/errors.ts";
 import type { Conversation } from "./conversation.ts";
 import { invalidField } from "./fields.ts";
 
-/** Something is asked. @throws GatewayError `invalid_field` with the client's own path */
+/** Checks that the conversation is not empty. @throws GatewayError `invalid_field` with the client's own path */
 export function checkAsked({ turns, turnsAt }: Conversation): void {
   if (turns.length === 0 && turnsAt !== undefined)
     throw invalidField(turnsAt, `${turnsAt} is empty: there is nothing to answer.`);
 }
 
 /**
- * Each tool call has one result, and each result a call before it. No vendor takes anything else, and nothing is made up
- * here to please them. Calls of the vendor's own tools are not looked at.
+ * Checks that each tool call has one result, and each result a call before it. All vendors require this, and the gateway
+ * does not invent missing parts. Calls of the vendor's own tools are not checked.
  * @throws GatewayError `invalid_field` with the client's own path
  */
 export function checkPairs({ turns }: Conversation): void {
-  /** Where a call without a result stands; undefined once it has one. */
+  /** Paths of calls without a result, by call id; undefined once a call has one. */
   const open = new Map<string, string | undefined>();
   for (const { parts } of turns) {
     for (const part of parts) {

@@ -5,9 +5,9 @@ import type { Protocols } from "../core/protocols.ts";
 import { betterOf, clientSide, type TranslatedProtocol, translates } from "./codec.ts";
 
 /**
- * The protocol to speak with a target: what gateway.yaml says with `via`; a better one for this request that the provider
- * speaks; the client's own; else the first one of the provider's that can be translated. Undefined: there is none.
- * "own" is the client's, whose bytes pass.
+ * Chooses the protocol for a target, in this order: `via` in gateway.yaml; a protocol of the provider that serves this
+ * request better; the client's own; the provider's first that can be translated. Undefined: there is none.
+ * "own" is the client's, whose bytes pass without translation.
  */
 export function choose(
   exchange: AskedExchange,
@@ -31,7 +31,7 @@ export function choose(
   return wanted ?? own ?? provider.speaks.map(other).find((found) => found !== undefined);
 }
 
-/** A body's top-level members, each parsed when it is looked at: most requests are judged by one or two of them. */
+/** Returns a body's top-level members, each parsed on access: most requests are judged by one or two of them. */
 function members(body: Body): Record<string, unknown> {
   const all: Record<string, unknown> = {};
   for (const { name } of body.scan?.members ?? [])

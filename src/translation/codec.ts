@@ -1,6 +1,6 @@
 /**
- * What a protocol does to be translated into others and from others: two directions for requests and two for answers,
- * all through one vocabulary (conversation.ts, events.ts). A whole answer is the fold of its events.
+ * The interface between a protocol and translation: codecs for requests and responses in both directions, all through one
+ * vocabulary (conversation.ts, events.ts). A whole response is the fold of its events.
  */
 import { type Fault } from "../core/fault.ts";
 import type { Facts } from "../core/marketplace.ts";
@@ -14,108 +14,110 @@ import type { Event, Opaque } from "./events.ts";
 import type { SupportTable } from "./features.ts";
 import type { Steps } from "./steps.ts";
 
-/** A protocol whose clients and providers are translated. */
+/** A protocol that can be translated on the client's and on the provider's side. */
 export interface TranslatedProtocol extends Protocol {
   readonly translation: Translation;
-  /** Another protocol that serves some requests better, where a provider speaks both. */
+  /** Another protocol that serves some requests better, where a provider supports both. */
   readonly better?: Better;
 }
 
-/** A protocol whose clients are translated, and no vendor's answers. */
+/** A protocol that is translated on the client's side only: no provider is called with it. */
 export interface ClientProtocol extends Protocol {
   readonly clientTranslation: ClientTranslation;
 }
 
-/** Requests that a vendor only serves in full in another of its protocols. */
+/** Requests that a vendor supports in full only in another of its protocols. */
 interface Better {
-  /** That protocol's name. */
+  /** The other protocol's name. */
   readonly protocol: string;
-  /** True for a request, parsed, that belongs there. */
+  /** Reports whether a parsed request needs the other protocol. */
   wants(body: Record<string, unknown>): boolean;
 }
 
 export interface Translation {
   readonly request: {
-    /** Reads a request. @throws GatewayError `invalid_field` with the client's own path as `param`. */
+    /** Parses a request. @throws GatewayError `invalid_field` with the client's own path as `param`. */
     decode(request: IncomingRequest): Conversation;
-    /** The same in steps, for large requests; absent: they are read in one. */
+    /** Does the same in steps, for large requests; absent: they are parsed in one. */
     decoding?(request: IncomingRequest): Steps<Conversation>;
-    /** Writes a request for a vendor. @throws GatewayError as `terms.refuse` makes it. */
+    /** Serializes a request for a vendor. @throws GatewayError as `terms.refuse` makes it. */
     encode(conversation: Conversation, terms: EncodeContext): EncodedRequest;
-    /** The same in steps, for large requests; absent: they are written in one. */
+    /** Does the same in steps, for large requests; absent: they are serialized in one. */
     encoding?(conversation: Conversation, terms: EncodeContext): Steps<EncodedRequest>;
-    /** True where a schema of answers must have an object at its root; the engine wraps others, and unwraps the answer. */
+    /** True where the response schema's root must be an object; the engine wraps other schemas, and unwraps the response. */
     readonly objectSchemas?: true;
-    /** True where turns of the assistant can hold media; the engine puts them into the user's next turn for others. */
+    /** True where assistant turns can hold media; for other protocols the engine moves them into the user's next turn. */
     readonly assistantMedia?: true;
-    /** Where a request bears opaque state, and what goes with what cannot be read; for requests whose bytes pass. */
+    /**
+     * Finds opaque state in a request, and what is removed with unreadable state; for requests that pass without translation.
+     */
     readonly opaque: OpaquePlaces;
-    /** What becomes of each feature when it is written. */
+    /** How each feature is handled when a request is serialized. */
     readonly support: SupportTable;
     /**
-     * The fields of its own requests, each with the feature it says, for the fidelity table; `said` of a decoded
-     * conversation only holds these features.
+     * The fields of this protocol's requests, each with the feature it expresses, for the fidelity table; `uses` of a decoded
+     * conversation holds only these features.
      */
     readonly fields: readonly (readonly [field: string, feature: keyof SupportTable])[];
   };
   readonly response: {
-    /** Reads a stream, frame by frame. */
+    /** Returns a decoder for a stream, frame by frame. */
     decoder(source: ResponseSource): ResponseDecoder;
-    /** Reads a whole answer: the JSON text of its body. @throws GatewayError `upstream_invalid`. */
+    /** Parses a whole response from its body's JSON text. @throws GatewayError `upstream_invalid`. */
     decode(text: string, source: ResponseSource): Event[];
-    /** Writes a stream, event by event. */
+    /** Returns an encoder for a stream, event by event. */
     encoder(context: ResponseContext): ResponseEncoder;
-    /** Writes a whole answer as JSON text: the fold of the events. */
+    /** Serializes a whole response as JSON text: the fold of the events. */
     encode(events: readonly Event[], context: ResponseContext): string;
-    /** Reads an answer that is an error. `text` may be anything, HTML or nothing included. */
+    /** Parses an error response. `text` can be anything, including HTML or nothing. */
     failure(status: number, headers: HeaderList, text: string): Fault;
   };
-  /** How tokens are counted; absent: the vendor has no such call. */
+  /** Codec of token counts; absent: the vendor has no endpoint for them. */
   readonly count?: {
     decode(text: string): number;
     encode(total: number): string;
   };
 }
 
-/** Where requests of a protocol bear state that only the provider which made it can read. */
+/** Finds opaque state in a protocol's requests: state that only the provider which created it can read. */
 export interface OpaquePlaces {
-  /** Every place of a request, parsed, in any order. Anything may stand anywhere. */
+  /** Returns every place in a parsed request, in any order. The body is not validated: any value can be anywhere. */
   find(body: Record<string, unknown>): Iterable<OpaquePlace>;
   /**
-   * What cannot stand any more once these have gone: a message without a block, a setting that wants a signature.
+   * Returns what becomes invalid once these are removed: a message without a block, a setting that requires a signature.
    * @param gone the spans of the places whose state cannot be read
-   * @param facts of the model that shall read the request
+   * @param facts of the model that will receive the request
    */
   consequences?(body: Record<string, unknown>, gone: readonly JsonPath[], facts: Facts): Iterable<OpaqueConsequence>;
 }
 
 export interface OpaquePlace {
-  /** The way to the string. */
+  /** Path of the string. */
   readonly path: JsonPath;
-  /** What goes where it cannot be read: a block, an item, a part, or the string's member alone. */
+  /** What is removed where the state cannot be read: a block, an item, a part, or only the string's member. */
   readonly span: JsonPath;
   /**
-   * JSON that takes the span's place, where plain words say what an envelope holds; undefined: none do.
-   * @throws GatewayError `invalid_field` for an envelope that has no business here
+   * Returns JSON to replace the span with, where plain fields can express what an envelope holds; undefined: they cannot.
+   * @throws GatewayError `invalid_field` for an envelope that is not allowed here
    */
   readonly instead?: (state: Opaque) => string | undefined;
 }
 
 export interface OpaqueConsequence {
   readonly path: JsonPath;
-  /** The JSON that takes its place, or is added there; absent: it goes. */
+  /** JSON to replace or add at the path; absent: it is removed. */
   readonly json?: string;
-  /** Told to the client, where it is more than an empty shell that goes. */
+  /** Notice to the client, where more than an empty shell is removed. */
   readonly why?: string;
 }
 
-/** The client's half of a translation: of a protocol that requests are read from, and that none is ever written to. */
+/** The client's half of a translation: of a protocol whose requests are decoded, and never encoded for a provider. */
 export interface ClientTranslation {
   readonly request: Pick<Translation["request"], "decode" | "decoding" | "fields">;
   readonly response: Pick<Translation["response"], "encoder" | "encode">;
 }
 
-/** A request as it came. */
+/** A client's request. */
 export interface IncomingRequest {
   operation: Operation;
   task: Task;
@@ -125,20 +127,20 @@ export interface IncomingRequest {
   headers: HeaderList;
   query: QueryView;
   /**
-   * Reads an opaque string that the client sent back: what an envelope of ours holds, or, when it is none, a raw one
-   * of the client's own protocol. @throws GatewayError when an envelope is not one that we made.
+   * Opens an opaque string that the client sent back: the content of one of the gateway's envelopes, otherwise raw state
+   * of the client's own protocol. @throws GatewayError for an envelope that this gateway did not make.
    */
   open(text: string, kind: string): Opaque;
-  /** True for strings that look like our envelopes. */
+  /** Reports whether a string looks like one of the gateway's envelopes. */
   sealed(text: string): boolean;
   /**
-   * Envelopes kept where a client has no place for them, by call id, or by what was said before and the TextKey; a fallback
-   * only. The key is not asked for its text where nothing is kept.
+   * Returns an envelope kept for a client whose protocol has no place for it, by call id, or by preceding turns and TextKey; a
+   * fallback only. The key is not converted to a string where nothing is kept.
    */
   recall(key: { toString(): string }): Opaque | undefined;
 }
 
-/** What the writer of a request is given. */
+/** What the encoder of a request receives. */
 export interface EncodeContext {
   /** The protocol the client speaks, for messages. */
   readonly client: string;
@@ -146,11 +148,11 @@ export interface EncodeContext {
   readonly model: string;
   readonly facts: Facts;
   readonly names: ToolNameMap;
-  /** Whether state that other providers made was left out of the conversation. */
+  /** Whether state of other providers was removed from the conversation. */
   readonly pruned?: boolean;
-  /** Leaves something out and says so; with `strict` it refuses instead. `path` is the client's own. */
+  /** Records that a field is left out; with `strict` it refuses instead. `path` is the client's own. */
   drop(path: string, why: string): void;
-  /** Changes something within its meaning and says so, like an effort that is clamped. */
+  /** Records that a value changes within its meaning, like an effort that is clamped. */
   change(path: string, why: string): void;
   /** Checks JSON texts within the request's strings, like arguments; their limits apply to all of the request's together. */
   readonly nested: Pick<NestedJson, "kindOf">;
@@ -158,15 +160,15 @@ export interface EncodeContext {
   refuse(path: string, why: string, hint?: string): never;
 }
 
-/** Names of tools that fit the target, and the way back. */
+/** Maps tool names to names valid at the target, and back. */
 export interface ToolNameMap {
-  /** A name with only `allowed` characters (a class for a RegExp, like `a-zA-Z0-9_-`) and at most `longest` of them. */
+  /** Returns a name with only `allowed` characters (a class for a RegExp, like `a-zA-Z0-9_-`) and at most `longest` of them. */
   fit(name: string, allowed: string, longest: number): string;
-  /** The client's name for a name that was fitted. */
+  /** Returns the client's name for a fitted name. */
   back(name: string): string;
-  /** Remembers that a name stands for a tool that takes free text, or one in a namespace. */
+  /** Records that a name stands for a tool that takes free text, or one in a namespace. */
   mark(fitted: string, original: { name: string; namespace?: string; custom?: boolean }): void;
-  /** What was marked; a plain function otherwise. */
+  /** Returns what was marked; otherwise a plain function. */
   original(fitted: string): { name: string; namespace?: string; custom?: boolean };
 }
 
@@ -180,70 +182,70 @@ export interface EncodedRequest {
   body: string;
 }
 
-/** Where an answer comes from. */
+/** The origin of a response. */
 export interface ResponseSource {
   /** The provider account and the vendor's model, for opaque state. */
   account: string;
   model: string;
 }
 
-/** Reads the frames of one stream. State lives inside. Never throws: a broken stream becomes an `error` event. */
+/** Decodes the frames of one stream; stateful. Never throws: a broken stream becomes an `error` event. */
 export interface ResponseDecoder {
   frame(frame: Frame, out: Event[]): void;
-  /** The upstream has ended its answer: emits what is open, or an `error` when it is not whole. */
+  /** Ends the stream: emits what is still open, or an `error` when the response is incomplete. */
   end(out: Event[]): void;
 }
 
-/** A frame to be written: an event's data as JSON text (or a literal of the protocol), and its name where it has one. */
+/** A frame to write: an event's data as JSON text (or a literal of the protocol), and the event's name if it has one. */
 export interface EncodedFrame {
   name?: string;
   data: string;
 }
 
-/** Writes the frames of one stream. State lives inside. Errors are written by `Protocol.streamError`, never here. */
+/** Encodes the frames of one stream; stateful. Errors are written by `Protocol.streamError`, never here. */
 export interface ResponseEncoder {
   event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void;
-  /** What of the answer has been written whole, as JSON texts, where `Protocol.streamError` tells it again. */
+  /** Returns the completely written items of the response as JSON texts, where `Protocol.streamError` repeats them. */
   finished?(): readonly string[];
 }
 
-/** What the writer of an answer is given. */
+/** What the encoder of a response receives. */
 export interface ResponseContext {
-  /** The name of the model as the client asked for it. */
+  /** The model's name as the client requested it. */
   model: string;
-  /** The exchange's id, to make ids from where the upstream gave none. */
+  /** The exchange's id, from which ids are derived where the upstream gave none. */
   id: string;
   /** Unix seconds, where the upstream gave none. */
   created: number;
-  /** What the client asked. */
+  /** The client's request. */
   conversation: Conversation;
-  /** The client's parsed body, for what the protocol echoes. */
+  /** The client's parsed body, for fields that the protocol echoes. */
   request: Record<string, unknown>;
-  /** An envelope for opaque state: standard base64 that starts with `gw1state`. */
+  /** Returns an envelope for opaque state: standard base64 that starts with `gw1state`. */
   seal(opaque: Opaque): string;
-  /** An id that the gateway makes for a part of the answer, with its owner's mark: 17 characters longer. */
+  /** Returns an id that the gateway generates for a part of the response, with its owner's mark: 17 characters longer. */
   mark(id: string): string;
-  /** Keeps an envelope that the client has no place for, or may strip, by the key that recalls it. */
+  /** Keeps an envelope that the client has no place for, or may strip, under the key for `recall`. */
   remember(key: string, opaque: Opaque): void;
-  /** Says that something of the answer could not be told. */
+  /** Records that a part of the response could not be expressed. */
   drop(path: string, why: string): void;
 }
 
-/** How a protocol is translated; undefined: only its bytes pass. */
+/** Returns a protocol's translation; undefined: it is never translated. */
 export const translationOf = (protocol: Protocol): Translation | undefined =>
   (protocol as Partial<TranslatedProtocol>).translation;
 
-/** True where a protocol can be translated, in both directions. */
+/** Reports whether a protocol can be translated on both sides. */
 export const translates = (protocol: Protocol): protocol is TranslatedProtocol => translationOf(protocol) !== undefined;
 
-/** The protocol that serves some requests of this one better. */
+/** Returns the protocol that serves some requests of this one better. */
 export const betterOf = (protocol: Protocol): Better | undefined => (protocol as Partial<TranslatedProtocol>).better;
 
-/** How the clients of a protocol are served by providers of others; undefined: they are not. */
+/** Returns the client's half of a protocol's translation; undefined: its clients need a provider that supports it. */
 export const clientSide = (protocol: Protocol): ClientTranslation | undefined =>
   translationOf(protocol) ?? (protocol as Partial<ClientProtocol>).clientTranslation;
 
-/** The same for a protocol that is known to have one. @throws Error where it has none */
+/** Does the same for a protocol that must have one. @throws Error where it has none */
 export function clientHalf(protocol: Protocol): ClientTranslation {
   const half = clientSide(protocol);
   if (!half) throw new Error(`The protocol ${protocol.name} has no translation for its clients.`);

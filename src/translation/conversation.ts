@@ -1,36 +1,36 @@
 /**
- * What a request asks, in nobody's wire format. Each protocol reads its requests into this and writes its requests from
- * it. It carries meaning alone: a request whose bytes pass is never written from it.
+ * A request, independent of any wire format. Each protocol decodes its requests into this and encodes them from it. It holds
+ * only the meaning: a request that passes without translation is never encoded from it.
  */
 import type { Task } from "../core/protocol.ts";
 import type { RawJson } from "../wire/exact.ts";
 import type { Citation, Opaque } from "./events.ts";
 import type { Feature } from "./features.ts";
 
-/** A mark up to which the vendor shall keep the prompt. */
+/** A mark up to which the vendor caches the prompt. */
 export interface CacheMark {
-  /** How long, in the words of all protocols. Absent: the vendor's usual time. */
+  /** The lifetime, in values common to all protocols. Absent: the vendor's default. */
   ttl?: "5m" | "30m" | "1h" | "12h";
   /** The client's own path of the mark. */
   at?: string;
 }
 
 interface Placed {
-  /** Where the client wrote it, like `messages.3.content.0`. */
+  /** The client's path, like `messages.3.content.0`. */
   at: string;
   cache?: CacheMark;
 }
 
 /**
- * Everything one side says at a time. Results of tools stand in turns of the user. Neighbours may have the same role;
- * `joined` merges them for protocols that want turns to alternate.
+ * A message of one role. Tool results are in user turns. Consecutive turns may have the same role; `joined` merges them for
+ * protocols whose turns must alternate.
  */
 export interface Turn {
   role: "system" | "developer" | "user" | "assistant";
   parts: Part[];
   at: string;
   name?: string;
-  /** An assistant's text is a comment on the way, or the answer. */
+  /** Whether an assistant's text is interim commentary or the final answer. */
   phase?: string;
 }
 
@@ -51,15 +51,15 @@ export interface Text extends Placed {
 export interface Media extends Placed {
   kind: "media";
   media: "image" | "audio" | "video" | "file";
-  /** Like `image/png`, as the client says; never guessed from the bytes. */
+  /** Like `image/png`, as the client declares it; never detected from the bytes. */
   mime?: string;
   source: MediaSource;
   filename?: string;
   /** `low`, `high`, `auto`, … */
   detail?: string;
-  /** The client's own path of it. */
+  /** The client's own path of `detail`. */
   detailAt?: string;
-  /** Where a tool that the vendor runs made it: the names or paths that such a tool can have among the request's tools. */
+  /** For media made by a tool that the vendor runs: the possible names or paths of that tool among the request's tools. */
   tools?: readonly string[];
   opaque?: Opaque;
 }
@@ -82,7 +82,7 @@ export interface ToolCall extends Placed {
   id: string;
   name: string;
   namespace?: string;
-  /** JSON text as it came; free text when `custom`. Empty: none. */
+  /** The original JSON text; free text when `custom`. Empty: none. */
   arguments: string;
   custom?: boolean;
   opaque?: Opaque;
@@ -100,13 +100,13 @@ export interface ToolResult extends Placed {
   custom?: boolean;
 }
 
-/** Something only its own protocol understands: a server tool's call or result, a compaction, a new kind of block. */
+/** A part that only its own protocol understands: a server tool's call or result, a compaction, a new kind of block. */
 export interface Foreign extends Placed {
   kind: "foreign";
   protocol: string;
-  /** What it is called there, for messages. */
+  /** Its type there, for messages. */
   name: string;
-  /** Where a tool that the vendor runs made it: the names or paths that such a tool can have among the request's tools. */
+  /** For a part made by a tool that the vendor runs: the possible names or paths of that tool among the request's tools. */
   tools?: readonly string[];
   json: unknown;
 }
@@ -119,7 +119,7 @@ export type Tool = { at: string; cache?: CacheMark } & (
       name: string;
       namespace?: string;
       description?: string;
-      /** JSON Schema (a protocol with a dialect of its own translates); absent: no arguments. */
+      /** JSON Schema (a protocol with a dialect of its own converts it); absent: no arguments. */
       parameters?: RawJson;
       strict?: boolean;
     }
@@ -128,14 +128,14 @@ export type Tool = { at: string; cache?: CacheMark } & (
       kind: "web_search";
       allowed?: string[];
       blocked?: string[];
-      /** At most so many searches. */
+      /** Maximum number of searches. */
       maxUses?: number;
       /** `low`, `medium`, `high`. */
       size?: string;
       location?: { city?: string; region?: string; country?: string; timezone?: string };
-      /** Choices among tools do not concern it: where it was asked for, it stands beside them. */
+      /** True where web search was requested separately from the tools: tool choices do not apply to it. */
       apart?: true;
-      /** The client's own paths of its members; of one that is not here, `at`. */
+      /** The client's own paths of its members; for a missing one, `at`. */
       paths?: { allowed?: string; blocked?: string; maxUses?: string; size?: string; location?: string };
     }
   /** Any other tool that the vendor runs itself. */
@@ -147,14 +147,14 @@ export type ToolChoice =
   | { mode: "named"; name: string; custom?: boolean; server?: boolean }
   | { mode: "allowed"; required: boolean; names: string[] };
 
-/** How hard to think. */
+/** Reasoning effort. */
 export type Effort = "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max";
 
 export interface ReasoningConfig {
   effort?: Effort;
   /** Tokens for thinking; -1: the model decides. */
   budget?: number;
-  /** False: thoughts are not to be shown. */
+  /** False: reasoning is not shown. */
   show?: boolean;
   summary?: "auto" | "concise" | "detailed";
 }
@@ -165,42 +165,42 @@ export interface Format {
   name?: string;
   description?: string;
   strict?: boolean;
-  /** The client's vendor keeps to every schema to the letter, without being asked. */
+  /** The client's vendor enforces every schema strictly, without a setting. */
   holds?: true;
-  /** The schema is of a string, and the answer its very text instead of JSON. */
+  /** The schema is of a string, and the response is that string's text instead of JSON. */
   plain?: true;
 }
 
-/** One thing that the client said, so that nothing is lost without a word. */
+/** One feature that the client used, recorded so that no loss is silent. */
 export interface FeatureUse {
   feature: Feature;
-  /** The client's own path of it. */
+  /** The client's own path. */
   path: string;
-  /** What to do where it is refused; undefined: to remove it, or to ask another model. */
+  /** How to fix a refusal; undefined: by removing the field, or using another model. */
   hint?: string;
-  /** What programs are told where it is refused, in the words of the client's protocol. */
+  /** Machine-readable details of a refusal, in the terms of the client's protocol. */
   details?: Readonly<Record<string, unknown>>;
 }
 
-/** One thing that no other protocol has, put in other words when the request was read. */
+/** A value that no other protocol has, replaced by an equivalent when the request was decoded. */
 export interface Changed {
-  /** The client's own path of it. */
+  /** The client's own path. */
   path: string;
   why: string;
 }
 
 export interface Conversation {
-  /** The protocol it was read from. */
+  /** The protocol it was decoded from. */
   protocol: string;
-  /** Whether to answer, or only to count the tokens of the question. */
+  /** Whether to generate a response, or only to count the prompt's tokens. */
   task: Task;
   stream: boolean;
   turns: Turn[];
-  /** The client's own path of them all, for where there is none. */
+  /** The client's own path of the turns, for errors where there are none. */
   turnsAt?: string;
   tools: Tool[];
   toolChoice?: ToolChoice;
-  /** False: at most one tool call an answer. */
+  /** False: at most one tool call per response. */
   parallel?: boolean;
   temperature?: number;
   topP?: number;
@@ -209,32 +209,32 @@ export interface Conversation {
   presencePenalty?: number;
   seed?: number | RawJson;
   logitBias?: unknown;
-  /** Number of answers. */
+  /** Number of responses. */
   choices?: number;
   maxTokens?: number;
   stop?: string[];
   reasoning?: ReasoningConfig;
   format?: Format;
-  /** How many likely tokens to tell beside each token; 0: only the token's own. */
+  /** Number of top tokens to report for each token; 0: only the token's own likelihood. */
   logprobs?: number;
   verbosity?: "low" | "medium" | "high";
   /** Groups requests for the vendor's prompt cache. */
   cacheKey?: string;
   /** A mark for the whole prompt. */
   cache?: CacheMark;
-  /** A cached beginning of the prompt, by the vendor's name of it. */
+  /** A cached prompt prefix, by the vendor's id. */
   cacheHandle?: string;
-  /** An opaque name of the end user. */
+  /** An opaque identifier of the end user. */
   user?: string;
   metadata?: Record<string, string>;
   tier?: string;
-  /** Keep the answer at the vendor. */
+  /** Whether the vendor stores the response. */
   store?: boolean;
   modalities?: string[];
-  /** What a picture that is asked for is like: width to height (`16:9`), and how large it is (`2K`). */
+  /** Properties of a requested picture: aspect ratio (`16:9`), and size (`2K`). */
   image?: { aspect?: string; size?: string; paths: { aspect?: string; size?: string } };
-  /** Each thing the client said besides plain turns, with its path. */
+  /** Each feature that the client used besides plain turns, with its path. */
   uses: FeatureUse[];
-  /** What reading it changed within its meaning; whoever writes it in another protocol declares that. */
+  /** Changes within the meaning that decoding made; reported when the request is encoded in another protocol. */
   changed?: Changed[];
 }

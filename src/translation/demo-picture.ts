@@ -2,7 +2,7 @@
 import type { Event } from "./events.ts";
 import { png } from "./png.ts";
 
-/** The picture as a block of an answer. */
+/** Returns the picture as a block of a response. */
 export const pictureEvents = (block: number): Event[] => [
   { type: "open", block, choice: 0, kind: "media", media: "image", mime: "image/png" },
   { type: "media", block, base64: picture().toString("base64") },
@@ -11,7 +11,7 @@ export const pictureEvents = (block: number): Event[] => [
 
 const SIDE = 16;
 
-/** A PNG of 16 × 16 points that fades from blue to orange. */
+/** Returns a PNG of 16 × 16 pixels that fades from blue to orange. */
 export const picture = (): Buffer =>
   png(SIDE, (_, y) => {
     const share = y / (SIDE - 1);

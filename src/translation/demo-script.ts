@@ -1,45 +1,45 @@
-/** What the models of the demo provider say, before a protocol puts it into its own words. */
+/** The scripts of the demo provider's models, independent of protocols. */
 
 import { hash } from "node:crypto";
 import { type Fault, faultOf } from "../core/fault.ts";
 import type { DemoAnswer, DemoFrame, DemoRequest } from "../core/protocol.ts";
 import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
 
-/** The demo models that answer; besides them `error-` and a status from 400 to 599 refuses with that status. */
+/** The demo models that respond; `error-` with a status from 400 to 599 fails with that status. */
 export const DEMO_MODELS = ["echo", "tool", "reasoning", "image", "slow", "long", "error-stream", "cut"] as const;
 
-/** What a request asks, as far as a script looks at it. */
+/** The parts of a request that a script uses. */
 interface DemoAsk<Tool> {
-  /** The last text of the user. */
+  /** The user's last text. */
   text: string;
-  /** Tools that may be called, the wanted one first. */
+  /** Tools that may be called, the requested one first. */
   tools: readonly Tool[];
-  /** What a tool answered, when that is the last thing the request holds. */
+  /** A tool's result, when it is the last part of the request. */
   result?: string | undefined;
-  /** Tokens that the answer's text may have. */
+  /** Maximum tokens of the response's text. */
   limit?: number | undefined;
-  /** Texts before which the answer's ends. */
+  /** Stop sequences. */
   stop?: readonly string[] | undefined;
-  /** A picture follows the text. */
+  /** Whether a picture follows the text. */
   picture?: boolean;
 }
 
 export interface DemoScript<Tool> {
-  /** Thoughts before the answer. */
+  /** Reasoning before the response. */
   reasoning?: string;
-  /** The answer's text in the pieces it is streamed in. */
+  /** The response's text, in the pieces in which it is streamed. */
   pieces: readonly string[];
-  /** The tool to call instead of saying something. */
+  /** The tool to call instead of a text. */
   call?: Tool;
   /** Milliseconds before the first piece and before each later one. */
   wait: { first: number; between: number };
-  /** `length`: the text was cut at the limit. `error`, `cut`: it breaks off in the middle. */
+  /** `length`: the text was truncated at the limit. `error`, `cut`: the response fails or ends in the middle. */
   end: "whole" | "length" | "error" | "cut";
-  /** The text before which it was ended. */
+  /** The stop sequence that ended it. */
   stopped?: string;
 }
 
-/** Why the model refuses, or undefined where it answers. `error-stream` can only keep its promise in a stream. */
+/** Returns the model's error, or undefined where it responds. `error-stream` can fail in mid-stream only in a stream. */
 export function demoFault(model: string, streaming: boolean): Fault | undefined {
   const status = Number(/^error-([45]\d\d)$/.exec(model)?.[1] ?? (model === "error-stream" && !streaming ? 500 : 0));
   if (status > 0) return faultOf(status, `This is the ${status} that the demo model ${model} is for.`);
@@ -52,7 +52,7 @@ export function demoFault(model: string, streaming: boolean): Fault | undefined 
   };
 }
 
-/** What an answering model says. */
+/** Returns the script of a model that responds. */
 export function demoScript<Tool>(model: string, ask: DemoAsk<Tool>): DemoScript<Tool> {
   const slow = model === "slow";
   const script: DemoScript<Tool> = {
@@ -87,7 +87,7 @@ function piecesOf(model: string, ask: DemoAsk<unknown>): string[] {
   }
 }
 
-/** The text in pieces of whole words, at most about 200 of them however long it is. */
+/** Splits a text into pieces of whole words, about 200 at most for any length. */
 function words(text: string): string[] {
   const size = text.length / 200;
   const pieces: string[] = [];
@@ -118,25 +118,25 @@ function limited<Tool>(script: DemoScript<Tool>, limit: number | undefined): Dem
   return { ...rest, pieces: words(text.slice(0, limit * 4).toWellFormed()), end: "length" };
 }
 
-/** How many tokens a text is said to have: one for each four characters. */
+/** Returns the token count reported for a text: one for each four characters. */
 export const demoTokens = (text: string): number => Math.ceil(text.length / 4);
 
-/** A short id that is the same for the same request, streamed or not. */
+/** Returns a short id that is the same for the same request, streamed or not. */
 export function demoId({ operation, model, body }: DemoRequest): string {
   const request = { ...asObject(body), stream: undefined, stream_options: undefined };
   return hash("sha256", `${operation.name} ${model} ${JSON.stringify(request)}`, "hex").slice(0, 24);
 }
 
-/** Breaks the connection, once the frames before it have had time to arrive. */
+/** Breaks the connection, after a delay that lets earlier frames arrive. */
 export const DEMO_CUT: DemoFrame = { after: 50, bytes: "", cut: true };
 
-/** A refusal with its body. */
+/** Returns an error response. */
 export function demoRefusal(fault: Fault, body: string): DemoAnswer {
   const wait = fault.kind.endsWith("_limit") || fault.kind === "overloaded" ? { "retry-after": "1" } : {};
   return { status: fault.status, headers: { "content-type": "application/json", ...wait }, frames: [{ bytes: body }] };
 }
 
-/** An answer that is not a stream; a script that is cut stops half-way. */
+/** Returns a response that is not streamed; a script with `cut` ends half-way. */
 export function demoWhole(body: unknown, script?: Pick<DemoScript<unknown>, "pieces" | "wait" | "end">): DemoAnswer {
   const bytes = Buffer.from(JSON.stringify(body));
   const after = script ? script.wait.first + script.wait.between * Math.max(0, script.pieces.length - 1) : 0;
@@ -146,17 +146,17 @@ export function demoWhole(body: unknown, script?: Pick<DemoScript<unknown>, "pie
   return { status: 200, headers: { "content-type": "application/json" }, frames };
 }
 
-/** An answer that is a stream of events. */
+/** Returns a streamed response. */
 export function demoStream(frames: readonly DemoFrame[]): DemoAnswer {
   const headers = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" };
   return { status: 200, headers, frames };
 }
 
-/** The pause before a script's nth piece. */
+/** Returns the pause before a script's nth piece, in milliseconds. */
 export const demoPause = (script: DemoScript<unknown>, n: number): number =>
   n === 0 ? script.wait.first : script.wait.between;
 
-/** A value that roughly fits a JSON Schema: first choices, required members, small numbers. */
+/** Returns a value that roughly fits a JSON Schema: first choices, required members, small numbers. */
 export function sampleOf(schema: unknown, root: unknown = schema, depth = 0): unknown {
   const rules = asObject(schema);
   if (!rules || depth > 6) return {};
@@ -174,7 +174,7 @@ export function sampleOf(schema: unknown, root: unknown = schema, depth = 0): un
 
 function sampleOfType(rules: JsonObject, root: unknown, depth: number): unknown {
   const named = asList(rules["type"]).find((type) => type !== "null") ?? rules["type"];
-  // Some protocols write the types in capitals.
+  // Some protocols write the types in uppercase.
   switch (asText(named)?.toLowerCase()) {
     case "string":
       return sampleText(rules);
@@ -209,7 +209,7 @@ const FORMATS: Readonly<Record<string, string>> = {
 const sampleText = (rules: JsonObject): string =>
   FORMATS[asText(rules["format"]) ?? ""] ?? "demo".padEnd(Math.min(1000, Number(rules["minLength"] ?? 0)), "o");
 
-/** Follows a reference like `#/$defs/City`. */
+/** Resolves a reference like `#/$defs/City`. */
 function resolve(root: unknown, reference: string): unknown {
   let found = root;
   for (const step of reference.replace(/^#\/?/, "").split("/")) if (step !== "") found = asObject(found)?.[step];

@@ -1,4 +1,4 @@
-/** The built-in demo provider: one script for all protocols, told as events through each protocol's own codecs. */
+/** The built-in demo provider: one script for all protocols, encoded by each protocol's own codecs. */
 import { GatewayError } from "../core/errors.ts";
 import { type Fault, faultOf } from "../core/fault.ts";
 import type { DemoAnswer, DemoFrame, DemoRequest, Protocol } from "../core/protocol.ts";
@@ -28,11 +28,11 @@ import { pathOfUse } from "./settings.ts";
 
 /** A tool that the demo model can call: the client runs it. */
 type CallableTool = Tool & { kind: "function" | "custom" };
-/** What only one protocol can show of the script. */
+/** Parts of the script that only one protocol can express. */
 interface DemoExtra {
-  /** An answer can hold a picture, which is drawn. */
+  /** Whether the response holds a picture. */
   readonly picture?: boolean;
-  /** Opaque state that sits on a call. */
+  /** Opaque state attached to a tool call. */
   readonly callState?: string;
 }
 
@@ -40,8 +40,8 @@ interface DemoExtra {
 type TimedEvent = Event & { after?: number };
 
 /**
- * The demo provider's answer to a request; the same one however often it is sent.
- * @param extra what only this protocol can show
+ * Returns the demo provider's response to a request; identical for identical requests.
+ * @param extra what only this protocol can express
  */
 export function demoAnswer(protocol: Protocol, request: DemoRequest, extra: DemoExtra = {}): DemoAnswer {
   const id = demoId(request);
@@ -73,8 +73,8 @@ function answerTo(protocol: Protocol, request: DemoRequest, id: string, extra: D
 }
 
 /**
- * Any answer to a request of a protocol, told through its own codec: a stream of these events, or one body.
- * @throws Error for a protocol without a translation, GatewayError for a request that is none
+ * Encodes any events as a response of a protocol, with its own codec: a stream, or one body.
+ * @throws Error for a protocol without a translation, GatewayError for an invalid request
  */
 export function encodedAnswer(protocol: Protocol, request: DemoRequest, events: readonly Event[]): DemoAnswer {
   const codec = clientHalf(protocol);
@@ -87,7 +87,7 @@ function refusal(protocol: Protocol, fault: Fault, id: string): DemoAnswer {
   return demoRefusal(fault, protocol.error(asError(fault), `req_${id}`));
 }
 
-/** The answer to whoever asks the demo provider for an answer that was kept. */
+/** Returns the response to a request for a stored response. */
 export function demoKeepsNothing(protocol: Protocol): DemoAnswer {
   const message =
     "The demo provider keeps no answers: there is none to fetch, cancel or delete. Send the whole conversation again, or ask a model whose provider keeps them.";
@@ -126,7 +126,7 @@ function counted(protocol: Protocol, conversation: Conversation): DemoAnswer {
   return demoWhole(JSON.parse(count?.encode(demoTokens(promptOf(conversation))) ?? "{}"));
 }
 
-/** What would change an answer, and is not done here. @throws GatewayError as the demo's model answers */
+/** Refuses features that would change the response and that the demo lacks. @throws GatewayError like a vendor's error */
 function refuseUndone(conversation: Conversation): void {
   const { choices = 1, logprobs } = conversation;
   if (choices <= 1 && logprobs === undefined) return;
@@ -140,7 +140,7 @@ function refuseUndone(conversation: Conversation): void {
   );
 }
 
-/** What the last turn of the user asks: a tool's result in it comes before its text. */
+/** Returns the script for the user's last turn: a tool's result in it takes precedence over its text. */
 function scriptOf(model: string, conversation: Conversation, extra: DemoExtra): DemoScript<CallableTool> {
   const { turns, maxTokens, stop } = conversation;
   const last = turns.findLast(({ role }) => role === "user");
@@ -155,7 +155,7 @@ function scriptOf(model: string, conversation: Conversation, extra: DemoExtra): 
   });
 }
 
-/** Tools that may be called, one that must be called first. */
+/** Returns the tools that may be called, a required one first. */
 function callable({ tools, toolChoice: choice }: Conversation): CallableTool[] {
   if (choice?.mode === "none") return [];
   const own = tools.filter((tool) => tool.kind === "function" || tool.kind === "custom");
@@ -190,7 +190,7 @@ function eventsOf(
   ];
 }
 
-/** What breaks off is still open. */
+/** Removes the last `close`: a response that breaks off leaves its block open. */
 const withoutLastClose = (events: TimedEvent[]): TimedEvent[] =>
   events.at(-1)?.type === "close" ? events.slice(0, -1) : events;
 
@@ -242,7 +242,7 @@ function textEvents(script: DemoScript<unknown>, block: number): TimedEvent[] {
   ];
 }
 
-/** What the model hands a tool: JSON for a function, free text for a custom one. */
+/** Returns the input of a tool call: JSON for a function, free text for a custom tool. */
 const inputOf = (tool: CallableTool): string =>
   tool.kind === "custom" ? "demo" : JSON.stringify(sampleOf(tool.parameters?.value ?? {}));
 
@@ -276,10 +276,10 @@ function contextOf(request: DemoRequest, conversation: Conversation, id: string)
   };
 }
 
-/** Milliseconds before a stream fails, so that what was sent has been read: clients drop what arrives with the failure. */
+/** Milliseconds before a stream fails, so that sent frames have been read: clients discard data that arrives with the failure. */
 const SETTLE = 100;
 
-/** What goes wrong in the stream of `error-stream`. */
+/** The error in the stream of `error-stream`. */
 const FAILURE: Fault = faultOf(500, "The demo model failed in mid-stream, as it is made to.");
 
 function streamed(

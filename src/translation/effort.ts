@@ -1,8 +1,8 @@
 import type { Effort } from "./conversation.ts";
 
 /**
- * Tokens for thinking that stand for an effort: the most that still read as it. What stands for more than `high`
- * differs by vendor.
+ * Thinking tokens for each effort: the maximum that is still read as that effort. The meaning of more than `high` differs by
+ * vendor.
  */
 export const EFFORT_TOKENS = {
   none: 0,
@@ -14,5 +14,5 @@ export const EFFORT_TOKENS = {
 
 const LADDER = Object.entries(EFFORT_TOKENS) as [Effort, number][];
 
-/** The effort that a number of tokens stands for. */
+/** Returns the effort that a number of tokens stands for. */
 export const effortOfTokens = (tokens: number): Effort => LADDER.find(([, most]) => tokens <= most)?.[0] ?? "xhigh";

@@ -6,24 +6,24 @@ import { Sought } from "../wire/window.ts";
 import type { Opaque } from "./events.ts";
 
 /**
- * What every envelope starts with. Whole bytes in base64, of characters that both of its alphabets have: clients decode an
- * envelope and write it again as they like.
+ * The prefix of every envelope. It is whole bytes in base64, of characters in both base64 alphabets: clients may decode an
+ * envelope and encode it again in either.
  */
 const MARK = "gw1state";
 const MARK_BYTES = Buffer.from(MARK, "base64");
-/** The mark as it stands in JSON. */
+/** The mark as it appears in JSON. */
 const QUOTED = Buffer.from(`"${MARK}`);
 const QUOTE = QUOTED[0] as number;
 const MARKED = new Sought(QUOTED);
 const NOTHING = Buffer.alloc(0);
 const NONCE = 12;
 const TAG = 16;
-/** Characters of an envelope. Signatures on pictures are the longest that vendors send. */
+/** Maximum characters of an envelope. Signatures on pictures are the longest that vendors send. */
 const LONGEST = 16 * 1024 * 1024;
-/** Milliseconds that an envelope is kept for clients that lose it, how many are kept, and their characters in all. */
+/** For envelopes kept for clients that lose them: maximum milliseconds, maximum number, and maximum characters in total. */
 const KEPT = { age: 3_600_000, count: 20_000, size: 64 * 1024 * 1024 };
 
-/** How an opaque string is packed: as the bytes that it is the base64 or base64url of, or as text. */
+/** How an opaque string is packed: as the bytes that its base64 or base64url decodes to, or as text. */
 const CODINGS = ["base64", "base64url", "utf8"] as const;
 
 interface KeptEnvelope {
@@ -32,12 +32,12 @@ interface KeptEnvelope {
 }
 
 /**
- * What only one provider can read, in a form that any client's protocol carries: sealed, so that a client can neither read
- * which account it comes from nor send anything that we did not make; and its owner's, so that it opens for no other caller.
+ * State that only one provider can read, in a form that any client's protocol can carry. It is encrypted, so that a client
+ * can neither read which account it comes from nor forge it, and bound to its owner, so that it opens for no other caller.
  * The same content gives the same owner the same envelope.
  */
 export class Envelopes {
-  /** Ids of what the gateway makes up beside them. */
+  /** Ids that the gateway generates beside envelopes. */
   readonly ids: IssuedIds;
   private readonly sealing: Buffer;
   private readonly naming: Buffer;
@@ -45,7 +45,9 @@ export class Envelopes {
   private readonly kept = new Map<string, KeptEnvelope>();
   private size = 0;
 
-  /** @param secret whoever has it can read and make envelopes; without one envelopes only last as long as the process. */
+  /**
+   * @param secret whoever has it can open and forge envelopes; without one they are valid only for this process's lifetime.
+   */
   constructor(
     secret: string | Buffer = randomBytes(32),
     private readonly now: () => number = Date.now,
@@ -55,10 +57,13 @@ export class Envelopes {
     this.naming = createHmac("sha256", secret).update("model-gateway nonce").digest();
   }
 
-  /** Standard base64 with padding, the only form that all clients take. @throws GatewayError `upstream_invalid` for content of many megabytes. */
+  /**
+   * Returns standard base64 with padding, the only form that all clients accept.
+   * @throws GatewayError `upstream_invalid` for content of many megabytes.
+   */
   seal(opaque: Opaque, owner = ""): string {
     const plain = packed(opaque);
-    // A nonce made of the content can only occur twice for the same content of the same owner.
+    // A nonce derived from the content repeats only for the same content of the same owner.
     const naming = createHmac("sha256", this.naming).update(`${owner.length} ${owner}`);
     const nonce = naming.update(plain).digest().subarray(0, NONCE);
     const cipher = createCipheriv("aes-256-gcm", this.sealing, nonce).setAAD(Buffer.from(owner));
@@ -71,7 +76,7 @@ export class Envelopes {
     return envelope;
   }
 
-  /** True for a JSON text, in pieces, that may hold an envelope. */
+  /** Reports whether a JSON text, given in pieces, may hold an envelope. */
   among(pieces: readonly Buffer[]): boolean {
     const side = QUOTED.length - 1;
     let before: Buffer = NOTHING;
@@ -83,7 +88,7 @@ export class Envelopes {
     return false;
   }
 
-  /** What the last envelope in a JSON text, in pieces, holds; undefined where none does, or it is not the owner's. */
+  /** Returns the content of the last envelope in a JSON text; undefined where there is none, or it is another owner's. */
   last(pieces: readonly Buffer[], owners?: readonly string[]): Opaque | undefined {
     if (!this.among(pieces)) return undefined;
     const text = Buffer.concat(pieces);
@@ -93,27 +98,28 @@ export class Envelopes {
     try {
       return this.open(JSON.parse(text.toString("latin1", start, end + 1)) as string, owners);
     } catch {
-      // Whoever reads the request says what is wrong with it.
+      // The request's decoder reports the error.
       return undefined;
     }
   }
 
-  /** True for strings that look like envelopes. */
+  /** Reports whether a string looks like an envelope. */
   sealed(text: string): boolean {
     return text.startsWith(MARK);
   }
 
   /**
+   * Opens an envelope.
    * @param envelope in either alphabet of base64, padded or not
-   * @param owners whom it may belong to
-   * @throws GatewayError `invalid_field` for what we did not make: forged, cut, or made with another secret; and for what
-   * belongs to somebody else.
+   * @param owners the possible owners
+   * @throws GatewayError `invalid_field` for an envelope that is forged, truncated, made with another secret, or of another
+   * owner.
    */
   open(envelope: string, owners: readonly string[] = [""]): Opaque {
     if (!this.sealed(envelope) || envelope.length > LONGEST) throw notOurs();
     const all = Buffer.from(envelope, "base64");
     const bytes = all.subarray(MARK_BYTES.length);
-    // What is no base64 was passed over, and of the last character some bits may not count.
+    // Buffer.from skips characters that are not base64, and ignores spare bits of the last one: compare the canonical spelling.
     if (bytes.length <= NONCE + TAG || spelled(all.toString("base64")) !== spelled(envelope)) throw notOurs();
     for (const owner of owners) {
       const plain = this.opened(bytes, owner);
@@ -132,7 +138,7 @@ export class Envelopes {
     }
   }
 
-  /** Keeps what belongs to a call of a caller, for an hour at most, for clients that strip what they do not know. */
+  /** Keeps the state of a caller's tool call, for an hour at most, for clients that strip fields they do not know. */
   remember(caller: string, callId: string, opaque: Opaque): void {
     const key = keyOf(caller, callId);
     this.forget(key);
@@ -147,7 +153,7 @@ export class Envelopes {
     }
   }
 
-  /** What was kept for a call of that caller. @param key not asked for its text where nothing is kept */
+  /** Returns what was kept for a call of that caller. @param key not converted to a string where nothing is kept */
   recall(caller: string, key: { toString(): string }): Opaque | undefined {
     const kept = this.kept.size === 0 ? undefined : this.kept.get(keyOf(caller, `${key}`));
     return kept && kept.since > this.now() - KEPT.age ? this.open(kept.envelope, [caller]) : undefined;
@@ -159,7 +165,7 @@ export class Envelopes {
   }
 }
 
-/** A text in base64 in its one spelling. */
+/** Returns base64 text in a canonical spelling. */
 const spelled = (text: string): string =>
   text
     .replaceAll("+", "-")
@@ -175,7 +181,7 @@ const notOurs = (): GatewayError =>
     hint: "Send reasoning back as it came, or leave it out; the state of another gateway, of another key, or from before its secret was changed, is of no use here.",
   });
 
-/** The length of the head, the head as JSON, the data as bytes. */
+/** Packs the head's length, the head as JSON, and the data as bytes. */
 function packed({ protocol, account, model, kind, data, on, extra }: Opaque): Buffer {
   const coding = CODINGS.findIndex((each) => Buffer.from(data, each).toString(each) === data);
   const head = Buffer.from(

@@ -1,15 +1,15 @@
 import type { Conversation, Media, Part } from "./conversation.ts";
 
 /**
- * Bytes of a request's JSON text for a token, where nobody counts exactly. English prose has about 4, code and JSON about
- * 3, other scripts 3 in UTF-8 for a letter and about a token each; names and brackets of the JSON come on top. Told too
- * high, a client shortens its prompt early; told too low, it runs into the vendor's limit.
+ * Bytes of a request's JSON text per token, where there is no exact count. English prose has about 4, code and JSON about 3;
+ * other scripts have 3 bytes in UTF-8 per letter and about one token per letter; JSON's names and brackets come on top. Where
+ * the estimate is too high, a client shortens its prompt early; where it is too low, the request exceeds the vendor's limit.
  */
 const BYTES = 3;
 
-/** Tokens of what is no text: a large picture; a page or two, half a minute or a few seconds for what has a length. */
+/** Tokens of media: a large picture; a page or two, half a minute of audio or a few seconds of video. */
 const MEDIA: Readonly<Record<Media["media"], number>> = { image: 1600, audio: 1000, video: 2600, file: 3200 };
-/** Bytes of base64 above which a thing with a length counts once more. */
+/** Bytes of base64 after which media with a length count once more. */
 const PIECE: Readonly<Record<Media["media"], number>> = {
   image: Number.POSITIVE_INFINITY,
   audio: 640_000,
@@ -17,10 +17,10 @@ const PIECE: Readonly<Record<Media["media"], number>> = {
   file: 130_000,
 };
 
-/** About how many tokens a request has; more rather than fewer. @param body it as JSON text, or the bytes of that */
+/** Estimates a request's tokens; rather too many than too few. @param body its JSON text, or the byte length of that */
 export function estimate(conversation: Conversation, body: string | number): number {
   const text = typeof body === "string" ? body : "";
-  /** Up to here the text has been counted, but for what is no text; and how often that was not found in it. */
+  /** The end of the text counted so far, media excluded; and how often media were not found in the text. */
   let at = 0;
   let misses = 0;
   let bytes = typeof body === "number" ? body : Buffer.byteLength(body);
@@ -36,7 +36,7 @@ export function estimate(conversation: Conversation, body: string | number): num
       found += pieces(text.slice(at, from));
       at = from + base64.length;
     } else if (base64 !== "" && text !== "") {
-      // Some clients escape its slashes.
+      // Some clients escape the slashes of base64.
       misses++;
       found -= pieces(base64);
     }
@@ -47,32 +47,32 @@ export function estimate(conversation: Conversation, body: string | number): num
   return Math.ceil(Math.max(0, bytes / BYTES, found * MORE)) + tokens;
 }
 
-/** What is no text stands where it is met next, mostly: it is not sought in all of a text more often than that. */
+/** Media usually are at the next match of their beginning: the text is not searched more often than this without a match. */
 const MISSES = 3;
-/** Letters by which its beginning is found: of long ones a search may take as long as text and letters multiplied. */
+/** Characters of base64 to search for: with long needles a search may take the product of both lengths. */
 const BEGIN = 16;
 
-/** Where base64 stands in a text behind a place; -1: not where its beginning is met first. */
+/** Returns the position of base64 in a text after an offset; -1: not at the first match of its beginning. */
 function placeOf(base64: string, text: string, from: number): number {
   if (base64 === "" || text === "") return -1;
   const at = text.indexOf(base64.slice(0, BEGIN), from);
   return at >= 0 && text.startsWith(base64, at) ? at : -1;
 }
 
-/** A piece where tokenizers find a little more than one: measured with numbers, base64, hex, tables and logs. */
+/** Tokens per piece, where tokenizers find a little more than one: measured with numbers, base64, hex, tables and logs. */
 const MORE = 1.1;
 
 const [SPACE, LOWER, UPPER, DIGIT, MARK] = [0, 1, 2, 3, 4];
 
 /**
- * The pieces of a text: a new one begins where the kind of character changes, at every third digit and every second mark.
- * Numbers and random letters have many for their bytes, prose few. Letters of other scripts count by their bytes.
+ * Counts the pieces of a text: a new one begins where the kind of character changes, at every third digit and every second
+ * mark. Numbers and random letters have many per byte, prose few. Letters of other scripts count by their bytes.
  */
 function pieces(text: string): number {
   let found = 0;
   let kind = SPACE;
   let length = 0;
-  /** Whether a capital that begins a word was the last. */
+  /** Whether the last character was a capital that begins a word. */
   let capital = false;
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);

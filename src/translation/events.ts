@@ -1,75 +1,78 @@
 /**
- * What an answer says, in nobody's wire format: an ordered list of blocks that open, grow and close by their number, and
- * how it ended. Each protocol reads its answers into these events and writes its answers from them.
+ * A response, independent of any wire format: an ordered list of numbered blocks that open, grow and close, and the way it
+ * ended. Each protocol decodes its responses into these events and encodes them from these.
  *
- * Order: one `start`; blocks; one `finish` for each choice; `usage` (the last one counts); one `end`. An `error` may stand
- * anywhere and is the last event. Block numbers are dense from 0 in the order of opening; several may be open at a time.
+ * Order: one `start`; blocks; one `finish` for each choice; `usage` (the last one counts); one `end`. An `error` can come
+ * anywhere and is the last event. Block numbers are dense from 0 in the order of opening; several blocks may be open at a
+ * time.
  */
 
 import { type Fault } from "../core/fault.ts";
 import type { Usage } from "../core/usage.ts";
 import type { RawJson } from "../wire/exact.ts";
 
-/** What only the provider that made it can read: a signature, encrypted reasoning. */
+/** State that only the provider that created it can read: a signature, encrypted reasoning. */
 export interface Opaque {
-  /** The protocol it was received in. */
+  /** The protocol that it was received in. */
   protocol: string;
-  /** The provider account that made it, as gateway.yaml names it; undefined: it came from the client without an envelope. */
+  /**
+   * The provider account that created it, as gateway.yaml names it; undefined: it came from the client without an envelope.
+   */
   account?: string;
-  /** The vendor's model that made it. */
+  /** The vendor's model that created it. */
   model?: string;
-  /** What it is in that protocol's words, like `signature` or `redacted`. */
+  /** Its kind in that protocol's terms, like `signature` or `redacted`. */
   kind: string;
-  /** The very string. */
+  /** The unchanged string. */
   data: string;
   /**
-   * Where it sat, when the client's protocol could not put it there: on the call with this id, on the media with this
-   * `TextKey.ofMedia`, or on the text that follows it. Absent: on the reasoning it comes with.
+   * The part it belongs to, when the client's protocol has no place for it there: the call with this id, the media with this
+   * `TextKey.ofMedia`, or the text that follows it. Absent: the reasoning that holds it.
    */
   on?: { call: string } | { media: string } | "text";
-  /** It was kept here for the client's call, which came without it. */
+  /** True where the client did not send it and the gateway recalled it. */
   recalled?: true;
-  /** More that must come back with it, like an item's summary parts; the protocol's own. */
+  /** Further state that must be sent back with it, like an item's summary parts; specific to the protocol. */
   extra?: unknown;
 }
 
 export type BlockKind = "text" | "reasoning" | "refusal" | "tool_call" | "media" | "server";
 
-/** A source that a text names. */
+/** A source that a text cites. */
 export interface Citation {
   url?: string;
   title?: string;
-  /** What the source says there. */
+  /** The cited text of the source. */
   quote?: string;
-  /** First character (UTF-16) in the block's text that it backs. */
+  /** Start of the supported text in the block, in UTF-16 units. */
   start?: number;
-  /** Behind the last. */
+  /** Exclusive end of it. */
   end?: number;
 }
 
-/** A block as far as it is known when it opens. */
+/** A block's properties that are known when it opens. */
 export type Opening =
   | {
       kind: "text";
-      /** What sits on this text; known when it opens. A block can consist of nothing else. */
+      /** State of this text; known when it opens. A block can consist of it alone. */
       opaque?: Opaque;
     }
-  /** `summary`: parts of a summary, not the reasoning itself. `redacted`: nothing of it can be read. */
+  /** `summary`: parts of a summary, not the reasoning itself. `redacted`: none of it is readable. */
   | { kind: "reasoning"; summary?: boolean; redacted?: boolean }
   | { kind: "refusal" }
   | {
       kind: "tool_call";
-      /** Absent: the vendor gave none, and the translation makes one. */
+      /** Absent: the vendor gave none, and the translation generates one. */
       id?: string;
       name: string;
       namespace?: string;
-      /** Its arguments are free text, not JSON. */
+      /** Whether its arguments are free text instead of JSON. */
       custom?: boolean;
-      /** What sits on this call; known when it opens. */
+      /** State of this call; known when it opens. */
       opaque?: Opaque;
     }
   | { kind: "media"; media: "image" | "audio" | "video" | "file"; mime?: string }
-  /** A call of a tool that the vendor runs itself, or its result: understood only by its own protocol. */
+  /** A call or result of a tool that the vendor runs itself: understood only by its own protocol. */
   | { kind: "server"; name: string; result: boolean };
 
 export type FinishReason =
@@ -79,10 +82,10 @@ export type FinishReason =
   | "content_filter"
   | "refusal"
   | "stop_sequence"
-  /** The vendor paused a long turn; the client must ask again. */
+  /** The vendor paused a long turn; the client must send another request. */
   | "pause"
   | "context_window"
-  /** The model wrote a tool call that cannot be read. */
+  /** The model wrote a tool call that cannot be parsed. */
   | "malformed_call"
   | "other";
 
@@ -90,11 +93,11 @@ export type Event =
   | {
       type: "start";
       id: string;
-      /** The vendor's name of the model that answers. */
+      /** The vendor's name of the model that responds. */
       model: string;
       /** Unix seconds. */
       created?: number;
-      /** What is known of the input's tokens already. */
+      /** Token usage known at the start. */
       usage?: Usage;
     }
   | ({ type: "open"; block: number; choice: number } & Opening)
@@ -102,34 +105,37 @@ export type Event =
   | { type: "text"; block: number; text: string; part?: number; logprobs?: unknown }
   /** More of a tool call's arguments: JSON text, never repaired; free text for a custom tool. */
   | { type: "arguments"; block: number; text: string }
-  /** What must come back with this reasoning; a later one of the same block replaces it. */
+  /** State that must be sent back with this reasoning; a later one of the same block replaces it. */
   | { type: "opaque"; block: number; opaque: Opaque }
   | { type: "citation"; block: number; citation: Citation }
-  /** A media block's content, whole: one for each block, for no writer can tell the pieces of a picture from several. */
+  /**
+   * A media block's whole content. One event per block: no encoder could distinguish the pieces of a picture from several
+   * pictures.
+   */
   | { type: "media"; block: number; base64?: string; url?: string }
-  /** A server block's content: what the vendor sent for it, whole. */
+  /** A server block's whole content, as the vendor sent it. */
   | { type: "server"; block: number; json: RawJson }
   | { type: "close"; block: number }
-  /** All that is known so far; the last one counts. */
+  /** Token usage so far; the last event counts. */
   | { type: "usage"; usage: Usage }
   | {
       type: "finish";
       choice: number;
       reason: FinishReason;
-      /** The vendor's own word. */
+      /** The vendor's own value. */
       raw?: string;
-      /** The sequence that matched. */
+      /** The stop sequence that matched. */
       stopSequence?: string;
-      /** What the vendor says about it. */
+      /** The vendor's message about it. */
       message?: string;
     }
-  /** The vendor reports a failure. Nothing follows. */
+  /** The vendor reports a failure. No event follows. */
   | { type: "error"; fault: Fault }
-  /** The vendor shows that it is still there. */
+  /** The vendor signals that the connection is alive. */
   | { type: "ping" }
-  /** Something of the answer that no other protocol can say. */
+  /** A part of the response that no other protocol can express. */
   | { type: "unsaid"; path: string }
-  /** The answer is whole. */
+  /** The response is complete. */
   | { type: "end" };
 
 export type EventOf<Type extends Event["type"]> = Extract<Event, { type: Type }>;

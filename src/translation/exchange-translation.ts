@@ -30,36 +30,42 @@ import { inTurns } from "./steps.ts";
 import { type ResponseTranslation, StreamTranslator, wholeEvents, wholeStream, wholeText } from "./translator.ts";
 import { withoutUnreadable } from "./unreadable.ts";
 
-/** Bytes of an answer that is translated as a whole, and of one that is an error. */
+/** Maximum bytes of a response that is translated as a whole, and of an error response. */
 const LARGEST = 64 * 1024 * 1024;
 const LARGEST_ERROR = 1024 * 1024;
-/** Bytes of a request from which on it is read and written in many turns: each byte costs, and others wait meanwhile. */
+/**
+ * Bytes of a request from which it is decoded and encoded in many ticks: the work grows with the bytes, and blocks other
+ * requests.
+ */
 const LARGE = 256 * 1024;
-/** How providers answer that do not know how to count, or cannot at the moment: clients count to stay within limits. */
+/**
+ * Reports whether a provider cannot count tokens, or not at the moment. It is estimated then: clients count to stay within
+ * limits.
+ */
 const uncounted = (status: number): boolean => status === 404 || status === 405 || status >= 500;
-/** Client headers that say nothing of a protocol. */
+/** Client headers that are independent of protocols. */
 const NEUTRAL = new Set(["accept-language", "user-agent"]);
-/** What a request holds no more than a name of. */
+/** Features whose content is stored at a vendor; the request holds only an id. */
 const KEPT: ReadonlySet<Feature> = new Set(["stored_state", "cache_handle"]);
-/** Kinds of things left unsaid that the log tells. */
+/** Maximum number of omitted paths in the log. */
 const UNSAID = 20;
 
-/** One exchange in other protocols: its request is read once, and written for each target that needs it. */
+/** The translation of one exchange: its request is decoded once, and encoded for each target that needs it. */
 export class ExchangeTranslation {
-  /** The request that the rest was read from. */
+  /** The request body that the state below was decoded from. */
   private source: Body;
   private decoded: Conversation | undefined;
-  /** What came of reading it in turns, where it could not be read. */
+  /** The error of decoding in many ticks. */
   private unread: { readonly thrown: unknown } | undefined;
-  /** What came of writing it in turns. */
+  /** The result of encoding in many ticks. */
   private ahead: { readonly attempt: Attempt; readonly take: () => WrittenRequest } | undefined;
   private written: WrittenRequest | undefined;
   private losses: Losses | undefined;
 
   /**
-   * @param targets those that are asked in another protocol than the client's
-   * @param bearsState whether the request may bear what providers of other protocols made
-   * @param owners whom its state belongs to, and may belong to
+   * @param targets those that need another protocol than the client's
+   * @param bearsState whether the request may hold state of providers of other protocols
+   * @param owners the owner of new state, followed by other possible owners of the request's state
    */
   constructor(
     private readonly exchange: AskedExchange,
@@ -76,7 +82,7 @@ export class ExchangeTranslation {
     return this.source.bytes().toString();
   }
 
-  /** Reads the request anew where a plugin has changed it for one attempt. */
+  /** Resets the decoded state where a plugin has changed the body for one attempt. */
   private take({ body }: Attempt): void {
     if (body === this.source) return;
     this.source = body;
@@ -84,8 +90,8 @@ export class ExchangeTranslation {
   }
 
   /**
-   * Reads and writes a large request in many turns of the event loop, before `send` sends it; undefined where there is nothing
-   * to write, or little. Never rejects: `send` throws what was found.
+   * Decodes and encodes a large request in many ticks of the event loop, before `send`; undefined where nothing is translated,
+   * or the request is small. Never rejects: `send` throws the error.
    */
   read(attempt: Attempt): Promise<void> | undefined {
     const to = this.targets.get(attempt.target);
@@ -125,7 +131,7 @@ export class ExchangeTranslation {
     return this.decoded;
   }
 
-  /** What the client asks. @throws GatewayError `invalid_field`, `invalid_json` */
+  /** The client's request, decoded. @throws GatewayError `invalid_field`, `invalid_json` */
   get conversation(): Conversation {
     const { unread } = this;
     this.decoded ??= this.source.reading(() => {
@@ -136,9 +142,9 @@ export class ExchangeTranslation {
   }
 
   /**
-   * Writes an attempt in the protocol it is planned in. One that is merely better for the request gives way to the client's
-   * own where it cannot take the request.
-   * @returns false where the client's own bytes go, without the state that this provider cannot read
+   * Encodes an attempt in its planned protocol. Where that was chosen only as better for the request and cannot take it, the
+   * client's own protocol is used.
+   * @returns false where the client's own bytes are sent, without the state that this provider cannot read
    * @throws GatewayError `invalid_field`, `not_translatable`
    */
   send(attempt: Attempt): boolean {
@@ -198,14 +204,17 @@ export class ExchangeTranslation {
     attempt.body = new Body([Buffer.from(encoded.body)], "json");
   }
 
-  /** Tells the client what the request that is answered lost. */
+  /** Reports to the client what the encoded request lost. */
   declare(): void {
     const { exchange, losses } = this;
     for (const path of losses?.dropped ?? []) exchange.dropped.push(path);
     for (const notice of losses?.notices ?? []) exchange.notices.push(notice);
   }
 
-  /** Turns the target's answer into the client's. @throws GatewayError what the provider reports, or what is wrong with it. */
+  /**
+   * Translates the target's response into the client's protocol.
+   * @throws GatewayError the provider's error, or one for an invalid response
+   */
   async receive(exchange: ResponseExchange, attempt: Attempt, head: Head): Promise<Stage> {
     if (head.status >= 300) {
       if (this.conversation.task === "count" && uncounted(head.status)) return this.estimated(head);
@@ -245,12 +254,15 @@ export class ExchangeTranslation {
     try {
       return this.answers(head, this.counting(counting?.decode(bytes.toString()) ?? 0));
     } catch {
-      // It told something else than a count.
+      // The response is not a token count.
       return this.estimated(head);
     }
   }
 
-  /** An estimate in place of a count that the provider did not make: not every one that speaks a protocol counts in it. */
+  /**
+   * Replaces a count that the provider cannot make with an estimate: not every provider of a protocol has its counting
+   * endpoint.
+   */
   estimated(head: Head): Stage {
     const { body, headers } = this.estimate();
     const stage = this.answers(head, body);
@@ -260,8 +272,8 @@ export class ExchangeTranslation {
   }
 
   /**
-   * A count of the request's tokens that says it is an estimate.
-   * @throws GatewayError `not_translatable` where most of what is to be counted may be kept by a vendor
+   * Returns an estimate of the request's tokens, marked as one.
+   * @throws GatewayError `not_translatable` where most of the prompt may be stored at a vendor
    */
   estimate(): { body: string; headers: Record<string, string> } {
     for (const { feature, path, hint, details } of this.conversation.uses)
@@ -280,7 +292,7 @@ export class ExchangeTranslation {
     return translationOf(this.exchange.protocol)?.count?.encode(total) ?? "{}";
   }
 
-  /** The head of a whole answer, and the stage that puts its text in place of the upstream's bytes. */
+  /** Sets the head of a whole response, and returns the stage that replaces the upstream's bytes with its text. */
   private answers(head: Head, text: string): Stage {
     const bytes = Buffer.from(text);
     const { framing } = head;
@@ -300,7 +312,7 @@ export class ExchangeTranslation {
 
   private async failure(exchange: ResponseExchange, attempt: Attempt, head: Head): Promise<Error> {
     const { status, headers } = head;
-    // An error whose text breaks off is still that error.
+    // An error response whose body breaks off still counts as that error.
     const text = await whole(head, LARGEST_ERROR).then(String, () => "");
     const fault = (this.targets.get(attempt.target) as TranslatedProtocol).translation.response.failure(
       status,
@@ -308,9 +320,9 @@ export class ExchangeTranslation {
       text,
     );
     const usage = usageOf(attempt, Buffer.from(text));
-    // Zeros stand in answers to what was not done.
+    // Some responses report zeros for work that was not done.
     if (usage && (usage.in.total ?? 0) + (usage.out.total ?? 0) > 0) exchange.usage = usage;
-    // What no client could read has one code, translated or not.
+    // An error that no client could parse has one code, translated or not.
     const told = isJson(text) ? fault : { ...fault, code: "upstream_failed" };
     return refusal(told, headers, this.exchange.protocol.overloaded);
   }
@@ -367,8 +379,8 @@ const own = (type: string): HeaderList => new HeaderList(["content-type", type])
 const whole = ({ whole }: Head, limit: number): Promise<Buffer> => whole?.(limit) ?? Promise.resolve(Buffer.alloc(0));
 
 /**
- * Headers in the target's protocol: of the client's only those that are nobody's and what the operator lets through; those
- * that plugins have added stay.
+ * Returns headers for the target's protocol: the client's neutral ones, those that the operator forwards, and those that
+ * plugins added.
  */
 function headersOf(
   { headers, protocol }: AskedExchange,

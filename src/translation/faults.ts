@@ -3,17 +3,17 @@ import { type Fault } from "../core/fault.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { retryAfter as retryAfterOf } from "../wire/retry-after.ts";
 
-/** How providers say that a prompt does not fit. Clients shorten it and ask again when they recognise that. */
+/** Providers' messages for a prompt that is too long. Clients that recognise them shorten it and retry. */
 const TOO_LONG =
   /context_length_exceeded|prompt is too long|maximum context length|context window|input token count.{0,40}exceeds|exceeds the maximum number of (?:input )?tokens/i;
-/** Statuses after which asking the same again may help. */
+/** Statuses after which a retry of the same request may succeed. */
 const PASSING = new Set([408, 409, 425, 429]);
 
 /**
- * What a provider reports, as an error for a client of another protocol: status, kind and message stay. What it says of
- * the gateway's own credential stays a 401, as between equal protocols (docs/decisions/0004), but in other words.
- * @param headers of the answer that reports it, if it is one
- * @param overloaded the status that the client's protocol has for an overloaded service
+ * Returns a provider's error as an error for a client of another protocol, with the same status, kind and message. An error
+ * about the gateway's own credential stays a 401, as between equal protocols (docs/decisions/0004), with another message.
+ * @param headers of the error response, if there is one
+ * @param overloaded the client protocol's status for an overloaded service
  */
 export function refusal(fault: Fault, headers?: HeaderList, overloaded = 503): GatewayError {
   const { code, kind, message, param } = fault;
@@ -36,10 +36,10 @@ export function refusal(fault: Fault, headers?: HeaderList, overloaded = 503): G
   });
 }
 
-/** Faults that decoders make themselves, in the gateway's own words. */
+/** Codes of errors that decoders create, in the gateway's own words. */
 const OURS: ReadonlySet<string> = new Set(Object.keys(REFUSALS).filter((code) => code.startsWith("upstream_")));
 
-/** In words that clients of every protocol look for. */
+/** Returns the error with a message that clients of every protocol recognise. */
 function tooLong(message: string): GatewayError {
   const recognised = /prompt is too long/i.test(message) ? message : `prompt is too long: ${message}`;
   return new GatewayError("context_length_exceeded", { message: recognised });
@@ -52,6 +52,6 @@ const ofOurCredential = (message: string): GatewayError =>
     message: "The provider does not accept the gateway's credential.",
     hint: "This is not about the key of the client; the operator finds the reason in the log.",
     retry: false,
-    // It may show a part of the credential, or whose it is.
+    // It may contain a part of the credential, or its owner.
     cause: message,
   });

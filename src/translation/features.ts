@@ -1,6 +1,6 @@
 /**
- * Everything a request can ask for that some protocol cannot say. Each protocol decides for each of them, in a table that
- * does not compile while one is missing; the table is what losses are declared from and what its README shows.
+ * Everything that a request can contain and some protocol cannot express. Each protocol decides on each feature, in a table
+ * that does not compile while one is missing; losses are declared from that table, and its README shows it.
  */
 export const FEATURES = {
   system_in_place: "a system message between turns",
@@ -72,19 +72,19 @@ export const FEATURES = {
 export type Feature = keyof typeof FEATURES;
 
 /**
- * What becomes of a feature in a protocol.
+ * How a protocol handles a feature.
  *
- * - `mapped`: said, and means the same
- * - `dropped`: left out, and the client is told
- * - `refused`: a 400 that names the field, because leaving it out would change what the answer means
- * - `ignored`: left out without a word, because it changes nothing
+ * - `mapped`: expressed, with the same meaning
+ * - `dropped`: left out, with a notice to the client
+ * - `refused`: a 400 that names the field, because leaving it out would change the meaning of the response
+ * - `ignored`: left out without a notice, because it changes nothing
  */
 export type Support = "mapped" | "dropped" | "refused" | "ignored";
 
-/** What becomes of each feature in a protocol, with what its README says about it. */
+/** How a protocol handles each feature, with an optional note for its README. */
 export type SupportTable = Readonly<Record<Feature, Support | readonly [support: Support, note: string]>>;
 
-/** What a table says of a feature. */
+/** Returns a table's entry for a feature. */
 export function supportOf(table: SupportTable, feature: Feature): { support: Support; note?: string } {
   const entry = table[feature];
   return typeof entry === "string" ? { support: entry } : { support: entry[0], note: entry[1] };

@@ -5,30 +5,33 @@ import type { IncomingRequest } from "./codec.ts";
 import type { FeatureUse } from "./conversation.ts";
 import type { Feature } from "./features.ts";
 
-/** Members whose value is JSON that only a vendor needs to understand. */
+/** Members whose value is raw JSON that only a vendor needs to understand. */
 const RAW: ReadonlySet<string> = new Set(["parameters", "schema"]);
 
 const NONE: Readonly<Record<string, Feature>> = {};
 
-/** A 400 that names a field of the client's. */
+/** Returns a 400 that names a field of the client's. */
 export const invalidField = (param: string, message: string, hint?: string): GatewayError =>
   new GatewayError("invalid_field", { message, param, ...(hint === undefined ? {} : { hint }) });
 
 /**
- * The members of one object of a request. Each is taken by its name; what nobody took is declared to be lost. A member
- * that is null counts as absent.
+ * The members of one object of a request. Each is read by its name; unread members are declared as lost. A member that is null
+ * counts as absent.
  */
 export class Fields {
-  /** Few: a set of them for each object of a large request costs more than to look through them. */
+  /**
+   * Names read so far. An array, because they are few: for a large request's many objects, a Set each costs more than a
+   * search.
+   */
   private readonly taken: string[] = [];
-  /** Most objects have neither. */
+  /** Allocated on use: most objects need neither. */
   private left: Set<string> | undefined;
   private children: Map<string, Fields> | undefined;
   private settled = false;
 
   /**
    * @param at the client's path of the object; "" for the body itself
-   * @param uses told what the members say
+   * @param uses receives the features that members declare
    */
   constructor(
     readonly of: JsonObject,
@@ -36,71 +39,71 @@ export class Fields {
     readonly uses: FeatureUse[],
   ) {}
 
-  /** The client's path of a member. */
+  /** Returns the client's path of a member. */
   path(name: string): string {
     const spelled = this.spelling(name);
     return this.at === "" ? spelled : `${this.at}.${spelled}`;
   }
 
-  /** True when there is such a member, and it is not null. */
+  /** Reports whether a member exists, and is not null. */
   has(name: string): boolean {
     return (this.of[this.spelling(name)] ?? undefined) !== undefined;
   }
 
-  /** Declares that a member says something besides plain turns. @param hint what to do where it is refused */
+  /** Declares that a member uses a feature. @param hint how to fix it where it is refused */
   declare(name: string, feature: Feature, hint?: string): void {
     this.uses.push({ feature, path: this.path(name), ...(hint === undefined ? {} : { hint }) });
   }
 
-  /** Declares that the object itself says something besides plain turns. @param hint what to do where it is refused */
+  /** Declares that the object itself uses a feature. @param hint how to fix it where it is refused */
   declareSelf(feature: Feature, hint?: string): void {
     this.uses.push({ feature, path: this.at, ...(hint === undefined ? {} : { hint }) });
   }
 
-  /** A member of any kind; undefined where it is absent or null. */
+  /** Returns a member of any kind; undefined where it is absent or null. */
   any(name: string): unknown {
     return this.take(name, (value): value is unknown => value !== undefined, "");
   }
 
-  /** @throws GatewayError when it is no string. */
+  /** Returns a string. @throws GatewayError for another type. */
   text(name: string): string | undefined {
     return this.take(name, isText, "a string");
   }
 
-  /** A member that must be there. @throws GatewayError when it is no string, or absent. */
+  /** Returns a required string. @throws GatewayError for another type, or where it is absent. */
   required(name: string): string {
     const text = this.text(name);
     if (text === undefined) throw invalidField(this.path(name), `${this.path(name)} must be a string.`);
     return text;
   }
 
-  /** One of some words. @throws GatewayError when it is none of them. */
+  /** Returns one of some words. @throws GatewayError for another value. */
   word<const Word extends string>(name: string, words: readonly Word[]): Word | undefined {
     const is = (value: unknown): value is Word => words.some((word) => word === value);
     return this.take(name, is, `one of ${words.join(", ")}`);
   }
 
-  /** @throws GatewayError when it is no number that a double holds. */
+  /** Returns a number. @throws GatewayError for another type, or a number that a double cannot hold. */
   number(name: string): number | undefined {
     return this.take(name, (value) => typeof value === "number", "a number");
   }
 
-  /** A whole number, as RawJson where a double does not hold it. @throws GatewayError when it is no number. */
+  /** Returns a number, as RawJson where a double cannot hold it. @throws GatewayError for another type. */
   integer(name: string): number | RawJson | undefined {
     return this.take(name, (value) => typeof value === "number" || value instanceof RawJson, "a number");
   }
 
-  /** @throws GatewayError when it is no boolean. */
+  /** Returns a boolean. @throws GatewayError for another type. */
   flag(name: string): boolean | undefined {
     return this.take(name, (value) => typeof value === "boolean", "true or false");
   }
 
-  /** @throws GatewayError when it is no list. */
+  /** Returns a list. @throws GatewayError for another type. */
   list(name: string): readonly unknown[] | undefined {
     return this.take(name, (value): value is unknown[] => Array.isArray(value), "a list");
   }
 
-  /** @throws GatewayError when it is no list of strings. */
+  /** Returns a list of strings. @throws GatewayError for another type. */
   texts(name: string): string[] | undefined {
     return this.take(
       name,
@@ -109,7 +112,7 @@ export class Fields {
     );
   }
 
-  /** A member as an object with members of its own, the same one each time. @throws GatewayError when it is none. */
+  /** Returns an object's members, the same instance each time. @throws GatewayError for another type. */
   object(name: string): Fields | undefined {
     const known = this.children?.get(name);
     if (known) return known;
@@ -121,7 +124,7 @@ export class Fields {
     return child;
   }
 
-  /** The objects of a list. @throws GatewayError when it is no list of objects. */
+  /** Returns the objects of a list. @throws GatewayError for another type. */
   objects(name: string): Fields[] | undefined {
     return this.list(name)?.map((each, n) => {
       const at = `${this.path(name)}.${n}`;
@@ -130,7 +133,7 @@ export class Fields {
     });
   }
 
-  /** A member that only the same protocol understands: it stays with what nobody took, and is declared with a feature. */
+  /** Leaves a member that only the same protocol understands among the unread ones, and declares the given feature for it. */
   leave(name: string, feature?: Feature): void {
     const spelled = this.spelling(name);
     if ((this.of[spelled] ?? undefined) === undefined || this.left?.has(spelled)) return;
@@ -139,20 +142,20 @@ export class Fields {
     this.left.add(spelled);
   }
 
-  /** Leaves members that have a usual value, which says nothing. */
+  /** Leaves members that have a default value, which has no effect. */
   leaveUsual(usual: Readonly<Record<string, readonly unknown[]>>): void {
     for (const [name, values] of Object.entries(usual))
       if (values.includes(this.of[this.spelling(name)])) this.leave(name);
   }
 
-  /** The members that nobody took, and those that were left. */
+  /** Returns the members that were not read, and those that were left. */
   untaken(): [name: string, value: unknown][] {
     return Object.entries(this.of).filter(([name]) => !this.taken.includes(name) || this.left?.has(name));
   }
 
   /**
-   * Declares each member that nobody took and that is more than null, those of objects within too. Once is enough.
-   * @param known features of members that are known by name
+   * Declares each unread member that is not null, also those of nested objects. Only the first call has an effect.
+   * @param known features of members with known names
    */
   rest(feature: Feature = "other", known: Readonly<Record<string, Feature>> = NONE): void {
     if (this.settled) return;
@@ -163,12 +166,12 @@ export class Fields {
     for (const child of this.children?.values() ?? []) child.rest(feature);
   }
 
-  /** How the client spells a name; a protocol that takes several spellings says so here. */
+  /** Returns the client's spelling of a name; overridden by a protocol that accepts several spellings. */
   protected spelling(name: string): string {
     return name;
   }
 
-  /** The members of an object within this one. */
+  /** Returns the members of a nested object. */
   protected child(object: JsonObject, at: string): Fields {
     return new Fields(object, at, this.uses);
   }
@@ -187,13 +190,13 @@ export class Fields {
 
 const isText = (value: unknown): value is string => typeof value === "string";
 
-/** Whether a value has members: a number that came as text has none. */
+/** Reports whether a value is an object. RawJson, which stands for a number, is none. */
 export const isObject = (value: unknown): value is JsonObject =>
   !(value instanceof RawJson) && asObject(value) !== undefined;
 
 /**
- * The members of a request's body.
- * @param raw names of members whose text is kept as it came
+ * Parses the members of a request's body.
+ * @param raw names of members whose original text is kept
  * @throws GatewayError `invalid_json`
  */
 export function requestFields({ text }: IncomingRequest, uses: FeatureUse[], raw: ReadonlySet<string> = RAW): Fields {
@@ -207,7 +210,7 @@ export function requestFields({ text }: IncomingRequest, uses: FeatureUse[], raw
   return new Fields(body, "", uses);
 }
 
-/** The members of a value. @throws GatewayError when it is no object. */
+/** Returns the members of a value. @throws GatewayError when it is not an object. */
 export function fieldsOf(value: unknown, at: string, uses: FeatureUse[]): Fields {
   if (!isObject(value)) throw invalidField(at, `${at} must be an object.`);
   return new Fields(value, at, uses);

@@ -2,9 +2,9 @@ import type { Operation, StreamState } from "../core/protocol.ts";
 import { Frame } from "../wire/frame.ts";
 import type { EncodedFrame } from "./codec.ts";
 
-/** Frames what an encoder writes: as server-sent events, or as the elements of one JSON array that is closed at the end. */
+/** Frames an encoder's output: as server-sent events, or as the elements of one JSON array that is closed at the end. */
 export class Framing {
-  /** What the client has got. */
+  /** What the client has received. */
   readonly state: StreamState;
   private readonly array: boolean;
 
@@ -24,7 +24,7 @@ export class Framing {
     return frames;
   }
 
-  /** What ends the stream behind its last frame. */
+  /** Returns what ends the stream after its last frame. */
   close(): Frame[] {
     return this.array ? [this.keep(new Frame("element", this.state.frames === 0 ? EMPTY : CLOSE))] : [];
   }

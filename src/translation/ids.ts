@@ -1,14 +1,14 @@
 import { createHash, hash } from "node:crypto";
 import type { Part, Turn } from "./conversation.ts";
 
-/** What every protocol takes as the id of a tool call. */
+/** Characters that some protocol does not accept in the id of a tool call. */
 const UNSAFE = /[^a-zA-Z0-9_-]/g;
 const LONGEST = 64;
 
 /**
- * An id of a tool call that every protocol takes: `[a-zA-Z0-9_-]`, at most 64 characters. One that fits is unchanged;
- * of another the end is a hash, so that different ids stay different, and the same id always gives the same one, on the
- * call and on its result.
+ * Returns a tool call's id that every protocol accepts: `[a-zA-Z0-9_-]`, at most 64 characters. A valid id is unchanged;
+ * others end in a hash, so that different ids stay different, and the same id always maps to the same one, on the call and
+ * on its result.
  */
 export function safeId(id: string): string {
   const safe = id.replace(UNSAFE, "_");
@@ -17,28 +17,28 @@ export function safeId(id: string): string {
   return `${safe.slice(0, LONGEST - 13)}_${hash}`;
 }
 
-/** Ids for tool calls of an answer whose vendor gives none: `call_<seed>_<n>`, the same for the same answer. */
+/** Returns a generator of call ids for a response whose vendor gives none: `call_<seed>_<n>`, the same for the same response. */
 export function callIds(seed: string): () => string {
   const stem = safeId(seed).slice(-24);
   let count = 0;
   return () => `call_${stem}_${count++}`;
 }
 
-/** Characters at the end of a text that it is recognised by, with its length. */
+/** Characters at a text's end that identify it, with its length. */
 const TAIL = 64;
 
 /**
- * What a text is recognised by among answers to one conversation; grows with the text, a piece at a time. In another
- * conversation the same text may stand: `PrefixKey` tells them apart.
+ * A key that identifies a text among the responses to one conversation; built piece by piece with the text. Another
+ * conversation may hold the same text: `PrefixKey` distinguishes them.
  */
 export class TextKey {
   private length = 0;
   private tail = "";
 
-  /** @param signed the text bears state of its own: what is remembered of others with these words is not meant */
+  /** @param signed the text has state of its own: state remembered for an unsigned text with the same words does not apply */
   constructor(private readonly signed = false) {}
 
-  /** What media are recognised by: their bytes, for clients put them into other places. */
+  /** Returns the key of media: a hash of their bytes, because clients move them. */
   static ofMedia(base64: string): string {
     return `media:${hash("sha256", base64, "base64url")}`;
   }
@@ -54,7 +54,7 @@ export class TextKey {
   }
 }
 
-/** What is recognised of a conversation: everything that was said in it up to some turn, and by whom. */
+/** Keys that identify the beginning of a conversation: all content up to a turn, with roles. */
 export class PrefixKey {
   private digest = "";
   private next = 0;
@@ -62,7 +62,7 @@ export class PrefixKey {
   /** @param turns may still grow at their end */
   constructor(private readonly turns: readonly Turn[]) {}
 
-  /** A key for all turns before this one; the numbers that are asked for ascend. Costs as much as was said since. */
+  /** Returns a key for all turns before this one; numbers must ascend. Its cost is the content since the previous number. */
   turn(number: number): string {
     for (; this.next < number; this.next++) {
       const { role, parts } = this.turns[this.next] as Turn;
@@ -73,7 +73,7 @@ export class PrefixKey {
   }
 }
 
-/** A part without what clients may move or leave out between two requests: marks, thoughts, state, places. */
+/** Returns a part without what clients may move or omit between two requests: marks, reasoning, state, places. */
 function wordsOf(part: Part): unknown[] {
   switch (part.kind) {
     case "text":

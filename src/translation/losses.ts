@@ -2,24 +2,24 @@ import { GatewayError } from "../core/errors.ts";
 import type { FeatureUse } from "./conversation.ts";
 import { FEATURES, type SupportTable, supportOf } from "./features.ts";
 
-/** Notices of one sort; what follows is the same at other places. */
+/** Maximum notices of one sort; further ones would repeat it for other places. */
 const NOTICES = 8;
-/** Notices in all, which become headers of the answer. */
+/** Maximum notices in total: they become headers of the response. */
 const ALL_NOTICES = 32;
 
-/** What one request loses when it is written in another protocol. Nothing is lost without being noted here, or refused. */
+/** What one request loses when it is written in another protocol. Every loss is recorded here, or refused. */
 export class Losses {
-  /** The client's own paths of what was left out. */
+  /** The client's own paths of omitted fields. */
   readonly dropped: string[] = [];
   private readonly seen = new Set<string>();
-  /** What was changed within its meaning, and why. */
+  /** Changes within the meaning of a value, and their reasons. */
   readonly notices: string[] = [];
-  /** How many of them give the same reason. */
+  /** Number of notices by reason. */
   private readonly counts = new Map<string, number>();
 
   /**
-   * @param target names provider and protocol, for messages
-   * @param strict whether a loss is a refusal
+   * @param target provider and protocol, for messages
+   * @param strict whether a loss is refused
    */
   constructor(
     private readonly target: string,
@@ -27,9 +27,9 @@ export class Losses {
   ) {}
 
   /**
-   * Looks up everything that the client asks for.
-   * @param names what blocks that only their vendor understands are called, by their paths
-   * @throws GatewayError `not_translatable` for what would change the answer
+   * Handles every feature that the client uses.
+   * @param names names of blocks that only their vendor understands, by their paths
+   * @throws GatewayError `not_translatable` for a feature whose loss would change the response
    */
   judge(uses: readonly FeatureUse[], table: SupportTable, names?: ReadonlyMap<string, string>): void {
     for (const { feature, path, hint, details } of uses) {
@@ -54,7 +54,7 @@ export class Losses {
     this.add(`${path}: ${why}`, why);
   }
 
-  /** Says something once. */
+  /** Records a notice, once. */
   note(text: string): void {
     this.add(text, "");
   }

@@ -3,9 +3,9 @@ import type { ToolNameMap } from "./codec.ts";
 
 type Original = ReturnType<ToolNameMap["original"]>;
 
-/** Names of one request's tools as the target takes them, and the way back for its answer. */
+/** Names of one request's tools in a form that the target accepts, and the reverse mapping for its response. */
 export class ToolNames implements ToolNameMap {
-  /** What a name was fitted to, by its bounds and itself. */
+  /** Fitted names, by bounds and original name. */
   private readonly fitted = new Map<string, string>();
   private readonly originals = new Map<string, string>();
   private readonly marks = new Map<string, Original>();
@@ -32,7 +32,7 @@ export class ToolNames implements ToolNameMap {
     return this.marks.get(fitted) ?? { name: this.back(fitted) };
   }
 
-  /** The name itself where it fits and no other one took it; else one that ends in a hash of it. */
+  /** Returns the name itself where it fits and is not taken; otherwise one that ends in a hash of it. */
   private free(name: string, safe: string, longest: number): string {
     const taken = (fit: string) => (this.originals.get(fit) ?? name) !== name;
     if (safe === name && name !== "" && name.length <= longest && !taken(name)) return name;

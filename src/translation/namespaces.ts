@@ -1,8 +1,8 @@
 import type { Conversation } from "./conversation.ts";
 
 /**
- * Calls bear the names that their tools are offered by. A tool that was found while searching for tools is called in a
- * namespace that no tool of the request stands in: nobody but the vendor that searched would know it by that.
+ * Removes unknown namespaces from tool calls. A tool found by the vendor's tool search is called in a namespace that no tool
+ * of the request has: only the vendor that searched would know it by that name.
  */
 export function dropUnknownNamespaces({ turns, tools }: Conversation): void {
   const namespaces = new Set(tools.map((tool) => ("namespace" in tool ? tool.namespace : undefined)));

@@ -3,14 +3,14 @@ import type { Opaque } from "./events.ts";
 import { TextKey } from "./ids.ts";
 import { withTools } from "./vendor-tools.ts";
 
-/** What an envelope holds for reasoning that came without opaque state: only whose it is. */
+/** Kind of an envelope for reasoning without opaque state: it holds only the reasoning's origin. */
 export const UNSIGNED = "unsigned";
 
-/** What a client is told where state that its provider cannot read was left out. */
+/** Notice to the client where state that its provider cannot read was left out. */
 export const UNREADABLE =
   "Reasoning that another provider made was left out of the request: only that one can read it.";
 
-/** Who shall read a request. */
+/** The recipient of a request. */
 interface EnvelopeReader {
   protocol: string;
   /** The provider account. */
@@ -18,8 +18,8 @@ interface EnvelopeReader {
 }
 
 /**
- * Puts opaque state back where it sat: an envelope that says it belongs on a call or a text came beside it, as a piece of
- * reasoning of its own, because the client's protocol has no other place.
+ * Moves opaque state back to the part it belongs to: an envelope for a call or a text arrives as a separate piece of
+ * reasoning, because the client's protocol has no other place for it.
  */
 export function place(conversation: Conversation): void {
   const calls = new Map<string, ToolCall>();
@@ -44,17 +44,17 @@ export function place(conversation: Conversation): void {
     conversation.turns = conversation.turns.filter((turn) => turn.parts.length > 0 || !emptied.has(turn));
 }
 
-/** True for state that says it belongs on another part. */
+/** Reports whether a part is state that belongs to another part. */
 const isPlaced = (part: Part): boolean => part.kind === "reasoning" && part.opaque?.on !== undefined;
 
 const settled = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
 
-/** What is not in the request any more takes its state with it. */
+/** Attaches state to its part; state whose part is no longer in the request is discarded. */
 function putOn(part: ToolCall | Media | undefined, opaque: Opaque): void {
   if (part) part.opaque ??= settled(opaque);
 }
 
-/** The assistant's media, which are looked through once somebody asks. */
+/** The assistant's media by key, indexed on first use. */
 class MediaByKey {
   private found: Map<string, Media> | undefined;
 
@@ -74,11 +74,11 @@ class MediaByKey {
   }
 }
 
-/** On the next text of the answer; where there is none it sat on a text without a word. */
+/** Attaches state to the next text of the response; where there is none it belonged to an empty text. */
 function onText(behind: readonly Part[], next: Turn | undefined, from: Reasoning, parts: Part[]): void {
   const opaque = settled(from.opaque as Opaque);
   const following = next?.role === "assistant" ? [...behind, ...next.parts] : behind;
-  // Another piece of state in between has a text of its own.
+  // Another piece of state before it has a text of its own.
   const at = following.findIndex(({ kind }) => kind === "text" || kind === "tool_call");
   const text = following[at];
   const between = following.slice(0, Math.max(0, at));
@@ -87,15 +87,15 @@ function onText(behind: readonly Part[], next: Turn | undefined, from: Reasoning
   else parts.push({ kind: "text", text: "", opaque, at: from.at });
 }
 
-/** Whether opaque state is of its reader's own making, or came from the client in the reader's own protocol. */
+/** Reports whether opaque state was created by its reader, or came from the client in the reader's own protocol. */
 export const isReadable = ({ protocol, account }: Opaque, reader: EnvelopeReader): boolean =>
   protocol === reader.protocol && (account === undefined || account === reader.account);
 
 /**
- * The conversation as far as its reader can read it. Opaque state of another account or protocol goes, and reasoning goes
- * with its state: its text is never sent as if the assistant had said it. Blocks and tools that only their own protocol
- * understands go too; what the client said of them has been judged before.
- * @param left told of each piece of state that goes, with the client's own path of what bore it, and of what kind that was
+ * Returns the conversation without what its reader cannot read. Opaque state of another account or protocol is removed, and
+ * reasoning with its state: its text is never sent as if the assistant had said it. Blocks and tools that only their own
+ * protocol understands are removed too; their use by the client has been judged before.
+ * @param left called for each removed piece of state, with the client's path of the part that held it, and that part's kind
  */
 export function readable(
   conversation: Conversation,
@@ -103,7 +103,7 @@ export function readable(
   left: (opaque: Opaque, path: string, on: Part["kind"]) => void,
 ): Conversation {
   const turns = conversation.turns.flatMap((turn): Turn | Turn[] => {
-    // Nearly all turns are as they were.
+    // Nearly all turns need no change.
     if (turn.parts.every(isPlain)) return turn;
     const parts = turn.parts.flatMap((part): Part[] => {
       if (part.kind === "foreign") return part.protocol === reader.protocol ? [part] : [];
@@ -119,5 +119,5 @@ export function readable(
   return { ...withTools(conversation, tools), turns };
 }
 
-/** True for a part that any reader can read. */
+/** Reports whether any reader can read a part. */
 const isPlain = (part: Part): boolean => part.kind !== "foreign" && !("opaque" in part && part.opaque !== undefined);

@@ -3,8 +3,8 @@ import { crc32, deflateSync } from "node:zlib";
 const SIGNATURE = Buffer.from("89504e470d0a1a0a", "hex");
 
 /**
- * A square PNG (RFC 2083), 8 bits a channel.
- * @param colourAt what each point shows, 0 to 255 each; fractions are rounded
+ * Encodes a square PNG (RFC 2083) with 8 bits per channel.
+ * @param colourAt returns each pixel's colour, 0 to 255 per channel; fractions are rounded
  */
 export function png(
   size: number,
@@ -15,7 +15,7 @@ export function png(
   header.writeUInt32BE(size, 4);
   // Bit depth 8, colour type 2 (red, green, blue), the only compression and filter methods, not interlaced.
   header.set([8, 2, 0, 0, 0], 8);
-  // Each row is led by its filter type 0.
+  // Each row starts with its filter type 0.
   const row = 1 + 3 * size;
   const pixels = Buffer.alloc(row * size);
   for (let y = 0; y < size; y++)
@@ -28,7 +28,7 @@ export function png(
   ]);
 }
 
-/** Length, name, content, and the checksum of name and content. */
+/** Returns a chunk: length, name, content, and the checksum of name and content. */
 function chunk(name: string, content: Buffer): Buffer {
   const named = Buffer.concat([Buffer.from(name), content]);
   const ends = Buffer.alloc(8);

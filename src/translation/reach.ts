@@ -2,19 +2,19 @@ import type { Model } from "../core/marketplace.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { clientSide, translates } from "./codec.ts";
 
-/** What a path does for a model: its provider's own protocol, a translation, or either, as the target is. */
+/** How a path reaches a model: by its provider's own protocol, by translation, or by either, depending on the target. */
 export type Reach = "native" | "translated" | "mixed";
 
-/** What a model does that has a protocol of its own for it: one that can, where its provider speaks that, does nothing else. */
+/** Abilities with a protocol of their own: a model that has one, and whose provider supports that protocol, has no other use. */
 const ALONE = ["embeddings", "images"];
 
 const isFor = (protocol: string, ability: string): boolean => protocol.endsWith(`-${ability}`);
 
-/** Whether a protocol is there for nothing but what a model can do. */
+/** Reports whether a protocol serves only one of a model's abilities. */
 export const isAlone = (protocol: string, can: Model["can"]): boolean =>
   ALONE.some((ability) => can.includes(ability) && isFor(protocol, ability));
 
-/** How a model is reached in a protocol; undefined: not at all. @param protocols all that there are */
+/** Returns how a model is reached in a protocol; undefined: not at all. @param protocols all that are loaded */
 export function reachOf(
   protocol: Protocol,
   { targets, can }: Model,
@@ -22,7 +22,7 @@ export function reachOf(
 ): Reach | undefined {
   const { name } = protocol;
   const special = ALONE.find((ability) => isFor(name, ability));
-  // What is said over a WebSocket is not asked here.
+  // WebSocket protocols are not covered here.
   if (protocol.socket || (special !== undefined && !can.includes(special))) return undefined;
   const found = targets.map(({ provider: { speaks } }): Reach | undefined => {
     if (special === undefined && speaks.some((each) => isAlone(each, can))) return undefined;

@@ -4,15 +4,15 @@ import type { ResponseExchange } from "../core/phases.ts";
 import { translationOf } from "./codec.ts";
 import { refusal } from "./faults.ts";
 
-/** Bytes of an error that are looked into. */
+/** Bytes of an error response that are read. */
 const LARGEST = 1024 * 1024;
-/** Characters of a plain text that become the error's message. */
+/** Characters of a plain text that the error's message keeps. */
 const LONGEST = 500;
 
 /** See `Translations.refused`. */
 export async function refused({ protocol }: ResponseExchange, head: Head): Promise<undefined> {
   const { status, headers, whole } = head;
-  // An error whose text breaks off is still that error.
+  // An error response whose body breaks off still counts as that error.
   const text = await (whole?.(LARGEST).then(String, () => "") ?? "");
   if (!isJson(text)) {
     const plain = headers.get("content-type")?.startsWith("text/plain") ? text.trim().slice(0, LONGEST) : "";
@@ -24,7 +24,7 @@ export async function refused({ protocol }: ResponseExchange, head: Head): Promi
   if (spent) headers.set("x-should-retry", "false");
 }
 
-/** Whether an error can be read. Not every provider names the type of its errors, and some name a wrong one. */
+/** Reports whether an error body is JSON. The content type is not trusted: some providers omit it, or send a wrong one. */
 export function isJson(text: string): boolean {
   try {
     const value: unknown = JSON.parse(text);

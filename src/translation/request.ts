@@ -25,10 +25,10 @@ import type { Steps } from "./steps.ts";
 import { declareNeeded } from "./vendor-tools.ts";
 import { type Wrapped, wrap } from "./wrap.ts";
 
-/** A client's request, as far as reading it needs. */
+/** The parts of a client's request that decoding needs. */
 export interface ClientRequest {
   protocol: Protocol;
-  /** The client's half of its translation, where it is at hand. */
+  /** The client's half of its translation, if already known. */
   side?: ClientTranslation;
   operation: Operation;
   streaming: boolean;
@@ -38,18 +38,18 @@ export interface ClientRequest {
   query: QueryView;
   /** The key's id; empty for callers without one. */
   caller: string;
-  /** Whom the envelopes that it brings may belong to. */
+  /** Possible owners of the envelopes in the request. */
   owners?: readonly string[];
 }
 
 /**
- * What a client asks, checked, with opaque state in its place. May be written for any number of targets.
+ * Decodes and checks a client's request, and places opaque state. The result can be written for any number of targets.
  * @throws GatewayError `invalid_field` with the client's own path
  */
 export const readRequest = (received: ClientRequest, envelopes: Envelopes): Conversation =>
   checked(placed(() => half(received).decode(incomingOf(received, envelopes))));
 
-/** The same in steps, for large requests. @throws GatewayError `invalid_field` with the client's own path */
+/** Does the same in steps, for large requests. @throws GatewayError `invalid_field` with the client's own path */
 export function* readingRequest(received: ClientRequest, envelopes: Envelopes): Steps<Conversation> {
   const side = half(received);
   const incoming = incomingOf(received, envelopes);
@@ -68,7 +68,7 @@ export function* readingRequest(received: ClientRequest, envelopes: Envelopes): 
 }
 
 function checked(conversation: Conversation): Conversation {
-  // Clients also count pieces of a conversation, and go on from one that a vendor keeps, which no other can.
+  // Token counts may be for a part of a conversation, and a stored response's history is known to its vendor only.
   const whole =
     conversation.task === "generate" && !conversation.uses.some(({ feature }) => feature === "stored_state");
   if (whole) {
@@ -108,7 +108,7 @@ function placed(decode: () => Conversation): Conversation {
   return conversation;
 }
 
-/** Where a request goes. */
+/** The destination of a request. */
 export interface RequestDestination {
   protocol: TranslatedProtocol;
   /** The provider account. */
@@ -118,7 +118,7 @@ export interface RequestDestination {
   facts: Facts;
 }
 
-/** What a request can ask for without a token more or less of its prompt; nothing is lost by not saying it to be counted. */
+/** Features that do not change the number of prompt tokens; leaving them out of a token count loses nothing. */
 const UNCOUNTED: ReadonlySet<Feature> = new Set([
   "audio_out",
   "background",
@@ -138,18 +138,18 @@ const UNCOUNTED: ReadonlySet<Feature> = new Set([
   "top_p",
 ]);
 
-/** A request in a target's words, with what it cost. */
+/** A request encoded for a target, with its losses. */
 export interface WrittenRequest {
   encoded: EncodedRequest;
   names: ToolNames;
   losses: Losses;
-  /** The answer stands in an object that the client did not ask for. */
+  /** Set when the response is wrapped in an object that the client did not request. */
   wrapped?: Wrapped;
 }
 
 /**
- * Writes a request for a target.
- * @param strict whether a loss is a refusal
+ * Encodes a request for a target.
+ * @param strict whether a loss is refused
  * @throws GatewayError `not_translatable` with the client's own path
  */
 export function writeRequest(conversation: Conversation, to: RequestDestination, strict: boolean): WrittenRequest {
@@ -157,7 +157,7 @@ export function writeRequest(conversation: Conversation, to: RequestDestination,
   return { ...writing.written, encoded: to.protocol.translation.request.encode(writing.asked, writing.terms) };
 }
 
-/** The same in steps, for large requests. @throws GatewayError `not_translatable` with the client's own path */
+/** Does the same in steps, for large requests. @throws GatewayError `not_translatable` with the client's own path */
 export function* writingRequest(
   conversation: Conversation,
   to: RequestDestination,
@@ -172,14 +172,14 @@ export function* writingRequest(
   };
 }
 
-/** What is written, as far as that is the same for all protocols. */
+/** The part of encoding that is the same for all protocols. */
 interface BegunRequest {
   asked: Conversation;
   terms: EncodeContext;
   written: Omit<WrittenRequest, "encoded">;
 }
 
-/** Judges a request, and leaves what its reader can read. */
+/** Judges a request's features, and removes what its reader cannot read. */
 function begun(conversation: Conversation, to: RequestDestination, strict: boolean): BegunRequest {
   const { support } = to.protocol.translation.request;
   const losses = lossesAt(to, strict);
@@ -194,7 +194,7 @@ function begun(conversation: Conversation, to: RequestDestination, strict: boole
 const foreignBlocks = ({ turns }: Conversation): Foreign[] =>
   turns.flatMap(({ parts }) => parts.filter((part) => part.kind === "foreign"));
 
-/** A request is refused of which nothing is left but system messages once blocks are gone that only their vendor understands. */
+/** Refuses a request that holds only system messages once blocks that only their vendor understands are removed. */
 function refuseNothing(whole: Conversation, left: Conversation, losses: Losses): void {
   if (whole.task === "count" || left.turns.some(({ role }) => role === "user" || role === "assistant")) return;
   const [block] = foreignBlocks(whole);
@@ -213,10 +213,10 @@ function prunedFor(conversation: Conversation, to: RequestDestination, losses: L
   const { protocol, account, model, facts } = to;
   let pruned = false;
   const readers = readable(conversation, { protocol: protocol.name, account }, ({ recalled }, path, on) => {
-    // A picture's signature holds no reasoning, and says nothing to others; the picture stays.
+    // A picture's signature holds no reasoning; others do not need it, and the picture stays.
     if (on === "media" && (recalled || !losses.strict)) return;
     pruned = true;
-    // What the client did not send it cannot leave out.
+    // A client cannot leave out what it did not send.
     if (losses.strict && !recalled)
       losses.drop(
         path,
@@ -245,7 +245,7 @@ function prunedFor(conversation: Conversation, to: RequestDestination, losses: L
   return { asked, terms, written: { names, losses, ...(wrapping?.wrapped ? { wrapped: wrapping.wrapped } : {}) } };
 }
 
-/** With an answer no longer than the model's answers are: vendors refuse more, and thinking has its place within it. */
+/** Limits `max_tokens` to the model's maximum output: vendors refuse more, and thinking is counted within it. */
 function withinOutput(conversation: Conversation, terms: EncodeContext): Conversation {
   const { maxTokens, task } = conversation;
   const { output } = terms.facts;
@@ -254,7 +254,7 @@ function withinOutput(conversation: Conversation, terms: EncodeContext): Convers
   return { ...conversation, maxTokens: output };
 }
 
-/** What the body's scan has not looked at, like the far end of a long string, may still be no JSON. */
+/** Reports a syntax error as `invalid_json`: parts that the body's scan skips, like the end of a long string, may be invalid. */
 function asJson<Result>(read: () => Result): Result {
   try {
     return read();

@@ -5,21 +5,21 @@ import { UNSIGNED } from "./placing.ts";
 import { Unwrapping } from "./unwrap.ts";
 
 /**
- * Tells an answer's events with the client's own names of its tools: gives ids to calls that have none, turns the
- * arguments of a custom tool that was offered as a function back into free text, and marks reasoning that has no opaque
- * state with whose it is, so that it is known when it comes back.
+ * Restores the client's own tool names in a response's events. Also gives ids to calls without one, unwraps the arguments of
+ * a custom tool that was offered as a function into free text, and marks reasoning without opaque state with its origin, so
+ * that it is recognised when it comes back.
  */
 export class NameRestorer {
   private nextId: (() => string) | undefined;
-  /** By block. */
+  /** Unwrappings of custom tools' arguments, by block. */
   private readonly custom = new Map<number, Unwrapping>();
-  /** Blocks of reasoning that have no opaque state yet. */
+  /** Blocks of reasoning without opaque state so far. */
   private readonly unsigned = new Set<number>();
   private seed: string;
 
   /**
    * @param protocol the upstream's
-   * @param seed makes ids where the vendor's answer has none either
+   * @param seed for ids, where the vendor's response has no id either
    */
   constructor(
     private readonly names: ToolNameMap,
@@ -30,7 +30,7 @@ export class NameRestorer {
     this.seed = seed;
   }
 
-  /** Adds what the event becomes. */
+  /** Appends the events that replace an event. */
   restore(event: Event, out: Event[]): void {
     switch (event.type) {
       case "start":

@@ -4,41 +4,41 @@ import type { Conversation, FeatureUse, ReasoningConfig } from "./conversation.t
 import type { Feature } from "./features.ts";
 import { type Fields, invalidField } from "./fields.ts";
 
-/** A field of a conversation that a setting says; `reasoning.…` are the members of its `reasoning`. */
+/** A conversation's field that a setting maps to; `reasoning.…` are the members of its `reasoning`. */
 export type SettingField =
   | Exclude<keyof Conversation, "protocol" | "task" | "stream" | "turns" | "turnsAt" | "uses" | "changed">
   | `reasoning.${keyof ReasoningConfig}`;
 
 /**
- * One setting of a protocol: a member of its requests and the field that means the same. Requests are read from the row
- * and written from it, so that the two cannot disagree.
+ * One setting of a protocol: a member of its requests and the field with the same meaning. The same row decodes and encodes
+ * it, so that the two cannot disagree.
  */
 export interface Setting {
-  /** Where it stands in a request; names below each other have dots between them. */
+  /** Its path in a request, with dots between names. */
   readonly wire: string;
-  /** Older names of it, which are read where the first one is absent, and never written. */
+  /** Older names, read where the first one is absent, and never written. */
   readonly older?: readonly string[];
   readonly field: SettingField;
-  /** What asking for it declares; absent: nothing that another protocol could lack. */
+  /** The feature that its use declares; absent: every protocol has it. */
   readonly feature?: Feature;
   readonly type: "number" | "integer" | "text" | "flag" | "texts" | "any";
-  /** What the vendor takes; what is beyond is refused when it is written. */
+  /** The vendor's range; other values are refused when the request is encoded. */
   readonly range?: readonly [min: number, max: number];
-  /** At most so many elements, or characters. */
+  /** Maximum number of elements, or characters. */
   readonly longest?: number;
   /** True: dropped where the model takes no sampling settings. */
   readonly sampling?: true;
-  /** Words of the wire and what they mean; another word of the wire is refused, and one that has none is dropped. */
+  /** Wire values and their meanings; other wire values are refused, and a meaning without a wire value is dropped. */
   readonly words?: Readonly<Record<string, string>>;
-  /** A value that says nothing, like the default: it is not declared. */
+  /** Reports whether a value has no effect, like the default: it is not declared. */
   readonly silent?: (value: unknown) => boolean;
-  /** In place of the plain reading of `type`. Undefined: it says nothing that the vocabulary carries. @param into what is read so far */
+  /** Replaces the default decoding by `type`. Undefined: no value that the vocabulary has. @param into what is decoded so far */
   readonly read?: (fields: Fields, name: string, into: Conversation) => unknown;
-  /** In place of the plain writing. Undefined: nothing is written. */
+  /** Replaces the default encoding. Undefined: nothing is written. */
   readonly write?: (value: never, conversation: Conversation, context: EncodeContext) => unknown;
 }
 
-/** The client's path of the first use of a feature, for messages about it. @param usual where nothing was declared */
+/** Returns the client's path of a feature's first use, for messages. @param usual where nothing was declared */
 export const pathOfUse = (
   { uses }: { readonly uses: readonly FeatureUse[] },
   feature: Feature,
@@ -46,7 +46,7 @@ export const pathOfUse = (
 ): string => uses.find((use) => use.feature === feature)?.path ?? usual;
 
 /**
- * Reads the settings of a request into a conversation, and declares what they use.
+ * Decodes the settings of a request into a conversation, and declares the features they use.
  * @throws GatewayError `invalid_field` that names the client's field
  */
 export function readSettings(table: readonly Setting[], body: Fields, into: Conversation): void {
@@ -58,13 +58,13 @@ export function readSettings(table: readonly Setting[], body: Fields, into: Conv
     if (value === undefined) continue;
     assign(into, setting.field, value);
     if (setting.feature && !setting.silent?.(value)) fields.declare(name, setting.feature);
-    // An older name says nothing new beside the newer one.
+    // An older name adds nothing beside the newer one.
     if (setting.older)
       for (const other of namesOf(setting)) if (other !== name && !other.includes(".")) fields.leave(other);
   }
 }
 
-/** The members that a conversation's settings become. @throws GatewayError as `context.refuse` makes it */
+/** Encodes a conversation's settings as members. @throws GatewayError as `context.refuse` makes it */
 export function writeSettings(
   table: readonly Setting[],
   conversation: Conversation,
@@ -80,13 +80,13 @@ export function writeSettings(
   return body;
 }
 
-/** The rows of the fidelity table that a table of settings stands for. */
+/** Returns a settings table's rows for the fidelity table. */
 export const settingFields = (table: readonly Setting[]): (readonly [field: string, feature: Feature])[] =>
   table.flatMap((setting) => (setting.feature ? [[namesOf(setting).join(", "), setting.feature] as const] : []));
 
 const namesOf = ({ wire, older = [] }: Setting): readonly string[] => [wire, ...older];
 
-/** Paths of the tables by their names: tables are few and fixed, and each is split once. */
+/** Split paths by their text: tables are few and fixed, and each path is split once. */
 const splitPaths = new Map<string, readonly string[]>();
 
 function namesIn(path: string): readonly string[] {

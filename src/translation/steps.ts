@@ -2,23 +2,23 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { writeJson } from "../wire/exact.ts";
 import type { JsonObject } from "../wire/values.ts";
 
-/** Long work that halts between its steps, where others may have their turn. */
+/** Long work that pauses between its steps, to give other work a turn. */
 export type Steps<Result> = Generator<undefined, Result, undefined>;
 
-/** Elements of a list that one step reads or writes. */
+/** Elements of a list per step. */
 const STEP = 512;
 
-/** Whether a step ends with the element of this number. */
+/** Reports whether a step ends with the element at this index. */
 export const endsStep = (n: number): boolean => n % STEP === STEP - 1;
 
-/** All steps in one go. */
+/** Runs all steps at once. */
 export function atOnce<Result>(steps: Steps<Result>): Result {
   let step = steps.next();
   while (!step.done) step = steps.next();
   return step.value;
 }
 
-/** Each step in a turn of the event loop of its own. @param turn gives the others theirs */
+/** Runs each step in an event-loop tick of its own. @param turn resolves in a later tick */
 export async function inTurns<Result>(steps: Steps<Result>, turn: () => Promise<unknown> = nextTurn): Promise<Result> {
   let step = steps.next();
   while (!step.done) {
@@ -28,7 +28,7 @@ export async function inTurns<Result>(steps: Steps<Result>, turn: () => Promise<
   return step.value;
 }
 
-/** What `writeJson` makes of an object, in steps where one of its members is a long list. */
+/** Serializes an object like `writeJson`, in steps where a member is a long list. */
 export function* writingJson(object: JsonObject): Steps<string> {
   if (!Object.values(object).some((member) => Array.isArray(member) && member.length > STEP)) return writeJson(object);
   const members: string[] = [];
@@ -49,5 +49,5 @@ function* writingList(list: readonly unknown[]): Steps<string> {
   return `[${texts.join(",")}]`;
 }
 
-/** What a codec needs to go by steps. */
+/** What a codec needs to work in steps. */
 export const Steps = { atOnce, endsStep, writingJson };

@@ -13,11 +13,11 @@ import { ExchangeTranslation } from "./exchange-translation.ts";
 import { isAlone, type Reach, reachOf } from "./reach.ts";
 import { refused } from "./refused.ts";
 
-/** Decides for each exchange of a generation whether and how it is translated. A plugin's constructor may ask for it. */
+/** Decides for each exchange of a generation whether and how it is translated. A plugin's constructor can request it. */
 export class Translations {
-  /** By a protocol's name: whether its clients are translated for some model, so that they may bring envelopes. */
+  /** By protocol name: whether its clients are translated for some model, so that their requests may hold envelopes. */
   private readonly mixed = new Map<string, boolean>();
-  /** By a model's targets: lists of many models are asked for often. */
+  /** Cached by a model's targets: lists of many models are requested often. */
   private readonly reaches = new WeakMap<Model["targets"], Readonly<Record<string, Reach>>>();
 
   constructor(
@@ -28,10 +28,10 @@ export class Translations {
   ) {}
 
   /**
-   * Leaves an exchange the targets that can be asked, each in the protocol that suits it best, and answers a count of
-   * tokens that nobody can make with an estimate.
-   * @returns what translates it; undefined where its bytes pass as they are
-   * @throws GatewayError `not_served` where no target can be asked
+   * Keeps only the targets that can serve an exchange, each with its best protocol, and estimates a token count that no target
+   * can make.
+   * @returns its translation; undefined where the client's bytes pass unchanged
+   * @throws GatewayError `not_served` where no target can serve it
    */
   plan(exchange: RouteExchange): ExchangeTranslation | undefined {
     const others = new Map<Target, TranslatedProtocol>();
@@ -47,22 +47,22 @@ export class Translations {
     return new ExchangeTranslation(exchange, others, this.envelopes, bearsState, ownersOf(this.share, exchange.caller));
   }
 
-  /** Whose state a request brings along: the account that made the last of it. */
+  /** Returns the account whose state a request holds: the one that created the last of it. */
   keeper({ protocol, body, caller }: AskedExchange): { account?: string; model?: string } | undefined {
     if (!clientSide(protocol) || !this.isMixed(protocol)) return undefined;
     return this.envelopes.last(body.pieces, ownersOf(this.share, caller));
   }
 
   /**
-   * Looks at a refusal in the client's own protocol. A provider's words pass to the byte; where they say that no credit is
-   * left, which some providers tell with a 429, clients are told not to ask again.
-   * @throws GatewayError with the same status where no client reads what came: a page of some proxy, a plain text, nothing
+   * Checks a provider's error in the client's own protocol. The provider's bytes pass unchanged; where they mean that no
+   * credit is left, which some providers report with a 429, the response tells clients not to retry.
+   * @throws GatewayError with the same status where no client can parse the body: a proxy's page, a plain text, nothing
    */
   refused(exchange: ResponseExchange, head: Head): Promise<undefined> {
     return refused(exchange, head);
   }
 
-  /** The protocols in which a model can be asked, also over a WebSocket, and how, by their names. */
+  /** Returns the protocols that serve a model, also over a WebSocket, and how, by name. */
   reach(model: Model): Readonly<Record<string, Reach>> {
     let found = this.reaches.get(model.targets);
     if (!found) {
@@ -83,29 +83,29 @@ export class Translations {
     );
   }
 
-  /** Whether an exchange is about a count of tokens that could be estimated. */
+  /** Reports whether an exchange is a token count that could be estimated. */
   counts({ protocol, operation }: AskedExchange): boolean {
     return operation.task === "count" && translationOf(protocol)?.count !== undefined;
   }
 
-  /** For an exchange that was not planned to be translated: an estimate in place of a count that its provider cannot make. */
+  /** Returns a translation for an untranslated exchange, to estimate a count that its provider cannot make. */
   estimating(exchange: AskedExchange): ExchangeTranslation {
     return new ExchangeTranslation(exchange, new Map(), this.envelopes, false, ownersOf(this.share, exchange.caller));
   }
 
-  /** About how many tokens a request has that nobody has counted; undefined where it is none of a conversation. */
+  /** Estimates the tokens of a request without a count; undefined where it is not a conversation. */
   tokensIn(exchange: AskedExchange): number | undefined {
     if (exchange.operation.task !== "generate" || !clientSide(exchange.protocol)) return undefined;
     try {
       const { conversation, text } = this.estimating(exchange);
       return estimate(conversation, text);
     } catch {
-      // A provider has taken what a translation would refuse.
+      // A provider has accepted what translation would refuse.
       return undefined;
     }
   }
 
-  /** Answers a count of tokens with an estimate, and says that it is one. */
+  /** Responds to a token count with an estimate, marked as one. */
   private estimate(exchange: RouteExchange): boolean {
     if (!this.counts(exchange)) return false;
     exchange.answer = { status: 200, ...this.estimating(exchange).estimate() };
@@ -113,12 +113,12 @@ export class Translations {
   }
 
   /**
-   * Whether a request that reaches a provider of its own protocol may bear envelopes: a conversation that was begun with a
-   * provider of another protocol brings that one's state along.
+   * Reports whether a request to a provider of its own protocol may hold envelopes: a conversation begun with a provider of
+   * another protocol holds that provider's state.
    */
   private bearsState({ protocol, operation, targets, body }: AskedExchange): boolean {
     if (operation.task === undefined || !clientSide(protocol)) return false;
-    // Also where another protocol is better for the request: that one may not take it.
+    // Also where another protocol is better for the request: that one may be unable to take it.
     if (!targets.some(({ provider }) => provider.speaks.includes(protocol.name))) return false;
     return this.isMixed(protocol) && this.envelopes.among(body.pieces);
   }
@@ -144,7 +144,7 @@ function notServed({ model, protocol, operation }: AskedExchange, targets: reado
   const alone = spoken.filter((name) => isAlone(name, model?.can ?? []));
   const useful = alone.length > 0 ? alone : spoken;
   const { name } = protocol;
-  // The model itself may well be served there: with what can be translated.
+  // The protocol may serve the model for operations that can be translated.
   const untranslated = clientSide(protocol) && operation.task === undefined;
   return new GatewayError("not_served", {
     message: untranslated

@@ -21,27 +21,27 @@ import { NameRestorer } from "./restore-names.ts";
 import { weightOf } from "./weight.ts";
 import { AnswerUnwrapper, type Wrapped } from "./wrap.ts";
 
-/** Milliseconds between two of the upstream's signs of life that are passed on. */
+/** Minimum milliseconds between two pings to the client. */
 const PINGS = 5_000;
 
 /**
- * The weight of a translated stream without its media and what the vendor's own tools did, which nobody keeps: some
- * clients' protocols want thoughts, calls or all of it repeated at the end.
+ * Maximum weight of a translated stream, without media and output of the vendor's own tools, which are not buffered: some
+ * clients' protocols require reasoning, calls or the whole response to be repeated at the end.
  */
 const LONGEST = 16 * 1024 * 1024;
 
-/** An answer on its way from one protocol into another. */
+/** A response in translation from one protocol to another. */
 export interface ResponseTranslation {
   from: TranslatedProtocol;
-  /** The client's protocol, which has a translation for clients at least. */
+  /** The client's protocol, which has a client translation at least. */
   to: Protocol;
-  /** The client's half of that, where it is at hand. */
+  /** The client's half of it, if already known. */
   side?: ClientTranslation;
   /** The client's operation. */
   operation: Operation;
   source: ResponseSource;
   names: ToolNameMap;
-  /** How the answer comes out of an object that the client did not ask for; undefined: it stands in none. */
+  /** Set when the response is wrapped in an object that the client did not request. */
   wrapped?: Wrapped | undefined;
   context: ResponseContext;
 }
@@ -59,7 +59,7 @@ export class StreamTranslator {
   private pinged: number;
   private ping = false;
   private weight = 0;
-  // One list each for all frames: a stream has many.
+  // Reused for all frames: a stream has many.
   private readonly decoded: Event[] = [];
   private readonly restored: Event[] = [];
   private readonly written: EncodedFrame[] = [];
@@ -98,7 +98,7 @@ export class StreamTranslator {
     return [...this.framing.frames(this.written), ...this.framing.close(), frame];
   }
 
-  /** Everything decoded becomes what is to be written. */
+  /** Encodes all decoded events. */
   private write(): void {
     const { decoded, restored, written, translation } = this;
     written.length = restored.length = 0;
@@ -127,7 +127,7 @@ export class StreamTranslator {
       throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 16 MiB." });
   }
 
-  /** The client hears now and then that the upstream is still there. */
+  /** Schedules a ping to the client, because the upstream sent one. */
   private alive(): void {
     const now = this.now();
     if (this.translation.operation.framing !== "sse" || now - this.pinged < PINGS) return;
@@ -137,9 +137,9 @@ export class StreamTranslator {
 }
 
 /**
- * The events of a whole answer, in the client's own names of its tools.
- * @param framing how the upstream framed it; a provider may stream what was not asked as a stream, and the other way round
- * @throws GatewayError what the upstream reports, or `upstream_invalid`, `upstream_truncated`
+ * Decodes the events of a whole response, with the client's own tool names.
+ * @param framing the upstream's framing; a provider may stream an unstreamed request, or the other way round
+ * @throws GatewayError the upstream's error, or `upstream_invalid`, `upstream_truncated`
  */
 export function wholeEvents(
   translation: ResponseTranslation,
@@ -163,11 +163,11 @@ export function wholeEvents(
   return unwrapper ? restored.flatMap((event) => unwrapper.unwrap(event)) : restored;
 }
 
-/** A whole answer as the client's JSON text. @throws GatewayError `upstream_invalid` */
+/** Encodes a whole response as the client's JSON text. @throws GatewayError `upstream_invalid` */
 export const wholeText = (translation: ResponseTranslation, events: readonly Event[]): string =>
   asInvalid(() => writing(translation).encode(events, translation.context));
 
-/** A whole answer as a stream. */
+/** Encodes a whole response as a stream. */
 export function wholeStream(translation: ResponseTranslation, events: readonly Event[], framing: Framing): Frame[] {
   const encoder = writing(translation).encoder(translation.context);
   const written: EncodedFrame[] = [];
@@ -189,7 +189,7 @@ function framesOf(bytes: Buffer, framing: "sse" | "array"): Frame[] {
   return rest ? [...frames, new Frame(framing === "sse" ? "event" : "element", rest)] : frames;
 }
 
-/** Whatever a codec throws at an answer is the answer's fault. */
+/** Runs a codec; anything it throws counts as an error of the upstream's response. */
 function asInvalid<Result>(act: () => Result): Result {
   try {
     return act();

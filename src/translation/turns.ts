@@ -1,8 +1,8 @@
 import type { Turn } from "./conversation.ts";
 
 /**
- * The turns with neighbours of the same role made one, for protocols that want turns to alternate or that keep all of an
- * answer in one message. Parts keep their order. System turns are never merged: each stays a block of its own.
+ * Merges consecutive turns of the same role, for protocols whose turns must alternate or that keep a whole response in one
+ * message. Parts keep their order. System turns are never merged: each stays a block of its own.
  */
 export function joined(turns: readonly Turn[]): Turn[] {
   const out: Turn[] = [];

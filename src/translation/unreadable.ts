@@ -7,20 +7,20 @@ import type { Losses } from "./losses.ts";
 import { isReadable, UNREADABLE, UNSIGNED } from "./placing.ts";
 import { lossesAt, type RequestDestination } from "./request.ts";
 
-/** What a request, whose bytes pass, loses on its way to a provider of its own protocol. */
+/** Changes to a request that passes without translation to a provider of its own protocol. */
 interface Unreadable {
-  /** All other bytes stay as they came. */
+  /** All other bytes stay unchanged. */
   edits: Edit[];
   losses: Losses;
 }
 
 /**
- * Takes the opaque state that other providers made out of a request in the provider's own protocol, with what cannot stand
- * without it, and puts the provider's own state back in its raw form.
+ * Removes other providers' opaque state from a request in the provider's own protocol, with everything that is invalid without
+ * it, and restores the provider's own state to its raw form.
  * @param text the request, valid JSON
  * @param body the same, parsed
- * @param strict whether a loss is a refusal
- * @param owners whom the state may belong to
+ * @param strict whether a loss is refused
+ * @param owners the state's possible owners
  * @throws GatewayError `invalid_field`, `not_translatable` with the client's own path
  */
 export function withoutUnreadable(
@@ -46,7 +46,7 @@ export function withoutUnreadable(
     else replace.push([place.path, JSON.stringify(state.data)]);
   }
   for (const span of gone) {
-    // Nothing is left out silently where nothing may be left out.
+    // In strict mode nothing may be left out: `drop` refuses.
     if (strict) losses.drop(span.join("."), "Reasoning that another provider made can be read only by that one");
     losses.note(UNREADABLE);
   }
@@ -59,7 +59,7 @@ export function withoutUnreadable(
   return { edits: changesAt(text, { remove: [...remove, ...gone], replace }), losses };
 }
 
-/** What an envelope holds; undefined for a string that is none, which the provider judges. */
+/** Returns an envelope's content; undefined for another string, which the provider validates. */
 function stateAt({ path }: OpaquePlace, body: JsonObject, envelopes: Envelopes, owners?: readonly string[]) {
   let value: unknown = body;
   for (const name of path) value = (value as JsonObject | undefined)?.[name];

@@ -1,25 +1,26 @@
-/** How an object begins whose first member is a text. */
+/** Returns a pattern for the beginning of an object whose first member is a string. */
 const openingOf = (member: string): RegExp => new RegExp(`^\\s*\\{\\s*"${member}"\\s*:\\s*"`);
-/** As much of an opening as may still become one: `{ "i`, `{ "in`, … */
+/** Returns a pattern for an incomplete opening: `{ "i`, `{ "in`, … */
 const beginningOf = (member: string): RegExp =>
   new RegExp(`^\\s*(\\{\\s*("${[...member].reduceRight((rest, char) => `(${char}${rest})?`, '("\\s*(:\\s*)?)?')})?)?$`);
-/** The member that holds the free text of a custom tool where it is offered as a function. */
+/** The member that holds the free text of a custom tool that is offered as a function. */
 const INPUT = { member: "input", opening: openingOf("input"), beginning: beginningOf("input") };
-/** Characters before the text; a client that needs more writes no arguments of this form. */
+/** Maximum characters before the text; longer arguments do not have this form. */
 const LONGEST_OPENING = 256;
 const ESCAPES: Readonly<Record<string, string>> = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
 const PLAIN = /[^"\\]+/y;
 const HIGH = /[\ud800-\udbff]$/;
 
 /**
- * The text in an object of one member, like the arguments of a custom tool that was offered as a function, `{"input":
- * "…"}`, while they arrive cut anywhere. Arguments of another form are kept until their end, and are then the text themselves unless they hold one.
+ * Extracts the text from an object of one member, like the arguments of a custom tool that was offered as a function,
+ * `{"input": "…"}`, from pieces cut anywhere. Arguments of another form are buffered to their end; unless they contain the
+ * member, they are the text.
  */
 export class Unwrapping {
   private state: "opening" | "text" | "over" | "other" = "opening";
-  /** What cannot be read yet: an opening, or an escape that is not whole. */
+  /** Input that cannot be decoded yet: an opening, or an incomplete escape. */
   private pending = "";
-  /** Half of a surrogate pair, which waits for the other one. */
+  /** The first half of a surrogate pair, waiting for the second. */
   private half = "";
 
   private readonly form: typeof INPUT;
@@ -29,7 +30,7 @@ export class Unwrapping {
     this.form = known ? INPUT : { member, opening: openingOf(member), beginning: beginningOf(member) };
   }
 
-  /** The text that this piece completes; may be empty. */
+  /** Returns the text that this piece completes; may be empty. */
   push(piece: string): string {
     if (this.state === "over") return "";
     this.pending += piece;
@@ -37,7 +38,7 @@ export class Unwrapping {
     return this.state === "text" ? this.read() : "";
   }
 
-  /** The arguments are whole: what is left of the text. */
+  /** Ends the arguments, and returns the rest of the text. */
   end(): string {
     const { half, pending } = this;
     this.half = this.pending = "";

@@ -3,8 +3,8 @@ import type { Feature } from "./features.ts";
 import { pathOfUse } from "./settings.ts";
 
 /**
- * Declares the tools a vendor runs that the request cannot do without: one that must be called, or that the conversation
- * has used already. All others are only offered: without them the answer means the same.
+ * Declares the vendor's tools that the request depends on: one that must be called, or that the conversation has used before.
+ * All others are only offered: without them the response keeps its meaning.
  */
 export function declareNeeded(conversation: Conversation): void {
   const { tools, toolChoice, turns, uses } = conversation;
@@ -19,13 +19,17 @@ export function declareNeeded(conversation: Conversation): void {
   for (const { parts } of turns)
     for (const part of parts) {
       const made = part.kind === "tool_call" ? [part.name] : "tools" in part ? (part.tools ?? []) : [];
-      // A tool that the client runs although the vendor describes it is called like a function.
+      // A tool that the vendor describes and the client runs is called like a function.
       if (made.some((name) => names.has(name) || listed.has(name)))
         uses.push({ feature: "tools_server_needed", path: part.at });
     }
 }
 
-/** @param names of the vendor's tools @param only whether there are no others */
+/**
+ * Reports whether the choice forces a vendor's tool.
+ * @param names of the vendor's tools
+ * @param only whether there are no others
+ */
 function isForced(choice: ToolChoice | undefined, names: ReadonlySet<string>, only: boolean): boolean {
   switch (choice?.mode) {
     case "required":
@@ -39,10 +43,10 @@ function isForced(choice: ToolChoice | undefined, names: ReadonlySet<string>, on
   }
 }
 
-/** The conversation with no other tools than these, and a choice among them only. */
+/** Returns the conversation with only these tools, and a choice among them only. */
 export function withTools(conversation: Conversation, tools: Tool[]): Conversation {
   if (tools.length === conversation.tools.length) return conversation;
-  // Vendors refuse a choice among no tools.
+  // Vendors refuse a tool choice without tools.
   const { toolChoice, parallel, ...rest } = conversation;
   if (tools.length === 0) return { ...rest, tools };
   if (toolChoice?.mode !== "allowed") return { ...conversation, tools };

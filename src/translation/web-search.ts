@@ -1,6 +1,6 @@
 import type { Conversation, Tool } from "./conversation.ts";
 
-/** Whether web search may be used, as far as the choice among tools says. */
+/** Reports whether the tool choice allows web search. */
 export function maySearch({ toolChoice }: Conversation, search: Tool & { kind: "web_search" }): boolean {
   if (search.apart) return true;
   switch (toolChoice?.mode) {

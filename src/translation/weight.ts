@@ -1,16 +1,16 @@
 import type { Event } from "./events.ts";
 
-/** Characters that an event counts for besides what it says, and a piece of text, of which there are many. */
+/** Characters that an event counts in addition to its content, and those for a piece of text, because there are many. */
 const EVENT = 64;
 const PIECE = 16;
-/** Characters that a member of an object, or a number, counts for. */
+/** Characters that a member of an object, or a number, counts. */
 const MEMBER = 8;
-/** Nothing that an answer says is nested so deep; what is weighs more than anything may. */
+/** No response is nested so deeply; a deeper value exceeds every limit. */
 const DEPTH = 64;
 
 /**
- * About how much memory an event takes while somebody keeps it, in characters: caps are counted in this, so that nothing
- * that an answer says gets around them, not even many blocks with nothing in them. What nobody keeps weighs nothing.
+ * Estimates an event's memory while it is buffered, in characters. Limits are counted in this, so that no response evades
+ * them, not even with many empty blocks. Events that are not buffered weigh nothing.
  */
 export function weightOf(event: Event): number {
   switch (event.type) {

@@ -4,15 +4,15 @@ import type { Format } from "./conversation.ts";
 import type { Event } from "./events.ts";
 import { Unwrapping } from "./unwrap.ts";
 
-/** The only member of an object that stands around an answer. */
+/** The only member of an object that wraps a response. */
 const MEMBER = "value";
 
-/** How an answer comes out of its object: as the JSON that it is, or as the text of a string. */
+/** How a response is unwrapped from its object: as JSON, or as the text of a string. */
 export type Wrapped = "json" | "text";
 
 /**
- * A format whose schema has an object at its root, for vendors that want that, and how the answer comes out of it where
- * one was put around it. Undefined where it goes as it is.
+ * Returns a format whose schema has an object at its root, for vendors that require it, and how to unwrap the response where
+ * an object was added. Undefined where the format needs no change.
  */
 export function wrap(
   format: Format | undefined,
@@ -40,8 +40,8 @@ export function wrap(
 const isObject = (root: JsonObject): boolean => root["type"] === "object" || root["properties"] !== undefined;
 
 /**
- * A schema whose root only refers to an object among its own definitions, like those of recursive models, with that object
- * at its root; undefined for others. Vendors that want an object there do not follow the reference.
+ * Returns a schema whose root only refers to an object among its own definitions, like those of recursive models, with that
+ * object inlined at its root; undefined for other schemas. Vendors that require an object do not follow the reference.
  */
 function withRootInPlace(root: JsonObject): JsonObject | undefined {
   const [, place = "", name = ""] = /^#\/(\$defs|definitions)\/([^/~%]+)$/.exec(String(root["$ref"])) ?? [];
@@ -51,7 +51,7 @@ function withRootInPlace(root: JsonObject): JsonObject | undefined {
   return { ...schema, ...beside };
 }
 
-/** References lead to the schema's root, which is one step deeper now; what it defines for them stays at the root. */
+/** Adjusts references for a schema moved one level deeper; its definitions stay at the root. */
 function moved(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(moved);
   if (schema instanceof RawJson || !asObject(schema)) return schema;
@@ -65,14 +65,14 @@ function moved(schema: unknown): unknown {
   );
 }
 
-/** Takes the texts of an answer out of their objects while they arrive. What is no such object stays as it is. */
+/** Unwraps the texts of a response while they stream. Texts of another form stay unchanged. */
 export class AnswerUnwrapper {
-  /** By block. */
+  /** Unwrappings by block. */
   private readonly texts = new Map<number, { push(piece: string): string; end(): string }>();
 
   constructor(private readonly wrapped: Wrapped) {}
 
-  /** What an event becomes. */
+  /** Returns the events that replace an event. */
   unwrap(event: Event): Event[] {
     if (event.type === "open" && event.kind === "text")
       this.texts.set(event.block, this.wrapped === "text" ? new Unwrapping(MEMBER) : new JsonUnwrapping());
@@ -91,13 +91,13 @@ export class AnswerUnwrapper {
 }
 
 const OPENING = new RegExp(`^\\s*\\{\\s*"${MEMBER}"\\s*:\\s*`);
-/** Characters before the value; more are no opening. */
+/** Maximum characters before the value; more are not an opening. */
 const LONGEST_OPENING = 256;
 
-/** The JSON of the only member, as it was written: all but the opening, and the last brace. */
+/** Extracts the JSON of the only member, unchanged: everything but the opening, and the last brace. */
 class JsonUnwrapping {
   private state: "opening" | "inside" | "other" = "opening";
-  /** An opening that is not whole, or braces that may be the last. */
+  /** An incomplete opening, or braces that may be the last. */
   private pending = "";
 
   push(piece: string): string {
@@ -116,7 +116,7 @@ class JsonUnwrapping {
 
   private open(): void {
     const opening = OPENING.exec(this.pending)?.[0];
-    // White space behind the colon may go on.
+    // White space after the colon may continue.
     if (opening !== undefined && opening.length < this.pending.length) {
       this.state = "inside";
       this.pending = this.pending.slice(opening.length);
@@ -124,7 +124,7 @@ class JsonUnwrapping {
   }
 }
 
-/** How many braces and white space stand at the end. */
+/** Returns the number of braces and white space characters at the end. */
 function trailing(text: string): number {
   let at = text.length;
   while (at > 0 && " \t\r\n}".includes(text[at - 1] as string)) at--;
