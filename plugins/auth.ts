@@ -5,8 +5,8 @@ import { z } from "zod";
 import { Failures } from "./auth/failures.ts";
 
 /**
- * Lets a request in only with a key that this gateway knows. The engine has already taken everything that may be a key
- * out of headers and query, so nothing behind this plugin can pass one on.
+ * Admits only requests with a key of this gateway. The engine has already removed everything that may be a key from headers
+ * and query, so that no later plugin can pass one on.
  */
 @injectable()
 export default class Auth implements Plugin {
@@ -35,7 +35,7 @@ export default class Auth implements Plugin {
     const { credentials } = exchange;
     const searches = credentials.map((presented) => this.keys.find(presented));
     const [only] = searches;
-    // Nothing to wait for, which is the rule.
+    // The usual case: no search is asynchronous.
     if (searches.length === 1 && !(only instanceof Promise)) return this.admit(exchange, only ? [only] : []);
     return Promise.all(searches).then((found) =>
       this.admit(
@@ -45,7 +45,7 @@ export default class Auth implements Plugin {
     );
   }
 
-  /** Some clients send two credentials, of which one is ours: that one counts. */
+  /** Checks the key found. Some clients send two credentials, of which one is a gateway key: that one counts. */
   private admit(exchange: AccessExchange, records: readonly KeyRecord[]): void {
     const [record, second] = records;
     if (record && second && second.id !== record.id) throw new GatewayError("conflicting_api_keys");
@@ -65,7 +65,10 @@ export default class Auth implements Plugin {
   }
 }
 
-/** Which key does not open any more, or not now: who shows it holds it, and the log has no other name for it. */
+/**
+ * Returns the error for a key that is not valid, or not at present. It names the key: the client has it, and the log has no
+ * other name for it.
+ */
 function whyUnusable(
   { name, revoked, expires = Infinity, disabled, replaced = Infinity }: KeyRecord,
   now: number,
@@ -91,7 +94,10 @@ function whyUnusable(
   });
 }
 
-/** Says how keys look; a vendor's own key is the usual mistake, and is recognised by its first characters only. */
+/**
+ * Returns the error for an unknown key, with the expected form. A vendor's key is the usual mistake; only its first characters
+ * are reported.
+ */
 function unknown(presented: string): GatewayError {
   const foreign = /^(sk-ant|sk-or|sk|AIza|gsk|xai)[-_]?/.exec(presented)?.[1];
   if (!foreign || presented.startsWith("gw_")) return new GatewayError("invalid_api_key");

@@ -20,19 +20,19 @@ import { type LongerAnswer, NOTHING, type PricesOf, type Worst, withinOutput, wo
 
 const NO_LEVELS: readonly LimitLevel[] = [];
 
-/** What an exchange has reserved. */
+/** An exchange's reservations. */
 interface Reserving {
-  /** It has been routed: what it may come to is known. */
+  /** The worst case; known once the exchange is routed. */
   worst?: Worst;
-  /** What it has reserved in all, and for its last attempt. */
+  /** Ids of the reservations for the whole exchange, and for its last attempt. */
   main?: string;
   attempt?: string;
   ended?: true;
 }
 
 /**
- * Lets in only what its key, the groups above that, its model, its provider and the gateway may still use: reserves the worst
- * case before a provider is asked, and settles to the truth when the exchange has ended.
+ * Enforces the limits of the key, its groups, the model, the provider and the gateway: reserves the worst case before a
+ * provider is called, and settles to the actual usage when the exchange ends.
  */
 @injectable()
 export default class LimitsOf implements Plugin {
@@ -66,7 +66,7 @@ export default class LimitsOf implements Plugin {
     return this.reserve(exchange, "main", this.levels.of(caller, model?.id));
   }
 
-  /** The provider's own limits, and those of the model that a fallback goes to, apply to each attempt. */
+  /** Applies the limits of the provider, and those of a fallback model, to each attempt. */
   send(exchange: SendExchange, attempt: Attempt): void | Promise<void> {
     const { provider, serves } = attempt.target;
     const reserving = this.reserving(exchange);
@@ -78,7 +78,7 @@ export default class LimitsOf implements Plugin {
     const own = this.levels.provider(provider.name);
     const levels = own ? (another ? [own, another] : [own]) : another ? [another] : NO_LEVELS;
     if (exchange.caller?.limits) priced(exchange.caller, attempt.target);
-    // On a path that passes nothing is routed.
+    // On passthrough paths no exchange is routed.
     if (reserving.main !== undefined || exchange.model) return this.reserve(exchange, "attempt", levels);
     const all = this.reserve(exchange, "main", this.levels.of(exchange.caller));
     return all ? all.then(() => this.reserve(exchange, "attempt", levels)) : this.reserve(exchange, "attempt", levels);
@@ -87,12 +87,12 @@ export default class LimitsOf implements Plugin {
   done(exchange: DoneExchange): void {
     const reserving = this.reserving(exchange);
     reserving.ended = true;
-    // Once the plugins behind it have said what it comes to.
+    // After later plugins have set the charge.
     if (reserving.main !== undefined || reserving.attempt !== undefined)
       queueMicrotask(() => this.settle(exchange, reserving));
   }
 
-  /** `GET /v1/key`: what the caller's own key may use, and has. */
+  /** Responds to `GET /v1/key` with the caller's own limits and usage. */
   serve({ caller }: AccessExchange): Promise<Answer> {
     if (!caller) throw new GatewayError("missing_api_key");
     return this.page.of(caller);
@@ -101,7 +101,7 @@ export default class LimitsOf implements Plugin {
   private settle({ charge = NOTHING, model, attempt: last }: DoneExchange, { main, attempt }: Reserving): void {
     const serves = last?.target.serves;
     const unused = model && serves !== undefined && serves !== model.id ? this.levels.model(model.id) : undefined;
-    // Usage that counts once is told to the first that asks: of the two, the attempt's has a name of its own.
+    // Usage marked `once` is counted by the first reservation settled; the attempt's therefore gets a name of its own.
     const { once } = charge;
     const own = once === undefined ? charge : { ...charge, once: `attempt ${once}` };
     if (attempt !== undefined) this.limiter.settle(attempt, own);
@@ -127,13 +127,13 @@ export default class LimitsOf implements Plugin {
     const reserved = this.limiter.reserve({ id, levels, most, least });
     if (!(reserved instanceof Promise)) return this.take(reserved, id, part, exchange, levels, reserving);
     return reserved.then((later) => {
-      // It was given up while it waited.
+      // The exchange ended while its reservation was pending.
       if (reserving.ended && "grant" in later) this.limiter.settle(id, NOTHING);
       this.take(later, id, part, exchange, levels, reserving);
     });
   }
 
-  /** @throws GatewayError rate_limit_exceeded, insufficient_quota */
+  /** Applies the result of a reservation. @throws GatewayError rate_limit_exceeded, insufficient_quota */
   private take(
     reserved: Reserved,
     id: string,
@@ -154,12 +154,12 @@ export default class LimitsOf implements Plugin {
     if (dryRun) dryRun.notes.push(`finds room: ${levels.map((level) => whose(level)).join(", ")}`);
     const { grant } = reserved;
     if (grant.warnings) notices.push(...grant.warnings);
-    // What a provider leaves concerns all callers, and tells one nothing about itself.
+    // A provider's remaining limit concerns all callers, and is not reported to one.
     if (part === "main" && rateHeaders && (grant.requests || grant.tokens))
       replyHeaders.push(...rateHeaders(grant, Date.now()));
   }
 
-  /** A level that counts what is used. */
+  /** Returns a level that limits tokens or money. */
   private counted({ caller, model, targets }: RouteExchange): LimitLevel | undefined {
     const limits = (level: LimitLevel | undefined) =>
       level && (level.limits.tpm || level.limits.budgets?.some(({ soft }) => !soft)) ? level : undefined;
@@ -169,7 +169,10 @@ export default class LimitsOf implements Plugin {
     );
   }
 
-  /** @throws GatewayError key_not_allowed where nobody knows in time what is used, and some level counts it */
+  /**
+   * Checks an exchange whose usage is not known in time.
+   * @throws GatewayError key_not_allowed where a level limits tokens or money
+   */
   private measured(exchange: RouteExchange, { why, hint }: Unmeasured): void {
     const found = this.counted(exchange);
     if (found)
@@ -180,7 +183,7 @@ export default class LimitsOf implements Plugin {
   }
 }
 
-/** @throws GatewayError invalid_field where nothing may be changed */
+/** Limits a request's output tokens to what the model provides. @throws GatewayError invalid_field in strict mode */
 function shorten(exchange: RouteExchange, { edits, path, most }: LongerAnswer): void {
   const why = `the model's answers are at most ${most} tokens long`;
   if (exchange.strict)
@@ -189,7 +192,7 @@ function shorten(exchange: RouteExchange, { edits, path, most }: LongerAnswer): 
   exchange.notices.push(`${path}: ${why}`);
 }
 
-/** Why it is not known in time what is used, and what to do then. */
+/** Why usage is not known in time, and how to avoid that. */
 interface Unmeasured {
   readonly why: string;
   readonly hint: string;
@@ -199,21 +202,22 @@ const ON_SOCKET: Unmeasured = {
   why: "what is said on a WebSocket is not known before",
   hint: "Use a POST request, or another key.",
 };
-/** One that nobody fetches would cost the vendor's price, and no budget would hear of it. */
+/** A response that is never fetched would cost the vendor's price, and be missing from every budget. */
 const LATER: Unmeasured = {
   why: "what an answer in the background has used is not known before somebody fetches it",
   hint: "Ask without background or deferred, streamed if it takes long, or use another key.",
 };
 
-/** Whether the answer may be made after this exchange has ended: some servers take `1` and `"yes"` for `true`. */
+/** Reports whether the response may be generated after this exchange: some servers accept `1` and `"yes"` for `true`. */
 function isLater({ protocol: { output }, operation, body }: RouteExchange): boolean {
   const value = output?.later !== undefined && operation.generates && body.value(output.later);
   return value !== undefined && value !== null && value !== false;
 }
 
 /**
- * What gateway.yaml limits it has prices for, or it would not start; keys are made without it.
- * @throws GatewayError key_not_allowed for a budget over what nobody knows the price of
+ * Checks that a key's budget can be enforced. Models limited in gateway.yaml have prices, or it would not start; keys are
+ * created without that check.
+ * @throws GatewayError key_not_allowed for a budget with an unpriced model
  */
 function priced({ limits }: Caller, { prices, serves }: Attempt["target"]): void {
   if (prices || !limits?.budgets?.some(({ soft }) => !soft)) return;
@@ -223,7 +227,7 @@ function priced({ limits }: Caller, { prices, serves }: Attempt["target"]): void
   });
 }
 
-/** @throws GatewayError key_not_allowed for a budget over what may cost more than is known */
+/** Checks that no budget applies to a request whose cost has no upper bound. @throws GatewayError key_not_allowed */
 function checkPriced(levels: readonly LimitLevel[], what: string): void {
   const level = levels.find(({ limits: { budgets } }) => budgets?.some(({ soft }) => !soft));
   if (!level) return;

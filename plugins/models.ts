@@ -22,7 +22,7 @@ import { pinOf, toFront } from "./models/continuity.ts";
 
 const COUNT = z.number().nullable();
 const PRICE = z.string().optional().describe("USD per token.");
-/** A model of the list, and the list, but to clients whose protocol has its own. */
+/** A model in a list, for clients whose protocol has no format of its own. */
 export const ENTRY = z.strictObject({
   ...{
     id: z.string(),
@@ -48,14 +48,14 @@ export const ENTRY = z.strictObject({
     .describe("In which it can be asked, and whether bytes are translated."),
   pricing: z.strictObject({ prompt: PRICE, completion: PRICE, input_cache_read: PRICE, input_cache_write: PRICE }),
 });
-/** Of clients of some protocols: as their vendor has it. */
+/** For clients of some protocols: in the vendor's format. */
 const AS_VENDOR = z.record(z.string(), z.unknown());
 export const LIST = z.strictObject({
   ...{ object: z.literal("list"), data: z.array(ENTRY), has_more: z.boolean() },
   ...{ first_id: z.string().nullable(), last_id: z.string().nullable() },
 });
 
-/** Turns the name a client asks for into targets, and lists the names it may ask for. */
+/** Resolves the requested model name into targets, and lists the names that a caller may use. */
 @injectable()
 export default class Models implements Plugin {
   static after = ["auth", "scrub"];
@@ -97,14 +97,14 @@ export default class Models implements Plugin {
       });
   }
 
-  /** `GET /v1/models`, `GET /v1/models/{id}` (an id may hold slashes) and the same in a protocol's own shape. */
+  /** Responds to `GET /v1/models`, `GET /v1/models/{id}` (an id may hold slashes) and the same in a protocol's own format. */
   serve(exchange: AccessExchange): Answer {
     const { caller, path, protocol, query } = exchange;
     const id = /^\/[^/]+\/models\/(.+)$/.exec(path)?.[1];
     const { listing } = protocol;
     if (id === undefined) {
       const models = this.marketplace.usable(caller).map((model) => this.listed(model, caller));
-      // A list in a protocol's own shape has no word for models that cannot be asked in it.
+      // A list in a protocol's own format cannot express that a model is unavailable in that protocol.
       const list = listing
         ? listing.list(
             models.filter(({ protocols }) => protocols[protocol.name]),
@@ -133,7 +133,7 @@ export default class Models implements Plugin {
     };
   }
 
-  /** A conversation that has moved stays where its newest state comes from. */
+  /** Keeps a conversation that has moved at the target that created its newest state. */
   private asLast(order: Target[], exchange: RouteExchange): Target[] {
     if (order.length < 2 || this.options.continuity === "off") return order;
     const { account, model } = this.translations.keeper(exchange) ?? {};
@@ -143,7 +143,7 @@ export default class Models implements Plugin {
     return last ? toFront(order, last) : order;
   }
 
-  /** A kept answer is where it was made. */
+  /** Routes a request about a stored response to where that was generated. */
   private async back(id: string, exchange: RouteExchange): Promise<void> {
     const made = await this.objects.answer(id, exchange.caller);
     const model = made?.model === undefined ? undefined : this.marketplace.find(made.model, exchange.caller);
@@ -153,7 +153,7 @@ export default class Models implements Plugin {
     exchange.targets = [target];
   }
 
-  /** Suggests only names that the caller may see. */
+  /** Returns the error for an unknown name; it suggests only names that the caller may see. */
   private unknown(asked: string, { caller }: AccessExchange): GatewayError {
     const kept = this.marketplace.keptFrom(asked, caller);
     if (kept) return kept;
@@ -167,11 +167,11 @@ export default class Models implements Plugin {
   }
 }
 
-/** Whether one request could be served in another way than the next. */
+/** Reports whether requests could be served in different ways. */
 const hasChoice = ({ targets }: Model): boolean =>
   targets.length > 1 || targets.some(({ provider }) => provider.credentials.length > 1);
 
-/** One body that OpenAI, Anthropic and OpenRouter-style clients can all read. */
+/** Returns one body that OpenAI, Anthropic and OpenRouter-style clients can all parse. */
 const listOf = (models: readonly ListedModel[]) => ({
   object: "list",
   data: models.map(entry),
@@ -180,9 +180,9 @@ const listOf = (models: readonly ListedModel[]) => ({
   last_id: models.at(-1)?.id ?? null,
 });
 
-/** What goes in besides text, by what `can` calls it. */
+/** Input modalities besides text, by the ability's name in `can`. */
 const INPUTS: Readonly<Record<string, string>> = { vision: "image", audio: "audio", video: "video", files: "file" };
-/** Parameters by what a model must be able to do for them. */
+/** Parameters by the model's required ability. */
 const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   tools: ["tools", "tool_choice"],
   json_schema: ["response_format", "structured_outputs"],
@@ -231,6 +231,6 @@ function entry(model: ListedModel) {
   };
 }
 
-/** USD per token as decimal text, from USD per million. What nobody knows is left out: 0 would say that it is free. */
+/** Converts USD per million to USD per token as decimal text. Unknown prices are left out: 0 would mean free. */
 const perToken = (million: number | undefined): string | undefined =>
   million === undefined ? undefined : (million / 1e6).toFixed(12).replace(/\.?0+$/, "");

@@ -20,20 +20,20 @@ import { contentOf } from "./opentelemetry/content.ts";
 import { loadPackages, type TracePackages } from "./opentelemetry/packages.ts";
 import { type Tracing, tracing } from "./opentelemetry/tracing.ts";
 
-/** What is told of an exchange while it runs. */
+/** The trace of a running exchange. */
 interface Traced {
-  /** Of the request; undefined: it is not traced. */
+  /** The request's span; undefined: it is not traced. */
   server?: { readonly span: Span; readonly context: Context };
   readonly attempts: Map<Attempt, Span>;
   readonly facts: AnswerFacts;
   readonly pieces: Buffer[];
-  /** Texts of the answer, where they are asked for. */
+  /** The response's text, where content is enabled. */
   output?: string;
 }
 
 /**
- * Tells OpenTelemetry of each exchange, by the conventions for generative AI: a span of the request, and one below it for each
- * attempt at a provider. Batches go out behind the answers (OTLP over HTTP), and no request waits for them.
+ * Exports traces of exchanges to OpenTelemetry, by the conventions for generative AI: a span of the request, and a child span
+ * for each attempt at a provider. Batches are sent in the background (OTLP over HTTP), and no request waits for them.
  */
 @injectable()
 export default class OpenTelemetry implements Plugin {
@@ -75,7 +75,7 @@ export default class OpenTelemetry implements Plugin {
     @inject(Options) private readonly options: z.infer<typeof OpenTelemetry.options>,
   ) {}
 
-  /** @throws FileError with what to install, where the packages are missing */
+  /** Starts the exporter. @throws FileError with what to install, where the packages are missing */
   async start({ dry }: Start): Promise<void> {
     this.packages = await loadPackages();
     if (!dry) this.tracing = tracing(this.packages, this.options, this.log);
@@ -105,13 +105,13 @@ export default class OpenTelemetry implements Plugin {
     const how = { kind: api.SpanKind.CLIENT, startTime: exchange.time + attempt.startedAt };
     const span = this.tracing.tracer.startSpan(spanNameOf(exchange, attempt), how, server.context);
     traced.attempts.set(attempt, span);
-    // Where the caller's own went on: gateway.yaml lets it, and the provider is to know whose child it is.
+    // Also where the caller's header is forwarded by gateway.yaml: the provider gets the correct parent span.
     if (!this.options.propagate && !attempt.headers.has("traceparent")) return;
     const { traceId, spanId, traceFlags } = span.spanContext();
     attempt.headers.set("traceparent", `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, "0")}`);
   }
 
-  /** Frames are looked at by their bytes: only those that tell something are parsed. */
+  /** Inspects frames as bytes: only relevant ones are parsed. */
   response(exchange: ResponseExchange): Stage | undefined {
     const { server, facts, pieces } = this.traced(exchange);
     if (!server?.span.isRecording()) return undefined;
@@ -145,13 +145,13 @@ export default class OpenTelemetry implements Plugin {
     }
     const { span } = server;
     span.setAttributes(requestAttributes(exchange));
-    // What the caller did wrong is no error of the server (semantic conventions for HTTP spans).
+    // A client's error is not an error of the server (semantic conventions for HTTP spans).
     if (exchange.status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
     if (exchange.model) span.updateName(nameOf(exchange));
     span.end(ended);
   }
 
-  /** What waits is sent, as long as a plugin has to close. */
+  /** Sends pending spans, within a plugin's time for closing. */
   async close(): Promise<void> {
     await this.tracing?.close();
   }

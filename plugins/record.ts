@@ -26,13 +26,13 @@ import { RecordThread } from "./record/thread.ts";
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 /**
- * Of those who are refused without a key, so many a minute are kept: anybody can be refused as often as he likes, and what
- * is kept of others would have to go for it.
+ * Maximum recordings per minute of requests refused without a key: anyone can cause any number of those, and they would
+ * displace other recordings.
  */
 const STRANGERS = 10;
 const MIB = 1_048_576;
 
-/** So many in each span of milliseconds. */
+/** Limits events per span of milliseconds. */
 class Rate {
   private begun = 0;
   private taken = 0;
@@ -42,7 +42,7 @@ class Rate {
     private readonly span: number,
   ) {}
 
-  /** Whether there is room for one more. */
+  /** Reports whether another event is allowed, and counts it. */
   take(): boolean {
     const now = performance.now();
     if (now - this.begun >= this.span) [this.begun, this.taken] = [now, 0];
@@ -92,9 +92,9 @@ const RecordOptions = z
   );
 
 /**
- * Keeps some exchanges, as the client saw them and as the providers did, without secrets, for the console's page of a request. It
- * stands in its chain twice, as the first and as the last: what the client sees passes there, and what the provider sees here.
- * A thread of its own takes the secrets out and writes; what it cannot take in time is dropped, and counted in the log.
+ * Records some exchanges, as the client and the providers saw them, without secrets, for the console's page of a request. The
+ * plugin is in its chain twice, first and last: the first place sees the client's side, the last one the provider's. A
+ * separate thread removes secrets and writes; what exceeds its queue is dropped, and counted in the log.
  */
 @injectable()
 export default class Record implements Plugin {
@@ -116,7 +116,7 @@ export default class Record implements Plugin {
     this.patterns = patterns.length === 0 ? undefined : new RegExp(patterns.join("|"), "giu");
   }
 
-  /** @throws Error where the file cannot be one of recordings */
+  /** Starts the thread. @throws Error where the file cannot hold recordings */
   async start({ dry }: { dry: boolean }): Promise<void> {
     const { file } = this.terms;
     if (isFolder(file)) throw new Error(`${file} is a folder: file names a file of its own`);
@@ -156,7 +156,7 @@ export default class Record implements Plugin {
     const { credential } = exchange.attempt ?? {};
     const secrets = [...exchange.credentials, ...(credential ? [credential.secret] : [])];
     const capture = new Capture(exchange, head, this.options.body_kilobytes * 1024, secrets, this.patterns);
-    // From the chain's end to its beginning; an answer that a plugin gave passes only the beginning.
+    // The order is from the chain's end to its beginning; a plugin's own response passes only the beginning.
     if (exchange.answerer || state.provider) state.client = capture;
     else state.provider = capture;
     return capture.stage;
@@ -165,7 +165,7 @@ export default class Record implements Plugin {
   done(exchange: DoneExchange): void | Promise<void> {
     const state = this.state(exchange);
     const { head } = state;
-    // The second place has nothing to add.
+    // The plugin's second place has nothing to add.
     delete state.head;
     const { thread, options } = this;
     const failed = options.errors && !["completed", "aborted"].includes(exchange.outcome);
@@ -192,7 +192,7 @@ const secretsOf = ({ credentials, attempts }: DoneExchange): string[] => [
   ...attempts.flatMap(({ credential }) => credential?.secret ?? []),
 ];
 
-/** Undefined: there is nothing of that name. */
+/** Reports whether a path is a folder; undefined where it does not exist. */
 const isFolder = (place: string): boolean | undefined => statSync(place, { throwIfNoEntry: false })?.isDirectory();
 
 function isPattern(source: string): boolean {

@@ -60,7 +60,7 @@ export default class Rewrite implements Plugin {
     if (body.modelField) edits.push({ ...body.modelField, bytes: Buffer.from(model) });
     const member = scan?.find("model");
     const name = JSON.stringify(model);
-    // A name that is the vendor's own already leaves the body as the very buffers that came.
+    // A name that is already the vendor's own leaves the body's original buffers unchanged.
     if (scan && member && body.slice(member.start, member.end).toString() !== name)
       edits.push(setMember(scan, "model", name));
     const usage = this.askForUsage(exchange, body);
@@ -92,7 +92,7 @@ export default class Rewrite implements Plugin {
     if (head.status >= 400 && !head.framing) return this.translations.refused(exchange, head);
     const { includeUsage } = exchange.protocol;
     if (!head.framing || !includeUsage || !askedForUsage) return undefined;
-    // The client did not ask for what only carries usage.
+    // The client did not request a chunk that only carries usage.
     return (frame) => (includeUsage.extra(frame) ? [] : frame);
   }
 }

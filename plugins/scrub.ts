@@ -18,10 +18,10 @@ import { cleaner } from "./scrub/answer.ts";
 import { catalogue, type Mark, type MarkPlace } from "./scrub/catalogue.ts";
 import { type FoundMark, type Table, tableFor } from "./scrub/match.ts";
 
-/** Marks named in one notice; a header line is no place for a list of a thousand. */
+/** Maximum number of marks named in one notice: it becomes a header. */
 const NAMED = 8;
 
-/** True for what the catalogue has, or what one of its prefixes takes. */
+/** Reports whether a name is in the catalogue, or matches one of its prefixes. */
 const isListed = (name: string): boolean =>
   catalogue.some(({ where, match }) => {
     const spelled = where === "header" ? name.toLowerCase() : name;
@@ -60,9 +60,8 @@ const Choices = z.strictObject({
 });
 
 /**
- * Takes out what belongs to other aggregation services: headers and query parameters before the body is read, body members
- * and routing inside the model's name after. What is a mark is data, in scrub/catalogue.json; a field of the target's own
- * protocol never is one.
+ * Removes fields of other aggregation services: headers and query parameters before the body is read; body members and routing
+ * in the model's name after it. Marks are listed in scrub/catalogue.json; a field of the target's own protocol is never one.
  */
 @injectable()
 export default class Scrub implements Plugin {
@@ -113,7 +112,7 @@ export default class Scrub implements Plugin {
     this.tell(exchange, found);
   }
 
-  /** What some providers read is a mark to others; a translation reads it, and says what becomes of it. */
+  /** Removes marks that only some providers read; a translation reads them, and handles them itself. */
   send(exchange: SendExchange, attempt: Attempt): void {
     const { body, target } = attempt;
     const { name } = exchange.protocol;
@@ -141,7 +140,7 @@ export default class Scrub implements Plugin {
     return cleaner(table, exchange.protocol.ping);
   }
 
-  /** The catalogue for the protocol that the request's fields will be read in. */
+  /** Returns the catalogue for the protocol in which the request's fields will be read. */
   private table(protocol: string): Table {
     let table = this.tables.get(protocol);
     if (!table) {
@@ -152,8 +151,8 @@ export default class Scrub implements Plugin {
   }
 
   /**
-   * Routing in the model's name. A name of the marketplace is never a mark, whatever it looks like; another is changed only
-   * to one that the caller may use, so that the refusal of an unknown model still names what was asked.
+   * Finds routing in the model's name. A model of the marketplace is never changed, whatever its name; another name is changed
+   * only to a model that the caller may use, so that an error about an unknown model still names the one requested.
    */
   private inModel(exchange: RequestExchange, { model }: Table): FoundMark[] {
     const { requestedModel: asked } = exchange;
@@ -168,7 +167,7 @@ export default class Scrub implements Plugin {
     return this.options.mode === "strip" ? [] : found;
   }
 
-  /** Refuses, or tells client and log; never a value. */
+  /** Refuses the request, or reports marks to client and log; never their values. */
   private tell(exchange: Pick<AccessExchange, "id" | "notices">, found: readonly FoundMark[]): void {
     if (found.length === 0) return;
     const loud = found.filter(({ mark }) => !mark.quiet);
@@ -180,12 +179,12 @@ export default class Scrub implements Plugin {
       `other services' marks ${did}`,
     );
     const notice = `scrub: ${did} ${list(loud)}`;
-    // Each attempt may have to go without the same.
+    // Several attempts may report the same notice.
     if (first && !exchange.notices.includes(notice)) exchange.notices.push(notice);
   }
 }
 
-/** A name as it may stand in a header and a log: one that a client made up is named by the pattern it fits. */
+/** Returns a name that is safe in a header and a log: an arbitrary one is replaced by the pattern it matches. */
 const shown = ({ name, mark }: FoundMark): string => (/^[\w.:$@/[\]-]{1,64}$/.test(name) ? name : mark.pattern);
 
 const label = (found: FoundMark): string => `${shown(found)} (${found.mark.owner})`;

@@ -26,40 +26,40 @@ import { askedTier, tierIn } from "./usage/tier.ts";
 import { tried } from "./usage/tried.ts";
 import { tellWhy } from "./usage/why.ts";
 
-/** What is known of an answer besides the usage that its provider tells. */
+/** What is known of a response besides the usage that its provider reports. */
 interface Reading {
-  /** The ledger knows that it runs. */
+  /** Whether the ledger has an entry for the running exchange. */
   begun?: true;
   delivered?: Delivered;
-  /** The answer's id, where its usage may be told again. */
+  /** The response's id, where its usage may be reported again. */
   late?: string | undefined;
-  /** All of it has come, though nobody took it. */
+  /** Whether it arrived completely, although no client received it. */
   ended?: true;
-  /** What has come of a whole answer. */
+  /** The parser of a whole response. */
   whole?: JsonUsage;
-  /** The last frames: whether a stream had ended when its client left is only looked at then. */
+  /** The last two frames: they are inspected only when the client leaves, to see whether the stream had ended. */
   last?: Frame | undefined;
   before?: Frame | undefined;
-  /** The service tier that one of the first frames told. */
+  /** The service tier in one of the first frames. */
   tier?: string | undefined;
-  /** Frames that were looked at for it. */
+  /** Number of frames searched for it. */
   looked?: number;
-  /** A streamed picture has begun to come. */
+  /** Whether a streamed picture has begun. */
   pictured?: true;
-  /** When the ledger is told next what has come so far, in milliseconds since the exchange began. */
+  /** When the ledger gets its next interim entry, in milliseconds since the exchange began. */
   due?: number;
 }
 
-/** Milliseconds between two lines about a stream that runs: so much of it is not billed at most if the gateway is killed. */
+/** Milliseconds between interim entries of a stream: the most that is missing if the gateway is killed. */
 const SO_FAR = 5000;
-/** Frames between two looks at the clock for that: a power of two. */
+/** Frames between two clock reads for that: a power of two. */
 const LOOKS = 16;
 
-/** What counts of a stream that breaks off before its provider has told its usage. */
+/** What is billed for a stream that breaks off before its provider has reported usage. */
 const CUT = ["estimate", "observed", "absorb", "drain"] as const;
 type Cut = (typeof CUT)[number];
 
-/** Reads what an answer says of its tokens, without touching it, and writes one ledger entry for each exchange. */
+/** Reads a response's token usage without changing it, and writes one ledger entry for each exchange. */
 @injectable()
 export default class UsageOf implements Plugin {
   static after = ["models"];
@@ -87,7 +87,7 @@ export default class UsageOf implements Plugin {
     exchange.dryRun?.notes.push("would write a row of the ledger");
     if (exchange.dryRun) return;
     const reading = this.reading(exchange);
-    // Not the first attempt for sure: plugins in front may have refused that one.
+    // It may not be the first attempt: other plugins may have refused that one.
     if (!reading.begun) this.ledger.begin(begun(exchange, attempt, this.options.cut, this.marketplace));
     reading.begun = true;
     if (isSocket(exchange)) exchange.told = (running: DoneExchange) => this.soFar(running, reading);
@@ -106,17 +106,17 @@ export default class UsageOf implements Plugin {
       : whole(exchange, reading);
   }
 
-  /** Tells the ledger what a stream that runs has brought, now and then. */
+  /** Writes an interim entry for a running stream, at intervals. */
   private onTheWay(exchange: ResponseExchange, reading: Reading): void {
     const { elapsed } = exchange;
     reading.due ??= SO_FAR;
     if (elapsed < reading.due) return;
     reading.due = elapsed + SO_FAR;
-    // It has all that an ended one has, as of now.
+    // It has all fields of an ended exchange, with current values.
     this.soFar(exchange as unknown as DoneExchange, reading);
   }
 
-  /** What the ledger shall have if nothing more is heard: as of one that breaks off now. */
+  /** Writes the entry that stands if nothing follows: as for a stream that breaks off now. */
   private soFar(exchange: DoneExchange, reading: Reading): void {
     if (!exchange.operation.generates) return;
     const { marketplace, redactor } = this;
@@ -125,7 +125,7 @@ export default class UsageOf implements Plugin {
     this.ledger.begin({ ...now, outcome: "interrupted" });
   }
 
-  /** `GET /v1/requests/{id}`: what the ledger has of a request, for the key that made it. */
+  /** Responds to `GET /v1/requests/{id}` with the ledger's entry of a request, for the key that made it. */
   async serve({ path, caller }: AccessExchange): Promise<Answer> {
     const id = path.split("/").slice(3).join("/");
     const [found] =
@@ -140,7 +140,7 @@ export default class UsageOf implements Plugin {
         hint: "The id is the answer's x-request-id; what still runs is recorded when it has ended.",
       });
     const { key: _, group: __, tags: ___, once: ____, address: _____, ...entry } = found;
-    // By which of its credentials a provider was asked is the operator's.
+    // The credential used at a provider is visible to the operator only.
     const attempts = entry.attempts.map(({ credential: _, ...attempt }) => attempt);
     return { status: 200, body: JSON.stringify({ object: "request", ...entry, attempts }) };
   }
@@ -158,13 +158,13 @@ export default class UsageOf implements Plugin {
   }
 }
 
-/** The usage that counts, and how it is known. */
+/** The usage that is billed, and its source. */
 interface Settlement {
   usage: Usage | undefined;
   source: LedgerEntry["source"];
 }
 
-/** @param tokensIn about how many tokens the request has */
+/** Determines the usage to bill. @param tokensIn estimates the request's tokens */
 function settlement(
   exchange: DoneExchange,
   reading: Reading,
@@ -186,7 +186,7 @@ function settlement(
   if (isWhole || !delivered || !isText) {
     if (reported?.images) return { usage: pictured(exchange, reported, reported.images), source: "reported" };
     if (isTold) return { usage: reported, source: isWhole || isEnd(exchange) ? "reported" : "partial" };
-    // A provider that tells nothing, or nothing that can be read, has worked all the same.
+    // A provider that reports no usage, or none that can be parsed, has still done the work.
     if (outcome === "completed" && operation.generates && isUntold(exchange, reading))
       return {
         usage: tiered({ ...reported, ...brought(exchange, reading, tokensIn) }, exchange, reading),
@@ -197,7 +197,7 @@ function settlement(
   return brokenOff(exchange, reading, outcome === "completed" ? "estimate" : cut, tokensIn);
 }
 
-/** What counts of an exchange that ends with what has come: a text, or usage that was told. */
+/** Determines the usage of an exchange that broke off, from received text or reported usage. */
 function brokenOff(exchange: DoneExchange, reading: Reading, cut: Cut, tokensIn: () => number | undefined): Settlement {
   const reported = reportedIn(exchange);
   const { delivered } = reading;
@@ -209,14 +209,14 @@ function brokenOff(exchange: DoneExchange, reading: Reading, cut: Cut, tokensIn:
 
 const uncounted = (cut: Cut) => (cut === "absorb" ? "absorbed" : "observed");
 
-/** What the provider has told, if that can be. */
+/** Returns the reported usage, if it is credible. */
 const reportedIn = ({ usage }: DoneExchange): Usage | undefined => (usage && isCredible(usage) ? usage : undefined);
 
-/** Whether it is a WebSocket, on which usage is told as often as its client asks for something. */
+/** Reports whether an exchange is a WebSocket, on which usage is reported for each response. */
 const isSocket = ({ protocol, operation }: SendExchange): boolean =>
   protocol.socket !== undefined && operation.generates && operation.body === "none";
 
-/** An estimate in the tier that the frames told, or else in the dearer one that was asked for. */
+/** Adds a tier to an estimate: the one in the frames, or else the more expensive one that was requested. */
 function tiered(usage: Usage, exchange: DoneExchange, { tier: first, last, before }: Reading): Usage {
   if (usage.tier !== undefined && usage.tier !== "auto") return usage;
   const told = [last, before].map((frame) => frame && readable(() => tierIn(frame, spoken(exchange))));
@@ -235,15 +235,18 @@ function readable<Result>(read: () => Result): Result | undefined {
   }
 }
 
-/** Whether a stream had come to its end that its client has left: at the last frame, or with its usage behind that. */
+/** Reports whether a stream had ended when its client left: its last frame was complete, or followed by usage. */
 const hasEnded = (exchange: DoneExchange, { ended, last, before }: Reading): boolean =>
   ended === true || [last, before].some((frame) => frame && spoken(exchange).ending(frame) === "complete");
 
-/** Whether no more of an answer will come that tells usage: what an error tells is all of it. */
+/** Reports whether no further usage will arrive; an error's usage is final. */
 const isEnd = ({ outcome, attempts }: DoneExchange): boolean =>
   outcome === "completed" || (attempts.at(-1)?.status ?? 0) >= 400;
 
-/** Whether an answer came, and nobody will tell what it has cost: one that is made later tells whoever fetches it. */
+/**
+ * Reports whether a response arrived without usage; for one that is generated later, the request that fetches it has the
+ * usage.
+ */
 function isUntold({ protocol, body, usage }: DoneExchange, { delivered, whole }: Reading): boolean {
   if ((!delivered && !whole) || usage?.providerCost !== undefined) return false;
   const { later } = protocol.output ?? {};
@@ -251,16 +254,16 @@ function isUntold({ protocol, body, usage }: DoneExchange, { delivered, whole }:
   return kind === undefined || kind === "false" || kind === "null";
 }
 
-/** Tokens of which nobody has more in one exchange: a provider that tells more is not believed. */
+/** Maximum credible tokens of one exchange: higher reports are ignored. */
 const MOST_TOKENS = 1e9;
 
 const isCredible = ({ in: input, out }: Usage): boolean =>
   (input.total ?? 0) <= MOST_TOKENS && (out.total ?? 0) <= MOST_TOKENS;
 
-/** Bytes of a whole answer around its text, about. */
+/** Bytes of a whole response around its text, on average. */
 const ENVELOPE = 300;
 
-/** What an answer whose provider tells nothing has cost, by what of it came: pictures, or bytes of text. */
+/** Estimates the usage of a response without reported usage, from what arrived: pictures, or bytes of text. */
 function brought(
   exchange: DoneExchange,
   { delivered, whole, pictured: isPictured }: Reading,
@@ -269,7 +272,7 @@ function brought(
   const { body, operation, attempt, protocol } = exchange;
   const input = { total: tokensIn() ?? tokensOfBytes(body.length) };
   const words = (attempt?.protocol ?? protocol).pictures;
-  // Partial ones of a stream are all of one picture.
+  // Partial pictures of a stream all belong to one picture.
   const pictures = isPictured ? 1 : (whole?.pictures ?? 0);
   if (words && pictures > 0) {
     const total = pictures * words.tokens;
@@ -279,17 +282,20 @@ function brought(
   return { in: input, out: { total: operation.task === "generate" ? text : 0 }, raw: undefined };
 }
 
-/** Ends that are no fault of the provider, which may have worked all the same. */
+/** Outcomes that are not the provider's fault, after which it may still have done the work. */
 const LEFT: ReadonlySet<DoneExchange["outcome"]> = new Set(["aborted", "interrupted", "rejected"]);
 
-/** Whether a request was given up that a provider had, and of which it has told no failure: it costs what it asked, at least. */
+/**
+ * Reports whether a request was abandoned after a provider had received it, without an error from the provider: it costs its
+ * input at least.
+ */
 function isLeft({ outcome, operation, body, attempts }: DoneExchange): boolean {
   if (!LEFT.has(outcome) || !operation.generates || body.length === 0) return false;
   const { sent, status = 200, error } = attempts.at(-1) ?? { sent: false };
   return sent && status < 300 && error?.code.startsWith("upstream_") !== true;
 }
 
-/** With what the request says of its pictures, where the answer does not. What stands in a form is not read. */
+/** Adds the request's picture settings to usage where the response has none. Form fields are not read. */
 function pictured(
   { operation, attempt, protocol, body, form }: DoneExchange,
   usage: Usage,
@@ -309,7 +315,7 @@ function pictured(
 
 const NOTHING: Usage = { in: { total: 0 }, out: { total: 0 }, raw: undefined };
 
-/** What a stream that tells too little has cost, about. */
+/** Estimates the usage of a stream that reported too little. */
 function estimated(reported: Usage | undefined, delivered: Delivered, tokensIn: () => number | undefined): Usage {
   const input = reported?.in.total ?? tokensIn();
   return {
@@ -320,15 +326,17 @@ function estimated(reported: Usage | undefined, delivered: Delivered, tokensIn: 
   };
 }
 
-/** The protocol of the frames: that of the provider that answers. */
+/** Returns the protocol of the frames: that of the responding provider. */
 const spoken = ({ attempt, protocol }: Pick<ResponseExchange, "attempt" | "protocol">) => attempt?.protocol ?? protocol;
 
 const QUOTE = 0x22;
 
-/** Frames of a stream in which its tier is looked for: each that tells it would be parsed for that. */
+/** Number of first frames searched for the tier: each frame with a tier would be parsed otherwise. */
 const FIRST = 3;
 
-/** Parses only frames that hold usage, and the first ones for the tier. What cannot be read is told in the log, and the client's stream goes on. */
+/**
+ * Parses only frames with usage, and the first ones for the tier. Parse errors are logged, and the client's stream continues.
+ */
 function streamed(exchange: ResponseExchange, reading: Reading, onTheWay: () => void): Stage {
   const protocol = spoken(exchange);
   const { generates, task } = exchange.operation;
@@ -376,14 +384,14 @@ function whole(exchange: ResponseExchange, reading: Reading): Stage {
     }
     const found = usage.end();
     exchange.unread = usage.fault;
-    // What is kept has told its usage when it was made, unless it was made later.
+    // A stored response has reported its usage when it was generated, unless it was generated later.
     if (!exchange.operation.generates && usage.late === undefined) return;
     exchange.usage = found;
     reading.late = usage.late;
   };
 }
 
-/** Of an error, that tells usage only where its provider has worked on the request, and bills that. */
+/** Reads usage from an error, which has it only where its provider has worked on the request, and bills that. */
 function failed(exchange: ResponseExchange): Stage {
   const usage = new JsonUsage([spoken(exchange)]);
   return ({ kind, bytes }) => {
@@ -396,11 +404,11 @@ function failed(exchange: ResponseExchange): Stage {
   };
 }
 
-/** Bytes of a request for each of its tokens, about. */
+/** Bytes of a request per token, on average. */
 const BYTES_PER_TOKEN = 4;
 const tokensOfBytes = (bytes = 0): number => Math.ceil(bytes / BYTES_PER_TOKEN);
 
-/** The entry of an exchange of which nothing more is heard: as if nothing had been answered. */
+/** Returns an exchange's first entry, which stands if nothing follows: as if there were no response. */
 function begun(exchange: SendExchange, attempt: Attempt, cut: Cut, prices: Marketplace): LedgerEntry {
   const { target, body } = attempt;
   const estimates = cut === "estimate" || cut === "drain";
@@ -429,17 +437,17 @@ function begun(exchange: SendExchange, attempt: Attempt, cut: Cut, prices: Marke
   return entry;
 }
 
-/** What group and tags the key has now, and where it asks from. */
+/** Adds the key's current group and tags, and the client's address. */
 function tellHolder(entry: LedgerEntry, { caller, address }: Pick<DoneExchange, "caller" | "address">): void {
   if (caller?.group !== undefined) entry.group = caller.group;
   if (caller?.tags) entry.tags = caller.tags;
   if (address !== "") entry.address = address;
 }
 
-/** Statuses from 400 to 499 of a provider that gave up on a request, and may have worked on it by then. */
+/** Client-error statuses with which a provider gives up on a request, after possibly working on it. */
 const GIVEN_UP: readonly number[] = [408, 499];
 
-/** Whether an attempt is known to cost nothing: no provider heard of it, or one refused to do it. */
+/** Reports whether an attempt certainly costs nothing: no provider received it, or one refused it. */
 const isFree = ({ sent, status = 0 }: Attempt): boolean =>
   !sent || (status >= 400 && status < 500 && !GIVEN_UP.includes(status));
 
@@ -479,7 +487,10 @@ function entry(
 
 type Writable<Type> = { -readonly [Name in keyof Type]: Type[Name] };
 
-/** What limits count of an entry. What is unpriced costs them what the provider says, or else what of it has a price. */
+/**
+ * Returns what limits count of an entry. Unpriced usage counts with the provider's own cost, or else with the part that has a
+ * price.
+ */
 function chargeOf(entry: LedgerEntry, { attempts, time }: DoneExchange): NonNullable<DoneExchange["charge"]> {
   const { usage, once, source, cost: priced } = entry;
   const charge: Writable<NonNullable<DoneExchange["charge"]>> = {

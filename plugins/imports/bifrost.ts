@@ -1,6 +1,6 @@
 import { Draft, type ForeignFields, fieldsOf, type KnownVendor, listOf, textOf, withVersion } from "./draft.ts";
 
-/** Turns a config.json of Bifrost into the parts of ours. Its clients ask for `vendor/model`, and may go on to. */
+/** Converts a config.json of Bifrost. Its clients request `vendor/model`, which keeps working. */
 export default function bifrost(file: unknown, vendors: readonly KnownVendor[]) {
   const draft = new Draft(vendors, (text) => /^env\.(\w+)$/.exec(text)?.[1]);
   const { providers, $schema: _, client, ...others } = fieldsOf(file);

@@ -1,9 +1,9 @@
 import { Draft, type ForeignFields, fieldsOf, type KnownVendor, listOf, textOf, withVersion } from "./draft.ts";
 
-/** Which names of the client's own a route stands for. */
+/** The client's model names that each route serves. */
 const ROUTES: Readonly<Record<string, readonly string[]>> = { default: ["claude-*"], background: ["claude-haiku-*"] };
 
-/** Turns a config.json of claude-code-router into the parts of ours: what its client asks for by name goes where its routes say. */
+/** Converts a config.json of claude-code-router: the client's model names are routed as its routes define. */
 export default function claudeCodeRouter(file: unknown, vendors: readonly KnownVendor[]) {
   const draft = new Draft(vendors, (text) => /^\$\{?(\w+)\}?$/.exec(text)?.[1]);
   const config = fieldsOf(file);
@@ -32,7 +32,7 @@ export default function claudeCodeRouter(file: unknown, vendors: readonly KnownV
 function account({ name, api_base_url, api_key, models, ...others }: ForeignFields, path: string, draft: Draft): void {
   const url = textOf(api_base_url);
   const vendor = textOf(name) ?? `provider-${path.split(".").at(-1)}`;
-  // An address of a vendor's own protocol, which the router speaks by a transformer.
+  // The address of a vendor's own protocol, which the router supports with a transformer.
   const native = url !== undefined && /\/v1beta\/models\/?$/.test(url);
   const address = native ? url.replace(/\/models\/?$/, "") : url && withVersion(url);
   const protocol = native ? "gemini" : url?.endsWith("/messages") ? "anthropic-messages" : "openai-chat";

@@ -1,9 +1,9 @@
-/** A gateway.yaml that grows while another gateway's file is read. */
+/** A gateway.yaml that is built while another gateway's file is converted. */
 
 /** Any value of a parsed file. */
 export type ForeignFields = Readonly<Record<string, unknown>>;
 
-/** A vendor as plugins/vendors/ describes it. */
+/** A vendor as described in plugins/vendors/. */
 export interface KnownVendor {
   readonly id: string;
   readonly variables: readonly string[];
@@ -11,18 +11,18 @@ export interface KnownVendor {
   readonly also: readonly string[];
 }
 
-/** An account as the other file tells of it. */
+/** An account as the other file describes it. */
 interface ForeignAccount {
   /** Its vendor's name there. */
   vendor: string;
-  /** The key as it stands there: a text, or what names a variable. */
+  /** The key as written there: a secret, or a reference to a variable. */
   credential?: string | undefined;
   url?: string | undefined;
-  /** Where it stands, for what is said of it. */
+  /** Its path in the file, for messages. */
   path: string;
   /** Further members of the provider. */
   more?: ForeignFields;
-  /** Members that it gets only where all its entries want the same. */
+  /** Members that the provider gets only where all its entries agree on them. */
   wanted?: ForeignFields;
 }
 
@@ -33,7 +33,10 @@ interface DraftModel {
   more: Record<string, unknown>;
 }
 
-/** What stands for a key where the provider wants none, as servers of one's own do: a vendor's own address always wants one. */
+/**
+ * Placeholders for a key where the provider requires none, like a self-hosted server; a vendor's own address always requires
+ * one.
+ */
 const NO_KEY = /^(?:none|dummy|empty|fake|fake-key|sk-1234|no-?key|not?-?needed|ollama)$/i;
 
 const isFields = (value: unknown): value is ForeignFields =>
@@ -53,7 +56,7 @@ export class Draft {
   private readonly providers = new Map<string, Record<string, unknown>>();
   private readonly models = new Map<string, DraftModel>();
   private readonly wanted: { provider: string; path: string; wanted: ForeignFields }[] = [];
-  /** Variables for keys that stand in the file, by the key. */
+  /** Variable names for keys written in the file, by key. */
   private readonly written = new Map<string, string>();
 
   /**
@@ -66,12 +69,12 @@ export class Draft {
     private readonly instead: Readonly<Record<string, string>> = {},
   ) {}
 
-  /** Says that something has no counterpart. */
+  /** Reports that a member has no counterpart. */
   lose(path: string, why: string): void {
     if (!this.lost.some((each) => each.path === path)) this.lost.push({ path, why });
   }
 
-  /** Says of each member that is not among these that it has none. */
+  /** Reports each member that is not among the known ones. */
   loseOthers(
     fields: ForeignFields,
     known: readonly string[],
@@ -86,7 +89,7 @@ export class Draft {
     return this.vendors.find(({ id, also }) => id === name || also.includes(name));
   }
 
-  /** The provider of an account: the same for the same vendor, address and key; undefined where nobody knows its address. */
+  /** Returns an account's provider: the same for the same vendor, address and key; undefined where its address is unknown. */
   provider({ vendor: name, credential, url, path, more = {}, wanted = {} }: ForeignAccount): string | undefined {
     const vendor = this.vendor(name);
     const address = url ?? vendor?.provider.url;
@@ -117,7 +120,7 @@ export class Draft {
     return id;
   }
 
-  /** Gives a provider what all its entries want of it, and names what only some do. */
+  /** Gives a provider the members on which all its entries agree, and reports those that only some have. */
   private grant(id: string, provider: Record<string, unknown>): void {
     const own = this.wanted.filter((each) => each.provider === id);
     const names = new Set(own.flatMap(({ wanted }) => Object.keys(wanted)));
@@ -149,7 +152,10 @@ export class Draft {
     return `$${own}`;
   }
 
-  /** A name of its own for each key that stands in the file: it may be of another account than the usual variable's. */
+  /**
+   * Returns a variable name of its own for each key written in the file: it may belong to another account than the default
+   * variable's.
+   */
   private variableFor(secret: string, usual: string): string {
     const taken = new Set(this.written.values());
     let name = this.written.get(secret);
@@ -168,7 +174,7 @@ export class Draft {
     }
   }
 
-  /** A model, made at its first mention. */
+  /** Returns a model, created at its first mention. */
   model(name: string): DraftModel {
     const known = this.models.get(name);
     if (known) return known;
@@ -177,7 +183,7 @@ export class Draft {
     return model;
   }
 
-  /** Names of all models so far. */
+  /** The names of all models so far. */
   get names(): string[] {
     return [...this.models.keys()].filter((name) => this.has(name));
   }
@@ -186,7 +192,7 @@ export class Draft {
     return (this.models.get(name)?.targets.length ?? 0) > 0;
   }
 
-  /** All of it, entries of no use left out and named. */
+  /** Returns the result; useless entries are left out and reported. */
   result() {
     const models = [...this.models].flatMap(([name, { targets, aliases, fallback, more }]) => {
       if (targets.length === 0) return [];
@@ -208,7 +214,7 @@ export class Draft {
   }
 }
 
-/** Each target once, with the weight of all that are the same: other files spread load over several entries of one account. */
+/** Merges equal targets and adds their weights: other files spread load over several entries of one account. */
 function once(targets: readonly ForeignFields[]): ForeignFields[] {
   const kept = new Map<string, ForeignFields>();
   for (const target of targets) {
@@ -225,13 +231,13 @@ const providerOf = (target: unknown): string => {
   return String(to).split(":", 1)[0] as string;
 };
 
-/** What another address of a vendor's protocol speaks: surely the first one only. */
+/** Returns the protocol at another address of a vendor: only the first one is certain. */
 function spoken(provider: ForeignFields): ForeignFields {
   const [first] = listOf(provider["speaks"]);
   return { protocol: provider["protocol"] ?? first ?? "openai-chat" };
 }
 
-/** An address with the path that a protocol's calls begin with, where it has none. */
+/** Adds a protocol's version path to an address without a path. */
 export function withVersion(url: string, version = "/v1"): string {
   if (!URL.canParse(url)) return url;
   const clean = url.replace(/\/+$/, "").replace(/\/(?:chat\/completions|messages|responses)$/, "");

@@ -1,8 +1,8 @@
 import { Draft, type ForeignFields, fieldsOf, type KnownVendor, listOf, textOf, withVersion } from "./draft.ts";
 
-/** Vendors whose requests are signed or whose addresses are made of more than a key. */
+/** Vendors whose requests are signed, or whose addresses need more than a key. */
 const SIGNED = /^(?:bedrock|bedrock_converse|sagemaker|sagemaker_chat|vertex_ai|vertex_ai_beta|watsonx|oci|snowflake)$/;
-/** Names of models that stand without their vendor. */
+/** Model names without a vendor prefix. */
 const BARE: readonly [RegExp, string][] = [
   [/^(?:gpt|o\d|chatgpt|text-embedding|dall-e|whisper|tts|ft:gpt)/, "openai"],
   [/^claude/, "anthropic"],
@@ -20,7 +20,7 @@ const PARAMS = [
   ],
   ...["timeout", "request_timeout", "max_parallel_requests", "api_version", "additional_drop_params"],
 ];
-/** Facts that public tables tell here, too. */
+/** Facts that are taken from public tables here. */
 const INFO = [
   ...["id", "mode", "base_model", "max_tokens", "max_input_tokens", "max_output_tokens", "litellm_provider"],
   ...[
@@ -30,7 +30,7 @@ const INFO = [
     "cache_creation_input_token_cost",
   ],
 ];
-/** What does here what a member did there. */
+/** Our counterparts of members. */
 const INSTEAD: Readonly<Record<string, string>> = {
   redis_host: "gateways share what they count by store: { limits: $REDIS_URL }",
   redis_port: "gateways share what they count by store: { limits: $REDIS_URL }",
@@ -56,7 +56,7 @@ const BALANCES: Readonly<Record<string, string>> = {
   "cost-based-routing": "cheapest",
 };
 
-/** Turns a config.yaml of LiteLLM's proxy into the parts of ours. */
+/** Converts a config.yaml of LiteLLM's proxy. */
 export default function litellm(file: unknown, vendors: readonly KnownVendor[]) {
   const draft = new Draft(vendors, (text) => /^os\.environ\/(\w+)$/.exec(text)?.[1], INSTEAD);
   const { model_list, router_settings, litellm_settings, general_settings, ...others } = fieldsOf(file);
@@ -170,7 +170,7 @@ function providerOf(vendor: string, params: ForeignFields, path: string, draft: 
   });
 }
 
-/** USD per million tokens; to six decimals, as gateway.yaml has them. */
+/** Converts prices to USD per million tokens, to six decimals, as in gateway.yaml. */
 function priceOf(fields: ForeignFields): ForeignFields {
   const names = {
     input: "input_cost_per_token",
@@ -185,7 +185,7 @@ function priceOf(fields: ForeignFields): ForeignFields {
   return price.length === 0 ? {} : { price: Object.fromEntries(price) };
 }
 
-/** `[{ a: [b, c] }]` as fallbacks of models. Returns those of `*`: of every model that has none of its own. */
+/** Converts `[{ a: [b, c] }]` to fallbacks of models. Returns those of `*`: for every model without its own. */
 function fallbacks(value: unknown, path: string, draft: Draft): string[] {
   const usual: string[] = [];
   for (const each of listOf(value))
@@ -200,18 +200,18 @@ function fallbacks(value: unknown, path: string, draft: Draft): string[] {
   return usual;
 }
 
-/** `[b, c]` behind the fallbacks of every model. */
+/** Returns `[b, c]`, which follow the fallbacks of every model. */
 function defaults(value: unknown, path: string, draft: Draft): string[] {
   const named = listOf(value).flatMap((each) => textOf(each) ?? []);
   for (const name of named) if (!draft.has(name)) draft.lose(`${path} (${name})`, "there is no such model in the file");
   return named;
 }
 
-/** Fallbacks of models that are not named. */
+/** Fallbacks that are not for a named model. */
 interface UsualFallbacks {
-  /** Of every model that has none of its own. */
+  /** For every model without its own. */
   readonly usual: readonly string[];
-  /** Of every model, behind its own. */
+  /** For every model, after its own. */
   readonly last: readonly string[];
 }
 
@@ -269,7 +269,7 @@ function settings(fields: ForeignFields, given: UsualFallbacks, special: Readonl
   const { num_retries, request_timeout } = fields;
   if (typeof num_retries === "number") draft.sections["retry"] ??= { attempts: Math.min(9, num_retries) };
   if (typeof request_timeout === "number") draft.sections["timeouts"] ??= { total: `${request_timeout}s` };
-  // What cannot be said is always left out here, and named in the answer.
+  // Unsupported fields are always dropped here, and named in the response.
   const known = [
     "fallbacks",
     "default_fallbacks",

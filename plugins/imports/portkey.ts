@@ -13,7 +13,7 @@ const TARGET = [
 ];
 const SHARED = ["strategy", "targets", "retry", "request_timeout"];
 
-/** Turns a gateway config of Portkey into the parts of ours: one model, `default`, that does what the config says. */
+/** Converts a gateway config of Portkey: to one model, `default`, that does what the config defines. */
 export default function portkey(file: unknown, vendors: readonly KnownVendor[]) {
   const draft = new Draft(vendors, (text) => /^(?:\$\{?|\{\{\s*|env\.)(\w+)\s*\}{0,2}$/.exec(text)?.[1]);
   const config = fieldsOf(file);
@@ -28,7 +28,7 @@ export default function portkey(file: unknown, vendors: readonly KnownVendor[]) 
   return draft.result();
 }
 
-/** A config with targets as a model of that name; one without is a target itself. */
+/** Converts a config with targets to a model of that name; one without is a target itself. */
 function group(config: ForeignFields, name: string, path: string, draft: Draft): void {
   const targets = listOf(config["targets"]).map(fieldsOf);
   const all = targets.length > 0 ? targets : [config];

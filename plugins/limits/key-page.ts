@@ -2,7 +2,7 @@ import type { Answer, Caller } from "model-gateway";
 import { Ledger, type Levels, type Limiter, type Standing } from "model-gateway/store";
 import { z } from "zod";
 
-/** Milliseconds for which sums of the ledger are told again. */
+/** Milliseconds for which sums of the ledger are cached. */
 const FRESH = 5000;
 
 const MOMENT = z.iso.datetime().nullable();
@@ -25,7 +25,7 @@ const LEVEL = z.strictObject({
     .optional(),
 });
 
-/** What `GET /v1/key` answers. */
+/** The response body of `GET /v1/key`. */
 export const KEY = z.strictObject({
   data: z.strictObject({
     id: z.string(),
@@ -41,7 +41,7 @@ export const KEY = z.strictObject({
   }),
 });
 
-/** What `GET /v1/key` tells a caller of its own key. */
+/** Builds the response of `GET /v1/key` about a caller's own key. */
 export class KeyPage {
   private asked: { at: number; spent: Promise<ReadonlyMap<string, number>> } | undefined;
 
@@ -51,7 +51,7 @@ export class KeyPage {
     private readonly ledger: Ledger,
   ) {}
 
-  /** @throws GatewayError a 503 while the ledger cannot be asked */
+  /** Returns the response. @throws GatewayError a 503 while the ledger is unavailable */
   async of(caller: Caller): Promise<Answer> {
     const { id, name, group, models, expires } = caller;
     const standings = await this.limiter.standings(this.levels.of(caller));
@@ -90,7 +90,7 @@ export class KeyPage {
   }
 }
 
-/** USD, from nano-dollars. */
+/** Converts nano-dollars to USD. */
 const usd = (nano: number): number => nano / 1e9;
 
 const momentOf = (time: number | undefined): string | null =>

@@ -18,7 +18,10 @@ export function refusal(excess: Excess): GatewayError {
   return new GatewayError(limit === "budget" ? "insufficient_quota" : "rate_limit_exceeded", details);
 }
 
-/** A request that alone takes more tokens than may be used in a minute: waiting does not help. @param tokens about how many */
+/**
+ * Returns the error for a request that alone exceeds the tokens of a minute: waiting does not help.
+ * @param tokens an estimate
+ */
 export function tooLarge(of: LimitLevel, tokens: number): GatewayError {
   return new GatewayError("rate_limit_exceeded", {
     kind: "token_limit",

@@ -11,74 +11,76 @@ import {
 } from "model-gateway";
 import { cost, type Spending, type Usage } from "model-gateway/store";
 
-/** What an exchange may come to, and what it comes to at least once a provider has it. */
+/** The range of an exchange's cost: its maximum, and its minimum once a provider has received it. */
 export interface Worst {
   readonly most: Spending;
   readonly least: Spending;
-  /** Tokens of what goes in, about, and of what the request itself lets come out; 0 where it says nothing of that. */
+  /** Estimated input tokens, plus the output limit of the request itself; 0 for a limit it does not set. */
   readonly told: number;
-  /** What of it may cost more than is known, in words; absent: nothing. */
+  /** The part that may cost more than is known, in words; absent: none. */
   readonly unpriced?: string;
 }
 
 export const NOTHING: Spending = { tokens: 0, cost: 0 };
 
-/** Bytes of JSON for a token, at most in all but rare texts. */
+/** JSON bytes per token: in nearly all texts a token has at least so many. */
 const BYTES = 3;
-/** The same, about. */
+/** JSON bytes per token, on average. */
 const USUAL_BYTES = 4;
-/** Bytes of a request of which nobody asks whether it holds pictures or sounds. */
+/** Bytes of a request up to which it is not searched for pictures or audio. */
 const SHORT = 4096;
-/** Bytes from one look into a body to the next, and those looked at: base64 longer than both together is always met. */
+/** Bytes between two samples of a body, and bytes per sample: base64 longer than both together is always found. */
 const [STEP, RUN] = [1024, 48];
-/** Bytes looked at where a picture goes on: of words in its place some look meets a space. */
+/** Bytes of a sample within a picture: text in its place would contain a space in one of the samples. */
 const GOING_ON = 16;
-/** Letters, digits and what else stands in base64, by their codes; a slash may be escaped. */
+/** Character codes of base64, and of the backslash that may escape a slash. */
 const BASE64 = Uint8Array.from({ length: 256 }, (_, code) =>
   /[A-Za-z0-9+/=_-]/.test(String.fromCharCode(code)) ? 1 : 0,
 );
 const QUOTE = 0x22;
-/** Bytes around the beginning of a text in which it is seen to be a picture, as clients of Chat and Responses send one. */
+/**
+ * Bytes around a text's beginning in which it is recognised as a picture, in the form that clients of Chat and Responses send.
+ */
 const NAME = 24;
 const IN_PICTURE = /"(?:image_)?url"\s*:\s*"data:image\\?\//;
 const NONE = { count: 0, bytes: 0 };
 const TOOLS = '"tools"';
 const ESCAPE = "\\u00";
-/** A member's name, then the members and places behind it that lead to a value. */
+/** A member's name, followed by the member names and indices that lead to a value. */
 type MemberPath = readonly (string | number)[];
 const SERVICE = ["service_tier"];
-/** In the words of all vendors. */
+/** The value's form at all vendors. */
 const PRIORITY = /priority/i;
-/** Tokens of a picture, at most in all but the largest: as many as an estimate of the whole says. */
+/** Tokens of a picture: the maximum for all but the largest, the same as in the translation's estimate. */
 const PICTURE = 1600;
-/** Tokens of a form, which is pictures and a few words. */
+/** Tokens of a form, which consists of pictures and a few words. */
 const FORM = 8192;
-/** Tokens of an answer where neither the request nor the model says how many there may be. */
+/** Tokens of a response where neither the request nor the model limits them. */
 const UNKNOWN = 4096;
-/** Models that a vendor may choose to go on with, where the request leaves that to it. */
+/** Number of fallback models counted where the request lets the vendor choose them. */
 const UNNAMED = 2;
-/** Models that a request may name to go on with: each is priced. */
+/** Maximum number of fallback models that a request may name: each is priced. */
 const MOST_MODELS = 100;
-/** Pictures of one request. */
+/** Maximum number of pictures per request. */
 const MOST_PICTURES = 10;
-/** Tokens and answers of which more are not told apart: what is made of them stays a number. */
+/** Upper limit for counts of tokens and responses, so that products stay finite. */
 const LARGEST = 1e12;
 
-/** One answer that is asked for: how long it may be, how often, and in which tier. */
+/** One requested response: its maximum length, number and service tier. */
 interface AskedAnswer {
   readonly tokens: number | undefined;
   readonly times: number;
   readonly tier: string | undefined;
-  /** The model that gives it, where it is not the target's own; empty: the vendor chooses one. */
+  /** The model that generates it, where it is not the target's own; empty: the vendor chooses one. */
   readonly model?: string;
 }
 
-/** What finds the prices of a model by its name at a provider. */
+/** Returns a model's prices by its name at a provider. */
 export type PricesOf = (model: string, provider: Target["provider"]) => Target["prices"];
 
 /**
- * The worst case of an exchange at the dearest of its targets. Of models that its vendor may ask behind the first one each may
- * be billed, up to its end.
+ * Returns the worst case of an exchange at its most expensive target. Each fallback model that the vendor may call is counted
+ * with a full response, because each may be billed.
  */
 export function worstOf(
   exchange: RouteExchange | SendExchange,
@@ -98,7 +100,7 @@ export function worstOf(
     const price = prices?.at(time)?.price;
     let [all, money] = [0, 0];
     for (const { model, tier, times, tokens: most } of answers) {
-      // Where it is translated nobody is asked but the target.
+      // Under translation only the target's model is called.
       if (model !== undefined && !native) continue;
       const output = longestAt(target, most, native) * times;
       all += input + output;
@@ -125,7 +127,10 @@ export function worstOf(
   };
 }
 
-/** Tokens of one answer at most. A request that is not translated goes out as it is: a provider may give all that it asks for. */
+/**
+ * Returns a response's maximum tokens. A request that is not translated is sent unchanged: a provider may generate all that it
+ * asks for.
+ */
 function longestAt({ facts, longest = UNKNOWN }: Target, most: number | undefined, native: boolean): number {
   if (most === undefined) return longest;
   return native ? most : Math.min(most, facts?.output ?? most);
@@ -136,12 +141,12 @@ const isSpoken = (protocol: Protocol, { speaks }: Target["provider"], via: strin
 
 const told = (input: number, body: Body): number => Math.min(input, Math.ceil(body.length / USUAL_BYTES));
 
-/** Nano-dollars of a dollar. */
+/** Nano-dollars per dollar. */
 const NANO = 1e9;
-/** Nano-dollars of a token at a rate of one dollar per million. */
+/** Nano-dollars per token at a rate of one dollar per million. */
 const NANO_PER_RATE = 1000;
 
-/** Tokens of a picture that a tool of the vendor's may draw; more than one are counted when they are drawn. */
+/** Returns the tokens of a picture that a tool of the vendor's may draw; further pictures are counted once drawn. */
 function drawnTokens({ body, protocol: { output } }: RouteExchange | SendExchange): number {
   const tools = output?.draws && body.member("tools");
   if (!output?.draws || !tools) return 0;
@@ -150,15 +155,17 @@ function drawnTokens({ body, protocol: { output } }: RouteExchange | SendExchang
   return holds(pieces, tool) || holds(pieces, ESCAPE) ? tokens : 0;
 }
 
-/** Rate of a drawn picture's tokens at most. */
+/** Returns the highest rate for a drawn picture's tokens. */
 const dearestDrawing = ({ image_generation: models = {} }: Parameters<typeof cost>[1]): number =>
   Math.max(0, ...Object.values(models).map(({ output = 0, output_image = output }) => output_image));
 
-/** USD for a picture at most. */
+/** Returns the highest price of a picture in USD. */
 const dearestOf = (each: number | Readonly<Record<string, number>> = 0): number =>
   typeof each === "number" ? each : Math.max(0, ...Object.values(each));
 
-/** Tokens of the kinds that cost most: what goes in may be written to a cache for long, what comes out may be a picture. */
+/**
+ * Returns usage with the most expensive kinds of tokens: input may be written to a long-lived cache, output may be a picture.
+ */
 function dearestUsage(
   input: number,
   output: number,
@@ -180,23 +187,25 @@ function tokensIn(exchange: RouteExchange | SendExchange, translations: Translat
   const { body, form } = exchange;
   if (form) return FORM;
   const found = body.length > SHORT ? picturesOf(exchange) : NONE;
-  // What else there may be is seen only by who reads the conversation.
+  // Media in other forms are found only by decoding the conversation.
   const read = found ? undefined : translations.tokensIn(exchange);
   const { count, bytes } = found ?? NONE;
   return read ?? Math.ceil((body.length - bytes) / BYTES) + count * PICTURE;
 }
 
-/** The pictures of a conversation's turns: what looks like one elsewhere, in a tool's schema say, reaches the model as a text. */
+/**
+ * Finds the pictures in a conversation's turns: base64 elsewhere, for example in a tool's schema, reaches the model as text.
+ */
 function picturesOf({ body, protocol }: RouteExchange | SendExchange): ReturnType<typeof picturesIn> {
   const turns = body.member(protocol.conversation?.turns ?? "");
   if (!turns) return NONE;
   const pieces = between(body.pieces, turns.start, turns.end);
   const found = picturesIn(pieces);
-  // Items may bring tools along, also under a name that is written with escapes.
+  // Items may contain tools, also under a name written with escapes.
   return found && found.count > 0 && (holds(pieces, TOOLS) || holds(pieces, ESCAPE)) ? undefined : found;
 }
 
-/** Whether a text stands in pieces, which may cut it. */
+/** Reports whether a text occurs in buffers, also across their boundaries. */
 function holds(pieces: readonly Buffer[], text: string): boolean {
   let before: Buffer = Buffer.alloc(0);
   return pieces.some((piece) => {
@@ -208,7 +217,7 @@ function holds(pieces: readonly Buffer[], text: string): boolean {
   });
 }
 
-/** What of pieces stands between two places. */
+/** Returns the part of buffers between two offsets. */
 function between(pieces: readonly Buffer[], start: number, end: number): Buffer[] {
   let base = 0;
   return pieces.flatMap((piece) => {
@@ -218,7 +227,10 @@ function between(pieces: readonly Buffer[], start: number, end: number): Buffer[
   });
 }
 
-/** The answers that a request asks for, the first one first; where no tokens come out one of none. */
+/**
+ * Returns the responses that a request asks for, the main one first; one of zero tokens where the protocol has no output
+ * tokens.
+ */
 function askedFor({ body, form, protocol: { output } }: RouteExchange | SendExchange): AskedAnswer[] {
   const at = (path: MemberPath) => valueAt(body, path);
   const named = (output?.service ?? SERVICE).map((name) => at([name]));
@@ -268,10 +280,10 @@ function timesOf(paths: readonly MemberPath[], at: (path: MemberPath) => unknown
   return Math.min(LARGEST, most * lists);
 }
 
-/** Of a form that has not come whole nobody knows what follows: as many as vendors give at most. */
+/** Returns the count in a form. The rest of an incomplete form is unknown: then it is at least the vendors' maximum. */
 function timesIn({ texts, replayable }: NonNullable<RouteExchange["form"]>, paths: readonly MemberPath[]): number {
   const most = timesOf(paths, ([name]) => texts.get(String(name)));
-  // One that is no number to us may be one to others.
+  // Text that is not a number here may be one to other servers.
   const here = paths.every(([name]) => {
     const text = texts.get(String(name));
     return text === undefined ? replayable : isCount(numberOf(text));
@@ -282,9 +294,9 @@ function timesIn({ texts, replayable }: NonNullable<RouteExchange["form"]>, path
 function valueAt(body: Body, path: MemberPath): unknown {
   const name = path[0] as string;
   const member = body.member(name);
-  // A long text limits nothing.
+  // A long text is not a limit.
   if (!member || (member.kind === "string" && member.end - member.start > DIGITS)) return undefined;
-  // Of a member that is named twice a reader takes one or the other.
+  // Of a duplicate member a server may read either: refused.
   return below(body.uniqueValue(name), path, 1);
 }
 
@@ -294,12 +306,14 @@ function below(value: unknown, path: MemberPath, from = 0): unknown {
   return value;
 }
 
-/** Bytes of a number that is written as a text, however many zeros it has: servers read 4,300 digits, each may be an escape. */
+/**
+ * Maximum bytes of a number written as a string, with any number of zeros: servers read 4,300 digits, each may be an escape.
+ */
 const DIGITS = 26_000;
-/** A number as some servers write one: `2_0`, digits of any script. */
+/** Numbers in the forms that some servers accept: `2_0`, digits of any script. */
 const FOREIGN = /^[\s\p{Nd}_.+-]+$/u;
 
-/** Some servers take a text for the number that stands in it. A digit that is not known counts for nine. */
+/** Converts a string to its number, as some servers do. An unknown digit counts as nine. */
 function numberOf(value: unknown): unknown {
   if (typeof value !== "string" || value === "") return value;
   if (!FOREIGN.test(value)) return Number(value);
@@ -311,19 +325,19 @@ function numberOf(value: unknown): unknown {
   );
 }
 
-/** A request for a longer answer than its models are said to give. */
+/** A request whose output limit exceeds its models' maximum. */
 export interface LongerAnswer {
-  /** What makes it ask for no more than that. */
+  /** Edits that reduce the limit to the maximum. */
   readonly edits: readonly Edit[];
-  /** The member that says it. */
+  /** The member that holds the limit. */
   readonly path: string;
-  /** Tokens of the longest answer. */
+  /** Tokens of the longest response. */
   readonly most: number;
 }
 
 /**
- * Where a request asks for longer answers than its models are said to give: what is reserved is to be what is sent. Undefined
- * also where nobody knows how long answers are; translations see to it themselves.
+ * Returns the edits for a request whose output limit exceeds its models' maximum, so that the reservation matches the request
+ * sent. Undefined where the limit is within it, or the maximum is unknown; translations apply the limit themselves.
  */
 export function withinOutput({ body, protocol, targets }: RouteExchange): LongerAnswer | undefined {
   let most = 0;
@@ -340,7 +354,7 @@ export function withinOutput({ body, protocol, targets }: RouteExchange): Longer
   return { edits: longer.map((names) => ({ ...placeOf(body, names), bytes })), path: first.join("."), most };
 }
 
-/** Where the value of a member stands that is there. */
+/** Returns the position of an existing member's value. */
 function placeOf(body: Body, [name, ...further]: MemberPath): { start: number; end: number } {
   let { start, end } = body.member(String(name)) as NamedMember;
   for (const each of further) {
@@ -354,7 +368,7 @@ type NamedMember = NonNullable<ReturnType<Body["member"]>>;
 
 const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;
 
-/** Whether bytes are base64, as far as can be seen at a place. */
+/** Reports whether bytes at an offset look like base64. */
 function isBase64(bytes: Buffer, at: number, run = RUN): boolean {
   const end = Math.min(at + run, bytes.length);
   for (let i = at; i < end; i++) if (BASE64[bytes[i] as number] === 0) return false;

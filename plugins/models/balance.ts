@@ -1,16 +1,16 @@
 import type { Health, Model, Target } from "model-gateway";
 import { asBefore, byPin } from "./continuity.ts";
 
-/** How many tokens go in for each that comes out, where the cheapest is looked for. */
+/** Input tokens per output token, for the comparison of prices. */
 const IN_PER_OUT = 3;
 
-/** What is asked of targets to balance them. `Health` answers it. */
+/** The part of `Health` that balancing needs. */
 export type TargetLoads = Pick<Health, "among" | "load">;
 
 /**
- * A model's targets, best first as its `balance` says; those that are left alone come last.
+ * Orders a model's targets by its `balance`, best first; targets that are avoided come last.
  * @param pin of the conversation, if it is one
- * @param chance answers numbers from 0 to below 1
+ * @param chance returns numbers from 0 to below 1
  */
 export function balanced(
   { targets, balance }: Pick<Model, "targets" | "balance">,
@@ -40,7 +40,7 @@ const BALANCE: Readonly<Record<Model["balance"], Order>> = {
   cheapest: (targets) => targets.toSorted((a, b) => priceOf(a) - priceOf(b)),
 };
 
-/** The first by weighted chance, the others behind it, heaviest first. */
+/** Chooses the first by weighted chance; the others follow, heaviest first. */
 function byWeight(targets: readonly Target[], chance: number): Target[] {
   const point = chance * targets.reduce((sum, target) => sum + target.weight, 0);
   let passed = 0;
@@ -52,7 +52,7 @@ function byWeight(targets: readonly Target[], chance: number): Target[] {
   return [first, ...targets.filter((target) => target !== first).sort((a, b) => b.weight - a.weight)];
 }
 
-/** Of two by chance the one with less load first: all of them by load would send everybody to the same one. */
+/** Puts the less loaded of two random targets first: sorting all by load would send every request to the same one. */
 function byLatency(targets: readonly Target[], health: TargetLoads, chance: () => number): Target[] {
   if (targets.length < 2) return [...targets];
   const rest = targets.toSorted((a, b) => health.load(a) - health.load(b));
@@ -62,7 +62,7 @@ function byLatency(targets: readonly Target[], health: TargetLoads, chance: () =
   return [first, ...rest];
 }
 
-/** What a token costs there now, of all that go in and out. What nobody knows may be dear. */
+/** Returns a target's current average price per token, for input and output. An unknown price counts as the highest. */
 function priceOf({ prices }: Target): number {
   const price = prices?.at(Date.now())?.price;
   if (!price) return Number.MAX_VALUE;

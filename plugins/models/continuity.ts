@@ -1,17 +1,20 @@
 import { hash } from "node:crypto";
 import type { Protocol, RouteExchange, Target } from "model-gateway";
 
-/** How the protocol tells one conversation from another. */
+/** How a protocol identifies a conversation. */
 type ConversationNames = NonNullable<Protocol["conversation"]>;
 
-/** Elements of a conversation among which its first words are looked for. */
+/** Leading turns in which the user's first text is searched. */
 const FIRST = 8;
-/** Conversations that are remembered where their target cannot be told from the pin alone; the oldest goes first. */
+/**
+ * Maximum number of remembered conversations, where the target cannot be derived from the pin alone; the oldest is removed
+ * first.
+ */
 const REMEMBERED = 50_000;
 
 /**
- * What all requests of one conversation have in common, and so any instance can tell: the client's own name for it (a cache
- * key, a header of an agent), or else its first words. Never the words themselves.
+ * Returns a hash that is the same for all requests of a conversation, and on every instance: of the client's own name for it
+ * (a cache key, a header of an agent), or else of its first text. It never contains the text itself.
  */
 export function pinOf(exchange: RouteExchange): string | undefined {
   const { conversation } = exchange.protocol;
@@ -20,7 +23,7 @@ export function pinOf(exchange: RouteExchange): string | undefined {
   return hash("sha256", `${exchange.caller?.id ?? ""} ${exchange.model?.id ?? ""} ${name}`, "base64url");
 }
 
-/** What the client calls the conversation. */
+/** Returns the client's name of the conversation. */
 function nameOf({ headers, body }: RouteExchange, { members, headers: names }: ConversationNames): string | undefined {
   for (const [name = "", ...below] of members) {
     const value = body.member(`${name}`) && at(body.value(`${name}`), below);
@@ -33,7 +36,7 @@ function nameOf({ headers, body }: RouteExchange, { members, headers: names }: C
   return undefined;
 }
 
-/** The user's first words, in whatever form they come: clients write the same text as a string and in parts. */
+/** Returns the user's first text, in any form: clients send the same text as a string and in parts. */
 function openingOf({ protocol, body }: RouteExchange, { turns }: ConversationNames): string | undefined {
   const member = body.member(turns);
   if (member?.kind === "string") return String(body.value(turns));
@@ -55,8 +58,8 @@ function at(json: unknown, path: readonly (string | number)[]): unknown {
 }
 
 /**
- * Targets in the order in which a conversation keeps to them (rendezvous hashing by weight): the same one first as long as it
- * is there, the same second one while it is not, and a target more or less moves its own share of conversations only.
+ * Orders targets for a conversation by rendezvous hashing with weights: the first is the same as long as it exists, and so is
+ * the second while it does not; adding or removing a target moves only that target's share of conversations.
  */
 export function byPin(targets: readonly Target[], pin: string): Target[] {
   const scored = targets.map((target) => {
@@ -69,10 +72,10 @@ export function byPin(targets: readonly Target[], pin: string): Target[] {
 
 const nameOfTarget = ({ provider, model }: Target): string => `${provider.name}:${model}`;
 
-/** Shared by all generations, so that a reload moves nobody. */
+/** Shared by all generations, so that a reload moves no conversation. */
 const chosen = new Map<string, string>();
 
-/** The order that was found, but the target that this conversation was given before stands first: for choices made by load. */
+/** Returns the order with the target of the conversation's last request first: for balancing by load. */
 export function asBefore(order: Target[], pin: string): Target[] {
   const before = chosen.get(pin);
   const first = order.find((target) => nameOfTarget(target) === before) ?? order[0];
@@ -83,7 +86,7 @@ export function asBefore(order: Target[], pin: string): Target[] {
   return toFront(order, first);
 }
 
-/** The same order with one of them first. */
+/** Returns the order with one target first. */
 export const toFront = (order: readonly Target[], first: Target): Target[] => [
   first,
   ...order.filter((target) => target !== first),

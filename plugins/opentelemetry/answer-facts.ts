@@ -1,12 +1,12 @@
 import type { Frame } from "model-gateway";
 
-/** Bytes of a whole answer of which its facts are looked for: more is an answer with pictures or the like in it. */
+/** Maximum bytes of a whole response that is parsed for its facts: larger ones hold pictures or the like. */
 const MOST = 1024 * 1024;
-/** What a frame holds that tells why an answer ended. */
+/** Byte strings of frames with a finish reason. */
 const ENDINGS = ["finish_reason", "stop_reason", "finishReason", '"response.completed"', '"response.incomplete"'].map(
   (text) => Buffer.from(text),
 );
-/** What chunks of some vendors hold that do not. */
+/** A byte string in chunks of some vendors that have none yet. */
 const NOT_YET = Buffer.from('"finish_reason":null');
 
 type Members = Record<string, unknown>;
@@ -16,7 +16,7 @@ const asMembers = (value: unknown): Members =>
 const asList = (value: unknown): Members[] => (Array.isArray(value) ? value.map(asMembers) : []);
 const text = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined);
 
-/** What an answer says of itself in any of the protocols: who has written it, and why it ended. */
+/** A response's facts about itself in any protocol: its id and model, and why it ended. */
 export class AnswerFacts {
   id: string | undefined;
   model: string | undefined;
@@ -25,7 +25,7 @@ export class AnswerFacts {
   private pieces: Buffer[] = [];
   private length = 0;
 
-  /** Reads the first frame, and those that may tell of the end. A whole answer is read at its end. */
+  /** Parses the first frame, and those that may have a finish reason. A whole response is parsed at its end. */
   see({ kind, bytes }: Pick<Frame, "kind" | "bytes">): void {
     if (kind === "piece") this.add(bytes);
     else if (kind === "end") this.whole();
@@ -46,7 +46,7 @@ export class AnswerFacts {
     this.pieces = [];
   }
 
-  /** @param bytes an event of a stream, or an element of an array */
+  /** Parses a frame. @param bytes an event of a stream, or an element of an array */
   private read(bytes: Buffer): void {
     const lines = bytes.toString().split(/\r?\n/);
     const data = lines.filter((line) => line.startsWith("data:")).map((line) => line.slice(5));
@@ -57,7 +57,7 @@ export class AnswerFacts {
     try {
       this.learn(asMembers(JSON.parse(json.trim().replace(/^\[|,$/g, "")) as unknown));
     } catch {
-      // A comment, `[DONE]`, or no JSON: it tells nothing of this.
+      // A comment, `[DONE]`, or not JSON: it has no facts.
     }
   }
 

@@ -2,10 +2,10 @@ import type { Attributes } from "@opentelemetry/api";
 import type { Attempt, DoneExchange, SendExchange } from "model-gateway";
 import type { AnswerFacts } from "./answer-facts.ts";
 
-// Attributes of the semantic conventions for generative AI, of which all are still in development: the list is our own, as no
-// package keeps one (github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-spans.md).
+// Attributes of the semantic conventions for generative AI, which are all still in development: the list is our own, because
+// no package has one (github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-spans.md).
 
-/** Names of the conventions for vendors, by the vendor of gateway.yaml and by the host. */
+/** Vendor names of the conventions, by the vendor in gateway.yaml and by host. */
 const VENDORS: readonly (readonly [vendor: string, host: RegExp, name: string])[] = [
   ["openai", /(^|\.)api\.openai\.com$/, "openai"],
   ["anthropic", /^api\.anthropic\.com$/, "anthropic"],
@@ -22,7 +22,7 @@ const VENDORS: readonly (readonly [vendor: string, host: RegExp, name: string])[
   ["moonshotai", /^api\.moonshot\.(ai|cn)$/, "moonshot_ai"],
 ];
 
-/** What is asked, in the words of the conventions; that of anything else in our own. */
+/** Returns the operation's name in the conventions; for others our own. */
 function operationOf({ protocol, operation }: Pick<SendExchange, "protocol" | "operation">): string {
   if (!operation.generates) return protocol.name === "openai-embeddings" ? "embeddings" : operation.name;
   if (protocol.name === "gemini") return operation.name.startsWith("embed") ? "embeddings" : "generate_content";
@@ -31,18 +31,18 @@ function operationOf({ protocol, operation }: Pick<SendExchange, "protocol" | "o
   return protocol.name === "openai-images" ? "generate_content" : "chat";
 }
 
-/** An attempt's span: `{operation} {model}`, the model as the vendor names it. */
+/** Returns the name of an attempt's span: `{operation} {model}`, with the vendor's name of the model. */
 export const spanNameOf = (exchange: SendExchange, { target }: Attempt): string =>
   `${operationOf(exchange)} ${target.model}`;
 
-/** The request's span, once the model is known. */
+/** Returns the name of the request's span, once the model is known. */
 export const nameOf = (exchange: DoneExchange): string => `${operationOf(exchange)} ${exchange.model?.id ?? ""}`;
 
-/** Without what is not known. */
+/** Removes undefined attributes. */
 const known = (attributes: Record<string, Attributes[string]>): Attributes =>
   Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined));
 
-/** Of the request's span: who asked the gateway for what, and what came of it. */
+/** Returns the attributes of the request's span: caller, request and outcome. */
 export function requestAttributes(exchange: DoneExchange): Attributes {
   const { id, method, path, protocol, status, caller, model, outcome, attempts, error, address } = exchange;
   return known({
@@ -61,7 +61,7 @@ export function requestAttributes(exchange: DoneExchange): Attributes {
   });
 }
 
-/** Of an attempt's span. @param facts what its answer said; undefined: another attempt gave the answer */
+/** Returns the attributes of an attempt's span. @param facts of its response; undefined: the response is another attempt's */
 export function attemptAttributes(
   exchange: DoneExchange,
   attempt: Attempt,
@@ -90,7 +90,7 @@ function providerName({ target: { provider }, protocol }: Attempt): string {
   const { vendor, url } = provider;
   const found = VENDORS.find(([, host]) => host.test(url.hostname)) ?? VENDORS.find(([name]) => name === vendor);
   if (found) return found[2];
-  // Somebody who speaks a vendor's protocol: the conventions want the one that is imitated.
+  // Another vendor with a known protocol: the conventions require the name of the imitated one.
   const [family = ""] = protocol.name.split("-");
   return family === "gemini" ? "gcp.gemini" : family;
 }
@@ -116,7 +116,7 @@ function answered(
   };
 }
 
-/** Attributes of a request's settings, by the names that protocols have for them. */
+/** Attributes of a request's settings, by the protocols' names for them. */
 const SETTINGS: Readonly<Record<string, string>> = {
   max_tokens: "gen_ai.request.max_tokens",
   max_completion_tokens: "gen_ai.request.max_tokens",
@@ -136,7 +136,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
   candidateCount: "gen_ai.request.choice.count",
 };
 
-/** What the request that went upstream asks for. Nothing of it can fail: it was read before. */
+/** Returns the settings of the upstream request. Cannot fail: the body was parsed before. */
 function settings({ body }: Attempt): Record<string, Attributes[string]> {
   if (body.scan === undefined) return {};
   const found: Record<string, Attributes[string]> = {};

@@ -2,13 +2,13 @@ import type { Attributes } from "@opentelemetry/api";
 import type { DoneExchange } from "model-gateway";
 import type { AnswerFacts } from "./answer-facts.ts";
 
-/** Characters of a text that are told. */
+/** Maximum characters of an exported text. */
 const LONGEST = 16_384;
 const ROLES: Readonly<Record<string, string>> = { user: "user", tool_result: "tool" };
 
 const part = (text: string) => ({ type: "text", content: text.slice(0, LONGEST) });
 
-/** What was written and answered, as JSON in the shape of the conventions; only where an operator asks for it. */
+/** Returns request and response texts as JSON in the conventions' format; only where the operator enables it. */
 export function contentOf(exchange: DoneExchange, output: string | undefined, facts: AnswerFacts): Attributes {
   const texts = exchange.texts();
   const system = texts.filter(({ kind }) => kind === "system").map(({ text }) => part(text));

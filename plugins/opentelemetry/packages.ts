@@ -4,7 +4,7 @@ import type * as Resources from "@opentelemetry/resources";
 import type * as Sdk from "@opentelemetry/sdk-trace";
 import { optionalPackage } from "model-gateway";
 
-/** OpenTelemetry's own packages, which only this plugin needs. */
+/** OpenTelemetry's packages, which only this plugin needs. */
 export interface TracePackages {
   readonly api: typeof Api;
   readonly exporter: typeof Exporter;
@@ -19,7 +19,7 @@ const NAMES = [
   "@opentelemetry/sdk-trace",
 ];
 
-/** @throws FileError with what to install, where one is missing */
+/** Loads the packages. @throws FileError with what to install, where one is missing */
 export function loadPackages(): Promise<TracePackages> {
   const load = async (): Promise<TracePackages> => ({
     api: await import("@opentelemetry/api"),

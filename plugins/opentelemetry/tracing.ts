@@ -4,16 +4,16 @@ import type { SpanExporter } from "@opentelemetry/sdk-trace";
 import type { Log } from "model-gateway";
 import type { TracePackages } from "./packages.ts";
 
-/** Spans that wait to be sent at most; what comes then is lost. */
+/** Maximum number of queued spans; further ones are lost. */
 const MOST = 4096;
 /** Milliseconds between two batches, for one of them, and for the last one when the gateway stops. */
 const EVERY = 2000;
 const PATIENCE = 10_000;
 const LAST = 3000;
-/** Milliseconds between two lines of the log that tell of failures. */
+/** Milliseconds between two log messages about failures. */
 const TOLD = 60_000;
 
-/** Where spans are made, and sent from. */
+/** Creates and sends spans. */
 export interface Tracing {
   readonly tracer: Tracer;
   close(): Promise<void>;
@@ -47,7 +47,7 @@ export function tracing({ sdk, exporter, resources }: TracePackages, options: Tr
   return { tracer: provider.getTracer("model-gateway"), close };
 }
 
-/** The library is silent about a collector that takes nothing: the log says so, once a minute. */
+/** Logs failed exports, at most once a minute: the library itself does not report them. */
 function logged(sending: SpanExporter, host: string, log: Log): SpanExporter {
   let [told, lost] = [Number.NEGATIVE_INFINITY, 0];
   return {

@@ -12,34 +12,34 @@ import {
 import { MARGIN } from "./cleaner.ts";
 import type { RawAttempt, RawExchange, RawMessage } from "./messages.ts";
 
-/** What a provider answered to an attempt that failed. */
+/** A provider's response to a failed attempt. */
 export type LostAnswer = Parameters<NonNullable<Plugin["failed"]>>[2];
 
 interface Failed {
   readonly answer: LostAnswer;
-  /** Settles when no more of its body comes. */
+  /** Resolves when no more of its body arrives. */
   readonly read: Promise<void>;
 }
 
-/** What is known of an exchange that may be kept. */
+/** The data of an exchange that may be recorded. */
 export interface Watched {
   /** How often its chain has this plugin. */
   places: number;
   sampled: boolean;
-  /** Undefined: nothing is kept of it. */
+  /** Undefined: it is not recorded. */
   head?: RawMessage;
   body?: Body;
   provider?: Capture;
   client?: Capture;
-  /** Answers of attempts behind which another one followed, or an error of the gateway's own. */
+  /** Responses of attempts that were followed by another attempt, or by an error of the gateway's own. */
   failed?: Map<Attempt, Failed>;
 }
 
-/** Characters of the longest key that is looked for across the frames of a stream. */
+/** Maximum characters of a key that is found across the frames of a stream. */
 const LONGEST = 2048;
 const UNREADABLE = Buffer.from("(It could not be searched for secrets, and is left out.)");
 
-/** One side of an answer, as it passes. */
+/** Captures one side of a response as it passes. */
 export class Capture {
   private readonly frames: Frame[] = [];
   private readonly first: RawMessage;
@@ -60,7 +60,7 @@ export class Capture {
   ) {
     this.first = messageOf(String(head.status), head.headers.lines);
     if (!head.framing) return;
-    // A stream says a key in pieces, each in a frame of its own. This stage is run on what was kept, never on the answer.
+    // A stream may split a key over several frames. This stage runs on the captured frames, never on the response.
     const known = secrets.map((secret) => RegExp.escape(secret));
     const sources = [...known, Redactor.shapes.source, ...(patterns ? [patterns.source] : [])];
     const pattern = new RegExp(sources.join("|"), patterns ? "giu" : "gi");
@@ -71,12 +71,12 @@ export class Capture {
     if (frame.kind === "end") return;
     this.bytes += frame.bytes.length;
     if (this.kept > this.most + MARGIN) return;
-    // The bytes may be a part of a larger buffer, which would be kept as long.
+    // The bytes may be a part of a larger buffer, which they would keep alive.
     this.frames.push(new Frame(frame.kind, Buffer.from(frame.bytes)));
     this.kept += frame.bytes.length;
   };
 
-  /** What was kept; of a stream without what it says of keys. */
+  /** Returns the captured message; of a stream without keys in its text. */
   message(): RawMessage {
     return { ...this.first, body: this.body(), bytes: this.bytes };
   }
@@ -93,19 +93,19 @@ export class Capture {
   }
 }
 
-/** Headers as they are now; they may be changed later. */
+/** Returns a copy of the headers; they may be changed later. */
 export function messageOf(first: string, lines: readonly string[]): RawMessage {
   const headers: [string, string][] = [];
   for (let i = 0; i < lines.length; i += 2) headers.push([lines[i] as string, lines[i + 1] as string]);
   return { first, headers, body: new Uint8Array(), bytes: 0 };
 }
 
-/** A failed attempt's answer, as far as it has come. */
+/** Returns a failed attempt's response, as far as it has arrived. */
 function failedMessage({ head, body, bytes, whole }: LostAnswer): RawMessage {
   return { ...messageOf(String(head.status), head.headers.lines), body, bytes, ...(!whole && { part: true as const }) };
 }
 
-/** A body's beginning, and how long it is. */
+/** Adds a body's beginning, and its length. */
 function withBody(message: RawMessage, body: Body | undefined, most: number): RawMessage {
   if (!body) return message;
   const pieces: Buffer[] = [];
@@ -118,7 +118,7 @@ function withBody(message: RawMessage, body: Body | undefined, most: number): Ra
   return { ...message, body: Buffer.concat(pieces), bytes: body.length };
 }
 
-/** All of an exchange that is kept, secrets included. @param most bytes of each body */
+/** Returns the whole recording of an exchange, secrets included. @param most maximum bytes of each body */
 export function rawExchange(
   exchange: DoneExchange,
   { head, body, provider, client, failed }: Watched & { head: RawMessage },

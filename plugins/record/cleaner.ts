@@ -2,12 +2,12 @@ import { isUtf8 } from "node:buffer";
 import { type Recorded, Redactor } from "model-gateway";
 import type { RawExchange, RawMessage, WorkerTerms } from "./messages.ts";
 
-/** Headers that hold nothing but credentials. */
+/** Headers that hold only credentials. */
 const CREDENTIALS = /^(?:authorization|proxy-authorization|cookie|set-cookie|x-api-key|x-goog-api-key|api-key)$/i;
-/** Bytes beyond those that are kept, so that a secret at the edge is seen whole. */
+/** Bytes processed beyond those that are kept, so that a secret at the edge is seen whole. */
 export const MARGIN = 8192;
 
-/** Takes secrets out: those that are known, to the letter; what has the shape of a key; and what the operator's patterns match. */
+/** Removes secrets: known values exactly; everything shaped like a key; and matches of the operator's patterns. */
 export class Cleaner {
   private readonly redactor: Redactor;
   private readonly patterns: readonly RegExp[];
@@ -41,7 +41,8 @@ export class Cleaner {
     // A character at the edge may be cut.
     const isText = [0, 1, 2, 3].some((end) => isUtf8(raw.subarray(0, Math.max(0, raw.length - end))));
     const clean = Buffer.from(this.text(raw.toString(isText ? "utf8" : "latin1")), isText ? "utf8" : "latin1");
-    // What was taken out may have moved the end of what was read, where a secret may be cut, to before the end of what is kept.
+    // Removed secrets may have moved the end of the processed bytes, where a secret may be cut, to before the end of the kept
+    // ones.
     const known = bytes > most + MARGIN ? lastWord(clean) : clean.length;
     const kept = clean.subarray(0, bytes > most ? Math.min(most, known) : clean.length);
     return {
@@ -59,7 +60,7 @@ export class Cleaner {
   }
 }
 
-/** Where the last word begins, which may be the beginning of a secret; no further from the end than one is long. */
+/** Returns the start of the last word, which may be the beginning of a secret; at most one secret's length from the end. */
 function lastWord(bytes: Buffer): number {
   const first = Math.max(0, bytes.length - MARGIN);
   let at = bytes.length;
@@ -67,5 +68,5 @@ function lastWord(bytes: Buffer): number {
   return at;
 }
 
-/** What stands around keys in JSON, HTML and plain words, and what has taken the place of a whole one. */
+/** Characters around keys in JSON, HTML and plain text, and the character that replaces a whole key. */
 const WORD_ENDS: ReadonlySet<number> = new Set(Buffer.from(" \t\r\n\"'`<>()[]{},;*"));

@@ -5,21 +5,21 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import type { Recorded } from "model-gateway";
 import type { FileTerms } from "./messages.ts";
 
-/** Says in a SQLite file whose it is: `mgrc`. */
+/** SQLite's application id of the recordings' file: `mgrc`. */
 const OURS = 0x6d677263;
-/** Milliseconds to wait for other processes that write. */
+/** Milliseconds to wait for other processes' writes. */
 const PATIENCE = 5000;
-/** Milliseconds after which what is over is looked for, however little was written; sooner where it is kept for less. */
+/** Milliseconds between two prunings when little is written; fewer where recordings are kept for less, down to `SOONEST`. */
 const LOOK = 60_000;
 const SOONEST = 1000;
-/** How often the kind of journal is asked for, and milliseconds between two times. */
+/** Attempts to set the journal mode, and milliseconds between them. */
 const TRIES = 100;
 const AGAIN = 50;
 
-/** Milliseconds between two looks for what is over. */
+/** Returns the milliseconds between two prunings. */
 export const lookOf = ({ milliseconds }: FileTerms): number => Math.min(LOOK, Math.max(SOONEST, milliseconds));
 
-/** Whether there is no room: SQLITE_FULL, or what the file system says. */
+/** Reports whether the disk is full: SQLITE_FULL, or the file system's error. */
 export const isFull = (error: unknown): boolean => {
   const { code, errcode } = error as { code?: string; errcode?: number };
   return code === "ENOSPC" || code === "EDQUOT" || errcode === FULL;
@@ -34,7 +34,7 @@ export class RecordFile {
   private looked = 0;
   private readonly look: number;
 
-  /** Makes the file where there is none. @throws Error where it cannot be used, or is another program's */
+  /** Creates the file if it does not exist. @throws Error where it cannot be used, or belongs to another program */
   constructor(private readonly terms: FileTerms) {
     const { file } = terms;
     this.look = lookOf(terms);
@@ -48,11 +48,11 @@ export class RecordFile {
       this.database.close();
       throw thrown;
     }
-    // A file that is there may hold more than it shall.
+    // An existing file may exceed its limit.
     this.added = terms.bytes;
   }
 
-  /** @throws Error where the file cannot be written */
+  /** Writes a recording. @throws Error where the file cannot be written */
   keep(recorded: Recorded): void {
     const value = gzipSync(JSON.stringify(recorded));
     this.insert.run(recorded.id, recorded.time, value.length, value);
@@ -61,7 +61,7 @@ export class RecordFile {
   }
 
   /**
-   * Takes away what is over, or more than there may be, whoever wrote it.
+   * Deletes expired recordings, and the oldest beyond the limit, of any process.
    * @throws Error where the file cannot be written
    */
   prune(): void {
@@ -76,7 +76,7 @@ export class RecordFile {
            select id, sum(size) over (order by time desc, id desc) as total from recorded) where total > ?)`,
       )
       .run(bytes);
-    // The journal has the pages as they were until it is emptied; who reads just now leaves that to the next time.
+    // The journal keeps the old pages until it is truncated; a current reader delays that to the next pruning.
     if (Number(over.changes) + Number(much.changes) > 0) this.database.exec("pragma wal_checkpoint(truncate)");
   }
 
@@ -84,12 +84,12 @@ export class RecordFile {
     this.database.close();
   }
 
-  /** @throws Error where the file is another program's */
+  /** Creates the table. @throws Error where the file belongs to another program */
   private prepare(file: string): void {
     const { database } = this;
-    // What is deleted is overwritten, and its room given back; this is heard before the first table is made.
+    // Deleted data is overwritten, and its space released; auto_vacuum only takes effect before the first table is created.
     database.exec("pragma auto_vacuum = full; pragma synchronous = normal; pragma secure_delete = on");
-    // All at once: workers that start together see a file with nothing in it or one that is ours, never half of it.
+    // In one transaction: workers that start together see an empty file or a complete one of ours.
     database.exec("begin immediate");
     try {
       const owner = Number(database.prepare("pragma application_id").get()?.["application_id"]);
@@ -105,7 +105,7 @@ export class RecordFile {
     this.useJournal();
   }
 
-  /** SQLite does not wait where two want that at once, nor needs the second one: it is the file's from then on. */
+  /** Sets the journal mode. SQLite does not wait for another process that sets it, and the mode is stored in the file. */
   private useJournal(): void {
     for (let left = TRIES; ; left--)
       try {
@@ -118,7 +118,7 @@ export class RecordFile {
   }
 }
 
-/** What was kept of an exchange. @throws Error where the file cannot be read */
+/** Reads the recording of an exchange. @throws Error where the file cannot be read */
 export function readRecorded({ file, milliseconds }: FileTerms, id: string): Recorded | undefined {
   if (!existsSync(file)) return undefined;
   const database = new DatabaseSync(file, { readOnly: true, timeout: PATIENCE });

@@ -4,26 +4,26 @@ import type { Recorded } from "model-gateway";
 export interface FileTerms {
   readonly file: string;
   readonly milliseconds: number;
-  /** Of all of them, about. */
+  /** Approximate maximum of all recordings. */
   readonly bytes: number;
 }
 
-/** What the thread is started with. */
+/** The thread's start parameters. */
 export interface WorkerTerms extends FileTerms {
-  /** Bytes of each body that are kept. */
+  /** Maximum bytes of each body. */
   readonly body: number;
-  /** Sources of regular expressions whose matches are taken out. */
+  /** Sources of regular expressions whose matches are removed. */
   readonly patterns: readonly string[];
 }
 
-/** A message as it was, secrets included. */
+/** An original message, secrets included. */
 export interface RawMessage extends Pick<Recorded["request"], "first" | "headers" | "bytes"> {
   readonly body: Uint8Array;
-  /** The body is not all of it, however short it is. */
+  /** Whether the body is incomplete, at any length. */
   readonly part?: true;
 }
 
-/** An exchange as it was; it never leaves the process. */
+/** An original exchange; it never leaves the process. */
 export interface RawExchange extends Omit<Recorded, "request" | "answer" | "attempts"> {
   readonly request: RawMessage;
   readonly answer?: RawMessage;
@@ -35,7 +35,7 @@ export interface RawAttempt extends Omit<Recorded["attempts"][number], "request"
   readonly answer?: RawMessage;
 }
 
-/** To the thread. */
+/** Messages to the thread. */
 export type ToRecordThread =
   | {
       readonly type: "keep";
@@ -45,7 +45,7 @@ export type ToRecordThread =
     }
   | { readonly type: "close" };
 
-/** From it: it is ready; it is done with so many bytes, and what went wrong with them; or why what is over is still there. */
+/** Messages from the thread: it is ready; it has processed so many bytes, and their problem, if any; or why pruning failed. */
 export type FromRecordThread =
   | { readonly type: "ready" }
   | { readonly type: "kept too long"; readonly problem: string }

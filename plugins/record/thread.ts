@@ -3,17 +3,17 @@ import { Worker } from "node:worker_threads";
 import type { Log } from "model-gateway";
 import type { FromRecordThread, RawExchange, RawMessage, ToRecordThread, WorkerTerms } from "./messages.ts";
 
-/** Milliseconds between two lines about what was dropped. */
+/** Milliseconds between two log messages about dropped recordings. */
 const TELL = 60_000;
-/** Milliseconds for which a look waits for what is still being written. */
+/** Maximum milliseconds that a reader waits for pending writes. */
 const SETTLING = 2000;
 
-/** This process's end of the thread that writes recordings. It never keeps the process running. */
+/** This process's handle of the thread that writes recordings. It never keeps the process running. */
 export class RecordThread {
-  /** Bytes on their way. */
+  /** Bytes queued at the thread. */
   private waiting = 0;
   private dropped = 0;
-  /** Why the file could not be written, of the last that was dropped for that. */
+  /** The last write error among the dropped recordings. */
   private cause: string | undefined;
   private toldAt = 0;
   private ended = false;
@@ -32,7 +32,7 @@ export class RecordThread {
     });
   }
 
-  /** @param most bytes that may wait @throws Error where the file cannot be used */
+  /** Starts the thread. @param most maximum queued bytes @throws Error where the file cannot be used */
   static async start(terms: WorkerTerms, most: number, log: Log): Promise<RecordThread> {
     const loader = import.meta.resolve("model-gateway/register");
     const worker = new Worker(new URL("./worker.ts", import.meta.url), {
@@ -43,7 +43,7 @@ export class RecordThread {
     return new RecordThread(worker, most, log);
   }
 
-  /** Never waits: what is too much is dropped. */
+  /** Queues a recording without waiting: beyond the limit it is dropped. */
   keep(exchange: RawExchange, secrets: readonly string[]): void {
     const size = sizeOf(exchange);
     if (this.ended || this.waiting + size > this.most) this.drop();
@@ -53,22 +53,22 @@ export class RecordThread {
     }
   }
 
-  /** Waits a little until nothing is on its way. */
+  /** Waits briefly until the queue is empty. */
   async settled(): Promise<void> {
     const limit = AbortSignal.timeout(SETTLING);
     while (this.waiting > 0 && !limit.aborted) await once(this.worker, "message", { signal: limit }).catch(() => {});
   }
 
-  /** Writes what waits. */
+  /** Writes the queue, and ends the thread. */
   async close(): Promise<void> {
     if (!this.ended) {
       const exit = once(this.worker, "exit");
-      // A process that only waits for this must not end before.
+      // Otherwise a process with no other work would exit first.
       this.worker.ref();
       this.post({ type: "close" });
       await exit;
     }
-    // Also what was on its way until now.
+    // Includes recordings dropped during the close.
     if (this.dropped > 0) this.tell();
   }
 
@@ -91,7 +91,7 @@ export class RecordThread {
     this.tellInTime();
   }
 
-  /** The first at once, then how many there were since. */
+  /** Logs the first drop at once, later ones as a count at intervals. */
   private tellInTime(): void {
     if (performance.now() - this.toldAt > TELL || this.toldAt === 0) this.tell();
   }

@@ -3,7 +3,7 @@ import { Cleaner } from "./cleaner.ts";
 import { isFull, lookOf, RecordFile } from "./file.ts";
 import type { FromRecordThread, ToRecordThread, WorkerTerms } from "./messages.ts";
 
-// The thread that takes secrets out of recordings and writes them, so that no answer waits for it.
+// The thread that removes secrets from recordings and writes them, so that no response waits for it.
 
 const terms = workerData as WorkerTerms;
 let file: RecordFile | undefined;
@@ -14,12 +14,12 @@ const opened = (): RecordFile => {
 try {
   opened();
 } catch (thrown) {
-  // A gateway starts on a full disk too: what comes is dropped and told, until there is room.
+  // A gateway also starts on a full disk: recordings are dropped and reported until there is space.
   if (!isFull(thrown)) throw thrown;
 }
 const tell = (message: FromRecordThread) => parentPort?.postMessage(message);
 
-// What is over goes, whether anything comes behind it or not. It keeps nothing running.
+// Deletes expired recordings even if no new ones arrive. The timer does not keep the thread running.
 setInterval(() => {
   try {
     file?.prune();

@@ -1,7 +1,7 @@
 import { Frame, type Stage } from "model-gateway";
 import type { Table } from "./match.ts";
 
-/** Bytes of an answer that are kept back, to look at it as a whole; a longer one passes as it is. */
+/** Maximum bytes of a response that is buffered to inspect it whole; a longer one passes unchanged. */
 const WHOLE_LIMIT = 16 * 1024 * 1024;
 const COLON = 0x3a;
 const LF = 0x0a;
@@ -9,9 +9,9 @@ const CR = 0x0d;
 const DATA = Buffer.from("data:");
 
 /**
- * A stage that takes the marks of the service that answered out of its events, elements or whole body. Bytes in which no
- * mark's name stands pass as they are.
- * @param ping what takes the place of a comment that names the service: the client is still told that somebody is there
+ * Returns a stage that removes the marks of an aggregation service from its response's events, elements or whole body. Bytes
+ * without a mark's name pass unchanged.
+ * @param ping replaces a comment that names the service: the client still sees that the connection is alive
  */
 export function cleaner(table: Table, ping: Buffer): Stage {
   let kept: Buffer[] | undefined = [];
@@ -42,7 +42,7 @@ function cleanElement(table: Table, bytes: Buffer): Buffer {
   return from < 0 ? bytes : cleanSpan(table, bytes, from, bytes.lastIndexOf("}") + 1);
 }
 
-/** Looks at an event's single data line; JSON spread over several lines is nobody's habit and passes. */
+/** Cleans an event's single data line; JSON over several lines does not occur in practice, and passes. */
 function cleanEvent(table: Table, bytes: Buffer, ping: Buffer): Buffer {
   let at = 0;
   let comment = false;
@@ -56,7 +56,7 @@ function cleanEvent(table: Table, bytes: Buffer, ping: Buffer): Buffer {
   return comment ? ping : bytes;
 }
 
-/** The bytes with the marks removed from the JSON object that stands between two positions; the same where there are none. */
+/** Removes the marks from the JSON object between two positions; returns the same bytes where there are none. */
 function cleanSpan(table: Table, bytes: Buffer, from: number, to: number): Buffer {
   let start = from;
   while (start < to && (bytes[start] as number) <= 0x20) start++;
@@ -68,7 +68,7 @@ function cleanSpan(table: Table, bytes: Buffer, from: number, to: number): Buffe
     const cleaned = table.answerBody.inObject(json, () => true).bytes;
     return cleaned === json ? bytes : Buffer.concat([bytes.subarray(0, start), cleaned, bytes.subarray(end)]);
   } catch {
-    // Not JSON: nothing to look for.
+    // Not JSON: it has no marks.
     return bytes;
   }
 }

@@ -4,7 +4,7 @@ import listed from "./catalogue.json" with { type: "json" };
 const MarkPlace = z.enum(["header", "query", "model", "body", "response-header", "response-body", "response-comment"]);
 
 const CatalogueEntry = z.strictObject({
-  /** Whose mark it is, as a refusal names it. */
+  /** The service that owns the mark, as an error names it. */
   owner: z.string().min(1),
   where: MarkPlace,
   /**
@@ -12,7 +12,7 @@ const CatalogueEntry = z.strictObject({
    * names may be paths: `usage.cost`, `choices[].native_finish_reason`.
    */
   match: z.array(z.string().min(2)).min(1),
-  /** Protocols whose own schema has these names: there they are never touched. */
+  /** Protocols whose own schema has these names: there they are never removed. */
   native: z.array(z.string()).optional(),
   /** The only protocols in which these names are marks; absent: all. */
   only: z.array(z.string()).optional(),
@@ -23,11 +23,11 @@ const CatalogueEntry = z.strictObject({
    * Requests that go to other providers as they are go without it.
    */
   except: z.strictObject({ protocol: z.string(), member: z.string().min(2), host: z.string().min(2) }).optional(),
-  /** Not the client's own wish but put there by its environment: removed without a word, never a reason to refuse. */
+  /** Set by the client's environment, not by its intent: removed without a notice, never a reason to refuse. */
   quiet: z.boolean().optional(),
   /** Its value may be a credential or an address. */
   secret: z.boolean().optional(),
-  /** Where the fact was found, and how: in source code, in a thread, in a vendor's documents, or from memory. */
+  /** Where and how the fact was found: in source code, in a thread, in a vendor's documents, or from memory. */
   source: z.string().min(1),
   evidence: z.enum(["source", "thread", "docs", "memory"]),
   note: z.string().optional(),
@@ -36,7 +36,7 @@ const CatalogueEntry = z.strictObject({
 export type CatalogueEntry = z.infer<typeof CatalogueEntry>;
 export type MarkPlace = z.infer<typeof MarkPlace>;
 
-/** What other aggregation services call their own, owner by owner. */
+/** Names used by other aggregation services, by owner. */
 export const catalogue: readonly CatalogueEntry[] = z.array(CatalogueEntry).parse(listed);
 
 /** One pattern of the catalogue. */
@@ -46,11 +46,11 @@ export interface Mark {
   readonly pattern: string;
   readonly kinds: ReadonlySet<string> | undefined;
   readonly quiet: boolean;
-  /** Its value is no mark where it is an object with this member, for providers at this host. */
+  /** Its value is not a mark where it is an object with this member, for providers at this host. */
   readonly except?: { readonly member: string; readonly host: string };
 }
 
-/** The marks that hold in a protocol, without those whose pattern is allowed. */
+/** Returns the marks of a protocol, without allowed patterns. */
 export function marksIn(protocol: string, allowed: ReadonlySet<string>): Mark[] {
   return catalogue
     .filter(({ native, only }) => !native?.includes(protocol) && (only === undefined || only.includes(protocol)))

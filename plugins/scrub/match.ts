@@ -1,22 +1,22 @@
 import { type Edit, foldCase, removeMembers, type Scan, scan, splice } from "model-gateway";
 import { type Mark, type MarkPlace, marksIn } from "./catalogue.ts";
 
-/** A mark that stands in a request: its name, never its value. */
+/** A mark found in a request: its name, never its value. */
 export interface FoundMark {
   readonly name: string;
   readonly mark: Mark;
 }
 
-/** Names that are remembered, and their length; a client can make up any number. */
+/** Maximum number of cached names, and their maximum length; a client can invent any number. */
 const REMEMBERED = 500;
 const LONGEST = 64;
 
-/** Finds the mark of a name, in any case, as many servers read names: exact names first, then the longest prefix. */
+/** Finds the mark of a name, case-insensitively, as many servers compare names: exact names first, then the longest prefix. */
 export class MarkNames {
   private readonly exact = new Map<string, Mark>();
-  /** Prefixes by their first letters, so that a clean name costs two look-ups however long the catalogue is. */
+  /** Prefixes by their first letters, so that a clean name costs two look-ups for any size of the catalogue. */
   private readonly prefixes = new Map<number, { prefix: string; mark: Mark }[]>();
-  /** What was found for names before, null for none: the same few come in every message. */
+  /** Cached results by name, null for none: the same few names occur in every message. */
   private readonly known = new Map<string, Mark | null>();
 
   constructor(
@@ -48,22 +48,22 @@ export class MarkNames {
     return mark;
   }
 
-  /** The prefix a name begins with, where something follows it. */
+  /** Returns the prefix of a name that has more characters after it. */
   prefixed(name: string): { prefix: string; mark: Mark } | undefined {
     const bucket = this.prefixes.get(letters(name));
     return bucket?.find(({ prefix }) => name.length > prefix.length && name.startsWith(prefix));
   }
 }
 
-/** The first three letters as a number; every prefix of the catalogue has three. */
+/** Returns the first three letters as a number; every prefix of the catalogue has three. */
 const letters = (name: string): number => (name.charCodeAt(0) << 20) ^ (name.charCodeAt(1) << 10) ^ name.charCodeAt(2);
 
-/** The marks at one level of a JSON body, and the members below which there are more. */
+/** The marks at one level of a JSON body, and the members with marks at deeper levels. */
 export class Level {
   private readonly names: MarkNames;
   private readonly below = new Map<string, { level: Level; each: boolean }>();
 
-  /** @param marks by the rest of their path from this level on. */
+  /** @param marks by the rest of their path from this level. */
   constructor(marks: readonly (readonly [path: string, mark: Mark])[], allowed: ReadonlySet<string>) {
     this.names = new MarkNames(
       marks.filter(([path]) => !path.includes(".")),
@@ -122,7 +122,7 @@ export class Level {
     return { found, edits };
   }
 
-  /** The same in an object's JSON; other JSON has no marks. The bytes that come back are the given ones if nothing is taken. */
+  /** Does the same in an object's JSON; other JSON has no marks. Returns the given bytes if nothing is taken. */
   inObject(bytes: Buffer, take: Take): Cleaned {
     if (bytes[0] !== OPEN_OBJECT) return { found: [], bytes };
     const scanned = scan(bytes, { duplicates: "allow" });
@@ -130,7 +130,7 @@ export class Level {
     return { found, bytes: edits.length > 0 ? Buffer.concat(splice([bytes], edits)) : bytes };
   }
 
-  /** The same in every object of an array. */
+  /** Does the same in every object of an array. */
   private inList(bytes: Buffer, take: Take): Cleaned {
     const found: FoundMark[] = [];
     const edits: Edit[] = [];
@@ -146,7 +146,7 @@ export class Level {
 
 type Take = (mark: Mark) => boolean;
 
-/** Whether a value that would be a mark is the exception of it, which the provider reads if it is known. */
+/** Reports whether a value is a mark's exception, which the provider, if known, reads. */
 function isExcept({ except }: Mark, value: () => Buffer, host: string | undefined): boolean {
   if (except === undefined || (host !== undefined && !`.${host}`.endsWith(`.${except.host}`))) return false;
   const bytes = value();
@@ -166,7 +166,7 @@ const OPEN_OBJECT = 0x7b;
 const CLOSE_ARRAY = 0x5d;
 const CLOSE_OBJECT = 0x7d;
 
-/** Spans of an array's elements, without the white space around them; none for what is not an array. */
+/** Returns the spans of an array's elements, without surrounding white space; none for other values. */
 function elements(bytes: Buffer): [start: number, end: number][] {
   const spans: [number, number][] = [];
   if (bytes[0] !== OPEN_ARRAY) return spans;
@@ -189,7 +189,7 @@ function elements(bytes: Buffer): [start: number, end: number][] {
   return spans;
 }
 
-/** Routing that stands in a model's name. */
+/** Finds routing in a model's name. */
 export class ModelMarks {
   private readonly prefixes: MarkNames;
   private readonly suffixes: { suffix: string; mark: Mark }[];
@@ -204,7 +204,7 @@ export class ModelMarks {
     );
   }
 
-  /** A model's name with one mark less, and that mark; undefined when it has none. */
+  /** Removes one mark from a model's name, and returns both; undefined when it has none. */
   peel(name: string): { name: string; found: FoundMark } | undefined {
     const before = this.prefixes.prefixed(name);
     if (before) return { name: name.slice(before.prefix.length), found: { name: before.prefix, mark: before.mark } };
@@ -213,25 +213,25 @@ export class ModelMarks {
   }
 }
 
-/** Everything that is a mark in one protocol. */
+/** All marks of one protocol. */
 export interface Table {
   headers: MarkNames;
   query: MarkNames;
   model: ModelMarks;
   body: Level;
-  /** The marks of the body that are none to some providers; undefined: there are none. */
+  /** Marks of the body that some providers read; undefined: there are none. */
   excepts: Level | undefined;
   answerHeaders: MarkNames;
   answerBody: Level;
-  /** The last names of the paths in answers, for a glance at bytes. */
+  /** Last names of the response paths, for a quick search in bytes. */
   answerNames: readonly Buffer[];
-  /** Texts of comments in event streams. */
+  /** Texts of event-stream comments. */
   comments: readonly Buffer[];
 }
 
-/** Tables that were made, by what they are made for. */
+/** Cached tables, by protocol and allowed names. */
 const tables = new Map<string, Table>();
-/** Tables that are kept; an operator who changes what is allowed makes others with each reload. */
+/** Maximum number of cached tables; an operator who changes the allowed names creates others with each reload. */
 const KEPT = 100;
 
 /**

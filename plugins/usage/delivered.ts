@@ -1,51 +1,54 @@
 import type { Frame, Protocol } from "model-gateway";
 import { tokensOf } from "./token-count.ts";
 
-/** Models whose tokens are as those of their own protocol, whichever they answer in. */
+/** Models with their own token weights in any protocol they respond in. */
 const CLAUDE = { model: /\bclaude\b/i, times: 1.32, call: 32 };
-/** Where a protocol says nothing. */
+/** Weights for a protocol without its own. */
 const USUAL_TOKENS = { times: 1, call: 0 };
-/** The name of a tool that is called: it stands in the frame that begins a call, or in each. */
+/** A called tool's name: in the frame that begins a call, or in each. */
 const NAMED = /"name" ?: ?"[^"]/;
-/** Frames that are looked into: the first ones with text, then one in so many, and all that are not of the usual length. */
+/** Frames that are parsed: the first ones with text, then one in so many, and all of unusual length. */
 const FIRST = 8;
 const EVERY = 16;
-/** Bytes by which a usual frame differs from the mean of those with text, at most. */
+/** Maximum difference in bytes between a usual frame and the mean of those with text. */
 const USUAL = 48;
-/** Letters of a call from which on its own text counts. */
+/** Characters of a call from which its own text counts. */
 const LONG = 256;
-/** Letters by which a text is known again, at its beginning and its end. */
+/** Characters at a text's beginning and end by which a repetition is recognised. */
 const SHORT = 32;
-/** A shorter frame says nothing: a comment, a sign of life. */
+/** A shorter frame holds no text: a comment, a ping. */
 const SMALLEST = 48;
 
 /**
- * About how much text a stream has brought, should it break off before its provider tells the tokens. Most frames are only
- * measured: how their text grows with their length is nearly the same in all of a stream, and known from those that are
- * read. Some vendors say a text twice in a frame, and some fill frames up to hide its length.
+ * Estimates the text that a stream has delivered, in case it breaks off before its provider reports tokens. Most frames are
+ * only measured: within a stream, a frame's text grows with its length at nearly the same rate, which is known from the parsed
+ * frames. Some vendors repeat a text within a frame, and some pad frames to hide its length.
  */
 export class Delivered {
-  /** Tokens of the text in the frames that were read, as a usual tokenizer has them. */
+  /** Tokens of the text in parsed frames, as a usual tokenizer counts them. */
   private found = 0;
-  /** Calls of tools that began there. */
+  /** Tool calls that began in them. */
   private calls = 0;
-  /** Whether calls come in pieces; else each comes whole in a frame, and these are their tokens, and their texts in short. */
+  /**
+   * Whether calls are streamed in pieces; otherwise each is whole in one frame, and these are their tokens, and abbreviated
+   * texts.
+   */
   private inPieces = false;
   private whole = 0;
   private readonly wholes = new Set<string>();
-  /** Of the usual frames with text that were read: how many, and sums of lengths, tokens, squares and products. */
+  /** Of the parsed usual frames with text: their number, and sums of lengths, tokens, squares and products. */
   private read = 0;
   private lengths = 0;
   private counts = 0;
   private squares = 0;
   private products = 0;
-  /** Usual frames since the first ones; of those that were only measured: how many, and their bytes. */
+  /** Usual frames since the first ones; of those only measured: their number, and their bytes. */
   private usual = 0;
   private measured = 0;
   private bytes = 0;
   private readonly weights: NonNullable<Protocol["tokens"]>;
 
-  /** @param model the vendor's name of the one that answers */
+  /** @param model the vendor's name of the model that responds */
   constructor(
     private readonly protocol: Protocol,
     model = "",
@@ -66,7 +69,7 @@ export class Delivered {
     const { tokens, text } = this.textIn(frame);
     this.found += tokens;
     if (isUsual) this.usual++;
-    // A usual frame may have none too; at first one without is none of the usual ones.
+    // A usual frame may have no text too; among the first ones, a frame without text does not count as usual.
     if (text > USUAL || (text === 0 && !isUsual)) return;
     this.read++;
     this.lengths += length;
@@ -75,7 +78,7 @@ export class Delivered {
     this.products += length * tokens;
   }
 
-  /** Tokens that came out, about. */
+  /** The estimated output tokens. */
   get tokens(): number {
     const { times, call } = this.weights;
     const whole = this.inPieces ? 0 : this.whole;
@@ -83,7 +86,7 @@ export class Delivered {
     return tokens > 0 ? Math.max(1, Math.round(tokens)) : 0;
   }
 
-  /** Tokens in the frames that were only measured: what a line through those that were read says. */
+  /** Estimates tokens in frames that were only measured, by linear regression over the parsed ones. */
   private unread(): number {
     if (this.measured === 0) return 0;
     const [length, tokens] = [this.lengths / this.read, this.counts / this.read];
@@ -93,7 +96,7 @@ export class Delivered {
     return Math.max(0, tokens * this.measured + growth);
   }
 
-  /** A call that comes whole: some protocols say it again, and what short ones cost is in the weights. */
+  /** Counts a call that arrives whole: some protocols repeat it, and short ones are covered by the weights. */
   private seeWhole(text: string): void {
     if (text.length < LONG) return;
     const short = `${text.length} ${text.slice(0, SHORT)} ${text.slice(-SHORT)}`;
@@ -102,7 +105,10 @@ export class Delivered {
     this.whole += tokensOf(text);
   }
 
-  /** Only pieces of texts, each once: some protocols say a text once more when it is whole, and some vendors in two members. */
+  /**
+   * Counts only streamed pieces of text, each once: some protocols repeat a text when it is complete, and some vendors send it
+   * in two members.
+   */
   private textIn(frame: Frame): { tokens: number; text: number } {
     let [tokens, bytes, calls] = [0, 0, false];
     const json = frame.json();

@@ -1,11 +1,11 @@
 import type { Attempt, Marketplace } from "model-gateway";
 import { type LedgerEntry, leastCost, totalCost, type Usage } from "model-gateway/store";
 
-/** Finds what a model costs at a provider. */
+/** Finds a model's price at a provider. */
 type Prices = Pick<Marketplace, "pricesAt">;
 type AskedTarget = Attempt["target"];
 
-/** What usage costs at terms that were in force; nothing where nobody knows them, or not of all, or how much it was. */
+/** Returns the cost of usage at the terms in force; empty where terms or amounts are unknown, or only partly known. */
 export function priced(
   { target }: Attempt,
   time: number,
@@ -20,18 +20,21 @@ export function priced(
   return besides ? { cost, price: terms.version, usage: { ...usage, besides } } : { cost, price: terms.version };
 }
 
-/** What usage without a price costs at least: what the provider says, or what of it has a price, at the model's that was asked. */
+/**
+ * Returns the minimum cost of unpriced usage: the provider's own figure, or the part that has a price, at the requested
+ * model's price.
+ */
 export function floorOf(usage: Usage, target: AskedTarget | undefined, time: number): number {
   const terms = target?.prices?.at(time);
   if (!terms) return usage.providerCost ?? 0;
   return Math.max(usage.providerCost ?? 0, leastCost(usage, terms));
 }
 
-/** Tokens of usage, with what the vendor ran besides. */
+/** Returns the tokens of usage, including what the vendor ran besides. */
 export const tokensOf = ({ in: input, out, besides = [] }: Usage): number =>
   [{ in: input, out }, ...besides].reduce((all, each) => all + (each.in.total ?? 0) + (each.out.total ?? 0), 0);
 
-/** Whether it tells of any tokens: some answers to what was not done have zeros. */
+/** Reports whether usage has any tokens: some responses report zeros for work that was not done. */
 export const isWork = ({ in: input, out }: Usage): boolean => (input.total ?? 0) + (out.total ?? 0) > 0;
 
 /** Some vendors tell what an answer cost in a measure of their own, and no tokens. */
