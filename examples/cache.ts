@@ -14,7 +14,7 @@ import { KeptValues } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-/** Gives the same answer again to a caller who asks the same again, streamed as it was, whichever gateway of the store is asked. */
+/** Returns a stored response to a caller who repeats a request, streamed as before, on any gateway of the store. */
 @injectable()
 export default class Cache implements Plugin {
   static options = z.strictObject({
@@ -26,7 +26,8 @@ export default class Cache implements Plugin {
       .default(["gateway-strict", "anthropic-beta", "anthropic-version", "openai-beta"])
       .describe("Headers of a request that change its answer."),
   });
-  // What a caller may use has been judged when an answer is found, and all is in the client's protocol.
+  // After models: the caller's permissions are checked before a response is found. Before rewrite: everything is in the
+  // client's protocol.
   static after = ["models"];
   static before = ["rewrite"];
 
@@ -41,7 +42,7 @@ export default class Cache implements Plugin {
   async route(exchange: RouteExchange): Promise<void> {
     const { caller, path, query, headers, model, body, operation, dryRun } = exchange;
     if (!operation.generates || !body.scan || dryRun) return;
-    // All that an answer depends on: `?alt=sse` is another framing, `gateway-strict` refuses what is dropped without it.
+    // Everything that a response depends on: `?alt=sse` is another framing, `gateway-strict` refuses what would be dropped.
     const whose = this.options.shared ? "all" : [caller?.id];
     const asked = [whose, path, query.toString(), this.options.headers.map((name) => headers.get(name)), model?.id];
     const name = hash("sha256", JSON.stringify([...asked, body.bytes().toString()]));

@@ -2,7 +2,7 @@ import { GatewayError, Options, type Plugin, type RequestExchange } from "model-
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-/** Refuses requests in which a user writes one of some words, whatever protocol the client speaks. */
+/** Refuses requests in which a user writes one of some words, in every protocol. */
 @injectable()
 export default class DenyWords implements Plugin {
   static options = z.strictObject({ words: z.array(z.string().min(1)).min(1) });

@@ -10,7 +10,7 @@ import {
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-/** Where requests of the four protocols have the schema of their answer. */
+/** Paths of the response schema in requests of the four protocols. */
 const PLACES = [
   "response_format.json_schema.schema",
   "text.format.schema",
@@ -19,7 +19,7 @@ const PLACES = [
   "generationConfig.responseSchema",
 ];
 
-/** Lets no answer out that breaks the schema which the request asked for. A stream is kept back until it is whole. */
+/** Refuses responses that do not match the schema in the request. A stream is buffered until it is complete. */
 @injectable()
 export default class JsonSchema implements Plugin {
   static options = z.strictObject({
@@ -29,7 +29,7 @@ export default class JsonSchema implements Plugin {
       .default(4_194_304)
       .describe("Of the largest answer that is checked; a larger one is refused."),
   });
-  // In the client's words: the request's and the answer's.
+  // Before rewrite: request and response are in the client's protocol.
   static before = ["rewrite"];
 
   private readonly asked = slot((): { schema?: z.ZodType } => ({}));
@@ -53,7 +53,7 @@ export default class JsonSchema implements Plugin {
     const { schema } = this.asked(exchange);
     if (schema === undefined || head.status !== 200 || !head.whole) return;
     const answer = await head.whole(this.options.bytes);
-    // An answer of calls alone has no text that the schema is about.
+    // A response with only tool calls has no text for the schema.
     for (const { text } of exchange.wholeTexts(answer, ["assistant"])) {
       const wrong = problem(schema, text);
       if (wrong === undefined) continue;
@@ -63,14 +63,14 @@ export default class JsonSchema implements Plugin {
   }
 }
 
-/** Types in capitals and `nullable`, as one of the protocols has them. */
+/** Converts uppercase types and `nullable`, which one of the protocols has. */
 function plain(name: string, value: unknown): unknown {
   if (name === "type" && typeof value === "string") return value.toLowerCase();
   const { nullable, ...others } = (value ?? {}) as { nullable?: boolean };
   return nullable === true ? { anyOf: [others, { type: "null" }] } : value;
 }
 
-/** What is wrong with a text, without a word of it. */
+/** Returns what is wrong with a text, without quoting it. */
 function problem(schema: z.ZodType, text: string): string | undefined {
   try {
     const issues = schema.safeParse(JSON.parse(text)).error?.issues;

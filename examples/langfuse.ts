@@ -3,7 +3,7 @@ import { type DoneExchange, Log, Options, type Plugin, type ResponseExchange, ty
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-/** Tells Langfuse of each exchange, in batches behind the answers, by its public ingestion API. No request waits for it. */
+/** Reports each exchange to Langfuse, in background batches, by its public ingestion API. No request waits for it. */
 @injectable()
 export default class Langfuse implements Plugin {
   static options = z.strictObject({
@@ -56,13 +56,13 @@ export default class Langfuse implements Plugin {
     });
   }
 
-  /** The last batch gets as long as a plugin has to close. */
+  /** The last batch gets a plugin's time for closing. */
   close(): Promise<void> {
     clearInterval(this.timer);
     return this.flush();
   }
 
-  /** An event's own id makes one that is sent twice count once. */
+  /** The event's own id makes Langfuse count a repeated event once. */
   private add(type: string, body: object): void {
     if (this.waiting.length >= this.options.most) this.lost++;
     else this.waiting.push({ id: randomUUID(), type, timestamp: new Date().toISOString(), body });

@@ -2,7 +2,7 @@ import { GatewayError, Options, type Plugin, type RequestExchange } from "model-
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-/** Lets a header choose the model, for clients whose settings know one model only. */
+/** Chooses the model by a header, for clients whose settings allow one model only. */
 @injectable()
 export default class ModelByHeader implements Plugin {
   static options = z.strictObject({

@@ -4,7 +4,7 @@ import { z } from "zod";
 
 const time = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d$/, { error: "expected a time like 08:30" });
 
-/** Turns one name into another model by the time of day: the dear one while people work, the cheap one at night. */
+/** Maps one name to a model by the time of day: an expensive one in working hours, a cheap one at night. */
 @injectable()
 export default class ModelByHour implements Plugin {
   static options = z.strictObject({
@@ -19,7 +19,7 @@ export default class ModelByHour implements Plugin {
 
   private readonly clock: Intl.DateTimeFormat;
 
-  /** @throws RangeError for a zone that does not exist, which `npm start -- check` tells. */
+  /** @throws RangeError for an unknown time zone, which `npm start -- check` reports. */
   constructor(@inject(Options) private readonly options: z.infer<typeof ModelByHour.options>) {
     const timeZone = options.zone;
     this.clock = new Intl.DateTimeFormat("en-GB", { timeZone, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });

@@ -4,7 +4,9 @@ import { z } from "zod";
 
 const Verdict = z.object({ results: z.array(z.object({ flagged: z.boolean() })) });
 
-/** Shows an answer to a moderation endpoint before its first byte leaves. It is kept back until both are done. */
+/**
+ * Sends a response to a moderation endpoint before its first byte goes to the client. It is buffered until both are complete.
+ */
 @injectable()
 export default class Moderation implements Plugin {
   static options = z.strictObject({
@@ -15,7 +17,7 @@ export default class Moderation implements Plugin {
     silent: z.enum(["refuse", "pass"]).default("refuse").describe("What becomes of answers that it cannot judge."),
     bytes: z.int().positive().default(4_194_304).describe("Of the largest answer; a larger one is refused."),
   });
-  // In the client's words, whoever has answered.
+  // Before rewrite: the response is in the client's protocol, from any provider.
   static before = ["rewrite"];
 
   constructor(

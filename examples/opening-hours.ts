@@ -4,14 +4,14 @@ import { z } from "zod";
 
 const time = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d$/, { error: "expected a time like 08:30" });
 
-/** Lets requests in during a part of the day only. It may pass midnight: `open: "22:00", close: "06:00"`. */
+/** Admits requests during a part of the day only. It may span midnight: `open: "22:00", close: "06:00"`. */
 @injectable()
 export default class OpeningHours implements Plugin {
   static options = z.strictObject({ open: time, close: time, zone: z.string().default("UTC") });
 
   private readonly clock: Intl.DateTimeFormat;
 
-  /** @throws RangeError for a zone that does not exist, which `npm start -- check` tells. */
+  /** @throws RangeError for an unknown time zone, which `npm start -- check` reports. */
   constructor(@inject(Options) private readonly options: z.infer<typeof OpeningHours.options>) {
     const timeZone = options.zone;
     this.clock = new Intl.DateTimeFormat("en-GB", { timeZone, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });

@@ -2,7 +2,7 @@ import { GatewayError, Options, type Plugin, type RequestExchange } from "model-
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-/** Words that tell a model to forget its orders, and characters that no reader sees. */
+/** Phrases that tell a model to ignore its instructions, and invisible characters. */
 const PATTERNS = [
   "\\b(?:ignore|disregard|forget)\\b.{0,40}\\b(?:previous|prior|above|earlier)\\b.{0,40}\\b(?:instructions?|prompts?|rules?)\\b",
   "\\b(?:reveal|print|repeat)\\b.{0,40}\\b(?:system|developer) (?:prompt|message|instructions?)\\b",
@@ -11,7 +11,7 @@ const PATTERNS = [
 const Kind = z.enum(["system", "user", "assistant", "reasoning", "tool_call", "tool_result"]);
 const Pattern = z.string().refine(compiles, "expected a regular expression");
 
-/** Looks for attempts to give a model new orders, in what users write and what tools bring, whatever protocol the client speaks. */
+/** Detects prompt injection in texts of users and results of tools, in every protocol. */
 @injectable()
 export default class PromptGuard implements Plugin {
   static options = z.strictObject({

@@ -2,12 +2,12 @@ import { Options, type Plugin, type RequestExchange, type ResponseExchange, type
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-// Looked for at the beginning of a word only, so that a megabyte of one letter costs no more than its length.
+// Matches only at the beginning of a word, so that a megabyte of one letter takes linear time.
 const ADDRESS = /(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+/g;
 const MASK = { pattern: /<address-\d+>/, longest: 20 };
 const Kind = z.enum(["system", "user", "assistant", "reasoning", "tool_call", "tool_result"]);
 
-/** Masks e-mail addresses on their way to a provider, and puts them back in its answer: in every protocol, streamed or not. */
+/** Masks e-mail addresses in requests to a provider, and restores them in its response: in every protocol, streamed or not. */
 @injectable()
 export default class Redact implements Plugin {
   static options = z.strictObject({
@@ -15,7 +15,7 @@ export default class Redact implements Plugin {
   });
   static after = ["auth"];
 
-  /** What stands behind each mask. */
+  /** Addresses by mask. */
   private readonly addresses = slot(() => new Map<string, string>());
 
   constructor(@inject(Options) private readonly options: z.infer<typeof Redact.options>) {}

@@ -2,7 +2,7 @@ import { GatewayError, Options, type Plugin, type RouteExchange } from "model-ga
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-/** Keeps callers to the providers of their region, fallbacks included: what has no target there is refused. */
+/** Restricts callers to providers of their region, fallbacks included: requests without a target there are refused. */
 @injectable()
 export default class Region implements Plugin {
   static options = z.strictObject({

@@ -4,7 +4,7 @@ import { type DoneExchange, Options, type Plugin } from "model-gateway";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-/** Writes a line to a file for each request: when, who, which model, how it ended. */
+/** Writes a line to a file for each request: time, caller, model, outcome. */
 @injectable()
 export default class RequestLog implements Plugin {
   static options = z.strictObject({ file: z.string() });
@@ -13,7 +13,7 @@ export default class RequestLog implements Plugin {
 
   constructor(@inject(Options) private readonly options: z.infer<typeof RequestLog.options>) {}
 
-  /** A file that cannot be written is found by `npm start -- check`, which leaves none behind. */
+  /** `npm start -- check` detects a file that cannot be written, and does not create one. */
   async start({ dry }: { dry: boolean }): Promise<void> {
     if (dry) return (await open(this.options.file, "r+").catch(absent))?.close();
     const file = await open(this.options.file, "a");
@@ -30,7 +30,7 @@ export default class RequestLog implements Plugin {
   }
 }
 
-/** A file that is not there yet is made by the first start. */
+/** A missing file is created by the first start. */
 function absent(error: NodeJS.ErrnoException): undefined {
   if (error.code !== "ENOENT") throw error;
 }

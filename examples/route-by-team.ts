@@ -2,7 +2,7 @@ import { GatewayError, Options, type Plugin, type RequestExchange } from "model-
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-/** Turns one name, which all clients ask for, into the model of their team: by a header, else by the name of their key. */
+/** Maps one name, which all clients request, to their team's model: by a header, else by the name of their key. */
 @injectable()
 export default class RouteByTeam implements Plugin {
   static options = z.strictObject({

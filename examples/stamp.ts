@@ -2,7 +2,7 @@ import { type Head, Options, type Plugin, type ResponseExchange } from "model-ga
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-/** Puts a header on every answer. */
+/** Adds a header to every response. */
 @injectable()
 export default class Stamp implements Plugin {
   static options = z.strictObject({ name: z.string().default("x-served-by"), text: z.string() });

@@ -15,12 +15,12 @@ import {
 } from "model-gateway";
 import { injectable } from "tsyringe";
 
-/** What `stream` is where nobody takes it for true: some servers take `1` and `"true"`, too. */
+/** Values of `stream` that mean false to every server: some servers accept `1` and `"true"` for true. */
 const NOT_STREAMED = new Set<string | undefined>([undefined, "false", "null"]);
 
 /**
- * Writes an attempt in the target's words: the vendor's names of models, and a request for usage where the vendor sends none
- * unasked. Between equal protocols nothing else changes; between others request and answer are translated.
+ * Encodes an attempt for its target: the vendor's model names, and a request for usage where the vendor sends it only on
+ * request. Between equal protocols nothing else changes; otherwise request and response are translated.
  */
 @injectable()
 export default class Rewrite implements Plugin {

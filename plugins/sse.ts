@@ -12,17 +12,17 @@ import {
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-/** Characters of a provider's error that the log keeps. */
+/** Maximum characters of a provider's error in the log. */
 const LOGGED = 500;
 
-/** An error in a stream, which the client reads in the words in which it came. */
+/** Returns the error for a provider's error in a stream, which the client receives unchanged. */
 const reported = ({ text }: Frame): GatewayError =>
   new GatewayError("upstream_refused", {
     message: "The provider reported an error in its stream.",
     cause: text?.slice(0, LOGGED),
   });
 
-/** The same as the fault of the one who made the stream: the provider, or a plugin that answers itself. */
+/** Attributes an error to the stream's source: the provider, or a plugin that responds itself. */
 function faultOf({ answerer }: ResponseExchange, error: GatewayError): GatewayError {
   if (!answerer) return error;
   const own = new GatewayError("plugin_failed", { cause: error.cause ?? "The stream has no terminal event." });
@@ -31,9 +31,9 @@ function faultOf({ answerer }: ResponseExchange, error: GatewayError): GatewayEr
 }
 
 /**
- * Guards streams: keep-alive frames while the model thinks, and the terminal rule of each protocol. A stream that ends
- * without its terminal event is broken off with an error, never passed on as if it were whole. One in which the provider reports an
- * error passes, and is recorded as the failure it is.
+ * Guards streams: sends keep-alive frames while the model thinks, and enforces each protocol's terminal event. A stream that
+ * ends without its terminal event is aborted with an error, never passed on as complete. One in which the provider reports an
+ * error passes, and is recorded as a failure.
  */
 @injectable()
 export default class Sse implements Plugin {

@@ -1,10 +1,10 @@
 import { GatewayError } from "model-gateway";
 import { dollars, type Excess, type LimitLevel, whose } from "model-gateway/store";
 
-/** Seconds above which a client shall not wait by itself. */
+/** Seconds above which a client should not retry automatically. */
 const LONG_WAIT = 120;
 
-/** The limit that stands in the way, in words: whose, how much it is, how much is left, and when there is more. */
+/** Returns the error for an exceeded limit: whose it is, its size, what is left, and when more is available. */
 export function refusal(excess: Excess): GatewayError {
   const { limit, retryAfter } = excess;
   const retry = retryAfter !== undefined && retryAfter <= LONG_WAIT;

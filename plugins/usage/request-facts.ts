@@ -3,7 +3,7 @@ import { z } from "zod";
 const MS = z.number().describe("Milliseconds.");
 const COUNTS = z.looseObject({ total: z.number().optional() }).describe("Tokens, and parts of them by what they are.");
 
-/** What `GET /v1/requests/{id}` answers: the ledger's entry, without what is the operator's alone. */
+/** The response of `GET /v1/requests/{id}`: the ledger's entry, without fields for the operator only. */
 export const REQUEST = z.strictObject({
   object: z.literal("request"),
   id: z.string(),

@@ -1,16 +1,16 @@
 import type { Attempt, Frame, Protocol } from "model-gateway";
 
-/** Members that tell of a service tier, in the words of most. */
+/** Members with a service tier, in most protocols. */
 const SERVICE = ["service_tier"];
-/** In the words of all vendors. */
+/** The value's form at all vendors. */
 const PRIORITY = /priority/i;
-/** A word for the tier that is chosen later. */
+/** The value for a tier that is chosen later. */
 const AUTO = "auto";
 const QUOTE = 0x22;
-/** Bytes of the longest word for a tier, about. */
+/** Maximum bytes of a tier's value, about. */
 const WORD = 100;
 
-/** The service tier that a frame tells, at its top or in what stands there; undefined: none, or one that is still to be chosen. */
+/** Returns the service tier in a frame, at its top level or one below; undefined: none, or one that is not chosen yet. */
 export function tierIn(frame: Frame, { output }: Protocol): string | undefined {
   const names = output?.service ?? SERVICE;
   if (!names.some((name) => frame.mayContain(name, QUOTE))) return undefined;
@@ -24,8 +24,8 @@ export function tierIn(frame: Frame, { output }: Protocol): string | undefined {
 }
 
 /**
- * The tier that an attempt asks for, where that is dearer: a cheaper one holds when the provider has told it. Undefined also
- * where the target's price has none: it may not have such a tier.
+ * Returns the tier that an attempt requests, where it is more expensive: a cheaper one counts once the provider reports it.
+ * Undefined also where the target's price has none: it may not have such a tier.
  */
 export function askedTier({ target, protocol, body }: Attempt, time: number): string | undefined {
   const { service = SERVICE, tier: dearer } = protocol.output ?? {};
@@ -36,7 +36,7 @@ export function askedTier({ target, protocol, body }: Attempt, time: number): st
   const [member, value, name] = dearer ?? [];
   const isPriority = () => service.map(asked).some((tier) => typeof tier === "string" && PRIORITY.test(tier));
   const tier = member !== undefined && asked(member) === value ? name : isPriority() ? "priority" : undefined;
-  // Hardly any request asks for one.
+  // Few requests have one.
   if (tier === undefined) return undefined;
   const price = target.prices?.at(time)?.price;
   return price && Object.hasOwn(price, tier) ? tier : undefined;

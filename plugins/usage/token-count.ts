@@ -1,20 +1,20 @@
 /**
- * Pieces that tokenizers cut texts into before they look them up: contractions, words with what stands before them, up to
- * three digits, signs with line ends, white space. As `cl100k_base` is published to do it.
+ * Pieces into which tokenizers split texts before the lookup: contractions, words with a preceding character, up to three
+ * digits, punctuation with line ends, white space. As published for `cl100k_base`.
  */
 const PIECES =
   /'(?:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?=\S)|\s+/giu;
-/** Characters of a word that mostly is one token, and those of each further one. */
+/** Characters of a word that usually is one token, and characters per further token. */
 const WORD = 11;
 const FURTHER = 5;
-/** Bytes of other scripts for a token. */
+/** Bytes per token in other scripts. */
 const FOREIGN = 3.2;
 
 const SPACE = /^\s+$/;
-/** Characters of ASCII. */
+/** Number of ASCII characters. */
 const ASCII = 0x80;
 
-/** About how many tokens a piece of an answer is, at least one: vendors never send half a token. */
+/** Estimates the tokens of a piece of a response, at least one: vendors never send half a token. */
 export function tokensOf(text: string): number {
   let tokens = 0;
   for (const [piece] of text.matchAll(PIECES)) {

@@ -2,7 +2,7 @@ import { type Attempt, type DoneExchange, Marketplace, type Redactor } from "mod
 import type { LedgerEntry } from "model-gateway/store";
 import { faultOf, messageOf } from "./why.ts";
 
-/** An attempt as the ledger has it. */
+/** Returns an attempt's ledger record. */
 export function tried(attempt: Attempt, exchange: DoneExchange, redactor: Redactor): LedgerEntry["attempts"][number] {
   const one: LedgerEntry["attempts"][number] = {
     target: Marketplace.nameOf(attempt.target),
@@ -12,7 +12,7 @@ export function tried(attempt: Attempt, exchange: DoneExchange, redactor: Redact
   const fault = faultOf(attempt, exchange);
   if (fault) Object.assign(one, { error: fault.code, message: messageOf(fault, redactor) });
   const { credential, target, startedAt, queuedAt, connectedAt, sentAt = 0, answeredAt } = attempt;
-  // Less than a millisecond is told by what is left out, and a usual attempt by the row itself.
+  // Omitted values mean less than a millisecond, and for an ordinary attempt the entry's own.
   if (queuedAt !== undefined && startedAt - queuedAt >= 1) one.queue = Math.round(startedAt - queuedAt);
   if (connectedAt !== undefined && connectedAt - sentAt >= 1) one.connect = Math.round(connectedAt - sentAt);
   if (attempt !== exchange.attempt && answeredAt !== undefined) one.took = Math.round(answeredAt - startedAt);

@@ -1,13 +1,13 @@
 import type { Attempt, DoneExchange, GatewayError, Redactor } from "model-gateway";
 import type { LedgerEntry } from "model-gateway/store";
 
-/** Characters that a row keeps of a message, and of a list of names. */
+/** Maximum characters of a message, and of a list of names, in an entry. */
 const LONGEST = 300;
 
-/** What an entry tells of an error. */
+/** The fields of an error that an entry uses. */
 type FaultWords = Pick<GatewayError, "code" | "message">;
 
-/** Tells in an entry why its exchange was refused or failed, and what the client was told beside its answer. */
+/** Adds to an entry why its exchange was refused or failed, and the client's notices. */
 export function tellWhy(entry: LedgerEntry, exchange: DoneExchange, redactor: Redactor): void {
   const { dropped, droppedFromAnswer, notices } = exchange;
   const error = exchange.error ?? exchange.attempts.at(-1)?.refusal;
@@ -18,19 +18,19 @@ export function tellWhy(entry: LedgerEntry, exchange: DoneExchange, redactor: Re
 }
 
 /**
- * What went wrong with an attempt, but for what its status tells: failures are counted by that. What broke off behind its head
- * stands with the exchange.
+ * Returns an attempt's error beyond its status, by which failures are counted. An error after its head is recorded with the
+ * exchange.
  */
 export function faultOf(attempt: Attempt, { attempts, error, outcome }: DoneExchange): GatewayError | undefined {
   return attempt.error ?? (outcome === "upstream_error" && attempt === attempts.at(-1) ? error : undefined);
 }
 
-/** What an error says, as a row has it: it may hold a provider's words, and with them what that was shown. */
+/** Returns an error's redacted message: it may quote the provider, and secrets sent to it. */
 export const messageOf = ({ message }: FaultWords, redactor: Redactor): string => cut(redactor.text(message));
 
 const cut = (text: string): string => (text.length <= LONGEST ? text : `${text.slice(0, LONGEST - 1)}…`.toWellFormed());
 
-/** Names as far as there is room for them; how many more there are stands behind them, as in `gateway-dropped`. */
+/** Returns as many names as fit, followed by the number of further ones, as in `gateway-dropped`. */
 function listed(names: readonly string[], redactor: Redactor): string[] {
   const list: string[] = [];
   let room = LONGEST;

@@ -27,8 +27,8 @@ const TYPES: Readonly<Record<ErrorKind, string>> = {
 };
 
 /**
- * `{type: "error", error: {type, message, details?}, request_id}`. There is no member for a field's path: the message begins
- * with it. The vendor's types are an enumeration: a plugin's own code stands where the vendor has codes, in `details`.
+ * Returns `{type: "error", error: {type, message, details?}, request_id}`. There is no member for a field's path: the message
+ * begins with it. The vendor's types are an enumeration: a plugin's own code is where the vendor has codes, in `details`.
  */
 function errorJson({ kind, code, own, message, param, details: told }: Fault, id: string): object {
   const named = param === undefined || [" ", ":"].some((mark) => message.startsWith(param + mark));
@@ -38,13 +38,13 @@ function errorJson({ kind, code, own, message, param, details: told }: Fault, id
   return { type: "error", error, request_id: id };
 }
 
-/** An error as a whole body. */
+/** Returns an error as a whole body. */
 export const errorBody = (fault: Fault, id: string): string => JSON.stringify(errorJson(fault, id));
 
-/** An error as an event. Clients look at the event's name, so it cannot be left out. [S] */
+/** Returns an error as an event. Clients check the event's name, so it is required. [S] */
 export const errorEvent = (fault: Fault, id: string): Buffer => eventBytes(errorJson(fault, id), "error");
 
-/** The vendor's error types: what they are, and the status they come with. [D: errors page] */
+/** The vendor's error types, with their kinds and statuses. [D: errors page] */
 const FAULTS: Readonly<Record<string, readonly [kind: ErrorKind, status: number]>> = {
   invalid_request_error: ["invalid", 400],
   authentication_error: ["authentication", 401],
@@ -60,9 +60,9 @@ const FAULTS: Readonly<Record<string, readonly [kind: ErrorKind, status: number]
 };
 
 /**
- * The error in an `{type: "error", error: {type, message}}`, as a body or an event, or in what imitations send: `{"error":
- * "…"}`, `{"message": "…"}`, `{"detail": "…"}`. Undefined when it is none.
- * @param status of the answer; absent in a stream, where the error's type tells one
+ * Finds the error in `{type: "error", error: {type, message}}`, as a body or an event, or in the forms of imitations:
+ * `{"error": "…"}`, `{"message": "…"}`, `{"detail": "…"}`. Undefined when there is none.
+ * @param status of the response; absent in a stream, where the error's type implies one
  */
 export function faultIn(json: unknown, status?: number): Fault | undefined {
   const body = asObject(json) ?? {};
@@ -74,14 +74,14 @@ export function faultIn(json: unknown, status?: number): Fault | undefined {
   const code = status ?? known?.[1] ?? 500;
   return {
     status: code,
-    // `api_error` says no more than that something failed; the status may.
+    // `api_error` only means that something failed; the status may be more specific.
     kind: known && known[0] !== "internal" ? known[0] : kindOf(code),
     code: asText(asObject(error?.["details"])?.["error_code"]) ?? type ?? "api_error",
     message: message ?? "The provider reported a failure without a message.",
   };
 }
 
-/** Reads an answer that is an error: JSON, or whatever a proxy before the vendor says. */
+/** Parses an error response: JSON, or any text of a proxy before the vendor. */
 export function failure(status: number, _headers: HeaderList, text: string): Fault {
   const message = `The provider answered with status ${status} and no message.`;
   return faultIn(parsed(text), status) ?? { status, kind: kindOf(status), code: "upstream_failed", message };

@@ -17,7 +17,7 @@ import { opaque, texts } from "./texts.ts";
 import { decodeCount, encodeCount, holdsUsage, usage } from "./usage.ts";
 import { COUNT_TOKENS, ending, MESSAGES, NAME, PING, rateHeaders, ratesLeft, UNTHREADED } from "./wire.ts";
 
-/** Where the vendor itself answers: nobody else who speaks its protocol keeps threads. */
+/** The vendor's own hosts: no other provider of its protocol stores threads. */
 const VENDOR = /(?:^|\.)anthropic\.com$/;
 
 const OPERATIONS: readonly (readonly [suffix: string, operation: Operation])[] = [
@@ -25,7 +25,10 @@ const OPERATIONS: readonly (readonly [suffix: string, operation: Operation])[] =
   ["/messages/count_tokens", COUNT_TOKENS],
 ];
 
-/** A model in the vendor's shape, which SDKs that validate want whole. What it is able to do is told to others only. [S: ModelInfo] */
+/**
+ * Returns a model in the vendor's format, which validating SDKs require in full. Its abilities are listed for other clients
+ * only. [S: ModelInfo]
+ */
 const listed = ({ id, name, created, context, output }: ListedModel) => ({
   type: "model",
   id,
@@ -40,7 +43,7 @@ const listed = ({ id, name, created, context, output }: ListedModel) => ({
   retires_at: null,
 });
 
-/** Models of a page at most. [S: ModelListParams] */
+/** Maximum number of models per page. [S: ModelListParams] */
 const MOST_LISTED = 1000;
 
 function limitOf(query: Parameters<Listing["list"]>[1]): number | undefined {

@@ -10,18 +10,21 @@ import {
 } from "model-gateway/protocol";
 import { UNTHREADED } from "./wire.ts";
 
-/** Events in which containers and their files are told. */
+/** Events that name containers and their files. */
 const NAMING = /^event: (?:message_|content_block_start)/;
 const QUOTE = '"'.charCodeAt(0);
 
-/** Whether a request may run code: nothing else makes what can be named. */
+/** Reports whether a request may run code: nothing else creates objects with ids. */
 function makes(request: AskedBody): boolean {
   if (request.member("container") ?? request.member("thread")) return true;
   const tools = request.member("tools");
   return tools !== undefined && request.slice(tools.start, tools.end).includes("code_execution");
 }
 
-/** The container that an answer ran in, the files that its tools made, and the answer itself where a thread goes on from it. */
+/**
+ * Returns the response's container, the files that its tools created, and the response's own id where a thread continues from
+ * it.
+ */
 function* made(json: JsonObject, request: AskedBody): Generator<string> {
   const answer = asObject(json["message"]) ?? asObject(json["delta"]) ?? json;
   const ids = [asObject(answer["container"])?.["id"], request.member("thread") && answer["id"]];
@@ -29,7 +32,7 @@ function* made(json: JsonObject, request: AskedBody): Generator<string> {
   for (const block of [...asList(answer["content"]), json["content_block"]]) yield* files(block);
 }
 
-/** The files of a tool's result: `content.content[].file_id`. */
+/** Returns the files of a tool's result: `content.content[].file_id`. */
 function* files(block: unknown): Generator<string> {
   const content = asObject(block)?.["content"];
   for (const output of asList(asObject(content)?.["content"] ?? content)) {
@@ -38,7 +41,7 @@ function* files(block: unknown): Generator<string> {
   }
 }
 
-/** Clients go on without a thread that is not there. */
+/** Clients continue without a thread that does not exist. */
 const unknown = (param: string) =>
   param.startsWith("thread")
     ? {
@@ -55,7 +58,7 @@ export const objects: ObjectWords = {
   top: ["container"],
   anywhere: ["file_id", "previous_message_id", "skill_id", "user_profile_id"],
   unread: ["metadata", "input", "input_schema", "citations", "schema"],
-  // The vendor's own skills go by a plain word.
+  // The vendor's own skills have plain words as ids.
   id: (text) => (/^[a-z]+$/.test(text) ? undefined : text),
   unknown,
   makes,
@@ -66,15 +69,17 @@ export const objects: ObjectWords = {
     (frame.holds("message_start") || frame.mayContain("container") || frame.mayContain("file_id", QUOTE)),
 };
 
-/** Models that go on where the first one declines, and that of the advisor. [S: BetaFallbackParam, BetaAdvisorTool20260301] */
+/**
+ * Models that take over where the first one declines, and the advisor's model. [S: BetaFallbackParam, BetaAdvisorTool20260301]
+ */
 export const otherModels: OtherModelWords = {
   below: ["fallbacks", "tools"],
   unread: ["input_schema", "input_examples", "schema", "cache_control"],
-  // "default": those that the vendor has for the first one.
+  // "default": the vendor's own fallbacks for the first model.
   unnamed: ["fallbacks"],
 };
 
-/** What the vendor keeps besides: batches of messages, what is uploaded, and what its agents work with. [S: the paths of its SDK] */
+/** Other objects that the vendor stores: message batches, uploads, and the objects of its agents. [S: the paths of its SDK] */
 export const vendor: VendorObjects = {
   collections: [
     ...["files", "messages/batches", "skills", "containers", "threads", "agents", "sessions", "environments", "vaults"],
@@ -92,6 +97,6 @@ export const vendor: VendorObjects = {
     members: ["id"],
   },
   derived: {},
-  // SDKs fetch what it names with the key that they have.
+  // SDKs fetch this URL with their own key.
   addresses: { "messages/batches": ["results_url"] },
 };

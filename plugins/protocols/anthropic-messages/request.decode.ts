@@ -31,7 +31,7 @@ import { thinking } from "./support.thinking.ts";
 import { answerSettings, promptSettings, readMark } from "./support.ts";
 import { CITATION_MEMBERS, citationFrom, NAME, RAW_MEMBERS, UNTHREADED, wrong } from "./wire.ts";
 
-/** Top-level members that only this vendor has a use for. What is not listed is `other`. */
+/** Top-level members that only this vendor uses. Others are `other`. */
 const VENDOR_MEMBERS: Readonly<Record<string, Feature>> = {
   context_management: "context_edits",
   container: "container",
@@ -42,10 +42,10 @@ const VENDOR_MEMBERS: Readonly<Record<string, Feature>> = {
   anthropic_version: "cosmetic",
 };
 
-/** Reads a Messages request. @throws GatewayError `invalid_field`, `invalid_json` */
+/** Decodes a Messages request. @throws GatewayError `invalid_field`, `invalid_json` */
 export const decode = (request: IncomingRequest): Conversation => Steps.atOnce(decoding(request));
 
-/** The same in steps. @throws GatewayError `invalid_field`, `invalid_json` */
+/** Does the same in steps. @throws GatewayError `invalid_field`, `invalid_json` */
 export function* decoding(request: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(request, uses, RAW_MEMBERS);
@@ -66,7 +66,7 @@ export function* decoding(request: IncomingRequest): Steps<Conversation> {
   if (request.task === "generate") checkMaxTokens(body, conversation);
   readSettings(toolChoice, body, conversation);
   thinking.read(body, conversation);
-  // Of a thread that goes on the request holds only what is new.
+  // A request that continues a thread holds only new content.
   if (body.any("thread") !== undefined) uses.push({ feature: "stored_state", path: "thread", ...UNTHREADED });
   body.rest("other", VENDOR_MEMBERS);
   return conversation;
@@ -86,10 +86,10 @@ function systemTurns(body: Fields, request: IncomingRequest): Turn[] {
   return parts.length === 0 ? [] : [{ role: "system", at, parts }];
 }
 
-/** A text with which Claude Code 2.1 begins its system prompt; it differs between runs. */
+/** The text with which Claude Code 2.1 begins its system prompt; it differs between runs. */
 const BILLING = /^x-anthropic-billing-header:.*$/;
 
-/** True for what means nothing to other vendors, and would keep their caches from knowing the prompt again. */
+/** Reports whether a part is that text: it has no meaning to other vendors, and would defeat their prompt caches. */
 function isBilling(part: Part, uses: FeatureUse[]): boolean {
   if (part.kind !== "text" || !BILLING.test(part.text.trimEnd())) return false;
   uses.push({ feature: "cosmetic", path: part.at });
@@ -123,7 +123,7 @@ function turnOf(message: Fields, request: IncomingRequest): Turn {
   return { role, at, parts };
 }
 
-/** State that stood behind the last text of an answer, where this protocol has no place for it. */
+/** Returns state that followed the last text of a response; this protocol has no place for it. */
 function stateBehind(parts: readonly Part[], prefix: PrefixKey, turn: number, request: IncomingRequest): Part[] {
   const last = parts.at(-1);
   if (last?.kind !== "text") return [];
@@ -135,10 +135,12 @@ function stateBehind(parts: readonly Part[], prefix: PrefixKey, turn: number, re
   return [{ kind: "text", at: last.at, text: "", opaque: state }];
 }
 
-/** Where content stands: in a turn of somebody's, or in a tool's result. */
+/** The place of content: a turn of some role, or a tool's result. */
 type ContentPlace = Turn["role"] | "result";
 
-/** Parts that have only one place. The vendor refuses them elsewhere, and no other vendor has a word for them there. */
+/**
+ * Parts that are allowed in one place only. The vendor refuses them elsewhere, and no other vendor has an equivalent there.
+ */
 const HOMES: Readonly<Partial<Record<Part["kind"], ContentPlace>>> = {
   reasoning: "assistant",
   tool_call: "assistant",
@@ -160,7 +162,7 @@ const READERS: Readonly<Record<string, BlockReader>> = {
   tool_addition: (block) => toolNews(block, block.object("tool")?.any("name")),
 };
 
-/** Reads content: a string is one text. `at` is the content's path; a block's is `at` and its number. */
+/** Decodes content: a string is one text. `at` is the content's path; a block's is `at` and its number. */
 function partsOf(
   content: unknown,
   at: string,
@@ -220,7 +222,7 @@ function mediaPart(block: Fields, media: "image" | "file"): Media | Foreign {
   };
 }
 
-/** Undefined for a type that is not known. */
+/** Returns a media source; undefined for an unknown type. */
 function mediaSource(block: Fields, source: Fields, media: "image" | "file"): MediaSource | undefined {
   const type = source.any("type");
   switch (type) {
@@ -242,19 +244,19 @@ function mediaSource(block: Fields, source: Fields, media: "image" | "file"): Me
   }
 }
 
-/** A document's title is a file's name; its context, and that answers shall cite it, have no counterpart. */
+/** Returns a document's title as the file's name; its context and its citation setting have no equivalent. */
 function titleOf(block: Fields): { filename?: string } {
   const title = block.text("title");
   readCiting(block);
   return title === undefined ? {} : { filename: title };
 }
 
-/** Whether answers shall name places in a document, which only this vendor's do. */
+/** Declares the request for citations of document positions, which only this vendor has. */
 function readCiting(block: Fields): void {
   if (block.object("citations")?.flag("enabled") === true) block.declare("citations", "other");
 }
 
-/** A document made of blocks is the text of the blocks; one with pictures in it only its vendor understands. */
+/** Converts a document made of blocks to the text of the blocks; one with pictures in it only its vendor understands. */
 function contentDocument(block: Fields, source: Fields): Part {
   const content = source.any("content");
   const texts = typeof content === "string" ? [content] : textsOf(content, source.path("content"), block.uses);
@@ -265,10 +267,10 @@ function contentDocument(block: Fields, source: Fields): Part {
   return { kind: "media", at: block.at, media: "file", mime: "text/plain", source: { text }, ...titleOf(block) };
 }
 
-/** What stands between the texts of several blocks that become one. */
+/** The separator of block texts that are joined. */
 const BETWEEN = "\n\n";
 
-/** The texts of blocks; undefined when they are not all texts. */
+/** Returns the texts of blocks; undefined when they are not all texts. */
 function textsOf(content: unknown, at: string, uses: FeatureUse[]): string[] | undefined {
   if (!Array.isArray(content)) return undefined;
   const isText = (value: unknown) => isObject(value) && value["type"] === "text" && typeof value["text"] === "string";
@@ -282,7 +284,7 @@ function textsOf(content: unknown, at: string, uses: FeatureUse[]): string[] | u
   });
 }
 
-/** A search result that the client brings is read as its title, its source and its text, a paragraph each. */
+/** Converts a search result sent by the client to its title, source and text, a paragraph each. */
 function searchResultPart(block: Fields): Part {
   const title = block.text("title");
   const source = block.text("source");
@@ -296,7 +298,7 @@ function thinkingPart(block: Fields, request: IncomingRequest): Reasoning {
   block.declareSelf("reasoning_text");
   const signature = block.text("signature");
   const text = block.required("thinking");
-  // Without a signature the vendor made nothing of it: it is another's reasoning, or what a client wrote.
+  // Without a signature it is not the vendor's: it is another's reasoning, or a client's own text.
   const signed = signature !== undefined && signature !== "";
   return { kind: "reasoning", at: block.at, text, ...(signed ? { opaque: request.open(signature, "signature") } : {}) };
 }
@@ -307,13 +309,13 @@ function redactedPart(block: Fields, request: IncomingRequest): Reasoning {
   return { kind: "reasoning", at: block.at, redacted: true, opaque };
 }
 
-/** True for JSON that was kept as its text and is an object. */
+/** Reports whether a value is a JSON object that was kept as its original text. */
 const isRawObject = (value: unknown): value is RawJson => value instanceof RawJson && value.text.startsWith("{");
 
 function toolCallPart(block: Fields): ToolCall {
   const input = block.any("input");
   if (!isRawObject(input)) return wrong(block.path("input"), "must be an object.");
-  // Which of the vendor's tools made the call; most often none did.
+  // The vendor's tool that made the call; usually none.
   block.leave("caller", "cosmetic");
   return {
     kind: "tool_call",
@@ -340,8 +342,8 @@ function toolResultPart(block: Fields, request: IncomingRequest): ToolResult {
 }
 
 /**
- * The news that a deferred tool can be called from now on. Other vendors get all tools from the start, so that a text that
- * says so is enough.
+ * Converts the announcement that a deferred tool can now be called. Other vendors get all tools from the start, so that a text
+ * is enough.
  */
 function toolNews(block: Fields, name: unknown): Part {
   if (typeof name !== "string") return foreignPart(block);
@@ -349,7 +351,7 @@ function toolNews(block: Fields, name: unknown): Part {
   return { kind: "text", at: block.at, text: `The tool ${name} is available now.` };
 }
 
-/** What only this vendor understands. */
+/** Returns a block that only this vendor understands. */
 function foreignPart(block: Fields): Foreign {
   const name = block.required("type");
   block.declareSelf(name === "container_upload" ? "container" : "foreign_block");
@@ -357,7 +359,7 @@ function foreignPart(block: Fields): Foreign {
   return { kind: "foreign", at: block.at, protocol: NAME, name, json: block.of, ...defined({ tools }) };
 }
 
-/** Of a call or a result of a tool that the vendor runs: how the tool may be called. Code has several ways to run. [S] */
+/** Returns the possible names of the vendor's tool behind a call or a result. Code execution has several. [S] */
 function toolsBehind(type: string, name: string | undefined): readonly string[] | undefined {
   if (type.startsWith("mcp_tool_")) return ["mcp_servers"];
   const tool = type === "server_tool_use" ? name : /^(.+)_tool_result$/.exec(type)?.[1];
@@ -365,9 +367,9 @@ function toolsBehind(type: string, name: string | undefined): readonly string[] 
 }
 
 const WEB_SEARCH = /^web_search_\d+$/;
-/** Finds tools that the request defers. Other vendors get all tools from the start. */
+/** Search among deferred tools. Other vendors get all tools from the start. */
 const TOOL_SEARCH = /^tool_search_tool_/;
-/** Members of a function that only say when it is shown, or how its arguments are streamed. */
+/** Members of a function that only control when it is shown, or how its arguments are streamed. */
 const TOOL_MEMBERS: Readonly<Record<string, Feature>> = {
   defer_loading: "cosmetic",
   eager_input_streaming: "cosmetic",

@@ -28,26 +28,26 @@ import { answerSettings, cacheControl, enforceableSchema, promptSettings } from 
 import { COUNT_TOKENS, MESSAGES, NAME, stateOf } from "./wire.ts";
 
 /**
- * The longest answer where neither the client nor gateway.yaml tells one: the vendor requires a number, refuses one above
- * the model's own maximum, and this is the largest that every model since Claude 4 takes.
+ * Default `max_tokens` where neither the client nor gateway.yaml has one: the vendor requires a number, refuses one above the
+ * model's own maximum, and this is the largest that every model since Claude 4 accepts.
  */
 const MOST_TOKENS = 32_000;
 
-/** The version of the API that takes all that is written here; the newer one refuses sampling. */
+/** The API version that accepts everything written here; the newer one refuses sampling settings. */
 const HEADERS = [["anthropic-version", "2023-06-01"]] as const;
 
-/** Writes a Messages request. @throws GatewayError as `context.refuse` makes it. */
+/** Encodes a Messages request. @throws GatewayError as `context.refuse` makes it. */
 export const encode = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
   Steps.atOnce(encoding(conversation, context));
 
-/** The same in steps. @throws GatewayError as `context.refuse` makes it. */
+/** Does the same in steps. @throws GatewayError as `context.refuse` makes it. */
 export function* encoding(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   const counts = conversation.task === "count";
   refuseUnsayable(conversation, context);
   const marks = new CacheMarks(conversation, context);
   const tools = toolsOf(conversation, context, marks);
   const { system, messages } = yield* messagesOf(conversation, context, marks);
-  // 0 asks this vendor for no answer, but to fill its cache.
+  // To this vendor 0 means no response, only filling its cache.
   if ((conversation.maxTokens ?? 1) < 1 && conversation.protocol !== NAME)
     context.refuse(pathOfUse(conversation, "max_tokens"), "an answer needs at least one token");
   const most = conversation.maxTokens ?? context.facts.output ?? MOST_TOKENS;
@@ -74,11 +74,11 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
   return { operation: counts ? COUNT_TOKENS : MESSAGES, headers: HEADERS, body: yield* Steps.writingJson(body) };
 }
 
-/** What the table of support leaves to the writer because it depends on the value. */
+/** Refuses features whose support depends on their value. */
 function refuseUnsayable(conversation: Conversation, context: EncodeContext): void {
   if (forces(conversation) && conversation.tools.length === 0)
     context.refuse(choicePath(conversation), "There is no tool to call");
-  // How often it is answered, and who keeps that, does not change the count.
+  // The number of responses, and who stores them, do not change the token count.
   if (conversation.task === "count") return;
   if ((conversation.choices ?? 1) > 1)
     context.refuse(pathOfUse(conversation, "choices"), "This model gives one answer at a time; ask once for each");
@@ -86,7 +86,7 @@ function refuseUnsayable(conversation: Conversation, context: EncodeContext): vo
     context.refuse(pathOfUse(conversation, "store"), "No answer is kept for this model; send false or leave it out");
 }
 
-/** What of sampling the vendor takes beside thinking. [D: extended thinking] */
+/** Sampling settings that the vendor accepts with thinking. [D: extended thinking] */
 const BESIDE_THINKING: readonly (readonly [member: string, feature: Feature, fits: (value: number) => boolean])[] = [
   ["temperature", "temperature", (value) => value === 1],
   ["top_p", "top_p", (value) => value >= 0.95],
@@ -102,10 +102,10 @@ function leaveSampling(body: JsonObject, conversation: Conversation, context: En
   }
 }
 
-/** The most cache marks of one request. [D] */
+/** Maximum number of cache marks per request. [D] */
 const MOST_MARKS = 4;
 
-/** The cache marks of a request: the vendor takes four, of which the later ones cover more. */
+/** The cache marks of a request: the vendor accepts four, of which later ones cover more. */
 class CacheMarks {
   private readonly marked: { block: JsonObject; at: string }[] = [];
 
@@ -114,14 +114,14 @@ class CacheMarks {
     private readonly context: EncodeContext,
   ) {}
 
-  /** Marks a block or a tool. */
+  /** Adds a mark to a block or a tool. */
   mark(block: JsonObject, { at, cache }: Pick<Part | Tool, "at" | "cache">): void {
     if (!cache) return;
     block["cache_control"] = cacheControl(cache, at, this.context);
     this.marked.push({ block, at: cache.at ?? at });
   }
 
-  /** Takes the first marks out when there are too many. */
+  /** Removes the first marks when there are too many. */
   limit(): void {
     const most = MOST_MARKS - (this.conversation.cache ? 1 : 0);
     const more = this.marked.slice(0, Math.max(0, this.marked.length - most));
@@ -132,12 +132,12 @@ class CacheMarks {
   }
 }
 
-/** A message as it is written. */
+/** An encoded message. */
 type WrittenMessage = JsonObject & { role: string; content: JsonObject[] };
 
 /**
- * Writes `system` and `messages`. Turns of the user and the assistant alternate, the results of tools stand first. A
- * system message between turns stays in its place: as it is where the model takes that, else as text of the user.
+ * Encodes `system` and `messages`. User and assistant turns alternate, tool results come first. A system message between turns
+ * keeps its place: unchanged where the model accepts that, else as a user's text.
  */
 function* messagesOf(
   conversation: Conversation,
@@ -147,7 +147,7 @@ function* messagesOf(
   const sayable = conversation.turns.map((turn) => sayableTurn(turn, context)).filter(({ parts }) => parts.length > 0);
   yield;
   const first = sayable.findIndex((turn) => !isSystem(turn));
-  // With nothing but system messages there is nobody to answer to: the last one is what is asked.
+  // If there are only system messages, the last one becomes the user's.
   const leading = sayable.slice(0, first < 0 ? Math.max(0, sayable.length - 1) : first);
   const turns = joined(placedTurns(sayable.slice(leading.length), context));
   const system = leading.flatMap((turn) => blocksOf(turn, context, marks));
@@ -169,11 +169,13 @@ function refuseNothing({ turns: [turn], turnsAt }: Conversation, context: Encode
 
 const isSystem = ({ role }: Turn): boolean => role === "system" || role === "developer";
 
-/** A turn without what the vendor refuses or cannot read: empty texts, other vendors' blocks, unsigned thoughts. */
+/**
+ * Returns a turn without parts that the vendor refuses or cannot read: empty texts, other vendors' blocks, unsigned reasoning.
+ */
 function sayableTurn(turn: Turn, context: EncodeContext): Turn {
   if (turn.parts.length > 0 && turn.parts.every((part) => part.kind === "text" && part.text.trim() !== "")) return turn;
   const parts = turn.parts.filter((part) => isSayable(part, context));
-  // An empty system message says nothing, but a turn that is left out joins those around it.
+  // An empty system message has no content, but leaving out another turn would merge its neighbours.
   if (parts.length === 0 && !isSystem(turn) && turn.parts.every(({ kind }) => kind === "text" || kind === "refusal"))
     context.drop(turn.at, "This model takes no turn without anything in it");
   return { ...turn, parts };
@@ -187,7 +189,7 @@ function isSayable(part: Part, context: EncodeContext): boolean {
   return false;
 }
 
-/** System messages between turns, where they stand. In place they must follow a turn of the user. [D] */
+/** Places system messages between turns. They must follow a user turn. [D] */
 function placedTurns(turns: readonly Turn[], context: EncodeContext): Turn[] {
   const out: Turn[] = [];
   for (const turn of turns) {
@@ -203,7 +205,7 @@ function placedTurns(turns: readonly Turn[], context: EncodeContext): Turn[] {
   return withSystemJoined(out);
 }
 
-/** Neighbouring system messages are one, as those of other roles are. */
+/** Merges consecutive system messages, like those of other roles. */
 function withSystemJoined(turns: readonly Turn[]): Turn[] {
   const out: Turn[] = [];
   for (const turn of turns) {
@@ -244,14 +246,14 @@ function blocksOf(turn: Turn, context: EncodeContext, marks: CacheMarks): JsonOb
   });
 }
 
-/** A mark within a result stands on the result, where it counts. */
+/** Moves a mark within a result to the result itself, where it has an effect. */
 function markedOutside(part: Part): Part {
   const cache = part.kind === "tool_result" ? part.parts.findLast((each) => each.cache)?.cache : undefined;
   if (part.kind !== "tool_result" || !cache) return part;
   return { ...part, cache: part.cache ?? cache, parts: part.parts.map(({ cache: _, ...each }): Part => each) };
 }
 
-/** A part as a block; undefined for what this protocol has no block for. */
+/** Encodes a part as a block; undefined where this protocol has none for it. */
 function blockOf(part: Part, context: EncodeContext): JsonObject | undefined {
   switch (part.kind) {
     // Citations carry a key of the vendor's; without it they are refused.
@@ -276,7 +278,7 @@ function blockOf(part: Part, context: EncodeContext): JsonObject | undefined {
   }
 }
 
-/** Only what the vendor signed comes back to it, word for word; an empty text with a signature does, too. */
+/** Encodes reasoning signed by the vendor, unchanged, also an empty text with a signature; undefined for other reasoning. */
 function thinkingBlock({ text, summary, opaque }: Reasoning): JsonObject | undefined {
   const redacted = stateOf(opaque, "redacted");
   if (redacted !== undefined) return { type: "redacted_thinking", data: redacted };
@@ -288,7 +290,7 @@ function thinkingBlock({ text, summary, opaque }: Reasoning): JsonObject | undef
 
 const NO_INPUT = new RawJson("{}");
 
-/** A call's arguments as the object that the vendor wants, as the text they came in. */
+/** Returns a call's arguments as the object that the vendor requires, in their original text. */
 function inputOf(call: ToolCall, context: EncodeContext): RawJson | JsonObject {
   if (call.custom) return { input: call.arguments };
   if (saysNothing(call.arguments)) return NO_INPUT;
@@ -308,7 +310,7 @@ function toolResult(result: ToolResult, context: EncodeContext): JsonObject {
     type: "tool_result",
     tool_use_id: safeId(result.callId),
     ...(content === undefined ? {} : { content }),
-    // Not to have failed goes without saying.
+    // The default is no error.
     ...(result.isError ? { is_error: true } : {}),
   };
 }
@@ -352,7 +354,7 @@ function sourceOf(part: Media, context: EncodeContext, image: boolean): JsonObje
   return { type: "base64", media_type: known, data: source.base64 };
 }
 
-/** A `data:` URL as what it holds. */
+/** Returns the content of a `data:` URL. */
 function inlined([, type = "", base64 = ""]: RegExpExecArray, mime: string | undefined) {
   const known = type === "" ? mime : type;
   return { source: { base64 }, ...(known === undefined ? {} : { mime: known }) };
@@ -366,7 +368,7 @@ function fileSource({ at, mime }: Media, base64: string, context: EncodeContext)
   return context.refuse(at, `This model takes files as PDF and text, not as ${mime ?? "an unknown type"}`);
 }
 
-/** Writes `tools`; undefined when there are none. */
+/** Encodes `tools`; undefined when there are none. */
 function toolsOf(conversation: Conversation, context: EncodeContext, marks: CacheMarks): JsonObject[] | undefined {
   const tools = allowedTools(conversation, context).flatMap((tool): JsonObject[] => {
     const json = toolOf(tool, context);
@@ -377,7 +379,7 @@ function toolsOf(conversation: Conversation, context: EncodeContext, marks: Cach
   return tools.length > 0 ? tools : undefined;
 }
 
-/** The tools without those that a choice among some of them leaves out: the vendor has no such choice. */
+/** Returns the tools that an `allowed` choice leaves: the vendor has no such choice. */
 function allowedTools(conversation: Conversation, context: EncodeContext): readonly Tool[] {
   const { tools, toolChoice } = conversation;
   if (toolChoice?.mode !== "allowed") return tools;
@@ -419,7 +421,7 @@ function functionTool(tool: Extract<Tool, { kind: "function" }>, context: Encode
 
 const NO_ARGUMENTS = new RawJson('{"type":"object","properties":{}}');
 
-/** A schema as it came. The vendor requires `type: "object"`, which some clients leave out. */
+/** Returns a schema in its original text. The vendor requires `type: "object"`, which some clients omit. */
 function schemaOf(parameters: RawJson | undefined): RawJson {
   const schema = asObject(parameters?.value);
   if (!parameters || !schema || Object.keys(schema).length === 0) return NO_ARGUMENTS;
@@ -427,7 +429,7 @@ function schemaOf(parameters: RawJson | undefined): RawJson {
   return new RawJson(parameters.text.replace("{", '{"type":"object",'));
 }
 
-/** A tool that takes free text, as a function of one string. The engine unwraps the string in the answer. */
+/** Encodes a tool that takes free text as a function of one string. The engine unwraps the string in the response. */
 function customTool(tool: Extract<Tool, { kind: "custom" }>, context: EncodeContext): JsonObject {
   const grammar = grammarOf(tool.grammar);
   if (grammar !== undefined) context.change(tool.at, "the grammar is told to the model, not enforced");
@@ -443,13 +445,13 @@ function customTool(tool: Extract<Tool, { kind: "custom" }>, context: EncodeCont
   };
 }
 
-/** The text of a grammar; the two protocols that have one nest it differently. */
+/** Returns the text of a grammar; the two protocols with grammars nest it differently. */
 function grammarOf(value: unknown): string | undefined {
   const grammar = asObject(asObject(value)?.["grammar"]) ?? asObject(value);
   return asText(grammar?.["definition"]);
 }
 
-/** The version of the search tool that every model with web search has. [D] */
+/** The version of the search tool that every model with web search supports. [D] */
 const WEB_SEARCH = "web_search_20250305";
 
 function webSearch(tool: Extract<Tool, { kind: "web_search" }>, context: EncodeContext): JsonObject {

@@ -17,10 +17,10 @@ import { faultIn } from "./errors.ts";
 import { usage as usageOf } from "./usage.ts";
 import { citationFrom, holdsObject, NAME, type OpaqueKind, RAW_MEMBERS, reasonOf } from "./wire.ts";
 
-/** Reads a stream of events. */
+/** Returns a decoder for a stream of events. */
 export const decoder = (source: ResponseSource): ResponseDecoder => new MessageStreamDecoder(source);
 
-/** Reads a whole message. @throws GatewayError `upstream_invalid` */
+/** Decodes a whole message. @throws GatewayError `upstream_invalid` */
 export function decode(text: string, source: ResponseSource): Event[] {
   let body: JsonObject | undefined;
   try {
@@ -37,10 +37,10 @@ export function decode(text: string, source: ResponseSource): Event[] {
 
 const OURS: ReadonlySet<string> = new Set(["text", "thinking", "redacted_thinking", "tool_use"]);
 
-/** True for a type of block that only this vendor understands. */
+/** Reports whether only this vendor understands a type of block. */
 const isServer = (type: string): boolean => !OURS.has(type);
 
-/** Reads what streamed and whole answers have in common: how blocks open, and how the answer ended. */
+/** Decodes what streamed and whole responses have in common: the opening of blocks, and the end. */
 class BlockDecoder {
   constructor(private readonly source: ResponseSource) {}
 
@@ -53,7 +53,7 @@ class BlockDecoder {
     };
   }
 
-  /** Opens a block, with events for what it holds already. Answers its type. */
+  /** Opens a block, with events for its initial content. Returns its type. */
   protected open(block: number, content: JsonObject, out: Event[]): string {
     const type = asText(content["type"]) ?? "";
     const at = { type: "open", block, choice: 0 } as const;
@@ -88,8 +88,8 @@ class BlockDecoder {
   }
 
   /**
-   * A signature without a letter is none. The thoughts that it signs go with it: the vendor takes them back unchanged, and
-   * not every client is shown them, or sends them back as they came.
+   * Emits a signature; an empty one is ignored. The thinking text that it signs is stored with it: the vendor requires it back
+   * unchanged, and not every client receives it, or sends it back unchanged.
    */
   protected signature(block: number, signature: unknown, thinking: string, out: Event[]): void {
     if (typeof signature !== "string" || signature === "") return;
@@ -138,28 +138,28 @@ class MessageDecoder extends BlockDecoder {
   }
 }
 
-/** A call's input as JSON text; empty where there is none, which the vendor writes as an empty object. */
+/** Returns a call's input as JSON text; empty where there is none, which the vendor writes as an empty object. */
 function inputText(input: unknown): string {
   if (input instanceof RawJson) return input.text;
   return typeof input === "string" && input !== "" ? JSON.stringify(input) : "";
 }
 
-/** A block of a stream that has begun. */
+/** An open block of a stream. */
 interface OpenBlock {
   /** Its number among the events. */
   block: number;
   type: string;
-  /** Of a block that only this vendor understands: what it began with. */
+  /** The initial content of a block that only this vendor understands. */
   content: JsonObject | undefined;
-  /** The input so far of such a block; of a call, what it began with and no delta has replaced. */
+  /** That block's input so far; of a call, its initial input until a delta replaces it. */
   input: string;
-  /** The thoughts so far, which their signature is to go with. */
+  /** The thinking text so far, to be stored with its signature. */
   thinking: string;
-  /** Characters that all of that counts for. */
+  /** Characters counted for all of it. */
   size: number;
 }
 
-/** The most that open blocks keep until they are whole, in characters; each delta counts for some. */
+/** Maximum buffered characters of open blocks; each delta counts for some. */
 const MOST_KEPT = 8 * 1024 * 1024;
 const DELTA = 32;
 
@@ -167,7 +167,7 @@ const BROKEN = { status: 502, kind: "upstream", code: "upstream_invalid" } as co
 
 class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
   private usage: Usage | undefined;
-  /** Blocks that have begun, by the stream's own number, whatever that is. */
+  /** Open blocks, by the stream's own index of any type. */
   private readonly unclosed = new Map<unknown, OpenBlock>();
   private blocks = 0;
   private size = 0;
@@ -228,7 +228,7 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
       return;
     }
     const { index } = json;
-    // Imitations of the protocol forget to close blocks, and send a call's input here, where the vendor has `{}`.
+    // Imitations of the protocol may not close blocks, and may send a call's input here, where the vendor has `{}`.
     this.close(index, out);
     const block = this.blocks++;
     const type = this.open(block, content, out);
@@ -252,7 +252,7 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
     else this.content(open, delta, out);
   }
 
-  /** A delta that does not fit its block adds nothing to it. [S: the SDK's accumulator] */
+  /** Applies a delta; one that does not fit its block is ignored. [S: the SDK's accumulator] */
   private content(open: OpenBlock, delta: JsonObject, out: Event[]): void {
     const { block, type: kind } = open;
     const type = asText(delta["type"]) ?? "content_block_delta";
@@ -260,7 +260,7 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
     else if (type === "input_json_delta" && kind === "tool_use") {
       const text = asText(delta["partial_json"]);
       if (!text) return;
-      // As the vendor's clients have it, the deltas take the place of what the call began with.
+      // As in the vendor's SDK, deltas replace the call's initial input.
       open.input = "";
       out.push({ type: "arguments", block, text });
     } else if (type === "thinking_delta" && kind === "thinking") {
@@ -308,7 +308,7 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
   }
 }
 
-/** A block with every digit of what stays JSON; undefined for JSON that is too deep to be written again. */
+/** Parses a block and keeps every digit of its JSON; undefined for JSON that is too deep to be serialized again. */
 function exactBlock(content: JsonObject, text: string): JsonObject | undefined {
   const type = asText(content["type"]) ?? "";
   const input = asObject(content["input"]);
@@ -320,7 +320,7 @@ function exactBlock(content: JsonObject, text: string): JsonObject | undefined {
   }
 }
 
-/** A block that only this vendor understands, with the input that came in pieces. */
+/** Returns a block that only this vendor understands, with its streamed input. */
 function serverJson(content: JsonObject, input: string): RawJson {
   const whole = new RawJson(input);
   return new RawJson(writeJson(holdsObject(whole) ? { ...content, input: whole } : content));

@@ -23,10 +23,10 @@ import { holdsObject, STOP_REASONS, webCitation } from "./wire.ts";
 
 type WritableEvent = Exclude<Event, { type: "error" }>;
 
-/** The most that waits for the block before it to close, by weight. */
+/** Maximum weight of events that wait for the preceding block to close. */
 const MOST_WAITING = 8 * 1024 * 1024;
 
-/** Writes a stream of events. */
+/** Returns an encoder for a stream of events. */
 export function encoder(context: ResponseContext): ResponseEncoder {
   const frames = new FrameWriter();
   const blocks = new BlockEncoder(context, frames);
@@ -38,7 +38,7 @@ export function encoder(context: ResponseContext): ResponseEncoder {
   };
 }
 
-/** Writes a whole message: what the stream of the same events adds up to. @throws GatewayError `upstream_invalid` */
+/** Encodes a whole message: the sum of the stream of the same events. @throws GatewayError `upstream_invalid` */
 export function encode(events: readonly Event[], context: ResponseContext): string {
   const message = new MessageWriter(context);
   const blocks = new BlockEncoder(context, message);
@@ -46,34 +46,34 @@ export function encode(events: readonly Event[], context: ResponseContext): stri
   return message.whole();
 }
 
-/** Characters of arguments that may still turn out to be none. */
+/** Maximum characters of arguments that may turn out to be empty. */
 const LONGEST_NONE = 16;
 
-/** A block of the answer. Only one can be open in this protocol: the others wait until it is closed. */
+/** A block of the response. Only one can be open in this protocol: later ones wait until it is closed. */
 interface AnswerBlock {
   opening: EventOf<"open">;
-  /** Its number in this answer; absent until something of it is written. */
+  /** Its number in this response; absent until something is written. */
   index?: number;
-  /** What came while another block was open. */
+  /** Events that arrived while another block was open. */
   waiting: Event[];
-  /** What it weighs while it waits. */
+  /** Their weight. */
   weight: number;
   /** Part of a reasoning's summary that was written last. */
   part?: number;
-  /** Free text of a call became an object with one string. */
+  /** Whether a call's free text is wrapped in an object with one string. */
   wrapped?: boolean;
-  /** A call's arguments as long as they may still turn out to be none; absent once some are written. */
+  /** A call's arguments while they may turn out to be empty; absent once some are written. */
   unwritten?: string;
-  /** What stands for a reasoning of which nothing can be read. */
+  /** The state of unreadable reasoning. */
   redacted?: string;
 }
 
 const MADE = { image: "an image", audio: "sound", video: "a film", file: "a file" } as const;
 
-/** Puts events into the order this protocol wants and writes them. */
+/** Puts events into the order that this protocol requires, and encodes them. */
 class BlockEncoder {
   private readonly blocks = new Map<number, AnswerBlock>();
-  /** Blocks in the order of their turns, of which so many had theirs: to take out the first of many would move them all. */
+  /** Blocks in order, with the number already processed: removing the first of many would move the rest. */
   private readonly queue: AnswerBlock[] = [];
   private turns = 0;
   private current: AnswerBlock | undefined;
@@ -83,14 +83,14 @@ class BlockEncoder {
   private finish: EventOf<"finish"> | undefined;
   private refused = false;
   private called = false;
-  /** A text or a call is written. */
+  /** Whether a text or a call is written. */
   private shows = false;
-  /** The first media, which a message has no block for. */
+  /** The first media, for which messages have no block. */
   private unshown: keyof typeof MADE | undefined;
   private makeId: (() => string) | undefined;
-  /** State on a text of which nothing is written yet. */
+  /** State of a text of which nothing is written yet. */
   private behind: Opaque | undefined;
-  /** What the last block is remembered by, when it is a text. */
+  /** The key of the last block, when it is a text. */
   private textKey: TextKey | undefined;
 
   constructor(
@@ -180,13 +180,13 @@ class BlockEncoder {
   }
 
   private wait(block: AnswerBlock, event: Event): void {
-    // What this protocol has no block for need not be kept.
+    // Events without a block in this protocol need not be buffered.
     if (event.type === "media" || event.type === "server") return;
     this.keep(block, event);
     block.waiting.push(event);
   }
 
-  /** The next block gets its turn: what waited is written. */
+  /** Starts the next block, and encodes its waiting events. */
   private next(): void {
     const block = this.queue[this.turns++];
     if (!block) return;
@@ -197,7 +197,7 @@ class BlockEncoder {
     block.waiting = [];
   }
 
-  /** A block without anything in it is refused when it comes back, so that texts and thoughts open with their first word. */
+  /** Starts a block. Texts and reasoning open with their first text, because an empty block is refused when it comes back. */
   private begin(block: AnswerBlock): void {
     this.current = block;
     const { opening } = block;
@@ -221,7 +221,7 @@ class BlockEncoder {
     else this.output.grow(index, "input_json_delta", '{"input":"');
   }
 
-  /** State on a call or a text is written as a block before it. */
+  /** Writes the state of a call or a text as a block before it. */
   private carry(opaque: Opaque): void {
     const index = this.index++;
     this.textKey = undefined;
@@ -230,8 +230,8 @@ class BlockEncoder {
   }
 
   /**
-   * State on a text is only written when something follows. Behind a text it would be the message's last block, and
-   * Claude Code takes that for the answer [S]: it is remembered by the text instead.
+   * Writes a text's state only when something follows. After the text it would be the message's last block, which Claude Code
+   * takes for the response [S]: it is remembered by the text instead.
    */
   private flush(): void {
     const { behind } = this;
@@ -250,7 +250,7 @@ class BlockEncoder {
     return index;
   }
 
-  /** The block's number, opened now if it was not yet. */
+  /** Returns the block's number, and opens the block if necessary. */
   private ensure(block: AnswerBlock): number {
     if (block.index !== undefined) return block.index;
     if (block.opening.kind !== "reasoning") return this.openAs(block, { type: "text", text: "" });
@@ -304,7 +304,7 @@ class BlockEncoder {
 
   private opaque(block: AnswerBlock, { opaque }: EventOf<"opaque">): void {
     const { opening } = block;
-    // It sits on what this protocol's answers cannot hold.
+    // It belongs to media, which this protocol's responses cannot hold.
     if (typeof opaque.on === "object" && "media" in opaque.on) return;
     const sealed = this.context.seal(opaque);
     // A later one replaces it, and this block cannot grow: it is written when it closes.
@@ -349,7 +349,7 @@ class BlockEncoder {
     this.output.frame("message_stop", { type: "message_stop" });
   }
 
-  /** An answer of media alone would be empty, as if the model had nothing to say. */
+  /** Writes a placeholder text: a response with only media would be empty, as if the model had not responded. */
   private showNothing(media: keyof typeof MADE): void {
     const index = this.index++;
     this.output.open(index, { type: "text", text: "" });
@@ -377,19 +377,19 @@ class BlockEncoder {
     if (reason === "malformed_call" || reason === "other")
       this.context.drop("stop_reason", `A message cannot say that it ended with ${finish?.raw ?? reason}.`);
     if (reason === "stop" && this.refused) return "refusal";
-    // Some vendors have another word for it that they called: clients of this protocol go by the reason.
+    // Some vendors have another reason after tool calls: clients of this protocol rely on the reason.
     if ((reason === "stop" || reason === "other") && this.called) return "tool_use";
     return STOP_REASONS[reason];
   }
 }
 
-/** `msg_…`, the same for the same answer. */
+/** Returns `msg_…`, the same for the same response. */
 function messageId(id: string, context: ResponseContext): string {
   const known = id === "" ? context.id : id;
   return known.startsWith("msg_") ? known : `msg_${safeId(known)}`;
 }
 
-/** What a delta adds to: the type of the delta, and its member. */
+/** Each delta type's member of the block. */
 const DELTAS = {
   text_delta: "text",
   thinking_delta: "thinking",
@@ -399,27 +399,30 @@ const DELTAS = {
 
 type DeltaType = keyof typeof DELTAS;
 
-/** Where an answer is written to, block by block: as frames, or into one message. */
+/** The output of blocks: as frames, or into one message. */
 interface BlockWriter {
   start(message: JsonObject): void;
   open(index: number, block: JsonObject): void;
-  /** More of the open block. */
+  /** Appends to the open block. */
   grow(index: number, type: DeltaType, text: string): void;
   cite(index: number, citation: JsonObject): void;
   close(index: number): void;
   finish(delta: JsonObject, usage: JsonObject): void;
-  /** A frame of its own: `ping` or `message_stop`. */
+  /** Writes a frame of its own: `ping` or `message_stop`. */
   frame(name: string, json: JsonObject): void;
 }
 
-/** Ends that may come in the middle of a call. */
+/** Stop reasons that may occur in the middle of a call. */
 const CUT: ReadonlySet<string> = new Set(["max_tokens", "model_context_window_exceeded", "refusal"]);
 
-/** Arguments of an answer's calls, one call after the other. Clients take the arguments of an answer that ended well for whole. */
+/**
+ * The arguments of a response's calls, one call after the other. Clients treat the arguments of a successful response as
+ * complete.
+ */
 class CallInputs {
-  /** Those of the open call so far; undefined: what is open is no call. */
+  /** The open call's arguments so far; undefined: the open block is not a call. */
   private input: string[] | undefined;
-  /** Calls whose arguments are no object. */
+  /** Calls whose arguments are not an object. */
   private readonly unfit: number[] = [];
 
   open({ type }: JsonObject): void {
@@ -430,7 +433,7 @@ class CallInputs {
     this.input?.push(text);
   }
 
-  /** The arguments of the call that closes, where they are an object. */
+  /** Returns the arguments of the closing call, where they are an object. */
   close(index: number): RawJson | undefined {
     if (!this.input) return undefined;
     const input = new RawJson(this.input.join("") || "{}");
@@ -441,8 +444,8 @@ class CallInputs {
   }
 
   /**
-   * The call that the answer was cut in, if any.
-   * @throws GatewayError `upstream_invalid` when a call's arguments are not an object, unless the answer was cut there
+   * Returns the call that was truncated, if any.
+   * @throws GatewayError `upstream_invalid` when a call's arguments are not an object, unless the response was truncated there
    */
   cut({ stop_reason }: JsonObject): number | undefined {
     const [cut, ...more] = this.unfit;
@@ -485,7 +488,7 @@ class FrameWriter implements BlockWriter {
     this.out.push({ name: "content_block_stop", data: `{"type":"content_block_stop","index":${index}}` });
   }
 
-  /** @throws GatewayError `upstream_invalid` as the whole message does */
+  /** Ends the stream. @throws GatewayError `upstream_invalid` as the whole message does */
   finish(delta: JsonObject, usage: JsonObject): void {
     this.inputs.cut(delta);
     this.frame("message_delta", { type: "message_delta", delta, usage });
@@ -508,17 +511,17 @@ const TOTALS = [
   "service_tier",
 ];
 
-/** Adds an answer up to a message as the vendor's SDK adds a stream up. */
+/** Accumulates a response to a message as the vendor's SDK accumulates a stream. */
 export class MessageWriter implements BlockWriter {
   private message: JsonObject = {};
   private readonly content: JsonObject[] = [];
   private readonly inputs = new CallInputs();
-  /** Citations of the open text so far. */
+  /** The open text's citations so far. */
   private citations: JsonObject[] = [];
 
   constructor(private readonly context: Pick<ResponseContext, "drop">) {}
 
-  /** The message as JSON text. */
+  /** Returns the message as JSON text. */
   whole(): string {
     return writeJson({ ...this.message, content: this.content });
   }
@@ -550,7 +553,10 @@ export class MessageWriter implements BlockWriter {
     if (input) (this.content[index] as JsonObject)["input"] = input;
   }
 
-  /** @throws GatewayError `upstream_invalid` when a call's arguments are not an object, unless the answer was cut there */
+  /**
+   * Ends the message.
+   * @throws GatewayError `upstream_invalid` when a call's arguments are not an object, unless the response was truncated there
+   */
   finish(delta: JsonObject, usage: JsonObject): void {
     const totals = asObject(this.message["usage"]) ?? {};
     for (const name of TOTALS) if (usage[name] !== undefined && usage[name] !== null) totals[name] = usage[name];

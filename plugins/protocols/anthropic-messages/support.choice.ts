@@ -1,4 +1,4 @@
-/** Which tool to call, and how tools are named where they are declared, called and chosen. */
+/** Tool choice, and tool names in declarations, calls and choices. */
 import {
   asText,
   type Conversation,
@@ -14,7 +14,7 @@ import {
 } from "model-gateway/protocol";
 import { wrong } from "./wire.ts";
 
-/** The choice among tools. That calls come one at a time is a part of it here, beside the vendor's default where there is none. */
+/** The tool choice. It includes `disable_parallel_tool_use`, with the vendor's default choice where the request has none. */
 export const toolChoice: readonly Setting[] = [
   {
     wire: "tool_choice",
@@ -82,19 +82,19 @@ function chosenName(
   return toolName({ ...tool, custom: tool.kind === "custom" }, context);
 }
 
-/** True when the choice forces a call. */
+/** Reports whether the choice forces a call. */
 export const forces = ({ toolChoice }: Conversation): boolean =>
   toolChoice?.mode === "required" ||
   toolChoice?.mode === "named" ||
   (toolChoice?.mode === "allowed" && toolChoice.required);
 
-/** The client's path of the first of some features that it uses; the name of the first one where it uses none. */
+/** Returns the client's path of the first feature in use; the first feature's name where none is. */
 export function firstPath(conversation: Conversation, ...features: [Feature, ...Feature[]]): string {
   const used = features.find((feature) => conversation.uses.some((use) => use.feature === feature));
   return pathOfUse(conversation, used ?? features[0]);
 }
 
-/** Where the client chose among tools. */
+/** Returns the client's path of the tool choice. */
 export const choicePath = (conversation: Conversation): string =>
   firstPath(conversation, "tool_choice", "tool_choice_allowed");
 
@@ -102,8 +102,8 @@ const NAME_CHARACTERS = "a-zA-Z0-9_-";
 const LONGEST_NAME = 128;
 
 /**
- * A tool's name as the vendor takes it, `^[a-zA-Z0-9_-]{1,128}$`. A namespace goes into the name; that it does, or that
- * the tool takes free text, is remembered for the answer.
+ * Returns a tool's name valid for the vendor, `^[a-zA-Z0-9_-]{1,128}$`. A namespace becomes part of the name; a namespace or
+ * free text is recorded for the response.
  */
 export function toolName(
   { name, namespace, custom }: Pick<ToolCall, "name" | "namespace" | "custom">,

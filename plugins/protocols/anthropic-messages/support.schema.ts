@@ -1,11 +1,11 @@
 import { asObject, type JsonObject, RawJson } from "model-gateway/protocol";
 
-/** Members whose value is no schema, and those that are only schemas where a `$ref` leads there. */
+/** Members whose value is not a schema, or is one only where a `$ref` refers to it. */
 const ELSEWHERE: ReadonlySet<string> = new Set(["const", "default", "enum", "examples", "$defs", "definitions"]);
 
 const objectOf = (value: unknown): JsonObject | undefined => (value instanceof RawJson ? undefined : asObject(value));
 
-/** A `$ref` through which a schema contains itself; undefined: there is none. Schemas elsewhere are not looked at. */
+/** Returns a `$ref` through which a schema contains itself; undefined: there is none. External schemas are not followed. */
 export function selfReference(schema: unknown): string | undefined {
   const root = objectOf(schema);
   if (!root) return undefined;
@@ -15,7 +15,7 @@ export function selfReference(schema: unknown): string | undefined {
     refs.set(of, known);
     return known;
   };
-  // Without recursion: a chain of references is as long as the schema.
+  // Iterative, because a chain of references may be as long as the schema.
   const ended = new Set<JsonObject>();
   const open = new Set([root]);
   const path = [{ schema: root, left: refsOf(root).entries() }];
@@ -36,7 +36,7 @@ export function selfReference(schema: unknown): string | undefined {
   return undefined;
 }
 
-/** The references within a schema, and what they lead to. */
+/** Returns the references within a schema, and their targets. */
 function refsIn(schema: JsonObject, root: JsonObject): Map<string, JsonObject> {
   const found = new Map<string, JsonObject>();
   const look = (value: unknown, names: boolean): void => {
@@ -53,7 +53,7 @@ function refsIn(schema: JsonObject, root: JsonObject): Map<string, JsonObject> {
   return found;
 }
 
-/** What a reference within a schema (`#/$defs/a`) leads to. */
+/** Returns the target of a reference within a schema (`#/$defs/a`). */
 function pointed(ref: string, root: JsonObject): JsonObject | undefined {
   if (ref !== "#" && !ref.startsWith("#/")) return undefined;
   let at: unknown = root;

@@ -1,4 +1,4 @@
-/** How to think: whether, how hard and how much of it is shown. */
+/** Thinking settings: whether, how hard, and how much of it is shown. */
 import {
   asList,
   asObject,
@@ -15,14 +15,14 @@ import { firstPath, forces } from "./support.choice.ts";
 import { wrong } from "./wire.ts";
 
 /**
- * No rows: tokens and efforts stand for each other, by what the model takes, and what is written hangs on the length of
- * the answer and on the messages.
+ * Not rows of a settings table: tokens and efforts are converted by what the model accepts, and the encoded value depends on
+ * `max_tokens` and on the messages.
  */
 export const thinking = { read: readThinking, write: writeThinking };
 
 const EFFORTS = ["low", "medium", "high", "xhigh", "max"] as const satisfies readonly Effort[];
 
-/** How to think stands in two places; `thinking` says whether, `output_config.effort` how hard. */
+/** Decodes thinking from two members: `thinking` is whether, `output_config.effort` how hard. */
 function readThinking(body: Fields, conversation: Conversation): void {
   const config = body.object("output_config");
   const effort = config?.word("effort", EFFORTS);
@@ -30,12 +30,12 @@ function readThinking(body: Fields, conversation: Conversation): void {
   const thinking = body.object("thinking");
   const reasoning: ReasoningConfig = effort === undefined ? {} : { effort };
   if (thinking) readThinkingKind(body, thinking, reasoning);
-  // An effort beside disabled thinking is about the answer's own length; only this vendor has that.
+  // An effort with disabled thinking applies to the response's length; only this vendor has that.
   if (effort !== undefined && reasoning.effort !== effort) config?.declare("effort", "other");
   if (Object.keys(reasoning).length > 0) conversation.reasoning = reasoning;
 }
 
-/** Of a kind of thinking that is not known only this is understood: that the model shall think. */
+/** Decodes `thinking`. An unknown type only means that the model thinks. */
 function readThinkingKind(body: Fields, thinking: Fields, reasoning: ReasoningConfig): void {
   const type = thinking.text("type") ?? wrong(thinking.path("type"), "must be enabled, adaptive or disabled.");
   const budget = type === "enabled" ? thinking.number("budget_tokens") : undefined;
@@ -51,22 +51,22 @@ function readThinkingKind(body: Fields, thinking: Fields, reasoning: ReasoningCo
   reasoning.show = display !== "omitted";
 }
 
-/** How thinking is asked for. */
+/** The encoded thinking settings. */
 interface ThinkingMembers {
   thinking?: JsonObject;
   /** `output_config.effort`. */
   effort?: string;
-  /** Whether the model is asked to think. */
+  /** Whether thinking is enabled. */
   thinks: boolean;
 }
 
 const OFF: ThinkingMembers = { thinks: false };
-/** The fewest tokens for thinking. [D] */
+/** Minimum thinking tokens. [D] */
 const LEAST_BUDGET = 1024;
 
 /**
- * Thinking as the model wants it asked for: by tokens, or as adaptive thinking with an effort, which is what the newest
- * models take and the default where nothing is known of the model.
+ * Encodes thinking in the form that the model requires: by tokens, or as adaptive thinking with an effort, which the newest
+ * models take, and which is the default for unknown models.
  */
 function writeThinking(
   conversation: Conversation,
@@ -75,7 +75,7 @@ function writeThinking(
   messages: readonly JsonObject[],
 ): ThinkingMembers {
   const asked = conversation.reasoning;
-  // To ask for thoughts to be shown is to ask for thoughts; to ask for none to be shown is not.
+  // A request to show thoughts implies thinking; a request to hide them does not.
   if (!asked || (asked.effort === undefined && asked.budget === undefined && !asked.show && !asked.summary)) return OFF;
   const feature = asked.effort === undefined ? "reasoning_budget" : "reasoning_effort";
   const path = firstPath(conversation, feature, "reasoning_effort", "reasoning_summary");
@@ -104,7 +104,7 @@ function adaptive(asked: ReasoningConfig, context: EncodeContext, path: string):
   };
 }
 
-/** The vendor's effort; undefined where the model shall decide. */
+/** Returns the vendor's effort; undefined where the model decides. */
 function effortFor({ effort, budget }: ReasoningConfig, context: EncodeContext, path: string): string | undefined {
   if (effort === undefined && (budget === undefined || budget < 0)) return undefined;
   const meant = effort ?? effortOfTokens(budget ?? 0);
@@ -114,31 +114,34 @@ function effortFor({ effort, budget }: ReasoningConfig, context: EncodeContext, 
   return word;
 }
 
-/** Models that think by effort hide their thoughts unless asked for them. */
+/** Returns `display`: models that think by effort hide their thoughts by default. */
 function displayOf({ show, summary }: ReasoningConfig): string | undefined {
   if (show === false) return "omitted";
   return show === true || summary !== undefined ? "summarized" : undefined;
 }
 
-/** Tokens that stand for an effort, where a model takes tokens only; `max` is as much as fits. */
+/** Tokens for each effort, where a model takes tokens only; `max` is as much as fits. */
 const BUDGETS: Readonly<Record<Effort, number>> = { ...EFFORT_TOKENS, xhigh: 32_768, max: Number.MAX_SAFE_INTEGER };
 
-/** @param within the longest answer, whether thoughts that it would need are missing, and the client's path for notices */
+/**
+ * Encodes thinking by tokens.
+ * @param within `max_tokens`, whether required thoughts are missing, and the client's path for notices
+ */
 function byTokens(
   conversation: Conversation,
   context: EncodeContext,
   { most, lost, path }: { most: number; lost: boolean; path: string },
 ): ThinkingMembers {
   const { effort, budget: asked, show } = conversation.reasoning ?? {};
-  // Whoever forces a call waits for it. Only thinking by tokens is refused beside one. [D: thinking with tool use]
+  // A forced call takes precedence. Only thinking by tokens is refused with one. [D: thinking with tool use]
   if (forces(conversation)) {
     context.change(path, "no thinking: this model cannot be made to call a tool while it thinks");
     return OFF;
   }
-  // Where the model shall decide, the middle.
+  // Where the model decides: medium.
   const level = effort === undefined || effort === "none" ? "medium" : effort;
   const wanted = asked !== undefined && asked > 0 ? asked : BUDGETS[level];
-  // Thinking counts as part of the answer, of which some has to be left for the answer itself.
+  // Thinking counts towards `max_tokens`, of which a part must remain for the response itself.
   const room = Math.floor(most * 0.8);
   if (room < LEAST_BUDGET) {
     context.change(path, `no thinking: it takes ${LEAST_BUDGET} tokens at least, of at most ${most} for the answer`);
@@ -154,15 +157,14 @@ function byTokens(
   return { thinking: { type: "enabled", budget_tokens: budget, ...display }, thinks: true };
 }
 
-/** The notice where thinking goes with the thoughts that it would need. */
+/** The notice where thinking is disabled because required thoughts are missing. */
 export const LOST = "no thinking: the thoughts before the last tool calls are not in the request";
 
 const THOUGHTS: ReadonlySet<unknown> = new Set(["thinking", "redacted_thinking"]);
 const typeOf = (block: unknown): unknown => asObject(block)?.["type"];
 
 /**
- * True in a loop of tool calls whose last turn of the assistant does not begin with its thinking: the vendor refuses to
- * think on from there.
+ * Reports whether a tool loop's last assistant turn does not begin with its thinking: the vendor refuses thinking from there.
  */
 export function lostThinking(messages: readonly JsonObject[]): boolean {
   const [results, calls] = messages

@@ -20,7 +20,7 @@ import {
 } from "model-gateway/protocol";
 import { selfReference } from "./support.schema.ts";
 
-/** What becomes of each feature in a Messages request. */
+/** How each feature is handled in a Messages request. */
 export const support: SupportTable = {
   system_in_place: ["mapped", "as it is where the model takes it, else as text of the user in `<system-reminder>`"],
   name: "dropped",
@@ -93,7 +93,7 @@ export const support: SupportTable = {
 
 const TTLS: ReadonlySet<unknown> = new Set(["5m", "1h"]);
 
-/** Reads a cache mark; undefined where there is none. A time that is not known is the vendor's usual one, and declared. */
+/** Decodes a cache mark; undefined where there is none. An unknown lifetime means the default, and is declared. */
 export function readMark(fields: Fields, name = "cache_control"): CacheMark | undefined {
   const control = fields.object(name);
   if (!control) return undefined;
@@ -105,7 +105,7 @@ export function readMark(fields: Fields, name = "cache_control"): CacheMark | un
   return { at };
 }
 
-/** Writes a cache mark. The vendor keeps a prompt for five minutes or an hour. */
+/** Encodes a cache mark. The vendor caches a prompt for five minutes or an hour. */
 export function cacheControl({ ttl }: CacheMark, at: string, context: EncodeContext): JsonObject {
   if (ttl === undefined) return { type: "ephemeral" };
   if (ttl === "5m" || ttl === "1h") return { type: "ephemeral", ttl };
@@ -156,7 +156,7 @@ function writeTier(tier: string, conversation: Conversation, context: EncodeCont
   return word;
 }
 
-/** Older clients say -1 for no limit. [F] */
+/** Returns a limit. Older clients send -1 for none. [F] */
 const limit = (fields: Fields, name: string): number | undefined => {
   const value = fields.number(name);
   return value === -1 ? undefined : value;
@@ -186,7 +186,7 @@ export const promptSettings: readonly Setting[] = [
   },
 ];
 
-/** Settings of the answer alone, with nothing to say where tokens are counted. */
+/** Settings of the response alone; token counts do not need them. */
 export const answerSettings: readonly Setting[] = [
   { wire: "max_tokens", field: "maxTokens", feature: "max_tokens", type: "number" },
   {
@@ -204,7 +204,7 @@ export const answerSettings: readonly Setting[] = [
   { wire: "service_tier", field: "tier", feature: "tier", type: "text", write: writeTier },
 ];
 
-/** The fields of a Messages request, each with the feature it says. */
+/** The fields of a Messages request, each with its feature. */
 export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ...settingFields(answerSettings),
   ...settingFields(promptSettings),
@@ -245,12 +245,12 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["server_tool_use, mcp_tool_use, their results, compaction, and what is newer", "foreign_block"],
 ];
 
-/** Formats of strings that the vendor enforces. [S: the SDK's schema transform] */
+/** String formats that the vendor enforces. [S: the SDK's schema transform] */
 const FORMATS: ReadonlySet<unknown> = new Set(
   "date-time time date duration email hostname uri ipv4 ipv6 uuid".split(" "),
 );
 
-/** Keywords that the vendor enforces, besides those looked at below. [S, D: structured outputs] */
+/** Keywords that the vendor enforces, besides those handled below. [S, D: structured outputs] */
 const KNOWN: ReadonlySet<string> = new Set(
   "type title description enum const default anyOf allOf $ref $defs definitions items properties required pattern".split(
     " ",
@@ -258,8 +258,8 @@ const KNOWN: ReadonlySet<string> = new Set(
 );
 
 /**
- * A schema that the vendor enforces. It refuses keywords that it cannot enforce: those are put into the description, where
- * the model reads them, and this is declared. A schema without them goes on as the text it came as.
+ * Returns a schema that the vendor can enforce. It refuses keywords that it cannot enforce: those are moved into the
+ * description, where the model reads them, and a notice is given. A schema without them keeps its original text.
  */
 export function enforceableSchema(schema: RawJson, path: string, context: EncodeContext): RawJson {
   const fitter = new SchemaFitter();
@@ -271,7 +271,7 @@ export function enforceableSchema(schema: RawJson, path: string, context: Encode
   return fitter.changed ? new RawJson(writeJson(fitted)) : schema;
 }
 
-/** Places that one notice names. */
+/** Maximum number of places named in one notice. */
 const NAMED = 5;
 
 function some(places: readonly string[]): string {
@@ -279,16 +279,16 @@ function some(places: readonly string[]): string {
   return places.slice(0, NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
-/** The value as an object; a number of many digits is none. */
+/** Returns a value as an object; undefined for RawJson numbers. */
 const objectOf = (value: unknown): JsonObject | undefined => (value instanceof RawJson ? undefined : asObject(value));
 
 class SchemaFitter {
   changed = false;
-  /** An object was open, which none may be. */
+  /** Whether an object was open, which the vendor does not allow. */
   closed = false;
-  /** A choice was to have exactly one match. */
+  /** Whether a `oneOf` was weakened. */
   union = false;
-  /** The places of keywords that the vendor does not enforce. */
+  /** Places of keywords that the vendor does not enforce. */
   readonly unenforced: string[] = [];
 
   schema(value: unknown, at: string): unknown {
@@ -306,7 +306,7 @@ class SchemaFitter {
     return out;
   }
 
-  /** False for what the vendor does not enforce. */
+  /** Handles a keyword; returns false for one that the vendor does not enforce. */
   private keyword(name: string, schema: JsonObject, at: string, out: JsonObject): boolean {
     const here = `${at}.${name}`;
     const member = schema[name];
@@ -341,7 +341,7 @@ class SchemaFitter {
     return member;
   }
 
-  /** Objects must be closed. Of one that is open for values of a schema the vendor judges. */
+  /** Closes an object, as required. Objects open for values of a schema are left to the vendor's validation. */
   private close(schema: JsonObject, out: JsonObject): void {
     const open = schema["additionalProperties"];
     out["additionalProperties"] = objectOf(open) ?? false;

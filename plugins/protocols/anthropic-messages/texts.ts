@@ -13,7 +13,7 @@ import {
 } from "model-gateway/protocol";
 import { LOST, lostThinking } from "./support.thinking.ts";
 
-/** Where human text stands in requests, messages and events. */
+/** Positions of human text in requests, messages and events. */
 export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, response: responseTexts };
 
 function* requestTexts(body: unknown): Generator<TextPlace> {
@@ -47,7 +47,7 @@ function* responseTexts(json: unknown): Generator<TextPlace> {
   }
 }
 
-/** The member of a delta that makes its block's text grow; the pieces bear the block's number and the kind. */
+/** Each delta type's member that extends its block's text; pieces have the block's number and kind. */
 const GROWING: ReadonlyMap<unknown, readonly [member: string, kind: TextKind]> = new Map([
   ["text_delta", ["text", "assistant"]],
   ["thinking_delta", ["thinking", "reasoning"]],
@@ -65,7 +65,7 @@ function* deltaTexts(delta: JsonObject, index: string): Generator<TextPlace> {
   }
 }
 
-/** What deltas make grow begins with what its block is opened with; all else of a block is whole. */
+/** Members of an opened block whose text deltas extend; all other members are complete. */
 const BEGUN: ReadonlyMap<unknown, string> = new Map([
   ["text", "text"],
   ["thinking", "thinking"],
@@ -80,7 +80,7 @@ function* startTexts(block: JsonObject, index: string): Generator<TextPlace> {
   }
 }
 
-/** The texts of content, which is a string or a list of blocks. */
+/** Returns the texts of content, which is a string or a list of blocks. */
 function* contentTexts(content: unknown, path: JsonPath, kind: TextKind): Generator<TextPlace> {
   if (typeof content === "string") yield { path, kind };
   for (const [i, block] of asList(content).entries()) yield* blockTexts(asObject(block) ?? {}, [...path, i], kind);
@@ -95,7 +95,7 @@ function* blockTexts(block: JsonObject, path: JsonPath, kind: TextKind): Generat
   } else yield* proseTexts(block, path, type.endsWith("tool_result") ? "tool_result" : kind);
 }
 
-/** Members that people, models and tools write, in blocks, in sources of documents and in citations. */
+/** Members with text by people, models and tools, in blocks, document sources and citations. */
 const PROSE: ReadonlySet<unknown> = new Set(
   "text title context content cited_text document_title stdout stderr".split(" "),
 );
@@ -113,10 +113,10 @@ interface StringPlace {
   holder: JsonObject;
 }
 
-/** As deep as JSON is read elsewhere: the paths of hostile JSON would take memory by the square of its depth. */
+/** The depth limit of JSON elsewhere: paths in hostile JSON would take memory quadratic in its depth. */
 const DEEPEST = 512;
 
-/** All strings within a value. */
+/** Returns all strings within a value. */
 function* strings(value: unknown, path: JsonPath): Generator<StringPlace> {
   const rest: { value: unknown; path: JsonPath; holder: JsonObject }[] = [{ value, path, holder: {} }];
   for (let next = rest.pop(); next; next = rest.pop()) {
@@ -131,10 +131,10 @@ function* strings(value: unknown, path: JsonPath): Generator<StringPlace> {
   }
 }
 
-/** Where requests bear thoughts that only the provider which made them can read, and what needs those. */
+/** Places of reasoning state that only its provider can read, and what depends on it. */
 export const opaque: OpaquePlaces = { find: opaquePlaces, consequences };
 
-/** The member of each block that holds such state. What sat on a call or a text came as a block of its own, too. */
+/** Each block type's member for such state. State of a call or a text comes as a separate block, too. */
 const STATE: ReadonlyMap<unknown, string> = new Map([
   ["thinking", "signature"],
   ["redacted_thinking", "data"],
@@ -154,7 +154,7 @@ function* opaqueWithin(content: unknown, path: JsonPath): Generator<OpaquePlace>
   }
 }
 
-/** A message without a block goes; so does thinking by tokens that would go on from thoughts which are lost. */
+/** Removes messages without blocks, and thinking by tokens that would continue from missing thoughts. */
 function* consequences(body: JsonObject, gone: readonly JsonPath[]): Generator<OpaqueConsequence> {
   const lost = new Set(gone.map((path) => path.join(" ")));
   const left: JsonObject[] = [];

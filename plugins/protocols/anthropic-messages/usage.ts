@@ -19,15 +19,15 @@ import {
 } from "model-gateway/protocol";
 import { initialOf, LETTER_M } from "./wire.ts";
 
-/** True for `message_start` and `message_delta`, the two events that tell usage, and for a body with a `usage` object. */
+/** Reports whether a frame may hold usage: `message_start`, `message_delta`, or a body with a `usage` object. */
 export function holdsUsage(frame: Frame): boolean {
   const letter = initialOf(frame);
   return (letter === undefined || letter === LETTER_M) && frame.mayContain("usage");
 }
 
 /**
- * Usage from `message_start`, from `message_delta` or from a whole message. The delta's numbers are totals, not
- * increments, and it may leave some out or say null, which keeps what `message_start` told. [S: the SDK's accumulator]
+ * Reads usage from `message_start`, `message_delta` or a whole message. The delta's numbers are totals, not increments, and
+ * missing or null ones keep the values of `message_start`. [S: the SDK's accumulator]
  */
 export function usage(json: unknown, before?: Usage): Usage | undefined {
   const body = asObject(json);
@@ -35,7 +35,7 @@ export function usage(json: unknown, before?: Usage): Usage | undefined {
   return counted ? normal(merged(asObject(before?.raw), counted)) : before;
 }
 
-/** The most members that are kept of a stream's usage; the vendor has about ten. */
+/** Maximum number of members kept of a stream's usage; the vendor has about ten. */
 const MOST_MEMBERS = 100;
 
 function merged(before: JsonObject | undefined, counted: JsonObject): JsonObject {
@@ -47,7 +47,7 @@ function merged(before: JsonObject | undefined, counted: JsonObject): JsonObject
   return { ...before, ...Object.fromEntries(news) };
 }
 
-/** The vendor's `input_tokens` leave out what was read from and written to the cache; ours do not. */
+/** Converts token counts: the vendor's `input_tokens` exclude cache reads and writes; ours include them. */
 function countsIn(raw: JsonObject): Pick<Usage, "in" | "out"> {
   const input = asCount(raw["input_tokens"]);
   const output = asCount(raw["output_tokens"]);
@@ -61,7 +61,7 @@ function countsIn(raw: JsonObject): Pick<Usage, "in" | "out"> {
   };
 }
 
-/** What an answer had to be made of: the model that served in place of another, and what is charged besides. */
+/** Returns the model that served in place of another, and tokens that are billed additionally. */
 function iterationsOf(raw: JsonObject): Pick<Usage, "model" | "besides"> {
   const all = asList(raw["iterations"]).map((each) => asObject(each) ?? {});
   if (all.length === 0) return {};
@@ -73,8 +73,8 @@ function iterationsOf(raw: JsonObject): Pick<Usage, "model" | "besides"> {
 const apart = (each: JsonObject): UsageBesides => ({ ...countsIn(each), ...defined({ model: asText(each["model"]) }) });
 
 /**
- * Whether an iteration's tokens are charged and not in the sums: those of a compaction and of an advisor, and those of a model
- * that declined after it had begun to answer. [S: BetaIterationsUsage]
+ * Reports whether an iteration's tokens are billed and not in the totals: those of a compaction and of an advisor, and those
+ * of a model that declined after it had begun to respond. [S: BetaIterationsUsage]
  */
 function isBesides({ type, model, output_tokens: output }: JsonObject, served: string | undefined): boolean {
   if (type === "compaction" || type === "advisor_message") return true;
@@ -86,7 +86,7 @@ function normal(raw: JsonObject): Usage {
   return {
     ...countsIn(raw),
     ...iterationsOf(raw),
-    // The fast mode has rates of its own, whatever the tier.
+    // The fast mode has rates of its own, in any tier.
     ...defined({
       serverTools: counts(raw["server_tool_use"]),
       tier: raw["speed"] === "fast" ? "fast" : asText(raw["service_tier"]),
@@ -95,7 +95,7 @@ function normal(raw: JsonObject): Usage {
   };
 }
 
-/** Tokens written by time to live. The split can cover only a part of them, when server tools are used. [F] */
+/** Returns tokens written by time to live. The split may cover only a part of them, when server tools are used. [F] */
 function writes(raw: JsonObject): Usage["in"]["write"] {
   const split = asObject(raw["cache_creation"]);
   const known = defined({
@@ -112,21 +112,21 @@ function writes(raw: JsonObject): Usage["in"]["write"] {
 const sum = (parts: Usage["in"]["write"] = {}): number => Object.values(parts).reduce((all, tokens) => all + tokens, 0);
 
 /**
- * Tokens written to the cache, with those read from it at most the whole input: some vendors count a token twice. A vendor
- * that tells only what was read does not count writing, and clients add the two.
+ * Returns tokens written to the cache, limited so that reads and writes do not exceed the input: some vendors count a token
+ * twice. A vendor that reports only reads does not count writes, and clients add the two.
  */
 function written({ in: { total, cached, write } }: Usage): number | undefined {
   if (!write) return cached === undefined ? undefined : 0;
   return total === undefined ? sum(write) : Math.min(sum(write), Math.max(0, total - (cached ?? 0)));
 }
 
-/** The vendor's `input_tokens`. */
+/** Returns the vendor's `input_tokens`. */
 function plainInput(usage: Usage): number | undefined {
   const { total, cached } = usage.in;
   return total === undefined ? undefined : Math.max(0, total - (cached ?? 0) - (written(usage) ?? 0));
 }
 
-/** The vendor's tools by its own names of their counts; those of others are not among them. */
+/** Counts of the vendor's own tools; those of other vendors have no member. */
 const SERVER_TOOLS = ["web_search_requests", "web_fetch_requests"];
 
 function serverTools({ serverTools: known }: Usage): JsonObject | undefined {
@@ -134,16 +134,16 @@ function serverTools({ serverTools: known }: Usage): JsonObject | undefined {
   return Object.fromEntries(SERVER_TOOLS.map((name) => [name, known[name] ?? 0]));
 }
 
-/** Tokens written for times that the vendor does not have count in the sum only. */
+/** Returns writes by lifetime. Those with lifetimes that the vendor does not have count in the sum only. */
 function cacheCreation({ in: { write } }: Usage): JsonObject | undefined {
   if (write?.["5m"] === undefined && write?.["1h"] === undefined) return undefined;
   return { ephemeral_5m_input_tokens: write["5m"] ?? 0, ephemeral_1h_input_tokens: write["1h"] ?? 0 };
 }
 
 /**
- * Usage for `message_start`: what is known by then. Input that nobody told yet is estimated, because clients take the
- * first number for the truth until the last event; output is 0, because some clients add the two. [S: LangChain] What is not
- * known is null: types of the SDKs have every member. [S: Usage, MessageDeltaUsage]
+ * Returns usage for `message_start`, as far as it is known. Unknown input is estimated, because clients use the first number
+ * until the last event; output is 0, because some clients add the two. [S: LangChain] Unknown values are null: types of the
+ * SDKs have every member. [S: Usage, MessageDeltaUsage]
  */
 export function firstUsage(usage: Usage | undefined, { conversation }: ResponseContext): JsonObject {
   return {
@@ -155,15 +155,15 @@ export function firstUsage(usage: Usage | undefined, { conversation }: ResponseC
     output_tokens_details: null,
     server_tool_use: null,
     service_tier: tierOf(usage) ?? null,
-    // Where it ran, and in which mode, no other vendor tells in these words.
+    // No other vendor reports the region and mode in these values.
     inference_geo: null,
     speed: null,
   };
 }
 
 /**
- * About as many bytes as a request has as JSON. Its prompt is at hand and is walked once: writing the request again, which
- * may be megabytes, would hold up the answer's first word.
+ * Estimates the bytes of a request as JSON. The decoded prompt is walked once: serializing the request again, which may be
+ * megabytes, would delay the response's first token.
  */
 function bytesOf({ turns, tools, format }: Conversation): number {
   let bytes = 0;
@@ -183,7 +183,7 @@ function bytesOf({ turns, tools, format }: Conversation): number {
   return bytes;
 }
 
-/** The vendor's words for service tiers; one that has none is left out. [S: Usage.service_tier] */
+/** The vendor's values for service tiers; others are left out. [S: Usage.service_tier] */
 const TIER_WORDS: Readonly<Record<string, string>> = {
   default: "standard",
   standard: "standard",
@@ -193,7 +193,7 @@ const TIER_WORDS: Readonly<Record<string, string>> = {
 
 const tierOf = (usage: Usage | undefined): string | undefined => entryOf(TIER_WORDS, usage?.tier);
 
-/** Usage for `message_delta`: totals. Input that nobody told is 0 at last: an estimate is no count. */
+/** Returns usage for `message_delta`: totals. Unknown input is 0 here: an estimate is not a count. */
 export function lastUsage(usage: Usage | undefined): JsonObject {
   const thinking = usage?.out.reasoning;
   return {
@@ -207,7 +207,7 @@ export function lastUsage(usage: Usage | undefined): JsonObject {
   };
 }
 
-/** Reads how many tokens a request has. @throws GatewayError `upstream_invalid` */
+/** Decodes a token count. @throws GatewayError `upstream_invalid` */
 export function decodeCount(text: string): number {
   const total = asCount(asObject(parsed(text))?.["input_tokens"]);
   if (total === undefined) throw new GatewayError("upstream_invalid");
@@ -222,5 +222,5 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Writes it. */
+/** Encodes a token count. */
 export const encodeCount = (total: number): string => JSON.stringify({ input_tokens: total });

@@ -16,13 +16,13 @@ import {
   type RawJson,
 } from "model-gateway/protocol";
 
-/** The protocol's name, on opaque state and on what only it understands. */
+/** The protocol's name, on opaque state and on parts that only it understands. */
 export const NAME = "anthropic-messages";
 
-/** Asks for a message. */
+/** The operation that generates a message. */
 export const MESSAGES: Operation = post("messages", "/messages", { task: "generate" });
 
-/** Asks how many tokens a request has. */
+/** The operation that counts a request's tokens. */
 export const COUNT_TOKENS: Operation = post("count_tokens", "/messages/count_tokens", {
   streams: false,
   generates: false,
@@ -30,21 +30,21 @@ export const COUNT_TOKENS: Operation = post("count_tokens", "/messages/count_tok
 });
 
 /**
- * What clients are told that ask for a thread, a conversation kept by the provider, where there is none: they go on with
- * the whole conversation in each request. [S]
+ * The error details for a request that uses a thread, a conversation stored by the provider, where there is none: clients then
+ * send the whole conversation in each request. [S]
  */
 export const UNTHREADED = {
   hint: "Send the whole conversation without it.",
   details: { error_code: "thread_unsupported_request", unsupported: ["thread"] },
 } as const;
 
-/** What the vendor sends after the first event, and in long silences. */
+/** The frame that the vendor sends after the first event, and during long pauses. */
 export const PING = Buffer.from('event: ping\ndata: {"type": "ping"}\n\n');
 
-/** Members of requests whose text is kept as it came: arguments and schemas. */
+/** Members of requests whose original text is kept: arguments and schemas. */
 export const RAW_MEMBERS: ReadonlySet<string> = new Set(["input", "input_schema", "schema"]);
 
-/** The vendor's word for each way to end. */
+/** The vendor's `stop_reason` for each finish reason. */
 export const STOP_REASONS: Readonly<Record<FinishReason, string>> = {
   stop: "end_turn",
   length: "max_tokens",
@@ -68,13 +68,13 @@ const REASONS: Readonly<Record<string, FinishReason>> = {
   model_context_window_exceeded: "context_window",
 };
 
-/** What a `stop_reason` means; `other` for a word that is not known yet. */
+/** Returns the meaning of a `stop_reason`; `other` for an unknown one. */
 export const reasonOf = (word: string): FinishReason => entryOf(REASONS, word) ?? "other";
 
-/** The kinds of opaque state: on a thinking block, and a block of which nothing can be read. */
+/** The kinds of opaque state: of a thinking block, and of a redacted block. */
 export type OpaqueKind = "signature" | "redacted";
 
-/** State of that kind that this protocol's vendor made: the very string; undefined for all other. */
+/** Returns state of that kind by this protocol's vendor, unchanged; undefined for all other. */
 export const stateOf = (opaque: Opaque | undefined, kind: OpaqueKind): string | undefined =>
   opaque?.protocol === NAME && opaque.kind === kind ? opaque.data : undefined;
 
@@ -83,7 +83,7 @@ export function wrong(path: string, what: string): never {
   throw invalidField(path, `${path} ${what}`);
 }
 
-/** True when the text is a JSON object. */
+/** Reports whether a text is a JSON object. */
 export function holdsObject(json: RawJson): boolean {
   try {
     return asObject(json.value) !== undefined;
@@ -92,20 +92,20 @@ export function holdsObject(json: RawJson): boolean {
   }
 }
 
-/** Which member tells the address: a search result's `source` is whatever the client called it, most often a URL. */
+/** The member with the address: a search result's `source` is chosen by the client, usually a URL. */
 const ADDRESS: Readonly<Record<string, string>> = {
   web_search_result_location: "url",
   search_result_location: "source",
 };
 
-/** Members of citations of all kinds: what is said there, where it is, and keys of the vendor's. [S] */
+/** Members of all kinds of citations: text, position, and keys of the vendor's. [S] */
 export const CITATION_MEMBERS: readonly string[] = [
   ...["type", "cited_text", "url", "title", "source", "document_title", "document_index", "search_result_index"],
   ...["start_char_index", "end_char_index", "start_page_number", "end_page_number"],
   ...["start_block_index", "end_block_index", "encrypted_index", "file_id"],
 ];
 
-/** A citation of the vendor's in the words of all protocols. Places in the request's documents call their title differently. */
+/** Decodes a citation. Positions in the request's documents name their title differently. */
 export function citationFrom(value: unknown): Citation {
   const citation = asObject(value) ?? {};
   const title = "document_title" in citation ? "document_title" : "title";
@@ -117,8 +117,8 @@ export function citationFrom(value: unknown): Citation {
 }
 
 /**
- * A citation as a web search result; undefined without a URL, which is all that this form can name. Its `encrypted_index`
- * is required by the SDK's types and is only the vendor's to fill.
+ * Encodes a citation as a web search result; undefined without a URL, which this form requires. Its `encrypted_index` is
+ * required by the SDK's types, and only the vendor can fill it.
  */
 export function webCitation({ url, title, quote }: Citation): JsonObject | undefined {
   if (url === undefined) return undefined;
@@ -142,7 +142,7 @@ const ERROR = Buffer.from('"error"');
 
 const ENDINGS: Readonly<Record<string, Ending>> = { message_stop: "complete", error: "error" };
 
-/** First letter of an event's name; undefined when the event does not begin with its name. */
+/** Returns the first letter of an event's name; undefined when the event does not begin with its name. */
 export function initialOf({ bytes }: Frame): number | undefined {
   if (bytes[0] !== LETTER_E || bytes[5] !== COLON) return undefined;
   return bytes[6] === SPACE ? bytes[7] : bytes[6];
