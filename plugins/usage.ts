@@ -226,7 +226,7 @@ function tiered(usage: Usage, exchange: DoneExchange, { tier: first, last, befor
   return tier === undefined ? usage : { ...usage, tier };
 }
 
-/** What is read of a frame; undefined where that is no JSON, which was told when it came. */
+/** Reads a frame; undefined where it is not JSON, which was logged when it arrived. */
 function readable<Result>(read: () => Result): Result | undefined {
   try {
     return read();

@@ -60,8 +60,8 @@ export class Draft {
   private readonly written = new Map<string, string>();
 
   /**
-   * @param variable the name of the variable that a text stands for; undefined: it is the secret itself
-   * @param instead what does here what a member of the other file did, by its name
+   * @param variable returns the name of the variable that a text refers to; undefined: it is the secret itself
+   * @param instead our counterparts of the other file's members, by name
    */
   constructor(
     private readonly vendors: readonly KnownVendor[],

@@ -254,8 +254,9 @@ function router(fields: ForeignFields, draft: Draft): UsualFallbacks {
 }
 
 /**
- * @param given what the router's settings say
- * @param special models that do something else than to answer in words, which no other one does for them
+ * Converts the general settings.
+ * @param given from the router's settings
+ * @param special models for other purposes than text responses, for which no other model is a substitute
  */
 function settings(fields: ForeignFields, given: UsualFallbacks, special: ReadonlySet<string>, draft: Draft): void {
   const more = fallbacks(fields["fallbacks"], "litellm_settings.fallbacks", draft);

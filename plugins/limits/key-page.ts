@@ -74,7 +74,7 @@ export class KeyPage {
     return { body: `${JSON.stringify({ data })}\n` };
   }
 
-  /** Nano-dollars by key, since the ledger began: asked at most every few seconds, whoever wants to know. */
+  /** Returns nano-dollars by key since the ledger began; queried at most every few seconds, for all callers together. */
   private spent(): Promise<ReadonlyMap<string, number>> {
     const now = performance.now();
     if (this.asked && now - this.asked.at < FRESH) return this.asked.spent;

@@ -376,8 +376,8 @@ function isBase64(bytes: Buffer, at: number, run = RUN): boolean {
 }
 
 /**
- * The pictures of a body, and the bytes of their base64, looked at here and there: they are few tokens for their length, and
- * no words. Undefined where there is base64 that is not for sure a picture's: a sound, a file, a text that looks like it.
+ * Finds the pictures of a body, and their bytes of base64, by samples: they are few tokens for their length, and contain no
+ * words. Undefined where there is base64 that is not certainly a picture's: audio, a file, a text that looks like it.
  */
 export function picturesIn(pieces: readonly Buffer[]): { count: number; bytes: number } | undefined {
   const found = { count: 0, bytes: 0 };

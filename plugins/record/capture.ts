@@ -48,8 +48,8 @@ export class Capture {
   private bytes = 0;
 
   /**
-   * @param most bytes of the body that are kept
-   * @param secrets besides all that looks like a key
+   * @param most maximum bytes of the body
+   * @param secrets values to remove, besides everything that looks like a key
    */
   constructor(
     exchange: ResponseExchange,

@@ -19,8 +19,8 @@ const CatalogueEntry = z.strictObject({
   /** A body member is a mark only when its value is one of these. */
   kinds: z.array(z.enum(["object", "array", "string", "number", "true", "false", "null"])).optional(),
   /**
-   * In one protocol an object with this member is no mark: providers at this host or below it read it, and translation does.
-   * Requests that go to other providers as they are go without it.
+   * In one protocol an object with this member is not a mark: providers at this host or its subdomains read it, and so does
+   * translation. It is removed from untranslated requests to other providers.
    */
   except: z.strictObject({ protocol: z.string(), member: z.string().min(2), host: z.string().min(2) }).optional(),
   /** Set by the client's environment, not by its intent: removed without a notice, never a reason to refuse. */

@@ -83,12 +83,12 @@ export class Level {
   }
 
   /**
-   * Looks for marks in an object.
+   * Finds marks in an object.
    * @param scanned the object's members
-   * @param slice the bytes between two of their positions
+   * @param slice returns the bytes between two of their positions
    * @param take whether a mark is to be removed
-   * @param host the provider's, where only values are looked for that are marks to others
-   * @returns what was found, and the edits that remove what is taken
+   * @param host the provider's, where only values are searched that are marks to other providers
+   * @returns the marks found, and the edits that remove the taken ones
    */
   search(
     scanned: Scan,
@@ -235,8 +235,8 @@ const tables = new Map<string, Table>();
 const KEPT = 100;
 
 /**
- * The catalogue as one protocol sees it. Made once, not for each generation: it takes a millisecond or more, which its first request
- * would wait for.
+ * Returns the catalogue for one protocol. Built once, not for each generation: it takes a millisecond or more, for which the
+ * generation's first request would wait.
  * @param allowed patterns and names that the operator lets pass, in lower case for headers
  */
 export function tableFor(protocol: string, allowed: ReadonlySet<string>): Table {

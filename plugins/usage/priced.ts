@@ -37,7 +37,7 @@ export const tokensOf = ({ in: input, out, besides = [] }: Usage): number =>
 /** Reports whether usage has any tokens: some responses report zeros for work that was not done. */
 export const isWork = ({ in: input, out }: Usage): boolean => (input.total ?? 0) + (out.total ?? 0) > 0;
 
-/** Some vendors tell what an answer cost in a measure of their own, and no tokens. */
+/** Reports whether usage has token counts: some vendors report the cost in a unit of their own, and no tokens. */
 export const counts = ({ in: input, out }: Usage): boolean => input.total !== undefined || out.total !== undefined;
 
 function termsOf(

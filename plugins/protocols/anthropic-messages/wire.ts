@@ -149,8 +149,8 @@ export function initialOf({ bytes }: Frame): number | undefined {
 }
 
 /**
- * What an event says of the end of the stream. Nearly all events are `content_block_…` or `ping`; their first letter is
- * enough. Events without a name, which only imitations of this protocol send, are known by their `type`.
+ * Returns how an event ends the stream, if it does. Nearly all events are `content_block_…` or `ping`, which their first
+ * letter tells. Events without a name, which only imitations of this protocol send, are recognised by their `type`.
  */
 export function ending(frame: Frame): Ending | undefined {
   if (frame.kind !== "event") return undefined;

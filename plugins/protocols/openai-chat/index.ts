@@ -13,15 +13,18 @@ import { opaque, texts } from "./texts.ts";
 import { readUsage } from "./usage.ts";
 import { chat } from "./wire.ts";
 
-/** OpenAI's newer models think beside function tools only in Responses; in Chat they refuse an effort. */
+/**
+ * Reports whether a request needs Responses: OpenAI's newer models think with function tools only there; in Chat they refuse
+ * an effort.
+ */
 function wantsResponses(body: JsonObject): boolean {
   const effort = body["reasoning_effort"];
-  // Asked first: members are parsed when they are looked at, and tools are long.
+  // Checked first: members are parsed on access, and tools are long.
   if (typeof effort !== "string" || effort === "none") return false;
   return asList(body["tools"]).some((tool) => asObject(tool)?.["type"] === "function");
 }
 
-/** Chat Completions, the dialect most vendors and tools speak. */
+/** Chat Completions, the dialect of most vendors and tools. */
 const openaiChat: TranslatedProtocol = {
   ...chunked,
   name: "openai-chat",

@@ -3,7 +3,7 @@ import { UNREAD } from "../openai/objects.ts";
 
 const stored = (request: AskedBody): boolean => request.member("store")?.kind === "true";
 
-/** A completion that is stored, and the audio that a later request names. */
+/** Returns the ids of a stored completion, and of audio that a later request can name. */
 function* made({ id, choices }: JsonObject, request: AskedBody): Generator<string> {
   if (typeof id === "string" && stored(request)) yield id;
   for (const choice of asList(choices)) {
@@ -13,23 +13,23 @@ function* made({ id, choices }: JsonObject, request: AskedBody): Generator<strin
   }
 }
 
-/** What lies in a bucket, which Google's servers and others in front of them read by the operator's account. */
+/** Objects in a bucket, which Google's servers, and others in front of them, read with the operator's account. */
 const BUCKETS = "gs://";
 const STORED = /^\s*gs:(?:\/\/([^/]*))?/i;
 
-/** How Google names what an account keeps, whole: its servers take such names in `extra_body.google` and as ids of files. [D] */
+/** Full names of Google's stored objects: its servers accept them in `extra_body.google` and as file ids. [D] */
 const KEPT = /^\s*(?:projects\/[^/]*\/locations\/[^/]*\/)?(?:cachedContents|files|fileSearchStores)\/([^/]*?)\s*$/i;
 
 /**
- * Files, voices, audio that an assistant said before, and what Google's servers have cached.
- * [S: ChatCompletionCreateParams; D: OpenAI compatibility of the Gemini API]
+ * Files, voices, earlier audio of an assistant, and caches of Google's servers. [S: ChatCompletionCreateParams; D: OpenAI
+ * compatibility of the Gemini API]
  */
 export const objects: ObjectWords = {
   top: [],
   anywhere: ["file_id", "audio", "cached_content", "cachedContent"],
   // Azure searches them with the operator's identity. [D: Azure OpenAI On Your Data]
   itself: ["data_sources"],
-  // One that a key made; the vendor's own go by a word.
+  // A voice created with a key; the vendor's own are plain words.
   asObjects: ["voice"],
   id: (text) => {
     const stored = STORED.exec(text);

@@ -11,14 +11,14 @@ import {
 } from "model-gateway/protocol";
 import { cacheOf } from "./wire.ts";
 
-/** The tools of `tools`. @throws GatewayError with the tool's path. */
+/** Decodes `tools`. @throws GatewayError with the tool's path. */
 export function toolsOf(list: readonly unknown[], uses: FeatureUse[]): Tool[] {
   return list.map((value, n) => {
     const at = `tools.${n}`;
     const entry = fieldsOf(value, at, uses);
     const type = entry.text("type");
     if (type === "custom") return customOf(entry);
-    // Recorded: a tool without its type is a function.
+    // Recorded: a tool without a type is a function.
     if (type === "function" || (type === undefined && asObject(entry.of["function"]))) {
       uses.push({ feature: "tools", path: at });
       return functionOf(entry);
@@ -37,7 +37,7 @@ function functionOf(entry: Fields): Tool {
   return tool;
 }
 
-/** The older `functions`: what is nested under `function` elsewhere. */
+/** Decodes the older `functions`, which are nested under `function` elsewhere. */
 export function functionsOf(list: readonly unknown[], uses: FeatureUse[]): Tool[] {
   return list.map((value, n) => {
     const at = `functions.${n}`;
@@ -85,7 +85,7 @@ function customOf(entry: Fields): Tool {
   };
 }
 
-/** What a custom tool's text must be like, in the form it came in: nested, or flat as in Responses. */
+/** Returns a custom tool's grammar in its original form: nested, or flat as in Responses. */
 function grammarOf(format: Fields): JsonObject | undefined {
   const type = format.text("type");
   const nested = format.object("grammar");
@@ -105,7 +105,7 @@ function nameOf(inner: Fields): string {
   return name;
 }
 
-/** `web_search_options` as a tool. */
+/** Decodes `web_search_options` as a tool. */
 export function webSearchOf(options: Fields): Tool {
   options.declareSelf("web_search");
   const size = options.text("search_context_size");

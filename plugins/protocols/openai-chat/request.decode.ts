@@ -39,10 +39,10 @@ import {
   thoughtsBefore,
 } from "./wire.ts";
 
-/** Reads a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
+/** Decodes a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
 export const decodeRequest = (incoming: IncomingRequest): Conversation => Steps.atOnce(decodingRequest(incoming));
 
-/** The same in steps. @throws GatewayError `invalid_field` with the client's own path. */
+/** Does the same in steps. @throws GatewayError `invalid_field` with the client's own path. */
 export function* decodingRequest(incoming: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(incoming, uses);
@@ -81,7 +81,7 @@ function readTools(body: Fields, into: Conversation): void {
   if (search) into.tools.push(webSearchOf(search));
 }
 
-/** The turns of `messages`, one for each; a tool's result is the user's. @throws GatewayError with the message's path. */
+/** Decodes `messages`, a turn for each; a tool's result is the user's. @throws GatewayError with the message's path. */
 function* turnsOf(list: readonly unknown[], incoming: IncomingRequest, uses: FeatureUse[]): Steps<Turn[]> {
   const reader = new ChatMessageReader(incoming, uses);
   const turns: Turn[] = [];
@@ -141,7 +141,7 @@ class ChatMessageReader {
     const media = parts.find((part) => part.kind === "media");
     if (media) this.uses.push({ feature: "tool_result_media", path: media.at });
     const cache = parts.findLast((part) => part.cache)?.cache;
-    // The result is marked, not its text as well.
+    // The mark is on the result, not on its text as well.
     for (const part of parts) delete part.cache;
     return {
       kind: "tool_result",
@@ -169,7 +169,7 @@ class ChatMessageReader {
     return parts;
   }
 
-  /** Images that the model made, as OpenRouter has them and answers are written here. @param states whatever came beside */
+  /** Decodes images that the model made, in OpenRouter's form, which is also ours. @param states the reasoning beside them */
   private images(message: Fields, states: readonly Reasoning[]): Media[] {
     const list = message.of["images"];
     if (!Array.isArray(list) || !list.every((each) => asObject(each)?.["image_url"])) return [];
@@ -186,8 +186,8 @@ class ChatMessageReader {
   }
 
   /**
-   * Thoughts in any of three dialects: `reasoning_details` (OpenRouter's, and ours) before `reasoning_content` (DeepSeek's)
-   * before `reasoning` (Groq's); the latter two repeat the former's text.
+   * Decodes reasoning in any of three dialects: `reasoning_details` (OpenRouter's, and ours) before `reasoning_content`
+   * (DeepSeek's) before `reasoning` (Groq's); the latter two repeat the former's text.
    */
   private reasonings(message: Fields): { before: Reasoning[]; behind: Reasoning[] } {
     const sent = asList(message.of["reasoning_details"]);
@@ -202,10 +202,10 @@ class ChatMessageReader {
     const first = details[0]?.reasoning ?? before[0];
     if (first && kept.length === 0) this.uses.push({ feature: "reasoning_text", path: first.at });
     const only = details.length === 1 ? details[0]?.reasoning : undefined;
-    // A client that keeps no texts in its entries has the text of the only one beside them.
+    // A client that does not keep texts in the entries has the text of a single entry beside them.
     const lent = text && only?.text === undefined && !only?.summary && !only?.opaque?.on && !only?.redacted;
     const whole = details.map(({ reasoning }) => reasoning.text ?? reasoning.summary?.join("") ?? "").join("");
-    // Beside entries of ours it is the same text, of which a client may have kept less.
+    // Beside our entries it is the same text, of which a client may have kept only a part.
     const ours = list.some((entry) => asObject(entry)?.["format"] === ENVELOPE_FORMAT);
     if (plain && (details.length === 0 || whole === text || ours)) message.any(plain);
     else if (plain) message.leave(plain, lent ? undefined : "other");
@@ -215,7 +215,7 @@ class ChatMessageReader {
     return { before, behind: details.filter(({ behind }) => behind).map(({ reasoning }) => reasoning) };
   }
 
-  /** The entries of `reasoning_details` that the message had, of which its client kept nothing. */
+  /** Returns the remembered `reasoning_details` of the message, of which its client kept nothing. */
   private kept(message: Fields): readonly unknown[] {
     const id = asText(asObject(asList(message.of["tool_calls"])[0])?.["id"]);
     const state = id ? this.incoming.recall({ toString: () => thoughtsBefore(id) }) : undefined;
@@ -229,12 +229,12 @@ class ChatMessageReader {
         behind,
       }));
     } catch {
-      // The key has another owner by now.
+      // The key has another owner now.
       return [];
     }
   }
 
-  /** The reasonings in the entries of `reasoning_details`. */
+  /** Decodes the entries of `reasoning_details`. */
   private details(message: Fields, list: readonly unknown[]): DetailReasoning[] {
     const path = message.path("reasoning_details");
     declareUnreadDetails(list, path, this.uses);
@@ -242,7 +242,7 @@ class ChatMessageReader {
   }
 }
 
-/** A message as a turn; what nobody has read of it is declared. */
+/** Returns a message as a turn, and declares its unread members. */
 function finished(message: Fields, role: Turn["role"], parts: Part[], name?: string): Turn {
   if (name !== undefined) message.declare("name", "name");
   message.rest();
@@ -251,14 +251,14 @@ function finished(message: Fields, role: Turn["role"], parts: Part[], name?: str
 
 function contentOf(message: Fields): Part[] {
   const parts = partsOf(message.any("content"), message.path("content"), message.uses);
-  // Vendors that took over Anthropic's mark also have it on the message.
+  // Vendors that adopted Anthropic's mark also have it on the message.
   const { cache } = cacheOf(message);
   const last = parts.at(-1);
   if (cache && last) last.cache = cache;
   return parts;
 }
 
-/** Text and refusal of an assistant, with the sources its text names. */
+/** Decodes an assistant's text and refusal, with citations. */
 function wordsOf(message: Fields): Part[] {
   const parts = contentOf(message);
   const refusal = message.text("refusal");
@@ -270,10 +270,10 @@ function wordsOf(message: Fields): Part[] {
   return parts;
 }
 
-/** Members of an entry of `reasoning_details` that are read; others only go back to the vendor, in its state. */
+/** Members of an entry of `reasoning_details` that are decoded; others only go back to the vendor, in its state. */
 const DETAIL_MEMBERS = ["type", "id", "format", "index", "text", "summary", "data", "signature"] as const;
 
-/** Declares what nobody reads of the entries of `reasoning_details`. */
+/** Declares unread members of the entries of `reasoning_details`. */
 function declareUnreadDetails(details: readonly unknown[], at: string, uses: FeatureUse[]): void {
   details.forEach((value, n) => {
     const path = `${at}.${n}`;
@@ -287,13 +287,13 @@ function declareUnreadDetails(details: readonly unknown[], at: string, uses: Fea
   });
 }
 
-/** A reasoning, and whether its state belongs behind the text of its message. */
+/** A reasoning, and whether its state belongs after the text of its message. */
 interface DetailReasoning {
   reasoning: Reasoning;
   behind: boolean;
 }
 
-/** Entries that make one reasoning: one, or several in a row of one index, as clients keep those that were streamed. */
+/** Entries of one reasoning: one, or several consecutive ones of one index, as clients keep streamed ones. */
 interface DetailGroup {
   index: number | undefined;
   at: string;
@@ -334,12 +334,12 @@ function detailReasoning({ at, entries }: DetailGroup, incoming: IncomingRequest
 function detailState(entry: JsonObject, incoming: IncomingRequest): Opaque | undefined {
   const state = asText(entry["signature"]) ?? asText(entry["data"]);
   if (state !== undefined && incoming.sealed(state)) return incoming.open(state, "reasoning_details");
-  // Ours by its format, but no envelope: nothing that could be read.
+  // Ours by its format, but not an envelope: not readable.
   if (entry["format"] === ENVELOPE_FORMAT) return undefined;
   return incoming.open(writeJson(withoutText(entry)), "reasoning_details");
 }
 
-/** An entry without its text, which the reasoning has beside the state. */
+/** Returns an entry without its text, which the reasoning has separately. */
 function withoutText(entry: JsonObject): JsonObject {
   const member = textMember(entry);
   if (member === undefined || !asText(entry[member])) return entry;
@@ -347,7 +347,7 @@ function withoutText(entry: JsonObject): JsonObject {
   return rest;
 }
 
-/** LiteLLM packs Gemini's signature into the id of the call it sits on, behind this. */
+/** The separator after which LiteLLM packs Gemini's signature into a call's id. */
 const PACKED_SIGNATURE = "__thought__";
 
 function unpacked(id: string): { id: string; signature?: string } {
@@ -355,7 +355,7 @@ function unpacked(id: string): { id: string; signature?: string } {
   return at < 0 ? { id } : { id: id.slice(0, at), signature: id.slice(at + PACKED_SIGNATURE.length) };
 }
 
-/** Calls without an answer, oldest first; each is taken once, from whichever queue it is in. */
+/** Calls without a result, oldest first; each is taken once, from any of its queues. */
 class UnansweredCalls {
   private readonly calls: { id: string; answered: boolean }[] = [];
   private next = 0;
@@ -364,7 +364,7 @@ class UnansweredCalls {
     this.calls.push(call);
   }
 
-  /** The id of the first that no queue has given yet. */
+  /** Returns the id of the first call that no queue has returned yet. */
   take(): string | undefined {
     while (this.calls[this.next]?.answered) this.next++;
     const call = this.calls[this.next];
@@ -374,11 +374,11 @@ class UnansweredCalls {
 }
 
 /**
- * The tool calls of a history, with the ids of the results that answer them: results without an id (the older functions,
- * and vendors that give none) belong to the calls without one, by name and order.
+ * Decodes the tool calls of a history, and matches results: those without an id (the older functions, and vendors without ids)
+ * belong to the calls without one, by name and order.
  */
 class ChatCallReader {
-  /** Calls that the client gave no id: all, and those of each name. */
+  /** Calls without an id from the client: all, and those of each name. */
   private readonly unanswered = new UnansweredCalls();
   private readonly byName = new Map<string, UnansweredCalls>();
   private readonly custom = new Set<string>();
@@ -388,7 +388,7 @@ class ChatCallReader {
     private readonly uses: FeatureUse[],
   ) {}
 
-  /** The id of the call that a result answers. */
+  /** Returns the id of a result's call. */
   answered(given: string | undefined, name: string | undefined, at: string): string {
     if (given) return unpacked(given).id;
     const id = (name === undefined ? this.unanswered : this.byName.get(name))?.take();
@@ -396,19 +396,19 @@ class ChatCallReader {
     return id;
   }
 
-  /** Whether the call of this id gave its tool free text. */
+  /** Reports whether the call with this id was of a free-text tool. */
   isCustom(id: string): boolean {
     return this.custom.has(id);
   }
 
-  /** An entry of `tool_calls`. @param elsewhere ids of calls whose opaque state came in another place. */
+  /** Decodes an entry of `tool_calls`. @param elsewhere ids of calls whose opaque state came in another place. */
   call(value: unknown, at: string, elsewhere: ReadonlySet<string>): ToolCall {
     const entry = fieldsOf(value, at, this.uses);
     // Some vendors' type is empty, or absent.
     const custom = entry.text("type") === "custom";
     const inner = entry.object(custom ? "custom" : "function");
     if (!inner) throw invalidField(`${at}.function`, `${at}.function must be an object.`);
-    // Recorded: the place of a call in its stream, sent back.
+    // Recorded: the index of a streamed call, sent back.
     entry.leave("index");
     const given = entry.text("id");
     const { id, signature } = unpacked(given || `call_${at.replaceAll(".", "_")}`);
@@ -429,7 +429,7 @@ class ChatCallReader {
     };
   }
 
-  /** The older `function_call` of a message. */
+  /** Decodes the older `function_call` of a message. */
   legacy(inner: Fields): ToolCall {
     const id = `call_${inner.at.replaceAll(".", "_")}`;
     const name = inner.required("name");
@@ -437,7 +437,7 @@ class ChatCallReader {
     return { kind: "tool_call", id, name, arguments: inner.text("arguments") ?? "", at: inner.at };
   }
 
-  /** A call without an id of the client's is to be answered. */
+  /** Records a call without an id, for its result. */
   private await(id: string, name: string): void {
     const call = { id, answered: false };
     this.unanswered.add(call);
@@ -447,8 +447,8 @@ class ChatCallReader {
   }
 
   /**
-   * Opaque state on the call itself: Google's compatible API has its signature there, and so do we. What else stands
-   * beside a signature only means something to who wrote it there.
+   * Returns opaque state on the call itself: Google's compatible API has its signature there, and so do we. Other members
+   * beside a signature are specific to their vendor.
    */
   private stateOn(entry: Fields, packed: string | undefined): Opaque | undefined {
     const { extra_content: whole } = entry.of;
@@ -464,13 +464,13 @@ class ChatCallReader {
   }
 }
 
-/** The calls whose opaque state came beside a message's reasoning. */
+/** Returns the calls whose opaque state came with a message's reasoning. */
 const callsWithState = (parts: readonly Reasoning[]): Set<string> =>
   new Set(
     parts.flatMap(({ opaque }) => (typeof opaque?.on === "object" && "call" in opaque.on ? [opaque.on.call] : [])),
   );
 
-/** Opaque state on a message itself, as Google's compatible API has it. */
+/** Returns opaque state on a message itself, as in Google's compatible API. */
 function messageState(message: Fields): Opaque | undefined {
   const { extra_content, thought_signature } = message.of;
   if (!asObject(extra_content) && typeof thought_signature !== "string") return undefined;
@@ -478,7 +478,7 @@ function messageState(message: Fields): Opaque | undefined {
   return stateOf("message", writeJson({ extra_content, thought_signature }));
 }
 
-/** The parts of a message's content: a string, a list, or nothing. @throws GatewayError with the part's path. */
+/** Decodes a message's content: a string, a list, or nothing. @throws GatewayError with the part's path. */
 function partsOf(content: unknown, at: string, uses: FeatureUse[]): Part[] {
   if (content === undefined || content === null) return [];
   if (typeof content === "string") return [{ kind: "text", text: content, at }];
@@ -519,7 +519,7 @@ function partOf(part: Fields, type: string | undefined): Part {
   }
 }
 
-/** A part of a kind that only its vendor understands; Mistral's thinking is one that others can read. */
+/** Decodes a part of a vendor-specific kind; Mistral's thinking is one that other vendors can read. */
 function foreignOf(part: Fields, type: string | undefined): Part {
   const { at, uses } = part;
   const thinking = type === "thinking" ? part.of["thinking"] : undefined;
@@ -534,7 +534,7 @@ function foreignOf(part: Fields, type: string | undefined): Part {
   return { kind: "foreign", protocol: "openai-chat", name: type, json: part.of, at };
 }
 
-/** The text of a piece of Mistral's thinking; sources among them are only its vendor's. */
+/** Returns the text of a piece of Mistral's thinking; its sources only its vendor understands. */
 function thoughtIn(value: unknown, at: string, uses: FeatureUse[]): string {
   if (typeof value === "string") return value;
   const text = isObject(value) ? asText(value["text"]) : undefined;
@@ -582,7 +582,7 @@ function audioOf(part: Fields): Media {
 function fileOf(part: Fields): Media {
   const file = part.object("file");
   const content = file?.text("file_data");
-  // Beside the bytes themselves an id is left out.
+  // An id beside the bytes is ignored.
   const id = content === undefined ? file?.text("file_id") : undefined;
   const filename = file?.text("filename");
   if (!file || (id === undefined && content === undefined))
@@ -607,7 +607,7 @@ function fileOf(part: Fields): Media {
   };
 }
 
-/** Recorded from Mistral and Perplexity: a document by its URL, or its bytes in place of one. */
+/** Decodes a document by its URL, or with its bytes instead of one. Recorded from Mistral and Perplexity. */
 function linkOf(part: Fields, type: string): Media {
   const object = isObject(part.of[type]) ? part.object(type) : undefined;
   const url = asText(part.of[type]) ?? object?.text("url");

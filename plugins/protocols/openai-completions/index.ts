@@ -6,10 +6,10 @@ import { fields } from "./support.ts";
 import { texts } from "./texts.ts";
 import { readUsage } from "./usage.ts";
 
-/** The one thing this protocol is asked for. */
+/** The protocol's only operation. */
 const completion = post("completion", "/completions", { task: "generate" });
 
-/** The older Completions: a text goes on. */
+/** The older Completions: continues a text. */
 const openaiCompletions: ClientProtocol = {
   ...chunked,
   name: "openai-completions",

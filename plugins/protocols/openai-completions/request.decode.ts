@@ -10,8 +10,8 @@ import {
 import { SETTINGS } from "./support.ts";
 
 /**
- * Reads a text completion as one message of a user. What a chat model cannot do is refused: prompts as tokens of a
- * tokenizer, several prompts, a text after the gap, the best of several.
+ * Decodes a text completion as one user message. What a chat model cannot do is refused: prompts as tokens of a tokenizer,
+ * several prompts, a text after the gap, the best of several.
  * @throws GatewayError `invalid_field` with the client's own path
  */
 export function decodeRequest(asked: IncomingRequest): Conversation {
@@ -20,7 +20,7 @@ export function decodeRequest(asked: IncomingRequest): Conversation {
   body.text("model");
   body.flag("stream");
   body.leave("stream_options", "cosmetic");
-  // Emulated when the answer is written.
+  // Emulated when the response is encoded.
   body.flag("echo");
   const conversation: Conversation = {
     protocol: "openai-completions",
@@ -36,7 +36,7 @@ export function decodeRequest(asked: IncomingRequest): Conversation {
   return conversation;
 }
 
-/** The one prompt. */
+/** Returns the single prompt. */
 function promptOf(body: Fields): string {
   const prompt = body.any("prompt");
   if (typeof prompt === "string") return prompt;

@@ -13,7 +13,7 @@ import {
 import { declareEnd, FINISH_WORDS } from "../openai/response.encode.ts";
 import { asksUsage, writeUsage } from "../openai/usage.ts";
 
-/** More of one choice's text, or its end. */
+/** A piece of one choice's text, or its end. */
 interface CompletionPiece {
   choice: number;
   text: string;
@@ -21,7 +21,7 @@ interface CompletionPiece {
   finish: string | null;
 }
 
-/** LikelihoodLists of tokens as text completions have them: lists side by side. */
+/** Likelihoods of tokens in the form of text completions: parallel lists. */
 interface LikelihoodLists {
   tokens: string[];
   token_logprobs: (number | null)[];
@@ -29,14 +29,14 @@ interface LikelihoodLists {
   text_offset: number[];
 }
 
-/** Writes events as pieces of text. Text and refusals are text here; nothing else has a place. */
+/** Encodes events as pieces of text. Texts and refusals are text here; nothing else has a place. */
 class CompletionTextWriter {
   used: Usage | undefined;
   id = "";
   created = 0;
-  /** By block: its choice, or undefined where nothing of it is written. */
+  /** By block: its choice, or undefined where it is not written. */
   private readonly blocks: (number | undefined)[] = [];
-  /** By choice: characters so far. */
+  /** Characters so far, by choice. */
   private readonly lengths = new Map<number, number>();
   /** Choices whose text is a refusal. */
   private readonly refused = new Set<number>();
@@ -47,7 +47,7 @@ class CompletionTextWriter {
     this.echo = context.request["echo"] === true ? (asText(prompt) ?? asText(asList(prompt)[0]) ?? "") : "";
   }
 
-  /** The pieces an event adds. */
+  /** Returns the pieces for an event. */
   pieces(event: Event): CompletionPiece[] {
     switch (event.type) {
       case "start":
@@ -69,7 +69,7 @@ class CompletionTextWriter {
         return [];
       case "finish": {
         declareEnd(event, this.refused.has(event.choice), this.context);
-        // There are no calls here.
+        // There are no tool calls here.
         const finish = event.reason === "tool_calls" ? "stop" : FINISH_WORDS[event.reason];
         return [...this.begun(event.choice), { choice: event.choice, text: "", finish }];
       }
@@ -86,7 +86,7 @@ class CompletionTextWriter {
     return isText ? this.begun(event.choice) : [];
   }
 
-  /** The prompt, where the client wants it before the answer. */
+  /** Returns the prompt, where the client requested an echo. */
   private begun(choice: number): CompletionPiece[] {
     if (this.lengths.has(choice)) return [];
     this.lengths.set(choice, this.echo.length);
@@ -121,13 +121,13 @@ function likelihoods(tokens: readonly unknown[], start: number, top: boolean): L
   return lists;
 }
 
-/** One of the tokens that were likely, as a member of an object; none where it is no token. */
+/** Returns a top token as an object's entry; none where it is not a token. */
 function likelihood(value: unknown): [token: string, logprob: unknown][] {
   const { token, logprob } = asObject(value) ?? {};
   return typeof token === "string" ? [[token, logprob]] : [];
 }
 
-/** Writes a stream of text completions. Usage comes where the client asked for it, in a last chunk without choices. */
+/** Returns an encoder for a stream of text completions. Usage, if requested, is in a last chunk without choices. */
 export function encoder(context: ResponseContext): ResponseEncoder {
   const writer = new CompletionTextWriter(context);
   const counts = asksUsage(context.request);
@@ -159,7 +159,7 @@ interface FoldedCompletionChoice {
   finish_reason: string | null;
 }
 
-/** Writes a whole text completion: its pieces put together. */
+/** Encodes a whole text completion from its pieces. */
 export function encode(events: readonly Event[], context: ResponseContext): string {
   const writer = new CompletionTextWriter(context);
   const choices = new Map<number, FoldedCompletionChoice>();
@@ -183,7 +183,7 @@ export function encode(events: readonly Event[], context: ResponseContext): stri
   });
 }
 
-/** Adds to the lists in place: an answer has many pieces. */
+/** Appends to the lists in place: a response has many pieces. */
 function extend(lists: LikelihoodLists, more: LikelihoodLists): void {
   for (const token of more.tokens) lists.tokens.push(token);
   for (const logprob of more.token_logprobs) lists.token_logprobs.push(logprob);

@@ -1,6 +1,6 @@
 import { asCount, asList, asObject, type Protocol, type TextPlace } from "model-gateway/protocol";
 
-/** Where human text stands in requests, completions and chunks. A whole completion looks like a chunk. */
+/** Positions of human text in requests, completions and chunks. A whole completion has a chunk's form. */
 export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, response: responseTexts };
 
 function* requestTexts(body: unknown): Generator<TextPlace> {

@@ -1,6 +1,6 @@
 import { asCount, asObject, asText, atMost, defined, type Usage } from "model-gateway/protocol";
 
-/** Usage of a whole completion, or of the chunk that carries it; `usage: null` is none. */
+/** Reads usage from a whole completion, or from a chunk; `usage: null` is none. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const body = asObject(json);
   const raw = asObject(body?.["usage"]);

@@ -15,7 +15,7 @@ import {
 const DEFAULT_DIMENSIONS = 64;
 const MOST_DIMENSIONS = 4096;
 
-/** The demo provider's embeddings: vectors of length 1 that are the same for the same text. */
+/** Returns the demo provider's embeddings: vectors of length 1 that are the same for the same text. */
 export function demo(request: DemoRequest): DemoAnswer | undefined {
   if (demoFault(request.model, request.streaming)) return undefined;
   const body = asObject(request.body) ?? {};
@@ -34,7 +34,7 @@ export function demo(request: DemoRequest): DemoAnswer | undefined {
   return demoWhole({ object: "list", data, model, usage }, script);
 }
 
-/** A text, a list of texts, a list of tokens, or a list of lists of tokens. */
+/** Returns the inputs of a text, a list of texts, a list of tokens, or a list of lists of tokens. */
 function inputsOf(input: unknown): { text: string; tokens: number }[] {
   const list = asList(input);
   if (typeof input === "string") return inputsOf([input]);

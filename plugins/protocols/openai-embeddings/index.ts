@@ -4,7 +4,7 @@ import { demo } from "./demo.ts";
 import { texts } from "./texts.ts";
 import { readUsage } from "./usage.ts";
 
-/** Embeddings: texts become vectors. Nothing streams here. */
+/** Embeddings of texts as vectors. Nothing is streamed. */
 const openaiEmbeddings: Protocol = {
   ...family,
   name: "openai-embeddings",
@@ -14,7 +14,7 @@ const openaiEmbeddings: Protocol = {
   usageMembers: ["usage"],
 
   recognises: (path) => /\/embeddings(\/|$)/.test(path),
-  // There is no stream to say it in: the connection is cut.
+  // There is no stream for it: the connection is closed.
   streamError: () => Buffer.alloc(0),
   ending: () => undefined,
   holdsUsage: () => false,

@@ -1,6 +1,6 @@
 import { asList, asObject, type Protocol, type TextPlace } from "model-gateway/protocol";
 
-/** Where human text stands: what becomes vectors. Lists of tokens are none, and answers have none. */
+/** Positions of human text: the input. Lists of tokens are not text, and responses have none. */
 export const texts: NonNullable<Protocol["texts"]> = {
   *request(body): Generator<TextPlace> {
     const input = asObject(body)?.["input"];

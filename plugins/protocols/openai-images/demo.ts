@@ -20,10 +20,10 @@ import {
 import { streamError } from "./errors.ts";
 
 const SIZE = 64;
-/** What goes wrong in the stream of `error-stream`. */
+/** The error in the stream of `error-stream`. */
 const FAILURE = faultOf(500, "The demo model failed in mid-stream, as it is made to.");
 
-/** The demo provider's pictures: small squares whose colour comes from the request. */
+/** Returns the demo provider's pictures: small squares with a colour derived from the request. */
 export function demo(request: DemoRequest): DemoAnswer | undefined {
   if (demoFault(request.model, request.streaming)) return undefined;
   const body = asObject(request.body) ?? {};
@@ -45,7 +45,7 @@ export function demo(request: DemoRequest): DemoAnswer | undefined {
   return demoWhole({ created, ...look, data, usage: usageOf(body, count) }, script);
 }
 
-/** As many partial pictures as the request wants, then the whole one. */
+/** Returns the requested number of partial pictures, then the whole one. */
 function eventsOf(kind: string, head: JsonObject, picture: (n: number) => string, body: JsonObject): Buffer[] {
   const partials = Math.min(3, asCount(body["partial_images"]) ?? 0);
   const event = (type: string, n: number, more: JsonObject) =>
@@ -80,7 +80,7 @@ function usageOf(body: JsonObject, pictures: number): JsonObject {
 
 type Colour = readonly [red: number, green: number, blue: number];
 
-/** A square that slopes from one colour to its opposite. */
+/** Returns a square with a gradient from one colour to its opposite. */
 export const sloping = (size: number, colour: Colour): Buffer =>
   png(size, (x, y) => {
     const share = (x + y) / (2 * size);

@@ -1,5 +1,5 @@
 import { eventBytes, type Fault } from "model-gateway/protocol";
 import { errorOf } from "../openai/errors.ts";
 
-/** An event named `error` whose data has an `error` member: the SDKs throw on either. */
+/** Returns an event named `error` whose data has an `error` member: the SDKs throw on either. */
 export const streamError = (fault: Fault): Buffer => eventBytes({ type: "error", error: errorOf(fault) }, "error");

@@ -12,7 +12,10 @@ const COMPLETED = ["image_generation.completed", "image_edit.completed"].map((ty
   bytes: Buffer.from(type),
 }));
 
-/** Whole at `image_generation.completed` or `image_edit.completed`. There is no dot in base64, so the search is safe. */
+/**
+ * Returns how a frame ends the stream: at `image_generation.completed` or `image_edit.completed`. Base64 has no dot, so the
+ * search is safe.
+ */
 function ending(frame: Frame): Ending | undefined {
   if (frame.mayContain("error")) return asObject(asObject(frame.json())?.["error"]) ? "error" : undefined;
   if (!COMPLETED.some((name) => frame.bytes.includes(name.bytes))) return undefined;
@@ -20,7 +23,7 @@ function ending(frame: Frame): Ending | undefined {
   return COMPLETED.some((name) => name.type === type) ? "complete" : undefined;
 }
 
-/** Images: pictures from words, and from other pictures. */
+/** Images: pictures from text, and from other pictures. */
 const openaiImages: Protocol = {
   ...family,
   name: "openai-images",

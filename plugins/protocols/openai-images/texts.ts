@@ -1,6 +1,6 @@
 import { asList, asObject, type Protocol, type TextPlace } from "model-gateway/protocol";
 
-/** Where human text stands: the words a picture is made from, and how the vendor understood them. */
+/** Positions of human text: the prompt, and the vendor's revision of it. */
 export const texts: NonNullable<Protocol["texts"]> = {
   *request(body): Generator<TextPlace> {
     if (typeof asObject(body)?.["prompt"] === "string") yield { path: ["prompt"], kind: "user" };

@@ -1,10 +1,7 @@
 import { asCount, asObject, atMost, defined, type Usage } from "model-gateway/protocol";
 import { providerCost } from "../openai/usage.ts";
 
-/**
- * Usage of a whole answer, or of the `….completed` event that carries it; partial images carry none. xAI reports only
- * what it costs.
- */
+/** Reads usage from a whole response, or from a `….completed` event; partial images have none. xAI reports only the cost. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const raw = asObject(asObject(json)?.["usage"]);
   if (!raw) return before;
@@ -18,7 +15,7 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
       cached: atMost(asCount(inParts["cached_tokens"]), input),
       image: asCount(inParts["image_tokens"]),
     }),
-    // All that comes out is an image, where the vendor does not split it.
+    // All output is an image, where the vendor does not split it.
     out: defined({ total: output, image: raw["output_tokens_details"] ? asCount(outParts["image_tokens"]) : output }),
     ...defined({ providerCost: providerCost(raw) }),
     raw,

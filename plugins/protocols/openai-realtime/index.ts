@@ -15,7 +15,7 @@ const realtime: Operation = {
   upstream: () => "/realtime",
 };
 
-/** Calls whose answers hold a key, or open a conversation (WebRTC), that works without this gateway. */
+/** Endpoints that return a key, or open a WebRTC conversation, which would work without this gateway. */
 const MINTING = [
   /(?:^|\/)realtime(?:api)?\/(?:sessions|transcription_sessions|client_secrets|translations\/client_secrets|calls)[^/]*$/,
   /(?:^|\/)live\/sessions(?:[^/]*$|\/[^/]+\/(?:fork|attach)[^/]*$)/,
@@ -23,21 +23,21 @@ const MINTING = [
   /(?:^|\/)organizations?\/(?:.+\/)?(?:admin_api_keys|api_keys|service_accounts)[^/]*$/,
 ];
 
-/** Realtime: a conversation over a WebSocket, whose messages pass as they are. */
+/** Realtime: a conversation over a WebSocket, whose messages pass unchanged. */
 const openaiRealtime: Protocol = {
   ...family,
   name: "openai-realtime",
   paths: [PATH],
   usageMembers: ["usage"],
 
-  // There is nothing here but the WebSocket.
+  // The protocol has only the WebSocket.
   locate: () => undefined,
   recognises: (path) => /\/realtime(\/|$)/.test(path),
   streamError: () => Buffer.alloc(0),
   ending: () => undefined,
   holdsUsage: () => false,
   usage: readUsage,
-  // No plugin sees what is said on a WebSocket.
+  // No plugin sees a WebSocket's messages.
   texts: { request: () => [], response: () => [] },
   mints: (method, path) => method === "POST" && MINTING.some((call) => call.test(path)),
   socket: {
@@ -46,7 +46,7 @@ const openaiRealtime: Protocol = {
       return path === PATH ? { operation: realtime, ...(model === null ? {} : { model }) } : undefined;
     },
     model: "model",
-    // Azure's deployments, and calls that were begun by other means.
+    // Azure's deployments, and calls started by other means.
     elsewhere: ["deployment", "call_id"],
     objects: ["call_id"],
     key: "openai-insecure-api-key.",

@@ -1,21 +1,21 @@
 import { asList, asObject, foldCase, type SocketName } from "model-gateway/protocol";
 
-/** The parts of a message that name anything. */
+/** The parts of a message that can name objects or models. */
 const PARTS = ["session", "response"];
-/** One that names objects only. */
+/** A part that names objects only. */
 const ITEM = "item";
-/** Members that name an object by its id, and those that do where they are no plain text. */
+/** Members that name an object by its id, and those that do where they are not plain text. */
 const [IDS, AS_OBJECTS] = [
   ["file_id", "tunnel_id"],
   ["prompt", "voice"],
 ];
-/** Members in which `model` is a word like any other. */
+/** Members in which `model` is an ordinary word. */
 const UNREAD = ["tools", "metadata", "variables"];
 
 /**
- * What `session.update` and `response.create` name: a prompt that the vendor keeps with the files of its variables, a voice, and models,
- * that of the session itself and those that write down what is heard. Some servers read names in any case.
- * [S: RealtimeSessionCreateRequest, AudioTranscription, Prompt]
+ * Returns the names in `session.update` and `response.create`: a prompt stored at the vendor with the files of its variables,
+ * a voice, and models, of the session itself and of transcription. Some servers match names in any case. [S:
+ * RealtimeSessionCreateRequest, AudioTranscription, Prompt]
  */
 export function names(message: unknown): SocketName[] {
   const found: SocketName[] = [];
@@ -24,7 +24,7 @@ export function names(message: unknown): SocketName[] {
   return found;
 }
 
-/** @param models whether a model may be named here */
+/** Collects names. @param models whether a model may be named here */
 function walk(value: unknown, path: string[], models: boolean, found: SocketName[]): void {
   if (typeof value !== "object" || value === null) return;
   for (const [name, inner] of Object.entries(value)) {
@@ -40,7 +40,7 @@ function walk(value: unknown, path: string[], models: boolean, found: SocketName
   }
 }
 
-/** Ids of a prompt, of which only the session's own is no plain text, or of a voice that a key made. */
+/** Returns ids of a stored prompt, where only the session's own is not plain text, or of a voice created with a key. */
 function idsOf(value: unknown, path: readonly string[]): SocketName[] {
   return Object.entries(asObject(value) ?? {}).flatMap(([name, id]): SocketName[] =>
     foldCase(name) === "id" && typeof id === "string"

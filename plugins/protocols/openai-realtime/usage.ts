@@ -2,7 +2,7 @@ import { asCount, asObject, defined, type JsonObject, type Usage } from "model-g
 
 const DONE = Buffer.from('"response.done"');
 
-/** Usage of all responses of a connection: each `response.done` tells its own, which is added to what came before. */
+/** Adds up usage of all responses of a connection: each `response.done` has its own. */
 export function usageIn(message: Buffer, before?: Usage): Usage | undefined {
   if (!message.includes(DONE)) return before;
   const event = parsed(message);
@@ -11,7 +11,7 @@ export function usageIn(message: Buffer, before?: Usage): Usage | undefined {
   return usage && before ? added(before, usage) : (usage ?? before);
 }
 
-/** The member `usage` of a response. */
+/** Reads the member `usage` of a response. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const raw = asObject(asObject(json)?.["usage"]);
   if (!raw) return before;
@@ -32,7 +32,7 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   };
 }
 
-/** What neither knows stays unknown. */
+/** Adds two usages; what neither has stays unknown. */
 function added(one: Usage, other: Usage): Usage {
   const sum = (a: number | undefined, b: number | undefined) =>
     a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);

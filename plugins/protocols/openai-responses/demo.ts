@@ -14,7 +14,7 @@ import {
 import { writeUsage } from "./usage.ts";
 import { COMPACT, COMPACTION } from "./wire.ts";
 
-/** What the demo provider says where no other protocol could: a compaction that is made on its own path. */
+/** Returns the demo provider's response for a path that no other protocol has: a compaction. */
 export function demo(request: DemoRequest): DemoAnswer | undefined {
   if (request.operation !== COMPACT || demoFault(request.model, request.streaming)) return undefined;
   const id = demoId(request);
@@ -29,7 +29,7 @@ export function demo(request: DemoRequest): DemoAnswer | undefined {
   );
 }
 
-/** User messages stay, everything else goes into one compaction item. */
+/** Keeps user messages, and puts everything else into one compaction item. */
 function compacted(id: string, items: readonly JsonObject[], instructions: string): JsonObject {
   const prompt = instructions + items.map((item) => textOf(item["content"] ?? item["output"])).join("");
   const kept = items
@@ -51,6 +51,6 @@ function compacted(id: string, items: readonly JsonObject[], instructions: strin
   };
 }
 
-/** Text in the shape of the vendor's sealed blobs, which begin with the version byte 0x80. It hides nothing. */
+/** Returns a text in the form of the vendor's encrypted blobs, which begin with the version byte 0x80. It is not encrypted. */
 const sealed = (text: string): string =>
   Buffer.concat([Buffer.from([0x80, 0, 0, 0]), Buffer.from(text)]).toString("base64url");

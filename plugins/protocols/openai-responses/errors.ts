@@ -1,7 +1,10 @@
 import { asCount, asObject, eventBytes, type Fault, Frame, type StreamState } from "model-gateway/protocol";
 import { errorOf } from "../openai/errors.ts";
 
-/** Codes of a failed response: the vendor's, of which typed SDKs take no other [S], and those that its own agent looks for. */
+/**
+ * Codes of a failed response: the vendor's, which are the only ones that typed SDKs accept [S], and those that its own agent
+ * handles.
+ */
 const CODES: ReadonlySet<string> = new Set([
   ...["server_error", "rate_limit_exceeded", "invalid_prompt", "data_residency_mismatch", "bio_policy"],
   ...["misalignment_policy_violation", "vector_store_timeout", "invalid_image", "invalid_image_format"],
@@ -10,7 +13,7 @@ const CODES: ReadonlySet<string> = new Set([
   ...["empty_image_file", "failed_to_download_image", "image_file_not_found"],
   ...["context_length_exceeded", "insufficient_quota", "usage_not_included", "server_is_overloaded", "slow_down"],
 ]);
-/** What stands for any other code. The vendor's agent asks again after all but `invalid_prompt`. */
+/** The replacement for other codes. The vendor's agent retries after all but `invalid_prompt`. */
 const CODE_OF: Readonly<Record<Fault["kind"], string>> = {
   invalid: "invalid_prompt",
   authentication: "invalid_prompt",
@@ -28,9 +31,9 @@ const CODE_OF: Readonly<Record<Fault["kind"], string>> = {
 };
 
 /**
- * First `response.failed`, then `error`: agents only act on the one, SDKs and LangChain only throw on the other. The
- * newer SDK demands the id of `response.created` in every later event, so where that is unknown only `error` is written.
- * The vendor documents that event flat and sends it nested (a comment in SDK 7); SDK 4 reads the code only there.
+ * Writes `response.failed`, then `error`: agents handle only the first, SDKs and LangChain throw only on the second. The newer
+ * SDK requires the id of `response.created` in every later event, so where that is unknown only `error` is written. The vendor
+ * documents that event flat and sends it nested (a comment in SDK 7); SDK 4 reads the code only there.
  */
 export function streamError(fault: Fault, _id: string, stream: StreamState): Buffer {
   const error = errorOf(fault);
@@ -53,7 +56,7 @@ export function streamError(fault: Fault, _id: string, stream: StreamState): Buf
   return Buffer.concat(events);
 }
 
-/** The members of the first event's response that stand before any nested one; the bytes may end anywhere after them. */
+/** The members of the first event's response before any nested one; the bytes may end anywhere after them. */
 const HEAD = /"response"\s*:\s*(\{(?:\s*"[a-z_]+"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[^\s"{}[\],]+)\s*,)*)/;
 
 function begunAs(first: Buffer | undefined): object | undefined {
@@ -64,10 +67,10 @@ function begunAs(first: Buffer | undefined): object | undefined {
   return { id, object, created_at, model, ...echoOf(first) };
 }
 
-/** Bytes of a first event that are told once more; agents' instructions and tools have a tenth of it. */
+/** Maximum bytes of a first event that is repeated; agents' instructions and tools have a tenth of it. */
 const LONGEST = 1024 * 1024;
 
-/** What the first event's response says of the request: typed SDKs take no response without it [S: Response]. */
+/** Returns the first event's response, which echoes the request: typed SDKs require those members [S: Response]. */
 function echoOf(first: Buffer | undefined): object | undefined {
   return first && first.length <= LONGEST
     ? asObject(asObject(new Frame("event", first).json())?.["response"])

@@ -38,16 +38,16 @@ const translation: Translation = {
   count,
 };
 
-/** A kept response, or something below it. An id goes into a path: nothing but letters, digits, `_` and `-` may. */
+/** The path of a stored response, or below it. An id becomes part of a path: only letters, digits, `_` and `-` are allowed. */
 const PATH = /^([\w-]{1,128})(?:\/(input_items|cancel))?$/;
-/** An operation's name and its method, by the method and what stands behind the id. */
+/** Operation names and methods, by the method and the path after the id. */
 const NAMES: ReadonlyMap<string, readonly [name: string, method: Operation["method"]]> = new Map([
   ["GET", ["retrieve", "GET"]],
   ["DELETE", ["delete", "DELETE"]],
   ["GET input_items", ["input_items", "GET"]],
   ["POST cancel", ["cancel", "POST"]],
 ]);
-/** Responses that the vendor keeps for 30 days unless `store` is false. */
+/** Responses that the vendor stores for 30 days unless `store` is false. */
 const kept: KeptAnswers = {
   below: ["input_items", "cancel"],
   late: {
@@ -75,7 +75,7 @@ const kept: KeptAnswers = {
   },
 };
 
-/** Responses: the protocol of agents. */
+/** Responses, the protocol of agents. */
 const openaiResponses: TranslatedProtocol = {
   ...family,
   name: "openai-responses",
@@ -84,10 +84,10 @@ const openaiResponses: TranslatedProtocol = {
     "/v1/responses/input_tokens": INPUT_TOKENS,
     "/v1/responses/compact": COMPACT,
   }),
-  // What the vendor's own coding agent says of its session; the vendor's caches and models look at it.
+  // Session headers of the vendor's own coding agent, which the vendor's caches and models use.
   headers: [...family.headers, "originator", "session-id", "session_id", "thread-id", "x-codex-*", "x-openai-*"],
   usageMembers: ["usage", "service_tier", "tool_usage", "tools"],
-  // Measured over recorded streams, without thoughts, of which nothing is told.
+  // Measured over recorded streams, without reasoning, which is not streamed.
   tokens: { times: 1.08, call: 0 },
   output: { tokens: [["max_output_tokens"]], times: [], draws: [DRAWS, PICTURE_TOKENS], later: "background" },
 

@@ -11,10 +11,10 @@ import {
 import { RECALLED, SCHEMAS, UNREAD } from "../openai/objects.ts";
 import { REFERENCE } from "./wire.ts";
 
-/** Events that tell ids; of all others only the start is looked at. */
+/** Events with ids; only the beginning of other events is checked. */
 const NAMING = /response\.(?:created|output_item\.)/;
 
-/** What a kept answer goes by, and the containers that it ran in. */
+/** Returns the ids of a stored response, and of the containers that it ran in. */
 function* made(json: JsonObject, request: AskedBody): Generator<string> {
   const { response, item, output } = json;
   const answer = asObject(response) ?? json;
@@ -25,22 +25,22 @@ function* made(json: JsonObject, request: AskedBody): Generator<string> {
   if (id !== undefined) yield id;
   for (const each of [item, ...asList(output)]) {
     const { id, type, container_id: container } = asObject(each) ?? {};
-    // Clients send a picture with its id again, whatever was kept.
+    // Clients send a picture back with its id, stored or not.
     if ((kept || type === "image_generation_call") && typeof id === "string") yield id;
     if (typeof container === "string") yield container;
   }
 }
 
-/** The vendor's tool that draws has a model of its own, and one more for drawings in SVG; items may bring tools along. */
+/** The vendor's drawing tool has a model of its own, and another for SVG drawings; items may contain tools. */
 export const otherModels: OtherModelWords = { below: ["tools", "moderation"], around: ["input"], unread: SCHEMAS };
 
-/** Answers, their items, conversations, and what the vendor's tools work on. [S: ResponseCreateParams] */
+/** Responses, their items, conversations, and the objects of the vendor's tools. [S: ResponseCreateParams] */
 export const objects: ObjectWords = {
   top: ["previous_response_id", "conversation", "prompt"],
   anywhere: ["file_id", "file_ids", "vector_store_ids", "container", "container_id", "skill_id", "tunnel_id"],
   asObjects: ["voice"],
   references: [REFERENCE],
-  // A picture that was drawn before: the vendor looks for its id with the picture beside it, too.
+  // An earlier drawn picture: the vendor looks up its id even when the picture is included.
   whole: { image_generation_call: "result" },
   recalled: RECALLED,
   untyped: true,

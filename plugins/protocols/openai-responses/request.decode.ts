@@ -44,16 +44,16 @@ import {
   WEB_SEARCH,
 } from "./wire.ts";
 
-/** Top-level members with the values that mean the same as none. */
+/** Top-level members with values that are the same as absent. */
 const USUAL_FIELDS = { background: [false], truncation: ["disabled"], top_logprobs: [0] };
 
-/** Thoughts of all turns are what is translated anyway. */
+/** Reasoning of all turns is what translation sends anyway. */
 const USUAL_REASONING = { context: ["auto", "all_turns"], mode: ["standard"] };
 
-/** Reads a request. @throws GatewayError `invalid_field` with the field's path */
+/** Decodes a request. @throws GatewayError `invalid_field` with the field's path */
 export const decode = (request: IncomingRequest): Conversation => Steps.atOnce(decoding(request));
 
-/** The same in steps. @throws GatewayError `invalid_field` with the field's path */
+/** Does the same in steps. @throws GatewayError `invalid_field` with the field's path */
 export function* decoding(request: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(request, uses);
@@ -85,41 +85,41 @@ export function* decoding(request: IncomingRequest): Steps<Conversation> {
   return conversation;
 }
 
-/** What asks for a compaction in words. docs/decisions/0012-a-compaction-is-asked-for-in-words.md */
+/** The prompt for a compaction. docs/decisions/0012-a-compaction-is-asked-for-in-words.md */
 const SUM_UP =
   "Sum up the conversation so far, so that the work can go on from the summary alone: the goal and what was asked for, " +
   "the decisions made and their reasons, the state of the files and of everything else that was changed, and what is " +
   "still open. Keep names, paths, commands and values as they are. Answer with the summary and nothing else.";
 
-/** A compaction is plain text, whatever the request says of its form. */
+/** A compaction is plain text, with any `text.format` in the request. */
 const settingsOfCompaction = settings.filter(({ wire }) => wire !== "text.format");
 
-/** The tools stay offered: calls of them came before, and the prompt that the vendor has cached begins with them. */
+/** Forbids calls. The tools stay offered: the history has calls of them, and the vendor's cached prompt begins with them. */
 function choiceForCompaction(body: Fields): ToolChoice {
   body.leave("tool_choice");
   body.object("text")?.leave("format");
   return { mode: "none" };
 }
 
-/** Top-level members that name a question, or a part of it, which the vendor keeps. */
+/** Top-level members that refer to a prompt, or a part of it, stored at the vendor. */
 const KEPT_ELSEWHERE = ["previous_response_id", "conversation", "prompt"];
 
 const ROLES = ["user", "assistant", "system", "developer"] as const;
 
-/** Reads the input of one request: each item becomes a turn of its own, except those that only add tools. */
+/** Decodes the input of one request: each item becomes a turn of its own, except those that only add tools. */
 class InputReader {
-  /** What was put in other words, as no other vendor has the client's. */
+  /** Values replaced by equivalents, because no other vendor has the client's. */
   readonly changed: Changed[] = [];
-  /** Where each tool stands, once an item adds some. */
+  /** Indices of tools, by identity, once an item adds some. */
   private places: Map<unknown, number> | undefined;
 
-  /** @param tools where tools go that an item adds */
+  /** @param tools receives tools that an item adds */
   constructor(
     private readonly request: Pick<IncomingRequest, "open">,
     private readonly tools: Tool[],
   ) {}
 
-  /** Instructions stand before the input, as the vendor puts them. @throws GatewayError `invalid_field` */
+  /** Decodes the turns. Instructions come before the input, as at the vendor. @throws GatewayError `invalid_field` */
   *turns(body: Fields): Steps<Turn[]> {
     const input = body.any("input");
     const turns: Turn[] = [];
@@ -176,8 +176,8 @@ class InputReader {
   }
 
   /**
-   * Tools that an agent offers as an item instead of in `tools`; they are offered from the start then. One that was
-   * offered before, deferred or by another item, is offered once, as it was told last.
+   * Adds tools that an agent sends as an item instead of in `tools`; they are offered from the start. A tool that was already
+   * offered, deferred or by another item, is offered once, in its last form.
    */
   private addTools(item: Fields): undefined {
     item.any("type");
@@ -193,7 +193,7 @@ class InputReader {
     item.rest();
   }
 
-  /** What asks for a compaction, as a text of the user. @throws GatewayError `invalid_field` where more items follow */
+  /** Returns the request for a compaction as a user's text. @throws GatewayError `invalid_field` where more items follow */
   private trigger(item: Fields, last: boolean): Turn {
     if (!last) throw invalidField(item.at, `${item.at}: a ${TRIGGER} must be the last item of the input.`);
     const why = "a compaction is asked for in words, as plain text and without calls of tools";
@@ -203,7 +203,7 @@ class InputReader {
     return textTurn("user", SUM_UP, item.at);
   }
 
-  /** A compaction made for a provider of another protocol, as a text of the user; undefined for the vendor's own. */
+  /** Returns a compaction made for a provider of another protocol as a user's text; undefined for the vendor's own. */
   private summary(item: Fields): Turn | undefined {
     const sealed = item.text("encrypted_content");
     const opaque = sealed === undefined ? undefined : this.opened(sealed);
@@ -214,8 +214,8 @@ class InputReader {
   }
 
   /**
-   * An item's id is not read: nothing is stored, and an id of something that is not stored is refused with 404. Its
-   * `content` is null where an agent repeats it. [S, clients seen on the wire]
+   * Decodes a reasoning item without its id: nothing is stored, and the vendor refuses an unknown id with 404. Its `content`
+   * is null where an agent repeats it. [S, clients seen on the wire]
    */
   private reasoning(item: Fields): Reasoning {
     const sealed = item.text("encrypted_content");
@@ -235,15 +235,15 @@ class InputReader {
 }
 
 /**
- * The summary that an envelope holds, in words that any provider reads.
- * @throws GatewayError `invalid_field` for an envelope that holds something else
+ * Returns the summary in an envelope, as text that any provider can read.
+ * @throws GatewayError `invalid_field` for an envelope with other content
  */
 export function summaryIn({ protocol, kind, data }: Opaque, at: string): string {
   if (protocol !== SUMMARY.protocol || kind !== SUMMARY.kind) throw invalidField(at, `${at} holds no compaction.`);
   return SUMMARY_LEAD + data;
 }
 
-/** Leaves members that only count the vendor's own things, like ids of what it keeps. */
+/** Leaves members that only concern the vendor's own objects, like ids of stored items. */
 function leave(fields: Fields, ...names: readonly string[]): void {
   for (const name of names) fields.leave(name);
 }
@@ -252,7 +252,7 @@ const turnOf = (role: Turn["role"], part: Part): Turn => ({ role, parts: [part],
 
 const textTurn = (role: Turn["role"], text: string, at: string): Turn => turnOf(role, { kind: "text", text, at });
 
-/** A role stands where it belongs, or its place says something. */
+/** Declares system and developer messages that are not at the beginning. */
 function declarePlaces(turns: readonly Turn[], uses: FeatureUse[]): void {
   const first = turns.findIndex(({ role }) => role === "user" || role === "assistant");
   turns.forEach(({ role, at }, i) => {
@@ -264,7 +264,9 @@ function declarePlaces(turns: readonly Turn[], uses: FeatureUse[]): void {
     uses.push({ feature: "prefill", path: last.at });
 }
 
-/** The short form of the SDK's: an id and nothing else. [S: ItemReference.type is optional] */
+/**
+ * Reports whether an item is the SDK's short form of a reference: an id and nothing else. [S: ItemReference.type is optional]
+ */
 const isReference = ({ of }: Fields): boolean =>
   typeof of["id"] === "string" && Object.entries(of).every(([name, value]) => name === "id" || value === null);
 
@@ -281,7 +283,7 @@ function readMessage(item: Fields): Turn {
   return { role, parts, at: item.at, ...defined({ phase, name }) };
 }
 
-/** The texts of a list of text parts. */
+/** Returns the texts of a list of text parts. */
 function readTexts(item: Fields, name: string): string[] {
   return (item.objects(name) ?? []).map((part) => {
     const text = part.required("text");
@@ -325,18 +327,19 @@ function readResult(item: Fields, type: string): ToolResult {
 
 const RESEND = "Send the item itself instead of its id, as SDKs do when told `store: false`.";
 
-/** Items that a tool of the vendor's made; they are called like the tool. */
+/** Types of items of the vendor's tools; they are named after the tool. */
 const ITEM_OF_TOOL = /^(.+)_(?:call|call_output|list_tools|approval_request|approval_response)$/;
 
 const IMAGE_CALL = "image_generation_call";
 
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
-/** What may stand behind the slash of a media type. */
+/** The allowed subtype of a media type. */
 const FORMAT = /^[a-z0-9][a-z0-9.+-]{0,63}$/i;
 
 /**
- * An image that the model made; undefined where the vendor keeps it, and the item has no more than its id.
- * @throws GatewayError `invalid_field` for what is no base64, nor a `data:` URL with some, and for no format
+ * Decodes an image that the model made; undefined where the vendor stores it, and the item has only its id.
+ * @throws GatewayError `invalid_field` for a result that is neither base64 nor a `data:` URL in base64, and for an invalid
+ * format
  */
 function readImageCall(item: Fields): Media | undefined {
   const result = item.text("result");
@@ -354,12 +357,12 @@ function readImageCall(item: Fields): Media | undefined {
   return { kind: "media", media: "image", mime, source: { base64 }, at: item.at, tools: [DRAWS] };
 }
 
-/** An item that only the vendor understands: it is declared, and lost, as a whole. */
+/** Decodes an item that only the vendor understands: it is declared, and lost, as a whole. */
 function readForeign(item: Fields, name: string): Foreign {
   // Without a compaction the conversation before it is lost.
   if (name === COMPACTION) item.declareSelf("stored_state");
   else if (name !== REFERENCE) item.declareSelf("foreign_block");
-  // An SDK repeats items by reference although nothing was stored. Reasoning is dispensable, a turn or a call is not.
+  // An SDK repeats items by reference although nothing was stored. Reasoning can be left out, a turn or a call cannot.
   else if (String(item.of["id"]).startsWith("rs_")) item.declareSelf("other");
   else item.declareSelf("stored_state", RESEND);
   const tool = ITEM_OF_TOOL.exec(name)?.[1];
@@ -367,7 +370,10 @@ function readForeign(item: Fields, name: string): Foreign {
   return { kind: "foreign", protocol: NAME, name, json: item.of, at: item.at, ...defined({ tools }) };
 }
 
-/** The content of a message or of a tool's output: a string, or a list of parts. @throws GatewayError `invalid_field` */
+/**
+ * Decodes the content of a message or of a tool's output: a string, or a list of parts.
+ * @throws GatewayError `invalid_field`
+ */
 function readContent(item: Fields, name: string): Part[] {
   const content = item.any(name);
   const at = item.path(name);
@@ -404,7 +410,7 @@ function readText(part: Fields): Text {
   const annotations = part.list("annotations") ?? [];
   const citations = annotations.flatMap((annotation) => citationOf(annotation) ?? []);
   if (annotations.length > 0) part.declare("annotations", "citations");
-  // Likelihoods of an earlier answer's tokens are not read by anybody.
+  // Likelihoods of an earlier response's tokens have no effect.
   part.leave("logprobs");
   return { kind: "text", text, at: part.at, ...cache, ...(citations.length > 0 && { citations }) };
 }
@@ -443,7 +449,7 @@ function readUrl(part: Fields, url: string): Sourced {
 
 const inlineSource = ({ mime, base64 }: Inline): Sourced => ({ ...(mime !== "" && { mime }), source: { base64 } });
 
-/** @param other the member that a part without an id must have */
+/** Decodes a part's `file_id`. @param other the member that a part without an id must have */
 function readFileId(part: Fields, other: string): Sourced {
   const id = part.text("file_id");
   if (id === undefined) throw invalidField(part.path(other), `${part.path(other)} or file_id must be said.`);
@@ -490,7 +496,7 @@ function readAudio(part: Fields): Media {
 
 const CACHE_TIMES: readonly unknown[] = ["5m", "30m", "1h", "12h"] satisfies CacheMark["ttl"][];
 
-/** A mark for the prompt cache, which a part of a message or of a tool's output carries. */
+/** Decodes a cache mark on a part of a message or of a tool's output. */
 function readMark(part: Fields): { cache?: CacheMark } {
   const mark = part.object("prompt_cache_breakpoint");
   if (!mark) return {};
@@ -500,9 +506,9 @@ function readMark(part: Fields): { cache?: CacheMark } {
   return { cache: { ...(ttl && { ttl }), at: mark.at } };
 }
 
-/** Tools that agents offer to every model: without them the answer is the same but for a capability. */
+/** Tools that agents offer to every model: without them only a capability is missing. */
 const DISPENSABLE: ReadonlySet<string> = new Set(["tool_search"]);
-/** Members of tools with the values that mean the same as none. */
+/** Members of tools with values that are the same as absent. */
 const USUAL_OF_TOOLS = {
   defer_loading: [false],
   async: [false],
@@ -510,11 +516,11 @@ const USUAL_OF_TOOLS = {
   search_context_size: ["medium"],
 };
 
-/** What a tool is known by: the client's own by their names; each of the vendor's is one of its own. */
+/** Returns a tool's identity: the client's own by name; each of the vendor's is distinct. */
 const calledAs = (tool: Tool): unknown =>
   tool.kind === "function" || tool.kind === "custom" ? JSON.stringify([tool.namespace, tool.name]) : tool;
 
-/** Reads the member `tools` of a request or of an item. @throws GatewayError `invalid_field` */
+/** Decodes the member `tools` of a request or of an item. @throws GatewayError `invalid_field` */
 function readTools(fields: Fields, into: Tool[]): void {
   for (const tool of fields.objects("tools") ?? []) {
     const type = tool.required("type");
@@ -573,7 +579,7 @@ function readCustom(fields: Fields): Tool {
   return { kind: "custom", name, at: fields.at, ...defined({ description, grammar, grammarAt }) };
 }
 
-/** The members of a grammar; undefined for free text. */
+/** Returns the members of a grammar; undefined for free text. */
 function readGrammar(format: Fields): JsonObject | undefined {
   format.leaveUsual({ type: ["text"] });
   if (format.of["type"] !== "grammar") return undefined;

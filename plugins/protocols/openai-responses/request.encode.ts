@@ -30,7 +30,7 @@ import { drawing, TOOL_CHOICE } from "./support.choice.ts";
 import { settings, writeInclude } from "./support.ts";
 import { INPUT_TOKENS, NAME, REFERENCE, RESPONSE, type ReasoningExtra } from "./wire.ts";
 
-/** Members that may stand in a request to count tokens. [S: InputTokenCountParams] */
+/** Members allowed in a request to count tokens. [S: InputTokenCountParams] */
 const COUNTED = new Set([
   "model",
   "instructions",
@@ -42,11 +42,11 @@ const COUNTED = new Set([
   "parallel_tool_calls",
 ]);
 
-/** Writes a request for a vendor. @throws GatewayError as `context.refuse` makes it */
+/** Encodes a request for a vendor. @throws GatewayError as `context.refuse` makes it */
 export const encode = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
   Steps.atOnce(encoding(conversation, context));
 
-/** The same in steps. @throws GatewayError as `context.refuse` makes it */
+/** Does the same in steps. @throws GatewayError as `context.refuse` makes it */
 export function* encoding(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   checkPrefill(conversation, context);
   if ((conversation.choices ?? 1) > 1)
@@ -58,7 +58,7 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
     ...(asked.tools.length > 0 && { tools: writeTools(asked.tools, context) }),
     ...writeSettings(TOOL_CHOICE, asked, context),
     ...writeSettings(settings, asModelThinks(conversation, context), context),
-    // Nothing is kept, so reasoning has to come back encrypted.
+    // Nothing is stored, so reasoning must be returned encrypted.
     store: false,
     include: writeInclude(conversation, context),
     ...(conversation.stream && { stream: true }),
@@ -69,7 +69,7 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
   return { operation: INPUT_TOKENS, body: writeJson(Object.fromEntries(counted)) };
 }
 
-/** The same without settings for thinking, where the model does not think. */
+/** Returns the conversation without thinking settings, where the model does not think. */
 function asModelThinks(conversation: Conversation, context: EncodeContext): Conversation {
   const { reasoning, ...others } = conversation;
   if (!reasoning || context.facts.thinking !== "none") return conversation;
@@ -78,7 +78,7 @@ function asModelThinks(conversation: Conversation, context: EncodeContext): Conv
   return others;
 }
 
-/** What settings ask of a model's thoughts; nothing where they ask for none. */
+/** Returns the features of requested reasoning; none where the settings disable it. */
 function thoughtsAsked({ effort, budget, show, summary }: ReasoningConfig): Feature[] {
   if (effort === "none" || budget === 0) return [];
   return [
@@ -88,10 +88,10 @@ function thoughtsAsked({ effort, budget, show, summary }: ReasoningConfig): Feat
   ];
 }
 
-/** A part that can stand in a message. */
+/** A part that can be in a message. */
 type MessagePart = Text | Media | Refusal | Foreign;
 
-/** True for what stands in a message, or in a tool's output; all else is an item of its own. */
+/** Reports whether a part belongs in a message, or in a tool's output; all others are items of their own. */
 const isMessagePart = (part: Part, within: { at: string }): part is MessagePart =>
   part.kind === "text" ||
   part.kind === "media" ||
@@ -134,8 +134,8 @@ function writeTurn(turn: Turn, context: EncodeContext): InputItem[] {
 }
 
 /**
- * The vendor refuses reasoning that no item of the assistant follows ("without its required following item"): where the
- * history lost that item, the reasoning is left out and declared.
+ * Removes and declares reasoning that no assistant item follows, because the history lost that item: the vendor refuses it
+ * ("without its required following item").
  */
 function withoutLoneReasoning(items: readonly InputItem[], context: EncodeContext): JsonObject[] {
   const kept: JsonObject[] = [];
@@ -173,12 +173,12 @@ function writeItem(part: Reasoning | ToolCall | ToolResult | Foreign, context: E
         output: writeOutput(part, context),
       };
     case "foreign":
-      // A reference to something that was not stored cannot be followed.
+      // A reference to an item that was not stored cannot be resolved.
       return part.protocol === NAME && part.name !== REFERENCE ? (part.json as JsonObject) : undefined;
   }
 }
 
-/** Without the encrypted state a reasoning says nothing to the vendor: it knows no reasoning but its own. */
+/** Encodes reasoning; undefined without encrypted state, because the vendor accepts only its own reasoning. */
 function writeReasoning(part: Reasoning, context: EncodeContext): JsonObject | undefined {
   const state = part.opaque?.protocol === NAME ? part.opaque : undefined;
   if (!state) {
@@ -207,7 +207,7 @@ function writeCall(part: ToolCall, context: EncodeContext): JsonObject {
   };
 }
 
-/** What a tool answered: text alone as a string; parts where there is more, or a mark for the cache. */
+/** Encodes a tool's output: text alone as a string; parts where there is more, or a cache mark. */
 function writeOutput(result: ToolResult, context: EncodeContext): unknown {
   const content = outputParts(result).filter((part) => isMessagePart(part, result));
   const mark = content.at(-1)?.kind === "refusal" ? undefined : result.cache;
@@ -220,7 +220,7 @@ function writeOutput(result: ToolResult, context: EncodeContext): unknown {
   return parts;
 }
 
-/** The parts of a result; where it is an error, their text says so. */
+/** Returns the parts of a result; where it is an error, its text states that. */
 function outputParts({ parts, json, isError, at }: ToolResult): Part[] {
   const content: Part[] = json === undefined ? parts : [{ kind: "text", text: json, at }];
   const texts = content.flatMap((part) => (part.kind === "text" ? [part.text] : []));
@@ -229,12 +229,12 @@ function outputParts({ parts, json, isError, at }: ToolResult): Part[] {
   return [{ kind: "text", text: error, at }, ...content.filter(({ kind }) => kind !== "text")];
 }
 
-/** @param assistant whether the assistant says them: text and refusals are all that it can */
+/** Encodes parts. @param assistant whether they are the assistant's, which can only be text and refusals */
 function writeParts(parts: readonly MessagePart[], assistant: boolean, context: EncodeContext): JsonObject[] {
   return parts.map((part) => writePart(part, assistant, context)).filter((part) => part !== undefined);
 }
 
-/** Undefined where it has no form here, which is then declared. */
+/** Encodes a part; undefined where it has no form here, which is declared. */
 function writePart(part: MessagePart, assistant: boolean, context: EncodeContext): JsonObject | undefined {
   switch (part.kind) {
     case "text":
@@ -260,7 +260,7 @@ function writeText(part: Text, assistant: boolean, context: EncodeContext): Json
   });
 }
 
-/** A citation without a place backs the whole text. */
+/** Encodes citations. One without a position supports the whole text. */
 function writeAnnotations({ citations = [], text, at }: Text, context: EncodeContext): JsonObject[] | undefined {
   const annotations = citations.flatMap(({ url, title, start = 0, end = text.length }) =>
     url === undefined ? [] : [{ type: "url_citation", url, title: title ?? url, start_index: start, end_index: end }],
@@ -269,10 +269,10 @@ function writeAnnotations({ citations = [], text, at }: Text, context: EncodeCon
   return annotations.length > 0 ? annotations : undefined;
 }
 
-/** A mark for the prompt cache, as a member of a part. */
+/** Returns a cache mark as a member of a part. */
 const markOf = ({ cache }: { cache?: CacheMark }): JsonObject | undefined => cache && breakpointOf(cache);
 
-/** Says that a mark has no place on something. */
+/** Declares that a mark has no place on a part. */
 function dropMark({ at, cache }: { at: string; cache?: CacheMark }, context: EncodeContext): void {
   if (cache) context.drop(cache.at ?? at, "a mark for the prompt cache has no place here");
 }
@@ -325,7 +325,7 @@ function fileSource(part: Media, context: EncodeContext): JsonObject {
   };
 }
 
-/** Ids of files are the same in all protocols of this vendor. */
+/** Returns a file's id, which is the same in all protocols of this vendor. */
 function fileId(part: Media, source: { id: string; protocol: string }, context: EncodeContext): string {
   if (source.protocol === NAME || source.protocol === "openai-chat") return source.id;
   return context.refuse(part.at, "the file lies at another vendor: send it with the request, or its URL");
@@ -338,7 +338,7 @@ function audioSource({ source, mime, at }: Media, context: EncodeContext): JsonO
   return { data: source.base64, format };
 }
 
-/** Tools in their order; neighbours of a namespace stand in it together. */
+/** Encodes tools in their order; consecutive ones of a namespace are grouped. */
 function writeTools(tools: readonly Tool[], context: EncodeContext): JsonObject[] {
   const written: JsonObject[] = [];
   let group: { namespace: string; tools: JsonObject[] } | undefined;
@@ -358,7 +358,7 @@ function writeTools(tools: readonly Tool[], context: EncodeContext): JsonObject[
   return written;
 }
 
-/** The schema of a function without arguments: the vendor wants one. */
+/** The schema of a function without arguments: the vendor requires one. */
 const NO_PARAMETERS = { type: "object", properties: {} };
 
 function writeTool(tool: Tool, context: EncodeContext): JsonObject | undefined {
@@ -377,12 +377,12 @@ function writeTool(tool: Tool, context: EncodeContext): JsonObject | undefined {
     case "web_search":
       return writeWebSearch(tool, context);
     case "server":
-      // One of another protocol is refused by the table of features, or offers nothing that is missed.
+      // One of another protocol has been refused by the support table, or is dispensable.
       return tool.protocol === NAME ? (tool.json as JsonObject) : undefined;
   }
 }
 
-/** A grammar has its members beside its type here, and nested below it in Chat. */
+/** Flattens a grammar: its members are beside its type here, and nested below it in Chat. */
 function flatGrammar(value: unknown): JsonObject {
   const { grammar, ...beside } = asObject(value) ?? {};
   return { ...beside, ...asObject(grammar) };

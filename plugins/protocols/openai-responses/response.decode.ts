@@ -21,7 +21,7 @@ import { faultIn } from "../openai/errors.ts";
 import { readUsage } from "./usage.ts";
 import { NAME, type ReasoningExtra } from "./wire.ts";
 
-/** Events that say nothing at all, or nothing that the end of their item does not say. */
+/** Events without content, or with content that the end of their item repeats. */
 const SILENT =
   /^(?:keepalive|response\.(?:created|queued|in_progress|\w+\.done|(?:\w*_call\w*|mcp_\w+|compaction)\..+))$/;
 
@@ -29,17 +29,19 @@ const SILENT =
 const LAST: ReadonlySet<string> = new Set(["response.completed", "response.incomplete", "response.failed"]);
 
 const ENDED = /^(?:completed|incomplete|failed|cancelled)$/;
-/** Not an answer. One that is still made in the background would be fetched by its id, which no other protocol can. */
+/**
+ * Statuses without a response. One still generated in the background would be fetched by its id, which no other protocol can.
+ */
 const FAILED = /^(?:failed|cancelled|queued|in_progress)$/;
 
-/** Reads a stream of response events. */
+/** Returns a decoder for a stream of response events. */
 export function decoder(source: ResponseSource): ResponseDecoder {
   return new ResponsesDecoder(source);
 }
 
 /**
- * Reads a whole response, as a stream that consists of its items and its end.
- * @throws GatewayError `upstream_invalid` when it is none
+ * Decodes a whole response, as a stream of its items and its end.
+ * @throws GatewayError `upstream_invalid` when it is not a response
  */
 export function decode(text: string, source: ResponseSource): Event[] {
   const body = parsed(text);
@@ -63,11 +65,11 @@ function parsed(text: string): JsonObject | undefined {
   }
 }
 
-/** The state of one stream. */
+/** The decoder of one stream. */
 class ResponsesDecoder implements ResponseDecoder {
   private readonly items: ItemDecoder;
   private started = false;
-  /** There was a failure, or the end. */
+  /** Whether a failure or the end has been decoded. */
   private over = false;
 
   constructor(private readonly source: ResponseSource) {
@@ -77,7 +79,7 @@ class ResponsesDecoder implements ResponseDecoder {
   frame(frame: Frame, out: Event[]): void {
     if (this.over) return;
     const { text } = frame;
-    // The vendor sends no such mark, others do; the answer is whole before it. [F]
+    // The vendor does not send this mark, others do; the response is complete before it. [F]
     if (text === "[DONE]") return;
     if (text === undefined) {
       out.push({ type: "ping" });
@@ -121,7 +123,7 @@ class ResponsesDecoder implements ResponseDecoder {
     }
   }
 
-  /** Events that come once for each few letters. */
+  /** Handles events that occur for every few letters. */
   private grow(type: string, json: JsonObject, out: Event[]): boolean {
     const index = asCount(json["output_index"]) ?? 0;
     const delta = asText(json["delta"]) ?? "";
@@ -148,7 +150,7 @@ class ResponsesDecoder implements ResponseDecoder {
     }
   }
 
-  /** Events that come a few times for each item. */
+  /** Handles events that occur a few times per item. */
   private item(type: string, json: JsonObject, out: Event[]): boolean {
     const index = asCount(json["output_index"]) ?? 0;
     const place = asCount(json["content_index"] ?? json["summary_index"]) ?? 0;
@@ -196,7 +198,7 @@ function startOf(response: JsonObject, source: ResponseSource): Event {
   return { type: "start", id, model: asText(response["model"]) || source.model, ...defined({ created }) };
 }
 
-/** How the answer ended, by its status, its details and its items together, and its usage. */
+/** Emits the end of the response, from its status, details and items together, and its usage. */
 function finish(response: JsonObject, items: ItemDecoder, out: Event[]): void {
   const usage = readUsage(response);
   const status = asText(response["status"]) ?? "completed";
@@ -226,18 +228,18 @@ function reasonOf(status: string, why: string | undefined, items: ItemDecoder): 
 
 type ItemTextKind = "text" | "refusal" | "summary" | "reasoning";
 
-/** A block that an item becomes, and how much of it has come. */
+/** A block of an item, and its progress. */
 interface ItemBlock {
   readonly number: number;
   readonly kind: ItemTextKind | "call" | "server" | "image";
   /** Parts that have text already. */
   readonly filled: Set<number>;
-  /** Annotations seen. */
+  /** Number of annotations decoded. */
   cited: number;
   open: boolean;
 }
 
-/** An output item while it comes. A message has a block for each content part, reasoning for its summary and its text. */
+/** An output item in progress. A message has a block for each content part, reasoning for its summary and its text. */
 interface IncomingItem {
   readonly type: string;
   readonly index: number;
@@ -245,7 +247,7 @@ interface IncomingItem {
   done: boolean;
 }
 
-/** Items of an answer at most: one can be added without an event that would count. */
+/** Maximum number of items per response: one can be added without an event of any weight. */
 const MOST_ITEMS = 10_000;
 
 /** Keys of a reasoning item's two blocks. */
@@ -259,9 +261,9 @@ const OPENINGS: Readonly<Record<ItemTextKind, Opening>> = {
   reasoning: { kind: "reasoning" },
 };
 
-/** Reads output items, whole or in parts, into blocks. Everything may come twice: what is known is not repeated. */
+/** Decodes output items, whole or in parts, into blocks. Everything may arrive twice: known content is not repeated. */
 class ItemDecoder {
-  /** Whether there was a call that the client has to answer. */
+  /** Whether there was a call for the client. */
   called = false;
   refused = false;
   private readonly items = new Map<number, IncomingItem>();
@@ -269,27 +271,27 @@ class ItemDecoder {
 
   constructor(private readonly source: ResponseSource) {}
 
-  /** An item begins. */
+  /** Begins an item. */
   added(index: number, json: JsonObject, out: Event[]): void {
     if (this.items.has(index)) return;
     const item = this.make(index, asText(json["type"]) ?? "");
     if (isCall(item.type)) this.call(item, json, out);
   }
 
-  /** A text, refusal or reasoning begins, or goes on. `place`: the number of its part in the item. */
+  /** Begins or continues a text, refusal or reasoning. `place`: the index of its part in the item. */
   text(index: number, kind: ItemTextKind, place: number, text: string, out: Event[], logprobs?: unknown): void {
     const block = this.block(this.items.get(index) ?? this.make(index, typeOf(kind)), kind, place, out);
     if (block?.open) this.pushText(block, place, text, out, logprobs);
   }
 
-  /** The whole text, for vendors that sent none of it before. */
+  /** Decodes a whole text, for vendors that did not stream it. */
   wholeText(index: number, kind: ItemTextKind, place: number, text: string, out: Event[], logprobs?: unknown): void {
     const item = this.items.get(index) ?? this.make(index, typeOf(kind));
     const block = this.block(item, kind, place, out);
     if (block?.open && !block.filled.has(partOf(kind, place))) this.pushText(block, place, text, out, logprobs);
   }
 
-  /** A part of a message or of raw reasoning begins or is whole. */
+  /** Begins or completes a part of a message or of raw reasoning. */
   part(index: number, place: number, json: JsonObject, whole: boolean, out: Event[]): void {
     const kind = KINDS.get(asText(json["type"]));
     if (kind === undefined) {
@@ -313,13 +315,13 @@ class ItemDecoder {
     block.cited++;
   }
 
-  /** More of a call's arguments or input. Of a call that was not added they come with its end. */
+  /** Appends to a call's arguments or input. Those of an unknown call come with its end. */
   arguments(index: number, text: string, out: Event[]): void {
     const block = this.items.get(index)?.blocks.get(0);
     if (block?.kind === "call" && block.open) pushArguments(block, text, out);
   }
 
-  /** All of a call's arguments or input: nothing follows but the item itself. */
+  /** Completes a call's arguments or input: only the item itself follows. */
   wholeArguments(index: number, text: string, out: Event[]): void {
     const block = this.items.get(index)?.blocks.get(0);
     if (block?.kind !== "call" || !block.open) return;
@@ -327,7 +329,7 @@ class ItemDecoder {
     close(block, out);
   }
 
-  /** An item is whole. */
+  /** Completes an item. */
   done(index: number, json: JsonObject, out: Event[]): void {
     const item = this.items.get(index) ?? this.make(index, asText(json["type"]) ?? "");
     if (item.done) return;
@@ -346,8 +348,8 @@ class ItemDecoder {
   }
 
   /**
-   * The answer is whole: reads the items that only the last event holds, and ends those whose end is missing. Ids are
-   * no guide, as vendors change them in mid-stream [F: OpenRouter, Copilot]; order and type are.
+   * Ends the response: decodes items that only the last event holds, and ends those whose end is missing. They are matched by
+   * order and type, not by id, because vendors change ids in mid-stream [F: OpenRouter, Copilot].
    */
   rest(output: readonly unknown[], out: Event[]): void {
     const waiting = [...this.items.values()].sort((a, b) => a.index - b.index);
@@ -361,7 +363,7 @@ class ItemDecoder {
     for (const item of waiting) if (!item.done) this.done(item.index, { type: item.type }, out);
   }
 
-  /** @throws GatewayError when there are too many */
+  /** Creates an item. @throws GatewayError when there are too many */
   private make(index: number, type: string): IncomingItem {
     if (this.items.size >= MOST_ITEMS)
       throw new GatewayError("upstream_invalid", {
@@ -401,7 +403,7 @@ class ItemDecoder {
     asList(json["content"]).forEach((each, place) => {
       this.part(item.index, place, asObject(each) ?? {}, true, out);
     });
-    // An answer goes on as if it were plain text; that a text only comments on the way has no other word.
+    // The final answer continues as plain text; interim commentary has no equivalent.
     if (json["phase"] === "commentary") out.push({ type: "unsaid", path: `output.${item.index}.phase` });
   }
 
@@ -430,7 +432,7 @@ class ItemDecoder {
     out.push({ type: "opaque", block, opaque });
   }
 
-  /** An image that the model made is an answer in every protocol that has images. */
+  /** Decodes an image that the model made: a response in every protocol with images. */
   private image(item: IncomingItem, json: JsonObject, out: Event[]): boolean {
     const base64 = asText(json["result"]);
     if (item.type !== "image_generation_call" || !base64) return false;
@@ -462,7 +464,7 @@ const KINDS: ReadonlyMap<string | undefined, ItemTextKind> = new Map([
 const isCall = (type: string): boolean => type === "function_call" || type === "custom_tool_call";
 const typeOf = (kind: ItemTextKind): string => (kind === "text" || kind === "refusal" ? "message" : "reasoning");
 const argumentsOf = (json: JsonObject): string => asText(json["arguments"] ?? json["input"]) ?? "";
-/** Parts are counted where one block has several. */
+/** Returns the part's number where one block has several. */
 const partOf = (kind: ItemBlock["kind"], place: number): number =>
   kind === "summary" || kind === "reasoning" ? place : 0;
 
@@ -478,7 +480,7 @@ function close(block: ItemBlock, out: Event[]): void {
   out.push({ type: "close", block: block.number });
 }
 
-/** What an annotation names; undefined for a file that has no name. */
+/** Returns the citation of an annotation; undefined for a file without a name. */
 function citationOf(json: JsonObject): Citation | undefined {
   const url = asText(json["url"]);
   const title = asText(json["title"]) ?? asText(json["filename"]);
@@ -495,18 +497,18 @@ const ENDINGS: ReadonlyMap<string | undefined, Ending> = new Map<string, Ending>
   ["error", "error"],
 ]);
 const ERROR = Buffer.from('"error"');
-/** The longest first line that names an ending: `event: response.incomplete`. */
+/** Maximum length of a first line that names an ending: `event: response.incomplete`. */
 const LONGEST_NAME = 27;
 const LF = 10;
 const CR = 13;
 
 /**
- * Events carry their name twice: in an `event:` line, which stands first, and as `type`. Some vendors leave the line out;
- * then the type is looked for among the data.
+ * Returns how an event ends the stream, if it does. Events have their name twice: in an `event:` line, which comes first, and
+ * as `type`. Some vendors omit the line; then the type is searched in the data.
  */
 export function ending(frame: Frame): Ending | undefined {
   const { bytes } = frame;
-  // "e" of `event:`; a frame that begins otherwise has no such line, or has it behind a comment or its data.
+  // "e" of `event:`; a frame that begins otherwise has no such line, or has it after a comment or its data.
   if (bytes[0] === 0x65) {
     let end = 6;
     while (end <= LONGEST_NAME && bytes[end] !== LF && bytes[end] !== CR) end++;

@@ -21,16 +21,16 @@ import { servedTier } from "../openai/wire.ts";
 import { writeUsage } from "./usage.ts";
 import { asksCompaction, SUMMARY } from "./wire.ts";
 
-/** A stream's last event repeats the whole answer: so much of it is kept, by its weight, and no more. */
+/** Maximum weight buffered of a stream: its last event repeats the whole response. */
 const LONGEST = 8 * 1024 * 1024;
-/** Characters of the answer's id in those of its items. */
+/** Characters of the response's id in its items' ids. */
 const ID_STEM = 36;
 
-/** Writes a stream of response events. @throws GatewayError when the answer is longer than 8 MiB */
+/** Returns an encoder for a stream of response events. @throws GatewayError when the response is longer than 8 MiB */
 export const encoder = (context: ResponseContext): ResponseEncoder =>
   encoderFor(new ResponsesEncoder(context, false), context);
 
-/** Writes a whole response: the one that the stream's last event holds. */
+/** Encodes a whole response: the one in the stream's last event. */
 export function encode(events: readonly Event[], context: ResponseContext): string {
   const response = new ResponsesEncoder(context, true);
   const out: EncodedFrame[] = [];
@@ -44,13 +44,13 @@ const encoderFor = (response: ResponsesEncoder, context: ResponseContext): Respo
 
 type ItemBlockEvent = Extract<Event, { block: number }>;
 
-/** The prefix of an item's id tells its kind. */
+/** The prefix of an item's id, by kind. */
 type Prefix = "msg" | "rs" | "fc" | "ctc" | "ig" | "cmp";
 
 /**
- * One answer while it is written. Items follow each other: blocks that open while another is open wait for its end,
- * because clients take what comes for the item they saw last. An item's own end is written when the next begins or the
- * answer ends: only then is known whether another part follows, and whether it was cut.
+ * Encodes one response. Items follow each other: blocks that open while another is open wait for its end, because clients
+ * attribute events to the last item. An item's own end is written when the next begins or the response ends: only then is it
+ * known whether another part follows, and whether it was truncated.
  */
 class ResponsesEncoder implements ResponseEncoder {
   private readonly frames: SequenceWriter;
@@ -67,15 +67,15 @@ class ResponsesEncoder implements ResponseEncoder {
   private item: ItemWriter | undefined;
   private opened = 0;
   private weight = 0;
-  /** The open block is a text of which nothing is written yet. */
+  /** Whether the open block is a text of which nothing is written yet. */
   private unwritten = false;
   private refused = false;
-  /** Nothing but a compaction may stand in it. */
+  /** Whether the response may hold only a compaction. */
   private readonly compacting: boolean;
   private usage: Usage | undefined;
   private finish: EventOf<"finish"> | undefined;
 
-  /** @param silent it is written as a whole, so that all of it is at hand already. */
+  /** @param silent the response is written whole, so that it is already in memory. */
   constructor(
     private readonly context: ResponseContext,
     private readonly silent: boolean,
@@ -113,17 +113,17 @@ class ResponsesEncoder implements ResponseEncoder {
     }
   }
 
-  /** A compaction, which is whole from its beginning. */
+  /** Writes a compaction, which is complete at its beginning. */
   compaction(summary: string, out: EncodedFrame[]): void {
     this.item = new CompactionWriter(this.next("cmp", out), summary, out);
   }
 
-  /** The items that have ended. */
+  /** Returns the items that have ended. */
   finished(): readonly string[] {
     return this.output;
   }
 
-  /** The whole response, once it has ended. */
+  /** Returns the whole response, once it has ended. */
   whole(): string {
     const { status, incomplete_details: details } = endOf(this.finish, this.refused);
     return this.response(status, JSON.stringify(details), this.output.join(), this.usage);
@@ -150,7 +150,7 @@ class ResponsesEncoder implements ResponseEncoder {
     this.frames.write(`response.${status}`, `"response":${this.whole()}`, out);
   }
 
-  /** Why, where the vendor tells it with the end and not as a text of its own. */
+  /** Writes the reason of a refusal, where the vendor sends it with the end and not as a text. */
   private refuse(out: EncodedFrame[]): void {
     const { reason, message: text } = this.finish ?? {};
     if (reason === undefined || !saysWhy(reason) || !text || this.refused || this.compacting) return;
@@ -161,7 +161,7 @@ class ResponsesEncoder implements ResponseEncoder {
     message.close(out);
   }
 
-  /** What the end says that this protocol has no word for. */
+  /** Declares details of the end that this protocol cannot express. */
   private declare(): void {
     const { reason, raw, message, stopSequence } = this.finish ?? {};
     if (stopSequence !== undefined) this.context.drop("stop_sequence", "No status says which sequence matched.");
@@ -180,7 +180,7 @@ class ResponsesEncoder implements ResponseEncoder {
     return `{${head},${model},"error":null,"incomplete_details":${details},"output":[${output}],"usage":${counts},"service_tier":${tier},${this.echo}}`;
   }
 
-  /** Counts what is kept until the end. @throws GatewayError `upstream_invalid` when that is too much of a stream */
+  /** Counts buffered events. @throws GatewayError `upstream_invalid` when a stream exceeds the limit */
   count(event: Event): void {
     this.weight += weightOf(event);
     if (this.weight > LONGEST && !this.silent)
@@ -200,7 +200,7 @@ class ResponsesEncoder implements ResponseEncoder {
     if (event.type === "close" && this.block === undefined) this.resume(out);
   }
 
-  /** The blocks that waited, up to the first that is still open. */
+  /** Encodes waiting blocks, up to the first that is still open. */
   private resume(out: EncodedFrame[]): void {
     for (const [block, events] of this.waiting) {
       this.waiting.delete(block);
@@ -225,12 +225,12 @@ class ResponsesEncoder implements ResponseEncoder {
     this.unwritten = false;
   }
 
-  /** Answers whether the block has a form here. */
+  /** Opens a block; returns false where it has no form here. */
   private open(event: EventOf<"open">, out: EncodedFrame[]): boolean {
     switch (event.kind) {
       case "text":
         if (event.opaque) this.state({ ...event.opaque, on: "text" }, out);
-        // State can sit on a text that never comes; an empty one would be sent back as an answer.
+        // The text of this state may never come; an empty one would be sent back as an assistant's message.
         if (event.opaque) this.unwritten = true;
         else this.text(out);
         return true;
@@ -270,7 +270,7 @@ class ResponsesEncoder implements ResponseEncoder {
   }
 
   private call(event: EventOf<"open"> & { kind: "tool_call" }, out: EncodedFrame[]): void {
-    // Two calls with one id could not be told apart by the client, and its SDK throws.
+    // The client could not distinguish two calls with one id, and its SDK throws.
     let id = event.id || this.newCallId();
     for (let n = 2; this.callIds.has(id); n++) id = `${event.id}_${n}`;
     this.callIds.add(id);
@@ -278,13 +278,13 @@ class ResponsesEncoder implements ResponseEncoder {
     this.item = new CallWriter(this.next(event.custom ? "ctc" : "fc", out), event, id, out);
   }
 
-  /** State that sits on what follows: an item of its own directly before it. */
+  /** Writes state of the following item: as an item of its own directly before it. */
   private state(opaque: Opaque, out: EncodedFrame[]): void {
     this.item = new ReasoningWriter(this.next("rs", out), out);
     this.item.grow({ type: "opaque", block: 0, opaque }, out);
   }
 
-  /** The place of a new item, when the one before has ended. */
+  /** Ends the previous item, and returns the place of a new one. */
   private next(prefix: Prefix, out: EncodedFrame[]): ItemPlace {
     this.settle("completed", out);
     const index = this.opened++;
@@ -299,15 +299,15 @@ class ResponsesEncoder implements ResponseEncoder {
   }
 }
 
-/** Ends of answers whose text is no summary: the model wanted to go on otherwise. */
+/** Finish reasons of responses that are not a summary: the model did something else. */
 const NO_SUMMARY: ReadonlySet<FinishReason> = new Set(["tool_calls", "pause", "malformed_call"]);
 
 /**
- * Writes the answer to what asked for a compaction in words: its text becomes one item, and nothing else of it is written.
- * Agents break off where there is any other item, or none. [clients seen on the wire]
+ * Encodes the response to a request for a compaction: its text becomes one item, and nothing else is written. Agents fail on
+ * any other item, or none. [clients seen on the wire]
  */
 class CompactionEncoder implements ResponseEncoder {
-  /** By block, in the order of opening. */
+  /** Texts by block, in the order of opening. */
   private readonly texts = new Map<number, string[]>();
   private finish: EventOf<"finish"> | undefined;
 
@@ -316,7 +316,7 @@ class CompactionEncoder implements ResponseEncoder {
     private readonly context: ResponseContext,
   ) {}
 
-  /** @throws GatewayError `upstream_invalid` for an answer that holds no summary */
+  /** Encodes an event. @throws GatewayError `upstream_invalid` for a response without a summary */
   event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void {
     if (event.type === "open") this.open(event);
     else if (event.type === "text") this.grow(event);
@@ -344,8 +344,8 @@ class CompactionEncoder implements ResponseEncoder {
   }
 
   /**
-   * What was cut says so with its status, whether there is something of a summary or nothing: agents give up at once and
-   * name the reason, while they ask again after an error.
+   * Ends the response. A truncated one has that as its status, with or without a partial summary: agents then stop and report
+   * the reason, while they retry after an error.
    */
   private end(out: EncodedFrame[]): void {
     const { finish } = this;
@@ -363,23 +363,23 @@ class CompactionEncoder implements ResponseEncoder {
 class SequenceWriter {
   private sequence = 0;
 
-  /** @param silent nothing is written: only the items are wanted. */
+  /** @param silent nothing is written: only the items are needed. */
   constructor(private readonly silent: boolean) {}
 
-  /** @param members JSON text of the event's members, without braces. */
+  /** Writes an event. @param members JSON text of the event's members, without braces. */
   write(type: string, members: string, out: EncodedFrame[]): void {
     if (this.silent) return;
     out.push({ name: type, data: `{"type":"${type}","sequence_number":${this.sequence++},${members}}` });
   }
 }
 
-/** An item while it is written. */
+/** The encoder of an item. */
 interface ItemWriter {
-  /** More of it: a text, arguments, a citation, state, or a picture. */
+  /** Appends a text, arguments, a citation, state, or a picture. */
   grow(event: Event, out: EncodedFrame[]): void;
-  /** The block has ended. The item may go on with another. */
+  /** Ends the block. The item may continue with another. */
   close(out: EncodedFrame[]): void;
-  /** The item has ended; answers its JSON text. */
+  /** Ends the item; returns its JSON text. */
   done(status: "completed" | "incomplete", out: EncodedFrame[]): string;
 }
 
@@ -401,7 +401,7 @@ function done({ frames, index }: ItemPlace, item: string, out: EncodedFrame[]): 
 
 const addressOf = ({ id, index }: ItemPlace): string => `"item_id":"${id}","output_index":${index}`;
 
-/** A message: neighbouring texts and refusals, a part each. */
+/** Encodes a message: consecutive texts and refusals, a part each. */
 class MessageItemWriter implements ItemWriter {
   private readonly parts: string[] = [];
   private part: TextPartWriter | RefusalPartWriter | undefined;
@@ -413,7 +413,7 @@ class MessageItemWriter implements ItemWriter {
     added(place, this.json("in_progress"), out);
   }
 
-  /** The next part begins. */
+  /** Begins the next part. */
   open(kind: "text" | "refusal", out: EncodedFrame[]): void {
     const at = `${addressOf(this.place)},"content_index":${this.parts.length}`;
     this.part = kind === "text" ? new TextPartWriter(this.place, at) : new RefusalPartWriter(this.place, at);
@@ -446,7 +446,7 @@ class TextPartWriter {
   private readonly pieces: string[] = [];
   private readonly logprobs: string[] = [];
   private readonly annotations: string[] = [];
-  /** Citations whose end is that of the text. */
+  /** Citations that end with the text. */
   private readonly open: EventOf<"citation">[] = [];
   private length = 0;
 
@@ -524,17 +524,17 @@ class RefusalPartWriter {
   }
 }
 
-/** Likelihoods of tokens as JSON text without brackets; other protocols wrap the same list in an object. */
+/** Returns likelihoods of tokens as JSON text without brackets; other protocols wrap the same list in an object. */
 function likelihoods(logprobs: unknown): string {
   const list = asList(asObject(logprobs)?.["content"] ?? logprobs);
   return list.length === 0 ? "" : writeJson(list).slice(1, -1);
 }
 
-/** Reasoning: what can be read of it as parts of a summary, and the state that must come back. */
+/** Encodes reasoning: readable text as parts of a summary, and the state that must be sent back. */
 class ReasoningWriter implements ItemWriter {
   private readonly parts: string[] = [];
   private pieces: string[] = [];
-  /** The part that is open, by the number it came with. */
+  /** The open part, by its original number. */
   private part: number | undefined;
   private opaque: Opaque | undefined;
 
@@ -581,12 +581,12 @@ class ReasoningWriter implements ItemWriter {
   }
 }
 
-/** A call of a function, or of a tool that takes free text. */
+/** Encodes a call of a function, or of a tool that takes free text. */
 class CallWriter implements ItemWriter {
   private readonly pieces: string[] = [];
   private text = '""';
 
-  /** @param id what the client's result names; unique in the answer. */
+  /** @param id for the client's result; unique in the response. */
   constructor(
     private readonly place: ItemPlace,
     private readonly opening: EventOf<"open"> & { kind: "tool_call" },
@@ -627,7 +627,7 @@ class CallWriter implements ItemWriter {
   }
 }
 
-/** A summary in place of a conversation, sealed like the vendor's own. */
+/** Encodes a summary that replaces a conversation, sealed like the vendor's own. */
 class CompactionWriter implements ItemWriter {
   private readonly json: string;
 
@@ -651,7 +651,7 @@ class CompactionWriter implements ItemWriter {
   }
 }
 
-/** An image the model made. */
+/** Encodes an image that the model made. */
 class ImageWriter implements ItemWriter {
   private readonly pieces: string[] = [];
 
@@ -673,7 +673,7 @@ class ImageWriter implements ItemWriter {
   close(): void {}
 
   done(_status: string, out: EncodedFrame[]): string {
-    // One by its address alone: clients would take an empty text for the picture.
+    // Only a URL: clients would take an empty text for the picture.
     if (this.pieces.length === 0) return done(this.place, this.json("failed", "null"), out);
     this.place.frames.write("response.image_generation_call.completed", addressOf(this.place), out);
     return done(this.place, this.json("completed", JSON.stringify(this.pieces.join(""))), out);
@@ -690,17 +690,17 @@ const INCOMPLETE: Readonly<Record<FinishReason, string | undefined>> = {
   length: "max_output_tokens",
   tool_calls: undefined,
   content_filter: "content_filter",
-  // The vendor's own refusals are answers like any other, with a part that says so; see `endOf`.
+  // The vendor's own refusals are ordinary responses, with a refusal part; see `endOf`.
   refusal: "content_filter",
   stop_sequence: undefined,
-  // The answer is not whole, and the vendor has no other word for that.
+  // The response is incomplete, and the vendor has no other value for that.
   pause: "max_output_tokens",
   context_window: "max_output_tokens",
   malformed_call: undefined,
   other: undefined,
 };
 
-/** `status` and `incomplete_details`. @param refused whether a part of its own says the refusal */
+/** Returns `status` and `incomplete_details`. @param refused whether a part of its own holds the refusal */
 function endOf(finish: EventOf<"finish"> | undefined, refused: boolean) {
   const reason = finish && !(refused && finish.reason === "refusal") ? INCOMPLETE[finish.reason] : undefined;
   return reason === undefined
@@ -708,7 +708,7 @@ function endOf(finish: EventOf<"finish"> | undefined, refused: boolean) {
     : { status: "incomplete", incomplete_details: { reason } };
 }
 
-/** The members that say again what the request asked, as JSON text without braces; the vendor's defaults where it did not. */
+/** Returns the members that echo the request, as JSON text without braces; the vendor's defaults where it has none. */
 function echoOf(request: JsonObject): string {
   const echo: JsonObject = {
     background: false,
@@ -721,7 +721,7 @@ function echoOf(request: JsonObject): string {
     prompt_cache_key: request["prompt_cache_key"] ?? null,
     reasoning: { effort: null, summary: null, ...asObject(request["reasoning"]) },
     safety_identifier: request["safety_identifier"] ?? null,
-    // Nothing is kept: neither here, nor where the answer was made.
+    // Nothing is stored: neither here, nor at the provider.
     store: false,
     temperature: request["temperature"] ?? 1,
     text: { format: { type: "text" }, ...asObject(request["text"]) },

@@ -1,4 +1,4 @@
-/** Which tool to call; and pictures, which are asked for by a tool here. */
+/** Tool choice; and pictures, which are requested by a tool here. */
 import {
   asObject,
   type Conversation,
@@ -14,15 +14,15 @@ import {
 import { fitName } from "../openai/request.encode.ts";
 import { DRAWN, DRAWS, NAME, WEB_SEARCH } from "./wire.ts";
 
-/** The choice among tools, which is written with the tool that draws among them. A tool of the vendor's has no name but its type. */
+/** The tool choice, which includes the drawing tool when it is encoded. The vendor's tools have only their type as a name. */
 export const TOOL_CHOICE: readonly Setting[] = [
   { wire: "tool_choice", field: "toolChoice", type: "any", read: readChoice, write: writeChoice },
 ];
 
-/** A picture as the answer. No row: it is one tool and the choice of it, as which it comes, and to which it is added. */
+/** A picture as the response. Not a row: it consists of a tool and the choice of it. */
 export const drawing = { read: readDrawing, write: withDrawing };
 
-/** @throws GatewayError `invalid_field` */
+/** Decodes the tool choice. @throws GatewayError `invalid_field` */
 function readChoice(body: Fields, at: string): ToolChoice {
   const choice = body.any(at);
   body.declare(at, "tool_choice");
@@ -45,7 +45,7 @@ function readAllowed(fields: Fields): ToolChoice {
   const tools = fields.objects("tools") ?? [];
   fields.declareSelf("tool_choice_allowed");
   const names = tools.map((tool) => {
-    // A tool of the vendor's has no name but its type.
+    // The vendor's tools have only their type as a name.
     const name = tool.text("name") ?? tool.required("type");
     for (const member of ["type", "server_label"]) tool.leave(member);
     tool.rest();
@@ -59,7 +59,7 @@ type NamedChoice = Extract<ToolChoice, { mode: "named" }>;
 type AllowedChoice = Extract<ToolChoice, { mode: "allowed" }>;
 
 function writeChoice(choice: ToolChoice, { tools }: Conversation, context: EncodeContext): unknown {
-  // Without tools there is nothing to choose from, and to say so is refused by some.
+  // Without tools there is no choice, and some providers refuse one.
   if (tools.length === 0) return undefined;
   switch (choice.mode) {
     case "named":
@@ -73,7 +73,7 @@ function writeChoice(choice: ToolChoice, { tools }: Conversation, context: Encod
 
 function writeNamed({ name, custom, server }: NamedChoice, tools: readonly Tool[], context: EncodeContext): unknown {
   if (!server) return { type: custom ? "custom" : "function", name: fitName(name, context.names) };
-  // The vendor has no choice of web search by itself: it is the only one that may be called. [S: ToolChoiceTypes]
+  // The vendor cannot force web search by name: it becomes the only allowed tool. [S: ToolChoiceTypes]
   if (name !== "web_search") return { type: name };
   if (tools.length === 1) return "required";
   return { type: "allowed_tools", mode: "required", tools: [{ type: "web_search" }] };
@@ -82,19 +82,19 @@ function writeNamed({ name, custom, server }: NamedChoice, tools: readonly Tool[
 function writeAllowed({ required, names }: AllowedChoice, tools: readonly Tool[], context: EncodeContext): JsonObject {
   const allowed = names.map((name) => {
     const tool = tools.find((each) => "name" in each && each.name === name);
-    // A tool of the vendor's has no name but its type.
+    // The vendor's tools have only their type as a name.
     if (name === "web_search" || tool?.kind === "server") return { type: name };
     return { type: tool?.kind === "custom" ? "custom" : "function", name: fitName(name, context.names) };
   });
   return { type: "allowed_tools", mode: required ? "required" : "auto", tools: allowed };
 }
 
-/** Values of the drawing tool's members that say nothing. */
+/** Values of the drawing tool's members that have no effect. */
 const USUAL_OF_DRAWING: readonly unknown[] = ["auto", null, 0, "png", DRAWS];
 
 /**
- * The tool that draws is a question for a picture where it is the only one, and must be called or has been. Where it is only
- * offered it stays one of the vendor's tools: models that only write refuse the question as a whole.
+ * Decodes the drawing tool as a request for a picture where it is the only tool, and must be called or has been. Where it is
+ * only offered it stays one of the vendor's tools: text-only models refuse a request for a picture as a whole.
  */
 function readDrawing(conversation: Conversation): void {
   const { tools, toolChoice: choice, turns, uses } = conversation;
@@ -116,7 +116,7 @@ function readDrawing(conversation: Conversation): void {
   delete conversation.toolChoice;
 }
 
-/** With the tool that draws, where a picture is asked for. It must be called where that is all that is asked for. */
+/** Adds the drawing tool, where a picture is requested. It must be called where only a picture is requested. */
 function withDrawing(
   { tools, toolChoice, modalities, image }: Conversation,
   context: EncodeContext,

@@ -20,7 +20,7 @@ import { readSchema } from "../openai/support.ts";
 import { EFFORTS, tierOf } from "../openai/wire.ts";
 import { ENCRYPTED, LOGPROBS } from "./wire.ts";
 
-/** What becomes of each feature in a request of this protocol. */
+/** How each feature is handled in a request of this protocol. */
 export const support: SupportTable = {
   system_in_place: "mapped",
   name: "dropped",
@@ -97,7 +97,7 @@ export const support: SupportTable = {
   cosmetic: "ignored",
 };
 
-/** Fields that no other protocol has a word for, by what they say; any that is not here either says `other`. */
+/** Fields without an equivalent in other protocols, by feature; any other is `other`. */
 export const UNTRANSLATED: Readonly<Record<string, Feature>> = {
   background: "background",
   previous_response_id: "stored_state",
@@ -129,7 +129,7 @@ export const settings: readonly Setting[] = [
     feature: "parallel_off",
     type: "flag",
     silent: (parallel) => parallel === true,
-    // Without tools it is refused by some.
+    // Without tools some providers refuse it.
     write: (parallel: boolean, { tools }) => (tools.length > 0 ? parallel : undefined),
   },
   {
@@ -140,7 +140,7 @@ export const settings: readonly Setting[] = [
     words: sameWords(["low", "medium", "high"]),
   },
   { wire: "text.format", field: "format", type: "any", read: readFormat, write: writeFormat },
-  // Tokens for thinking are only written, as an effort, where the client said none itself.
+  // Thinking tokens are only encoded, as an effort, where the client sent no effort.
   { wire: "reasoning.effort", field: "reasoning.budget", type: "any", read: () => undefined, write: writeBudget },
   {
     wire: "reasoning.effort",
@@ -150,7 +150,7 @@ export const settings: readonly Setting[] = [
     words: sameWords(EFFORTS),
     write: knownEffort,
   },
-  // A summary of a certain kind is one that is shown.
+  // A summary of some kind is one that is shown.
   {
     wire: "reasoning.summary",
     field: "reasoning.show",
@@ -177,7 +177,7 @@ export const settings: readonly Setting[] = [
     silent: (tier) => tier === "auto",
     write: writeTier,
   },
-  // Nothing is kept at the vendor, whatever other vendors would; see `encode`.
+  // Nothing is stored at the vendor; see `encode`.
   { wire: "store", field: "store", feature: "store", type: "flag", silent: (store) => !store, write: () => undefined },
   { wire: "include", field: "logprobs", type: "any", read: readInclude, write: () => undefined },
   {
@@ -191,7 +191,7 @@ export const settings: readonly Setting[] = [
   { wire: "prompt_cache_options", field: "cache", type: "any", read: readCacheOptions, write: wholeCacheOf },
 ];
 
-/** The form of the answer. @throws GatewayError `invalid_field` */
+/** Decodes the response format. @throws GatewayError `invalid_field` */
 function readFormat(text: Fields, name: string): Format | undefined {
   const format = text.object(name);
   const type = format?.word("type", ["text", "json_object", "json_schema"]);
@@ -214,7 +214,7 @@ function writeFormat(format: Format, conversation: Conversation, context: Encode
       return { type: "json_object" };
     case "schema": {
       const { schema, description, holds = false } = format;
-      // Chat has other vendors, of which some refuse what they cannot keep to.
+      // Chat is used by other vendors, of which some refuse schemas that they cannot enforce.
       const strict = format.strict ?? (holds && canBeKept(schema?.value));
       if (holds && !strict) context.change(pathOfUse(conversation, "json_schema"), UNENFORCED);
       const name = (format.name ?? "answer").replace(/[^a-zA-Z0-9_-]/g, "_").slice(0, 64);
@@ -246,7 +246,7 @@ function readLabels(body: Fields, name: string): Record<string, string> | undefi
   return labels && Object.fromEntries(Object.keys(labels.of).map((each) => [each, labels.required(each)]));
 }
 
-/** The vendor takes so many labels. [S] */
+/** Maximum number of the vendor's labels. [S] */
 const MOST_LABELS = 16;
 
 function writeLabels(metadata: Record<string, string>, conversation: Conversation, context: EncodeContext): JsonObject {
@@ -256,13 +256,13 @@ function writeLabels(metadata: Record<string, string>, conversation: Conversatio
   return Object.fromEntries(labels.slice(0, MOST_LABELS));
 }
 
-/** Writes the name of a user or of a cache, as long as the vendor takes it. */
+/** Returns a writer for a user name or a cache key, within the vendor's maximum length. */
 function labelOf(feature: Feature) {
   return (text: string, conversation: Conversation, context: EncodeContext): string =>
     label(text, pathOfUse(conversation, feature), context);
 }
 
-/** The older name says something else beside the newer one, which the vocabulary has no room for. */
+/** Decodes the older user name; beside the newer one it means something else, for which the vocabulary has no field. */
 function readOlderUser(body: Fields, name: string): string | undefined {
   return body.has("safety_identifier") ? undefined : body.text(name);
 }
@@ -273,7 +273,7 @@ function writeTier(tier: string, conversation: Conversation, context: EncodeCont
   return known;
 }
 
-/** Likelihoods are asked for in two places: that there are any, and how many tokens beside each. */
+/** Decodes whether likelihoods are requested; another member has the number of tokens. */
 function readInclude(body: Fields, name: string): number | undefined {
   const include = body.list(name) ?? [];
   for (const [i, each] of include.entries())
@@ -284,8 +284,8 @@ function readInclude(body: Fields, name: string): number | undefined {
 }
 
 /**
- * The row of `include` has no writer: reasoning has to come back encrypted whatever the client asked.
- * Models that do not reason refuse to be asked for reasoning. [F: "Encrypted content is not supported with this model."]
+ * Returns `include`. The row has no writer, because reasoning must be returned encrypted in any case. Models that do not
+ * reason refuse that. [F: "Encrypted content is not supported with this model."]
  */
 export function writeInclude({ logprobs }: Conversation, { facts }: EncodeContext): string[] | undefined {
   const reasons = facts.thinking === undefined ? facts.reasons !== false : facts.thinking !== "none";
@@ -302,7 +302,7 @@ function asksTopLogprobs({ of }: Fields): boolean {
   return typeof most !== "number" || most > 0;
 }
 
-/** How long the whole prompt is kept. In the mode `explicit` only marks count, which is what other vendors do. */
+/** Decodes the whole prompt's cache lifetime. In the mode `explicit` only marks count, as with other vendors. */
 function readCacheOptions(body: Fields, name: string): CacheMark | undefined {
   const options = body.object(name);
   if (!options) return undefined;
@@ -319,7 +319,7 @@ function readCacheOptions(body: Fields, name: string): CacheMark | undefined {
   return { ttl };
 }
 
-/** The fields of requests of this protocol, each with what it says. */
+/** The fields of requests of this protocol, each with its feature. */
 export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["a system or developer message between turns", "system_in_place"],
   ["message.name", "name"],

@@ -14,7 +14,7 @@ import {
 import { summaryIn } from "./request.decode.ts";
 import { COMPACTION } from "./wire.ts";
 
-/** Where human text stands in requests, responses and events. */
+/** Positions of human text in requests, responses and events. */
 export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, response: responseTexts };
 
 function* requestTexts(body: unknown): Generator<TextPlace> {
@@ -36,13 +36,13 @@ const KINDS: ReadonlyMap<unknown, TextKind> = new Map([
   ["developer", "system"],
 ]);
 
-/** Texts that stand at such a place of an item; `*` is every element or member. */
+/** Texts at a path of an item; `*` is every element or member. */
 type ItemTexts = readonly [path: string, kind: TextKind, json?: true];
 
 const SUMMARY_TEXTS: ItemTexts = ["summary.*.text", "reasoning"];
 const ARGUMENTS: ItemTexts = ["arguments", "tool_call", true];
 
-/** Where items other than messages hold texts, by their type. [S: ResponseInputItem, ResponseOutputItem] */
+/** Texts of items other than messages, by type. [S: ResponseInputItem, ResponseOutputItem] */
 const ITEM_TEXTS: Readonly<Record<string, readonly ItemTexts[]>> = {
   reasoning: [SUMMARY_TEXTS, ["content.*.text", "reasoning"]],
   function_call: [ARGUMENTS],
@@ -88,7 +88,7 @@ function* itemTexts(item: JsonObject, at: JsonPath): Generator<TextPlace> {
       yield* matches(item, path.split("."), at, json ? { kind, json } : { kind });
 }
 
-/** The texts of a message or of a tool's output: a string, or a list of parts. */
+/** Returns the texts of a message or of a tool's output: a string, or a list of parts. */
 function* contentTexts(content: unknown, at: JsonPath, kind: TextKind): Generator<TextPlace> {
   if (typeof content === "string") yield { path: at, kind };
   for (const [i, part] of asList(content).entries()) yield* partTexts(part, [...at, i], kind);
@@ -98,7 +98,7 @@ function* partTexts(part: unknown, at: JsonPath, kind: TextKind): Generator<Text
   for (const name of ["text", "refusal"]) yield* matches(part, [name], at, { kind });
 }
 
-/** The strings at a path; `*` in it is every element of a list or member of an object. */
+/** Returns the strings at a path; `*` in it is every element of a list or member of an object. */
 function* matches(
   value: unknown,
   [name, ...below]: readonly string[],
@@ -113,7 +113,7 @@ function* matches(
   }
 }
 
-/** What events of a growing text say: whose words, and the member that holds all of it at its end. */
+/** Streamed texts, by event name: the member with the whole text at its end, and the kind. */
 const GROWING: Readonly<Record<string, ItemTexts>> = {
   "response.output_text": ["text", "assistant"],
   "response.refusal": ["refusal", "assistant"],
@@ -152,13 +152,13 @@ function* growingTexts(type: string, event: JsonObject): Generator<TextPlace> {
   if (type.endsWith(".done")) yield* matches(event, [whole], [], place);
   else if (type.endsWith(".delta")) {
     const { output_index: item = 0, content_index, summary_index } = event;
-    // A text and a refusal, or a summary and the reasoning itself, count their parts for themselves.
+    // A text and a refusal, or a summary and the reasoning itself, number their parts separately.
     const piece = `${item} ${type.slice("response.".length, dot)} ${content_index ?? summary_index ?? 0}`;
     yield* matches(event, ["delta"], [], { ...place, piece });
   }
 }
 
-/** Where requests bear reasoning and compactions that only the provider which made them can read. */
+/** Places of reasoning and compactions in requests that only their provider can read. */
 export const opaque: OpaquePlaces = { find: opaquePlaces };
 
 function* opaquePlaces(body: JsonObject): Generator<OpaquePlace> {

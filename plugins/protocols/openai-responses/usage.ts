@@ -13,7 +13,7 @@ import {
 } from "model-gateway/protocol";
 import { PICTURE_TOKENS, providerCost } from "../openai/usage.ts";
 
-/** Usage of a whole response or compaction, or of the lifecycle event whose `response` carries it. */
+/** Reads usage from a whole response or compaction, or from a lifecycle event's `response`. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const top = asObject(json);
   if (top?.["type"] === ITEM_DONE) return withPicture(asObject(top["item"]), before);
@@ -21,7 +21,7 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const raw = asObject(body?.["usage"]);
   if (!raw) return before;
   const inParts = asObject(raw["input_tokens_details"]) ?? {};
-  // A transcription's word for it, whose usage is told like this but for its details. [S]
+  // The name in transcriptions, whose usage is the same but for its details. [S]
   const audio = asCount(asObject(raw["input_token_details"])?.["audio_tokens"]);
   const outParts = asObject(raw["output_tokens_details"]) ?? {};
   const input = asCount(raw["input_tokens"]);
@@ -41,17 +41,17 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   };
 }
 
-/** The event that brings a picture whole, before the vendor tells what it has cost. */
+/** The event with a whole picture, before the vendor reports its cost. */
 const ITEM_DONE = "response.output_item.done";
 const DRAWN = "image_generation_call";
-/** Bytes in which an event is named. */
+/** Bytes of an event that contain its name. */
 const HEAD = 64;
 
-/** Whether a frame may bring one. */
+/** Reports whether a frame may hold a picture. */
 export const bringsPicture = ({ bytes }: Frame): boolean =>
   bytes.toString("latin1", 0, HEAD).includes(ITEM_DONE) && bytes.includes(DRAWN);
 
-/** Should the stream break off behind it: a picture of a usual size. What the last event tells takes its place. */
+/** Adds a picture of a usual size, in case the stream breaks off after it. The last event's usage replaces it. */
 function withPicture(item: JsonObject | undefined, before?: Usage): Usage | undefined {
   if (item?.["type"] !== DRAWN || !asText(item["result"])) return before;
   const tokens = (before?.drawn?.out.total ?? 0) + PICTURE_TOKENS;
@@ -61,13 +61,16 @@ function withPicture(item: JsonObject | undefined, before?: Usage): Usage | unde
   };
 }
 
-/** Searches of the web, which stand beside `usage`; a response that made none says 0. */
+/** Returns web searches, which are reported beside `usage`; a response without any has 0. */
 function searches(body: JsonObject | undefined): Usage["serverTools"] {
   const found = asCount(asObject(asObject(body?.["tool_usage"])?.["web_search"])?.["num_requests"]);
   return found ? { web_search_requests: found } : undefined;
 }
 
-/** Tokens of the model that draws, beside `usage`; a response without pictures says 0. The tool's model stands among `tools`. */
+/**
+ * Returns the drawing model's tokens, reported beside `usage`; a response without pictures has 0. The tool's model is in
+ * `tools`.
+ */
 function drawn(body: JsonObject | undefined): Usage["drawn"] {
   const raw = asObject(asObject(body?.["tool_usage"])?.["image_gen"]);
   const [input, output] = [asCount(raw?.["input_tokens"]), asCount(raw?.["output_tokens"])];
@@ -85,19 +88,19 @@ function drawn(body: JsonObject | undefined): Usage["drawn"] {
   };
 }
 
-/** Tokens written to the cache. Where the split by time to live covers only some of them, the rest stays unsplit. */
+/** Returns tokens written to the cache. Where the split by time to live is partial, the rest stays unsplit. */
 function written(parts: JsonObject): Usage["in"]["write"] {
   const all = asCount(parts["cache_write_tokens"]);
   const split = asObject(parts["cache_write_tokens_details"]);
   const half = asCount(split?.["ttl_30m_tokens"]);
   const twelve = asCount(split?.["ttl_12h_tokens"]);
-  // Written always, so 0 says no more than that there were none.
+  // Always present, so 0 only means none.
   if (half === undefined && twelve === undefined) return all ? { unsplit: all } : undefined;
   const rest = (all ?? 0) - (half ?? 0) - (twelve ?? 0);
   return defined({ "30m": half, "12h": twelve, unsplit: rest > 0 ? rest : undefined });
 }
 
-/** Usage as a response tells it. Both counts are required, and so are their details; what nobody reported is 0 there. [S] */
+/** Encodes usage of a response. Both counts are required, and so are their details; unknown ones are 0. [S] */
 export function writeUsage({ in: input, out }: Usage): JsonObject {
   const { write } = input;
   const [half, twelve] = [write?.["30m"], write?.["12h"]];
@@ -116,9 +119,9 @@ export function writeUsage({ in: input, out }: Usage): JsonObject {
   };
 }
 
-/** How tokens are counted: an object of its own with a single number. */
+/** Codec of token counts: an object with a single number. */
 export const count = {
-  /** @throws GatewayError `upstream_invalid` when there is no number in it */
+  /** Decodes a count. @throws GatewayError `upstream_invalid` when it has no number */
   decode(text: string): number {
     let answer: unknown;
     try {

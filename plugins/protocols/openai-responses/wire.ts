@@ -1,50 +1,50 @@
-/** Names and constants of the format, and what it can be asked to do. */
+/** Names and constants of the format, and its operations. */
 import { asList, asObject, post } from "model-gateway/protocol";
 
-/** This protocol's name, as it stands in conversations and opaque state. */
+/** This protocol's name in conversations and opaque state. */
 export const NAME = "openai-responses";
 
-/** Asks for an answer. */
+/** Generates a response. */
 export const RESPONSE = post("response", "/responses", { task: "generate" });
-/** Counts the tokens of a question. */
+/** Counts the tokens of a request. */
 export const INPUT_TOKENS = post("input_tokens", "/responses/input_tokens", {
   streams: false,
   generates: false,
   task: "count",
 });
-/** Makes a compaction of a conversation. */
+/** Creates a compaction of a conversation. */
 export const COMPACT = post("compact", "/responses/compact", { streams: false });
 
-/** An item that names another one, which the vendor keeps, by its id. */
+/** An item that refers to another one, stored at the vendor, by its id. */
 export const REFERENCE = "item_reference";
-/** An item that stands for a conversation, in a form that only its maker can read. */
+/** An item that replaces a conversation, in a form that only its maker can read. */
 export const COMPACTION = "compaction";
-/** The item that asks for one. The vendor takes it as the last item only. [S] */
+/** The item that requests one. The vendor accepts it as the last item only. [S] */
 export const TRIGGER = "compaction_trigger";
 
-/** Values of `include` that the vocabulary has words for. */
+/** Values of `include` that the vocabulary has fields for. */
 export const LOGPROBS = "message.output_text.logprobs";
 export const ENCRYPTED = "reasoning.encrypted_content";
 
-/** True for a request's input that asks for a compaction. */
+/** Reports whether a request's input asks for a compaction. */
 export const asksCompaction = (input: unknown): boolean => asObject(asList(input).at(-1))?.["type"] === TRIGGER;
 
-/** What an envelope says that holds a summary: a plain text that nobody owns, which any provider may read. */
+/** The marks of an envelope with a summary: a plain text without an owner, which any provider may read. */
 export const SUMMARY = { protocol: "gateway", kind: "summary" } as const;
-/** What stands before a summary that comes back. */
+/** The text before a summary that is sent back. */
 export const SUMMARY_LEAD = "Summary of the conversation so far:\n\n";
 
-/** What answers keep beside the encrypted state of a reasoning, for requests that bring it back. */
+/** What envelopes store beside a reasoning's encrypted state, for requests that send it back. */
 export interface ReasoningExtra {
   /** The texts of its summary, and of the reasoning itself where the vendor shows it. */
   summary?: readonly string[];
   content?: readonly string[];
 }
 
-/** The tool that draws. */
+/** The drawing tool. */
 export const DRAWS = "image_generation";
 
-/** Sizes of pictures with the shape of each. [S] */
+/** Sizes of pictures with their aspect ratios. [S] */
 export const DRAWN: readonly { size: string; aspect: string }[] = [
   { size: "1024x1024", aspect: "1:1" },
   { size: "1024x1536", aspect: "2:3" },

@@ -17,7 +17,7 @@ import {
 
 /**
  * Recorded: a wrong key and an unknown model both have the type `invalid_request_error` and differ in their code; SDKs
- * tell errors apart by the status, agents by the code.
+ * distinguish errors by the status, agents by the code.
  */
 const ERROR_WORDS: ErrorWords = {
   type: {
@@ -43,22 +43,24 @@ const ERROR_WORDS: ErrorWords = {
   },
 };
 
-/** `{message, type, param, code}`, in the family's words. */
+/** Returns `{message, type, param, code}`, in the family's values. */
 export const errorOf = (fault: Fault) => errorObject(fault, ERROR_WORDS);
 
-/** The body of a refusal: `{"error": {message, type, param, code}}`. */
+/** Returns the body of an error response: `{"error": {message, type, param, code}}`. */
 export const error = (fault: Fault): string => JSON.stringify({ error: errorOf(fault) });
 
-/** A chunk with an `error` member makes both SDK generations throw. No `[DONE]` follows: that would be a clean end. */
+/**
+ * Returns a chunk with an `error` member, on which both SDK generations throw. No `[DONE]` follows: that would be a clean end.
+ */
 export const streamError = (fault: Fault): Buffer => eventBytes({ error: errorOf(fault) });
 
-/** The word for a failure: the name of a member or of an event, or the kind of an object. */
+/** The word for a failure: a member's or event's name, or an object's kind. */
 export const ERROR = "error";
 
 /**
- * What a chunk, or a whole completion, reports as its failure; undefined: nothing. It is the member `error`, an object or
- * of some vendors a text; Groq's `x_groq.error`, why a stream stopped early [S]; or all of an object whose `object` is
- * `error`, as Mistral's and older ones of vLLM do [D].
+ * Returns the failure that a chunk, or a whole completion, reports; undefined: none. It is the member `error`, an object or
+ * with some vendors a string; Groq's `x_groq.error`, why a stream stopped early [S]; or the whole object where its `object` is
+ * `error`, as Mistral and older versions of vLLM send it [D].
  */
 export function reported(json: JsonObject): JsonObject | string | undefined {
   const { error, x_groq: groq, object } = json;
@@ -67,7 +69,7 @@ export function reported(json: JsonObject): JsonObject | string | undefined {
   );
 }
 
-/** The same of a frame of a stream. One whose event is named an error reports one, whatever it holds. */
+/** Does the same for a frame of a stream. An event named as an error reports one, with any content. */
 export function reportedIn(frame: Frame): JsonObject | string | undefined {
   const chunk = asObject(frame.json());
   const found = chunk && reported(chunk);
@@ -75,8 +77,8 @@ export function reportedIn(frame: Frame): JsonObject | string | undefined {
 }
 
 /**
- * Statuses that error objects in a stream stand for; vendors write them as `type` or as `code`. [S: ResponseError; D: the
- * codes that the vendor's own agent looks for]
+ * Statuses of error objects in a stream; vendors write these words as `type` or as `code`. [S: ResponseError; D: the codes
+ * that the vendor's own agent handles]
  */
 const STATUSES: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
@@ -101,12 +103,12 @@ const STATUSES: Readonly<Record<string, number>> = {
   usage_not_included: 402,
   vector_store_timeout: 504,
 };
-/** Words in the codes of errors where the request itself is at fault. */
+/** Words in the codes of errors that the request itself caused. */
 const INVALID = /invalid|unsupported|context_length|policy|image|too_(?:large|small|long)/;
 
 const isStatus = (value: number | undefined): value is number => value !== undefined && value >= 400 && value <= 599;
 
-/** What went wrong by an error's status and words. */
+/** Returns the fault for an error's status and words. */
 function faultWith(status: number, error: JsonObject, message: string): Fault {
   const words = [error["code"], error["type"]].map(asText);
   const quota = error["code"] === "insufficient_quota" || error["type"] === "insufficient_quota";
@@ -114,17 +116,17 @@ function faultWith(status: number, error: JsonObject, message: string): Fault {
   return { status, kind, code: words.find((word) => word) ?? kind, message, param: asText(error["param"]) };
 }
 
-/** A status as a number, or of some vendors as text. */
+/** Returns a status given as a number, or by some vendors as a string. */
 const statusOf = (value: unknown): number | undefined =>
   asCount(typeof value === "string" && /^[45]\d\d$/.test(value) ? Number(value) : value);
 
-/** The message of an error: its `message` or its `detail`, a text or the problems of a request. */
+/** Returns an error's message: its `message` or its `detail`, a string or the problems of a request. */
 function wordsOf({ message, detail }: JsonObject): string | undefined {
-  // Mistral has the problems in the message. [D]
+  // Mistral lists the problems in the message. [D]
   return asText(message) ?? asText(detail) ?? problemsOf(detail ?? asObject(message)?.["detail"]);
 }
 
-/** Problems as FastAPI lists them, each with its place: vendors that serve models with it (vLLM, Mistral). [D] */
+/** Returns problems in FastAPI's list form, each with its path, from vendors that use it (vLLM, Mistral). [D] */
 function problemsOf(list: unknown): string | undefined {
   const problems = asList(list).flatMap((value) => {
     const { loc, msg } = asObject(value) ?? {};
@@ -135,8 +137,8 @@ function problemsOf(list: unknown): string | undefined {
 }
 
 /**
- * An error object in the middle of a stream. There is no status then: some vendors write it as `code` or `status_code`
- * (recorded from OpenRouter and Groq), of others the words stand for one.
+ * Decodes an error object in the middle of a stream, where there is no status: some vendors write it as `code` or
+ * `status_code` (recorded from OpenRouter and Groq), for others it follows from the words.
  */
 export function faultIn(value: unknown): Fault {
   const error = asObject(value) ?? {};
@@ -153,8 +155,8 @@ export function faultIn(value: unknown): Fault {
 }
 
 /**
- * An answer that is an error: `{"error": {message, type, param, code}}`, of some vendors `{"error": "…"}`,
- * `{"message": "…"}`, `{"detail": …}` or a list with one of them, or anything else.
+ * Decodes an error response: `{"error": {message, type, param, code}}`, of some vendors `{"error": "…"}`, `{"message": "…"}`,
+ * `{"detail": …}` or a list with one of them, or anything else.
  */
 export function failure(status: number, _headers: HeaderList | undefined, text: string): Fault {
   const body = jsonOf(text);
@@ -168,8 +170,9 @@ export function failure(status: number, _headers: HeaderList | undefined, text: 
 }
 
 /**
- * What an error refuses besides what its status says: a key that is not known with a 400; content with a 403, as xAI does in words
- * and OpenRouter with what its moderation found; one call of a restricted key with a 401; a request that is too large with a 429. [F; D: OpenRouter's errors]
+ * Returns what an error refuses where its status is ambiguous: an unknown key with a 400; content with a 403, which xAI states
+ * in the message and OpenRouter with its moderation result; a restricted key with a 401; a too large request with a 429. [F;
+ * D: OpenRouter's errors]
  */
 export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   if (status !== 400 && status !== 401 && status !== 403 && status !== 429) return undefined;
@@ -197,8 +200,8 @@ const VIOLATING = "Content violates usage guidelines";
 const LIMITED = "You have insufficient permissions for this operation";
 
 /**
- * A key that is not known is a 400 of two vendors: xAI has it in words alone, `{"code", "error": "Incorrect API key …"}`, and
- * Google among the details of an error, which stands in a list. [F]
+ * Reports whether an error is an unknown key: two vendors respond with a 400. xAI has it only in the message, `{"code",
+ * "error": "Incorrect API key …"}`, and Google in the details of an error within a list. [F]
  */
 function isBadKey(status: number, error: unknown): boolean {
   if (status !== 400) return false;

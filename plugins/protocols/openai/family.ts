@@ -4,10 +4,10 @@ import { vendor } from "./objects.ts";
 import { holdsUsage, includeUsage } from "./usage.ts";
 import { rateHeaders, ratesLeft } from "./wire.ts";
 
-/** Headers by which agents name their session. Seen on the wire. */
+/** Headers in which agents send their session's id. Seen on the wire. */
 const SESSION_HEADERS = ["session-id", "session_id", "thread-id", "x-session-affinity", "x-session-id"];
 
-/** What the protocols of this family have in common. Each spreads it first, and then adds its own. */
+/** Members common to the protocols of this family. Each spreads it first, and then adds its own. */
 export const family = {
   segment: "/v1",
   answersJson: true,
@@ -26,20 +26,20 @@ export const family = {
 
 const QUOTE = 34;
 const IS_ERROR = /"object"\s*:\s*"error"/;
-/** `data: [DONE]` with its blank line, in any spelling. */
+/** `data: [DONE]` with its blank line, in any form. */
 const LONGEST_DONE = 20;
 
 /**
- * A stream of chunks is whole once a choice has its `finish_reason` (some vendors send no `[DONE]`, and usage may still
- * follow), or at `[DONE]`. In the chunks before, vendors write null or an empty text. A failure is what reports one
- * (recorded from Groq, and from OpenRouter beside a choice), or `error` as the finish reason.
+ * Returns how a frame ends its stream, if it does. A stream of chunks is complete once a choice has its `finish_reason` (some
+ * vendors send no `[DONE]`, and usage may still follow), or at `[DONE]`. Earlier chunks have null or an empty string there. A
+ * failure is a reported one (recorded from Groq, and from OpenRouter beside a choice), or `error` as the finish reason.
  */
 function ending(frame: Frame): Ending | undefined {
   if (frame.mayContain("finish_reason", QUOTE) || mayFail(frame)) return read(frame);
   return isDone(frame) ? "complete" : undefined;
 }
 
-/** A quick look at the bytes: most chunks of some vendors have an `error` that is null. */
+/** Checks the bytes first: most chunks of some vendors have an `error` that is null. */
 function mayFail(frame: Frame): boolean {
   if (!frame.holds(ERROR)) return false;
   return (
@@ -60,5 +60,5 @@ function read(frame: Frame): Ending | undefined {
 
 const isDone = (frame: Frame): boolean => frame.bytes.length <= LONGEST_DONE && frame.text === "[DONE]";
 
-/** What chat and text completions have in common besides: their streams are made of chunks with `choices`. */
+/** Further members common to chat and text completions: their streams consist of chunks with `choices`. */
 export const chunked = { ...family, streamError, ending, terminal: isDone, includeUsage } satisfies Partial<Protocol>;

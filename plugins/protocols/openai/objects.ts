@@ -1,18 +1,18 @@
 import type { OtherModelWords, VendorObjects } from "model-gateway/protocol";
 
-/** Members in which the vendor looks for no ids: labels, schemas, and what it told itself before. */
+/** Members in which the vendor reads no ids: labels, schemas, and the vendor's own earlier output. */
 export const UNREAD = [
   ...["metadata", "client_metadata", "attributes", "filters", "schema", "json_schema", "parameters", "arguments"],
   ...["annotations", "results", "logprobs"],
 ];
 
 /**
- * Without its encrypted state the vendor looks up a reasoning by its id, whatever it says; servers that keep nothing, and agents
- * of other vendors, give ids of their own to what they say.
+ * Without its encrypted state the vendor looks up reasoning by its id, with any content; servers that store nothing, and other
+ * vendors' agents, give their items ids of their own.
  */
 export const RECALLED = { reasoning: { sealed: "encrypted_content", beside: ["summary", "content"] } } as const;
 
-/** Members of tools that hold schemas and examples, in which `model` is a name like any other. */
+/** Members of tools that hold schemas and examples, in which `model` is an ordinary name. */
 export const SCHEMAS = [
   ...UNREAD,
   "properties",
@@ -23,10 +23,10 @@ export const SCHEMAS = [
   "headers",
 ];
 
-/** A moderation beside an answer names its own model. [S: Moderation of ChatCompletionCreateParams] */
+/** A moderation in a request names its own model. [S: Moderation of ChatCompletionCreateParams] */
 export const otherModels: OtherModelWords = { below: ["moderation"], unread: SCHEMAS };
 
-/** What the vendor keeps besides answers. [S: the paths of its SDK] */
+/** Other objects that the vendor stores. [S: the paths of its SDK] */
 export const vendor: VendorObjects = {
   collections: [
     ...["files", "uploads", "vector_stores", "batches", "conversations", "responses", "containers", "chat/completions"],
@@ -45,12 +45,12 @@ export const vendor: VendorObjects = {
       ...["previous_response_id", "conversation", "eval_id", "upload_id", "response_id", "conversation_id"],
       ...["agent_id", "environment_id", "vault_id", "vault_ids", "tunnel_id", "consent"],
     ],
-    // A prompt is a text in some calls, a voice a word, a video a file.
+    // In some endpoints a prompt is a text, a voice a word, a video a file.
     asObjects: ["prompt", "voice", "video"],
     references: ["item_reference", "file_id"],
     whole: { image_generation_call: "result" },
     recalled: RECALLED,
-    // Evaluations read what was answered to anybody.
+    // Evaluations read responses to any caller.
     sources: ["stored_completions", "responses"],
     untyped: true,
     unread: UNREAD,

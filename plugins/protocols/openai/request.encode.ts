@@ -10,18 +10,18 @@ import {
   type ToolNameMap,
 } from "model-gateway/protocol";
 
-/** Efforts from the least to the most. */
+/** Efforts in ascending order. */
 const LADDER: readonly Effort[] = ["minimal", "low", "medium", "high", "xhigh", "max"];
 
-/** Models that are known to take efforts besides low, medium and high. [M] */
+/** Models known to accept efforts besides low, medium and high. [M] */
 const MORE: readonly (readonly [model: RegExp, efforts: readonly Effort[]])[] = [
   [/(?:^|\/)gpt-5(?:-mini|-nano)?(?:-\d{4}-\d{2}-\d{2})?$/, ["minimal"]],
   [/(?:^|\/)gpt-(?:5\.[2-9]|[6-9])/, ["xhigh"]],
 ];
 
 /**
- * The effort as the model takes it: one that another vendor's client asks for, and that the model is not known to take, is
- * the next one towards the middle, and the client is told. Clients of these protocols say the word themselves.
+ * Returns an effort that the model accepts: one from another vendor's client that the model is not known to accept becomes the
+ * next one towards the middle, with a notice. Clients of these protocols send the value themselves.
  */
 export function knownEffort(effort: Effort, conversation: Conversation, context: EncodeContext): Effort {
   if (conversation.protocol.startsWith("openai-")) return effort;
@@ -42,12 +42,12 @@ function fitted(effort: Effort, model: string): Effort {
   return (at < LADDER.indexOf("medium") ? LADDER.slice(at) : LADDER.slice(0, at).toReversed()).find(takes) ?? effort;
 }
 
-/** The effort of a model that a number of tokens comes nearest to; undefined where the model shall decide (below 0). */
+/** Returns the model's effort nearest to a number of tokens; undefined where the model decides (below 0). */
 export function effortFor(budget: number, model: string): Effort | undefined {
   return budget < 0 ? undefined : fitted(effortOfTokens(budget), model);
 }
 
-/** How long a mark holds here, by how long it was asked to hold; undefined is the vendor's usual time, 30 minutes. [S] */
+/** A mark's lifetime here, by the requested one; undefined is the vendor's default, 30 minutes. [S] */
 const TTL: Readonly<Record<NonNullable<CacheMark["ttl"]>, "30m" | "12h" | undefined>> = {
   "5m": undefined,
   "30m": "30m",
@@ -60,24 +60,24 @@ const ttlOf = ({ ttl }: CacheMark): { ttl?: string } => {
   return known ? { ttl: known } : {};
 };
 
-/** `prompt_cache_breakpoint` of a part for a mark up to which the prompt shall be kept. */
+/** Returns `prompt_cache_breakpoint` of a part for a cache mark. */
 export const breakpointOf = (cache: CacheMark): JsonObject => ({ mode: "explicit", ...ttlOf(cache) });
 
 /**
- * `prompt_cache_options` for a mark on the whole prompt; undefined where none are needed: the vendor marks it by
- * itself.
+ * Returns `prompt_cache_options` for a mark on the whole prompt; undefined where none are needed: the vendor caches it by
+ * default.
  */
 export function wholeCacheOf(cache: CacheMark): JsonObject | undefined {
   const { ttl } = ttlOf(cache);
   return ttl === undefined ? undefined : { mode: "implicit", ttl };
 }
 
-/** The longest key or name of a user that every model takes. [S] */
+/** Maximum length of a cache key or user name that every model accepts. [S] */
 const LONGEST_LABEL = 64;
 
 /**
- * A name of a user or a key of a cache as the vendor takes it: of one that is too long its SHA-256 in hex, which tells
- * them apart just as well, and the client is told.
+ * Returns a user name or a cache key valid for the vendor: for one that is too long its SHA-256 in hex, which is as distinct,
+ * with a notice.
  * @param path where the client wrote it
  */
 export function label(text: string, path: string, context: EncodeContext): string {
@@ -86,28 +86,28 @@ export function label(text: string, path: string, context: EncodeContext): strin
   return createHash("sha256").update(text).digest("hex");
 }
 
-/** The notice for a schema that the client's vendor would keep to without being asked. */
+/** The notice for a schema that the client's vendor would enforce by default. */
 export const UNENFORCED = "the model is told of the schema, not held to it";
 
-/** What the vendor takes as a tool's name. [S] */
+/** Characters that the vendor accepts in a tool's name. [S] */
 const NAME_CHARACTERS = "a-zA-Z0-9_-";
 const LONGEST_NAME = 64;
 
-/** A tool's name as the vendor takes it. */
+/** Returns a tool's name valid for the vendor. */
 export const fitName = (name: string, names: ToolNameMap): string => names.fit(name, NAME_CHARACTERS, LONGEST_NAME);
 
 const SAYS_ERROR = /error|fail|exception|denied|not found/i;
 
 /**
- * The text of a failed result of a tool: these protocols have no mark for an error. Texts that do not speak of one are put
- * into `{"error": …}`, all together; undefined where they do.
+ * Returns the text of a failed tool result: these protocols have no error flag. Texts that do not mention an error are wrapped
+ * in `{"error": …}`, all together; undefined where they do.
  */
 export function failedText(texts: readonly string[]): string | undefined {
   if (texts.some((text) => SAYS_ERROR.test(text))) return undefined;
   return JSON.stringify({ error: texts.join("\n") || "The tool failed." });
 }
 
-/** A model that is not known to go on from an assistant's turn at the end may answer it with a new message. */
+/** Declares a prefill: a model not known to continue an assistant's turn at the end may respond with a new message. */
 export function checkPrefill(conversation: Conversation, context: EncodeContext): void {
   const prefill = conversation.uses.find(({ feature }) => feature === "prefill");
   if (!prefill || context.facts.prefill) return;

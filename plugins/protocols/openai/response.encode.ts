@@ -1,6 +1,6 @@
 import type { EventOf, FinishReason, ResponseContext } from "model-gateway/protocol";
 
-/** The word of Chat for each reason. A refusal that is not written as one is content that was held back. */
+/** Chat's value for each finish reason. A refusal without a text of its own counts as filtered content. */
 export const FINISH_WORDS: Readonly<Record<FinishReason, string>> = {
   stop: "stop",
   length: "length",
@@ -8,18 +8,18 @@ export const FINISH_WORDS: Readonly<Record<FinishReason, string>> = {
   content_filter: "content_filter",
   refusal: "content_filter",
   stop_sequence: "stop",
-  // The answer is not whole: `stop` would say that it is.
+  // The response is incomplete: `stop` would mean complete.
   pause: "length",
   context_window: "length",
   malformed_call: "stop",
   other: "stop",
 };
 
-/** Whether an end's message tells why nothing, or no more, is said. */
+/** Reports whether the message of an end explains a refusal or a filter. */
 export const saysWhy = (reason: FinishReason): boolean => reason === "refusal" || reason === "content_filter";
 
 /**
- * Declares what is known of the end of an answer and no finish reason of these protocols has a word for.
+ * Declares details of a response's end that no finish reason of these protocols expresses.
  * @param refused whether a refusal was written
  */
 export function declareEnd(event: EventOf<"finish">, refused: boolean, context: ResponseContext): void {

@@ -1,16 +1,16 @@
 import { asList, asObject } from "model-gateway/protocol";
 
-/** Words that the vendor keeps to, besides those that say nothing. A schema with others it refuses, or does not keep. */
+/** Keywords that the vendor enforces, besides annotations. It refuses or ignores schemas with others. */
 const KNOWN = new Set([
   ...["type", "properties", "required", "additionalProperties", "items", "anyOf", "enum", "const", "$ref", "$defs"],
   ...["title", "description"],
 ]);
-/** Members and levels of a schema that the vendor has always taken. */
+/** Numbers of members and levels that the vendor has always accepted. */
 const [MEMBERS, LEVELS] = [100, 5];
 
 /**
- * Whether the vendor can keep to a schema to the letter: an object at its root, and of every object all members required and no
- * others allowed. [S: Structured Outputs, "Supported schemas"]
+ * Reports whether the vendor can enforce a schema strictly: an object at its root, and in every object all members required
+ * and no others allowed. [S: Structured Outputs, "Supported schemas"]
  */
 export function canBeKept(schema: unknown): boolean {
   const root = asObject(schema);

@@ -8,10 +8,10 @@ import {
   type Setting,
 } from "model-gateway/protocol";
 
-/** For a row whose member is read, but never written: other vendors could not do the same. */
+/** Writes nothing: for a row whose member is only decoded, because other vendors have no equivalent. */
 export const unwritten = (): undefined => undefined;
 
-/** How an answer is drawn: the settings that both chat and text completions have. */
+/** Sampling settings common to chat and text completions. */
 export const SAMPLING: readonly Setting[] = [
   {
     wire: "max_completion_tokens",
@@ -19,7 +19,7 @@ export const SAMPLING: readonly Setting[] = [
     field: "maxTokens",
     feature: "max_tokens",
     type: "number",
-    // The vendor always answers with a token or more.
+    // The vendor always responds with at least one token.
     range: [1, Number.POSITIVE_INFINITY],
   },
   { wire: "stop", field: "stop", feature: "stop", type: "texts", longest: 4, ...listOrText() },
@@ -52,7 +52,7 @@ export const SAMPLING: readonly Setting[] = [
   { wire: "n", field: "choices", feature: "choices", type: "number", silent: (choices) => (choices as number) <= 1 },
 ];
 
-/** One text stands for a list of it. */
+/** One string is equivalent to a list of it. */
 function listOrText(): Pick<Setting, "read" | "write" | "silent"> {
   return {
     read(fields: Fields, name: string) {
@@ -67,8 +67,9 @@ function listOrText(): Pick<Setting, "read" | "write" | "silent"> {
 }
 
 /**
- * A schema that the answer shall match, with what stands beside it.
- * @param needed whether there must be one @throws GatewayError `invalid_field`
+ * Decodes a response schema, with its sibling members.
+ * @param needed whether it is required
+ * @throws GatewayError `invalid_field`
  */
 export function readSchema(fields: Fields, needed: boolean): Format {
   const schema = fields.any("schema");

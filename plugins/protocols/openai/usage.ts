@@ -8,17 +8,19 @@ import {
   type Usage,
 } from "model-gateway/protocol";
 
-/** Usage is a member `usage`, of the answer or of the event that carries it. */
+/** Reports whether a frame may hold usage: a member `usage` of the response or of an event. */
 export const holdsUsage = (frame: Frame): boolean => frame.mayContain("usage");
 
-/** Tokens of a square picture of high quality, the dearest of usual ones. [S: the vendor's guide to image generation] */
+/** Tokens of a square picture of high quality, the most expensive usual kind. [S: the vendor's guide to image generation] */
 export const PICTURE_TOKENS = 4160;
 
 const INCLUDE = "include_usage";
 
 const optionsOf = (body: unknown) => asObject(asObject(body)?.["stream_options"]);
 
-/** Whether a request asks for usage in its stream, for all readers: some read names in any case, and the last one counts. */
+/**
+ * Reports whether a request asks for usage in its stream, to every server: some match names in any case, and use the last one.
+ */
 export function asksUsage(body: unknown): boolean {
   const options = optionsOf(body) ?? {};
   return options[INCLUDE] === true && !Object.keys(options).some((name) => name !== INCLUDE && isInclude(name));
@@ -26,7 +28,7 @@ export function asksUsage(body: unknown): boolean {
 
 const isInclude = (name: string): boolean => foldCase(name) === INCLUDE;
 
-/** Usage comes in a stream only when asked for by `stream_options.include_usage`, in a last chunk with no choices. */
+/** Usage is streamed only with `stream_options.include_usage`, in a last chunk without choices. */
 export const includeUsage: IncludeUsage = {
   missing: (body) => asObject(body)?.["stream"] === true && !asksUsage(body),
   member(body) {
@@ -34,7 +36,7 @@ export const includeUsage: IncludeUsage = {
     return { name: "stream_options", json: JSON.stringify({ ...Object.fromEntries(others), [INCLUDE]: true }) };
   },
   extra(frame) {
-    // Azure's first chunk has no choices either, but no usage: it is the client's.
+    // Azure's first chunk has no choices either, but no usage: it is for the client.
     if (!holdsUsage(frame)) return false;
     const chunk = asObject(frame.json());
     const choices = chunk?.["choices"];
@@ -43,8 +45,8 @@ export const includeUsage: IncludeUsage = {
 };
 
 /**
- * What a provider says that an answer costs, in nano-dollars: ten billionths of a dollar (xAI), dollars (OpenRouter), or dollars
- * with their parts (Perplexity). [F]
+ * Returns the provider's own cost of a response in nano-dollars: from ten billionths of a dollar (xAI), dollars (OpenRouter),
+ * or dollars with their parts (Perplexity). [F]
  */
 export function providerCost(raw: JsonObject): number | undefined {
   const { cost_in_usd_ticks: ticks, cost } = raw;
@@ -57,10 +59,7 @@ export function providerCost(raw: JsonObject): number | undefined {
 const TICKS_IN_NANO = 10;
 const NANO_IN_USD = 1e9;
 
-/**
- * Usage as these protocols write it: parts are included in their totals, and what is not known is left out. The SDKs need
- * the three totals.
- */
+/** Encodes usage: parts are included in their totals, and unknown values are left out. The SDKs require the three totals. */
 export function writeUsage(usage: Usage): JsonObject {
   const { in: input, out: output } = usage;
   const writes = input.write && Object.values(input.write).reduce((sum, tokens) => sum + tokens, 0);
@@ -83,7 +82,7 @@ export function writeUsage(usage: Usage): JsonObject {
     completion_tokens: output.total ?? 0,
     total_tokens: (input.total ?? 0) + (output.total ?? 0),
     ...(Object.keys(inParts).length > 0 ? { prompt_tokens_details: inParts } : {}),
-    // The vendor's is always there, and clients read the tokens of reasoning in it without a look.
+    // The vendor always sends it, and clients read its reasoning tokens unchecked.
     completion_tokens_details: outParts,
   };
 }

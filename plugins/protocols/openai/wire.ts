@@ -7,7 +7,7 @@ import {
   type Usage,
 } from "model-gateway/protocol";
 
-/** All efforts that the vendor knows, as the vocabulary names them. [S: ReasoningEffort] */
+/** All efforts of the vendor, by their names in the vocabulary. [S: ReasoningEffort] */
 export const EFFORTS = [
   "none",
   "minimal",
@@ -18,10 +18,10 @@ export const EFFORTS = [
   "max",
 ] as const satisfies readonly Effort[];
 
-/** The effort of a word from outside, if it is one. */
+/** Returns the effort for an external value, if it is one. */
 export const effortOf = (word: unknown): Effort | undefined => EFFORTS.find((effort) => effort === word);
 
-/** Service tiers by all the names that protocols have for them. [S: the same in Chat and Responses, but for `more`] */
+/** Service tiers by their names in all protocols. [S: the same in Chat and Responses, but for `more`] */
 const TIERS: Readonly<Record<string, string>> = {
   auto: "auto",
   default: "default",
@@ -34,15 +34,15 @@ const TIERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * The tier that a client of any protocol means; undefined for one that the vendor does not have.
- * @param more tiers that only the protocol at hand has: `ultrafast` is one of Responses [S]
+ * Returns the tier for any protocol's name of it; undefined for one that the vendor does not have.
+ * @param more tiers of one protocol only: `ultrafast` is one of Responses [S]
  */
 export function tierOf(tier: string, ...more: readonly string[]): string | undefined {
   const word = tier.toLowerCase();
   return entryOf(TIERS, word) ?? more.find((own) => own === word);
 }
 
-/** What others call the tier that served an answer, besides the names of tiers that are asked for. [D: Vertex AI, Groq] */
+/** Other vendors' names of the tier that served a response, besides the names of requested tiers. [D: Vertex AI, Groq] */
 const SERVED: Readonly<Record<string, string>> = {
   on_demand: "default",
   on_demand_flex: "flex",
@@ -50,16 +50,16 @@ const SERVED: Readonly<Record<string, string>> = {
 };
 
 /**
- * The tier that served a request, in the vendor's word; undefined where the provider named none that it has. Typed SDKs
- * refuse an answer with any other word.
- * @param more tiers that only the protocol at hand has
+ * Returns the tier that served a request, in the vendor's terms; undefined where the provider reported none that it has. Typed
+ * SDKs refuse a response with any other value.
+ * @param more tiers of one protocol only
  */
 export function servedTier(usage: Usage | undefined, ...more: readonly string[]): string | undefined {
   const tier = usage?.tier;
   return tier === undefined ? undefined : (entryOf(SERVED, tier.toLowerCase()) ?? tierOf(tier, ...more));
 }
 
-/** Types of media as formats of `input_audio`; the first of a format is the one it is read as. */
+/** Media types and formats of `input_audio`; a format is decoded as its first type. */
 const AUDIO: Readonly<Record<string, string>> = {
   "audio/wav": "wav",
   "audio/x-wav": "wav",
@@ -68,50 +68,52 @@ const AUDIO: Readonly<Record<string, string>> = {
   "audio/mp3": "mp3",
 };
 
-/** The format of `input_audio` for a type of media; undefined for what the vendor does not take. [S: wav and mp3] */
+/**
+ * Returns the format of `input_audio` for a media type; undefined for one that the vendor does not accept. [S: wav and mp3]
+ */
 export const audioFormat = (mime: string | undefined): string | undefined => entryOf(AUDIO, mime?.toLowerCase());
 
-/** The type of media for a format of `input_audio`, whatever the client calls it. */
+/** Returns the media type for a format of `input_audio`, also for unknown formats. */
 export const audioType = (format: string): string =>
   Object.entries(AUDIO).find(([, name]) => name === format)?.[0] ?? `audio/${format}`;
 
 const DETAILS: readonly string[] = ["auto", "low", "high", "original"];
 
-/** Whether the vendor knows a detail to look at an image with. [S] */
+/** Reports whether the vendor has this image detail. [S] */
 export const isDetail = (detail: string): boolean => DETAILS.includes(detail);
 
 /** A `data:` URL in base64. */
 export interface Inline {
-  /** The type of media without its parameters; empty where there is none. */
+  /** The media type without parameters; empty where there is none. */
   mime: string;
   base64: string;
-  /** All of the URL before its bytes. */
+  /** The whole URL before its bytes. */
   head: string;
 }
 
-/** Whether a URL is one that a vendor fetches. */
+/** Reports whether a vendor would fetch a URL. */
 export const isFetched = (url: string): boolean => /^https?:/i.test(url);
 
 const DATA = /^data:/i;
 const BASE64 = /^data:([^;,]*)(?:;[^;,]*)*?;base64,/i;
 
-/** The parts of a `data:` URL in base64 (RFC 2397); undefined for all else. */
+/** Parses a `data:` URL in base64 (RFC 2397); undefined for all others. */
 export function inlineOf(url: string): Inline | undefined {
   const found = BASE64.exec(url);
   return found ? { mime: found[1] ?? "", base64: url.slice(found[0].length), head: found[0] } : undefined;
 }
 
-/** The same of a client's field. @throws GatewayError for a `data:` URL that is not in base64. */
+/** Does the same for a client's field. @throws GatewayError for a `data:` URL that is not in base64. */
 export function readInline(url: string, at: string): Inline | undefined {
   const inline = inlineOf(url);
   if (!inline && DATA.test(url)) throw invalidField(at, `${at} must be in base64 where it is a data: URL.`);
   return inline;
 }
 
-/** A `data:` URL for bytes. */
+/** Returns a `data:` URL for bytes. */
 export const dataUrl = (mime: string, base64: string): string => `data:${mime};base64,${base64}`;
 
-/** Ends of file names that differ from the name of the type. */
+/** File name extensions that differ from the name of the type. */
 const ENDINGS: Readonly<Record<string, string>> = {
   "text/plain": "txt",
   "text/markdown": "md",
@@ -120,25 +122,27 @@ const ENDINGS: Readonly<Record<string, string>> = {
   "image/svg+xml": "svg",
 };
 
-/** A name for a file that has none: the vendor wants one beside the bytes, and takes the type from its ending. */
+/**
+ * Returns a name for a file without one: the vendor requires a name with the bytes, and derives the type from its extension.
+ */
 export function filenameOf(mime: string | undefined): string {
   const type = mime?.split(";")[0]?.trim().toLowerCase();
   return `file.${entryOf(ENDINGS, type) ?? /^[\w-]+\/([a-z0-9]+)$/.exec(type ?? "")?.[1] ?? "bin"}`;
 }
 
-/** Seconds as the vendor writes them: `1s`, `6m0s`, `150ms`. [D: rate limits guide] */
+/** Formats a duration like the vendor: `1s`, `6m0s`, `150ms`. [D: rate limits guide] */
 function untilReset(ms: number): string {
   const seconds = Math.ceil(ms / 1000);
   return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`;
 }
 
-/** Where the vendor, and those that speak as it does, tell what is left of a minute. [S, D: rate limits guide] */
+/** Headers in which the vendor, and compatible ones, report what is left of a minute. [S, D: rate limits guide] */
 export const ratesLeft = [
   ["requests", "x-ratelimit-remaining-requests"],
   ["tokens", "x-ratelimit-remaining-tokens"],
 ] as const;
 
-/** Whole names: a text that is put together for each answer is looked at anew by all who send it on. */
+/** Whole names, because a string concatenated per response would be processed again at each use. */
 const REQUESTS = [
   "x-ratelimit-limit-requests",
   "x-ratelimit-remaining-requests",
@@ -146,7 +150,7 @@ const REQUESTS = [
 ] as const;
 const TOKENS = ["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"] as const;
 
-/** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`. [S, D: rate limits guide] */
+/** Returns `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`. [S, D: rate limits guide] */
 export function rateHeaders({ requests, tokens }: RateDistances): string[] {
   const lines: string[] = [];
   if (requests) addDistance(lines, REQUESTS, requests);
