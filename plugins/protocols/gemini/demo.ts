@@ -1,4 +1,4 @@
-/** Demo answers that the engine's script has not: vectors for texts, a signature on a call, and a picture behind an answer's text. */
+/** Demo responses that the engine's script lacks: embeddings, a signature on a call, and a picture after a response's text. */
 import { hash } from "node:crypto";
 import {
   asCount,
@@ -16,7 +16,7 @@ import {
 } from "model-gateway/protocol";
 import { spellingIn } from "./wire.ts";
 
-/** The demo provider's answer; undefined where the engine's script gives it. */
+/** Returns the demo provider's response; undefined where the engine's script applies. */
 export function demo(protocol: Protocol, request: DemoRequest): DemoAnswer | undefined {
   if (demoFault(request.model, request.streaming)) return undefined;
   const body = asObject(request.body) ?? {};
@@ -44,7 +44,7 @@ function embeddedAll(body: JsonObject) {
   const requests = asList(body["requests"]).map((each) => asObject(each) ?? {});
   const tokens = demoTokens(requests.map(embeddedText).join(""));
   const embeddings = requests.map((each) => ({ values: embedding(embeddedText(each), dimensions(each)) }));
-  // Here the vendor writes promptTokenDetails. [F]
+  // The vendor writes promptTokenDetails here. [F]
   return { embeddings, usageMetadata: { promptTokenCount: tokens, promptTokenDetails: textDetails(tokens) } };
 }
 
@@ -56,7 +56,7 @@ const dimensions = (request: JsonObject): number | undefined =>
 const LONGEST = 3072;
 const USUAL = 768;
 
-/** A vector of length 1 for a text: each word adds to one place of it, so texts that share words are alike. */
+/** Returns a vector of length 1 for a text: each word adds to one dimension, so that texts with common words are similar. */
 export function embedding(text: string, dimensions = USUAL): number[] {
   const size = Math.min(Math.max(1, dimensions), LONGEST);
   const values = new Array<number>(size).fill(0);

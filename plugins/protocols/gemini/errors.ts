@@ -15,7 +15,7 @@ import {
   type StreamState,
 } from "model-gateway/protocol";
 
-/** Names of google.rpc.Code. Faults without a code of their own get the one the vendor shows for their HTTP status. */
+/** Names of google.rpc.Code by kind, for faults without a code of their own, as the vendor uses them for the HTTP status. */
 const STATUSES: Readonly<Record<ErrorKind, string>> = {
   invalid: "INVALID_ARGUMENT",
   authentication: "UNAUTHENTICATED",
@@ -32,20 +32,20 @@ const STATUSES: Readonly<Record<ErrorKind, string>> = {
   overloaded: "UNAVAILABLE",
 };
 
-/** Statuses that have a name of their own, whatever the kind of fault. */
+/** Statuses with a name of their own, for any kind of fault. */
 const NAMES: Readonly<Record<number, string>> = { 429: "RESOURCE_EXHAUSTED", 499: "CANCELLED" };
 
-/** The vendor's own reason for a key it does not know; clients look for it. [F] */
+/** The vendor's reason for an unknown key; clients check it. [F] */
 const BAD_KEY = "API_KEY_INVALID";
 const REASONS: Readonly<Record<string, string>> = { invalid_api_key: BAD_KEY };
 
-/** The reason in the form that the vendor's are in. */
+/** Returns the reason in the format of the vendor's. */
 const reasonOf = ({ code, ownCode }: Fault): string =>
   entryOf(REASONS, code) ?? (ownCode ?? code).toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_");
 
 const detail = (type: string, members: object) => ({ "@type": `type.googleapis.com/google.rpc.${type}`, ...members });
 
-/** `{error: {code, message, status, details}}`: `code` is the HTTP status, `details` are google.rpc messages. */
+/** Returns `{error: {code, message, status, details}}`: `code` is the HTTP status, `details` are google.rpc messages. */
 function errorObject(fault: Fault, id: string) {
   const { status, kind, message, param, retryAfter } = fault;
   const details = [
@@ -58,26 +58,26 @@ function errorObject(fault: Fault, id: string) {
   return { error: { code: status, message, status: NAMES[status] ?? STATUSES[kind], details } };
 }
 
-/** An error as a whole body. */
+/** Returns an error as a whole body. */
 export const errorBody = (error: Fault, id: string): string => JSON.stringify(errorObject(error, id));
 
 /**
- * An error after a complete frame; of a stream of events the connection is cut behind it.
+ * Returns an error to write after a complete frame; a stream of events is then disconnected.
  *
- * Among events it is bare JSON, not `data:`. That is the form all of the vendor's clients raise as an API error; in a
- * `data:` event the Go client and the JavaScript client before 1.32 take it for an empty answer. One line feed follows,
- * for clients that read lines; a blank line would make JavaScript clients forget it where it arrives in one piece with
- * the frame before. In an array it is the last element, and the array is closed. [S: js-genai, python-genai, go-genai]
+ * Among events it is bare JSON, not `data:`. All of the vendor's clients raise that as an API error; in a `data:` event the Go
+ * client and the JavaScript client before 1.32 take it for an empty response. One line feed follows, for clients that read
+ * lines; a blank line would make JavaScript clients lose it where it arrives in one chunk with the frame before. In an array
+ * it is the last element, and the array is closed. [S: js-genai, python-genai, go-genai]
  */
 export function streamError(error: GatewayError, id: string, { operation, last }: StreamState): Buffer {
   return breakOff(errorBody(error, id), operation, last?.bytes);
 }
 
-/** @param last the frame written before, if any. */
+/** Returns the error's bytes. @param last the frame written before, if any. */
 function breakOff(body: string, operation: Operation, last: Buffer | undefined): Buffer {
   if (operation.framing === "sse") return Buffer.from(`${body}\n`);
   const text = last?.subarray(-64).toString("latin1").trimEnd();
-  // A closed array has no room for anything.
+  // Nothing can follow in a closed array.
   if (text?.endsWith("]")) return Buffer.alloc(0);
   const lead = text === undefined || text === "" ? "[" : /[[,]$/.test(text) ? "" : "\n,\r\n";
   return Buffer.from(`${lead}${body}\n]`);
@@ -100,14 +100,17 @@ const KINDS_BY_STATUS: Readonly<Record<number, ErrorKind>> = {
   529: "overloaded",
 };
 
-/** Reads an answer that is an error; it may be anything, like a page of a proxy or nothing. */
+/** Decodes an error response with any body, like a proxy's page or nothing. */
 export const failure = (status: number, _headers: HeaderList, text: string): Fault => faultOf(status, errorIn(text));
 
-/** What is said of a file or a cache that another account has, or nobody; the account may well use the model. [F] */
+/**
+ * The message about a file or a cache of another account, or a missing one; the account may still be able to use the model.
+ * [F]
+ */
 const NOT_THERE =
   /^(?:You do not have permission to access the (?:File|CachedContent) |CachedContent not found \(or permission denied\))/;
 
-/** A key that the vendor does not know, or that has expired, is a 400 with a reason of its own. [F] */
+/** Returns what an error refuses: an unknown or expired key is a 400 with a reason of its own. [F] */
 export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   if (status !== 403 && !(status === 400 && body.includes(BAD_KEY))) return undefined;
   const { kind, message } = faultOf(status, errorIn(body.toString()));
@@ -115,7 +118,7 @@ export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   return NOT_THERE.test(message) ? "object" : undefined;
 };
 
-/** The error object of a body; a stream as an array has its error in the array. */
+/** Returns the error object of a body; a stream as an array has its error in the array. */
 function errorIn(text: string): unknown {
   try {
     const body: unknown = JSON.parse(text);
@@ -126,8 +129,8 @@ function errorIn(text: string): unknown {
 }
 
 /**
- * A fault from `{code, message, status, details}` (google.rpc.Status), with its own code as the status where it is one.
- * A key that the vendor does not know is a 400 there, with a reason among the details. [F]
+ * Returns a fault from `{code, message, status, details}` (google.rpc.Status), with its own code as the status where it is
+ * one. An unknown key is a 400 there, with a reason in the details. [F]
  */
 export function faultOf(status: number, error: unknown): Fault {
   const rpc = asObject(error);
@@ -142,7 +145,7 @@ export function faultOf(status: number, error: unknown): Fault {
   return { status: shown, kind, code: word, message, ...defined({ retryAfter: delay(details) }) };
 }
 
-/** Seconds in `RetryInfo.retryDelay`, like `48s` or `0.5s`, rounded up. */
+/** Returns the seconds in `RetryInfo.retryDelay`, like `48s` or `0.5s`, rounded up. */
 function delay(details: readonly (JsonObject | undefined)[]): number | undefined {
   const texts = details.map((detail) => asText(detail?.["retryDelay"]));
   const text = texts.find((each) => each !== undefined && /^\d+(?:\.\d+)?s$/.test(each));

@@ -11,7 +11,7 @@ import { opaque, texts } from "./texts.ts";
 import { count, holdsUsage, usage } from "./usage.ts";
 import { ACTION_PATH, ending, locate, NAME } from "./wire.ts";
 
-/** A model in the vendor's shape; the limits are only there when they are known. */
+/** Returns a model in the vendor's format; limits are included only where known. */
 const listed = ({ id, name, description, context, output, can, protocols }: ListedModel) => ({
   name: `models/${id}`,
   version: "1",
@@ -21,14 +21,17 @@ const listed = ({ id, name, description, context, output, can, protocols }: List
   ...(can.includes("reasoning") ? { thinking: true } : {}),
 });
 
-/** What can be called. Embeddings are not translated. @param reach how the model can be asked in this protocol, if at all */
+/**
+ * Returns the supported methods. Embeddings are not translated.
+ * @param reach how the model is reached in this protocol, if at all
+ */
 function methodsOf(can: readonly string[], reach: string | undefined): string[] {
   if (reach === undefined) return [];
   if (!can.includes("embeddings")) return ["generateContent", "streamGenerateContent", "countTokens"];
   return reach === "translated" ? [] : ["embedContent", "batchEmbedContents"];
 }
 
-/** Models of a page at most: of more the vendor gives so many. [S: models.list] */
+/** Maximum number of models per page, to which the vendor reduces larger requests. [S: models.list] */
 const MOST_LISTED = 1000;
 
 const listing: Listing = {
@@ -57,12 +60,12 @@ const gemini: TranslatedProtocol = {
   paths: ["/v1beta/models/*", "/v1/models/*", "/v1alpha/models/*", "/v1beta1/publishers/*", "/v1beta1/projects/*"],
   segment: "/v1beta",
   answersJson: true,
-  // Left behind: x-goog-user-project names a project of the client's, x-goog-request-params the gateway's model name.
+  // Not forwarded: x-goog-user-project names a client's project, x-goog-request-params the gateway's model name.
   headers: ["x-goog-api-client", "x-gemini-*", "x-server-timeout"],
   usageMembers: ["usageMetadata"],
-  // Measured over recorded streams, without thoughts.
+  // Measured over recorded streams, without reasoning.
   tokens: { times: 1.12, call: 0 },
-  // The vendor takes both spellings.
+  // The vendor accepts both spellings.
   output: {
     tokens: ["generationConfig", "generation_config"].flatMap((config) =>
       ["maxOutputTokens", "max_output_tokens"].map((name) => [config, name]),
@@ -72,11 +75,11 @@ const gemini: TranslatedProtocol = {
     ),
     service: ["serviceTier", "service_tier"],
   },
-  // White space, not a comment: the Python and Go clients and the JavaScript client before 1.32 choke on comments. [S]
+  // White space, not a comment: the Python and Go clients and the JavaScript client before 1.32 fail on comments. [S]
   ping: Buffer.from("\r\n\r\n"),
 
   locate,
-  // No other protocol's clients show their key in the query.
+  // No other protocol's clients send their key in the query.
   recognises: (path, headers, query) =>
     headers.has("x-goog-api-key") ||
     headers.has("x-goog-api-client") ||

@@ -16,7 +16,7 @@ import { NAME, type ProtoFields, wrong } from "./wire.ts";
 /** Members of a tool that search the web. */
 const SEARCHES = ["googleSearch", "googleSearchRetrieval"] as const;
 
-/** Tools and the choice among them. */
+/** Decodes tools and the tool choice. */
 export function readTools(request: ProtoFields): Pick<Conversation, "tools" | "toolChoice"> {
   const tools = (request.objects("tools") ?? []).flatMap((holder) => [
     ...readFunctions(holder),
@@ -37,7 +37,7 @@ function readFunctions(holder: ProtoFields): Tool[] {
   });
 }
 
-/** A schema in either dialect, as JSON Schema. */
+/** Returns a schema in either dialect as JSON Schema. */
 export function readSchema(fields: ProtoFields, openapi: string, json: string): RawJson | undefined {
   const plain = fields.raw(json);
   if (plain) return plainSchema(plain);
@@ -57,18 +57,18 @@ function readSearches(holder: ProtoFields): Tool[] {
   });
 }
 
-/** All other members are tools that the vendor runs itself, also those that are not known yet. */
+/** Decodes all other members as tools that the vendor runs itself, including unknown ones. */
 function readServerTools(holder: ProtoFields): Tool[] {
   holder.rest("tools_server");
   const left = holder.untaken().filter(([, json]) => json !== null);
   return left.map(([name, json]): Tool => ({ kind: "server", at: holder.path(name), protocol: NAME, name, json }));
 }
 
-/** The vendor's names of types; as numbers where clients ask for enums as numbers. [F] */
+/** The vendor's type names, by number, because some clients send enums as numbers. [F] */
 const TYPE_NAMES: readonly string[] = ["", "string", "number", "integer", "boolean", "array", "object", "null"];
 /** Numbers that proto JSON writes as strings, because they are 64 bits wide. */
 const WIDE = ["maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties"];
-/** Members in snake case that are spelled otherwise in JSON Schema, or that hold schemas. */
+/** Members in snake case with another spelling in JSON Schema, or with schemas as values. */
 const CAMEL: Readonly<Record<string, string>> = {
   property_ordering: "propertyOrdering",
   any_of: "anyOf",
@@ -83,22 +83,22 @@ const CAMEL: Readonly<Record<string, string>> = {
 };
 
 /**
- * JSON Schema for a schema in the vendor's subset of OpenAPI 3.0: types in lower case, `nullable` as a type, numbers
- * that were written as strings, properties in the order of `propertyOrdering`. Keywords it does not know stay as they are.
+ * Converts a schema in the vendor's subset of OpenAPI 3.0 to JSON Schema: types in lower case, `nullable` as a type, numbers
+ * instead of strings, properties in the order of `propertyOrdering`. Unknown keywords are kept.
  */
 export function jsonSchema(openapi: RawJson): RawJson {
   return new RawJson(writeJson(translated(parseExact(openapi.text))));
 }
 
 /**
- * A schema from a field for JSON Schema: unchanged, but for types in upper case, which the vendor takes there, too, and
- * nobody else. [F: a client sends `responseJsonSchema` with `"OBJECT"`]
+ * Returns a schema from a JSON Schema field: unchanged, except for types in upper case, which only this vendor accepts there.
+ * [F: a client sends `responseJsonSchema` with `"OBJECT"`]
  */
 export function plainSchema(schema: RawJson): RawJson {
   return /"type"\s*:\s*(?:\[\s*)?"[A-Z]+"/.test(schema.text) && upper(schema.value) ? jsonSchema(schema) : schema;
 }
 
-/** True where the schema itself, or one in it, has a type in upper case; a property's example does not count. */
+/** Reports whether the schema itself, or one in it, has a type in upper case; a property's example does not count. */
 function upper(schema: unknown): boolean {
   const members = asObject(schema);
   if (!members) return false;
@@ -109,7 +109,7 @@ function upper(schema: unknown): boolean {
   return SINGLE.some((name) => upper(members[name]));
 }
 
-/** Members of a schema that are schemas by their names, lists of schemas, or one schema. */
+/** Members of a schema that are schemas by name, lists of schemas, or one schema. */
 const NAMED = ["properties", "$defs", "defs"];
 const LISTS = ["anyOf", "oneOf", "allOf", "prefixItems"];
 const SINGLE = ["items", "additionalProperties"];
@@ -117,7 +117,7 @@ const SINGLE = ["items", "additionalProperties"];
 function translated(schema: unknown): unknown {
   const source = asObject(schema);
   if (!source || source instanceof RawJson) return schema;
-  // Not member by member: a schema may have one named `__proto__`.
+  // Not assigned member by member: a schema may have one named `__proto__`.
   const made: JsonObject = Object.fromEntries(
     Object.entries(source).flatMap(([spelling, value]) => {
       const name = entryOf(CAMEL, spelling) ?? spelling;
@@ -132,7 +132,7 @@ function translated(schema: unknown): unknown {
   return made;
 }
 
-/** Expressed otherwise: `nullable` by the type, the order by the properties themselves. */
+/** Converted instead: `nullable` to the type, the order to that of the properties. */
 const DROPPED: ReadonlySet<string> = new Set(["nullable", "propertyOrdering", "example"]);
 
 function member(name: string, value: unknown, schema: JsonObject): unknown {
@@ -159,11 +159,11 @@ const isNumber = (type: unknown): boolean => ["integer", "number"].includes(Stri
 
 const isNumeric = (value: unknown): value is string => typeof value === "string" && /^-?\d+(?:\.\d+)?$/.test(value);
 
-/** The number that a string holds; digits that a double cannot hold stay. */
+/** Returns the number in a string; RawJson where a double cannot hold it. */
 const numeric = (value: unknown): unknown =>
   isNumeric(value) ? parseExact(value.replace(/^(-?)0+(?=\d)/, "$1")) : value;
 
-/** Lets null be a value, too: as a type, as an alternative, and in the list of values. */
+/** Allows null as a value: as a type, as an alternative, and in the enum. */
 function admitNull(schema: JsonObject): void {
   const { type } = schema;
   if (type !== undefined) schema["type"] = [...new Set([...(Array.isArray(type) ? type : [type]), "null"])];
@@ -171,7 +171,7 @@ function admitNull(schema: JsonObject): void {
   if (Array.isArray(schema["enum"]) && !schema["enum"].includes(null)) schema["enum"] = [...schema["enum"], null];
 }
 
-/** The properties in the order that is asked for; those it does not name follow. */
+/** Returns the properties in the given order, followed by the others. */
 function ordered(properties: unknown, order: readonly unknown[]): JsonObject {
   const source = asObject(properties) ?? {};
   const named = order.filter((name): name is string => typeof name === "string" && Object.hasOwn(source, name));

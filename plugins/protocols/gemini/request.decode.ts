@@ -24,23 +24,23 @@ import { readTools } from "./request.decode.tools.ts";
 import { SETTINGS } from "./support.ts";
 import { mediaKind, NAME, NO_SIGNATURE, ProtoFields, snake, spelledBoth, spellingIn, wrong } from "./wire.ts";
 
-/** Objects whose members are not read here; they stay the text they came as. */
+/** Objects whose original text is kept. */
 const RAW: ReadonlySet<string> = new Set(
   ["args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema", "schema"].flatMap(
     (name) => [name, snake(name)],
   ),
 );
 
-/** Thresholds that let everything pass, as the vendor does by default. */
+/** Thresholds that block nothing, like the vendor's default. */
 const PERMISSIVE: ReadonlySet<unknown> = new Set(["OFF", "BLOCK_NONE", "HARM_BLOCK_THRESHOLD_UNSPECIFIED"]);
 
 /**
- * Reads a request to generate content or to count its tokens, in camel case or snake case.
+ * Decodes a request to generate content or to count its tokens, in camel case or snake case.
  * @throws GatewayError `invalid_field` with the client's own path
  */
 export const decode = (asked: IncomingRequest): Conversation => Steps.atOnce(decoding(asked));
 
-/** The same in steps. @throws GatewayError `invalid_field` with the client's own path */
+/** Does the same in steps. @throws GatewayError `invalid_field` with the client's own path */
 export function* decoding(asked: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = bodyFields(asked.text, uses);
@@ -78,20 +78,20 @@ function bodyFields(text: string, uses: FeatureUse[]): ProtoFields {
   return new ProtoFields(asObject(body) ?? wrong("The body", "must be an object"), "", uses);
 }
 
-/** Members at top level that the vocabulary has no word for. */
+/** Top-level members without a field in the vocabulary. */
 const TOP_LEVEL = spelledBoth<Feature>({
   continuationToken: "stored_state",
   modelArmorConfig: "moderation",
   model: "cosmetic",
 });
 
-/** The same of `generationConfig`. */
+/** The same for `generationConfig`. */
 const CONFIG = spelledBoth<Feature>({ speechConfig: "audio_out" });
 
-/** What else makes a setting: of what, and how it is measured. */
+/** Further members of a safety setting: its category, and its method. */
 const SETTING: ReadonlySet<string> = new Set(["category", "method"]);
 
-/** Settings that are stricter than none. The vendor's own default is none. */
+/** Declares safety settings stricter than none, which is the vendor's default. */
 function readSafety(request: ProtoFields): void {
   for (const each of request.objects("safetySettings") ?? []) {
     if (!PERMISSIVE.has(each.text("threshold")?.toUpperCase())) each.declareSelf("safety");
@@ -101,7 +101,7 @@ function readSafety(request: ProtoFields): void {
   request.leave("safetySettings", "cosmetic");
 }
 
-/** Gives the resolution for all media to those without one. */
+/** Applies the general media resolution to media without one. */
 function readResolution(config: ProtoFields, turns: readonly Turn[]): void {
   const detail = detailOf(config.enumWord("mediaResolution", "media_detail"));
   config.leave("mediaResolution", "media_detail");
@@ -117,7 +117,7 @@ function readResolution(config: ProtoFields, turns: readonly Turn[]): void {
 const detailOf = (level: string | undefined): string | undefined =>
   level?.replace("MEDIA_RESOLUTION_", "").toLowerCase();
 
-/** Who speaks. `function` is what results of functions once came from. */
+/** Roles. Results of functions formerly had the role `function`. */
 const ROLES: Readonly<Record<string, Turn["role"]>> = { user: "user", model: "assistant", function: "user" };
 
 /** Members of which a part has exactly one. [S] */
@@ -133,7 +133,7 @@ const CONTENT_MEMBERS = [
   "toolResponse",
 ] as const;
 
-/** Contents that the vocabulary has words for. */
+/** Contents that the vocabulary can express. */
 const KINDS = ["functionCall", "functionResponse", "inlineData", "fileData", "text"] as const;
 
 /** Members that any part may have beside its content. */
@@ -143,7 +143,7 @@ const SHARED_MEMBERS: ReadonlySet<string> = new Set(
   ),
 );
 
-/** Features of known members of a part, a content, a call or a result that were not read. */
+/** Features of known members of a part, a content, a call or a result that are not decoded. */
 const UNREAD = spelledBoth<Feature>({
   videoMetadata: "video",
   thought: "cosmetic",
@@ -153,14 +153,14 @@ const UNREAD = spelledBoth<Feature>({
   role: "cosmetic",
 });
 
-/** Reads the turns of one request. */
+/** Decodes the turns of one request. */
 class ContentsReader {
-  /** Opaque strings of other protocols that were read; clients send them once with the thought and once with the call. */
+  /** Opaque strings of other protocols already decoded; clients send them once with the thought and once with the call. */
   private readonly opened = new Set<string>();
 
   constructor(private readonly asked: IncomingRequest) {}
 
-  /** The system turn, if there is an instruction: text alone or a content, whose role means nothing. */
+  /** Decodes the system instruction, if any: text or a content, whose role is ignored. */
   instruction(request: ProtoFields): Turn[] {
     const at = request.path("systemInstruction");
     const text = request.any("systemInstruction");
@@ -169,7 +169,7 @@ class ContentsReader {
     return content ? [{ role: "system", at, parts: this.parts(content, new CallPairs(new Set())) }] : [];
   }
 
-  /** All other turns, in order. */
+  /** Decodes all other turns, in order. */
   *contents(request: ProtoFields): Steps<Turn[]> {
     const contents =
       request.objects("contents") ?? wrong(request.path("contents"), "is missing", "It is a list of {role, parts}.");
@@ -179,11 +179,11 @@ class ContentsReader {
       if (Steps.endsStep(n)) yield;
       const name = content.text("role");
       const role = entryOf(ROLES, name || "user") ?? wrong(content.path("role"), "must be user or model");
-      // Left out or empty is the same (proto JSON).
+      // Absent and empty are equivalent (proto JSON).
       if (name === "function" || name === "") content.leave("role", "cosmetic");
       calls.turn(role);
       const last = turns.at(-1);
-      // Chats of the vendor's SDK keep each piece of a stream as a content: what is one text or one thought is put together.
+      // Chats of the vendor's SDK keep each chunk of a stream as a content: pieces of one text or one thought are joined.
       if (role === "assistant" && last?.role === role) this.parts(content, calls, last.parts);
       else turns.push({ role, at: content.at, parts: this.parts(content, calls) });
     }
@@ -192,7 +192,7 @@ class ContentsReader {
     return turns;
   }
 
-  /** @param read the parts before, of the same turn */
+  /** Decodes the parts of a content. @param read the preceding parts of the same turn */
   private parts(content: ProtoFields, calls: CallPairs, read: Part[] = []): Part[] {
     const { uses } = content;
     const parts = content.objects("parts") ?? [];
@@ -206,7 +206,7 @@ class ContentsReader {
     return read;
   }
 
-  /** Reads one part. Opaque state of another protocol that sits on it becomes a reasoning part before it. */
+  /** Decodes one part. Opaque state of another protocol on it becomes a reasoning part before it. */
   private part(part: ProtoFields, calls: CallPairs): Part[] {
     refuseTwo(part);
     const kind = KINDS.find((name) => part.has(name));
@@ -229,7 +229,7 @@ class ContentsReader {
     return undefined;
   }
 
-  /** State of another protocol, for which a part of this one was the only place. */
+  /** Returns state of another protocol, for which this part was the only place. */
   private carried(part: ProtoFields, opaque: Opaque): Part[] {
     if (this.opened.has(opaque.data)) return [];
     this.opened.add(opaque.data);
@@ -245,12 +245,13 @@ class ContentsReader {
   }
 }
 
-/** State without the mark of its place, once it stands there. */
+/** Returns state without its place, once it is there. */
 const unplaced = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
 
 /**
- * Puts a thought that came in pieces together, the last of which bears its signature: true for a part that is now part of
- * the one before. @param before how many uses were declared before it was read
+ * Joins a thought that came in pieces, the last of which has its signature. Returns true for a part merged into the one
+ * before.
+ * @param before number of declared uses before the part was decoded
  */
 function continuesThought(read: Part[], part: Part, uses: FeatureUse[], before: number): boolean {
   const last = read.at(-1);
@@ -261,7 +262,7 @@ function continuesThought(read: Part[], part: Part, uses: FeatureUse[], before: 
   return true;
 }
 
-/** Puts a text that came in pieces together: true for a part that is now part of the one before. */
+/** Joins a text that came in pieces. Returns true for a part merged into the one before. */
 function continuesText(read: Part[], part: Part): boolean {
   const last = read.at(-1);
   if (part.kind !== "text" || last?.kind !== "text" || part.opaque || last.opaque) return false;
@@ -269,7 +270,7 @@ function continuesText(read: Part[], part: Part): boolean {
   return true;
 }
 
-/** A part has one content; of two it is not known which one is meant. */
+/** Refuses a part with two contents: it is ambiguous. */
 function refuseTwo(part: ProtoFields): void {
   if (Object.keys(part.of).length < 2) return;
   const members = CONTENT_MEMBERS.filter((name) => part.has(name));
@@ -277,14 +278,14 @@ function refuseTwo(part: ProtoFields): void {
     wrong(part.at, `holds ${members.join(" and ")}; a part is one of them`, "Send a part for each of them.");
 }
 
-/** A part that only this protocol understands, like code that the vendor ran. */
+/** Decodes a part that only this protocol understands, like code that the vendor ran. */
 function foreignPart(part: ProtoFields, name: string): Part {
   part.declareSelf("foreign_block");
   const tools = toolsBehind(part, name);
   return { kind: "foreign", at: part.at, protocol: NAME, name, json: part.of, ...defined({ tools }) };
 }
 
-/** The members of a tool that ran the code, or that a server's call is of, in both spellings. [S: ToolType] */
+/** Returns the tool members that ran the code, or that a server's call is of, in both spellings. [S: ToolType] */
 function toolsBehind(part: ProtoFields, name: string): readonly string[] | undefined {
   if (/^(?:executable|code)/.test(name)) return Object.keys(spelledBoth({ codeExecution: 0 }));
   const call = asObject(part.of[name]) ?? {};
@@ -301,7 +302,7 @@ function readKind(kind: (typeof KINDS)[number], part: ProtoFields, opaque: Opaqu
     case "functionResponse":
       return readResult(part, calls);
     case "text": {
-      // One without any text only bears a signature.
+      // A part without text only has a signature.
       const text = part.text("text") ?? "";
       part.rest("other", UNREAD);
       return { kind: "text", at: part.at, text, ...defined({ opaque }) };
@@ -323,10 +324,10 @@ function readCall(part: ProtoFields, opaque: Opaque | undefined, calls: CallPair
   return { kind: "tool_call", at: part.at, id, name, arguments: args, ...defined({ opaque }) };
 }
 
-/** What the vendor's documents call the members of `response` for a result and for a failure. [S] */
+/** Members of `response` for a result and for a failure, by the vendor's documents. [S] */
 const WRAPPED: ReadonlySet<string> = new Set(["output", "error"]);
 
-/** A function's result. */
+/** Decodes a function's result. */
 function readResult(part: ProtoFields, calls: CallPairs): ToolResult {
   const result = part.object("functionResponse") as ProtoFields;
   const name = result.text("name") ?? wrong(result.path("name"), "is missing");
@@ -354,7 +355,7 @@ const refuseOrphan = (result: ProtoFields, name: string): never =>
     "Each functionResponse needs a functionCall of the same id, or name, in the turn of the model before it.",
   );
 
-/** The result itself: what `output` or `error` holds where nothing else is there, otherwise the whole object. */
+/** Returns the result itself: the value of `output` or `error` where it is the only member, otherwise the whole object. */
 function unwrapped(response: RawJson | undefined): { key?: "output" | "error"; value?: string | RawJson } {
   if (!response) return {};
   const members = Object.entries(parseExact(response.text, WRAPPED) as object);
@@ -364,7 +365,7 @@ function unwrapped(response: RawJson | undefined): { key?: "output" | "error"; v
   return { key: name, value: new RawJson(JSON.stringify(value)) };
 }
 
-/** Images and files beside the result. */
+/** Decodes images and files beside the result. */
 function resultMedia(result: ProtoFields): Part[] {
   return (result.objects("parts") ?? []).map((part) => {
     if (!part.has("inlineData") && !part.has("fileData")) wrong(part.at, "must hold inlineData or fileData");
@@ -374,7 +375,7 @@ function resultMedia(result: ProtoFields): Part[] {
   });
 }
 
-/** Bytes or a file, in a part or in a function's result. */
+/** Decodes bytes or a file, in a part or in a function's result. */
 function readMedia(part: ProtoFields): Media {
   const inline = part.object("inlineData");
   const blob = inline ?? (part.object("fileData") as ProtoFields);
@@ -395,17 +396,17 @@ function readBytes(blob: ProtoFields): MediaSource {
   return { base64: standardBase64(blob.text("data") ?? wrong(blob.path("data"), "is missing")) };
 }
 
-/** The text in the usual alphabet, padded: proto JSON takes the alphabet for URLs, too. [F] */
+/** Returns base64 in the standard alphabet, padded: proto JSON also accepts the URL alphabet. [F] */
 function standardBase64(data: string): string {
   if (!/[-_]/.test(data) && data.length % 4 === 0) return data;
   const standard = data.replaceAll("-", "+").replaceAll("_", "/").replace(/=+$/, "");
   return standard.padEnd(Math.ceil(standard.length / 4) * 4, "=");
 }
 
-/** Addresses in the vendor's own stores, which nobody else can open. */
+/** URLs in the vendor's own stores, which nobody else can open. */
 const STORED = /^gs:|^https?:\/\/generativelanguage\.googleapis\.com\/|^(?!https?:)/i;
 
-/** Addresses of films, which the vendor takes without their type. [D] */
+/** URLs of videos, which the vendor accepts without a type. [D] */
 const FILMS = /^https?:\/\/(?:(?:www\.|m\.)?youtube\.com|youtu\.be)\//i;
 
 function readAddress(file: ProtoFields): MediaSource {
@@ -428,7 +429,7 @@ function readDetail(part: ProtoFields): Pick<Media, "detail" | "detailAt"> {
   return detail === undefined ? {} : { detail, detailAt: resolution.at };
 }
 
-/** Ids that the client gave to calls, so that none is given twice. */
+/** Returns the client's call ids, so that none is generated twice. */
 function callIdsIn(contents: readonly ProtoFields[]): Set<string> {
   const found = new Set<string>();
   for (const { of } of contents) {
@@ -459,7 +460,7 @@ class CallQueues {
     steps.at(-1)?.calls.push(call);
   }
 
-  /** The first call without a result, of the latest step that has one. */
+  /** Returns the first call without a result, of the latest step that has one. */
   take(key: string): PendingCall | undefined {
     const steps = this.byKey.get(key) ?? [];
     for (;;) {
@@ -473,9 +474,9 @@ class CallQueues {
 }
 
 /**
- * Pairs functions' results with their calls. Most calls of this protocol come without an id, some with one that another
- * call has: such a call gets one of its own, the same whenever the conversation is sent again. Its result is found by id,
- * then by name in the order of the calls.
+ * Pairs functions' results with their calls. Most calls of this protocol come without an id, some with another call's id: such
+ * a call gets one of its own, the same whenever the conversation is sent again. Its result is found by id, then by name in the
+ * order of the calls.
  */
 export class CallPairs {
   private readonly byId = new CallQueues();
@@ -488,13 +489,13 @@ export class CallPairs {
   /** @param ids all ids that the client sent, none of which is given to another call */
   constructor(private readonly ids: ReadonlySet<string>) {}
 
-  /** A turn of this role begins. */
+  /** Begins a turn. */
   turn(role: Turn["role"]): void {
     if (role === "assistant" && this.last !== "assistant") this.step++;
     this.last = role;
   }
 
-  /** Notes a call and returns its id. */
+  /** Records a call and returns its id. */
   call(name: string, sent: string | undefined): string {
     const id = sent === undefined || this.given.has(sent) ? this.fresh() : sent;
     this.given.add(id);
@@ -504,7 +505,7 @@ export class CallPairs {
     return id;
   }
 
-  /** The id of the call that a result is for; undefined where no call before it waits for one. */
+  /** Returns the id of a result's call; undefined where no earlier call waits for one. */
   result(name: string, sent: string | undefined): string | undefined {
     const call = (sent === undefined ? undefined : this.byId.take(sent)) ?? this.byName.take(name);
     if (call) call.answered = true;

@@ -29,11 +29,11 @@ import { nameOf, TOOL_CHOICE } from "./support.choice.ts";
 import { ANSWER_SETTINGS, NO_MARKS, SETTINGS } from "./support.ts";
 import { chat, textMember } from "./wire.ts";
 
-/** Writes a Chat request. @throws GatewayError as `context.refuse` makes it. */
+/** Encodes a Chat request. @throws GatewayError as `context.refuse` makes it. */
 export const encodeRequest = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
   Steps.atOnce(encodingRequest(conversation, context));
 
-/** The same in steps. @throws GatewayError as `context.refuse` makes it. */
+/** Does the same in steps. @throws GatewayError as `context.refuse` makes it. */
 export function* encodingRequest(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   checkPrefill(conversation, context);
   const body: JsonObject = {
@@ -44,13 +44,13 @@ export function* encodingRequest(conversation: Conversation, context: EncodeCont
     ...writeSettings(SETTINGS, conversation, context),
     ...writeSettings(ANSWER_SETTINGS, conversation, context),
   };
-  // A stream without its usage could not be accounted for.
+  // Without usage a stream could not be accounted for.
   if (conversation.stream) Object.assign(body, { stream: true, stream_options: { include_usage: true } });
   yield;
   return { operation: chat, body: yield* Steps.writingJson(body) };
 }
 
-/** The messages for a conversation's turns. */
+/** Encodes a conversation's turns as messages. */
 function* messagesOf(conversation: Conversation, context: EncodeContext): Steps<unknown[]> {
   const writer = new ChatMessageWriter(context);
   for (const [n, run] of runsOf(conversation.turns).entries()) {
@@ -60,7 +60,7 @@ function* messagesOf(conversation: Conversation, context: EncodeContext): Steps<
   return writer.messages;
 }
 
-/** Turns of an assistant in a row are written together, as are those of a user. */
+/** Groups consecutive turns of an assistant, and those of a user. */
 function runsOf(turns: readonly Turn[]): Turn[][] {
   const runs: Turn[][] = [];
   for (const turn of turns) {
@@ -75,14 +75,14 @@ function runsOf(turns: readonly Turn[]): Turn[][] {
 class ChatMessageWriter {
   readonly messages: unknown[] = [];
 
-  /** Media of results so far. */
+  /** Number of media of results so far. */
   private attached = 0;
 
   constructor(private readonly context: EncodeContext) {}
 
   /**
-   * Turns of an assistant are one message; those of others are one each. Results first: they must follow their call
-   * without anything between.
+   * Encodes consecutive turns: an assistant's as one message; others as one each. Results come first: they must directly
+   * follow their call.
    */
   run(turns: readonly Turn[]): void {
     if (turns[0]?.role === "assistant") {
@@ -99,7 +99,7 @@ class ChatMessageWriter {
     }
   }
 
-  /** Content parts. @param textOnly the role takes nothing but text. */
+  /** Encodes content parts. @param textOnly the role accepts only text. */
   private content(parts: readonly Part[], textOnly: boolean): JsonObject[] {
     return parts.flatMap((part) => {
       switch (part.kind) {
@@ -124,7 +124,7 @@ class ChatMessageWriter {
     const content = this.content(turn.parts, true);
     this.declareOrder(turn.parts);
     const message: JsonObject = { role: "assistant", ...named(turn), ...bare(content) };
-    // Without a content there must be a null, or vendors refuse the message.
+    // Vendors refuse a message without content unless it is null.
     if (content.length === 0) message["content"] = null;
     if (refusals.length > 0) message["refusal"] = refusals.map((part) => part.text).join("");
     Object.assign(message, this.thoughts(turn.parts));
@@ -132,7 +132,7 @@ class ChatMessageWriter {
     if (content.length > 0 || calls.length > 0 || refusals.length > 0) this.messages.push(message);
   }
 
-  /** Chat has a place for calls behind the text only, and marks only content for its cache. */
+  /** Declares content after calls: Chat has calls only after the text, and cache marks only on content. */
   private declareOrder(parts: readonly Part[]): void {
     const firstCall = parts.findIndex((part) => part.kind === "tool_call");
     const late = firstCall < 0 ? undefined : parts.slice(firstCall).find((part) => part.kind === "text");
@@ -142,7 +142,7 @@ class ChatMessageWriter {
         this.context.drop(part.cache.at ?? part.at, "Chat Completions marks only content for its cache");
   }
 
-  /** Thoughts go back to the vendor they came from, in the field they came in; those of others stay away. */
+  /** Encodes reasoning, which goes back only to its own vendor, in its original field. */
   private thoughts(parts: readonly Part[]): JsonObject {
     const members: JsonObject = {};
     const details: JsonObject[] = [];
@@ -171,7 +171,7 @@ class ChatMessageWriter {
     return { id: safeId(call.id), type: kind, [kind]: { name, ...input }, ...stateOn(call) };
   }
 
-  /** A result as text; its media follow in a message of the user, for Chat has no other place for them. */
+  /** Encodes a result as text; its media follow in a user message, because Chat has no other place for them. */
   private result(part: ToolResult, attached: JsonObject[]): void {
     const texts: string[] = part.json === undefined ? [] : [part.json];
     for (const each of part.parts) {
@@ -202,14 +202,14 @@ class ChatMessageWriter {
   }
 }
 
-/** Opaque state that the vendor put on a call. */
+/** Returns the vendor's opaque state on a call. */
 function stateOn({ opaque }: ToolCall): JsonObject {
   if (opaque?.protocol !== "openai-chat" || opaque.kind !== "extra_content") return {};
   const extra = asObject(parseExact(opaque.data));
   return extra && Object.keys(extra).length > 0 ? { extra_content: extra } : {};
 }
 
-/** Whether a reasoning came as a part of the content, as Mistral's does. */
+/** Reports whether reasoning came as a content part, as from Mistral. */
 const isThinking = (part: Reasoning): part is Reasoning & { opaque: Opaque } =>
   part.opaque?.protocol === "openai-chat" && part.opaque.kind === "thinking";
 
@@ -217,7 +217,7 @@ const thinkingPart = (text: string): JsonObject => ({ type: "thinking", thinking
 
 const named = ({ name }: Turn): JsonObject => (name === undefined ? {} : { name });
 
-/** Content as a string where it is one text without anything on it, else as a list. */
+/** Returns content as a string where it is one text without further members, else as a list. */
 function bare(parts: readonly JsonObject[]): JsonObject {
   if (parts.length === 0) return {};
   const only = parts.length === 1 ? parts[0] : undefined;
@@ -231,7 +231,7 @@ const textPart = (part: Text, context: EncodeContext): JsonObject => ({
   ...marked(part, context),
 });
 
-/** The mark up to which the prompt shall be cached. */
+/** Encodes a cache mark on a part. */
 function marked({ cache, at }: Pick<Part, "at" | "cache">, context: EncodeContext): JsonObject {
   if (!cache) return {};
   if (context.facts.cache_marks) return { prompt_cache_breakpoint: breakpointOf(cache) };
@@ -239,15 +239,15 @@ function marked({ cache, at }: Pick<Part, "at" | "cache">, context: EncodeContex
   return {};
 }
 
-/** A content part for media. @throws GatewayError where Chat cannot take it. */
+/** Encodes media as a content part. @throws GatewayError where Chat cannot take it. */
 function mediaPart(part: Media, context: EncodeContext): JsonObject {
   const text = textIn(part);
   return { ...(text === undefined ? bodyOf(part, context) : { type: "text", text }), ...marked(part, context) };
 }
 
 /**
- * The text of a file that is one, below its name: as a file the vendor takes PDF only. Undefined for other files, and for
- * bytes that are no UTF-8.
+ * Returns the text of a text file, below its name: the vendor accepts only PDF as a file. Undefined for other files, and for
+ * bytes that are not UTF-8.
  */
 function textIn({ media, source, mime, filename }: Media): string | undefined {
   if (media !== "file") return undefined;
@@ -302,7 +302,7 @@ function fileOf({ source, mime, filename, at }: Media, context: EncodeContext): 
   return { type: "file", file: { filename: filename ?? filenameOf(mime), file_data: dataUrl(mime, source.base64) } };
 }
 
-/** The tools of a request. */
+/** Encodes the tools of a request. */
 function toolMembers(conversation: Conversation, context: EncodeContext): JsonObject {
   const members: JsonObject = {};
   const tools: JsonObject[] = [];
@@ -315,7 +315,7 @@ function toolMembers(conversation: Conversation, context: EncodeContext): JsonOb
   return members;
 }
 
-/** Whether web search is sent: `tool_choice` does not concern it here, so it is left out where it may not be used. */
+/** Reports whether web search is sent: `tool_choice` does not apply to it here, so it is left out where it is not allowed. */
 function searches(tool: Tool & { kind: "web_search" }, conversation: Conversation, context: EncodeContext): boolean {
   const may = maySearch(conversation, tool);
   if (!may && conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the tools that may be used");
@@ -334,7 +334,7 @@ function toolOf(tool: Exclude<Tool, { kind: "web_search" }>, context: EncodeCont
   return { type: "function", function: { name, ...defined({ description, parameters, strict }) } };
 }
 
-/** A grammar has its members nested here and flat in Responses. */
+/** Nests a grammar's members, which are flat in Responses. */
 function formatOfGrammar(grammar: unknown): unknown {
   const { type, syntax, definition, grammar: nested } = (grammar ?? {}) as JsonObject;
   return type === "grammar" && nested === undefined ? { type, grammar: { syntax, definition } } : grammar;
