@@ -244,13 +244,16 @@ class ChoiceReader {
 
   /** A delta, or a whole message. */
   read(delta: JsonObject, logprobs: JsonObject | undefined): void {
-    this.thoughts.read(delta);
     const { content, refusal, tool_calls: calls, function_call: legacy } = delta;
+    // Thoughts close the text that grows: its sources, whose places count in it, come before thoughts of the same delta.
+    const ofGrowing = this.growing === "text" && !content;
+    if (ofGrowing) this.annotations(asList(delta["annotations"]));
+    this.thoughts.read(delta);
     if (typeof content === "string") {
       if (content !== "") this.text("text", content, logprobs?.["content"]);
     } else if (Array.isArray(content)) this.parts(content);
     if (typeof refusal === "string" && refusal !== "") this.text("refusal", refusal, logprobs?.["refusal"]);
-    if (delta["annotations"]) this.annotations(asList(delta["annotations"]));
+    if (!ofGrowing) this.annotations(asList(delta["annotations"]));
     if (Array.isArray(calls) && calls.length > 0) {
       this.shut();
       this.calls.read(calls);

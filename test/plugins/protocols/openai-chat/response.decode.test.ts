@@ -465,6 +465,19 @@ t.test("a citation counts from its block; equal indices mean nothing", async (t)
   );
 });
 
+t.test("a citation that comes in one delta with thoughts counts from the text before them", async (t) => {
+  const url_citation = { url: "u", title: "t", start_index: 1, end_index: 3 };
+  const both = {
+    reasoning_details: [{ type: "reasoning.encrypted", data: "x", index: 0 }],
+    annotations: [{ type: "url_citation", url_citation }],
+  };
+  const events = read(chunk({ content: "Hello" }), chunk(both), chunk({}, "stop"), DONE);
+  t.match(only(events, "open"), [{ kind: "text" }, { kind: "reasoning" }]);
+  t.same(only(events, "citation"), [
+    { type: "citation", block: 0, citation: { url: "u", title: "t", start: 1, end: 3 } },
+  ]);
+});
+
 t.test("likelihoods go with the text", async (t) => {
   const tokens = [{ token: "a", logprob: -0.1, bytes: [97], top_logprobs: [] }];
   const body = {
