@@ -1,23 +1,12 @@
-// npm run release:check: packs, installs in an empty folder like an operator, migrates a store of the previous version, checks,
-// runs, streams, stops.
-// With --managers it also installs with pnpm, yarn and bun, if they are on this machine.
+// npm run release:check: packs, installs in an empty folder as an operator does, upgrades a store that an older version
+// wrote, checks, runs, streams, stops.
+// With --managers it also installs with pnpm, yarn and bun, those that are on this machine.
 import { spawn, spawnSync } from "node:child_process";
-import { hash } from "node:crypto";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
-import { newKey } from "../src/store/key-format.ts";
+import { type OlderStore, writeOlderSqlite } from "../test/support/older-store.ts";
 import { bytesIn, LARGEST, mebibytes } from "./installed.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -43,39 +32,20 @@ function run(cwd: string, command: string, args: readonly string[]): string {
   throw new Error(`${command} ${args.join(" ")} ended with ${status ?? error?.message}:\n${stdout}${stderr}`);
 }
 
-/** Returns the environment without npm's variables for scripts of this checkout. */
+/** Without what npm tells a script of this checkout. */
 function clean(): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^npm_|^NODE_OPTIONS$|_API_KEY$/i.test(name)),
   );
 }
 
-/**
- * Creates a store like the previous version's: all migrations but the newest, a key and a row of usage.
- * @returns the key
- */
-function olderStore(place: string): string {
-  const migrations = join(ROOT, "src/store/sqlite/migrations");
-  const older = readdirSync(migrations).sort().slice(0, -1);
-  mkdirSync(join(place, "data"), { mode: 0o700 });
-  const database = new DatabaseSync(join(place, "data", "gateway.db"));
-  for (const file of older) database.exec(readFileSync(join(migrations, file), "utf8"));
-  const { id, key } = newKey();
-  database.prepare("insert into key (hash, id, name, created) values (?, ?, 'older', 1)").run(hash("sha256", key), id);
-  database.exec(`insert into usage_kind (number, key, model, target, protocol, operation, status, outcome, streaming, source, price)
-      values (1, '${id}', 'older-model', 'p:m', 'w', 'o', 200, 'completed', 0, 'reported', '');
-    insert into usage (id, time, kind, attempts, duration, cost, tokens_in) values ('one', ${Date.now() - 60_000}, 1, '[]', 1, 7, 11);
-    pragma user_version = ${older.length}`);
-  database.close();
-  return key;
-}
-
-async function serves(place: string): Promise<string> {
+async function serves(place: string): Promise<void> {
   writeFileSync(
     join(place, "gateway.yaml"),
     `listen: 127.0.0.1:0\nadmin: off\nproviders: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\nkeys: { release: { key: ${KEY} } }\n`,
   );
-  const older = olderStore(place);
+  mkdirSync(join(place, "data"), { mode: 0o700 });
+  const older = writeOlderSqlite(join(place, "data", "gateway.db"));
   const command = join(place, "node_modules/.bin/model-gateway");
   run(place, command, ["check"]);
   const gateway = spawn(command, ["run"], { cwd: place, env: clean() });
@@ -91,33 +61,53 @@ async function serves(place: string): Promise<string> {
       gateway.on("exit", () => failed(new Error(told)));
       setTimeout(() => failed(new Error(`no gateway after a minute: ${told}`)), 60_000).unref();
     });
-    for (const key of [KEY, older]) {
-      const answer = await fetch(`${address}/v1/chat/completions`, {
-        method: "POST",
-        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-        body: JSON.stringify({ model: "echo", stream: true, messages: [{ role: "user", content: "released" }] }),
-      });
-      const text = await answer.text();
-      if (answer.status !== 200 || !text.includes("[DONE]")) throw new Error(`${answer.status}: ${text}`);
+    for (const key of [KEY, ...Object.values(older.valid)]) {
+      const { status, text } = await streamed(address, key);
+      if (status !== 200 || !text.includes("[DONE]")) throw new Error(`${status}: ${text}`);
     }
+    const refused = await streamed(address, older.revoked);
+    if (refused.status !== 401) throw new Error(`a revoked key got ${refused.status}: ${refused.text}`);
     const ended = new Promise<number | null>((done) => gateway.once("exit", done));
     gateway.kill("SIGTERM");
     const code = await ended;
     if (code !== 0) throw new Error(`stopped with ${code}`);
-    const rows = run(place, command, ["usage", "--rows", "--json"]);
-    for (const model of ["echo", "older-model"])
-      if (!rows.includes(`"${model}"`)) throw new Error(`the ledger has no row of ${model}: ${rows}`);
-    return address;
+    upgraded(older, run(place, command, ["usage", "--rows", "--json"]));
   } finally {
     gateway.kill("SIGKILL");
   }
+}
+
+/** Sends a streamed request with a key. */
+async function streamed(address: string, key: string): Promise<{ status: number; text: string }> {
+  const answer = await fetch(`${address}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "echo", stream: true, messages: [{ role: "user", content: "released" }] }),
+  });
+  return { status: answer.status, text: await answer.text() };
+}
+
+/**
+ * Compares the ledger's rows with those of the older store and of the four requests above.
+ * @throws Error when a row is missing or a cost is another
+ */
+function upgraded(older: OlderStore, text: string): void {
+  const rows = text
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { cost?: number });
+  const cost = (all: readonly { cost?: number }[]) => all.reduce((sum, { cost = 0 }) => sum + cost, 0);
+  if (rows.length === older.rows + 4 && cost(rows) === cost(older.usage)) return;
+  throw new Error(
+    `the ledger should have ${older.rows} rows of ${cost(older.usage)} nano-dollars and 4 new ones: ${text}`,
+  );
 }
 
 async function tried(manager: Manager, tarball: string): Promise<void> {
   const place = join(folder, manager.name);
   mkdirSync(place);
   writeFileSync(join(place, "package.json"), '{ "name": "operator", "private": true }\n');
-  // By default newer yarns use another layout, and search for a project in parent folders.
+  // Newer yarns put packages elsewhere otherwise, and look for a project above.
   if (manager.name === "yarn") {
     writeFileSync(join(place, ".yarnrc.yml"), "nodeLinker: node-modules\nenableGlobalCache: false\n");
     writeFileSync(join(place, "yarn.lock"), "");
@@ -126,7 +116,7 @@ async function tried(manager: Manager, tarball: string): Promise<void> {
   const size = bytesIn(join(place, "node_modules"));
   await serves(place);
   console.log(
-    `ok   ${manager.name}: installed (${mebibytes(size)} without Node), checked, ran, streamed, stopped, with a store of the version before`,
+    `ok   ${manager.name}: installed (${mebibytes(size)} without Node), checked, ran, streamed, stopped, with a store of an older version`,
   );
   if (manager.name !== "npm" || size <= LARGEST) return;
   console.error(`NOT ok: ${size} bytes are more than ${LARGEST}`);
