@@ -22,6 +22,7 @@ import { z } from "zod";
 import { Delivered } from "./usage/delivered.ts";
 import { counts, floorOf, isWork, priced, tokensOf } from "./usage/priced.ts";
 import { REQUEST } from "./usage/request-facts.ts";
+import { requestedTokens } from "./usage/requested.ts";
 import { askedTier, tierIn } from "./usage/tier.ts";
 import { tried } from "./usage/tried.ts";
 import { tellWhy } from "./usage/why.ts";
@@ -149,7 +150,8 @@ export default class UsageOf implements Plugin {
     if (exchange.dryRun) return;
     exchange.told = undefined;
     const reading = this.reading(exchange);
-    const settled = settlement(exchange, reading, this.options.cut, () => this.translations.tokensIn(exchange));
+    const tokensIn = () => requestedTokens(exchange, this.translations) ?? tokensOfBytes(exchange.body.length);
+    const settled = settlement(exchange, reading, this.options.cut, tokensIn);
     const { marketplace, redactor } = this;
     const written = entry(exchange, settled, reading.late, { marketplace, redactor });
     tellWhy(written, exchange, redactor);
@@ -165,12 +167,7 @@ interface Settlement {
 }
 
 /** Determines the usage to bill. @param tokensIn estimates the request's tokens */
-function settlement(
-  exchange: DoneExchange,
-  reading: Reading,
-  cut: Cut,
-  tokensIn: () => number | undefined,
-): Settlement {
+function settlement(exchange: DoneExchange, reading: Reading, cut: Cut, tokensIn: () => number): Settlement {
   const { operation, outcome } = exchange;
   const { delivered } = reading;
   const ended = outcome === "aborted" && hasEnded(exchange, reading);
@@ -198,7 +195,7 @@ function settlement(
 }
 
 /** Determines the usage of an exchange that broke off, from received text or reported usage. */
-function brokenOff(exchange: DoneExchange, reading: Reading, cut: Cut, tokensIn: () => number | undefined): Settlement {
+function brokenOff(exchange: DoneExchange, reading: Reading, cut: Cut, tokensIn: () => number): Settlement {
   const reported = reportedIn(exchange);
   const { delivered } = reading;
   const source = reported && counts(reported) ? "partial" : "estimated";
@@ -267,10 +264,10 @@ const ENVELOPE = 300;
 function brought(
   exchange: DoneExchange,
   { delivered, whole, pictured: isPictured }: Reading,
-  tokensIn: () => number | undefined,
+  tokensIn: () => number,
 ): Usage {
-  const { body, operation, attempt, protocol } = exchange;
-  const input = { total: tokensIn() ?? tokensOfBytes(body.length) };
+  const { operation, attempt, protocol } = exchange;
+  const input = { total: tokensIn() };
   const words = (attempt?.protocol ?? protocol).pictures;
   // Partial pictures of a stream all belong to one picture.
   const pictures = isPictured ? 1 : (whole?.pictures ?? 0);
@@ -316,11 +313,10 @@ function pictured(
 const NOTHING: Usage = { in: { total: 0 }, out: { total: 0 }, raw: undefined };
 
 /** Estimates the usage of a stream that reported too little. */
-function estimated(reported: Usage | undefined, delivered: Delivered, tokensIn: () => number | undefined): Usage {
-  const input = reported?.in.total ?? tokensIn();
+function estimated(reported: Usage | undefined, delivered: Delivered, tokensIn: () => number): Usage {
   return {
     ...reported,
-    in: { ...reported?.in, ...(input === undefined ? {} : { total: input }) },
+    in: { ...reported?.in, total: reported?.in.total ?? tokensIn() },
     out: { ...reported?.out, total: Math.max(reported?.out.total ?? 0, delivered.tokens) },
     raw: reported?.raw,
   };

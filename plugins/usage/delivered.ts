@@ -1,10 +1,6 @@
 import type { Frame, Protocol } from "model-gateway";
-import { tokensOf } from "./token-count.ts";
+import { tokensOf, weightsOf } from "./token-count.ts";
 
-/** Models with their own token weights in any protocol they respond in. */
-const CLAUDE = { model: /\bclaude\b/i, times: 1.32, call: 32 };
-/** Weights for a protocol without its own. */
-const USUAL_TOKENS = { times: 1, call: 0 };
 /** A called tool's name: in the frame that begins a call, or in each. */
 const NAMED = /"name" ?: ?"[^"]/;
 /** Frames that are parsed: the first ones with text, then one in so many, and all of unusual length. */
@@ -53,7 +49,7 @@ export class Delivered {
     private readonly protocol: Protocol,
     model = "",
   ) {
-    this.weights = CLAUDE.model.test(model) ? CLAUDE : (protocol.tokens ?? USUAL_TOKENS);
+    this.weights = weightsOf(protocol, model);
   }
 
   see(frame: Frame): void {

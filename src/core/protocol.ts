@@ -37,9 +37,14 @@ export interface Protocol {
   readonly pictures?: PictureWords;
   /**
    * How its models' token counts differ from a usual tokenizer's: the factor for text, and the tokens per tool call besides its
-   * arguments. Defaults: 1 and 0.
+   * arguments. Defaults: 1 and 0. `input` has what a request costs besides its text: tokens per turn, tokens once where it has
+   * tools, and the factor for the JSON text of the tools.
    */
-  readonly tokens?: { readonly times: number; readonly call: number };
+  readonly tokens?: {
+    readonly times: number;
+    readonly call: number;
+    readonly input?: { readonly turn: number; readonly tools: number; readonly schema: number };
+  };
   /** A frame written while a stream is idle; clients must not take it for content. */
   readonly ping: Buffer;
 

@@ -40,12 +40,27 @@ export function estimate(conversation: Conversation, body: string | number): num
       misses++;
       found -= pieces(base64);
     }
-    tokens += MEDIA[part.media] * Math.max(1, Math.ceil(base64.length / PIECE[part.media]));
+    tokens += ofMedia(part.media, base64);
   };
   for (const { parts } of conversation.turns) parts.forEach(count);
   found += pieces(text.slice(at));
   return Math.ceil(Math.max(0, bytes / BYTES, found * MORE)) + tokens;
 }
+
+const ofMedia = (media: Media["media"], base64: string): number =>
+  MEDIA[media] * Math.max(1, Math.ceil(base64.length / PIECE[media]));
+
+/** Estimates the tokens of a request's media, which is everything but text. */
+export function mediaTokens({ turns }: Conversation): number {
+  const ofPart = (part: Part): number => {
+    if (part.kind === "tool_result") return sum(part.parts.map(ofPart));
+    if (part.kind !== "media" || "text" in part.source) return 0;
+    return ofMedia(part.media, "base64" in part.source ? part.source.base64 : "");
+  };
+  return sum(turns.flatMap(({ parts }) => parts.map(ofPart)));
+}
+
+const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
 
 /** Media usually are at the next match of their beginning: the text is not searched more often than this without a match. */
 const MISSES = 3;

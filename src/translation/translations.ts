@@ -8,7 +8,7 @@ import { ownersOf, type Share } from "../objects/share.ts";
 import { choose } from "./choose.ts";
 import { betterOf, clientSide, type TranslatedProtocol, translationOf } from "./codec.ts";
 import type { Envelopes } from "./envelope.ts";
-import { estimate } from "./estimate.ts";
+import { estimate, mediaTokens } from "./estimate.ts";
 import { ExchangeTranslation } from "./exchange-translation.ts";
 import { isAlone, type Reach, reachOf } from "./reach.ts";
 import { refused } from "./refused.ts";
@@ -93,7 +93,7 @@ export class Translations {
     return new ExchangeTranslation(exchange, new Map(), this.envelopes, false, ownersOf(this.share, exchange.caller));
   }
 
-  /** Estimates the tokens of a request without a count; undefined where it is not a conversation. */
+  /** Estimates the tokens of a request without a count, rather high because they are reserved; undefined where it is not a conversation. */
   tokensIn(exchange: AskedExchange): number | undefined {
     if (exchange.operation.task !== "generate" || !clientSide(exchange.protocol)) return undefined;
     try {
@@ -102,6 +102,17 @@ export class Translations {
     } catch {
       // A provider has accepted what translation would refuse.
       return undefined;
+    }
+  }
+
+  /** Estimates the tokens of a request's media; 0 where it is not a conversation. */
+  mediaTokensIn(exchange: AskedExchange): number {
+    if (exchange.operation.task !== "generate" || !clientSide(exchange.protocol)) return 0;
+    try {
+      return mediaTokens(this.estimating(exchange).conversation);
+    } catch {
+      // A provider has accepted what a translation would refuse.
+      return 0;
     }
   }
 

@@ -476,7 +476,8 @@ t.test("a client that leaves before there is an answer costs what it asked, abou
     const entry = (await rows(i + 1)).at(-1);
     t.match(entry, { outcome: "aborted", source: "estimated" }, path);
     const { in: input, out } = entry?.usage ?? { in: {}, out: {} };
-    t.ok((input.total ?? 0) > question.length / 6 && (input.total ?? 0) < question.length / 2, `${input.total} in`);
+    // 360 tokens as a usual tokenizer has them.
+    t.ok((input.total ?? 0) >= 350 && (input.total ?? 0) <= 400, `${input.total} in`);
     t.equal(out.total, 0);
     t.equal(entry?.cost, (input.total ?? 0) * 3000);
   }

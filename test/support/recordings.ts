@@ -15,6 +15,8 @@ export interface Recording {
   /** The path with query for a client of the gateway. */
   path: string;
   streaming: boolean;
+  /** The request's body as it was recorded, parsed; undefined where it was not recorded or is no JSON. */
+  request?: object | undefined;
 }
 
 /** The gateway's protocol and path for each folder of recordings that can be replayed. */
@@ -57,7 +59,8 @@ export function recordings(of: (lines: readonly string[]) => readonly string[] =
 function read(folder: string, { id, protocol: directory, kinds }: Line): Recording[] {
   const known = FOLDERS[directory];
   if (!known) return [];
-  const { response } = JSON.parse(readFileSync(join(folder, `${id}.json`), "utf8")) as {
+  const { request, response } = JSON.parse(readFileSync(join(folder, `${id}.json`), "utf8")) as {
+    request?: { body?: unknown } | null;
     response: { status: number; headers: Record<string, string>; body_raw: string };
   };
   const asked = kinds.includes("json_array_stream") ? "array" : kinds.includes("stream") ? "sse" : "no";
@@ -76,6 +79,7 @@ function read(folder: string, { id, protocol: directory, kinds }: Line): Recordi
       contentType,
       path,
       streaming,
+      request: typeof request?.body === "object" && request.body ? request.body : undefined,
     },
   ];
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import t from "tap";
 import type { Conversation, Part } from "../../src/translation/conversation.ts";
-import { estimate } from "../../src/translation/estimate.ts";
+import { estimate, mediaTokens } from "../../src/translation/estimate.ts";
 
 const talk = (...parts: Part[]): Conversation => ({
   protocol: "p",
@@ -102,4 +102,11 @@ t.test("what has a length counts more the longer it is", async (t) => {
   const long = estimate(talk(media("file", "A".repeat(1_300_000))), "A".repeat(1_300_000));
   t.equal(short, 3200);
   t.equal(long, 32_000);
+});
+
+t.test("media alone count without the text beside them, and a document that is text counts as none", async (t) => {
+  const result: Part = { kind: "tool_result", callId: "c", parts: [media("image", "AAAA")], at: "m" };
+  const plain: Part = { kind: "media", media: "file", source: { text: "words ".repeat(1000) }, at: "m" };
+  t.equal(mediaTokens(talk({ kind: "text", text: "words", at: "m" }, media("image", "AAAA"), result, plain)), 3200);
+  t.equal(mediaTokens(talk(media("file", "A".repeat(260_001)))), 9600);
 });

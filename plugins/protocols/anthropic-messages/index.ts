@@ -107,7 +107,7 @@ const anthropicMessages: TranslatedProtocol = {
   defaults: [["anthropic-version", "2023-06-01"]],
   usageMembers: ["usage"],
   // Measured over recorded streams.
-  tokens: { times: 1.32, call: 32 },
+  tokens: { times: 1.32, call: 32, input: { turn: 7, tools: 504, schema: 1.17 } },
   output: { tokens: [["max_tokens"]], times: [], tier: ["speed", "fast", "fast"], further: "fallbacks" },
   rateHeaders,
   ratesLeft,

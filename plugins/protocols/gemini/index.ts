@@ -64,7 +64,7 @@ const gemini: TranslatedProtocol = {
   headers: ["x-goog-api-client", "x-gemini-*", "x-server-timeout"],
   usageMembers: ["usageMetadata"],
   // Measured over recorded streams, without reasoning.
-  tokens: { times: 1.12, call: 0 },
+  tokens: { times: 1.12, call: 0, input: { turn: 0, tools: 0, schema: 1 } },
   // The vendor accepts both spellings.
   output: {
     tokens: ["generationConfig", "generation_config"].flatMap((config) =>

@@ -88,7 +88,7 @@ const openaiResponses: TranslatedProtocol = {
   headers: [...family.headers, "originator", "session-id", "session_id", "thread-id", "x-codex-*", "x-openai-*"],
   usageMembers: ["usage", "service_tier", "tool_usage", "tools"],
   // Measured over recorded streams, without reasoning, which is not streamed.
-  tokens: { times: 1.08, call: 0 },
+  tokens: { times: 1.08, call: 0, input: { turn: 7, tools: 10, schema: 0.6 } },
   output: { tokens: [["max_output_tokens"]], times: [], draws: [DRAWS, PICTURE_TOKENS], later: "background" },
 
   recognises: (path) => /\/responses(\/|$)/.test(path),

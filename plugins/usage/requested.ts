@@ -1,0 +1,56 @@
+import type { DoneExchange, Protocol, Translations } from "model-gateway";
+import { tokensOf, weightsOf } from "./token-count.ts";
+
+/** Characters of a request whose tokens are counted; the others are assumed to have as many for each character. */
+const COUNTED = 64 * 1024;
+/** Top-level members that describe tools. `functions` is the former name at OpenAI. */
+const TOOLS = ["tools", "functions"];
+
+/**
+ * Returns about how many input tokens a request has, near what its provider reports: its texts, its turns, the schemas of its
+ * tools, its media. Unlike `Translations.tokensIn`, it is not meant to be an upper bound. Undefined for a form, and where no text is
+ * found: tokens instead of text, or no JSON.
+ */
+export function requestedTokens(exchange: DoneExchange, translations: Translations): number | undefined {
+  if (exchange.form) return undefined;
+  const attempt = exchange.attempt ?? exchange.attempts.at(-1);
+  const { protocol, body } = attempt ?? exchange;
+  try {
+    const tokens = tokensInJson(body.json(), protocol, attempt?.target.model);
+    return tokens === undefined ? undefined : tokens + translations.mediaTokensIn(exchange);
+  } catch {
+    // The body is not JSON; the provider has answered all the same.
+    return undefined;
+  }
+}
+
+/**
+ * Returns about how many tokens a parsed request has, without its media; undefined: it has no texts.
+ * @param model the vendor's name of the model
+ */
+export function tokensInJson(json: unknown, protocol: Protocol, model = ""): number | undefined {
+  const { times, input = { turn: 0, tools: 0, schema: times } } = weightsOf(protocol, model);
+  const texts = [...protocol.texts.request(json)].map(({ path }) => at(json, path));
+  const tools = TOOLS.map((name) => at(json, [name])).filter((list) => Array.isArray(list) && list.length > 0);
+  if (texts.length === 0 && tools.length === 0) return undefined;
+  const turns = at(json, [protocol.conversation?.turns ?? ""]);
+  const schemas =
+    tools.length > 0 ? input.tools + bounded(tools.map((list) => JSON.stringify(list))) * input.schema : 0;
+  return Math.ceil(bounded(texts) * times + (Array.isArray(turns) ? turns.length : 1) * input.turn + schemas);
+}
+
+/** Returns about how many tokens texts have, at a cost that is bounded however long they are. */
+function bounded(texts: readonly unknown[]): number {
+  let [tokens, counted, others] = [0, 0, 0];
+  for (const text of texts) {
+    if (typeof text !== "string") continue;
+    const part = text.slice(0, COUNTED - counted);
+    tokens += tokensOf(part);
+    counted += part.length;
+    others += text.length - part.length;
+  }
+  return counted === 0 ? 0 : tokens + (tokens / counted) * others;
+}
+
+const at = (json: unknown, path: readonly (string | number)[]): unknown =>
+  path.reduce<unknown>((value, name) => (value as Record<string | number, unknown> | null)?.[name], json);
