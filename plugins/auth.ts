@@ -32,7 +32,8 @@ export default class Auth implements Plugin {
   }
 
   access(exchange: AccessExchange): void | Promise<void> {
-    const { credentials } = exchange;
+    const { credentials, uploader } = exchange;
+    if (credentials.length === 0 && uploader) return this.admitUpload(exchange, uploader);
     const searches = credentials.map((presented) => this.keys.find(presented));
     const [only] = searches;
     // The usual case: no search is asynchronous.
@@ -43,6 +44,16 @@ export default class Auth implements Plugin {
         found.filter((record) => record !== undefined),
       ),
     );
+  }
+
+  /** Admits the next piece of an upload without a key, which some SDKs send, as a request of the key that began the upload. */
+  private async admitUpload(exchange: AccessExchange, id: string): Promise<void> {
+    const record = await this.keys.show(id).catch((cause: unknown) => {
+      const message = "Whether the key of this upload is valid is not known, as the gateway's key store cannot answer.";
+      throw new GatewayError("store_unavailable", { message, cause });
+    });
+    // A name stands for the key that holds it now.
+    this.admit(exchange, record?.id === id ? [record] : []);
   }
 
   /** Checks the key found. Some clients send two credentials, of which one is a gateway key: that one counts. */

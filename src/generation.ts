@@ -449,7 +449,7 @@ const linkOf = (name: string, plugins: ReadonlyMap<string, Plugin>, config: Conf
 
 /** Returns the mounts of all paths. */
 function mount(
-  { config, protocols, observer }: MadeFrom,
+  { config, protocols, observer, envelopes }: MadeFrom,
   chains: ReadonlyMap<string, Chain>,
   plugins: ReadonlyMap<string, Plugin>,
   providers: ReadonlyMap<string, Provider>,
@@ -466,6 +466,7 @@ function mount(
       const spoken = speaks.flatMap((each) => protocols.find((protocol) => protocol.name === each) ?? []);
       const where = new PassPath(path, providers.get(pass.provider), spoken, protocols, {
         ...pass,
+        tickets: envelopes.uploads,
         trace: config.trace,
         unmeasured: (caller) => levels.unmeasured(caller, pass.provider),
       });

@@ -245,6 +245,8 @@ export interface Arrival {
   headers: HeaderList;
   /** Everything that may be a gateway key, in the order of the places for it; already removed from headers and query. */
   credentials: readonly string[];
+  /** The id of the key that began the upload which the request continues, as its URL proves; set only for passthrough requests. */
+  uploader?: string | undefined;
   protocol: Protocol;
   operation: Operation;
   /** The model named in the path, if any. */
@@ -281,6 +283,11 @@ export class Exchange {
   readonly query: Query;
   readonly headers: HeaderList;
   readonly credentials: readonly string[];
+  /**
+   * The id of the key that began the upload which the request continues, as its URL proves; empty: it was begun without a key. Set
+   * on a path with `pass`.
+   */
+  readonly uploader: string | undefined;
   readonly protocol: Protocol;
   readonly operation: Operation;
   readonly pathModel: string | undefined;
@@ -394,6 +401,7 @@ export class Exchange {
     this.query = arrival.query;
     this.headers = arrival.headers;
     this.credentials = arrival.credentials;
+    this.uploader = arrival.uploader;
     this.protocol = arrival.protocol;
     this.operation = arrival.operation;
     this.pathModel = arrival.pathModel;

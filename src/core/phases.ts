@@ -3,7 +3,7 @@ import type { Exchange } from "./exchange.ts";
 // What each phase may read and change of an exchange: fields that are not set yet are not in its type.
 
 type HeadFields =
-  | ("id" | "time" | "address" | "network" | "method" | "path" | "query" | "headers" | "credentials")
+  | ("id" | "time" | "address" | "network" | "method" | "path" | "query" | "headers" | "credentials" | "uploader")
   | (
       | "protocol"
       | "operation"

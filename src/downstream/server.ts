@@ -379,11 +379,12 @@ export class Downstream {
     const { pass: passes, chain } = destination;
     if (passes) explainsNothing(headers);
     once(query, passes ? ["key"] : undefined);
+    const uploader = passes?.path.takeTicket(query, known.time);
     const keys = credentials(headers, query);
     const judged = (name: string) => saysWhatIsJudged(name, destination.protocol);
     const dropped = passes ? [] : query.take(judged).map((name) => `?${name}`);
     const origin = passes && this.connections.origin(this.connections.of(request.socket), headers);
-    const exchange = begin(request, query, destination, passes ? { ...known, origin } : known, keys);
+    const exchange = begin(request, query, destination, passes ? { ...known, origin, uploader } : known, keys);
     exchange.dropped.push(...dropped);
     response.on("close", () => {
       if (!response.writableFinished) exchange.abort();
@@ -542,7 +543,7 @@ interface RequestTarget {
 }
 
 /** What is known about a request before it is parsed. */
-type Known = Pick<Arrival, "id" | "time" | "clock" | "origin"> & { address: string };
+type Known = Pick<Arrival, "id" | "time" | "clock" | "origin" | "uploader"> & { address: string };
 
 /** Node's error code for a head that has not arrived in time. */
 const TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";

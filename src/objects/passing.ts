@@ -87,6 +87,8 @@ export class PassingObjects {
   /** Members of the response that are searched for. */
   private readonly sought: readonly string[] | undefined;
   private members: PassingMembers | PassingEvents | undefined;
+  /** The query parameter that names an upload which the request continues. */
+  private readonly session: string | undefined;
   /** Members of the response that hold addresses at the vendor. */
   readonly addresses: readonly string[];
 
@@ -112,11 +114,10 @@ export class PassingObjects {
     const making = /^P(?:OST|UT)$/.test(exchange.method) && this.path !== undefined;
     const names = [...(making ? vendors.flatMap(({ words }) => words.members) : []), ...derived];
     if (names.length > 0) this.sought = [...new Set(names)];
+    this.session = vendors.find(({ uploads }) => uploads && exchange.query.has(uploads.session))?.uploads?.session;
     if (!this.judges) return;
     // SDKs send a JSON content type for any file there.
-    const isFile = vendors.some(
-      ({ uploads }) => uploads && below.startsWith(`${uploads.path}/`) && exchange.query.get(uploads.session),
-    );
+    const isFile = this.session !== undefined;
     const type = isFile ? "application/octet-stream" : (exchange.headers.get("content-type")?.trim() ?? "");
     this.body = passingBody(type, this.naming, limit);
     const coding = exchange.headers.get("content-encoding");
@@ -134,8 +135,10 @@ export class PassingObjects {
    * @throws GatewayError `object_not_found`, `key_not_allowed`
    */
   admit(open: boolean): void | Promise<void> {
-    const { objects, path, exchange, provider } = this;
+    const { objects, path, exchange, provider, session } = this;
     if (!this.judges) return;
+    if (session !== undefined && exchange.uploader !== (exchange.caller?.id ?? ""))
+      throw new GatewayError("object_not_found", { param: session });
     const named = exchange.query
       .entries()
       .flatMap(([name, value]) => this.naming.flatMap((naming) => naming.ofField(name, value)));

@@ -1,6 +1,7 @@
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto";
 import { GatewayError } from "../core/errors.ts";
 import { IssuedIds } from "../objects/issued.ts";
+import { UploadTickets } from "../objects/upload-tickets.ts";
 import { asObject, asText } from "../wire/values.ts";
 import { Sought } from "../wire/window.ts";
 import type { Opaque } from "./events.ts";
@@ -39,6 +40,8 @@ interface KeptEnvelope {
 export class Envelopes {
   /** Ids that the gateway generates beside envelopes. */
   readonly ids: IssuedIds;
+  /** Proofs of which key began an upload. */
+  readonly uploads: UploadTickets;
   private readonly sealing: Buffer;
   private readonly naming: Buffer;
   /** By caller and call id; the oldest first. */
@@ -53,6 +56,7 @@ export class Envelopes {
     private readonly now: () => number = Date.now,
   ) {
     this.ids = new IssuedIds(secret);
+    this.uploads = new UploadTickets(secret);
     this.sealing = createHmac("sha256", secret).update("model-gateway envelope").digest();
     this.naming = createHmac("sha256", secret).update("model-gateway nonce").digest();
   }

@@ -57,7 +57,7 @@ export class PassMeter implements PassObserver {
     const { exchange, attempt, path } = this;
     const received = new HeaderList([...rawHeaders]);
     const headers = this.redactor.headers(path.responseHeaders(received));
-    path.leadBack(headers, exchange.origin);
+    path.leadBack(headers, exchange);
     const id = requestIdIn(received);
     if (id !== undefined) attempt.requestId = this.redactor.text(id);
     attempt.status = status;

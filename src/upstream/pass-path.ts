@@ -7,7 +7,9 @@ import type { Caller, Provider } from "../core/marketplace.ts";
 import type { Protocol, UploadWords } from "../core/protocol.ts";
 import type { Objects } from "../objects/objects.ts";
 import { PassingObjects } from "../objects/passing.ts";
+import { TICKET, type UploadTickets } from "../objects/upload-tickets.ts";
 import type { HeaderList } from "../wire/headers.ts";
+import type { Query } from "../wire/query.ts";
 import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { AllowList, REQUEST_HEADERS, RESPONSE_HEADERS, TRACE_HEADERS } from "./allow-list.ts";
 import { callerOf } from "./health.ts";
@@ -34,6 +36,7 @@ interface PassPathOptions {
   readonly unmeasured?: (caller: Caller | undefined) => LimitLevel | undefined;
   /** Accepts requests that create keys of the vendor. */
   readonly mint: boolean;
+  readonly tickets: UploadTickets;
   /** Whether the caller's trace headers are forwarded. */
   readonly trace?: boolean;
 }
@@ -114,15 +117,38 @@ export class PassPath {
       : pathBelow(pathname, this.dialect.segment, below);
   }
 
-  /** Rewrites the provider's addresses in response headers to lead through this path; drops those that cannot be rewritten. */
-  leadBack(headers: HeaderList, origin: string | undefined): void {
-    for (const name of this.uploads.flatMap(({ addresses }) => addresses)) {
-      const address = headers.get(name);
-      if (address === undefined) continue;
-      const ours = this.back(address, origin);
-      if (ours === undefined) headers.delete(name);
-      else headers.set(name, ours);
-    }
+  /**
+   * Rewrites the provider's addresses in response headers to lead through this path, with a ticket for the upload's next requests;
+   * drops those that cannot be rewritten.
+   */
+  leadBack(headers: HeaderList, { origin, caller, time }: Pick<Exchange, "origin" | "caller" | "time">): void {
+    for (const { addresses, session: parameter } of this.uploads)
+      for (const name of addresses) {
+        const address = headers.get(name);
+        if (address === undefined) continue;
+        const ours = this.back(address, origin);
+        if (ours === undefined) headers.delete(name);
+        else {
+          const session = URL.parse(address)?.searchParams.get(parameter);
+          const upload = { path: this.pattern, session: session ?? "" };
+          const ticket = session ? `&${TICKET}=${this.options.tickets.issue(caller?.id ?? "", upload, time)}` : "";
+          headers.set(name, `${ours}${ticket}`);
+        }
+      }
+  }
+
+  /**
+   * Takes the ticket out of a query, so that it is neither forwarded nor logged.
+   * @returns the id of the key that began the upload which the query names; empty: it was begun without a key; undefined: the
+   * query names none, or without a valid ticket
+   */
+  takeTicket(query: Query, time: number): string | undefined {
+    const ticket = query.get(TICKET);
+    if (ticket === null) return undefined;
+    query.delete(TICKET);
+    const [session, second] = this.uploads.flatMap((each) => query.all(each.session));
+    if (session === undefined || second !== undefined) return undefined;
+    return this.options.tickets.keyOf(ticket, { path: this.pattern, session }, time);
   }
 
   /**

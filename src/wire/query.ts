@@ -11,6 +11,11 @@ export class Query {
     return this.pairs.find((pair) => pair.name === name)?.value ?? null;
   }
 
+  /** Returns the values of every pair of that name. */
+  all(name: string): string[] {
+    return this.pairs.flatMap((pair) => (pair.name === name ? [pair.value] : []));
+  }
+
   has(name: string): boolean {
     return this.pairs.some((pair) => pair.name === name);
   }

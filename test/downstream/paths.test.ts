@@ -3,6 +3,7 @@ import { Chain } from "../../src/core/chain.ts";
 import type { Provider } from "../../src/core/marketplace.ts";
 import type { Operation, Protocol } from "../../src/core/protocol.ts";
 import { type Mount, Paths } from "../../src/downstream/paths.ts";
+import { UploadTickets } from "../../src/objects/upload-tickets.ts";
 import { PassPath } from "../../src/upstream/pass-path.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
@@ -103,7 +104,11 @@ t.test("a path that passes all below a version takes neither guessed paths nor t
   const passes = (pattern: string): Mount => ({
     pattern,
     chain,
-    pass: new PassPath(pattern, provider, [plain], [plain, open], { open: false, mint: false }),
+    pass: new PassPath(pattern, provider, [plain], [plain, open], {
+      open: false,
+      mint: false,
+      tickets: new UploadTickets(""),
+    }),
   });
   const all = new Paths([...mounts, passes("/v1/*"), passes("/v1/audio/*")], [open, plain], ["/v1/off"]);
   const at = (path: string) => all.find("GET", path, new Query(""), new HeaderList());

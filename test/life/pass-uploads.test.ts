@@ -7,6 +7,9 @@ import { httpUpstream } from "../support/upstream.ts";
 const MINE = "the-key-that-uploads-0123";
 const THEIRS = "the-key-of-others-0123456";
 
+/** What the vendor adds to the address where an upload continues. */
+const SESSION = "upload_id=AB_1-x%2F&upload_protocol=resumable";
+
 const headersOf = (rawHeaders: string[]) => Object.fromEntries(new HeaderList(rawHeaders).entries());
 
 /** A provider that takes files as Gemini does, and a gateway in front of it. */
@@ -18,7 +21,7 @@ async function uploading(t: Test) {
     const command = headers["x-goog-upload-command"];
     if (command === "start") {
       const address = `${headers["x-test-elsewhere"] === undefined ? origin : "http://elsewhere.test"}/upload/v1beta/files`;
-      reply.setHeader("x-goog-upload-url", `${address}?upload_id=AB_1-x%2F&upload_protocol=resumable`);
+      reply.setHeader("x-goog-upload-url", `${address}?${SESSION}`);
       reply.setHeader("x-goog-upload-status", "active").setHeader("x-goog-upload-chunk-granularity", "8").end();
     } else if (command === undefined) {
       reply.setHeader("content-type", "application/json").end(JSON.stringify({ name: url.replace("/v1beta/", "") }));
@@ -32,7 +35,7 @@ async function uploading(t: Test) {
   });
   t.teardown(() => upstream.close());
   ({ origin } = upstream.origin);
-  const { url } = await startGateway(
+  const gateway = await startGateway(
     t,
     `providers:
   gemini: { url: "${origin}/v1beta", credential: provider-secret-0123456789, speaks: [gemini], forward: [x-test-elsewhere] }
@@ -45,7 +48,7 @@ paths:
   /vendors/g/*: { pass: gemini }
 `,
   );
-  return { upstream, url };
+  return { upstream, ...gateway };
 }
 
 t.test("the vendor's SDK uploads a file through the gateway, and it is the key's that made it", async (t) => {
@@ -65,7 +68,7 @@ t.test("the vendor's SDK uploads a file through the gateway, and it is the key's
     const asked = upstream.seen.slice(seen);
     t.same(
       asked.map(({ url }) => url),
-      ["/upload/v1beta/files", ...Array(2).fill("/upload/v1beta/files?upload_id=AB_1-x%2F&upload_protocol=resumable")],
+      ["/upload/v1beta/files", ...Array(2).fill(`/upload/v1beta/files?${SESSION}`)],
     );
     const headers = asked.map(({ rawHeaders }) => headersOf(rawHeaders));
     t.match(headers[0], {
@@ -90,10 +93,75 @@ t.test("an upload goes on at the gateway's own address, and nowhere else", async
     return (await fetch(`${url}/upload/v1beta/files`, { method: "POST", headers: init })).headers;
   };
   const told = await start({});
-  t.equal(told.get("x-goog-upload-url"), `${url}/upload/v1beta/files?upload_id=AB_1-x%2F&upload_protocol=resumable`);
+  const address = `${told.get("x-goog-upload-url")}`;
+  t.equal(address.replace(/[^=]+$/, ""), `${url}/upload/v1beta/files?${SESSION}&gateway_upload=`);
   t.equal(told.get("x-goog-upload-status"), "active");
   t.equal(told.get("x-goog-upload-chunk-granularity"), "8");
   t.equal((await start({ "x-test-elsewhere": "1" })).get("x-goog-upload-url"), null);
+});
+
+/** Begins an upload, and returns where it continues. */
+async function begin(url: string, key: string, path = "/upload/v1beta/files") {
+  const headers = { "x-goog-api-key": key, "x-goog-upload-command": "start" };
+  const { headers: told } = await fetch(url + path, { method: "POST", headers });
+  return new URL(`${told.get("x-goog-upload-url")}`);
+}
+
+/** Sends the last piece of an upload, as some of the vendor's SDKs do without a key. */
+async function finish(address: URL, key?: string) {
+  const headers = { ...(key && { "x-goog-api-key": key }), "x-goog-upload-command": "upload, finalize" };
+  const { status } = await fetch(address, { method: "POST", headers, body: "bytes" });
+  return status;
+}
+
+t.test("an upload belongs to the key that began it", async (t) => {
+  const { upstream, url } = await uploading(t);
+  const address = await begin(url, MINE);
+  const bare = new URL(`${url}/upload/v1beta/files?${SESSION}`);
+  const twice = new URL(`${await begin(url, THEIRS)}&upload_id=other`);
+  const seen = upstream.seen.length;
+  for (const each of [address, bare]) t.equal(await finish(each, THEIRS), 404, `${each}`);
+  t.equal(await finish(bare, MINE), 404, "nobody can tell whose it is without its ticket");
+  t.equal(await finish(twice, THEIRS), 404, "a second name beside the one that the ticket is for");
+  t.equal(upstream.seen.length, seen);
+  t.equal(await finish(address, MINE), 200);
+});
+
+t.test("a piece that comes without a key is sent for the key that began the upload", async (t) => {
+  const { upstream, url, log, gateway } = await uploading(t);
+  const address = await begin(url, MINE);
+  t.equal(await finish(address), 200);
+  const last = upstream.seen.at(-1);
+  t.equal(last?.url, `/upload/v1beta/files?${SESSION}`);
+  t.equal(headersOf(last?.rawHeaders ?? [])["x-goog-api-key"], "provider-secret-0123456789");
+  t.notMatch(JSON.stringify(log.lines), "gateway_upload");
+  const file = await fetch(`${url}/v1beta/files/file1`, { headers: { "x-goog-api-key": MINE } });
+  t.equal(file.status, 200, "the file is that key's");
+  const other = await fetch(`${url}/v1beta/files/file1`, { headers: { "x-goog-api-key": THEIRS } });
+  t.equal(other.status, 404);
+  const wrong = [
+    [/gateway_upload=./, "gateway_upload=x"],
+    [/&gateway_upload=.*/, ""],
+    [/upload_id=[^&]*/, "upload_id=other"],
+    [/\/upload\/v1beta\/files/, "/vendors/g/upload/v1beta/files"],
+    [/\/upload\/v1beta\/files.*&/, "/v1beta/files?"],
+  ] as const;
+  for (const [from, to] of wrong) {
+    const changed = new URL(`${address}`.replace(from, to));
+    t.equal(await finish(changed), 401, `${changed}`);
+  }
+  const { key, record } = await gateway.stores.keys.create({ name: "later" });
+  const theirs = await begin(url, key);
+  t.equal(await finish(theirs), 200);
+  const { keys } = gateway.stores;
+  const down = t.capture(keys, "show", () => Promise.reject(new Error("ECONNREFUSED")));
+  t.equal(await finish(theirs), 503, "nobody can tell now");
+  down.restore();
+  await keys.disable(record.id);
+  t.equal(await finish(theirs), 401, "switched off");
+  await keys.revoke(record.id);
+  await keys.create({ name: record.id });
+  t.equal(await finish(theirs), 401, "revoked, though another key has its id for a name");
 });
 
 t.test("who uploads below a version that no path takes is told which path is missing", async (t) => {

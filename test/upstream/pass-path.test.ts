@@ -4,10 +4,13 @@ import type { GatewayError } from "../../src/core/errors.ts";
 import { Exchange } from "../../src/core/exchange.ts";
 import type { Provider } from "../../src/core/marketplace.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
+import { UploadTickets } from "../../src/objects/upload-tickets.ts";
 import { PassPath } from "../../src/upstream/pass-path.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
 import { credentialsOf, providerOf } from "../support/provider.ts";
+
+const tickets = new UploadTickets("a secret of this test");
 
 const minting: Protocol = {
   ...openaiChat,
@@ -39,6 +42,7 @@ function attempt({ url = "https://a.test/v1", pattern = "/v1/*", path, spoken = 
   const pass = new PassPath(pattern, provider, [spoken], [spoken, minting], {
     open,
     mint,
+    tickets,
     unmeasured: () => (more.measured ? { kind: "key", name: "k", scope: "key:k", limits: { tpm: 1 } } : undefined),
   });
   const match = pass.match(path);
@@ -158,7 +162,7 @@ t.test("an address at the provider's comes back through the path, and no other d
       credentials: credentialsOf("a"),
       speaks: ["openai-chat"],
     });
-    return new PassPath(pattern, provider, [openaiChat], [openaiChat], { open: false, mint: false }).back(
+    return new PassPath(pattern, provider, [openaiChat], [openaiChat], { open: false, mint: false, tickets }).back(
       address,
       "http://g",
     );
@@ -183,7 +187,7 @@ t.test("an address at the provider's comes back through the path, and no other d
 
 t.test("a path is one of the vendor's for models where it begins like one that a protocol tells of", async (t) => {
   const provider = providerOf({ name: "a", credentials: credentialsOf("a") });
-  const path = new PassPath("/vendors/a/*", provider, [openaiChat], [openaiChat], { open: true, mint: false });
+  const path = new PassPath("/vendors/a/*", provider, [openaiChat], [openaiChat], { open: true, mint: false, tickets });
   for (const below of ["/chat/completions", "/v1/chat/completions", "/files", "/v1/Files/file-1/content", "/models"])
     t.ok(path.knows(below), below);
   for (const below of ["", "/", "/v1", "/organizations/invites", "/v1/organization/files", "/organization/models"])

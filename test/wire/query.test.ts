@@ -31,6 +31,12 @@ t.test("pairs are taken by their decoded names, all others stay as they were", a
   );
 });
 
+t.test("all values of a name are found", async (t) => {
+  const query = new Query("a=1&b=2&%61=3&a");
+  t.same(query.all("a"), ["1", "3", ""]);
+  t.same(query.all("c"), []);
+});
+
 t.test("a broken escape throws", async (t) => {
   t.throws(() => new Query("a=%zz"));
 });
