@@ -98,11 +98,7 @@ function why(error: NodeJS.ErrnoException, name: string, unknown: ConfigError | 
 /** A listener on all addresses is reached on the loopback address. */
 const hostOf = (host: string): string => (host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host);
 
-/** Lines of a verb's help on the options for the admin side. */
-export const ADMIN_HELP = `  --admin ADDRESS the admin side of the gateway that runs, like 127.0.0.1:9090 or unix:FILE, where gateway.yaml does not say it any more
-  --token TOKEN   `;
-
-/** Returns the admin side named on the command line, or that of gateway.yaml. @throws Misuse if neither is known */
+/** The admin side that the command line names, or the one of gateway.yaml. @throws Misuse where that cannot be read either */
 export function adminOf(
   named: string | undefined,
   usual: AskedAdmin | string | undefined,

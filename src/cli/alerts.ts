@@ -2,19 +2,7 @@ import { postTest } from "../alerts/alerts.ts";
 import { Webhook } from "../alerts/webhook.ts";
 import type { Config } from "../config/types.ts";
 import { Misuse } from "../text/reason.ts";
-import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
-
-/** The line in the overall help. */
-export const help = "alerts test [--json]         post one to the webhook of gateway.yaml";
-
-/** The text of the verb's `--help`. */
-export const USAGE = `usage: ${COMMAND} alerts test [--json]
-
-Posts a test to the address that alerts: { webhook: … } in gateway.yaml names, once, and says what came of it. No gateway has to run.
-
-  --json   prints JSON
-
-Exit codes: 0 it was taken, 1 it was not, 2 not understood.`;
+import { argumentsOf, type Terminal } from "./verb.ts";
 
 const OPTIONS = { json: { type: "boolean" } } as const;
 

@@ -7,21 +7,8 @@ import type { Config } from "../config/types.ts";
 import type { PluginProblem } from "../loader/problems.ts";
 import { problemOf, sayReason } from "../text/reason.ts";
 import { counted } from "../text/table.ts";
-import { COMMAND, type Terminal } from "./verb.ts";
-
-/** The line in the overall help. */
-export const help = "check [FILE] [--json]        say everything that is wrong with gateway.yaml";
-
-/** The text of the verb's `--help`. */
-export const USAGE = `usage: ${COMMAND} check [FILE] [--json]
-
-Says everything that is wrong with gateway.yaml, each with line, column and the fix, then builds its plugins and tries their
-start, without serving or opening anything, and asks PostgreSQL and Redis, where they hold the store, whether they can be used.
-Two gateways that use the file's store now, and count limits each in its own memory, are an error.
-
-  --json   prints { ok, problems: [{ file, line, column, severity, message, frame }] }
-
-Exit codes: 0 right, though there may be warnings; 1 problems; 2 no such file.`;
+import { help } from "./help/check.ts";
+import type { Terminal } from "./verb.ts";
 
 /**
  * Checks a file, then builds its plugins without serving. Exit codes: 0 valid, 1 problems, 2 usage or no such file.

@@ -1,21 +1,7 @@
 import type { Reloaded } from "../reloads.ts";
-import { ADMIN_HELP, type AskedAdmin, adminOf } from "./admin-client.ts";
+import { type AskedAdmin, adminOf } from "./admin-client.ts";
 import { answerOf, OPTIONS, sayRestart } from "./reload.ts";
-import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
-
-/** The line in the overall help. */
-export const help = `diff [--json]                show what a reload would change`;
-
-/** The text of the verb's `--help`. */
-export const USAGE = `usage: ${COMMAND} diff [--admin ADDRESS] [--token TOKEN] [--json]
-
-Shows what would change if the gateway that runs were reloaded: settings, in the words of gateway.yaml, with what they are and
-would be, plugins whose code is another, secrets that are. No secret is printed.
-
-${ADMIN_HELP}admin or viewer token, where the admin side has one; absent: the variable ADMIN_TOKEN
-  --json          prints JSON
-
-Exit codes: 0 nothing would change, 1 something would, is wrong, or nobody answers, 2 not understood.`;
+import { argumentsOf, type Terminal } from "./verb.ts";
 
 /** Runs the verb `diff`. Returns the exit code. @throws Misuse */
 export async function run(

@@ -4,24 +4,10 @@ import { type GroupLine, groupLines } from "../store/group-lines.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerQuery } from "../store/ledger.ts";
 import { dollars, table, thousands } from "../text/table.ts";
-import { PAST, past } from "../text/when.ts";
+import { past } from "../text/when.ts";
+import { USAGE } from "./help/groups.ts";
 import { groupBudgets, type SpentBudget, spentOf, spentWords } from "./spent.ts";
 import { COMMAND, misuseText, type Terminal } from "./verb.ts";
-
-/** The lines in the overall help. */
-export const help = `groups [--since 24h] [--json]
-                               show groups, their keys and what they have spent`;
-
-/** The text of the verb's `--help`. */
-export const USAGE = `usage: ${COMMAND} groups [--since WHEN] [--json]
-
-Shows the groups that keys belong to, or have belonged to while they were used. What stands behind a group is of all groups
-below it too: acme counts what acme/research does. Where gateway.yaml gives a group a budget, what is spent of it stands there too.
-
-  --since WHEN    from when on; without it: from the first request
-  --json          prints JSON; money in nano-dollars
-
-WHEN is ${PAST}.`;
 
 /**
  * Runs the verb `groups`. Returns the exit code: 0 done, 1 failed, 2 not understood.

@@ -3,9 +3,9 @@ import { unknown } from "../config/suggest.ts";
 import { matchesAny } from "../core/glob.ts";
 import { Networks } from "../core/networks.ts";
 import type { KeyEdit, KeyRecord } from "../store/keys.ts";
-import { LIMIT_OPTIONS, LIMITS_HELP, type LimitOptions, limitsOf } from "../text/key-limits.ts";
+import { LIMIT_OPTIONS, type LimitOptions, limitsOf } from "../text/key-limits.ts";
 import { utc } from "../text/table.ts";
-import { WHEN, when } from "../text/when.ts";
+import { when } from "../text/when.ts";
 
 /** Command line options for the fields of a key. */
 export const FIELD_OPTIONS = {
@@ -25,17 +25,7 @@ export type FieldOptions = {
   [Name in Exclude<keyof typeof FIELD_OPTIONS, "tag" | keyof LimitOptions>]?: string;
 } & { tag?: string[] } & LimitOptions;
 
-/** The lines in a verb's help. */
-export const FIELDS_HELP = `  --group PATH       the group it belongs to, like acme/research
-  --models a,b       ids of models it may use, also with *, like fast,smart-*
-  --paths a,b        paths it may use, like /v1/chat/*
-  --addresses a,b    addresses and ranges it may be used from, like 10.0.0.0/8
-  --owner NAME       whose it is
-  --tag NAME=VALUE   what usage can be summed up by; may come several times
-  --expires WHEN     when it stops working: ${WHEN}
-${LIMITS_HELP}`;
-
-/** A mistake on the command line, as opposed to a failure. */
+/** What the command line says is wrong with it, as opposed to what went wrong. */
 export class KeysMisuse extends Error {}
 
 /**

@@ -4,19 +4,8 @@ import { type Price, SERVICE_TIERS, type TieredRates } from "../core/price.ts";
 import { OWN, PriceList, type PriceVersion } from "../core/price-list.ts";
 import { Catalogue, type ModelFacts, type SourcedFact } from "../prices/catalogue.ts";
 import { table, thousands } from "../text/table.ts";
-import { COMMAND, misuseText, type Terminal } from "./verb.ts";
-
-/** The line in the overall help. */
-export const help = "models [--prices] [--json]   show models, what they take and cost, and who says so";
-
-/** The text of the verb's `--help`. */
-export const USAGE = `usage: ${COMMAND} models [--prices] [--json]
-
-Shows each model of gateway.yaml and its targets: tokens that fit in and come out, and who says so. What gateway.yaml does
-not tell is read from public tables that came along with this program; nothing is fetched.
-
-  --prices        what each target costs now, in USD per million tokens, and who says so of each figure
-  --json          prints JSON, with all of it`;
+import { USAGE } from "./help/models.ts";
+import { misuseText, type Terminal } from "./verb.ts";
 
 /** The facts of a target. */
 interface TargetLine {

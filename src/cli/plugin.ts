@@ -4,23 +4,7 @@ import { dirname, join, relative } from "node:path";
 import { Misuse } from "../text/reason.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
 
-/** The lines in the overall help. */
-export const help = `plugin new NAME | test | list write a plugin with its test, test those in this folder, or show those that there are`;
-
-/** The text of the verb's `--help`. */
-export const USAGE = `usage: ${COMMAND} plugin new NAME
-       ${COMMAND} plugin test [FILE …]
-       ${COMMAND} plugin list [--json]
-
-  new    writes plugins/NAME.ts, a plugin that puts a header on every answer, and test/NAME.test.ts, which asks that of it in
-         every protocol, streamed and whole
-  test   runs tests with Node's own runner, where TypeScript, decorators and model-gateway/testing are at hand: those files, or
-         test/*.test.ts (.mts, .js, .mjs); behind -- options of node --test
-  list   shows the plugins of this folder and those that came along
-
-docs/plugins.md says what a plugin can do, and how it is tested.`;
-
-/** Runs the verb `plugin`. Returns the exit code. @param names of the existing plugins @throws Misuse */
+/** The verb `plugin`. Answers the exit code. @param names of the plugins that there are @throws Misuse */
 export async function run(args: readonly string[], io: Terminal, names: readonly string[]): Promise<number> {
   if (args[0] === "test") return runTests(args.slice(1), io);
   const { values, positionals } = argumentsOf(args, { json: { type: "boolean" } }, 2);

@@ -1,23 +1,9 @@
 import { ConfigError, type Problem } from "../config/problems.ts";
 import type { Reloaded } from "../reloads.ts";
 import { Misuse } from "../text/reason.ts";
-import { ADMIN_HELP, type AskedAdmin, adminOf, askAdmin } from "./admin-client.ts";
+import { type AskedAdmin, adminOf, askAdmin } from "./admin-client.ts";
 import { systemUser } from "./author.ts";
-import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
-
-/** The lines in the overall help. */
-export const help = `reload [--json]              have the running gateway serve what gateway.yaml says now`;
-
-/** The text of the verb's `--help`. */
-export const USAGE = `usage: ${COMMAND} reload [--admin ADDRESS] [--token TOKEN] [--json]
-
-Has the gateway that runs serve what gateway.yaml, its secrets' files and its plugins say now, from the next request on; asks its
-admin side. Where something is wrong nothing has changed, and this says what.
-
-${ADMIN_HELP}the admin token, where the admin side has one; absent: the variable ADMIN_TOKEN
-  --json          prints JSON
-
-Exit codes: 0 reloaded, 1 something is wrong or nobody answers, 2 not understood.`;
+import { argumentsOf, type Terminal } from "./verb.ts";
 
 export const OPTIONS = { admin: { type: "string" }, token: { type: "string" }, json: { type: "boolean" } } as const;
 

@@ -1,17 +1,6 @@
 import type { Config, ConfiguredPath } from "../config/types.ts";
 import { table } from "../text/table.ts";
-import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
-
-/** The line in the overall help. */
-export const help = "routes [--json]              show which path is served by which chain, in which protocol";
-
-/** The text of the verb's `--help`. */
-export const USAGE = `usage: ${COMMAND} routes [--json]
-
-Shows every path that is served: what answers there, and the plugins that its requests pass, in order. Answers pass them back
-from the last to the first.
-
-  --json   prints [{ path, answers, protocol, chain, plugins, strict }]`;
+import { argumentsOf, type Terminal } from "./verb.ts";
 
 /** Runs the verb `routes`. Returns the exit code 0. @throws Misuse */
 export async function run(args: readonly string[], io: Terminal, config: Config): Promise<number> {

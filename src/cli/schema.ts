@@ -4,18 +4,8 @@ import { parseArgs } from "node:util";
 import { z } from "zod";
 import type { Vocabulary } from "../config/load.ts";
 import { FileSchema } from "../config/schema.ts";
-import { COMMAND, type Terminal } from "./verb.ts";
-
-/** The text of the verb's `--help`. */
-export const USAGE = `usage: ${COMMAND} schema [FILE] [--json]
-
-Prints the JSON Schema of gateway.yaml, with the options of all plugins that are there, or writes it to FILE. Editors that
-know YAML Language Server read it from the first line of gateway.yaml: # yaml-language-server: $schema=./gateway.schema.json
-
-  --json    prints JSON, as it does anyway`;
-
-/** The line in the overall help. */
-export const help = "schema [FILE]                print gateway.yaml's JSON Schema for editors, or write it to FILE";
+import { help } from "./help/schema.ts";
+import type { Terminal } from "./verb.ts";
 
 type Json = z.core.JSONSchema.BaseSchema;
 

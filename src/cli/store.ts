@@ -4,50 +4,15 @@ import { Days } from "../core/calendar.ts";
 import type { NumberedAuditEntry } from "../store/audit.ts";
 import type { Maintenance, ProgressListener, Restored, RestoreTerms } from "../store/maintenance.ts";
 import { counted, table, thousands, utc } from "../text/table.ts";
-import { PAST, past } from "../text/when.ts";
+import { past } from "../text/when.ts";
 import { commandLine } from "./author.ts";
-import { COMMAND, misuseText, type Terminal } from "./verb.ts";
+import { LAST, USAGE } from "./help/store.ts";
+import { misuseText, type Terminal } from "./verb.ts";
 
-/** The lines in the overall help. */
-export const help = `store backup FILE | restore FILE | verify | prune --before DATE | migrate | audit [--since 24h]
-                               copy the store, put a copy in its place, check it, take old rows away, bring it up to date;
-                               show who changed what`;
-
-/** Entries of the audit trail that are shown without `--since`, and entries per query. */
-const LAST = 100;
+/** Entries of the audit trail that are read at a time. */
 const PAGE = 1000;
 /** Maximum characters of an entry's detail; JSON is not cut. */
 const LONGEST = 160;
-
-/** The text of the verb's `--help`. */
-export const USAGE = `usage: ${COMMAND} store backup FILE [--json]
-       ${COMMAND} store restore FILE [--force] [--json]
-       ${COMMAND} store verify [--json]
-       ${COMMAND} store prune --before WHEN [--json]
-       ${COMMAND} store migrate [--json]
-       ${COMMAND} store audit [--since WHEN] [--json]
-
-All of it but restore can be done while gateways run.
-
-  backup   writes a copy of all that the store holds, what is only in its journal included, to a file that must not exist;
-           beside it, as FILE.secret, what envelopes are sealed with
-  restore  checks a backup and puts it, and its secret, in the store's place, once all gateways have stopped. What was there
-           stays beside it as gateway.db.until-TIME, its journals' rows included. Where that has exchanges later than
-           the backup's last, or changes of keys that it does not have, they would be gone: then it takes --force. Keys
-           that were revoked or disabled stay so, and the audit trail keeps all its entries
-  verify   checks the file, and that the sums of hours are those of their rows: 1 where they are not,
-           and where there is no store yet
-  prune    takes the rows of requests away that came before a day; what they sum up to, hour by hour, stays. The
-           file keeps its size: new rows fill the room
-  migrate  brings the store up to date, as every start does; it alone makes one where there is none
-  audit    shows the audit trail, newest first: starts, reloads, and each change of keys, providers and sessions, with who
-           made it and from where
-
-  --force         restores also over a store with later exchanges or changes of keys
-  --before WHEN   the first day that stays, a day ago or earlier; days are those of gateway.yaml's
-                  timezone: ${PAST}
-  --since WHEN    shows all from then on; without it the last ${LAST}: ${PAST}
-  --json          prints JSON`;
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

@@ -4,23 +4,8 @@ import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry } from "../store/ledger.ts";
 import { Misuse } from "../text/reason.ts";
 import { dollars, utc } from "../text/table.ts";
-import { PAST, past } from "../text/when.ts";
+import { past } from "../text/when.ts";
 import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
-
-/** The lines in the overall help. */
-export const help = `tail [--key …] [--model …] [--status …] [--once]
-                               show requests as they end, from the ledger`;
-
-/** The text of the verb's `--help`. */
-export const USAGE = `usage: ${COMMAND} tail [--key NAME] [--model ID] [--status 429|4xx|5xx] [--since WHEN] [--once] [--json]
-
-Shows each request as it ends, a line each, as the ledger has it: also of a gateway that runs on this machine.
-
-  --key, --model   only those of this key, by name or id, or model
-  --status CODE    only this status; 4xx and 5xx are all of their hundred
-  --since WHEN     begins there instead of now: ${PAST}
-  --once           ends when all there is has been shown
-  --json           prints a JSON object a line`;
 
 const OPTIONS = {
   key: { type: "string" },

@@ -2,22 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ConfigError } from "../config/problems.ts";
 import { Misuse } from "../text/reason.ts";
 import { table, thousands } from "../text/table.ts";
-import { ADMIN_HELP, type AskedAdmin, adminOf, askAdmin } from "./admin-client.ts";
-import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
-
-/** The line in the overall help. */
-export const help = "top [--once] [--json]        show live requests: age, key, model, tokens so far";
-
-/** The text of the verb's `--help`. */
-export const USAGE = `usage: ${COMMAND} top [--admin ADDRESS] [--token TOKEN] [--once] [--json]
-
-Shows what runs in the gateway of this gateway.yaml, twice a second, the oldest first; asks its admin side.
-
-${ADMIN_HELP}admin or viewer token, where the admin side has one; absent: the variable ADMIN_TOKEN
-  --once          shows it once, and ends
-  --json          prints JSON, once
-
-Exit codes: 0 shown, 1 the admin side does not answer, 2 not understood.`;
+import { type AskedAdmin, adminOf, askAdmin } from "./admin-client.ts";
+import { argumentsOf, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   admin: { type: "string" },

@@ -5,37 +5,13 @@ import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSpan, LedgerS
 import { sumsByLocalDay } from "../store/ledger-days.ts";
 import { sumFields } from "../store/ledger-sums.ts";
 import { csv, dollars, type TableColumn, table, thousands, utc } from "../text/table.ts";
-import { PAST, past } from "../text/when.ts";
-import { COMMAND, misuseText, type Terminal } from "./verb.ts";
+import { past } from "../text/when.ts";
+import { GROUPS, MOST, USAGE } from "./help/usage.ts";
+import { misuseText, type Terminal } from "./verb.ts";
 
-const GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
-const MOST = 1_000;
 const UTC = () => "UTC";
 
-/** The lines in the overall help. */
-export const help = `usage [--by key,group,model,target,tag,day] [--since 24h] [--until 2026-11-01]
-                               show requests, tokens and money (--last N, --rows: one by one)`;
-
-/** The text of the verb's `--help`. */
-export const USAGE = `usage: ${COMMAND} usage [--by LIST] [--since WHEN] [--until WHEN] [--json|--csv]
-       ${COMMAND} usage --rows --json [--since WHEN] [--until WHEN]
-       ${COMMAND} usage --last N [--json]
-
-Shows requests, tokens and money.
-
-  --by LIST       what to sum by, one or more of ${GROUPS.join(", ")}; without it: model. Days are those of
-                  gateway.yaml's timezone, in which budgets' days begin; group and tags are those that the key had then; what has several tags counts for each
-  --since WHEN    from when on; without it: from the first request
-  --until WHEN    up to when, exclusive; without it: now
-  --last N        the newest N requests one by one, at most ${thousands(MOST)}
-  --rows          every request that has ended, a JSON object a line, newest last: also those that a running gateway has
-                  not put into the store yet
-  --json          prints JSON; money in nano-dollars, times in Unix milliseconds
-  --csv           prints CSV; money in dollars
-
-WHEN is ${PAST}.`;
-
-/** A mistake on the command line, as opposed to a failure. */
+/** What the command line says is wrong with it, as opposed to what went wrong. */
 class UsageMisuse extends Error {}
 
 /** Runs the verb `usage`. Returns the exit code: 0 done, 1 failed, 2 not understood. @param zone the time zone of days */

@@ -1,4 +1,4 @@
-// The verbs and their arguments. A verb is loaded on use: most need no gateway, and --version nothing at all.
+// The verbs and what each is given. A verb is loaded when it runs: most need no gateway, and help and --version nothing at all.
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { StorePart } from "../config/store-part.ts";
@@ -8,184 +8,173 @@ import { Misuse } from "../text/reason.ts";
 import type { ConnectPlace } from "./connect.ts";
 import { COMMAND, type Terminal, type VerbPlace, type VerbText } from "./verb.ts";
 
-/** A verb: its help texts and its action. */
+/** A verb: the texts of its help, and its implementation, which `act` loads. */
 interface Verb extends VerbText {
-  /** Returns the exit code: 0 done, 1 failed or found problems, 2 not understood. @throws Misuse */
+  /** Returns the exit code: 0 done, 1 could not be done or found something wrong, 2 not understood. @throws Misuse */
   act(args: string[], io: Terminal, place: VerbPlace): Promise<number>;
-  /** Whether the process must be exited afterwards: a plugin may leave a timer or a connection open. */
+  /** Whether its process exits then: a plugin may leave a timer or a connection open. */
   readonly ends?: boolean;
 }
 
-/** In the order of the help. */
+/** In the order of the help. Loading a verb loads its texts only, so that help costs little. */
 export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
-  async run() {
-    const [run, { firstRun }] = await Promise.all([import("./run.ts"), import("./first-run.ts")]);
-    return { ...run, ends: true, act: async (args, io, place) => run.run(args, io, await firstRun(place, io)) };
-  },
-  async init() {
-    const init = await import("./init.ts");
-    return { ...init, act: (args, io) => init.run(args, io) };
-  },
-  async check() {
-    return { ...(await import("./check.ts")), ends: true, act: checked };
-  },
-  async audit() {
-    const audit = await import("./audit.ts");
-    return {
-      ...audit,
-      act: async (args, io, place) => audit.run(args, io, await configOf(place, io), readFileSync(place.file, "utf8")),
-    };
-  },
-  async doctor() {
-    const doctor = await import("./doctor.ts");
-    return {
-      ...doctor,
-      async act(args, io, place) {
-        const { config, vocabulary } = await loaded(place, io);
-        return doctor.run(args, io, config, vocabulary.protocolList);
-      },
-    };
-  },
-  async alerts() {
-    const alerts = await import("./alerts.ts");
-    return { ...alerts, act: async (args, io, place) => alerts.run(args, io, (await configOf(place, io)).alerts) };
-  },
-  async routes() {
-    const routes = await import("./routes.ts");
-    return { ...routes, act: async (args, io, place) => routes.run(args, io, await configOf(place, io)) };
-  },
-  async explain() {
-    const explain = await import("./explain.ts");
-    return {
-      ...explain,
-      ends: true,
-      act: async (args, io, place) => explain.run(args, io, await loaded(place, io)),
-    };
-  },
-  async connect() {
-    const connect = await import("./connect.ts");
-    return {
-      ...connect,
-      act: (args, io, place) => connect.run(args, io, async () => placeOfClients(await configOf(place, io))),
-    };
-  },
-  async models() {
-    const models = await import("./models.ts");
-    return { ...models, act: async (args, io, place) => models.run(args, io, await configOf(place, io)) };
-  },
-  async keys() {
-    const [keys, { unkeptLimits }] = await Promise.all([import("./keys.ts"), import("../marketplace/budgets.ts")]);
-    return {
-      ...keys,
-      act: (args, io, place) =>
-        withStores(
-          place,
-          io,
-          (stores, config) =>
-            keys.run(args, io, stores, () => {
-              const { models, limits, timezone } = config();
-              return {
-                models: models.map(({ id }) => id),
-                ...{ limits, timezone },
-                unkept: (limits, models) => unkeptLimits(config(), limits, models),
-              };
-            }),
-          args.includes("create"),
-        ),
-    };
-  },
-  async groups() {
-    const groups = await import("./groups.ts");
-    return {
-      ...groups,
-      act: (args, io, place) =>
-        withStores(place, io, (stores, config, zone) =>
-          groups.run(args, io, stores, zone, () => configIfRight(config)?.limits.groups),
-        ),
-    };
-  },
-  async usage() {
-    const usage = await import("./usage.ts");
-    return {
-      ...usage,
-      act: (args, io, place) => withStores(place, io, (stores, _, zone) => usage.run(args, io, stores, zone)),
-    };
-  },
-  async tail() {
-    const tail = await import("./tail.ts");
-    return {
-      ...tail,
-      act: (args, io, place) => withStores(place, io, (stores, _, zone) => tail.run(args, io, stores, zone)),
-    };
-  },
-  async reload() {
-    const [reload, { adminIn }] = await Promise.all([import("./reload.ts"), import("./admin-client.ts")]);
-    return { ...reload, act: (args, io, place) => reload.run(args, io, adminIn(place, io.env)) };
-  },
-  async diff() {
-    const [diff, { adminIn }] = await Promise.all([import("./diff.ts"), import("./admin-client.ts")]);
-    return { ...diff, act: (args, io, place) => diff.run(args, io, adminIn(place, io.env)) };
-  },
-  async top() {
-    const [top, { adminIn }] = await Promise.all([import("./top.ts"), import("./admin-client.ts")]);
-    return { ...top, act: (args, io, place) => top.run(args, io, adminIn(place, io.env)) };
-  },
-  async reconcile() {
-    const reconcile = await import("./reconcile.ts");
-    return {
-      ...reconcile,
-      act: (args, io, place) =>
-        withStores(place, io, (stores, config) => {
-          const { providers } = configIfRight(config) ?? {};
-          return reconcile.run(
-            args,
-            io,
-            stores,
-            providers?.map(({ name }) => name),
-          );
-        }),
-    };
-  },
-  async store() {
-    const [store, open, { missingSecret }] = await Promise.all([
-      import("./store.ts"),
-      import("../store/open.ts"),
-      import("../store/secret.ts"),
-    ]);
-    return {
-      ...store,
-      async act(args, io, place) {
-        const { store: written, config, zone } = await storeOf(place, io);
-        return store.run(args, io, {
-          async open(makes) {
-            const none = makes ? undefined : await open.missingStore(written);
-            if (none !== undefined) throw new Error(none);
-            return open.connectMaintenance(written);
-          },
-          restore: (from, terms) => open.restoreStore(written, from, terms),
-          zone,
-          withoutSecret() {
-            if (written.postgres || configIfRight(config)?.envelopes.key !== undefined) return undefined;
-            const says = missingSecret(written.ledger);
-            return says && `${written.ledger}.secret: ${says}`;
-          },
-        });
-      },
-    };
-  },
-  async plugin() {
-    const plugin = await import("./plugin.ts");
-    return {
-      ...plugin,
-      act: async (args, io, place) =>
-        plugin.run(args, io, (await import("../loader/discover.ts")).pluginNames(place.folder)),
-    };
-  },
-  async schema() {
-    const schema = await import("./schema.ts");
-    return { ...schema, act: async (args, io, place) => schema.run(args, io, await words(place.folder)) };
-  },
+  run: async () => ({
+    ...(await import("./help/run.ts")),
+    ends: true,
+    async act(args, io, place) {
+      const [{ run }, { firstRun }] = await Promise.all([import("./run.ts"), import("./first-run.ts")]);
+      return run(args, io, await firstRun(place, io));
+    },
+  }),
+  init: async () => ({
+    ...(await import("./help/init.ts")),
+    act: async (args, io) => (await import("./init.ts")).run(args, io),
+  }),
+  check: async () => ({ ...(await import("./help/check.ts")), ends: true, act: checked }),
+  audit: async () => ({
+    ...(await import("./help/audit.ts")),
+    async act(args, io, place) {
+      const { run } = await import("./audit.ts");
+      return run(args, io, await configOf(place, io), readFileSync(place.file, "utf8"));
+    },
+  }),
+  doctor: async () => ({
+    ...(await import("./help/doctor.ts")),
+    async act(args, io, place) {
+      const { run } = await import("./doctor.ts");
+      const { config, vocabulary } = await loaded(place, io);
+      return run(args, io, config, vocabulary.protocolList);
+    },
+  }),
+  alerts: async () => ({
+    ...(await import("./help/alerts.ts")),
+    act: async (args, io, place) => (await import("./alerts.ts")).run(args, io, (await configOf(place, io)).alerts),
+  }),
+  routes: async () => ({
+    ...(await import("./help/routes.ts")),
+    act: async (args, io, place) => (await import("./routes.ts")).run(args, io, await configOf(place, io)),
+  }),
+  explain: async () => ({
+    ...(await import("./help/explain.ts")),
+    ends: true,
+    act: async (args, io, place) => (await import("./explain.ts")).run(args, io, await loaded(place, io)),
+  }),
+  connect: async () => ({
+    ...(await import("./help/connect.ts")),
+    async act(args, io, place) {
+      const { run } = await import("./connect.ts");
+      return run(args, io, async () => placeOfClients(await configOf(place, io)));
+    },
+  }),
+  models: async () => ({
+    ...(await import("./help/models.ts")),
+    act: async (args, io, place) => (await import("./models.ts")).run(args, io, await configOf(place, io)),
+  }),
+  keys: async () => ({ ...(await import("./help/keys.ts")), act: keysManaged }),
+  groups: async () => ({
+    ...(await import("./help/groups.ts")),
+    async act(args, io, place) {
+      const { run } = await import("./groups.ts");
+      return withStores(place, io, (stores, config, zone) =>
+        run(args, io, stores, zone, () => configIfRight(config)?.limits.groups),
+      );
+    },
+  }),
+  usage: async () => ({
+    ...(await import("./help/usage.ts")),
+    async act(args, io, place) {
+      const { run } = await import("./usage.ts");
+      return withStores(place, io, (stores, _, zone) => run(args, io, stores, zone));
+    },
+  }),
+  tail: async () => ({
+    ...(await import("./help/tail.ts")),
+    async act(args, io, place) {
+      const { run } = await import("./tail.ts");
+      return withStores(place, io, (stores, _, zone) => run(args, io, stores, zone));
+    },
+  }),
+  reload: async () => ({
+    ...(await import("./help/reload.ts")),
+    act: async (args, io, place) => (await import("./reload.ts")).run(args, io, await adminFor(place, io)),
+  }),
+  diff: async () => ({
+    ...(await import("./help/diff.ts")),
+    act: async (args, io, place) => (await import("./diff.ts")).run(args, io, await adminFor(place, io)),
+  }),
+  top: async () => ({
+    ...(await import("./help/top.ts")),
+    act: async (args, io, place) => (await import("./top.ts")).run(args, io, await adminFor(place, io)),
+  }),
+  reconcile: async () => ({
+    ...(await import("./help/reconcile.ts")),
+    async act(args, io, place) {
+      const { run } = await import("./reconcile.ts");
+      return withStores(place, io, (stores, config) => {
+        const providers = configIfRight(config)?.providers.map(({ name }) => name);
+        return run(args, io, stores, providers);
+      });
+    },
+  }),
+  store: async () => ({ ...(await import("./help/store.ts")), act: storeTended }),
+  plugin: async () => ({
+    ...(await import("./help/plugin.ts")),
+    async act(args, io, place) {
+      const [{ run }, { pluginNames }] = await Promise.all([import("./plugin.ts"), import("../loader/discover.ts")]);
+      return run(args, io, pluginNames(place.folder));
+    },
+  }),
+  schema: async () => ({
+    ...(await import("./help/schema.ts")),
+    act: async (args, io, place) => (await import("./schema.ts")).run(args, io, await words(place.folder)),
+  }),
 };
+
+/** Lists, creates and changes keys. */
+async function keysManaged(args: string[], io: Terminal, place: VerbPlace): Promise<number> {
+  const [keys, { unkeptLimits }] = await Promise.all([import("./keys.ts"), import("../marketplace/budgets.ts")]);
+  return withStores(
+    place,
+    io,
+    (stores, config) =>
+      keys.run(args, io, stores, () => {
+        const { models, limits, timezone } = config();
+        return {
+          models: models.map(({ id }) => id),
+          ...{ limits, timezone },
+          unkept: (limits, models) => unkeptLimits(config(), limits, models),
+        };
+      }),
+    args.includes("create"),
+  );
+}
+
+/** Copies, checks, prunes and upgrades the store. */
+async function storeTended(args: string[], io: Terminal, place: VerbPlace): Promise<number> {
+  const [store, open, { missingSecret }] = await Promise.all([
+    import("./store.ts"),
+    import("../store/open.ts"),
+    import("../store/secret.ts"),
+  ]);
+  const { store: written, config, zone } = await storeOf(place, io);
+  return store.run(args, io, {
+    async open(makes) {
+      const none = makes ? undefined : await open.missingStore(written);
+      if (none !== undefined) throw new Error(none);
+      return open.connectMaintenance(written);
+    },
+    restore: (from, terms) => open.restoreStore(written, from, terms),
+    zone,
+    withoutSecret() {
+      if (written.postgres || configIfRight(config)?.envelopes.key !== undefined) return undefined;
+      const says = missingSecret(written.ledger);
+      return says && `${written.ledger}.secret: ${says}`;
+    },
+  });
+}
+
+/** Returns the address and token of the admin side. */
+const adminFor = async (place: VerbPlace, io: Terminal) => (await import("./admin-client.ts")).adminIn(place, io.env);
 
 const words = async (folder: string) => (await import("../vocabulary.ts")).words(folder);
 

@@ -1,14 +1,11 @@
-import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parse } from "yaml";
 import { nearest } from "../config/suggest.ts";
-import { BUILT_IN } from "../loader/discover.ts";
 import { loadVendors, type Vendor } from "../loader/vendors.ts";
 import { Misuse } from "../text/reason.ts";
 import type { NewEntry, NewFile } from "./gateway-file.ts";
-
-const PLACE = join(BUILT_IN, "imports");
+import { IMPORTS, importNames } from "./import-names.ts";
 
 /** The result of a module of `plugins/imports/` for another gateway's file. */
 interface Imported {
@@ -17,13 +14,6 @@ interface Imported {
   sections: Record<string, unknown>;
   lost: { path: string; why: string }[];
 }
-
-/** Returns the supported kinds of files: every module there except the shared one. */
-export const importNames = (): string[] =>
-  readdirSync(PLACE)
-    .flatMap((file) => /^(.+)\.ts$/.exec(file)?.[1] ?? [])
-    .filter((name) => name !== "draft")
-    .sort();
 
 /**
  * Converts another gateway's file to a gateway.yaml.
@@ -46,7 +36,7 @@ export async function readImport(
   } catch (thrown) {
     throw new Misuse(`the file is neither YAML nor JSON: ${(thrown as Error).message.split("\n", 1)[0]}`);
   }
-  const module = (await import(pathToFileURL(join(PLACE, `${kind}.ts`)).href)) as {
+  const module = (await import(pathToFileURL(join(IMPORTS, `${kind}.ts`)).href)) as {
     default(file: unknown, vendors: readonly Vendor[]): Imported;
   };
   const { providers, models, sections, lost } = module.default(parsed, loadVendors());

@@ -1,5 +1,6 @@
 import t, { type Test } from "tap";
-import { type Advice, help, run, USAGE } from "../../src/cli/audit.ts";
+import { type Advice, run } from "../../src/cli/audit.ts";
+import { help, USAGE } from "../../src/cli/help/audit.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { words } from "../../src/vocabulary.ts";
 

@@ -1,5 +1,6 @@
 import t from "tap";
-import { help, run } from "../../src/cli/check.ts";
+import { run } from "../../src/cli/check.ts";
+import { help } from "../../src/cli/help/check.ts";
 import type { Problem } from "../../src/config/load.ts";
 import type { PluginProblem } from "../../src/loader/problems.ts";
 import { LEAST, vocabulary } from "../config/fixture.ts";

@@ -2,7 +2,8 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { addressOf, clientsHere, help, quoted, run, USAGE } from "../../src/cli/connect.ts";
+import { addressOf, clientsHere, quoted, run } from "../../src/cli/connect.ts";
+import { help, USAGE } from "../../src/cli/help/connect.ts";
 import { loadClients } from "../../src/loader/clients.ts";
 import { Misuse } from "../../src/text/reason.ts";
 

@@ -1,7 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { help, run, USAGE } from "../../src/cli/explain.ts";
+import { run } from "../../src/cli/explain.ts";
+import { help, USAGE } from "../../src/cli/help/explain.ts";
 import type { Explanation } from "../../src/explain.ts";
 import { Misuse } from "../../src/text/reason.ts";
 import { load } from "../../src/vocabulary.ts";

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { help, run, USAGE } from "../../src/cli/groups.ts";
+import { run } from "../../src/cli/groups.ts";
+import { help, USAGE } from "../../src/cli/help/groups.ts";
 import type { Limits, LimitTable } from "../../src/core/limits.ts";
 import { openStores } from "../../src/store/open.ts";
 import { folderFor } from "../support/folder.ts";

@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { help, run, USAGE } from "../../src/cli/init.ts";
+import { help, USAGE } from "../../src/cli/help/init.ts";
+import { run } from "../../src/cli/init.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
 const MODELS = { data: [{ id: "gpt-5.6" }, { id: "gpt-5.4-mini" }, { id: "whisper-9" }] };

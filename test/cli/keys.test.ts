@@ -1,7 +1,8 @@
 import { hostname, userInfo } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { help, type KeyWorld, run, USAGE } from "../../src/cli/keys.ts";
+import { help, USAGE } from "../../src/cli/help/keys.ts";
+import { type KeyWorld, run } from "../../src/cli/keys.ts";
 import type { Limits } from "../../src/core/limits.ts";
 import { validKey } from "../../src/store/key-format.ts";
 import { openStores } from "../../src/store/open.ts";

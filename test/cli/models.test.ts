@@ -1,5 +1,6 @@
 import t, { type Test } from "tap";
-import { help, run } from "../../src/cli/models.ts";
+import { help } from "../../src/cli/help/models.ts";
+import { run } from "../../src/cli/models.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { vocabulary } from "../config/fixture.ts";
 

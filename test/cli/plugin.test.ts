@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
-import { help, run, USAGE } from "../../src/cli/plugin.ts";
+import { help, USAGE } from "../../src/cli/help/plugin.ts";
+import { run } from "../../src/cli/plugin.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gateway-plugin-"));
 t.teardown(() => rmSync(folder, { recursive: true }));

@@ -1,7 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { help, run } from "../../src/cli/reconcile.ts";
+import { help } from "../../src/cli/help/reconcile.ts";
+import { run } from "../../src/cli/reconcile.ts";
 import { versionOf } from "../../src/core/price-list.ts";
 import { keptLedger } from "../support/kept-ledger.ts";
 

@@ -1,5 +1,6 @@
 import t from "tap";
-import { help, run, USAGE } from "../../src/cli/routes.ts";
+import { help, USAGE } from "../../src/cli/help/routes.ts";
+import { run } from "../../src/cli/routes.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { Misuse } from "../../src/text/reason.ts";
 import { words } from "../../src/vocabulary.ts";

@@ -2,7 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { z } from "zod";
-import { help, run } from "../../src/cli/schema.ts";
+import { help } from "../../src/cli/help/schema.ts";
+import { run } from "../../src/cli/schema.ts";
 import type { Vocabulary } from "../../src/config/load.ts";
 import { vocabulary } from "../config/fixture.ts";
 

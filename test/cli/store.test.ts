@@ -1,7 +1,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { help, run, USAGE } from "../../src/cli/store.ts";
+import { help, USAGE } from "../../src/cli/help/store.ts";
+import { run } from "../../src/cli/store.ts";
 import type { NumberedAuditEntry } from "../../src/store/audit.ts";
 import { openMaintenance, openStores, restoreStore } from "../../src/store/open.ts";
 import { keptSecret, missingSecret } from "../../src/store/secret.ts";

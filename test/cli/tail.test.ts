@@ -1,5 +1,6 @@
 import t from "tap";
-import { help, run, USAGE } from "../../src/cli/tail.ts";
+import { help, USAGE } from "../../src/cli/help/tail.ts";
+import { run } from "../../src/cli/tail.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { eventually } from "../support/process.ts";

@@ -1,5 +1,6 @@
 import t, { type Test } from "tap";
-import { help, run, USAGE } from "../../src/cli/top.ts";
+import { help, USAGE } from "../../src/cli/help/top.ts";
+import { run } from "../../src/cli/top.ts";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "../admin/support.ts";
 import { asking } from "../support/gateway.ts";
 import { json, startVendor } from "../support/vendor.ts";

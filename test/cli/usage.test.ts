@@ -1,5 +1,6 @@
 import t, { type Test } from "tap";
-import { help, run, USAGE } from "../../src/cli/usage.ts";
+import { help, USAGE } from "../../src/cli/help/usage.ts";
+import { run } from "../../src/cli/usage.ts";
 import { Days } from "../../src/core/calendar.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { keptLedger } from "../support/kept-ledger.ts";

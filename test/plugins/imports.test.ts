@@ -3,7 +3,8 @@ import t, { type Test } from "tap";
 import { loadConfig } from "../../src/config/load.ts";
 import type { Config } from "../../src/config/types.ts";
 import { textOf } from "../../src/setup/gateway-file.ts";
-import { importNames, readImport } from "../../src/setup/imports.ts";
+import { importNames } from "../../src/setup/import-names.ts";
+import { readImport } from "../../src/setup/imports.ts";
 import { words } from "../../src/vocabulary.ts";
 
 /** A file of another gateway as ours, and what has no counterpart; what check would refuse fails the test. */
