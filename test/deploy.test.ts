@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -15,7 +15,7 @@ import { json, startVendor } from "./support/vendor.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const text = (file: string): string => readFileSync(join(ROOT, file), "utf8");
-const { version } = JSON.parse(text("package.json")) as { version: string };
+const { version, scripts } = JSON.parse(text("package.json")) as { version: string; scripts: Record<string, string> };
 
 type Dependencies = Record<"dependencies" | "peerDependencies" | "devDependencies", Record<string, string>>;
 
@@ -392,7 +392,19 @@ t.test("a release is packed and signed by steps that are pinned, with no right t
   for (const action of used) t.match(action, /^actions\/[\w-]+@[0-9a-f]{40}$/, "of the forge's own, at one commit");
   t.ok(used.some((action) => action.startsWith("actions/attest@")));
   const runs = steps.flatMap(({ run = [] }) => run);
-  t.ok(runs.indexOf(".ci/run") >= 0 && runs.indexOf(".ci/run") < runs.indexOf("npm pack"), "nothing is packed untried");
+  const order = [".ci/run", "npm run --silent release:check", "npm pack"];
+  t.same(
+    runs.filter((run) => order.includes(run)),
+    order,
+    "nothing is packed untried",
+  );
+  t.ok(statSync(join(ROOT, ".ci/run")).mode & 0o100, "there is a .ci/run");
+  const called = runs.flatMap((run) => [...run.matchAll(/npm run (?:--\S+ )*(\S+)/g)].map(([, script = ""]) => script));
+  t.same(
+    called.filter((script) => !Object.hasOwn(scripts, script)),
+    [],
+    "there is every script that it calls",
+  );
   const named = runs.find((run) => run.startsWith("test "))?.replace("$GITHUB_REF_NAME", `v${version}`) ?? "false";
   t.equal(spawnSync("sh", ["-c", named], { cwd: ROOT }).status, 0, "the tag of this version is taken");
   t.not(spawnSync("sh", ["-c", named.replace(`v${version}`, "v9.9.9")], { cwd: ROOT }).status, 0, "another's is not");
