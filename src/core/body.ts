@@ -1,4 +1,4 @@
-import { JsonError, type Member, type Scan, Scanner } from "../wire/json.ts";
+import { JsonError, type JsonFault, type Member, type Scan, Scanner } from "../wire/json.ts";
 import type { FormError } from "../wire/multipart.ts";
 import { countMembers, firstElements } from "../wire/paths.ts";
 import { type ByteSpan, type Edit, movedSpan, splice } from "../wire/splice.ts";
@@ -255,20 +255,24 @@ function membersOf(value: unknown): number {
  */
 const WRITTEN = { maxDepth: 256, maxKeys: 200_000 } as const;
 
+/** How such a body goes beyond a limit, by the scanner's fault. */
+const BEYOND: ReadonlyMap<JsonFault, string> = new Map([
+  ["depth", `is nested deeper than ${WRITTEN.maxDepth} levels`],
+  ["keys", `has more than ${WRITTEN.maxKeys} names`],
+  ["name", "has a name that is too long"],
+]);
+
 function scanned(pieces: readonly Buffer[]): Scan {
   const scanner = new Scanner(WRITTEN);
   try {
     for (const piece of pieces) scanner.push(piece);
     return scanner.end();
   } catch (cause) {
-    const { fault } = cause as JsonError;
-    if (fault !== "depth" && fault !== "keys")
+    const beyond = BEYOND.get((cause as JsonError).fault);
+    if (beyond === undefined)
       throw new GatewayError("plugin_failed", { message: "A plugin left a body that is not JSON.", cause });
     throw new GatewayError("not_translatable", {
-      message:
-        fault === "depth"
-          ? `In the provider's protocol the request is nested deeper than ${WRITTEN.maxDepth} levels.`
-          : `In the provider's protocol the request has more than ${WRITTEN.maxKeys} names.`,
+      message: `In the provider's protocol the request ${beyond}.`,
       hint: "Arguments of calls are counted as the JSON that they are: send fewer or flatter arguments, schemas and messages.",
       cause,
     });

@@ -6,7 +6,7 @@ import type { Usage } from "./usage.ts";
 /** Bytes of a response up to which parsing costs less than scanning. */
 const SMALL = 4096;
 /** A vendor's response may have any number of names: one for each token and its alternatives, where logprobs are requested. */
-const LIMITS = { maxKeys: 2 ** 31 - 1, maxDepth: 10_000 } as const;
+const LIMITS = { maxKeys: 2 ** 31 - 1, maxDepth: 10_000, longNames: true } as const;
 
 /** Extracts usage from a JSON body as it passes, in the format of any of several protocols; keeps nothing else of it. */
 export class JsonUsage {

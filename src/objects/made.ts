@@ -14,7 +14,13 @@ export class PassingMembers {
   /** @param names top-level members */
   constructor(names: readonly string[]) {
     this.due = new Set(names);
-    this.scanner = new Scanner({ capture: names, captureLimit: LARGEST, maxKeys: ANY, duplicates: "allow" });
+    this.scanner = new Scanner({
+      capture: names,
+      captureLimit: LARGEST,
+      maxKeys: ANY,
+      longNames: true,
+      duplicates: "allow",
+    });
   }
 
   /** Returns the members that have become whole; undefined where there are none. */

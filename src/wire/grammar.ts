@@ -119,7 +119,7 @@ export const CLASSES = new Uint8Array(256);
 for (const [i, bytes] of [" \t\n\r", '"', ",", ":", "{[", "}]", "-0123456789", "tfn"].entries())
   for (const byte of Buffer.from(bytes)) CLASSES[byte] = i + 1;
 
-export type JsonFault = "syntax" | "utf8" | "depth" | "keys" | "values" | "duplicate" | "empty";
+export type JsonFault = "syntax" | "utf8" | "depth" | "keys" | "name" | "values" | "duplicate" | "empty";
 
 /** An error in a JSON text, and its byte offset. */
 export class JsonError extends Error {

@@ -39,6 +39,8 @@ export interface ScannerOptions {
   maxDepth?: number;
   /** Maximum number of member names at all levels; default 50,000. */
   maxKeys?: number;
+  /** Whether names of more than 64 KiB are accepted; default false. */
+  longNames?: boolean;
   /** Maximum members of the top-level object; default unlimited. */
   maxMembers?: number;
   /** Maximum values at all levels, checked at the end of each piece; default unlimited. */
@@ -73,8 +75,8 @@ const LITERAL = 3;
 
 /**
  * Finds the positions of the top-level members of a JSON text while its pieces arrive, with arbitrary boundaries, without
- * building values. Checks the whole grammar (RFC 8259), strict UTF-8 without a byte order mark, depth, number of names, and that
- * no top-level name occurs twice after unescaping. Lone surrogates written as escapes are valid JSON and pass, except in a
+ * building values. Checks the whole grammar (RFC 8259), strict UTF-8 without a byte order mark, depth, number and length of names,
+ * and that no top-level name occurs twice after unescaping. Lone surrogates written as escapes are valid JSON and pass, except in a
  * top-level name, which some parsers would read as another name.
  */
 export class Scanner implements Nesting {
@@ -95,6 +97,7 @@ export class Scanner implements Nesting {
   private readonly checked: number;
   private readonly members = new MemberList();
   private readonly unique: boolean;
+  private readonly maxName: number;
   private readonly maxMembers: number;
   private readonly maxValues: number;
   private window = NOTHING;
@@ -134,6 +137,7 @@ export class Scanner implements Nesting {
   constructor(options: ScannerOptions = {}) {
     this.maxDepth = options.maxDepth ?? 128;
     this.maxKeys = options.maxKeys ?? 50_000;
+    this.maxName = options.longNames ? Infinity : LONGEST;
     this.maxMembers = options.maxMembers ?? Infinity;
     this.maxValues = options.maxValues ?? Infinity;
     this.unique = options.duplicates !== "allow";
@@ -310,7 +314,10 @@ export class Scanner implements Nesting {
 
   /** Continues the token that the last piece cut. */
   private resume(piece: Buffer): number {
-    if (this.token === STRING) return this.string(piece, 0);
+    if (this.token === STRING) {
+      this.checkName(this.base);
+      return this.string(piece, 0);
+    }
     return this.token === NUMBER ? this.number(piece, 0) : this.word(piece, 0);
   }
 
@@ -387,7 +394,17 @@ export class Scanner implements Nesting {
     return i;
   }
 
+  /**
+   * Checks the length of a name that ends at a byte of the text, or continues there: a longer one is only meant to cost time. It
+   * has more bytes than a window, so it is never read by `passInside` alone.
+   */
+  private checkName(end: number): void {
+    if (this.expect > VALUE && end - this.stringStart > this.maxName)
+      throw new JsonError("name", this.stringStart, `A name of more than ${this.maxName} bytes`);
+  }
+
   private closeString(piece: Buffer, end: number): number {
+    this.checkName(this.base + end - 1);
     if (this.depth > 1) this.note(piece, end);
     if (this.expect <= VALUE) this.closeValue(piece, end);
     else {

@@ -1,4 +1,4 @@
-import { type JsonError, type JsonKind, Scanner, type ScannerOptions } from "./json.ts";
+import { type JsonError, type JsonFault, type JsonKind, Scanner, type ScannerOptions } from "./json.ts";
 
 /** Maximum names and values of all the JSON texts of one request, as in the request's body. */
 const MAX_NAMES = 50_000;
@@ -11,6 +11,9 @@ const MAX_DEPTH = 256;
  */
 const BEFORE = Buffer.from('{"":');
 const AFTER = Buffer.from("}");
+
+/** Faults of a text that exceeds a limit. */
+const LIMITED: ReadonlySet<JsonFault> = new Set(["values", "depth", "name"]);
 
 /**
  * Checks the JSON texts that the strings of one request hold, like the arguments of tool calls, without building values: parsing
@@ -32,7 +35,7 @@ export class NestedJson {
     } catch (error) {
       const { fault } = error as JsonError;
       // A second member of the object around the text: the text is not one value.
-      const limited = fault === "values" || fault === "depth" || (fault === "keys" && scanner.depth > 1);
+      const limited = LIMITED.has(fault) || (fault === "keys" && scanner.depth > 1);
       return limited ? "large" : undefined;
     } finally {
       this.names = Math.min(this.names + scanner.keys - 1, MAX_NAMES);
@@ -44,7 +47,7 @@ export class NestedJson {
 /** Reports whether a text of any size is JSON, without building values. */
 export function isJsonText(text: string): boolean {
   try {
-    return kindIn(scannerFor({ maxDepth: Infinity, maxKeys: 2 ** 31 - 1 }), text) !== undefined;
+    return kindIn(scannerFor({ maxDepth: Infinity, maxKeys: 2 ** 31 - 1, longNames: true }), text) !== undefined;
   } catch {
     return false;
   }

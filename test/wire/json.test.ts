@@ -389,3 +389,27 @@ t.test("a number that goes on and on is given up, wherever it stands", async (t)
     );
   t.equal(read(`{"a":${"1".repeat(60_000)}}`).find("a")?.kind, "number");
 });
+
+t.test(
+  "a name of more than 64 KiB is refused, however the text is cut, and one that is just as long passes",
+  async (t) => {
+    const name = (bytes: number) =>
+      "\\u0061"
+        .repeat(Math.ceil(bytes / 6))
+        .slice(-bytes)
+        .replace(/^[^\\]*/, (part) => "a".repeat(part.length));
+    for (const around of ["{NAME:1}", '{"a":{"b":[{NAME:1}]}}']) {
+      const text = (bytes: number) => Buffer.from(around.replace("NAME", () => `"${name(bytes)}"`));
+      for (const size of [1000, 65_536, 1 << 20]) {
+        const read = (bytes: Buffer) => {
+          const scanner = new Scanner();
+          for (let at = 0; at < bytes.length; at += size) scanner.push(bytes.subarray(at, at + size));
+          return scanner.end();
+        };
+        t.equal(read(text(65_536)).kind, "object");
+        for (const bytes of [65_537, 200_000])
+          t.throws(() => read(text(bytes)), { fault: "name", message: /^A name of more than 65536 bytes at byte/ });
+      }
+    }
+  },
+);

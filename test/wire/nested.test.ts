@@ -28,6 +28,8 @@ t.test("the kind of a text's value is found as JSON.parse finds it", async (t) =
   }
 });
 
+const longName = `{"${"n".repeat(200_000)}":0}`;
+
 t.test("the limits of a body apply to all texts of one request together", async (t) => {
   const nested = new NestedJson();
   t.equal(nested.kindOf(names(30_000)), "object");
@@ -41,6 +43,8 @@ t.test("the limits of a body apply to all texts of one request together", async 
   t.equal(new NestedJson().kindOf(`[${"[],".repeat(450_000)}0]`), "large");
   t.equal(new NestedJson().kindOf(`${"[".repeat(255)}${"]".repeat(255)}`), "array");
   t.equal(new NestedJson().kindOf("[".repeat(100_000)), "large");
+  t.equal(new NestedJson().kindOf(longName), "large");
+  t.ok(isJsonText(longName));
   t.ok(isJsonText(names(60_000)), "a text that is only checked has no limit");
   t.ok(isJsonText(`${"[".repeat(1000)}${"]".repeat(1000)}`));
 });
