@@ -182,7 +182,9 @@ function settlement(exchange: DoneExchange, reading: Reading, cut: Cut, tokensIn
   const isWhole = (outcome === "completed" || ended) && reported?.out.total !== undefined;
   if (isWhole || !delivered || !isText) {
     if (reported?.images) return { usage: pictured(exchange, reported, reported.images), source: "reported" };
-    if (isTold) return { usage: reported, source: isWhole || isEnd(exchange) ? "reported" : "partial" };
+    // A vendor may stop waiting for an answer that nobody asked to be made later; nothing tells what the rest of it costs.
+    const isFinal = reading.late !== undefined || reading.whole?.unfinished !== true;
+    if (isTold) return { usage: reported, source: isFinal && (isWhole || isEnd(exchange)) ? "reported" : "partial" };
     // A provider that reports no usage, or none that can be parsed, has still done the work.
     if (outcome === "completed" && operation.generates && isUntold(exchange, reading))
       return {

@@ -16,6 +16,8 @@ export class JsonUsage {
   bytes = 0;
   /** The id that the usage belongs to, where it may be reported again; see `KeptAnswers.late`. */
   late: string | undefined;
+  /** The response says that it is still being made. */
+  unfinished = false;
 
   /** The members that a scan captures; determined when the first response is too large to be parsed. */
   private members: readonly string[] = [];
@@ -101,6 +103,7 @@ export class JsonUsage {
         continue;
       }
       this.late = protocol.kept?.late.id(json);
+      this.unfinished = protocol.kept?.late.unfinished(json) ?? false;
       return usage;
     }
     return other;

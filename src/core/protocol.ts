@@ -335,10 +335,12 @@ export interface KeptAnswers {
   readonly below: readonly string[];
   /** Responses that are made after their request has ended: their usage is reported with every fetch. */
   readonly late: {
-    /** Top-level members of a complete response that `id` needs. */
+    /** Top-level members of a complete response that `id` and `unfinished` need. */
     readonly members: readonly string[];
     /** Returns the id of such a response, complete or in a frame; undefined for any other. */
     id(json: unknown): string | undefined;
+    /** Reports whether a complete response says that it is still being made: its usage is not the final one. */
+    unfinished(json: unknown): boolean;
   };
 }
 

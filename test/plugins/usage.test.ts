@@ -558,6 +558,28 @@ store: { ledger: "sqlite:${folder}/kept.db" }\n`;
   },
 );
 
+t.test("what an answer tells that is still being made is part of its usage, unless it is told again", async (t) => {
+  for (const size of [0, 9000]) {
+    let told = {};
+    const { ask, rows } = await behind(t, "openai-responses", (_, reply) => {
+      const usage = { input_tokens: 50, output_tokens: 0, total_tokens: 50 };
+      const body = { id: "resp_3", object: "response", output: [], instructions: "x".repeat(size), usage, ...told };
+      reply.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body));
+    });
+    for (told of [
+      { status: "queued" },
+      { status: "in_progress", background: false },
+      { status: "in_progress", background: true },
+      { status: "completed" },
+    ])
+      await (await ask("/v1/responses", { input: "x" })).text();
+    t.same(
+      (await rows(4)).map(({ source }) => source),
+      ["partial", "partial", "reported", "reported"],
+    );
+  }
+});
+
 t.test("an answer that was not made in the background was counted when it was made", async (t) => {
   const body = JSON.stringify({
     id: "resp_2",

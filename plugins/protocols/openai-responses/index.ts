@@ -51,11 +51,12 @@ const NAMES: ReadonlyMap<string, readonly [name: string, method: Operation["meth
 const kept: KeptAnswers = {
   below: ["input_items", "cancel"],
   late: {
-    members: ["id", "background"],
+    members: ["id", "background", "status"],
     id(json) {
       const body = asObject(asObject(json)?.["response"]) ?? asObject(json);
       return body?.["background"] === true ? asText(body["id"]) : undefined;
     },
+    unfinished: (json) => /^(?:queued|in_progress)$/.test(asText(asObject(json)?.["status"]) ?? ""),
   },
 
   locate(asked, rest) {
