@@ -26,6 +26,7 @@ import { answerMetrics, PROCESS_METRICS, ProcessMetrics } from "./metrics/proces
 import { type Reloaded, Reloads } from "./reloads.ts";
 import { BudgetMarks, type TimedBudgetMark } from "./store/budget-marks.ts";
 import type { Ledger, LedgerWarn, Unwritten } from "./store/ledger.ts";
+import { leftBehind } from "./store/left-behind.ts";
 import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { connectStores, type Stores } from "./store/open.ts";
@@ -140,6 +141,8 @@ export class Gateway {
         );
       return known;
     };
+    const stays = await leftBehind(config.file, config.store.postgres);
+    if (stays !== undefined) log.warn({}, `store: ledger: ${stays}`);
     const stores = await connectStores(config.store, config.keys, warn, others);
     let limiter: Limiter | undefined;
     try {

@@ -4,6 +4,7 @@ import type { Config } from "../config/types.ts";
 import { FileError } from "../core/errors.ts";
 import { hasLimits } from "../core/limits.ts";
 import { hasSeveral, journalFolder } from "../store/journal/files.ts";
+import { leftBehind } from "../store/left-behind.ts";
 import { connectToRead } from "../store/open.ts";
 import { COUNTED_TWICE } from "../store/other-gateways.ts";
 import { PostgresDatabase, unusableDatabase } from "../store/postgres/database.ts";
@@ -37,6 +38,12 @@ async function isLimited({ store, limits, keys }: Pick<Config, "store" | "limits
   } finally {
     await stores.close();
   }
+}
+
+/** What stays in the default SQLite file where the ledger is an empty database now. */
+export async function leftBehindDoubts(config: Pick<Config, "file" | "text" | "store">): Promise<Problem[]> {
+  const message = await leftBehind(config.file, config.store.postgres);
+  return message === undefined ? [] : [warningAt(config, { path: ["store", "ledger"], message })];
 }
 
 /**

@@ -250,15 +250,21 @@ async function withStores(
 
 /** Checks the file and everything it refers to. */
 async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<number> {
-  const [check, { rehearse }, { storeDoubts, countedTwice }, { signInDoubts }, { addressDoubts }, { priceDoubts }] =
-    await Promise.all([
-      import("./check.ts"),
-      import("../rehearsal.ts"),
-      import("./store-doubts.ts"),
-      import("./sign-in-doubts.ts"),
-      import("./address-doubts.ts"),
-      import("../marketplace/price-doubts.ts"),
-    ]);
+  const [
+    check,
+    { rehearse },
+    { storeDoubts, leftBehindDoubts, countedTwice },
+    { signInDoubts },
+    { addressDoubts },
+    { priceDoubts },
+  ] = await Promise.all([
+    import("./check.ts"),
+    import("../rehearsal.ts"),
+    import("./store-doubts.ts"),
+    import("./sign-in-doubts.ts"),
+    import("./address-doubts.ts"),
+    import("../marketplace/price-doubts.ts"),
+  ]);
   const named = args.find((arg) => !arg.startsWith("-"));
   if (named !== undefined && place.named) throw new Misuse(`${named} and --config name one file each; leave one out.`);
   const file = named === undefined ? place.file : resolve(io.folder, named);
@@ -266,6 +272,7 @@ async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<
   const all = named === undefined ? [...args, file] : args;
   const doubts = async (config: Config) => [
     ...(await storeDoubts(config)),
+    ...(await leftBehindDoubts(config)),
     ...(await countedTwice(config)),
     ...(await signInDoubts(config)),
     ...addressDoubts(config, vocabulary.protocolList),
