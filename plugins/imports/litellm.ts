@@ -11,7 +11,16 @@ const BARE: readonly [RegExp, string][] = [
   [/^deepseek/, "deepseek"],
 ];
 const PARAMS = [
-  ...["model", "api_key", "api_base", "base_url", "custom_llm_provider", "weight", "drop_params", "max_retries"],
+  ...[
+    "model",
+    "api_key",
+    "api_base",
+    "base_url",
+    "custom_llm_provider",
+    "weight",
+    "drop_params",
+    "litellm_credential_name",
+  ],
   ...[
     "input_cost_per_token",
     "output_cost_per_token",
@@ -39,6 +48,12 @@ const INSTEAD: Readonly<Record<string, string>> = {
   max_budget: "limits: { all: { budget: $500/month } } says it",
   budget_duration: "limits: { all: { budget: $500/month } } says it",
   max_parallel_requests: "limits: { all: { concurrency: 200 } } says it",
+  global_max_parallel_requests: "limits: { all: { concurrency: 200 } } says it",
+  max_retries: "retry: { attempts: 1 } says it, for all models",
+  pass_through_endpoints: "paths: { /prefix/*: { pass: PROVIDER } } says it",
+  enable_jwt_auth: "clients bring keys of the gateway; people sign in to the console by admin: { oidc: … }",
+  alerting_threshold: "alerts: has rules of its own; it has none for slow answers",
+  ui_access_mode: "the console is on the admin side only; admin: { oidc: { roles: … } } says who may do what",
   success_callback: "a plugin does that, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin side",
   failure_callback: "a plugin does that, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin side",
   callbacks: "a plugin does that, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin side",
@@ -59,8 +74,11 @@ const BALANCES: Readonly<Record<string, string>> = {
 /** Converts a config.yaml of LiteLLM's proxy. */
 export default function litellm(file: unknown, vendors: readonly KnownVendor[]) {
   const draft = new Draft(vendors, (text) => /^os\.environ\/(\w+)$/.exec(text)?.[1], INSTEAD);
-  const { model_list, router_settings, litellm_settings, general_settings, ...others } = fieldsOf(file);
-  for (const [at, entry] of listOf(model_list).entries()) deployment(fieldsOf(entry), `model_list.${at}`, draft);
+  const { model_list, credential_list, router_settings, litellm_settings, general_settings, ...others } =
+    fieldsOf(file);
+  const credentials = credentialsOf(credential_list);
+  for (const [at, entry] of listOf(model_list).entries())
+    deployment(withCredential(fieldsOf(entry), `model_list.${at}`, credentials, draft), `model_list.${at}`, draft);
   const usual = router(fieldsOf(router_settings), draft);
   const special = listOf(model_list)
     .map(fieldsOf)
@@ -73,6 +91,36 @@ export default function litellm(file: unknown, vendors: readonly KnownVendor[]) 
       name === "environment_variables" ? "set the variables themselves" : "there is nothing like it in gateway.yaml",
     );
   return draft.result();
+}
+
+/** Values of named credentials: keys, addresses and versions that entries of models refer to. */
+const credentialsOf = (list: unknown): ReadonlyMap<string, ForeignFields> =>
+  new Map(
+    listOf(list).flatMap((each) => {
+      const { credential_name, credential_values } = fieldsOf(each);
+      const name = textOf(credential_name);
+      return name === undefined ? [] : [[name, fieldsOf(credential_values)] as const];
+    }),
+  );
+
+/** Returns an entry with the values of its named credential, behind its own. The usual key must not stand in: it is another account's. */
+function withCredential(
+  entry: ForeignFields,
+  path: string,
+  credentials: ReadonlyMap<string, ForeignFields>,
+  draft: Draft,
+): ForeignFields {
+  const params = fieldsOf(entry["litellm_params"]);
+  const name = textOf(params["litellm_credential_name"]);
+  if (name === undefined) return entry;
+  const values = credentials.get(name) ?? {};
+  const unknown = `os.environ/${name.toUpperCase().replace(/\W/g, "_")}_API_KEY`;
+  if (textOf(values["api_key"]) === undefined && textOf(params["api_key"]) === undefined)
+    draft.lose(
+      `${path}.litellm_params.litellm_credential_name`,
+      `the file has no key of "${name}": put it into the variable ${unknown.slice("os.environ/".length)}`,
+    );
+  return { ...entry, litellm_params: { api_key: unknown, ...values, ...params } };
 }
 
 function deployment(
@@ -270,6 +318,8 @@ function settings(fields: ForeignFields, given: UsualFallbacks, special: Readonl
   const { num_retries, request_timeout } = fields;
   if (typeof num_retries === "number") draft.sections["retry"] ??= { attempts: Math.min(9, num_retries) };
   if (typeof request_timeout === "number") draft.sections["timeouts"] ??= { total: `${request_timeout}s` };
+  const budget = budgetOf(fields);
+  if (budget !== undefined) draft.sections["limits"] = { all: { budget } };
   // Unsupported fields are always dropped here, and named in the response.
   const known = [
     "fallbacks",
@@ -279,8 +329,22 @@ function settings(fields: ForeignFields, given: UsualFallbacks, special: Readonl
     "drop_params",
     "set_verbose",
     "json_logs",
+    ...(budget === undefined ? [] : ["max_budget", "budget_duration"]),
   ];
   draft.loseOthers(fields, known, "litellm_settings.");
+}
+
+/** Durations of budgets that are periods here. */
+const PERIODS: Readonly<Record<string, string>> = {
+  ...{ "24h": "day", "1d": "day", "7d": "week", "1w": "week" },
+  ...{ "30d": "month", "31d": "month", "1mo": "month" },
+};
+
+/** The budget of all requests, like `$500/month`; undefined where its period has no counterpart. */
+function budgetOf({ max_budget, budget_duration }: ForeignFields): string | undefined {
+  const period = PERIODS[String(budget_duration)];
+  const most = Number(max_budget ?? Number.NaN);
+  return period === undefined || !(most > 0) ? undefined : `$${most}/${period}`;
 }
 
 function general(fields: ForeignFields, draft: Draft): void {

@@ -86,6 +86,51 @@ litellm_settings: { default_fallbacks: [c, nobody] }
   },
 );
 
+t.test("models of LiteLLM's file with a named credential are asked with its key, of no other account", async (t) => {
+  const env = { OPENAI_API_KEY: "sk-0123456789abcdef", TEAM_KEY: "sk-team-0123456789abcdef" };
+  const { model, provider, lostAt } = await imported(
+    t,
+    "litellm",
+    `model_list:
+  - { model_name: usual, litellm_params: { model: openai/x } }
+  - { model_name: team, litellm_params: { model: openai/x, litellm_credential_name: team } }
+  - { model_name: lab, litellm_params: { model: openai/x, litellm_credential_name: lab-east } }
+credential_list:
+  - { credential_name: team, credential_values: { api_key: os.environ/TEAM_KEY, api_base: "https://eu.example/v1" } }
+`,
+    env,
+  );
+  t.match(model("usual")?.targets, [{ provider: "openai" }]);
+  t.match(model("team")?.targets, [{ provider: "eu.example" }]);
+  t.equal(String(provider("eu.example")?.url), "https://eu.example/v1");
+  t.match(model("lab")?.targets, [{ provider: "openai-2" }]);
+  t.match(provider("openai-2")?.off, /LAB_EAST_API_KEY is not set/);
+  t.match(lostAt("model_list.2.litellm_params.litellm_credential_name"), /LAB_EAST_API_KEY/);
+});
+
+t.test("LiteLLM's budget of all requests is one here, and other settings are told what does the same", async (t) => {
+  const { config, lostAt } = await imported(
+    t,
+    "litellm",
+    `model_list:
+  - { model_name: a, litellm_params: { model: openai/x, api_key: none, api_base: "http://10.0.0.1/v1", max_retries: 3, input_cost_per_token: 0.000001, output_cost_per_token: 0.000001 } }
+litellm_settings: { max_budget: 500, budget_duration: 30d }
+general_settings: { pass_through_endpoints: [], global_max_parallel_requests: 9, enable_jwt_auth: true, alerting_threshold: 300, ui_access_mode: admin_only }
+`,
+  );
+  t.match(JSON.stringify(config.limits.all), /500000000000/);
+  for (const [path, why] of [
+    ["model_list.0.litellm_params.max_retries", /retry/],
+    ["general_settings.pass_through_endpoints", /pass: PROVIDER/],
+    ["general_settings.global_max_parallel_requests", /concurrency/],
+    ["general_settings.enable_jwt_auth", /oidc/],
+    ["general_settings.alerting_threshold", /alerts/],
+    ["general_settings.ui_access_mode", /admin/],
+  ] as const)
+    t.match(lostAt(path), why, path);
+  t.equal(lostAt("litellm_settings"), "");
+});
+
 t.test(
   "what LiteLLM's file may hold besides: addresses in variables, providers by a member, conflicting settings",
   async (t) => {
