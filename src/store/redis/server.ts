@@ -48,7 +48,20 @@ const scripts = new Map<RedisScript, ScriptText>();
 /** A Redis or Valkey server, over one connection, which does not reconnect by itself. */
 export class RedisServer {
   private connection: RedisConnection | undefined;
+  <<<<<<<
+  HEAD;
   /** When it last replied. */
+  =======
+  /** The last error of the connection: commands that it ends only say that the client is closed. */
+  private lost: unknown;
+  /** When it last said something. */
+  >>>>>>> 7bc2e0a7 (
+  redis: tell;
+  what;
+  ended;
+  a;
+  connection;
+  )
   private heardAt = 0;
   /** Its address for display: without its password. */
   readonly place: string;
@@ -107,7 +120,10 @@ export class RedisServer {
       // Deadlines are kept here: the package's own cost one signal per command.
       commandOptions: { timeout: 0 },
     });
-    connection.on("error", () => {});
+    this.lost = undefined;
+    connection.on("error", (error: unknown) => {
+      this.lost = error;
+    });
     this.connection = connection;
     return connection;
   }
@@ -126,7 +142,7 @@ export class RedisServer {
       // A server without TLS takes the handshake for an incomplete command and waits.
       if (thrown instanceof RedisAway && this.url.startsWith("rediss:"))
         throw new RedisAway(`${thrown.message}; does it speak TLS? redis:// does without`, { cause: thrown });
-      throw failure(thrown, this.place);
+      throw failure(thrown, this.place, this.lost);
     }
   }
 
@@ -155,12 +171,12 @@ export class RedisServer {
     try {
       return await this.reply(connection.sendCommand(["EVALSHA", sha, ...rest]), deadline);
     } catch (thrown) {
-      if (!(thrown as Error).message.startsWith("NOSCRIPT")) throw failure(thrown, this.place);
+      if (!(thrown as Error).message.startsWith("NOSCRIPT")) throw failure(thrown, this.place, this.lost);
     }
     try {
       return await this.reply(connection.sendCommand(["EVAL", text, ...rest]), deadline);
     } catch (thrown) {
-      throw failure(thrown, this.place);
+      throw failure(thrown, this.place, this.lost);
     }
   }
 
@@ -207,7 +223,14 @@ function within<T>(reply: Promise<T>, first: number, patience: () => number = ()
   });
 }
 
+<<<<<<< HEAD
 /** Errors that retries do not fix, and what to do about them. */
+=======
+/** The package's error of a command behind the end of its connection. */
+const CLOSED = "The client is closed";
+
+/** What no waiting heals, and what to do about it. */
+>>>>>>> 7bc2e0a7 (redis: tell what ended a connection)
 const REFUSALS: readonly [RegExp, string][] = [
   [
     /^(?:WRONGPASS|NOAUTH|ERR AUTH|ERR invalid password|ERR invalid username)/i,
@@ -235,9 +258,11 @@ export function unusableRedis({ place }: RedisServer, cause: unknown): FileError
   return new FileError(`store: limits: ${place} does not answer (${message}): ${hint}`, { cause });
 }
 
-function failure(thrown: unknown, place: string): Error {
+/** @param lost why the connection ended, where it has */
+function failure(thrown: unknown, place: string, lost: unknown): Error {
   if (thrown instanceof RedisRefusal || thrown instanceof RedisAway) return thrown;
-  const { message, code, errors } = thrown as NodeJS.ErrnoException & { errors?: Error[] };
+  const isClosed = thrown instanceof Error && thrown.message === CLOSED;
+  const { message, code, errors } = (isClosed && lost ? lost : thrown) as NodeJS.ErrnoException & { errors?: Error[] };
   const reason = message || errors?.[0]?.message || code || String(thrown);
   const hint = REFUSALS.find(([pattern]) => pattern.test(reason))?.[1];
   if (hint) return new RedisRefusal(`${place} says ${JSON.stringify(reason)}: ${hint}`, { cause: thrown });

@@ -26,6 +26,18 @@ t.test("nobody listens, or somebody who does not answer: it is away, and asking 
   });
 });
 
+t.test("a command behind the end of its connection fails with what ended that", async (t) => {
+  const redis = await startRedis(t);
+  if (!redis) return;
+  const server = await RedisServer.of(redis.url);
+  await server.connect();
+  await redis.kill();
+  for (let n = 0; n < 2; n++)
+    await t.rejects(server.run("beat", ["{gateway}:", "", "a", "1000", "10"]), {
+      ...{ name: "RedisAway", message: /Socket closed unexpectedly|ECONNRESET/ },
+    });
+});
+
 t.test("a server that refuses says why, and what to do", async (t) => {
   const redis = await startRedis(t, ["--requirepass", "right"]);
   if (!redis) return;
