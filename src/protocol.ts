@@ -80,7 +80,7 @@ export {
   demoTokens,
   demoWhole,
 } from "./translation/demo-script.ts";
-export { EFFORT_TOKENS, effortOfTokens } from "./translation/effort.ts";
+export { ReasoningBudget } from "./translation/effort.ts";
 export { estimate } from "./translation/estimate.ts";
 export type { BlockKind, Citation, Event, EventOf, FinishReason, Opaque, Opening } from "./translation/events.ts";
 export type { Feature, SupportTable } from "./translation/features.ts";

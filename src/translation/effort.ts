@@ -1,10 +1,10 @@
 import type { Effort } from "./conversation.ts";
 
 /**
- * Thinking tokens for each effort: the maximum that is still read as that effort. The meaning of more than `high` differs by
+ * Reasoning tokens for each effort: the maximum that is still read as that effort. The meaning of more than `high` differs by
  * vendor.
  */
-export const EFFORT_TOKENS = {
+const TOKENS = {
   none: 0,
   minimal: 1024,
   low: 4096,
@@ -12,7 +12,11 @@ export const EFFORT_TOKENS = {
   high: 24_576,
 } as const satisfies Partial<Record<Effort, number>>;
 
-const LADDER = Object.entries(EFFORT_TOKENS) as [Effort, number][];
+const LADDER = Object.entries(TOKENS) as [Effort, number][];
 
-/** Returns the effort that a number of tokens stands for. */
-export const effortOfTokens = (tokens: number): Effort => LADDER.find(([, most]) => tokens <= most)?.[0] ?? "xhigh";
+/** Converts between an effort and a number of reasoning tokens. */
+export const ReasoningBudget = {
+  tokens: TOKENS,
+  /** Returns the effort that corresponds to a number of tokens. */
+  effortOf: (tokens: number): Effort => LADDER.find(([, most]) => tokens <= most)?.[0] ?? "xhigh",
+};

@@ -3,12 +3,11 @@ import {
   asList,
   asObject,
   type Conversation,
-  EFFORT_TOKENS,
   type Effort,
   type EncodeContext,
-  effortOfTokens,
   type Fields,
   type JsonObject,
+  ReasoningBudget,
   type ReasoningConfig,
 } from "model-gateway/protocol";
 import { firstPath, forces } from "./support.choice.ts";
@@ -107,7 +106,7 @@ function adaptive(asked: ReasoningConfig, context: EncodeContext, path: string):
 /** Returns the vendor's effort; undefined where the model decides. */
 function effortFor({ effort, budget }: ReasoningConfig, context: EncodeContext, path: string): string | undefined {
   if (effort === undefined && (budget === undefined || budget < 0)) return undefined;
-  const meant = effort ?? effortOfTokens(budget ?? 0);
+  const meant = effort ?? ReasoningBudget.effortOf(budget ?? 0);
   const word = meant === "minimal" ? "low" : meant;
   if (effort === undefined) context.change(path, `effort ${word} for ${budget} tokens`);
   else if (word !== effort) context.change(path, `${word} is the least effort of this model`);
@@ -121,7 +120,11 @@ function displayOf({ show, summary }: ReasoningConfig): string | undefined {
 }
 
 /** Tokens for each effort, where a model takes tokens only; `max` is as much as fits. */
-const BUDGETS: Readonly<Record<Effort, number>> = { ...EFFORT_TOKENS, xhigh: 32_768, max: Number.MAX_SAFE_INTEGER };
+const BUDGETS: Readonly<Record<Effort, number>> = {
+  ...ReasoningBudget.tokens,
+  xhigh: 32_768,
+  max: Number.MAX_SAFE_INTEGER,
+};
 
 /**
  * Encodes thinking by tokens.

@@ -2,10 +2,8 @@ import {
   asObject,
   type Conversation,
   defined,
-  EFFORT_TOKENS,
   type Effort,
   type EncodeContext,
-  effortOfTokens,
   entryOf,
   type Feature,
   type Fields,
@@ -13,6 +11,7 @@ import {
   type JsonObject,
   pathOfUse,
   RawJson,
+  ReasoningBudget,
   type ReasoningConfig,
   type Setting,
   type SupportTable,
@@ -451,9 +450,9 @@ const LEVELS: Readonly<Record<Effort, string>> = {
 };
 
 /** More than the vendor's models take, but for the largest. [D] */
-const LARGEST = EFFORT_TOKENS.high;
+const LARGEST = ReasoningBudget.tokens.high;
 /** Tokens that stand for an effort. */
-const BUDGETS: Readonly<Record<Effort, number>> = { ...EFFORT_TOKENS, xhigh: LARGEST, max: LARGEST };
+const BUDGETS: Readonly<Record<Effort, number>> = { ...ReasoningBudget.tokens, xhigh: LARGEST, max: LARGEST };
 /** Fewer are refused by some of them. [D] */
 const LEAST = 512;
 
@@ -522,7 +521,7 @@ function amount(config: ReasoningConfig, conversation: Conversation, context: En
       : { thinkingLevel: LEVELS[effort] };
   }
   if (budget === undefined || budget < 0) return {};
-  const near = effortOfTokens(budget);
+  const near = ReasoningBudget.effortOf(budget);
   context.change(
     pathOfReasoning(conversation, "reasoning_budget"),
     `thinking is asked for by levels there: ${budget} tokens become ${LEVELS[near]}`,

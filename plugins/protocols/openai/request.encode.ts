@@ -4,9 +4,9 @@ import {
   type Conversation,
   type Effort,
   type EncodeContext,
-  effortOfTokens,
   type JsonObject,
   pathOfUse,
+  ReasoningBudget,
   type ToolNameMap,
 } from "model-gateway/protocol";
 
@@ -44,7 +44,7 @@ function fitted(effort: Effort, model: string): Effort {
 
 /** Returns the model's effort nearest to a number of tokens; undefined where the model decides (below 0). */
 export function effortFor(budget: number, model: string): Effort | undefined {
-  return budget < 0 ? undefined : fitted(effortOfTokens(budget), model);
+  return budget < 0 ? undefined : fitted(ReasoningBudget.effortOf(budget), model);
 }
 
 /** A mark's lifetime here, by the requested one; undefined is the vendor's default, 30 minutes. [S] */

@@ -48,20 +48,9 @@ const scripts = new Map<RedisScript, ScriptText>();
 /** A Redis or Valkey server, over one connection, which does not reconnect by itself. */
 export class RedisServer {
   private connection: RedisConnection | undefined;
-  <<<<<<<
-  HEAD;
-  /** When it last replied. */
-  =======
   /** The last error of the connection: commands that it ends only say that the client is closed. */
   private lost: unknown;
-  /** When it last said something. */
-  >>>>>>> 7bc2e0a7 (
-  redis: tell;
-  what;
-  ended;
-  a;
-  connection;
-  )
+  /** When it last replied. */
   private heardAt = 0;
   /** Its address for display: without its password. */
   readonly place: string;
@@ -223,14 +212,10 @@ function within<T>(reply: Promise<T>, first: number, patience: () => number = ()
   });
 }
 
-<<<<<<< HEAD
-/** Errors that retries do not fix, and what to do about them. */
-=======
-/** The package's error of a command behind the end of its connection. */
+/** The package's error for a command after the end of its connection. */
 const CLOSED = "The client is closed";
 
-/** What no waiting heals, and what to do about it. */
->>>>>>> 7bc2e0a7 (redis: tell what ended a connection)
+/** Errors that retries do not fix, and what to do about them. */
 const REFUSALS: readonly [RegExp, string][] = [
   [
     /^(?:WRONGPASS|NOAUTH|ERR AUTH|ERR invalid password|ERR invalid username)/i,
@@ -258,7 +243,7 @@ export function unusableRedis({ place }: RedisServer, cause: unknown): FileError
   return new FileError(`store: limits: ${place} does not answer (${message}): ${hint}`, { cause });
 }
 
-/** @param lost why the connection ended, where it has */
+/** @param lost why the connection ended, if it has */
 function failure(thrown: unknown, place: string, lost: unknown): Error {
   if (thrown instanceof RedisRefusal || thrown instanceof RedisAway) return thrown;
   const isClosed = thrown instanceof Error && thrown.message === CLOSED;
