@@ -20,7 +20,7 @@ const OPTIONS = {
 
 /** One check and its result. */
 export interface DoctorFinding {
-  state: "ok" | "bad" | "off";
+  state: "ok" | "bad" | "off" | "unknown";
   what: string;
   name: string;
   says: string;
@@ -190,7 +190,7 @@ async function frontFinding(url: string, key: string, model: string): Promise<Do
   if (buffered === undefined)
     return {
       ...finding,
-      state: "bad",
+      state: "unknown",
       says: `it cannot be told: the whole answer of ${model} took ${Math.round(last)} ms; name a model that streams for a second or longer with --model, like one of the target demo:slow`,
     };
   if (buffered)

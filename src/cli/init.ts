@@ -245,5 +245,12 @@ async function farewell(config: Config, key: string | undefined, io: Terminal): 
   const lines = ["", "start it:", "", `  ${COMMAND} run`];
   if (key !== undefined) lines.push("", `key, shown once: ${key}   (more with: ${COMMAND} keys create NAME)`);
   if (model !== undefined) lines.push("", "then try it:", "", ...curlOf(addressOf(listen), key ?? NO_KEY, model));
-  return [...lines, ...toldHere({ address: addressOf(listen), key: key ?? NO_KEY, model: model ?? "MODEL" }, io)];
+  // Clients would be told a model that does not exist.
+  if (model === undefined)
+    return [
+      ...lines,
+      "",
+      `no model can be used yet: ${COMMAND} check says why; then ${COMMAND} connect sets up clients`,
+    ];
+  return [...lines, ...toldHere({ address: addressOf(listen), key: key ?? NO_KEY, model }, io)];
 }

@@ -55,6 +55,17 @@ t.test("clients found on this machine are told what they need, with the key put 
   );
 });
 
+t.test("clients are told no model while none can be used", async (t) => {
+  const { init, folder } = await folderOf(t);
+  const programs = join(folder, "programs");
+  mkdirSync(programs);
+  writeFileSync(join(programs, "claude"), "");
+  writeFileSync(join(folder, "theirs.yaml"), "model_list: [{ model_name: a, litellm_params: { model: openai/x } }]\n");
+  const { out } = await init(["--from", "litellm", "theirs.yaml"], undefined, { PATH: programs, HOME: folder });
+  t.match(out, /^no model can be used yet: .* check says why/m);
+  t.notMatch(out, /ANTHROPIC_MODEL|"?MODEL"?$/m);
+});
+
 t.test("who sits there chooses by number and name, and is asked again after a mistake", async (t) => {
   const { init, text } = await folderOf(t);
   const answers = ["nothing-like-it", "whisper-9, gpt-5.4*"];
