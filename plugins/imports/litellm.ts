@@ -84,6 +84,7 @@ export default function litellm(file: unknown, vendors: readonly KnownVendor[]) 
     .map(fieldsOf)
     .filter(({ model_info }) => !["chat", "undefined"].includes(String(fieldsOf(model_info)["mode"])));
   settings(fieldsOf(litellm_settings), usual, new Set(special.map(({ model_name }) => String(model_name))), draft);
+  hiddenAliases(fieldsOf(router_settings), draft);
   general(fieldsOf(general_settings), draft);
   for (const name of Object.keys(others))
     draft.lose(
@@ -255,7 +256,23 @@ function defaults(value: unknown, path: string, draft: Draft): string[] {
   return named;
 }
 
-/** Fallbacks that are not for a named model. */
+const isHidden = (alias: unknown): boolean => fieldsOf(alias)["hidden"] === true;
+
+/** Makes hidden aliases models of their own that pages do not show, as complete as theirs: an alias is shown with its model. */
+function hiddenAliases({ model_group_alias }: ForeignFields, draft: Draft): void {
+  for (const [alias, to] of Object.entries(fieldsOf(model_group_alias))) {
+    const name = textOf(fieldsOf(to)["model"]);
+    if (name === undefined || !isHidden(to) || !draft.has(name)) continue;
+    const { targets, more, fallback } = draft.model(name);
+    Object.assign(draft.model(alias), {
+      targets: [...targets],
+      more: { ...more, public: false },
+      fallback: [...fallback],
+    });
+  }
+}
+
+/** Fallbacks of models that are not named. */
 interface UsualFallbacks {
   /** For every model without its own. */
   readonly usual: readonly string[];
@@ -274,6 +291,7 @@ function router(fields: ForeignFields, draft: Draft): UsualFallbacks {
       if (draft.model(name).targets.length > 1) draft.model(name).more["balance"] = balance;
   for (const [alias, to] of Object.entries(fieldsOf(model_group_alias))) {
     const name = textOf(to) ?? textOf(fieldsOf(to)["model"]);
+    if (name !== undefined && draft.has(name) && isHidden(to)) continue;
     if (name !== undefined && draft.has(name)) draft.model(name).aliases.push(alias);
     else draft.lose(`router_settings.model_group_alias.${alias}`, "there is no such model in the file");
   }

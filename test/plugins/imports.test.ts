@@ -108,6 +108,19 @@ credential_list:
   t.match(lostAt("model_list.2.litellm_params.litellm_credential_name"), /LAB_EAST_API_KEY/);
 });
 
+t.test("a hidden alias of LiteLLM's is a model of its own that pages do not show", async (t) => {
+  const { model } = await imported(
+    t,
+    "litellm",
+    `model_list: [{ model_name: a, litellm_params: { model: openai/x } }]
+router_settings: { model_group_alias: { seen: a, unseen: { model: a, hidden: true } } }
+`,
+  );
+  t.match(model("a"), { aliases: ["seen"] });
+  t.not(model("a")?.public, false);
+  t.match(model("unseen"), { aliases: [], public: false, targets: [{ provider: "openai", model: "x" }] });
+});
+
 t.test("LiteLLM's budget of all requests is one here, and other settings are told what does the same", async (t) => {
   const { config, lostAt } = await imported(
     t,
