@@ -22,6 +22,8 @@ interface Schema {
   additionalProperties?: Schema | boolean;
   items?: Schema;
   anyOf?: Schema[];
+  $ref?: string;
+  $defs?: Record<string, Schema>;
 }
 
 const cell = (words: string): string => words.replaceAll("|", "\\|").replaceAll("\n", " ");
@@ -32,33 +34,51 @@ function objectsOf(schema: Schema): Schema[] {
   return all.filter(({ properties, additionalProperties }) => properties || typeof additionalProperties === "object");
 }
 
-/** Returns one row for each setting below a schema. */
-function rows(schema: Schema, path: string): string[] {
-  const own: string[] = [];
-  for (const object of objectsOf(schema)) {
-    for (const [name, member] of Object.entries(object.properties ?? {})) own.push(...rowsOf(member, `${path}${name}`));
-    if (typeof object.additionalProperties === "object")
-      own.push(...rowsOf(object.additionalProperties, `${path}NAME`));
-  }
-  const lists = [schema, ...(schema.anyOf ?? [])].flatMap(({ items }) => items ?? []);
-  for (const items of lists) own.push(...rows(items, path.replace(/\.$/, "[].")));
-  return own;
-}
+/** Builds the tables of settings. The members of a definition are listed where it is used first. */
+class Settings {
+  /** Where each definition was used first. */
+  private readonly first = new Map<string, string>();
 
-function rowsOf(member: Schema, path: string): string[] {
-  const { description, enum: words } = member;
-  const usual =
-    member.default === undefined || typeof member.default === "object" ? "" : `\`${String(member.default)}\``;
-  const says = [description ?? "", words ? `One of ${words.map((word) => `\`${String(word)}\``).join(", ")}.` : ""];
-  const about = cell(says.filter(Boolean).join(" "));
-  return [`| \`${path}\` | ${usual} | ${about} |`, ...rows(member, `${path}.`)];
+  constructor(private readonly definitions: Record<string, Schema> = {}) {}
+
+  /** Returns one row for each setting below a schema. */
+  rows(schema: Schema, path: string): string[] {
+    const own: string[] = [];
+    for (const object of objectsOf(schema)) {
+      for (const [name, member] of Object.entries(object.properties ?? {}))
+        own.push(...this.rowsOf(member, `${path}${name}`));
+      if (typeof object.additionalProperties === "object")
+        own.push(...this.rowsOf(object.additionalProperties, `${path}NAME`));
+    }
+    const lists = [schema, ...(schema.anyOf ?? [])].flatMap(({ items }) => items ?? []);
+    for (const items of lists) own.push(...this.rows(items, path.replace(/\.$/, "[].")));
+    return own;
+  }
+
+  private rowsOf(member: Schema, path: string): string[] {
+    const { description, enum: words, $ref = "" } = member;
+    const usual =
+      member.default === undefined || typeof member.default === "object" ? "" : `\`${String(member.default)}\``;
+    const definition = this.definitions[$ref.replace("#/$defs/", "")];
+    const first = this.first.get($ref);
+    if (definition && !first) this.first.set($ref, path);
+    const says = [
+      description ?? "",
+      words ? `One of ${words.map((word) => `\`${String(word)}\``).join(", ")}.` : "",
+      first ? `Its members are those of \`${first}\`.` : "",
+    ];
+    const about = cell(says.filter(Boolean).join(" "));
+    const below = first ? [] : this.rows(definition ?? member, `${path}.`);
+    return [`| \`${path}\` | ${usual} | ${about} |`, ...below];
+  }
 }
 
 /** docs/configuration.md */
 export function configuration(): string {
   const schema = JSON.parse(text("gateway.schema.json")) as Schema;
+  const settings = new Settings(schema.$defs);
   const sections = Object.entries(schema.properties ?? {}).map(([name, member]) => {
-    const table = [...new Set(rows(member, `${name}.`))];
+    const table = [...new Set(settings.rows(member, `${name}.`))];
     const usual =
       member.default === undefined || typeof member.default === "object"
         ? ""

@@ -49,32 +49,33 @@ const perImage = (what: string) =>
     )
     .optional();
 
+// Ids give schemas that are accepted in several places one definition in gateway.schema.json.
+const TieredSchema = z.strictObject(TieredFields).meta({ id: "rates" });
+
 const serviceTier = (name: string) =>
-  z
-    .strictObject(TieredFields)
-    .describe(`Rates that differ when the provider reports that it served the request in its ${name} tier.`)
-    .optional();
+  TieredSchema.describe(
+    `Rates that differ when the provider reports that it served the request in its ${name} tier.`,
+  ).optional();
 
 /** The price of a model, or of a model at one target. */
-export const PriceSchema = z.strictObject({
-  ...TieredFields,
-  batch: serviceTier("batch"),
-  flex: serviceTier("flex"),
-  priority: serviceTier("priority"),
-  fast: z
-    .strictObject(TieredFields)
-    .describe(
+export const PriceSchema = z
+  .strictObject({
+    ...TieredFields,
+    batch: serviceTier("batch"),
+    flex: serviceTier("flex"),
+    priority: serviceTier("priority"),
+    fast: TieredSchema.describe(
       "Rates that differ when the provider reports that it served the request in its fast mode (`speed: fast`).",
-    )
-    .optional(),
-  request: usd("USD per request."),
-  web_search: usd("USD per web search by the vendor's tool."),
-  image: perImage("USD per image generated from text"),
-  image_edit: perImage("USD per image generated from other images"),
-  image_generation: z
-    .record(z.string(), z.strictObject(RateFields))
-    .describe(
-      "Rates of the models with which the vendor's image generation tool works, by model; `*` is any other model.",
-    )
-    .optional(),
-});
+    ).optional(),
+    request: usd("USD per request."),
+    web_search: usd("USD per web search by the vendor's tool."),
+    image: perImage("USD per image generated from text"),
+    image_edit: perImage("USD per image generated from other images"),
+    image_generation: z
+      .record(z.string(), z.strictObject(RateFields))
+      .describe(
+        "Rates of the models with which the vendor's image generation tool works, by model; `*` is any other model.",
+      )
+      .optional(),
+  })
+  .meta({ id: "price" });
