@@ -55,7 +55,7 @@ t.test("what is probably a mistake is told, and does not fail", async (t) => {
   const { code, out, err } = await check(t, { "gateway.yaml": `${FULL}plugins: { region: { region: eu } }\n` }, []);
   t.equal(code, 0);
   t.match(out, /^gateway\.yaml: ok, /);
-  t.match(err, /gateway\.yaml:7:12 warning: plugin "region" stands in no chain.*> 7 \| plugins: /s);
+  t.match(err, /gateway\.yaml:7:12 warning: plugin "region" is in no chain.*> 7 \| plugins: /s);
   t.notMatch(err, /is off/, "the summary has that");
 });
 
