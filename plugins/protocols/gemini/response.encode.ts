@@ -424,8 +424,7 @@ const WORDS: Readonly<Record<FinishReason, string>> = {
   stop: "STOP",
   stop_sequence: "STOP",
   tool_calls: "STOP",
-  // The answer is not whole: `STOP` would say that it is.
-  pause: "MAX_TOKENS",
+  pause: "STOP",
   length: "MAX_TOKENS",
   context_window: "MAX_TOKENS",
   content_filter: "SAFETY",

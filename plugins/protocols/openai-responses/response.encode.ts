@@ -350,9 +350,9 @@ class CompactionEncoder implements ResponseEncoder {
   private end(out: EncodedFrame[]): void {
     const { finish } = this;
     const texts = [...this.texts.values()].map((pieces) => pieces.join("")).filter((text) => text.trim() !== "");
-    const otherwise = finish !== undefined && NO_SUMMARY.has(finish.reason);
-    if (texts.length > 0 && !otherwise) this.response.compaction(texts.join("\n\n"), out);
-    else if (otherwise || endOf(finish, false).status === "completed")
+    const found = texts.length > 0 && !(finish && NO_SUMMARY.has(finish.reason));
+    if (found) this.response.compaction(texts.join("\n\n"), out);
+    else if (endOf(finish, false).status === "completed")
       throw new GatewayError("upstream_invalid", {
         message: "The model was asked to sum up the conversation, and its answer holds no summary.",
       });
@@ -693,8 +693,7 @@ const INCOMPLETE: Readonly<Record<FinishReason, string | undefined>> = {
   // The vendor's own refusals are ordinary responses, with a refusal part; see `endOf`.
   refusal: "content_filter",
   stop_sequence: undefined,
-  // The response is incomplete, and the vendor has no other value for that.
-  pause: "max_output_tokens",
+  pause: undefined,
   context_window: "max_output_tokens",
   malformed_call: undefined,
   other: undefined,

@@ -8,8 +8,8 @@ export const FINISH_WORDS: Readonly<Record<FinishReason, string>> = {
   content_filter: "content_filter",
   refusal: "content_filter",
   stop_sequence: "stop",
-  // The response is incomplete: `stop` would mean complete.
-  pause: "length",
+  // Declared as lost; the client continues the turn by sending it back.
+  pause: "stop",
   context_window: "length",
   malformed_call: "stop",
   other: "stop",

@@ -535,7 +535,7 @@ t.test("which sequence ended it is said to be lost", async (t) => {
 t.test("a paused turn is said to be lost", async (t) => {
   const lost: string[] = [];
   t.match(last(answer([], { type: "finish", choice: 0, reason: "pause" }), contextFor({}, lost)), {
-    finishReason: "MAX_TOKENS",
+    finishReason: "STOP",
   });
   t.strictSame(lost, ["finishReason"]);
 });
@@ -619,7 +619,7 @@ t.test("every reason has a word, and a refusal is never an ordinary stop", async
       .finishReason;
   };
   t.equal(word("tool_calls"), "STOP");
-  t.equal(word("pause"), "MAX_TOKENS");
+  t.equal(word("pause"), "STOP");
   t.equal(word("context_window"), "MAX_TOKENS");
   t.equal(word("refusal"), "SAFETY");
   t.equal(word("malformed_call"), "MALFORMED_FUNCTION_CALL");

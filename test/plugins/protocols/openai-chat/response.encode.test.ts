@@ -251,7 +251,7 @@ t.test("every reason has a word, and what the word leaves out is declared", asyn
     (
       ["stop", "length", "tool_calls", "stop_sequence", "pause", "context_window", "malformed_call", "other"] as const
     ).map(word),
-    ["stop", "length", "tool_calls", "stop", "length", "length", "stop", "stop"],
+    ["stop", "length", "tool_calls", "stop", "stop", "length", "stop", "stop"],
   );
   t.same(to.lost, ["finish_reason", "finish_reason", "finish_reason"]);
 });

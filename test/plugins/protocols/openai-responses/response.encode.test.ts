@@ -212,9 +212,9 @@ t.test("state that sits on a call or a text comes directly before it", async (t)
 
 t.test("how it ended is told in the vendor's own way", async (t) => {
   const endings: Record<FinishReason, string> = {
-    ...{ stop: "completed", tool_calls: "completed", stop_sequence: "completed" },
+    ...{ stop: "completed", tool_calls: "completed", stop_sequence: "completed", pause: "completed" },
     ...{ malformed_call: "completed", other: "completed" },
-    ...{ length: "max_output_tokens", context_window: "max_output_tokens", pause: "max_output_tokens" },
+    ...{ length: "max_output_tokens", context_window: "max_output_tokens" },
     ...{ content_filter: "content_filter", refusal: "content_filter" },
   };
   for (const [reason, ending] of Object.entries(endings)) {
