@@ -150,7 +150,7 @@ const ProviderSchema = z
     threads: z
       .boolean()
       .describe(
-        "The provider stores conversations, so that clients send only new messages. When absent: true if `url` is the vendor's own address.",
+        "The provider keeps Anthropic's message threads, so that clients send only new messages. When absent: true if `url` is the vendor's own address.",
       )
       .optional(),
     shared: z
@@ -528,7 +528,9 @@ const OverloadSchema = z.strictObject({
     .prefault(1000),
   wait: milliseconds().describe("How long a request may wait in that queue, like 2s; off: none waits.").prefault("2s"),
   delay: milliseconds()
-    .describe("Event loop delay from which, when it persists, some new requests are refused, like 200ms or off.")
+    .describe(
+      "How long new requests may wait for the event loop, in successive turns, before some are refused, like 200ms or off.",
+    )
     .prefault("200ms"),
   heap: quantity(part, "85% or off")
     .describe("Share of V8's heap limit in use from which new requests are refused, like 85% or off.")
@@ -758,7 +760,7 @@ export const FileSchema = z.strictObject({
     .prefault("600s"),
   linger: milliseconds()
     .describe(
-      "How long a stopping gateway still accepts connections, and keeps idle ones open, so that load balancers can notice; like 5s or off.",
+      "How long a stopping gateway still accepts connections and serves idle ones, so that load balancers can notice; like 5s or off.",
     )
     .prefault("5s"),
   warm_up: milliseconds()

@@ -135,7 +135,7 @@ export const METRICS = {
   gateway_budget_limit_usd: gauge(["of", "name", "per"], "The budget itself, in dollars.", "max"),
   gateway_limiter_degraded: gauge(
     [],
-    "1: the limits' store is unavailable, and this gateway enforces its part of the limits.",
+    "1: limits cannot be counted together with other gateways, and this one enforces its share of them.",
     "max",
   ),
   gateway_journal_bytes: gauge([], "Bytes of the journals' files.", "max"),
