@@ -346,6 +346,6 @@ t.test("nonsense is refused before anything starts", async (t) => {
   ] as const)
     await t.rejects(drive(Record, { options: { file, ...options } }), message, JSON.stringify(options));
   const once = ["sse", "auth", "models", "rewrite", "record"];
-  await t.rejects(drive(Record, { options: { file, sample: 1 }, chain: once }), /stands once .* first and as the last/);
+  await t.rejects(drive(Record, { options: { file, sample: 1 }, chain: once }), /listed once .* first and last/);
   await t.rejects(drive(Record, { options: { file, sample: 1 }, chain: ["record", ...once, "record"] }), /three times/);
 });
