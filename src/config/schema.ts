@@ -150,7 +150,7 @@ const ProviderSchema = z
     threads: z
       .boolean()
       .describe(
-        "The provider keeps Anthropic's message threads, so that clients send only new messages. When absent: true if `url` is the vendor's own address.",
+        "The provider keeps message threads, so that clients send only new messages. When absent: true if `url` is the vendor's own address.",
       )
       .optional(),
     shared: z
