@@ -379,7 +379,7 @@ export class Downstream {
     const { pass: passes, chain } = destination;
     if (passes) explainsNothing(headers);
     once(query, passes ? ["key"] : undefined);
-    const uploader = passes?.path.takeTicket(query, known.time);
+    const uploader = passes?.path.takeTicket(passes.below, query, known.time);
     const keys = credentials(headers, query);
     const judged = (name: string) => saysWhatIsJudged(name, destination.protocol);
     const dropped = passes ? [] : query.take(judged).map((name) => `?${name}`);

@@ -1,6 +1,6 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
-import type { Protocol, VendorObjects } from "../core/protocol.ts";
+import type { Protocol, UploadWords, VendorObjects } from "../core/protocol.ts";
 import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
 import { PassingEvents, PassingMembers } from "./made.ts";
 import { type NamedObject, NamedObjects } from "./named.ts";
@@ -114,11 +114,12 @@ export class PassingObjects {
     const making = /^P(?:OST|UT)$/.test(exchange.method) && this.path !== undefined;
     const names = [...(making ? vendors.flatMap(({ words }) => words.members) : []), ...derived];
     if (names.length > 0) this.sought = [...new Set(names)];
-    this.session = vendors.find(({ uploads }) => uploads && exchange.query.has(uploads.session))?.uploads?.session;
+    const isContinued = ({ path, session }: UploadWords) => below.startsWith(`${path}/`) && exchange.query.has(session);
+    this.session = vendors.flatMap(({ uploads }) => uploads ?? []).find(isContinued)?.session;
     if (!this.judges) return;
-    // SDKs send a JSON content type for any file there.
-    const isFile = this.session !== undefined;
-    const type = isFile ? "application/octet-stream" : (exchange.headers.get("content-type")?.trim() ?? "");
+    // The body of an upload's piece is a file, for which SDKs send a JSON content type. Any other body may name objects.
+    const type =
+      this.session !== undefined ? "application/octet-stream" : (exchange.headers.get("content-type")?.trim() ?? "");
     this.body = passingBody(type, this.naming, limit);
     const coding = exchange.headers.get("content-encoding");
     if (coding !== undefined && coding !== "identity" && this.body.plain)

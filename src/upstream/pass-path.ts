@@ -139,13 +139,15 @@ export class PassPath {
 
   /**
    * Takes the ticket out of a query, so that it is neither forwarded nor logged.
+   * @param below the part of the request's path that goes to the provider
    * @returns the id of the key that began the upload which the query names; empty: it was begun without a key; undefined: the
-   * query names none, or without a valid ticket
+   * query names none, or without a valid ticket, or the path is none of uploads: a ticket is good for nothing else
    */
-  takeTicket(query: Query, time: number): string | undefined {
+  takeTicket(below: string, query: Query, time: number): string | undefined {
     const ticket = query.get(TICKET);
     if (ticket === null) return undefined;
     query.delete(TICKET);
+    if (!this.besideVersion(below)) return undefined;
     const [session, second] = this.uploads.flatMap((each) => query.all(each.session));
     if (session === undefined || second !== undefined) return undefined;
     return this.options.tickets.keyOf(ticket, { path: this.pattern, session }, time);

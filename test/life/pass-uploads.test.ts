@@ -1,3 +1,4 @@
+import { gzipSync } from "node:zlib";
 import { GoogleGenAI } from "@google/genai";
 import t, { type Test } from "tap";
 import { HeaderList } from "../../src/wire/headers.ts";
@@ -162,6 +163,25 @@ t.test("a piece that comes without a key is sent for the key that began the uplo
   await keys.revoke(record.id);
   await keys.create({ name: record.id });
   t.equal(await finish(theirs), 401, "revoked, though another key has its id for a name");
+});
+
+t.test("the ticket of an upload is good for uploads alone", async (t) => {
+  const { upstream, url } = await uploading(t);
+  t.equal(await finish(await begin(url, MINE)), 200);
+  const address = `${await begin(url, THEIRS, "/vendors/g/upload/v1beta/files")}`;
+  const elsewhere = address.replace("/upload/v1beta/files", "/v1beta/cachedContents");
+  const seen = upstream.seen.length;
+  const ask = async (headers: Record<string, string>, fileUri: string) => {
+    const json = JSON.stringify({ contents: [{ parts: [{ fileData: { fileUri } }] }] });
+    const body = headers["content-encoding"] ? gzipSync(json) : json;
+    const init = { method: "POST", headers: { ...headers, "content-type": "application/json" }, body };
+    return (await fetch(elsewhere, init)).status;
+  };
+  t.equal(await ask({}, "files/none1"), 401, "it shows no key on other paths of the vendor");
+  t.equal(await ask({ "x-goog-api-key": THEIRS }, "files/file1"), 404, "bodies there are searched for others' objects");
+  const packed = { "x-goog-api-key": THEIRS, "content-encoding": "gzip" };
+  t.equal(await ask(packed, "files/file1"), 415, "and must be readable: they are no files");
+  t.equal(upstream.seen.length, seen);
 });
 
 t.test("who uploads below a version that no path takes is told which path is missing", async (t) => {
