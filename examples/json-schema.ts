@@ -42,7 +42,7 @@ export default class JsonSchema implements Plugin {
       const found = param.split(".").reduce<unknown>((value, name) => (value as Record<string, unknown>)?.[name], body);
       if (found === undefined) continue;
       try {
-        this.asked(exchange).schema = z.fromJSONSchema(JSON.parse(JSON.stringify(found, plain)));
+        this.asked(exchange).schema = z.fromJSONSchema(JSON.parse(JSON.stringify(found, toJsonSchema)));
       } catch {
         throw new GatewayError("invalid_field", { message: "Answers cannot be checked by this schema.", param });
       }
@@ -55,7 +55,7 @@ export default class JsonSchema implements Plugin {
     const answer = await head.whole(this.options.bytes);
     // A response with only tool calls has no text for the schema.
     for (const { text } of exchange.wholeTexts(answer, ["assistant"])) {
-      const wrong = problem(schema, text);
+      const wrong = schemaIssues(schema, text);
       if (wrong === undefined) continue;
       const message = `The answer breaks the schema: ${wrong}.`;
       throw new GatewayError("schema_broken", { status: 502, kind: "upstream", message });
@@ -64,14 +64,14 @@ export default class JsonSchema implements Plugin {
 }
 
 /** Converts uppercase types and `nullable`, which one of the protocols has. */
-function plain(name: string, value: unknown): unknown {
+function toJsonSchema(name: string, value: unknown): unknown {
   if (name === "type" && typeof value === "string") return value.toLowerCase();
   const { nullable, ...others } = (value ?? {}) as { nullable?: boolean };
   return nullable === true ? { anyOf: [others, { type: "null" }] } : value;
 }
 
 /** Returns what is wrong with a text, without quoting it. */
-function problem(schema: z.ZodType, text: string): string | undefined {
+function schemaIssues(schema: z.ZodType, text: string): string | undefined {
   try {
     const issues = schema.safeParse(JSON.parse(text)).error?.issues;
     return issues?.map(({ path, code }) => `${path.join(".") || "its root"} (${code})`).join(", ");

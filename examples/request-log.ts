@@ -15,7 +15,7 @@ export default class RequestLog implements Plugin {
 
   /** `npm start -- check` detects a file that cannot be written, and does not create one. */
   async start({ dry }: { dry: boolean }): Promise<void> {
-    if (dry) return (await open(this.options.file, "r+").catch(absent))?.close();
+    if (dry) return (await open(this.options.file, "r+").catch(ignoreMissing))?.close();
     const file = await open(this.options.file, "a");
     this.lines = createWriteStream("", { fd: file });
   }
@@ -31,6 +31,6 @@ export default class RequestLog implements Plugin {
 }
 
 /** A missing file is created by the first start. */
-function absent(error: NodeJS.ErrnoException): undefined {
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== "ENOENT") throw error;
 }

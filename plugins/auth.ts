@@ -2,7 +2,7 @@ import { type AccessExchange, GatewayError, Options, type Plugin } from "model-g
 import { type KeyRecord, Keys } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
-import { Failures } from "./auth/failures.ts";
+import { WrongKeyLimiter } from "./auth/wrong-key-limiter.ts";
 
 /**
  * Admits only requests with a key of this gateway. The engine has already removed everything that may be a key from headers
@@ -22,13 +22,13 @@ export default class Auth implements Plugin {
       ),
   });
 
-  private readonly failures: Failures;
+  private readonly wrongKeys: WrongKeyLimiter;
 
   constructor(
     private readonly keys: Keys,
     @inject(Options) private readonly options: z.infer<typeof Auth.options>,
   ) {
-    this.failures = new Failures(options.failures);
+    this.wrongKeys = new WrongKeyLimiter(options.failures);
   }
 
   access(exchange: AccessExchange): void | Promise<void> {
@@ -71,8 +71,8 @@ export default class Auth implements Plugin {
     if (exchange.credentials.length === 0 && this.options.anonymous) return;
     const [presented] = exchange.credentials;
     if (presented === undefined) throw new GatewayError("missing_api_key");
-    const retryAfter = this.failures.add(exchange.network);
-    throw retryAfter === undefined ? unknown(presented) : new GatewayError("too_many_wrong_keys", { retryAfter });
+    const retryAfter = this.wrongKeys.add(exchange.network);
+    throw retryAfter === undefined ? unknownKey(presented) : new GatewayError("too_many_wrong_keys", { retryAfter });
   }
 }
 
@@ -109,7 +109,7 @@ function whyUnusable(
  * Returns the error for an unknown key, with the expected form. A vendor's key is the usual mistake; only its first characters
  * are reported.
  */
-function unknown(presented: string): GatewayError {
+function unknownKey(presented: string): GatewayError {
   const foreign = /^(sk-ant|sk-or|sk|AIza|gsk|xai)[-_]?/.exec(presented)?.[1];
   if (!foreign || presented.startsWith("gw_")) return new GatewayError("invalid_api_key");
   return new GatewayError("invalid_api_key", {

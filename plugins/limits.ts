@@ -12,18 +12,25 @@ import {
   slot,
   Translations,
 } from "model-gateway";
-import { Ledger, Levels, Limiter, type LimitLevel, type Reserved, whose } from "model-gateway/store";
+import { Ledger, Levels, Limiter, type LimitLevel, limitOwner, type Reserved } from "model-gateway/store";
 import { injectable } from "tsyringe";
-import { KEY, KeyPage } from "./limits/key-page.ts";
-import { refusal, tooLarge } from "./limits/refusal.ts";
-import { type LongerAnswer, NOTHING, type PricesOf, type Worst, withinOutput, worstOf } from "./limits/worst.ts";
+import { limitExceeded, requestTooLarge } from "./limits/errors.ts";
+import { KEY_STATUS, KeyPage } from "./limits/key-page.ts";
+import {
+  clampOutput,
+  NO_SPENDING,
+  type OutputClamp,
+  type PriceLookup,
+  type WorstCase,
+  worstCase,
+} from "./limits/worst-case.ts";
 
 const NO_LEVELS: readonly LimitLevel[] = [];
 
 /** An exchange's reservations. */
-interface Reserving {
+interface ReservationState {
   /** The worst case; known once the exchange is routed. */
-  worst?: Worst;
+  worst?: WorstCase;
   /** Ids of the reservations for the whole exchange, and for its last attempt. */
   main?: string;
   attempt?: string;
@@ -35,14 +42,14 @@ interface Reserving {
  * provider is called, and settles to the actual usage when the exchange ends.
  */
 @injectable()
-export default class LimitsOf implements Plugin {
+export default class LimitsPlugin implements Plugin {
   static after = ["auth", "models"];
   static before = ["rewrite", "usage"];
-  static answers = { all: KEY };
+  static answers = { all: KEY_STATUS };
 
-  private readonly reserving = slot((): Reserving => ({}));
+  private readonly reservations = slot((): ReservationState => ({}));
   private readonly page: KeyPage;
-  private readonly pricesOf: PricesOf;
+  private readonly pricesOf: PriceLookup;
 
   constructor(
     private readonly limiter: Limiter,
@@ -57,27 +64,27 @@ export default class LimitsOf implements Plugin {
 
   route(exchange: RouteExchange): void | Promise<void> {
     const { caller, model, protocol, dryRun } = exchange;
-    const longer = withinOutput(exchange);
-    if (longer && this.counted(exchange)) shorten(exchange, longer);
-    if (dryRun) dryRun.most = worstOf(exchange, this.translations, this.pricesOf).most;
-    if (protocol.socket) this.measured(exchange, ON_SOCKET);
-    else if (isLater(exchange)) this.measured(exchange, LATER);
-    if (caller?.limits) for (const target of exchange.targets) priced(caller, target);
+    const longer = clampOutput(exchange);
+    if (longer && this.meteredLevel(exchange)) applyClamp(exchange, longer);
+    if (dryRun) dryRun.most = worstCase(exchange, this.translations, this.pricesOf).most;
+    if (protocol.socket) this.refuseUnmeasured(exchange, ON_SOCKET);
+    else if (isDeferred(exchange)) this.refuseUnmeasured(exchange, DEFERRED);
+    if (caller?.limits) for (const target of exchange.targets) requirePrice(caller, target);
     return this.reserve(exchange, "main", this.levels.of(caller, model?.id));
   }
 
   /** Applies the limits of the provider, and those of a fallback model, to each attempt. */
   send(exchange: SendExchange, attempt: Attempt): void | Promise<void> {
     const { provider, serves } = attempt.target;
-    const reserving = this.reserving(exchange);
+    const reserving = this.reservations(exchange);
     if (reserving.attempt !== undefined) {
-      this.limiter.settle(reserving.attempt, NOTHING);
+      this.limiter.settle(reserving.attempt, NO_SPENDING);
       delete reserving.attempt;
     }
     const another = serves === undefined || serves === exchange.model?.id ? undefined : this.levels.model(serves);
     const own = this.levels.provider(provider.name);
     const levels = own ? (another ? [own, another] : [own]) : another ? [another] : NO_LEVELS;
-    if (exchange.caller?.limits) priced(exchange.caller, attempt.target);
+    if (exchange.caller?.limits) requirePrice(exchange.caller, attempt.target);
     // On passthrough paths no exchange is routed.
     if (reserving.main !== undefined || exchange.model) return this.reserve(exchange, "attempt", levels);
     const all = this.reserve(exchange, "main", this.levels.of(exchange.caller));
@@ -85,7 +92,7 @@ export default class LimitsOf implements Plugin {
   }
 
   done(exchange: DoneExchange): void {
-    const reserving = this.reserving(exchange);
+    const reserving = this.reservations(exchange);
     reserving.ended = true;
     // After later plugins have set the charge.
     if (reserving.main !== undefined || reserving.attempt !== undefined)
@@ -95,10 +102,13 @@ export default class LimitsOf implements Plugin {
   /** Responds to `GET /v1/key` with the caller's own limits and usage. */
   serve({ caller }: AccessExchange): Promise<Answer> {
     if (!caller) throw new GatewayError("missing_api_key");
-    return this.page.of(caller);
+    return this.page.answer(caller);
   }
 
-  private settle({ charge = NOTHING, model, attempt: last }: DoneExchange, { main, attempt }: Reserving): void {
+  private settle(
+    { charge = NO_SPENDING, model, attempt: last }: DoneExchange,
+    { main, attempt }: ReservationState,
+  ): void {
     const serves = last?.target.serves;
     const unused = model && serves !== undefined && serves !== model.id ? this.levels.model(model.id) : undefined;
     // Usage marked `once` is counted by the first reservation settled; the attempt's therefore gets a name of its own.
@@ -114,33 +124,33 @@ export default class LimitsOf implements Plugin {
     levels: readonly LimitLevel[],
   ): void | Promise<void> {
     if (levels.length === 0) return;
-    const reserving = this.reserving(exchange);
-    reserving.worst ??= worstOf(exchange, this.translations, this.pricesOf);
+    const reserving = this.reservations(exchange);
+    reserving.worst ??= worstCase(exchange, this.translations, this.pricesOf);
     const id =
       "attempts" in exchange && part === "attempt" ? `${exchange.id}/${exchange.attempts.length}` : exchange.id;
-    const { told, unpriced, most, least } = reserving.worst;
-    if (unpriced !== undefined) checkPriced(levels, unpriced);
+    const { plausibleTokens, unpriced, most, least } = reserving.worst;
+    if (unpriced !== undefined) requireLevelPrice(levels, unpriced);
     for (const level of levels) {
       const { tpm = 0 } = level.limits;
-      if (tpm > 0 && told > tpm) throw tooLarge(level, told);
+      if (tpm > 0 && plausibleTokens > tpm) throw requestTooLarge(level, plausibleTokens);
     }
     const reserved = this.limiter.reserve({ id, levels, most, least });
-    if (!(reserved instanceof Promise)) return this.take(reserved, id, part, exchange, levels, reserving);
+    if (!(reserved instanceof Promise)) return this.applyReserved(reserved, id, part, exchange, levels, reserving);
     return reserved.then((later) => {
       // The exchange ended while its reservation was pending.
-      if (reserving.ended && "grant" in later) this.limiter.settle(id, NOTHING);
-      this.take(later, id, part, exchange, levels, reserving);
+      if (reserving.ended && "grant" in later) this.limiter.settle(id, NO_SPENDING);
+      this.applyReserved(later, id, part, exchange, levels, reserving);
     });
   }
 
   /** Applies the result of a reservation. @throws GatewayError rate_limit_exceeded, insufficient_quota */
-  private take(
+  private applyReserved(
     reserved: Reserved,
     id: string,
     part: "main" | "attempt",
     { protocol, replyHeaders, notices, dryRun }: RouteExchange | SendExchange,
     levels: readonly LimitLevel[],
-    reserving: Reserving,
+    reserving: ReservationState,
   ): void {
     const { rateHeaders } = protocol;
     if ("excess" in reserved) {
@@ -148,10 +158,10 @@ export default class LimitsOf implements Plugin {
       const distance = { limit: most, left, reset: retryAfter * 1000 };
       if (limit === "rpm") replyHeaders.push(...(rateHeaders?.({ requests: distance }, Date.now()) ?? []));
       if (limit === "tpm") replyHeaders.push(...(rateHeaders?.({ tokens: distance }, Date.now()) ?? []));
-      throw refusal(reserved.excess);
+      throw limitExceeded(reserved.excess);
     }
     reserving[part] = id;
-    if (dryRun) dryRun.notes.push(`finds room: ${levels.map((level) => whose(level)).join(", ")}`);
+    if (dryRun) dryRun.notes.push(`finds room: ${levels.map((level) => limitOwner(level)).join(", ")}`);
     const { grant } = reserved;
     if (grant.warnings) notices.push(...grant.warnings);
     // A provider's remaining limit concerns all callers, and is not reported to one.
@@ -160,7 +170,7 @@ export default class LimitsOf implements Plugin {
   }
 
   /** Returns a level that limits tokens or money. */
-  private counted({ caller, model, targets }: RouteExchange): LimitLevel | undefined {
+  private meteredLevel({ caller, model, targets }: RouteExchange): LimitLevel | undefined {
     const limits = (level: LimitLevel | undefined) =>
       level && (level.limits.tpm || level.limits.budgets?.some(({ soft }) => !soft)) ? level : undefined;
     return (
@@ -173,18 +183,18 @@ export default class LimitsOf implements Plugin {
    * Checks an exchange whose usage is not known in time.
    * @throws GatewayError key_not_allowed where a level limits tokens or money
    */
-  private measured(exchange: RouteExchange, { why, hint }: Unmeasured): void {
-    const found = this.counted(exchange);
+  private refuseUnmeasured(exchange: RouteExchange, { why, hint }: Unmeasured): void {
+    const found = this.meteredLevel(exchange);
     if (found)
       throw new GatewayError("key_not_allowed", {
-        message: `${whose(found)} may use so many tokens or so much money only, and ${why}.`,
+        message: `${limitOwner(found)} may use so many tokens or so much money only, and ${why}.`,
         hint,
       });
   }
 }
 
 /** Limits a request's output tokens to what the model provides. @throws GatewayError invalid_field in strict mode */
-function shorten(exchange: RouteExchange, { edits, path, most }: LongerAnswer): void {
+function applyClamp(exchange: RouteExchange, { edits, path, most }: OutputClamp): void {
   const why = `the model's answers are at most ${most} tokens long`;
   if (exchange.strict)
     throw new GatewayError("invalid_field", { message: `${path}: ${why}, and nothing may be changed.`, param: path });
@@ -203,14 +213,14 @@ const ON_SOCKET: Unmeasured = {
   hint: "Use a POST request, or another key.",
 };
 /** A response that is never fetched would cost the vendor's price, and be missing from every budget. */
-const LATER: Unmeasured = {
+const DEFERRED: Unmeasured = {
   why: "what an answer in the background has used is not known before somebody fetches it",
   hint: "Ask without background or deferred, streamed if it takes long, or use another key.",
 };
 
 /** Reports whether the response may be generated after this exchange: some servers accept `1` and `"yes"` for `true`. */
-function isLater({ protocol: { output }, operation, body }: RouteExchange): boolean {
-  const value = output?.later !== undefined && operation.generates && body.value(output.later);
+function isDeferred({ protocol: { output }, operation, body }: RouteExchange): boolean {
+  const value = output?.background !== undefined && operation.generates && body.value(output.background);
   return value !== undefined && value !== null && value !== false;
 }
 
@@ -219,7 +229,7 @@ function isLater({ protocol: { output }, operation, body }: RouteExchange): bool
  * created without that check.
  * @throws GatewayError key_not_allowed for a budget with an unpriced model
  */
-function priced({ limits }: Caller, { prices, serves }: Attempt["target"]): void {
+function requirePrice({ limits }: Caller, { prices, serves }: Attempt["target"]): void {
   if (prices || !limits?.budgets?.some(({ soft }) => !soft)) return;
   throw new GatewayError("key_not_allowed", {
     message: `The key may spend so much money only, and what the model ${JSON.stringify(serves ?? "")} costs is not known.`,
@@ -228,11 +238,11 @@ function priced({ limits }: Caller, { prices, serves }: Attempt["target"]): void
 }
 
 /** Checks that no budget applies to a request whose cost has no upper bound. @throws GatewayError key_not_allowed */
-function checkPriced(levels: readonly LimitLevel[], what: string): void {
+function requireLevelPrice(levels: readonly LimitLevel[], what: string): void {
   const level = levels.find(({ limits: { budgets } }) => budgets?.some(({ soft }) => !soft));
   if (!level) return;
   throw new GatewayError("key_not_allowed", {
-    message: `${whose(level)} may spend so much money only, and what ${what} costs is not known.`,
+    message: `${limitOwner(level)} may spend so much money only, and what ${what} costs is not known.`,
     hint: "Leave it out of the request, or ask the operator for its price.",
   });
 }

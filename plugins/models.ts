@@ -14,16 +14,16 @@ import {
   type Target,
   Translations,
 } from "model-gateway";
-import { Objects } from "model-gateway/store";
+import { ObjectAccess } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
-import { balanced } from "./models/balance.ts";
-import { pinOf, toFront } from "./models/continuity.ts";
+import { balanceTargets } from "./models/balance.ts";
+import { conversationPin, moveToFront } from "./models/continuity.ts";
 
 const COUNT = z.number().nullable();
 const PRICE = z.string().optional().describe("USD per token.");
 /** A model in a list, for clients whose protocol has no format of its own. */
-export const ENTRY = z.strictObject({
+export const MODEL_ENTRY = z.strictObject({
   ...{
     id: z.string(),
     object: z.literal("model"),
@@ -49,9 +49,9 @@ export const ENTRY = z.strictObject({
   pricing: z.strictObject({ prompt: PRICE, completion: PRICE, input_cache_read: PRICE, input_cache_write: PRICE }),
 });
 /** For clients of some protocols: in the vendor's format. */
-const AS_VENDOR = z.record(z.string(), z.unknown());
-export const LIST = z.strictObject({
-  ...{ object: z.literal("list"), data: z.array(ENTRY), has_more: z.boolean() },
+const VENDOR_FORMAT = z.record(z.string(), z.unknown());
+export const MODEL_LIST = z.strictObject({
+  ...{ object: z.literal("list"), data: z.array(MODEL_ENTRY), has_more: z.boolean() },
   ...{ first_id: z.string().nullable(), last_id: z.string().nullable() },
 });
 
@@ -59,7 +59,7 @@ export const LIST = z.strictObject({
 @injectable()
 export default class Models implements Plugin {
   static after = ["auth", "scrub"];
-  static answers = { all: z.union([LIST, AS_VENDOR]), one: z.union([ENTRY, AS_VENDOR]) };
+  static answers = { all: z.union([MODEL_LIST, VENDOR_FORMAT]), one: z.union([MODEL_ENTRY, VENDOR_FORMAT]) };
   static options = z.strictObject({
     continuity: z
       .enum(["on", "off"])
@@ -69,7 +69,7 @@ export default class Models implements Plugin {
 
   constructor(
     private readonly marketplace: Marketplace,
-    private readonly objects: Objects,
+    private readonly objects: ObjectAccess,
     private readonly translations: Translations,
     private readonly health: Health,
     @inject(Options) private readonly options: z.infer<typeof Models.options>,
@@ -77,18 +77,18 @@ export default class Models implements Plugin {
 
   route(exchange: RouteExchange): void | Promise<void> {
     const { requestedModel: asked, caller, operation } = exchange;
-    if (operation.kept !== undefined) return this.back(operation.kept, exchange);
+    if (operation.kept !== undefined) return this.routeToOwner(operation.kept, exchange);
     if (asked === undefined)
       throw new GatewayError("invalid_field", { message: "The request names no model.", param: "model" });
     const model = this.marketplace.find(asked, caller);
-    if (!model) throw this.unknown(asked, exchange);
+    if (!model) throw this.unknownModel(asked, exchange);
     exchange.model = model;
     const others = model.fallback.flatMap((name) => this.marketplace.find(name, caller) ?? []);
     const choice = [model, ...others].some(hasChoice);
-    const pin = choice && this.options.continuity === "on" ? pinOf(exchange) : undefined;
+    const pin = choice && this.options.continuity === "on" ? conversationPin(exchange) : undefined;
     exchange.conversation = pin;
-    const targets = this.asLast(balanced(model, pin, this.health), exchange);
-    exchange.targets = [...targets, ...others.flatMap((other) => balanced(other, pin, this.health))];
+    const targets = this.preferStateOwner(balanceTargets(model, pin, this.health), exchange);
+    exchange.targets = [...targets, ...others.flatMap((other) => balanceTargets(other, pin, this.health))];
     if (exchange.targets.length === 0)
       throw new GatewayError("no_target", {
         message: `No provider of the model "${model.id}" is switched on.`,
@@ -103,24 +103,24 @@ export default class Models implements Plugin {
     const id = /^\/[^/]+\/models\/(.+)$/.exec(path)?.[1];
     const { listing } = protocol;
     if (id === undefined) {
-      const models = this.marketplace.usable(caller).map((model) => this.listed(model, caller));
+      const models = this.marketplace.usable(caller).map((model) => this.listedModel(model, caller));
       // A list in a protocol's own format cannot express that a model is unavailable in that protocol.
       const list = listing
         ? listing.list(
             models.filter(({ protocols }) => protocols[protocol.name]),
             query,
           )
-        : listOf(models);
+        : modelList(models);
       return { status: 200, body: JSON.stringify(list) };
     }
     const asked = checkModel(decodeURIComponent(id));
     const model = this.marketplace.find(asked, caller);
-    if (!model) throw this.unknown(asked, exchange);
-    const found = this.listed(model, caller);
-    return { status: 200, body: JSON.stringify(listing ? listing.one(found) : entry(found)) };
+    if (!model) throw this.unknownModel(asked, exchange);
+    const found = this.listedModel(model, caller);
+    return { status: 200, body: JSON.stringify(listing ? listing.one(found) : modelEntry(found)) };
   }
 
-  private listed(model: Model, caller: Caller | undefined): ListedModel {
+  private listedModel(model: Model, caller: Caller | undefined): ListedModel {
     const { id, name, created, can, description, context, output, fallback } = model;
     const others = fallback.flatMap((other) => this.marketplace.find(other, caller) ?? []);
     const protocols = Object.assign({}, ...[...others, model].map((each) => this.translations.reach(each)));
@@ -134,18 +134,18 @@ export default class Models implements Plugin {
   }
 
   /** Keeps a conversation that has moved at the target that created its newest state. */
-  private asLast(order: Target[], exchange: RouteExchange): Target[] {
+  private preferStateOwner(order: Target[], exchange: RouteExchange): Target[] {
     if (order.length < 2 || this.options.continuity === "off") return order;
-    const { account, model } = this.translations.keeper(exchange) ?? {};
+    const { account, model } = this.translations.stateOrigin(exchange) ?? {};
     const last =
       order.find((target) => target.provider.name === account && target.model === model) ??
       order.find((target) => target.provider.name === account);
-    return last ? toFront(order, last) : order;
+    return last ? moveToFront(order, last) : order;
   }
 
   /** Routes a request about a stored response to where that was generated. */
-  private async back(id: string, exchange: RouteExchange): Promise<void> {
-    const made = await this.objects.answer(id, exchange.caller);
+  private async routeToOwner(id: string, exchange: RouteExchange): Promise<void> {
+    const made = await this.objects.findStoredResponse(id, exchange.caller);
     const model = made?.model === undefined ? undefined : this.marketplace.find(made.model, exchange.caller);
     const target = model?.targets.find(({ provider }) => provider.name === made?.provider);
     if (!model || !target) throw new GatewayError("object_not_found");
@@ -154,10 +154,10 @@ export default class Models implements Plugin {
   }
 
   /** Returns the error for an unknown name; it suggests only names that the caller may see. */
-  private unknown(asked: string, { caller }: AccessExchange): GatewayError {
-    const kept = this.marketplace.keptFrom(asked, caller);
+  private unknownModel(asked: string, { caller }: AccessExchange): GatewayError {
+    const kept = this.marketplace.notAllowedError(asked, caller);
     if (kept) return kept;
-    const near = this.marketplace.near(asked, caller);
+    const near = this.marketplace.similarIds(asked, caller);
     const seen = this.marketplace.usable(caller).length;
     return new GatewayError("model_not_found", {
       message: `No model "${asked}".${near.length > 0 ? ` Did you mean ${near.map((id) => `"${id}"`).join(" or ")}?` : ""}`,
@@ -172,9 +172,9 @@ const hasChoice = ({ targets }: Model): boolean =>
   targets.length > 1 || targets.some(({ provider }) => provider.credentials.length > 1);
 
 /** Returns one body that OpenAI, Anthropic and OpenRouter-style clients can all parse. */
-const listOf = (models: readonly ListedModel[]) => ({
+const modelList = (models: readonly ListedModel[]) => ({
   object: "list",
-  data: models.map(entry),
+  data: models.map(modelEntry),
   has_more: false,
   first_id: models[0]?.id ?? null,
   last_id: models.at(-1)?.id ?? null,
@@ -189,7 +189,7 @@ const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   reasoning: ["reasoning", "include_reasoning"],
 };
 
-function entry(model: ListedModel) {
+function modelEntry(model: ListedModel) {
   const { id, name, created, context = null, output = null, can, protocols, price } = model;
   const able = (what: string) => can.includes(what);
   const talks = Object.keys(protocols).some((protocol) => !/-(?:images|embeddings)$/.test(protocol));

@@ -15,13 +15,13 @@ import {
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { AnswerFacts } from "./opentelemetry/answer-facts.ts";
-import { attemptAttributes, nameOf, requestAttributes, spanNameOf } from "./opentelemetry/attributes.ts";
-import { contentOf } from "./opentelemetry/content.ts";
+import { attemptAttributes, attemptSpanName, requestAttributes, requestSpanName } from "./opentelemetry/attributes.ts";
+import { contentAttributes } from "./opentelemetry/content.ts";
 import { loadPackages, type TracePackages } from "./opentelemetry/packages.ts";
-import { type Tracing, tracing } from "./opentelemetry/tracing.ts";
+import { startTracing, type Tracing } from "./opentelemetry/tracing.ts";
 
 /** The trace of a running exchange. */
-interface Traced {
+interface TraceState {
   /** The request's span; undefined: it is not traced. */
   server?: { readonly span: Span; readonly context: Context };
   readonly attempts: Map<Attempt, Span>;
@@ -68,7 +68,7 @@ export default class OpenTelemetry implements Plugin {
 
   private packages: TracePackages | undefined;
   private tracing: Tracing | undefined;
-  private readonly traced = slot((): Traced => ({ attempts: new Map(), facts: new AnswerFacts(), pieces: [] }));
+  private readonly traced = slot((): TraceState => ({ attempts: new Map(), facts: new AnswerFacts(), pieces: [] }));
 
   constructor(
     private readonly log: Log,
@@ -78,7 +78,7 @@ export default class OpenTelemetry implements Plugin {
   /** Starts the exporter. @throws FileError with what to install, where the packages are missing */
   async start({ dry }: Start): Promise<void> {
     this.packages = await loadPackages();
-    if (!dry) this.tracing = tracing(this.packages, this.options, this.log);
+    if (!dry) this.tracing = startTracing(this.packages, this.options, this.log);
   }
 
   access(exchange: AccessExchange): void {
@@ -103,7 +103,7 @@ export default class OpenTelemetry implements Plugin {
     if (!this.tracing || !this.packages || !server) return;
     const { api } = this.packages;
     const how = { kind: api.SpanKind.CLIENT, startTime: exchange.time + attempt.startedAt };
-    const span = this.tracing.tracer.startSpan(spanNameOf(exchange, attempt), how, server.context);
+    const span = this.tracing.tracer.startSpan(attemptSpanName(exchange, attempt), how, server.context);
     traced.attempts.set(attempt, span);
     // Also where the caller's header is forwarded by gateway.yaml: the provider gets the correct parent span.
     if (!this.options.propagate && !attempt.headers.has("traceparent")) return;
@@ -117,7 +117,7 @@ export default class OpenTelemetry implements Plugin {
     if (!server?.span.isRecording()) return undefined;
     const { content } = this.options;
     return (frame) => {
-      facts.see(frame);
+      facts.observe(frame);
       if (!content) return;
       if (frame.kind !== "end") pieces.push(Buffer.from(frame.bytes));
       else
@@ -137,7 +137,7 @@ export default class OpenTelemetry implements Plugin {
       const last = attempt === exchange.attempt;
       if (span.isRecording()) {
         span.setAttributes(attemptAttributes(exchange, attempt, last ? facts : undefined));
-        if (last && this.options.content) span.setAttributes(contentOf(exchange, output, facts));
+        if (last && this.options.content) span.setAttributes(contentAttributes(exchange, output, facts));
         const error = attempt.error ?? (last ? exchange.error : undefined);
         if (error || (attempt.status ?? 0) >= 400) span.setStatus({ code: SpanStatusCode.ERROR });
       }
@@ -147,7 +147,7 @@ export default class OpenTelemetry implements Plugin {
     span.setAttributes(requestAttributes(exchange));
     // A client's error is not an error of the server (semantic conventions for HTTP spans).
     if (exchange.status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
-    if (exchange.model) span.updateName(nameOf(exchange));
+    if (exchange.model) span.updateName(requestSpanName(exchange));
     span.end(ended);
   }
 

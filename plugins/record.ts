@@ -17,10 +17,10 @@ import {
 } from "model-gateway";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
-import { Capture, type LostAnswer, messageOf, rawExchange, type Watched } from "./record/capture.ts";
-import { MARGIN } from "./record/cleaner.ts";
+import { Capture, type CaptureState, type FailedResponse, rawExchange, rawMessage } from "./record/capture.ts";
 import { readRecorded } from "./record/file.ts";
-import type { FileTerms } from "./record/messages.ts";
+import type { RecordFileOptions } from "./record/messages.ts";
+import { MARGIN } from "./record/redactor.ts";
 import { RecordThread } from "./record/thread.ts";
 
 const MINUTE = 60_000;
@@ -29,13 +29,13 @@ const HOUR = 60 * MINUTE;
  * Maximum recordings per minute of requests refused without a key: anyone can cause any number of those, and they would
  * displace other recordings.
  */
-const STRANGERS = 10;
+const UNKEYED_PER_MINUTE = 10;
 const MIB = 1_048_576;
 
 /** Limits events per span of milliseconds. */
-class Rate {
-  private begun = 0;
-  private taken = 0;
+class RateLimiter {
+  private windowStart = 0;
+  private count = 0;
 
   constructor(
     private readonly most: number,
@@ -45,8 +45,8 @@ class Rate {
   /** Reports whether another event is allowed, and counts it. */
   take(): boolean {
     const now = performance.now();
-    if (now - this.begun >= this.span) [this.begun, this.taken] = [now, 0];
-    return ++this.taken <= this.most;
+    if (now - this.windowStart >= this.span) [this.windowStart, this.count] = [now, 0];
+    return ++this.count <= this.most;
   }
 }
 
@@ -101,41 +101,41 @@ export default class Record implements Plugin {
   static options = RecordOptions;
   static twice = true;
 
-  private readonly state = slot((): Watched => ({ places: 0, sampled: false }));
-  private readonly terms: FileTerms;
+  private readonly state = slot((): CaptureState => ({ instances: 0, sampled: false }));
+  private readonly fileOptions: RecordFileOptions;
   private readonly patterns: RegExp | undefined;
   private thread: RecordThread | undefined;
-  private readonly strangers = new Rate(STRANGERS, MINUTE);
+  private readonly unkeyedRate = new RateLimiter(UNKEYED_PER_MINUTE, MINUTE);
 
   constructor(
     private readonly log: Log,
     @inject(Options) private readonly options: z.infer<typeof RecordOptions>,
   ) {
     const { file, hours, megabytes, patterns } = options;
-    this.terms = { file: resolve(file), milliseconds: hours * HOUR, bytes: megabytes * MIB };
+    this.fileOptions = { file: resolve(file), milliseconds: hours * HOUR, bytes: megabytes * MIB };
     this.patterns = patterns.length === 0 ? undefined : new RegExp(patterns.join("|"), "giu");
   }
 
   /** Starts the thread. @throws Error where the file cannot hold recordings */
   async start({ dry }: { dry: boolean }): Promise<void> {
-    const { file } = this.terms;
+    const { file } = this.fileOptions;
     if (isFolder(file)) throw new Error(`${file} is a folder: file names a file of its own`);
     if (isFolder(dirname(file)) === false) throw new Error(`${dirname(file)} is no folder`);
     if (dry) return;
     const { body_kilobytes, queue_megabytes, patterns } = this.options;
-    const terms = { ...this.terms, body: body_kilobytes * 1024, patterns };
+    const terms = { ...this.fileOptions, body: body_kilobytes * 1024, patterns };
     this.thread = await RecordThread.start(terms, queue_megabytes * MIB, this.log);
   }
 
   access(exchange: AccessExchange): void {
     if (exchange.dryRun) return;
     const state = this.state(exchange);
-    state.places++;
-    if (state.places > 1) return;
+    state.instances++;
+    if (state.instances > 1) return;
     state.sampled = Math.random() < this.options.sample;
     if (!state.sampled && !this.options.errors) return;
     const query = exchange.query.toString();
-    state.head = messageOf(`${exchange.method} ${exchange.path}${query && `?${query}`}`, exchange.headers.lines);
+    state.head = rawMessage(`${exchange.method} ${exchange.path}${query && `?${query}`}`, exchange.headers.lines);
   }
 
   request(exchange: RequestExchange): void {
@@ -143,11 +143,11 @@ export default class Record implements Plugin {
     if (state.head) state.body ??= exchange.body;
   }
 
-  failed(exchange: SendExchange, attempt: Attempt, answer: LostAnswer): void {
+  failed(exchange: SendExchange, attempt: Attempt, answer: FailedResponse): void {
     const state = this.state(exchange);
     if (!state.head || state.failed?.has(attempt)) return;
     state.failed ??= new Map();
-    state.failed.set(attempt, { answer, read: answer.keep(this.options.body_kilobytes * 1024 + 2 * MARGIN) });
+    state.failed.set(attempt, { answer, read: answer.readBody(this.options.body_kilobytes * 1024 + 2 * MARGIN) });
   }
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
@@ -170,7 +170,7 @@ export default class Record implements Plugin {
     const { thread, options } = this;
     const failed = options.errors && !["completed", "aborted"].includes(exchange.outcome);
     if (!head || !thread || (!state.sampled && !failed)) return;
-    if (exchange.outcome === "rejected" && exchange.caller === undefined && !this.strangers.take()) return;
+    if (exchange.outcome === "rejected" && exchange.caller === undefined && !this.unkeyedRate.take()) return;
     const keep = () =>
       thread.keep(rawExchange(exchange, { ...state, head }, options.body_kilobytes * 1024), secretsOf(exchange));
     if (!state.failed) return keep();
@@ -179,7 +179,7 @@ export default class Record implements Plugin {
 
   async recorded(id: string): Promise<Recorded | undefined> {
     await this.thread?.settled();
-    return readRecorded(this.terms, id);
+    return readRecorded(this.fileOptions, id);
   }
 
   async close(): Promise<void> {

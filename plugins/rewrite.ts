@@ -39,22 +39,22 @@ export default class Rewrite implements Plugin {
   }
 
   send(exchange: SendExchange, attempt: Attempt): void | Promise<void> {
-    const reading = this.state(exchange).translation?.read(attempt);
+    const reading = this.state(exchange).translation?.prepare(attempt);
     return reading ? reading.then(() => this.write(exchange, attempt)) : this.write(exchange, attempt);
   }
 
   private write(exchange: SendExchange, attempt: Attempt): void {
-    if (this.state(exchange).translation?.send(attempt)) return;
+    if (this.state(exchange).translation?.encode(attempt)) return;
     const { model, provider } = attempt.target;
     const { requestedModel, pathModel, caller } = exchange;
     attempt.mapOtherModels(caller, ({ name, path }) =>
       name === requestedModel || name === pathModel
         ? model
-        : this.marketplace.other(name, path.join("."), provider, caller),
+        : this.marketplace.otherModelName(name, path.join("."), provider, caller),
     );
     const { body } = attempt;
     const { scan } = body;
-    const refusal = exchange.protocol.beyond?.(attempt.target.provider, body);
+    const refusal = exchange.protocol.whyNotSendable?.(attempt.target.provider, body);
     if (refusal) throw refusal;
     const edits: Edit[] = [];
     if (body.modelField) edits.push({ ...body.modelField, bytes: Buffer.from(model) });
@@ -84,12 +84,12 @@ export default class Rewrite implements Plugin {
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined | Promise<Stage | undefined> {
     const { translation, askedForUsage } = this.state(exchange);
-    translation?.declare();
+    translation?.reportLosses();
     const attempt = exchange.attempts.at(-1);
-    if (translation && attempt?.operation) return translation.receive(exchange, attempt, head);
-    if (head.status >= 500 && this.translations.counts(exchange))
-      return this.translations.estimating(exchange).estimated(head);
-    if (head.status >= 400 && !head.framing) return this.translations.refused(exchange, head);
+    if (translation && attempt?.operation) return translation.translateResponse(exchange, attempt, head);
+    if (head.status >= 500 && this.translations.canEstimateCount(exchange))
+      return this.translations.translationForEstimate(exchange).replaceByEstimate(head);
+    if (head.status >= 400 && !head.framing) return this.translations.checkErrorResponse(exchange, head);
     const { includeUsage } = exchange.protocol;
     if (!head.framing || !includeUsage || !askedForUsage) return undefined;
     // The client did not request a chunk that only carries usage.

@@ -14,12 +14,12 @@ import {
 } from "model-gateway";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
-import { cleaner } from "./scrub/answer.ts";
+import { answerScrubber } from "./scrub/answer.ts";
 import { catalogue, type Mark, type MarkPlace } from "./scrub/catalogue.ts";
-import { type FoundMark, type Table, tableFor } from "./scrub/match.ts";
+import { type FoundMark, type MarkTable, markTableFor } from "./scrub/match.ts";
 
 /** Maximum number of marks named in one notice: it becomes a header. */
-const NAMED = 8;
+const MAX_NAMED = 8;
 
 /** Reports whether a name is in the catalogue, or matches one of its prefixes. */
 const isListed = (name: string): boolean =>
@@ -30,7 +30,7 @@ const isListed = (name: string): boolean =>
     );
   });
 
-const Choices = z.strictObject({
+const ScrubOptions = z.strictObject({
   mode: z
     .enum(["strip", "reject", "report"])
     .default("strip")
@@ -65,21 +65,21 @@ const Choices = z.strictObject({
  */
 @injectable()
 export default class Scrub implements Plugin {
-  static options = Choices;
+  static options = ScrubOptions;
   static after = ["auth"];
   private readonly allowed: ReadonlySet<string>;
   private readonly aggregators: ReadonlySet<string>;
-  private readonly tables = new Map<string, Table>();
-  private readonly takes: (mark: Mark) => boolean;
+  private readonly tables = new Map<string, MarkTable>();
+  private readonly shouldRemove: (mark: Mark) => boolean;
 
   constructor(
-    @inject(Options) private readonly options: z.infer<typeof Choices>,
+    @inject(Options) private readonly options: z.infer<typeof ScrubOptions>,
     private readonly marketplace: Marketplace,
     private readonly log: Log,
   ) {
     this.allowed = new Set(options.allow.flatMap((name) => [name, name.toLowerCase()]));
     this.aggregators = new Set(options.aggregators);
-    this.takes = (mark) => options.mode === "strip" || (options.mode === "reject" && mark.quiet);
+    this.shouldRemove = (mark) => options.mode === "strip" || (options.mode === "reject" && mark.quiet);
   }
 
   access(exchange: AccessExchange): void {
@@ -89,27 +89,27 @@ export default class Scrub implements Plugin {
       const mark = headers.find(name);
       if (!mark) return false;
       found.unshift({ name, mark });
-      return this.takes(mark);
+      return this.shouldRemove(mark);
     });
     for (const name of exchange.query.names()) {
       const mark = query.find(name);
       if (!mark) continue;
       found.push({ name, mark });
-      if (this.takes(mark)) exchange.query.delete(name);
+      if (this.shouldRemove(mark)) exchange.query.delete(name);
     }
-    this.tell(exchange, found);
+    this.reportMarks(exchange, found);
   }
 
   request(exchange: RequestExchange): void {
     const table = this.table(exchange.protocol.name);
-    const found = this.inModel(exchange, table);
+    const found = this.modelMarks(exchange, table);
     const { body } = exchange;
     if (body.scan) {
-      const marks = table.body.search(body.scan, (start, end) => body.slice(start, end), this.takes);
+      const marks = table.body.search(body.scan, (start, end) => body.slice(start, end), this.shouldRemove);
       found.push(...marks.found);
       exchange.edit(marks.edits);
     }
-    this.tell(exchange, found);
+    this.reportMarks(exchange, found);
   }
 
   /** Removes marks that only some providers read; a translation reads them, and handles them itself. */
@@ -118,15 +118,15 @@ export default class Scrub implements Plugin {
     const { name } = exchange.protocol;
     const table = this.table(name);
     const { speaks, url } = target.provider;
-    if (!table.excepts || !body.scan || !speaks.includes(name) || (target.via ?? name) !== name) return;
-    const { found, edits } = table.excepts.search(
+    if (!table.exceptions || !body.scan || !speaks.includes(name) || (target.via ?? name) !== name) return;
+    const { found, edits } = table.exceptions.search(
       body.scan,
       (start, end) => body.slice(start, end),
-      this.takes,
+      this.shouldRemove,
       url.hostname,
     );
     attempt.edit(edits);
-    this.tell(exchange, found);
+    this.reportMarks(exchange, found);
   }
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
@@ -137,14 +137,14 @@ export default class Scrub implements Plugin {
     const cleans = provider !== undefined && this.aggregators.has(provider);
     if (!cleans) return undefined;
     if (!head.framing) head.headers.delete("content-length");
-    return cleaner(table, exchange.protocol.ping);
+    return answerScrubber(table, exchange.protocol.ping);
   }
 
   /** Returns the catalogue for the protocol in which the request's fields will be read. */
-  private table(protocol: string): Table {
+  private table(protocol: string): MarkTable {
     let table = this.tables.get(protocol);
     if (!table) {
-      table = tableFor(protocol, this.allowed);
+      table = markTableFor(protocol, this.allowed);
       this.tables.set(protocol, table);
     }
     return table;
@@ -154,11 +154,11 @@ export default class Scrub implements Plugin {
    * Finds routing in the model's name. A model of the marketplace is never changed, whatever its name; another name is changed
    * only to a model that the caller may use, so that an error about an unknown model still names the one requested.
    */
-  private inModel(exchange: RequestExchange, { model }: Table): FoundMark[] {
+  private modelMarks(exchange: RequestExchange, { model }: MarkTable): FoundMark[] {
     const { requestedModel: asked } = exchange;
     if (asked === undefined || this.marketplace.find(asked)) return [];
     const found: FoundMark[] = [];
-    for (let rest = model.peel(asked); rest; rest = model.peel(rest.name)) {
+    for (let rest = model.removeOne(asked); rest; rest = model.removeOne(rest.name)) {
       found.push(rest.found);
       if (this.options.mode !== "strip" || !this.marketplace.find(rest.name, exchange.caller)) continue;
       exchange.requestedModel = rest.name;
@@ -168,30 +168,30 @@ export default class Scrub implements Plugin {
   }
 
   /** Refuses the request, or reports marks to client and log; never their values. */
-  private tell(exchange: Pick<AccessExchange, "id" | "notices">, found: readonly FoundMark[]): void {
+  private reportMarks(exchange: Pick<AccessExchange, "id" | "notices">, found: readonly FoundMark[]): void {
     if (found.length === 0) return;
     const loud = found.filter(({ mark }) => !mark.quiet);
     const [first] = loud;
-    if (first && this.options.mode === "reject") throw refusal(first, loud.slice(1));
+    if (first && this.options.mode === "reject") throw foreignFieldError(first, loud.slice(1));
     const did = this.options.mode === "report" ? "found" : "removed";
     this.log.debug(
-      { id: exchange.id, marks: found.slice(0, NAMED).map(label), count: found.length },
+      { id: exchange.id, marks: found.slice(0, MAX_NAMED).map(markLabel), count: found.length },
       `other services' marks ${did}`,
     );
-    const notice = `scrub: ${did} ${list(loud)}`;
+    const notice = `scrub: ${did} ${markList(loud)}`;
     // Several attempts may report the same notice.
     if (first && !exchange.notices.includes(notice)) exchange.notices.push(notice);
   }
 }
 
 /** Returns a name that is safe in a header and a log: an arbitrary one is replaced by the pattern it matches. */
-const shown = ({ name, mark }: FoundMark): string => (/^[\w.:$@/[\]-]{1,64}$/.test(name) ? name : mark.pattern);
+const displayName = ({ name, mark }: FoundMark): string => (/^[\w.:$@/[\]-]{1,64}$/.test(name) ? name : mark.pattern);
 
-const label = (found: FoundMark): string => `${shown(found)} (${found.mark.owner})`;
+const markLabel = (found: FoundMark): string => `${displayName(found)} (${found.mark.owner})`;
 
-function list(found: readonly FoundMark[]): string {
-  const named = found.slice(0, NAMED).map(label).join(", ");
-  return found.length > NAMED ? `${named} and ${found.length - NAMED} more` : named;
+function markList(found: readonly FoundMark[]): string {
+  const named = found.slice(0, MAX_NAMED).map(markLabel).join(", ");
+  return found.length > MAX_NAMED ? `${named} and ${found.length - MAX_NAMED} more` : named;
 }
 
 const SUBJECTS: Partial<Record<MarkPlace, (name: string) => string>> = {
@@ -200,14 +200,14 @@ const SUBJECTS: Partial<Record<MarkPlace, (name: string) => string>> = {
   model: (name) => `"${name}" in the model's name`,
 };
 
-function refusal(first: FoundMark, others: readonly FoundMark[]): GatewayError {
-  const name = shown(first);
+function foreignFieldError(first: FoundMark, others: readonly FoundMark[]): GatewayError {
+  const name = displayName(first);
   const { owner, where } = first.mark;
   const mend =
     where === "model" ? "Use a name that GET /v1/models lists." : "Remove it: this gateway chooses providers itself.";
   return new GatewayError("foreign_field", {
     message: `${SUBJECTS[where]?.(name) ?? `The field "${name}"`} belongs to ${owner}, not to this gateway.`,
-    hint: others.length > 0 ? `${mend} The same holds for ${list(others)}.` : mend,
+    hint: others.length > 0 ? `${mend} The same holds for ${markList(others)}.` : mend,
     param: where === "model" ? "model" : name,
   });
 }

@@ -13,17 +13,17 @@ import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
 /** Maximum characters of a provider's error in the log. */
-const LOGGED = 500;
+const MAX_LOGGED = 500;
 
 /** Returns the error for a provider's error in a stream, which the client receives unchanged. */
-const reported = ({ text }: Frame): GatewayError =>
+const reportedError = ({ text }: Frame): GatewayError =>
   new GatewayError("upstream_refused", {
     message: "The provider reported an error in its stream.",
-    cause: text?.slice(0, LOGGED),
+    cause: text?.slice(0, MAX_LOGGED),
   });
 
 /** Attributes an error to the stream's source: the provider, or a plugin that responds itself. */
-function faultOf({ answerer }: ResponseExchange, error: GatewayError): GatewayError {
+function attributeError({ answerer }: ResponseExchange, error: GatewayError): GatewayError {
   if (!answerer) return error;
   const own = new GatewayError("plugin_failed", { cause: error.cause ?? "The stream has no terminal event." });
   own.origin = answerer.origin;
@@ -47,7 +47,7 @@ export default class Sse implements Plugin {
   });
 
   /** The timer of the next keep-alive frame. */
-  private readonly ping = slot((): { timer?: NodeJS.Timeout } => ({}));
+  private readonly pingTimer = slot((): { timer?: NodeJS.Timeout } => ({}));
 
   constructor(@inject(Options) private readonly options: z.infer<typeof Sse.options>) {}
 
@@ -55,25 +55,25 @@ export default class Sse implements Plugin {
     if (!head.framing || head.status >= 300) return undefined;
     const { protocol } = exchange;
     const ping = head.framing === "sse" ? protocol.ping : undefined;
-    const timer = ping && setTimeout(() => this.silent(exchange, ping), this.options.ping * 1000);
-    if (timer) this.ping(exchange).timer = timer;
+    const timer = ping && setTimeout(() => this.sendPing(exchange, ping), this.options.ping * 1000);
+    if (timer) this.pingTimer(exchange).timer = timer;
     let ending: "complete" | "error" | undefined;
     return (frame) => {
       timer?.refresh();
       if (frame.kind === "end") {
-        if (!ending) throw faultOf(exchange, new GatewayError("upstream_truncated"));
+        if (!ending) throw attributeError(exchange, new GatewayError("upstream_truncated"));
       } else if (ending !== "error") {
         ending = protocol.ending(frame) ?? ending;
-        if (ending === "error") exchange.error = faultOf(exchange, reported(frame));
+        if (ending === "error") exchange.error = attributeError(exchange, reportedError(frame));
       }
     };
   }
 
   done(exchange: DoneExchange): void {
-    clearTimeout(this.ping(exchange).timer);
+    clearTimeout(this.pingTimer(exchange).timer);
   }
 
-  private silent(exchange: ResponseExchange, ping: Buffer): void {
-    if (exchange.push(ping)) this.ping(exchange).timer?.refresh();
+  private sendPing(exchange: ResponseExchange, ping: Buffer): void {
+    if (exchange.push(ping)) this.pingTimer(exchange).timer?.refresh();
   }
 }

@@ -19,69 +19,69 @@ import {
 import { JsonUsage, Ledger, type LedgerEntry, type Usage } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
-import { Delivered } from "./usage/delivered.ts";
-import { counts, floorOf, isWork, priced, tokensOf } from "./usage/priced.ts";
-import { REQUEST } from "./usage/request-facts.ts";
+import { DeliveredTokens } from "./usage/delivered-tokens.ts";
+import { ledgerAttempt } from "./usage/ledger-attempt.ts";
+import { hasCounts, hasTokens, priceUsage, unpricedMinimumCost, usageTokens } from "./usage/price.ts";
+import { addReasons } from "./usage/reasons.ts";
+import { REQUEST_RECORD } from "./usage/request-facts.ts";
 import { requestedTokens } from "./usage/requested.ts";
-import { askedTier, tierIn } from "./usage/tier.ts";
-import { tried } from "./usage/tried.ts";
-import { tellWhy } from "./usage/why.ts";
+import { reportedTier, requestedTier } from "./usage/tier.ts";
 
 /** What is known of a response besides the usage that its provider reports. */
-interface Reading {
+interface UsageReading {
   /** Whether the ledger has an entry for the running exchange. */
-  begun?: true;
-  delivered?: Delivered;
+  started?: true;
+  delivered?: DeliveredTokens;
   /** The response's id, where its usage may be reported again. */
-  late?: string | undefined;
+  lateId?: string | undefined;
   /** Whether it arrived completely, although no client received it. */
-  ended?: true;
+  complete?: true;
   /** The parser of a whole response. */
-  whole?: JsonUsage;
+  parser?: JsonUsage;
   /** The last two frames: they are inspected only when the client leaves, to see whether the stream had ended. */
-  last?: Frame | undefined;
-  before?: Frame | undefined;
+  lastFrame?: Frame | undefined;
+  previousFrame?: Frame | undefined;
   /** The service tier in one of the first frames. */
   tier?: string | undefined;
   /** Number of frames searched for it. */
-  looked?: number;
+  frames?: number;
   /** Whether a streamed picture has begun. */
-  pictured?: true;
+  hasPicture?: true;
   /** When the ledger gets its next interim entry, in milliseconds since the exchange began. */
-  due?: number;
+  nextInterim?: number;
 }
 
 /** Milliseconds between interim entries of a stream: the most that is missing if the gateway is killed. */
-const SO_FAR = 5000;
+const INTERIM_INTERVAL = 5000;
 /** Frames between two clock reads for that: a power of two. */
-const LOOKS = 16;
+const INTERIM_FRAMES = 16;
 
 /** What is billed for a stream that breaks off before its provider has reported usage. */
-const CUT = ["estimate", "observed", "absorb", "drain"] as const;
-type Cut = (typeof CUT)[number];
+const CUT_POLICIES = ["estimate", "observed", "absorb", "drain"] as const;
+type CutPolicy = (typeof CUT_POLICIES)[number];
 
 /** Reads a response's token usage without changing it, and writes one ledger entry for each exchange. */
 @injectable()
-export default class UsageOf implements Plugin {
+export default class UsagePlugin implements Plugin {
   static after = ["models"];
-  static answers = { one: REQUEST };
+  static answers = { one: REQUEST_RECORD };
   static options = z.strictObject({
     cut: z
-      .enum(CUT)
+      .enum(CUT_POLICIES)
       .default("estimate")
       .describe(
         "What counts of a stream that breaks off before its provider has told its usage: `estimate`, what came, about; `observed`, what the provider told by then; `absorb`, nothing; `drain`, all of it: once a client has left the rest is read for its usage.",
       ),
   });
 
-  private readonly reading = slot((): Reading => ({}));
+  private readonly reading = slot((): UsageReading => ({}));
 
   constructor(
     private readonly ledger: Ledger,
     private readonly translations: Translations,
     private readonly marketplace: Marketplace,
     private readonly redactor: Redactor,
-    @inject(Options) private readonly options: z.infer<typeof UsageOf.options>,
+    @inject(Options) private readonly options: z.infer<typeof UsagePlugin.options>,
   ) {}
 
   send(exchange: SendExchange, attempt: Attempt): void {
@@ -89,40 +89,40 @@ export default class UsageOf implements Plugin {
     if (exchange.dryRun) return;
     const reading = this.reading(exchange);
     // It may not be the first attempt: other plugins may have refused that one.
-    if (!reading.begun) this.ledger.begin(begun(exchange, attempt, this.options.cut, this.marketplace));
-    reading.begun = true;
-    if (isSocket(exchange)) exchange.told = (running: DoneExchange) => this.soFar(running, reading);
+    if (!reading.started) this.ledger.begin(initialEntry(exchange, attempt, this.options.cut, this.marketplace));
+    reading.started = true;
+    if (isSocket(exchange)) exchange.onUsage = (running: DoneExchange) => this.writeInterim(running, reading);
   }
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
     const { generates, kept } = exchange.operation;
     if (!generates && kept === undefined) return undefined;
-    if (head.status >= 400 && !head.framing) return generates ? failed(exchange) : undefined;
+    if (head.status >= 400 && !head.framing) return generates ? errorStage(exchange) : undefined;
     if (head.status >= 300) return undefined;
     const reading = this.reading(exchange);
     const { cut } = this.options;
-    if (head.framing && cut !== "absorb") exchange.drains ||= cut === "drain" || "end";
+    if (head.framing && cut !== "absorb") exchange.drain ||= cut === "drain" || "end";
     return head.framing
-      ? streamed(exchange, reading, () => this.onTheWay(exchange, reading))
-      : whole(exchange, reading);
+      ? streamStage(exchange, reading, () => this.writeInterimIfDue(exchange, reading))
+      : wholeStage(exchange, reading);
   }
 
   /** Writes an interim entry for a running stream, at intervals. */
-  private onTheWay(exchange: ResponseExchange, reading: Reading): void {
+  private writeInterimIfDue(exchange: ResponseExchange, reading: UsageReading): void {
     const { elapsed } = exchange;
-    reading.due ??= SO_FAR;
-    if (elapsed < reading.due) return;
-    reading.due = elapsed + SO_FAR;
+    reading.nextInterim ??= INTERIM_INTERVAL;
+    if (elapsed < reading.nextInterim) return;
+    reading.nextInterim = elapsed + INTERIM_INTERVAL;
     // It has all fields of an ended exchange, with current values.
-    this.soFar(exchange as unknown as DoneExchange, reading);
+    this.writeInterim(exchange as unknown as DoneExchange, reading);
   }
 
   /** Writes the entry that stands if nothing follows: as for a stream that breaks off now. */
-  private soFar(exchange: DoneExchange, reading: Reading): void {
+  private writeInterim(exchange: DoneExchange, reading: UsageReading): void {
     if (!exchange.operation.generates) return;
     const { marketplace, redactor } = this;
-    const settled = brokenOff(exchange, reading, this.options.cut, () => tokensOfBytes(exchange.attempt?.body.length));
-    const now = entry(exchange, settled, undefined, { marketplace, redactor });
+    const settled = settleCut(exchange, reading, this.options.cut, () => tokensOfBytes(exchange.attempt?.body.length));
+    const now = finalEntry(exchange, settled, undefined, { marketplace, redactor });
     this.ledger.begin({ ...now, outcome: "interrupted" });
   }
 
@@ -148,13 +148,13 @@ export default class UsageOf implements Plugin {
 
   done(exchange: DoneExchange): void {
     if (exchange.dryRun) return;
-    exchange.told = undefined;
+    exchange.onUsage = undefined;
     const reading = this.reading(exchange);
     const tokensIn = () => requestedTokens(exchange, this.translations) ?? tokensOfBytes(exchange.body.length);
-    const settled = settlement(exchange, reading, this.options.cut, tokensIn);
+    const settled = settle(exchange, reading, this.options.cut, tokensIn);
     const { marketplace, redactor } = this;
-    const written = entry(exchange, settled, reading.late, { marketplace, redactor });
-    tellWhy(written, exchange, redactor);
+    const written = finalEntry(exchange, settled, reading.lateId, { marketplace, redactor });
+    addReasons(written, exchange, redactor);
     exchange.charge = chargeOf(written, exchange);
     this.ledger.append(written);
   }
@@ -167,66 +167,73 @@ interface Settlement {
 }
 
 /** Determines the usage to bill. @param tokensIn estimates the request's tokens */
-function settlement(exchange: DoneExchange, reading: Reading, cut: Cut, tokensIn: () => number): Settlement {
+function settle(exchange: DoneExchange, reading: UsageReading, cut: CutPolicy, tokensIn: () => number): Settlement {
   const { operation, outcome } = exchange;
   const { delivered } = reading;
   const ended = outcome === "aborted" && hasEnded(exchange, reading);
-  const reported = reportedIn(exchange);
-  const isTold = reported !== undefined && counts(reported);
+  const reported = credibleUsage(exchange);
+  const isTold = reported !== undefined && hasCounts(reported);
   const isCut = outcome !== "completed" && (cut === "observed" || cut === "absorb");
   const isText = operation.task === "generate";
-  if (!(delivered && isText) && !isTold && isLeft(exchange)) {
-    if (isCut) return { usage: NOTHING, source: uncounted(cut) };
-    return { usage: tiered(brought(exchange, reading, tokensIn), exchange, reading), source: "estimated" };
+  if (!(delivered && isText) && !isTold && isAbandoned(exchange)) {
+    if (isCut) return { usage: ZERO_USAGE, source: cutSource(cut) };
+    return { usage: withTier(estimateReceived(exchange, reading, tokensIn), exchange, reading), source: "estimated" };
   }
   const isWhole = (outcome === "completed" || ended) && reported?.out.total !== undefined;
   if (isWhole || !delivered || !isText) {
-    if (reported?.images) return { usage: pictured(exchange, reported, reported.images), source: "reported" };
+    if (reported?.images) return { usage: withImages(exchange, reported, reported.images), source: "reported" };
     // A vendor may stop waiting for an answer that nobody asked to be made later; nothing tells what the rest of it costs.
-    const isFinal = reading.late !== undefined || reading.whole?.unfinished !== true;
-    if (isTold) return { usage: reported, source: isFinal && (isWhole || isEnd(exchange)) ? "reported" : "partial" };
+    const isFinal = reading.lateId !== undefined || reading.parser?.unfinished !== true;
+    if (isTold)
+      return { usage: reported, source: isFinal && (isWhole || isUsageFinal(exchange)) ? "reported" : "partial" };
     // A provider that reports no usage, or none that can be parsed, has still done the work.
-    if (outcome === "completed" && operation.generates && isUntold(exchange, reading))
+    if (outcome === "completed" && operation.generates && isUnreported(exchange, reading))
       return {
-        usage: tiered({ ...reported, ...brought(exchange, reading, tokensIn) }, exchange, reading),
+        usage: withTier({ ...reported, ...estimateReceived(exchange, reading, tokensIn) }, exchange, reading),
         source: "estimated",
       };
     return { usage: reported, source: "none" };
   }
-  return brokenOff(exchange, reading, outcome === "completed" ? "estimate" : cut, tokensIn);
+  return settleCut(exchange, reading, outcome === "completed" ? "estimate" : cut, tokensIn);
 }
 
 /** Determines the usage of an exchange that broke off, from received text or reported usage. */
-function brokenOff(exchange: DoneExchange, reading: Reading, cut: Cut, tokensIn: () => number): Settlement {
-  const reported = reportedIn(exchange);
+function settleCut(exchange: DoneExchange, reading: UsageReading, cut: CutPolicy, tokensIn: () => number): Settlement {
+  const reported = credibleUsage(exchange);
   const { delivered } = reading;
-  const source = reported && counts(reported) ? "partial" : "estimated";
+  const source = reported && hasCounts(reported) ? "partial" : "estimated";
   if (!delivered) return { usage: reported, source: reported ? "partial" : "none" };
-  if (cut === "observed" || cut === "absorb") return { usage: reported ?? NOTHING, source: uncounted(cut) };
-  return { usage: tiered(estimated(reported, delivered, tokensIn), exchange, reading), source };
+  if (cut === "observed" || cut === "absorb") return { usage: reported ?? ZERO_USAGE, source: cutSource(cut) };
+  return { usage: withTier(estimateCut(reported, delivered, tokensIn), exchange, reading), source };
 }
 
-const uncounted = (cut: Cut) => (cut === "absorb" ? "absorbed" : "observed");
+const cutSource = (cut: CutPolicy) => (cut === "absorb" ? "absorbed" : "observed");
 
 /** Returns the reported usage, if it is credible. */
-const reportedIn = ({ usage }: DoneExchange): Usage | undefined => (usage && isCredible(usage) ? usage : undefined);
+const credibleUsage = ({ usage }: DoneExchange): Usage | undefined => (usage && isCredible(usage) ? usage : undefined);
 
 /** Reports whether an exchange is a WebSocket, on which usage is reported for each response. */
 const isSocket = ({ protocol, operation }: SendExchange): boolean =>
   protocol.socket !== undefined && operation.generates && operation.body === "none";
 
 /** Adds a tier to an estimate: the one in the frames, or else the more expensive one that was requested. */
-function tiered(usage: Usage, exchange: DoneExchange, { tier: first, last, before }: Reading): Usage {
+function withTier(
+  usage: Usage,
+  exchange: DoneExchange,
+  { tier: first, lastFrame, previousFrame }: UsageReading,
+): Usage {
   if (usage.tier !== undefined && usage.tier !== "auto") return usage;
-  const told = [last, before].map((frame) => frame && readable(() => tierIn(frame, spoken(exchange))));
+  const told = [lastFrame, previousFrame].map(
+    (frame) => frame && tryRead(() => reportedTier(frame, responseProtocol(exchange))),
+  );
   const attempt = exchange.attempt ?? exchange.attempts.at(-1);
-  const asked = () => (attempt && !exchange.form ? askedTier(attempt, exchange.time) : undefined);
+  const asked = () => (attempt && !exchange.form ? requestedTier(attempt, exchange.time) : undefined);
   const tier = told.find((each) => each !== undefined) ?? first ?? asked();
   return tier === undefined ? usage : { ...usage, tier };
 }
 
 /** Reads a frame; undefined where it is not JSON, which was logged when it arrived. */
-function readable<Result>(read: () => Result): Result | undefined {
+function tryRead<Result>(read: () => Result): Result | undefined {
   try {
     return read();
   } catch {
@@ -235,21 +242,22 @@ function readable<Result>(read: () => Result): Result | undefined {
 }
 
 /** Reports whether a stream had ended when its client left: its last frame was complete, or followed by usage. */
-const hasEnded = (exchange: DoneExchange, { ended, last, before }: Reading): boolean =>
-  ended === true || [last, before].some((frame) => frame && spoken(exchange).ending(frame) === "complete");
+const hasEnded = (exchange: DoneExchange, { complete, lastFrame, previousFrame }: UsageReading): boolean =>
+  complete === true ||
+  [lastFrame, previousFrame].some((frame) => frame && responseProtocol(exchange).ending(frame) === "complete");
 
 /** Reports whether no further usage will arrive; an error's usage is final. */
-const isEnd = ({ outcome, attempts }: DoneExchange): boolean =>
+const isUsageFinal = ({ outcome, attempts }: DoneExchange): boolean =>
   outcome === "completed" || (attempts.at(-1)?.status ?? 0) >= 400;
 
 /**
  * Reports whether a response arrived without usage; for one that is generated later, the request that fetches it has the
  * usage.
  */
-function isUntold({ protocol, body, usage }: DoneExchange, { delivered, whole }: Reading): boolean {
-  if ((!delivered && !whole) || usage?.providerCost !== undefined) return false;
-  const { later } = protocol.output ?? {};
-  const kind = later === undefined ? undefined : body.member(later)?.kind;
+function isUnreported({ protocol, body, usage }: DoneExchange, { delivered, parser }: UsageReading): boolean {
+  if ((!delivered && !parser) || usage?.providerCost !== undefined) return false;
+  const { background } = protocol.output ?? {};
+  const kind = background === undefined ? undefined : body.member(background)?.kind;
   return kind === undefined || kind === "false" || kind === "null";
 }
 
@@ -260,42 +268,42 @@ const isCredible = ({ in: input, out }: Usage): boolean =>
   (input.total ?? 0) <= MOST_TOKENS && (out.total ?? 0) <= MOST_TOKENS;
 
 /** Bytes of a whole response around its text, on average. */
-const ENVELOPE = 300;
+const WHOLE_OVERHEAD = 300;
 
 /** Estimates the usage of a response without reported usage, from what arrived: pictures, or bytes of text. */
-function brought(
+function estimateReceived(
   exchange: DoneExchange,
-  { delivered, whole, pictured: isPictured }: Reading,
+  { delivered, parser, hasPicture: isPictured }: UsageReading,
   tokensIn: () => number,
 ): Usage {
   const { operation, attempt, protocol } = exchange;
   const input = { total: tokensIn() };
   const words = (attempt?.protocol ?? protocol).pictures;
   // Partial pictures of a stream all belong to one picture.
-  const pictures = isPictured ? 1 : (whole?.pictures ?? 0);
+  const pictures = isPictured ? 1 : (parser?.pictures ?? 0);
   if (words && pictures > 0) {
     const total = pictures * words.tokens;
-    return pictured(exchange, { in: input, out: { total, image: total }, raw: undefined }, { count: pictures });
+    return withImages(exchange, { in: input, out: { total, image: total }, raw: undefined }, { count: pictures });
   }
-  const text = delivered?.tokens ?? Math.ceil(Math.max(0, (whole?.bytes ?? 0) - ENVELOPE) / BYTES_PER_TOKEN);
+  const text = delivered?.tokens ?? Math.ceil(Math.max(0, (parser?.bytes ?? 0) - WHOLE_OVERHEAD) / BYTES_PER_TOKEN);
   return { in: input, out: { total: operation.task === "generate" ? text : 0 }, raw: undefined };
 }
 
 /** Outcomes that are not the provider's fault, after which it may still have done the work. */
-const LEFT: ReadonlySet<DoneExchange["outcome"]> = new Set(["aborted", "interrupted", "rejected"]);
+const ABANDONED_OUTCOMES: ReadonlySet<DoneExchange["outcome"]> = new Set(["aborted", "interrupted", "rejected"]);
 
 /**
  * Reports whether a request was abandoned after a provider had received it, without an error from the provider: it costs its
  * input at least.
  */
-function isLeft({ outcome, operation, body, attempts }: DoneExchange): boolean {
-  if (!LEFT.has(outcome) || !operation.generates || body.length === 0) return false;
+function isAbandoned({ outcome, operation, body, attempts }: DoneExchange): boolean {
+  if (!ABANDONED_OUTCOMES.has(outcome) || !operation.generates || body.length === 0) return false;
   const { sent, status = 200, error } = attempts.at(-1) ?? { sent: false };
   return sent && status < 300 && error?.code.startsWith("upstream_") !== true;
 }
 
 /** Adds the request's picture settings to usage where the response has none. Form fields are not read. */
-function pictured(
+function withImages(
   { operation, attempt, protocol, body, form }: DoneExchange,
   usage: Usage,
   told: NonNullable<Usage["images"]>,
@@ -312,10 +320,10 @@ function pictured(
   return { ...usage, images: { ...told, ...asked("size"), ...asked("quality"), ...edited } };
 }
 
-const NOTHING: Usage = { in: { total: 0 }, out: { total: 0 }, raw: undefined };
+const ZERO_USAGE: Usage = { in: { total: 0 }, out: { total: 0 }, raw: undefined };
 
 /** Estimates the usage of a stream that reported too little. */
-function estimated(reported: Usage | undefined, delivered: Delivered, tokensIn: () => number): Usage {
+function estimateCut(reported: Usage | undefined, delivered: DeliveredTokens, tokensIn: () => number): Usage {
   return {
     ...reported,
     in: { ...reported?.in, total: reported?.in.total ?? tokensIn() },
@@ -325,34 +333,35 @@ function estimated(reported: Usage | undefined, delivered: Delivered, tokensIn: 
 }
 
 /** Returns the protocol of the frames: that of the responding provider. */
-const spoken = ({ attempt, protocol }: Pick<ResponseExchange, "attempt" | "protocol">) => attempt?.protocol ?? protocol;
+const responseProtocol = ({ attempt, protocol }: Pick<ResponseExchange, "attempt" | "protocol">) =>
+  attempt?.protocol ?? protocol;
 
 const QUOTE = 0x22;
 
 /** Number of first frames searched for the tier: each frame with a tier would be parsed otherwise. */
-const FIRST = 3;
+const TIER_FRAMES = 3;
 
 /**
  * Parses only frames with usage, and the first ones for the tier. Parse errors are logged, and the client's stream continues.
  */
-function streamed(exchange: ResponseExchange, reading: Reading, onTheWay: () => void): Stage {
-  const protocol = spoken(exchange);
+function streamStage(exchange: ResponseExchange, reading: UsageReading, onTheWay: () => void): Stage {
+  const protocol = responseProtocol(exchange);
   const { generates, task } = exchange.operation;
   const isText = generates && task === "generate";
-  const delivered = generates ? new Delivered(protocol, exchange.attempt?.target.model) : undefined;
+  const delivered = generates ? new DeliveredTokens(protocol, exchange.attempt?.target.model) : undefined;
   const marks = protocol.pictures?.marks;
   if (delivered) {
     reading.delivered = delivered;
     exchange.progress = delivered;
   }
   const see = (frame: Frame): void => {
-    if (exchange.aborted && protocol.ending(frame) === "complete") reading.ended = true;
-    reading.before = reading.last;
-    reading.last = frame;
-    delivered?.see(frame);
-    reading.looked = (reading.looked ?? 0) + 1;
-    if (generates && reading.looked <= FIRST) reading.tier ??= readable(() => tierIn(frame, protocol));
-    if (marks?.some((mark) => frame.mayContain(mark, QUOTE))) reading.pictured = true;
+    if (exchange.aborted && protocol.ending(frame) === "complete") reading.complete = true;
+    reading.previousFrame = reading.lastFrame;
+    reading.lastFrame = frame;
+    delivered?.observe(frame);
+    reading.frames = (reading.frames ?? 0) + 1;
+    if (generates && reading.frames <= TIER_FRAMES) reading.tier ??= tryRead(() => reportedTier(frame, protocol));
+    if (marks?.some((mark) => frame.mayContain(mark, QUOTE))) reading.hasPicture = true;
     if (!protocol.holdsUsage(frame)) return;
     const json = frame.json();
     const late = protocol.kept?.late.id(json);
@@ -360,45 +369,45 @@ function streamed(exchange: ResponseExchange, reading: Reading, onTheWay: () => 
     const usage = protocol.usage(json, exchange.usage);
     if (!usage) return;
     exchange.usage = usage;
-    reading.late = late;
+    reading.lateId = late;
   };
   return (frame) => {
     try {
       see(frame);
-      if (isText && (reading.looked ?? 0) % LOOKS === 0) onTheWay();
+      if (isText && (reading.frames ?? 0) % INTERIM_FRAMES === 0) onTheWay();
     } catch (thrown) {
-      exchange.unread ??= JsonUsage.faultOf(thrown);
+      exchange.usageError ??= JsonUsage.loggableError(thrown);
     }
   };
 }
 
-function whole(exchange: ResponseExchange, reading: Reading): Stage {
-  const usage = new JsonUsage([spoken(exchange)]);
-  reading.whole = usage;
+function wholeStage(exchange: ResponseExchange, reading: UsageReading): Stage {
+  const usage = new JsonUsage([responseProtocol(exchange)]);
+  reading.parser = usage;
   return ({ kind, bytes }) => {
     if (kind !== "end") {
       usage.push(bytes);
       return;
     }
     const found = usage.end();
-    exchange.unread = usage.fault;
+    exchange.usageError = usage.fault;
     // A stored response has reported its usage when it was generated, unless it was generated later.
     if (!exchange.operation.generates && usage.late === undefined) return;
     exchange.usage = found;
-    reading.late = usage.late;
+    reading.lateId = usage.late;
   };
 }
 
 /** Reads usage from an error, which has it only where its provider has worked on the request, and bills that. */
-function failed(exchange: ResponseExchange): Stage {
-  const usage = new JsonUsage([spoken(exchange)]);
+function errorStage(exchange: ResponseExchange): Stage {
+  const usage = new JsonUsage([responseProtocol(exchange)]);
   return ({ kind, bytes }) => {
     if (kind !== "end") {
       usage.push(bytes);
       return;
     }
     const found = usage.end();
-    if (found && isWork(found)) exchange.usage = found;
+    if (found && hasTokens(found)) exchange.usage = found;
   };
 }
 
@@ -407,13 +416,13 @@ const BYTES_PER_TOKEN = 4;
 const tokensOfBytes = (bytes = 0): number => Math.ceil(bytes / BYTES_PER_TOKEN);
 
 /** Returns an exchange's first entry, which stands if nothing follows: as if there were no response. */
-function begun(exchange: SendExchange, attempt: Attempt, cut: Cut, prices: Marketplace): LedgerEntry {
+function initialEntry(exchange: SendExchange, attempt: Attempt, cut: CutPolicy, prices: Marketplace): LedgerEntry {
   const { target, body } = attempt;
   const estimates = cut === "estimate" || cut === "drain";
-  const tier = exchange.form ? undefined : askedTier(attempt, exchange.time);
+  const tier = exchange.form ? undefined : requestedTier(attempt, exchange.time);
   const usage = estimates
     ? { in: { total: tokensOfBytes(body.length) }, out: {}, raw: undefined, ...(tier && { tier }) }
-    : NOTHING;
+    : ZERO_USAGE;
   const known = exchange.operation.generates && body.length > 0;
   const entry: LedgerEntry = {
     id: exchange.id,
@@ -430,26 +439,26 @@ function begun(exchange: SendExchange, attempt: Attempt, cut: Cut, prices: Marke
     duration: 0,
     source: !known ? "none" : estimates ? "estimated" : cut === "absorb" ? "absorbed" : "observed",
   };
-  tellHolder(entry, exchange);
-  if (known) Object.assign(entry, { usage }, priced(attempt, exchange.time, usage, prices));
+  addCaller(entry, exchange);
+  if (known) Object.assign(entry, { usage }, priceUsage(attempt, exchange.time, usage, prices));
   return entry;
 }
 
 /** Adds the key's current group and tags, and the client's address. */
-function tellHolder(entry: LedgerEntry, { caller, address }: Pick<DoneExchange, "caller" | "address">): void {
+function addCaller(entry: LedgerEntry, { caller, address }: Pick<DoneExchange, "caller" | "address">): void {
   if (caller?.group !== undefined) entry.group = caller.group;
   if (caller?.tags) entry.tags = caller.tags;
   if (address !== "") entry.address = address;
 }
 
 /** Client-error statuses with which a provider gives up on a request, after possibly working on it. */
-const GIVEN_UP: readonly number[] = [408, 499];
+const CHARGED_STATUSES: readonly number[] = [408, 499];
 
 /** Reports whether an attempt certainly costs nothing: no provider received it, or one refused it. */
 const isFree = ({ sent, status = 0 }: Attempt): boolean =>
-  !sent || (status >= 400 && status < 500 && !GIVEN_UP.includes(status));
+  !sent || (status >= 400 && status < 500 && !CHARGED_STATUSES.includes(status));
 
-function entry(
+function finalEntry(
   exchange: DoneExchange,
   { usage, source }: Settlement,
   late: string | undefined,
@@ -457,7 +466,7 @@ function entry(
 ): LedgerEntry {
   const { attempts, model, firstByte, outcome, answerer } = exchange;
   const last = attempts.at(-1);
-  const free = attempts.every(isFree) && !(usage && counts(usage));
+  const free = attempts.every(isFree) && !(usage && hasCounts(usage));
   const entry: LedgerEntry = {
     id: exchange.id,
     time: exchange.time,
@@ -469,17 +478,17 @@ function entry(
     status: exchange.status,
     outcome,
     streaming: exchange.streaming,
-    attempts: attempts.map((attempt) => tried(attempt, exchange, redactor)),
+    attempts: attempts.map((attempt) => ledgerAttempt(attempt, exchange, redactor)),
     duration: Math.round(exchange.elapsed),
     source: free ? "free" : source,
   };
-  tellHolder(entry, exchange);
+  addCaller(entry, exchange);
   if (firstByte !== undefined) entry.firstByte = Math.round(firstByte);
   if (exchange.received !== undefined) entry.bytes = { up: exchange.received, down: exchange.written };
   if (usage) entry.usage = usage;
   if (usage && late !== undefined) entry.once = `${last?.target.provider.name} ${late}`;
   if (free || source === "absorbed") entry.cost = 0;
-  else if (usage && last) Object.assign(entry, priced(last, exchange.time, usage, marketplace));
+  else if (usage && last) Object.assign(entry, priceUsage(last, exchange.time, usage, marketplace));
   return entry;
 }
 
@@ -492,8 +501,8 @@ type Writable<Type> = { -readonly [Name in keyof Type]: Type[Name] };
 function chargeOf(entry: LedgerEntry, { attempts, time }: DoneExchange): NonNullable<DoneExchange["charge"]> {
   const { usage, once, source, cost: priced } = entry;
   const charge: Writable<NonNullable<DoneExchange["charge"]>> = {
-    tokens: usage ? tokensOf(usage) : 0,
-    cost: priced ?? (usage ? floorOf(usage, attempts.at(-1)?.target, time) : 0),
+    tokens: usage ? usageTokens(usage) : 0,
+    cost: priced ?? (usage ? unpricedMinimumCost(usage, attempts.at(-1)?.target, time) : 0),
     estimated: source === "estimated" || source === "partial",
   };
   if (usage) charge.usage = usage;

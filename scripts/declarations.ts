@@ -29,7 +29,7 @@ export class Declarations {
   private constructor(private readonly folder: string) {}
 
   /** @throws Error with the output of tsc */
-  static of<T>(read: (declarations: Declarations) => T): T {
+  static run<T>(read: (declarations: Declarations) => T): T {
     const folder = mkdtempSync(join(tmpdir(), "gateway-declarations-"));
     try {
       const tsc = join(ROOT, "node_modules/.bin/tsc");
@@ -48,13 +48,13 @@ export class Declarations {
    * Returns a door's exports, and the names that these mention but the door does not export, in order of occurrence.
    * Constructors are ignored.
    */
-  door(name: string): { exported: Declaration[]; named: Declaration[] } {
+  entryPoint(name: string): { exported: Declaration[]; named: Declaration[] } {
     const { imported } = this.file(join(this.folder, `${name}.d.ts`));
     const found = [...imported.values()].map((place) => this.find(place));
     const exported = found.map(([declaration]) => declaration);
     const named = new Map<string, Declaration>();
     for (const [{ text }, file] of found)
-      for (const [word] of text.replaceAll(UNSAID, "").matchAll(/\b[A-Z]\w+/g)) {
+      for (const [word] of text.replaceAll(UNDOCUMENTED, "").matchAll(/\b[A-Z]\w+/g)) {
         const { declared, imported } = this.file(file);
         const place = imported.get(word) ?? (declared.has(word) ? ([word, file] as const) : undefined);
         if (!place) continue;
@@ -96,7 +96,7 @@ function importedIn(text: string, folder: string): DeclarationFile["imported"] {
 }
 
 /** Comments and constructors. */
-const UNSAID = /\/\*\*[\s\S]*?\*\/|^ +constructor\(.*$/gm;
+const UNDOCUMENTED = /\/\*\*[\s\S]*?\*\/|^ +constructor\(.*$/gm;
 const BEGIN = /^(?:export )?(?:declare )?((?:abstract )?(?:class|interface|type|const|function) (\w+).*)$/;
 /** A private or protected member with its comment. */
 const PRIVATE = /^(?: +\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n)? +(?:private|protected) .*\n/gm;
@@ -118,16 +118,17 @@ function declaredIn(text: string): Map<string, Declaration> {
     // It ends with a line that is not indented; parts of a union are indented by one space.
     const end = /^(?:abstract )?(?:class|interface)/.test(first) ? /^(?:\}|.*\{\})$/ : /^ ?\S.*;$/;
     while (!end.test(body.at(-1) as string)) body.push(lines[++at] as string);
-    found.set(name, { name, about: plain(comment), text: indented(body.join("\n").replaceAll(PRIVATE, "")) });
+    found.set(name, { name, about: commentText(comment), text: halveIndent(body.join("\n").replaceAll(PRIVATE, "")) });
     comment = [];
   }
   return found;
 }
 
 /** Indents by two spaces per level, like the sources. */
-const indented = (text: string): string => text.replaceAll(/^(?: {4})+/gm, (spaces) => " ".repeat(spaces.length / 2));
+const halveIndent = (text: string): string =>
+  text.replaceAll(/^(?: {4})+/gm, (spaces) => " ".repeat(spaces.length / 2));
 
-const plain = (comment: readonly string[]): string =>
+const commentText = (comment: readonly string[]): string =>
   comment
     .map((line) =>
       line

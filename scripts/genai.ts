@@ -5,15 +5,15 @@
  */
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { waitForUpdate } from "@pydantic/genai-prices";
-import { type GenaiVendor, genaiCutOf, genaiCutText } from "../src/prices/genai-cut.ts";
+import { extractGenai, type GenaiVendor, genaiExtractText } from "../src/prices/genai-extract.ts";
 import { VENDORS } from "../src/prices/vendors.ts";
 
 const PACKAGE = new URL("../node_modules/@pydantic/genai-prices/", import.meta.url);
 const TARGET = new URL("../src/prices/", import.meta.url);
 
 const { version } = JSON.parse(readFileSync(new URL("package.json", PACKAGE), "utf8")) as { version: string };
-const cut = genaiCutOf((await waitForUpdate()) as unknown as GenaiVendor[], version, VENDORS);
-writeFileSync(new URL("genai.json", TARGET), genaiCutText(cut));
+const cut = extractGenai((await waitForUpdate()) as unknown as GenaiVendor[], version, VENDORS);
+writeFileSync(new URL("genai.json", TARGET), genaiExtractText(cut));
 copyFileSync(new URL("LICENSE", PACKAGE), new URL("genai.LICENSE", TARGET));
 const models = cut.vendors.reduce((sum, vendor) => sum + vendor.models.length, 0);
 process.stdout.write(`genai-prices ${version}: ${models} models\n`);

@@ -11,7 +11,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { cutOf, type LiteLlmRow } from "../src/prices/cut.ts";
+import { extractLiteLlm, type LiteLlmRow } from "../src/prices/litellm-extract.ts";
 
 const TARGET = new URL("../src/prices/", import.meta.url);
 const TABLE = "litellm/model_prices_and_context_window_backup.json";
@@ -31,7 +31,7 @@ try {
   const read = (path: string) =>
     execFileSync("unzip", ["-p", join(folder, wheel), path], { maxBuffer: MOST }).toString();
   const rows = JSON.parse(read(TABLE)) as Record<string, LiteLlmRow>;
-  const cut = cutOf(rows, version);
+  const cut = extractLiteLlm(rows, version);
   const lines = Object.entries(cut.models).map(([id, model]) => `${JSON.stringify(id)}:${JSON.stringify(model)}`);
   writeFileSync(
     new URL("litellm.json", TARGET),

@@ -4,12 +4,12 @@ import { fileURLToPath } from "node:url";
 import { DEFAULT_CHAINS } from "../src/config/schema.ts";
 import { REFUSALS } from "../src/core/errors.ts";
 import { PHASES, type Phase, type PluginClass } from "../src/core/plugin.ts";
-import { STEPS } from "../src/core/steps.ts";
+import { LIFE_STEPS } from "../src/core/steps.ts";
 import { LABELS, METRICS, type MetricDefinition } from "../src/metrics/definitions.ts";
 import { type Declaration, Declarations } from "./declarations.ts";
 
 const ROOT = new URL("..", import.meta.url);
-const text = (file: string): string => readFileSync(new URL(file, ROOT), "utf8");
+const readText = (file: string): string => readFileSync(new URL(file, ROOT), "utf8");
 
 /** The members of a JSON Schema that are used here. */
 interface Schema {
@@ -74,8 +74,8 @@ class Settings {
 }
 
 /** docs/configuration.md */
-export function configuration(): string {
-  const schema = JSON.parse(text("gateway.schema.json")) as Schema;
+export function configurationPage(): string {
+  const schema = JSON.parse(readText("gateway.schema.json")) as Schema;
   const settings = new Settings(schema.$defs);
   const sections = Object.entries(schema.properties ?? {}).map(([name, member]) => {
     const table = [...new Set(settings.rows(member, `${name}.`))];
@@ -97,7 +97,7 @@ ${sections.join("\n\n")}
 }
 
 /** docs/errors.md */
-export function errors(): string {
+export function errorsPage(): string {
   const table = Object.entries(REFUSALS).map(([code, refusal]) => {
     const { status, message, retry } = refusal;
     const hint = "hint" in refusal ? (refusal.hint as string) : "";
@@ -121,7 +121,7 @@ ${table.join("\n")}
 /** Returns the doc comment of a phase in src/core/plugin.ts. */
 function phaseWords(phase: string): string {
   const comment = new RegExp(`/\\*\\*((?:(?!\\*/)[^])*)\\*/\\n(?:  //.*\\n)?  ${phase}\\?:`);
-  const [, words] = comment.exec(text("src/core/plugin.ts")) ?? [];
+  const [, words] = comment.exec(readText("src/core/plugin.ts")) ?? [];
   if (words === undefined) throw new Error(`src/core/plugin.ts says nothing of the phase ${phase}`);
   return words.replaceAll(/\s+(?:\* )?/g, " ").trim();
 }
@@ -135,18 +135,18 @@ const CHAIN = await Promise.all(
 );
 
 /** Lists the plugins of CHAIN that implement a phase, in the order in which they run. */
-function fillers(phase: Phase): string {
+function pluginsOf(phase: Phase): string {
   const names = CHAIN.filter(({ made }) => phase in made.prototype).map(({ name }) => `\`${name}\``);
   return names.length > 0 ? ` (${(phase === "response" ? names.reverse() : names).join(", ")})` : "";
 }
 
 /** docs/life-of-a-request.md */
-export function life(): string {
+export function lifePage(): string {
   const isPhase = (step: string): step is Phase => PHASES.some((phase) => phase === step);
   const sections: string[] = [];
-  for (const [step, entry] of Object.entries(STEPS)) {
+  for (const [step, entry] of Object.entries(LIFE_STEPS)) {
     const codes = Object.entries(REFUSALS).filter(([, refusal]) => refusal.step === step);
-    const plugins = isPhase(step) ? [`**Plugins**${fillers(step)}. ${phaseWords(step)}`] : [];
+    const plugins = isPhase(step) ? [`**Plugins**${pluginsOf(step)}. ${phaseWords(step)}`] : [];
     const rows = codes.map(([code, { status, message }]) => `| \`${code}\` | ${status} | ${cell(message)} |`);
     const table = rows.length > 0 ? [["| errors | status | |", "|---|---|---|", ...rows].join("\n")] : [];
     const ending = "ending" in entry ? [entry.ending] : [];
@@ -165,11 +165,11 @@ ${sections.join("\n\n")}
 }
 
 /** docs/metrics.md */
-export function metrics(): string {
+export function metricsPage(): string {
   const all: [string, MetricDefinition][] = Object.entries(METRICS);
-  const table = all.map(([name, { type, labels, help, buckets, across = "sum" }]) => {
+  const table = all.map(([name, { type, labels, help, buckets, aggregation = "sum" }]) => {
     const ends = buckets ? ` Buckets: ${buckets.join(", ")}.` : "";
-    const several = type === "gauge" ? ` Across processes: ${across}.` : "";
+    const several = type === "gauge" ? ` Across processes: ${aggregation}.` : "";
     const words = labels.map((label) => `\`${label}\``).join(" ");
     return `| \`${name}\` | ${type} | ${words} | ${cell(`${help}${several}${ends}`)} |`;
   });
@@ -204,10 +204,10 @@ ${labels.join("\n")}
 }
 
 /** llms.txt: a list of the pages for language models. */
-export function llms(): string {
+export function llmsPage(): string {
   const pages = globSync("docs/*.md", { cwd: fileURLToPath(ROOT) }).sort();
   const lines = pages.map((page) => {
-    const [title = "", ...rest] = text(page).split("\n");
+    const [title = "", ...rest] = readText(page).split("\n");
     const first =
       rest
         .join("\n")
@@ -239,12 +239,12 @@ const declared = ({ name, about, text }: Declaration): string =>
   [`### ${name}`, ...(about === "" ? [] : [about]), ["```ts", text.trimEnd(), "```"].join("\n")].join("\n\n");
 
 /** Returns the declarations of an entry point's exports, and of the types that they refer to. */
-function doorPage(
+function entryPointPage(
   declarations: Declarations,
   shown: Set<string>,
   [file, specifier, about]: readonly [file: string, specifier: string, about: string],
 ): string {
-  const door = declarations.door(file);
+  const door = declarations.entryPoint(file);
   const isNew = ({ text }: Declaration) => !shown.has(text) && shown.add(text);
   const exported = door.exported.filter(isNew);
   const named = door.named.filter(isNew);
@@ -258,56 +258,57 @@ function doorPage(
   return sections.join("\n\n");
 }
 
-const DOORS = [
+const ENTRY_POINTS = [
   ["index", "model-gateway", "For policies: everything about a request on its way through the chain."],
   ["store", "model-gateway/store", "For plugins that store values or count usage."],
   ["testing", "model-gateway/testing", "For tests of plugins: one plugin, no sockets."],
 ] as const;
-const PROTOCOL_DOOR = [
+const PROTOCOL_ENTRY_POINT = [
   "protocol",
   "model-gateway/protocol",
   "For wire formats, as the vendors document them.",
 ] as const;
 
 /** docs/plugin-api.md and docs/protocol-api.md; the second does not repeat declarations of the first. */
-const api = (): { plugin: string; protocol: string } =>
-  Declarations.of((declarations) => {
+const apiPages = (): { plugin: string; protocol: string } =>
+  Declarations.run((declarations) => {
     const shown = new Set<string>();
-    const page = (door: (typeof DOORS)[number] | typeof PROTOCOL_DOOR) => doorPage(declarations, shown, door);
+    const page = (door: (typeof ENTRY_POINTS)[number] | typeof PROTOCOL_ENTRY_POINT) =>
+      entryPointPage(declarations, shown, door);
     return {
       plugin: `# Plugin API
 
 What a plugin may import, as TypeScript declarations, generated from the sources by \`npm run docs\`. [docs/plugins.md](plugins.md) explains how
 to use it.
 
-${DOORS.map(page).join("\n\n")}
+${ENTRY_POINTS.map(page).join("\n\n")}
 `,
       protocol: `# Protocol API
 
 What a protocol in \`plugins/protocols/\` may import, as TypeScript declarations, generated from the sources by \`npm run docs\`. Names of the
 [plugin API](plugin-api.md) are described there. [CONTRIBUTING.md](../CONTRIBUTING.md) explains how to add a protocol.
 
-${page(PROTOCOL_DOOR)}
+${page(PROTOCOL_ENTRY_POINT)}
 `,
     };
   });
 
-let declaredApi: ReturnType<typeof api> | undefined;
+let declaredApi: ReturnType<typeof apiPages> | undefined;
 /** Computed once, because TypeScript needs some seconds. */
-const apiOnce = (): ReturnType<typeof api> => {
-  declaredApi ??= api();
+const cachedApiPages = (): ReturnType<typeof apiPages> => {
+  declaredApi ??= apiPages();
   return declaredApi;
 };
 
 /** The generated files, with the functions that return their content. */
 export const PAGES: Readonly<Record<string, () => string>> = {
-  "docs/configuration.md": configuration,
-  "docs/errors.md": errors,
-  "docs/life-of-a-request.md": life,
-  "docs/metrics.md": metrics,
-  "docs/plugin-api.md": () => apiOnce().plugin,
-  "docs/protocol-api.md": () => apiOnce().protocol,
-  "llms.txt": llms,
+  "docs/configuration.md": configurationPage,
+  "docs/errors.md": errorsPage,
+  "docs/life-of-a-request.md": lifePage,
+  "docs/metrics.md": metricsPage,
+  "docs/plugin-api.md": () => cachedApiPages().plugin,
+  "docs/protocol-api.md": () => cachedApiPages().protocol,
+  "llms.txt": llmsPage,
 };
 
 if (process.argv[1] === fileURLToPath(import.meta.url))

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type OlderStore, writeOlderSqlite } from "../test/support/older-store.ts";
-import { bytesIn, LARGEST, mebibytes } from "./installed.ts";
+import { bytesIn, MAX_INSTALLED, mebibytes } from "./installed.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const KEY = "release-key-0123456789abcdef";
@@ -27,19 +27,19 @@ const MANAGERS: readonly Manager[] = [
 const folder = mkdtempSync(join(tmpdir(), "gateway-release-"));
 
 function run(cwd: string, command: string, args: readonly string[]): string {
-  const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, encoding: "utf8", env: clean() });
+  const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, encoding: "utf8", env: cleanEnv() });
   if (status === 0) return stdout;
   throw new Error(`${command} ${args.join(" ")} ended with ${status ?? error?.message}:\n${stdout}${stderr}`);
 }
 
 /** Without what npm tells a script of this checkout. */
-function clean(): NodeJS.ProcessEnv {
+function cleanEnv(): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^npm_|^NODE_OPTIONS$|_API_KEY$/i.test(name)),
   );
 }
 
-async function serves(place: string): Promise<void> {
+async function checkGateway(place: string): Promise<void> {
   writeFileSync(
     join(place, "gateway.yaml"),
     `listen: 127.0.0.1:0\nadmin: off\nproviders: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\nkeys: { release: { key: ${KEY} } }\n`,
@@ -48,7 +48,7 @@ async function serves(place: string): Promise<void> {
   const older = writeOlderSqlite(join(place, "data", "gateway.db"));
   const command = join(place, "node_modules/.bin/model-gateway");
   run(place, command, ["check"]);
-  const gateway = spawn(command, ["run"], { cwd: place, env: clean() });
+  const gateway = spawn(command, ["run"], { cwd: place, env: cleanEnv() });
   try {
     let told = "";
     const address = await new Promise<string>((done, failed) => {
@@ -62,23 +62,23 @@ async function serves(place: string): Promise<void> {
       setTimeout(() => failed(new Error(`no gateway after a minute: ${told}`)), 60_000).unref();
     });
     for (const key of [KEY, ...Object.values(older.valid)]) {
-      const { status, text } = await streamed(address, key);
+      const { status, text } = await requestStream(address, key);
       if (status !== 200 || !text.includes("[DONE]")) throw new Error(`${status}: ${text}`);
     }
-    const refused = await streamed(address, older.revoked);
+    const refused = await requestStream(address, older.revoked);
     if (refused.status !== 401) throw new Error(`a revoked key got ${refused.status}: ${refused.text}`);
     const ended = new Promise<number | null>((done) => gateway.once("exit", done));
     gateway.kill("SIGTERM");
     const code = await ended;
     if (code !== 0) throw new Error(`stopped with ${code}`);
-    upgraded(older, run(place, command, ["usage", "--rows", "--json"]));
+    checkUpgraded(older, run(place, command, ["usage", "--rows", "--json"]));
   } finally {
     gateway.kill("SIGKILL");
   }
 }
 
 /** Sends a streamed request with a key. */
-async function streamed(address: string, key: string): Promise<{ status: number; text: string }> {
+async function requestStream(address: string, key: string): Promise<{ status: number; text: string }> {
   const answer = await fetch(`${address}/v1/chat/completions`, {
     method: "POST",
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
@@ -91,7 +91,7 @@ async function streamed(address: string, key: string): Promise<{ status: number;
  * Compares the ledger's rows with those of the older store and of the four requests above.
  * @throws Error when a row is missing or a cost is another
  */
-function upgraded(older: OlderStore, text: string): void {
+function checkUpgraded(older: OlderStore, text: string): void {
   const rows = text
     .trim()
     .split("\n")
@@ -103,7 +103,7 @@ function upgraded(older: OlderStore, text: string): void {
   );
 }
 
-async function tried(manager: Manager, tarball: string): Promise<void> {
+async function checkManager(manager: Manager, tarball: string): Promise<void> {
   const place = join(folder, manager.name);
   mkdirSync(place);
   writeFileSync(join(place, "package.json"), '{ "name": "operator", "private": true }\n');
@@ -114,12 +114,12 @@ async function tried(manager: Manager, tarball: string): Promise<void> {
   }
   run(place, manager.name, manager.install(tarball));
   const size = bytesIn(join(place, "node_modules"));
-  await serves(place);
+  await checkGateway(place);
   console.log(
     `ok   ${manager.name}: installed (${mebibytes(size)} without Node), checked, ran, streamed, stopped, with a store of an older version`,
   );
-  if (manager.name !== "npm" || size <= LARGEST) return;
-  console.error(`NOT ok: ${size} bytes are more than ${LARGEST}`);
+  if (manager.name !== "npm" || size <= MAX_INSTALLED) return;
+  console.error(`NOT ok: ${size} bytes are more than ${MAX_INSTALLED}`);
   process.exitCode = 1;
 }
 
@@ -130,7 +130,7 @@ try {
   const wanted = process.argv.includes("--managers") ? MANAGERS : MANAGERS.slice(0, 1);
   for (const manager of wanted) {
     const there = (process.env["PATH"] ?? "").split(":").some((each) => existsSync(join(each, manager.name)));
-    if (there) await tried(manager, tarball);
+    if (there) await checkManager(manager, tarball);
     else console.log(`skip ${manager.name}: not on this machine`);
   }
 } finally {

@@ -7,11 +7,11 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TYPES = join(ROOT, "types");
-const DOORS = ["index", "protocol", "store", "testing"].map((door) => join(TYPES, `${door}.d.ts`));
+const ENTRY_POINTS = ["index", "protocol", "store", "testing"].map((door) => join(TYPES, `${door}.d.ts`));
 
 /** Returns the declarations that those of the doors import, directly or indirectly. */
-function asked(): ReadonlySet<string> {
-  const found = new Set(DOORS);
+function reachableFiles(): ReadonlySet<string> {
+  const found = new Set(ENTRY_POINTS);
   for (const file of found)
     for (const [, specifier = ""] of readFileSync(file, "utf8").matchAll(
       /\b(?:from|import\(|import) ?"(\.[^"]+)\.ts"/g,
@@ -23,7 +23,7 @@ function asked(): ReadonlySet<string> {
 rmSync(TYPES, { recursive: true, force: true });
 const { status } = spawnSync("tsc", ["-p", "tsconfig.types.json"], { cwd: ROOT, stdio: "inherit" });
 if (status === 0) {
-  const kept = asked();
+  const kept = reachableFiles();
   for (const file of globSync("**/*.d.ts", { cwd: TYPES })) if (!kept.has(join(TYPES, file))) rmSync(join(TYPES, file));
 }
 process.exitCode = status ?? 1;

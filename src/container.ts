@@ -5,7 +5,7 @@ import { Log } from "./core/log.ts";
 import { Marketplace } from "./core/marketplace.ts";
 import { Options, type Plugin, type PluginClass } from "./core/plugin.ts";
 import { Redactor } from "./core/redactor.ts";
-import { Objects } from "./objects/objects.ts";
+import { ObjectAccess } from "./objects/objects.ts";
 import { KeptValues } from "./store/kept-values.ts";
 import { Keys } from "./store/keys.ts";
 import { Ledger } from "./store/ledger.ts";
@@ -28,7 +28,7 @@ interface GenerationParts {
   levels: Levels;
   limiter: Limiter;
   marketplace: Marketplace;
-  objects: Objects;
+  objects: ObjectAccess;
   health: Health;
   translations: Translations;
   redactor: Redactor;
@@ -51,7 +51,7 @@ export function generationContainer(parent: DependencyContainer, parts: Generati
     .register(token(Levels), { useValue: parts.levels })
     .register(token(Limiter), { useValue: parts.limiter })
     .register(token(Marketplace), { useValue: parts.marketplace })
-    .register(token(Objects), { useValue: parts.objects })
+    .register(token(ObjectAccess), { useValue: parts.objects })
     .register(token(Health), { useValue: parts.health })
     .register(token(Translations), { useValue: parts.translations })
     .register(Redactor, { useValue: parts.redactor });
@@ -67,13 +67,13 @@ export const INJECTABLE: readonly string[] = [
   Limiter,
   Log,
   Marketplace,
-  Objects,
+  ObjectAccess,
   Redactor,
   Translations,
 ].map(({ name }) => name);
 
 /** Returns the type of each constructor parameter of a class, or its explicit token (`@inject(…)`). */
-export function injected(Class: PluginClass): readonly unknown[] {
+export function injectedTypes(Class: PluginClass): readonly unknown[] {
   const types = (Reflect.getOwnMetadata("design:paramtypes", Class) ?? []) as readonly unknown[];
   const tokens = (Reflect.getOwnMetadata("injectionTokens", Class) ?? {}) as Record<number, unknown>;
   return types.map((type, i) => tokens[i] ?? type);

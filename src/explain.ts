@@ -1,16 +1,16 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { Chain, isLater, type Link } from "./core/chain.ts";
+import { Chain, isThenable, type Link } from "./core/chain.ts";
 import { DryRun } from "./core/dry-run.ts";
 import { GatewayError } from "./core/errors.ts";
 import type { Attempt, Exchange } from "./core/exchange.ts";
 import { Marketplace, type Target } from "./core/marketplace.ts";
 import { PHASES, type Phase, type Plugin } from "./core/plugin.ts";
-import type { Receive } from "./downstream/receive.ts";
-import { type Answering, type LifeParts, live, type Parts } from "./pipeline.ts";
-import { authenticate, pathOf } from "./upstream/address.ts";
+import type { ReceiveBody } from "./downstream/receive-body.ts";
+import { type ClientReply, type ExchangeParts, type PipelineParts, runExchange } from "./pipeline.ts";
+import { addCredential, upstreamPath } from "./upstream/address.ts";
 import type { UpstreamAnswer, Upstreams } from "./upstream/attempts.ts";
-import { callerOf } from "./upstream/health.ts";
-import { verdictOn } from "./upstream/retry.ts";
+import { callerIdOf } from "./upstream/health.ts";
+import { verdictOnError } from "./upstream/retry.ts";
 import { HeaderList } from "./wire/headers.ts";
 import { asObject } from "./wire/values.ts";
 
@@ -81,18 +81,18 @@ export interface Explanation {
  * Runs a request without its provider: the chain's own code decides, each target's request is built, and nothing is sent. A
  * plugin's refusal is part of the explanation.
  */
-export async function explain(
+export async function explainExchange(
   exchange: Exchange,
   chain: Chain,
-  parts: LifeParts & Pick<Parts, "upstreams">,
-  receive: Receive,
+  parts: PipelineParts & Pick<ExchangeParts, "upstreams">,
+  receive: ReceiveBody,
 ): Promise<Explanation> {
   const dryRun = new DryRun();
   exchange.dryRun = dryRun;
   const steps: ExplainedStep[] = [];
   const dry = new DryUpstreams(parts.upstreams, steps);
   const outcome = new DryReply(exchange);
-  await live(exchange, new DryChain(chain, steps), { ...parts, upstreams: dry }, receive, outcome);
+  await runExchange(exchange, new DryChain(chain, steps), { ...parts, upstreams: dry }, receive, outcome);
   // No attempt was really made, so the response's headers must name none.
   exchange.attempts.length = 0;
   const { model, caller, answerer } = exchange;
@@ -119,7 +119,7 @@ export async function explain(
 }
 
 /** Returns an explanation for the caller, without what only the operator may know about providers. */
-export const forCaller = (explanation: Explanation): Explanation => ({
+export const withoutProviderRequests = (explanation: Explanation): Explanation => ({
   ...explanation,
   targets: explanation.targets.map((target) => ({ ...target, request: null })),
 });
@@ -127,7 +127,7 @@ export const forCaller = (explanation: Explanation): Explanation => ({
 /** A chain that records its plugins' changes, and whose responses pass no plugin. */
 class DryChain extends Chain {
   constructor({ name, links, serving }: Chain, steps: ExplainedStep[]) {
-    const watched = (link: Link): Link => ({ ...link, plugin: watchedPlugin(link, steps) });
+    const watched = (link: Link): Link => ({ ...link, plugin: recordPlugin(link, steps) });
     super(name, links.map(watched), serving && watched(serving));
   }
 
@@ -136,25 +136,25 @@ class DryChain extends Chain {
   }
 }
 
-function watchedPlugin({ name, plugin }: Link, steps: ExplainedStep[]): Plugin {
+function recordPlugin({ name, plugin }: Link, steps: ExplainedStep[]): Plugin {
   const watched: Record<string, unknown> = {};
   for (const phase of [...PHASES, "serve"] as const) {
     const run = plugin[phase]?.bind(plugin) as ((exchange: Exchange, attempt?: Attempt) => unknown) | undefined;
     if (!run) continue;
-    watched[phase] = phase === "done" || phase === "response" ? run : watchedPhase(name, phase, run, steps);
+    watched[phase] = phase === "done" || phase === "response" ? run : recordPhase(name, phase, run, steps);
   }
   return watched as Plugin;
 }
 
-function watchedPhase(
+function recordPhase(
   plugin: string,
   phase: ExplainedStep["phase"],
   run: (exchange: Exchange, attempt?: Attempt) => unknown,
   steps: ExplainedStep[],
 ) {
   return (exchange: Exchange, attempt?: Attempt): unknown => {
-    const before = stateOf(exchange, attempt);
-    const note = () => steps.push({ plugin, phase, did: changes(before, stateOf(exchange, attempt)) });
+    const before = requestState(exchange, attempt);
+    const note = () => steps.push({ plugin, phase, did: describeChanges(before, requestState(exchange, attempt)) });
     let made: unknown;
     try {
       made = run(exchange, attempt);
@@ -162,7 +162,7 @@ function watchedPhase(
       refused(thrown);
       throw thrown;
     }
-    if (!isLater(made)) {
+    if (!isThenable(made)) {
       note();
       return made;
     }
@@ -193,52 +193,52 @@ class DryUpstreams {
   ) {}
 
   async reach(exchange: Exchange, chain: Chain): Promise<UpstreamAnswer> {
-    const ordered = this.upstreams.health.ordered(exchange.targets, callerOf(exchange));
+    const ordered = this.upstreams.health.ordered(exchange.targets, callerIdOf(exchange));
     if (ordered.length === 0) throw new GatewayError("no_target");
-    const best = this.upstreams.first(ordered, callerOf(exchange));
+    const best = this.upstreams.firstTarget(ordered, callerIdOf(exchange));
     const order = best && best !== ordered[0] ? [best, ...ordered.filter((each) => each !== best)] : ordered;
     // The result for the client: a refusal that is final at the first target ends it, any other moves on to the next target.
-    let [taken, told]: [boolean, GatewayError | undefined] = [false, undefined];
+    let [taken, finalError]: [boolean, GatewayError | undefined] = [false, undefined];
     for (const target of order) {
       const error = await this.attempt(exchange, chain, target);
-      const ended = taken || (told !== undefined && verdictOn(told.code) === "final");
+      const ended = taken || (finalError !== undefined && verdictOnError(finalError.code) === "final");
       if (ended) continue;
       taken = error === undefined;
-      told = error;
+      finalError = error;
     }
-    if (told) throw told;
+    if (finalError) throw finalError;
     return { head: { status: 200, headers: new HeaderList() }, read() {}, resume() {}, destroy() {} };
   }
 
   /** Builds a target's request; returns the error if it cannot be requested. */
   private async attempt(exchange: Exchange, chain: Chain, target: Target): Promise<GatewayError | undefined> {
-    const { health, places } = this.upstreams;
-    const attempt = this.upstreams.begin(exchange, target);
+    const { health, slots } = this.upstreams;
+    const attempt = this.upstreams.createAttempt(exchange, target);
     exchange.attempts.push(attempt);
     const from = this.steps.length;
     let error: GatewayError | undefined;
     try {
       await chain.send(exchange, attempt);
-      authenticate(attempt);
+      addCredential(attempt);
     } catch (thrown) {
       error = GatewayError.from(thrown, "plugin_failed");
     }
     this.targets.push({
       target: Marketplace.nameOf(target),
-      why: whyThere(exchange, target, health.usable(target, attempt.caller), places.free(target.provider)),
+      why: targetReasons(exchange, target, health.usable(target, attempt.caller), slots.hasFree(target.provider)),
       protocol: attempt.protocol.name,
-      request: error ? null : requestOf(exchange, attempt),
+      request: error ? null : explainedRequest(exchange, attempt),
       steps: this.steps.splice(from),
       dropped: attempt.losses?.dropped ?? [],
       notices: attempt.losses?.notices ?? [],
-      refused: error ? refusalOf(error) : null,
+      refused: error ? explainedRefusal(error) : null,
     });
     return error;
   }
 }
 
 /** Replaces the reply: records a plugin's response or a refusal, and writes nothing. */
-class DryReply implements Answering {
+class DryReply implements ClientReply {
   /** Never read: no provider gets this request. */
   declare readonly request: IncomingMessage;
   declare readonly response: ServerResponse;
@@ -260,16 +260,16 @@ class DryReply implements Answering {
     this.exchange.status = error.status;
     this.exchange.error = error;
     this.exchange.outcome = error.status < 500 ? "rejected" : "failed";
-    this.refused = refusalOf(error);
+    this.refused = explainedRefusal(error);
   }
 }
 
-function refusalOf(thrown: unknown): ExplainedRefusal {
+function explainedRefusal(thrown: unknown): ExplainedRefusal {
   const { status, code, message, origin } = GatewayError.from(thrown, "plugin_failed");
   return { status, code, message, by: origin ?? null };
 }
 
-function requestOf(exchange: Exchange, attempt: Attempt): NonNullable<ExplainedTarget["request"]> {
+function explainedRequest(exchange: Exchange, attempt: Attempt): NonNullable<ExplainedTarget["request"]> {
   const { target, credential, headers } = attempt;
   const shown: [string, string][] = [];
   for (let i = 0; i < headers.lines.length; i += 2) {
@@ -277,7 +277,7 @@ function requestOf(exchange: Exchange, attempt: Attempt): NonNullable<ExplainedT
     const secret = credential !== undefined && value.includes(credential.secret);
     shown.push([name, secret ? value.replace(credential.secret, "…") : value]);
   }
-  const url = `${target.provider.url.origin}${pathOf(exchange, attempt)}`;
+  const url = `${target.provider.url.origin}${upstreamPath(exchange, attempt)}`;
   return {
     method: attempt.method,
     url,
@@ -290,12 +290,12 @@ function requestOf(exchange: Exchange, attempt: Attempt): NonNullable<ExplainedT
   };
 }
 
-function whyThere(exchange: Exchange, target: Target, usable: boolean, free: boolean): string[] {
+function targetReasons(exchange: Exchange, target: Target, usable: boolean, free: boolean): string[] {
   const { model, targets, protocol } = exchange;
   const why: string[] = [];
   if (target.serves !== undefined && target.serves !== model?.id)
     why.push(`fallback: the model ${target.serves}, asked only before the first byte`);
-  else if (model && model.targets.length > 1) why.push(shareOf(target, model.targets, model.balance));
+  else if (model && model.targets.length > 1) why.push(describeBalance(target, model.targets, model.balance));
   if (exchange.conversation !== undefined && targets.length > 1) why.push("a conversation keeps to its target");
   if (!usable) why.push("suspended at the moment: it failed, or its credentials were rejected or rate limited");
   if (!free) why.push("its provider has no room at the moment");
@@ -307,7 +307,7 @@ function whyThere(exchange: Exchange, target: Target, usable: boolean, free: boo
   return why;
 }
 
-function shareOf(target: Target, targets: readonly Target[], balance: string): string {
+function describeBalance(target: Target, targets: readonly Target[], balance: string): string {
   if (balance !== "weighted") return `balance: ${balance}`;
   const all = targets.reduce((sum, { weight }) => sum + weight, 0);
   return `weight ${target.weight} of ${all}: ${Math.round((target.weight / all) * 100)} % of new conversations begin here`;
@@ -331,7 +331,7 @@ interface RequestState {
   notes: readonly string[];
 }
 
-function stateOf(exchange: Exchange, attempt: Attempt | undefined): RequestState {
+function requestState(exchange: Exchange, attempt: Attempt | undefined): RequestState {
   const { caller, answer } = exchange;
   const { lines } = attempt?.headers ?? exchange.headers;
   const headers = new Map<string, string>();
@@ -349,16 +349,16 @@ function stateOf(exchange: Exchange, attempt: Attempt | undefined): RequestState
     reply: [...exchange.replyHeaders],
     answer: answer && `${answer.status ?? 200}`,
     protocol: (attempt?.protocol ?? exchange.protocol).name,
-    members: body.scan && membersOf(body.json()),
+    members: body.scan && serializeMembers(body.json()),
     bytes: body.length,
     notes: [...(exchange.dryRun?.notes ?? [])],
   };
 }
 
-const membersOf = (json: unknown): Map<string, string> =>
+const serializeMembers = (json: unknown): Map<string, string> =>
   new Map(Object.entries(asObject(json) ?? {}).map(([name, value]) => [name, JSON.stringify(value)]));
 
-function changes(before: RequestState, after: RequestState): string[] {
+function describeChanges(before: RequestState, after: RequestState): string[] {
   const did: string[] = [];
   const added = <T>(old: readonly T[], now: readonly T[]) => now.slice(old.length);
   if (after.caller !== before.caller) did.push(`lets it in as ${after.caller}`);

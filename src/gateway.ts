@@ -1,43 +1,43 @@
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { DependencyContainer } from "tsyringe";
-import { answerAdmin } from "./admin/questions.ts";
+import { registerAdminAnswers } from "./admin/questions.ts";
 import type { Readiness } from "./admin/readiness.ts";
-import { Carried } from "./carried.ts";
-import { type Change, changesOf, needRestart } from "./config/changes.ts";
-import { countedApart, openPaths } from "./config/limits.ts";
-import { secretsOf } from "./config/secrets.ts";
+import { AuditTrail, type Initiator, servedFile } from "./audit-trail.ts";
+import { type Change, compareConfigs, restartSections } from "./config/changes.ts";
+import { unlimitedPaths, unsharedLimitsReason } from "./config/limits.ts";
+import { configSecrets } from "./config/secrets.ts";
 import type { Config } from "./config/types.ts";
 import { processContainer } from "./container.ts";
 import { Calendar } from "./core/calendar.ts";
-import { inTime } from "./core/in-time.ts";
-import { hasLimits, periodsOf } from "./core/limits.ts";
+import { budgetPeriods, hasLimits } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
 import { Networks } from "./core/networks.ts";
-import { Answers, type Peers, type Question } from "./core/peers.ts";
+import { type Peers, type Question, QuestionHandlers } from "./core/peers.ts";
+import { withTimeout } from "./core/timeout.ts";
 import { KeyWatch } from "./downstream/key-watch.ts";
-import type { ListenPlace } from "./downstream/listener.ts";
-import { Downstream, type Patience, type ServerLimits } from "./downstream/server.ts";
-import { Generation, HEALTH, SWITCHES } from "./generation.ts";
-import { type LoadedPlugin, versionsOf } from "./loader/instances.ts";
+import type { SocketAddress } from "./downstream/listener.ts";
+import { Downstream, type ServerLimits, type StopTimeouts } from "./downstream/server.ts";
+import { Generation, HEALTH_TOPIC, SWITCHES_TOPIC } from "./generation.ts";
+import { codeVersions, type LoadedPlugin } from "./loader/instances.ts";
 import { pluginError } from "./loader/problems.ts";
 import type { MetricJson } from "./metrics/families.ts";
 import { answerMetrics, PROCESS_METRICS, ProcessMetrics } from "./metrics/process-metrics.ts";
-import { type Reloaded, Reloads } from "./reloads.ts";
+import { type ReloadResult, Reloads } from "./reloads.ts";
 import { BudgetMarks, type TimedBudgetMark } from "./store/budget-marks.ts";
 import type { Ledger, LedgerWarn, Unwritten } from "./store/ledger.ts";
-import { leftBehind } from "./store/left-behind.ts";
+import { leftBehindWarning } from "./store/left-behind.ts";
 import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { connectStores, type Stores } from "./store/open.ts";
-import { COUNTED_TWICE, OtherGateways } from "./store/other-gateways.ts";
+import { COUNTED_TWICE, OtherGatewayWatch } from "./store/other-gateways.ts";
 import { openRedisLimiter } from "./store/redis/limiter.ts";
-import { spendSince, writing } from "./store/spend.ts";
-import { type Initiator, servedFile, Trail } from "./trail.ts";
+import { ledgerFlusher, spendSince } from "./store/spend.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
-import { type ConfigPlace, type Loaded, load } from "./vocabulary.ts";
-import { knownStore } from "./workers/known-store.ts";
+import { UpstreamResources } from "./upstream-resources.ts";
+import { type ConfigPlace, type LoadedConfig, loadWithVocabulary } from "./vocabulary.ts";
+import { askKnownStore } from "./workers/known-store.ts";
 import { SharedLimiter } from "./workers/shared-limiter.ts";
 
 interface GatewayOptions extends ConfigPlace {
@@ -45,8 +45,8 @@ interface GatewayOptions extends ConfigPlace {
 }
 
 /** A generation that is ready to serve. */
-export interface Prepared {
-  readonly loaded: Loaded;
+export interface PreparedReload {
+  readonly loaded: LoadedConfig;
   readonly changes: readonly Change[];
   /** Absent: nothing has changed. */
   readonly generation?: Generation;
@@ -54,9 +54,9 @@ export interface Prepared {
 }
 
 /** The parts shared by all generations of a gateway. */
-interface Lasting {
+interface SharedParts {
   readonly stores: Stores;
-  readonly carried: Carried;
+  readonly carried: UpstreamResources;
   readonly limiter: Limiter;
   readonly process: DependencyContainer;
   readonly log: Log;
@@ -67,50 +67,52 @@ interface Lasting {
 
 /** A running gateway: one store, and the generation for new requests. */
 export class Gateway {
-  private place: AddressInfo | undefined;
+  private listenAddress: AddressInfo | undefined;
   private readonly downstream: Downstream;
   private readonly keyWatch: KeyWatch;
   /** Former generations that exchanges still keep alive. */
   private readonly retired = new Set<Generation>();
   /** Number of exchanges that began with former generations. */
-  private past = 0;
+  private formerlyBegun = 0;
   readonly reloads: Reloads;
   /** Handlers for questions to this process. */
-  readonly answers = new Answers();
+  readonly answers = new QuestionHandlers();
   private stopping = false;
-  private readonly started: Config;
+  private readonly startConfig: Config;
   private readonly marks = new BudgetMarks();
-  private readonly others: OtherGateways | undefined;
+  private readonly otherGateways: OtherGatewayWatch | undefined;
 
   private constructor(
-    private loaded: Loaded,
+    private loaded: LoadedConfig,
     private serving: Generation,
     private envelopes: Envelopes,
-    private readonly lasting: Lasting,
+    private readonly shared: SharedParts,
   ) {
     const { config } = loaded;
-    this.started = config;
-    this.downstream = new Downstream(() => this.serving, serverLimits(config, lasting.processes));
-    this.keyWatch = new KeyWatch(lasting.stores.keys, this.downstream);
-    const { log, metrics, stores } = lasting;
-    const secrets = () => secretsOf(this.config, this.loaded.env);
-    const act = async () => this.adopt(await this.soon(this.prepare()));
-    this.reloads = new Reloads(log, act, new Trail(log, () => stores.audit, secrets), () => servedFile(this.config));
-    answerAdmin(this.answers, this);
-    lasting.limiter.marked = this.marks.add;
+    this.startConfig = config;
+    this.downstream = new Downstream(() => this.serving, serverLimits(config, shared.processes));
+    this.keyWatch = new KeyWatch(shared.stores.keys, this.downstream);
+    const { log, metrics, stores } = shared;
+    const secrets = () => configSecrets(this.config, this.loaded.env);
+    const act = async () => this.adopt(await this.withPrepareTimeout(this.prepare()));
+    this.reloads = new Reloads(log, act, new AuditTrail(log, () => stores.audit, secrets), () =>
+      servedFile(this.config),
+    );
+    registerAdminAnswers(this.answers, this);
+    shared.limiter.marked = this.marks.add;
     const { limits, postgres } = config.store;
-    if (limits === "memory" && !postgres) this.others = this.watchOthers();
+    if (limits === "memory" && !postgres) this.otherGateways = this.watchOthers();
     answerMetrics(this.answers, () => metrics.json(this, stores.ledger));
-    this.downstream.ended = (exchange) => metrics.ended(exchange);
-    this.downstream.refused = (code) => metrics.refused(code);
-    this.downstream.preflight = () => metrics.preflight();
-    lasting.peers?.hear(SWITCHES, (name, off) => this.switch(name, off));
-    lasting.peers?.hear(HEALTH, (_key, news) => this.serving.upstreams.health.learn(news));
+    this.downstream.onEnded = (exchange) => metrics.countExchange(exchange);
+    this.downstream.onRefused = (code) => metrics.countRefusal(code);
+    this.downstream.onPreflight = () => metrics.countPreflight();
+    shared.peers?.subscribe(SWITCHES_TOPIC, (name, off) => this.switch(name, off));
+    shared.peers?.subscribe(HEALTH_TOPIC, (_key, news) => this.serving.upstreams.health.learn(news));
   }
 
   /** @throws ConfigError, PluginError, or the system's error for a file or port; everything is closed then */
   static async start(options: GatewayOptions): Promise<Gateway> {
-    const gateway = await Gateway.open(await load(options), options.log);
+    const gateway = await Gateway.open(await loadWithVocabulary(options), options.log);
     try {
       await gateway.listen(gateway.config.listen);
       return gateway;
@@ -127,12 +129,12 @@ export class Gateway {
    * @param pools the connection pools for providers
    * @throws PluginError, or the system's error for a file; everything is closed then
    */
-  static async open(loaded: Loaded, log: Log, processes = 1, peers?: Peers, pools?: Pools): Promise<Gateway> {
+  static async open(loaded: LoadedConfig, log: Log, processes = 1, peers?: Peers, pools?: Pools): Promise<Gateway> {
     const { config, vocabulary } = loaded;
-    const warn = ledgerWarn(log);
+    const warn = ledgerWarner(log);
     let away = false;
     const others = async () => {
-      const known = peers && (await knownStore(peers));
+      const known = peers && (await askKnownStore(peers));
       away = known !== undefined;
       if (away)
         log.warn(
@@ -141,19 +143,19 @@ export class Gateway {
         );
       return known;
     };
-    const stays = await leftBehind(config.file, config.store.postgres);
+    const stays = await leftBehindWarning(config.file, config.store.postgres);
     if (stays !== undefined) log.warn({}, `store: ledger: ${stays}`);
     const stores = await connectStores(config.store, config.keys, warn, others);
     let limiter: Limiter | undefined;
     try {
       limiter = await openLimiter(config, stores.ledger, log, processes, peers);
       // The first requests wait for anything that takes longer, like the journals of crashed processes.
-      await inTime(ASKING, limiter.prepare(periodsOf(config.limits))).catch(() => {});
+      await withTimeout(SPEND_TIMEOUT, limiter.prepare(budgetPeriods(config.limits))).catch(() => {});
       const envelopes = new Envelopes(config.envelopes.key ?? (await stores.secret()));
-      const carried = new Carried(vocabulary.protocolList, pools);
+      const carried = new UpstreamResources(vocabulary.protocolList, pools);
       const process = processContainer({ log });
       const lasting = { stores, carried, limiter, process, log, processes, peers, metrics: new ProcessMetrics(log) };
-      const generation = await build(loaded, envelopes, lasting, { away });
+      const generation = await buildGeneration(loaded, envelopes, lasting, { away });
       return new Gateway(loaded, generation, envelopes, lasting);
     } catch (thrown) {
       await limiter?.close();
@@ -168,7 +170,7 @@ export class Gateway {
   }
 
   get stores(): Stores {
-    return this.lasting.stores;
+    return this.shared.stores;
   }
 
   /** The generation for new requests. */
@@ -204,7 +206,7 @@ export class Gateway {
 
   /** Returns the budget shares reached here since the last call. */
   takeMarks(): TimedBudgetMark[] {
-    return this.marks.take();
+    return this.marks.drain();
   }
 
   /** All living generations, the current one first. */
@@ -218,7 +220,7 @@ export class Gateway {
    * @param by who requests it
    * @throws ConfigError, PluginError, or the error of a plugin's start: nothing has changed then
    */
-  reload(by?: Initiator): Promise<Reloaded> {
+  reload(by?: Initiator): Promise<ReloadResult> {
     return this.reloads.run(by);
   }
 
@@ -226,9 +228,9 @@ export class Gateway {
    * Returns what a reload would change.
    * @throws ConfigError
    */
-  async compare(): Promise<Pick<Reloaded, "changes" | "restart">> {
+  async compare(): Promise<Pick<ReloadResult, "changes" | "restart">> {
     const { file, folder } = this.config;
-    const next = await load({ file, folder, env: this.loaded.env });
+    const next = await loadWithVocabulary({ file, folder, env: this.loaded.env });
     return { changes: this.changes(next), restart: this.restart(next.config) };
   }
 
@@ -236,13 +238,13 @@ export class Gateway {
    * Prepares a reload: builds a generation in addition to the current one.
    * @throws as `reload`
    */
-  async prepare(text?: string): Promise<Prepared> {
+  async prepare(text?: string): Promise<PreparedReload> {
     const { file, folder } = this.config;
-    const loaded = await load({ file, folder, env: this.loaded.env, text });
+    const loaded = await loadWithVocabulary({ file, folder, env: this.loaded.env, text });
     const changes = this.changes(loaded);
     if (changes.length === 0) return { loaded, changes };
     const envelopes = await this.envelopesOf(loaded.config);
-    const generation = await build(loaded, envelopes, this.lasting, { former: this.serving });
+    const generation = await buildGeneration(loaded, envelopes, this.shared, { former: this.serving });
     return { loaded, changes, generation, envelopes };
   }
 
@@ -260,34 +262,34 @@ export class Gateway {
    * @param number the new generation's
    */
   adopt(
-    { loaded, changes, generation, envelopes = this.envelopes }: Prepared,
-    number: number = this.number + 1,
-  ): Reloaded {
+    { loaded, changes, generation, envelopes = this.envelopes }: PreparedReload,
+    number = this.number + 1,
+  ): ReloadResult {
     const restart = this.restart(loaded.config);
     if (generation && this.stopping) void generation.close(false);
     else if (generation) {
       const former = this.serving;
       this.envelopes = envelopes;
       generation.number = number;
-      this.past += former.begun;
+      this.formerlyBegun += former.begun;
       this.serving = generation;
       this.loaded = loaded;
-      this.stores.keys.adopt(loaded.config.keys);
-      this.downstream.configure(serverLimits(loaded.config, this.lasting.processes));
-      this.lasting.log.level = loaded.config.log.level;
+      this.stores.keys.replaceFileKeys(loaded.config.keys);
+      this.downstream.configure(serverLimits(loaded.config, this.shared.processes));
+      this.shared.log.level = loaded.config.log.level;
       this.retire(former);
     }
     return { changes, restart, generation: this.number };
   }
 
   /** Closes a prepared generation that is not wanted. */
-  async discard({ generation }: Prepared): Promise<void> {
+  async discard({ generation }: PreparedReload): Promise<void> {
     await generation?.close(false);
   }
 
   /** @throws the system's error for the address */
-  async listen(place: ListenPlace): Promise<void> {
-    this.place = await this.downstream.listen(place);
+  async listen(place: SocketAddress): Promise<void> {
+    this.listenAddress = await this.downstream.listen(place);
   }
 
   /**
@@ -295,8 +297,8 @@ export class Gateway {
    * @throws Error if it does not listen itself, but is passed its connections
    */
   get address(): AddressInfo {
-    if (!this.place) throw new Error("This gateway does not listen itself.");
-    return this.place;
+    if (!this.listenAddress) throw new Error("This gateway does not listen itself.");
+    return this.listenAddress;
   }
 
   /** Serves a connection. */
@@ -306,19 +308,19 @@ export class Gateway {
 
   /** Returns the readiness of the parts that serve requests. */
   readiness(): Readiness {
-    const { stopping } = this.downstream;
+    const { isStopping } = this.downstream;
     const { state: store } = this.stores.ledger;
-    const limits = this.others?.twice ? "twice" : this.generation.limiter.state;
-    return { ready: !stopping, parts: { gateway: stopping ? "stopping" : "ok", store, limits } };
+    const limits = this.otherGateways?.isCountedTwice ? "twice" : this.generation.limiter.state;
+    return { ready: !isStopping, parts: { gateway: isStopping ? "stopping" : "ok", store, limits } };
   }
 
   /** Watches for other gateways on the same store: one that counts limits in memory sees only its own requests. */
-  private watchOthers(): OtherGateways {
-    const { stores, log, peers } = this.lasting;
+  private watchOthers(): OtherGatewayWatch {
+    const { stores, log, peers } = this.shared;
     const parent = peers && process.ppid;
     const limited = async () =>
       hasLimits(this.config.limits) || (await stores.keys.list()).some(({ limits, revoked }) => limits && !revoked);
-    return new OtherGateways(
+    return new OtherGatewayWatch(
       () => stores.ledger.isShared(parent),
       limited,
       (twice) => {
@@ -347,17 +349,17 @@ export class Gateway {
 
   /** The counters and histograms of this process that can be read without waiting. */
   get counts(): MetricJson[] {
-    return this.lasting.metrics.counts;
+    return this.shared.metrics.counters;
   }
 
   /** Number of exchanges that have begun; `Infinity` once it stops. */
   get begun(): number {
-    return this.downstream.stopping ? Number.POSITIVE_INFINITY : this.past + this.serving.begun;
+    return this.downstream.isStopping ? Number.POSITIVE_INFINITY : this.formerlyBegun + this.serving.begun;
   }
 
   /** Prepares a stop: from now on responses close their connections. */
   leave(): void {
-    this.downstream.leave();
+    this.downstream.prepareStop();
   }
 
   /**
@@ -367,19 +369,19 @@ export class Gateway {
   async stop({
     linger,
     drain = this.config.drain || Number.POSITIVE_INFINITY,
-    hurry,
-  }: Partial<Patience> = {}): Promise<void> {
+    signal,
+  }: Partial<StopTimeouts> = {}): Promise<void> {
     this.stopping = true;
     const limit = performance.now() + drain;
-    const left = await this.downstream.close({ linger, drain, hurry });
+    const left = await this.downstream.close({ linger, drain, signal });
     this.keyWatch.close();
-    this.others?.stop();
-    const { log, limiter } = this.lasting;
+    this.otherGateways?.stop();
+    const { log, limiter } = this.shared;
     for (const { id, path } of left) log.error({ id, path }, "an exchange could not be ended and was abandoned");
-    await this.reloads.settled();
+    await this.reloads.whenIdle();
     await Promise.all(this.generations.map((generation) => generation.close(left.length === 0)));
     await limiter.close();
-    await this.stores.ledger.written(limit - performance.now(), hurry);
+    await this.stores.ledger.written(limit - performance.now(), signal);
     await this.stores.close();
   }
 
@@ -388,13 +390,16 @@ export class Gateway {
    */
   async fail(): Promise<void> {
     this.downstream.refuseAll();
-    await this.stop({ drain: Math.min(AFTER_FAILURE, this.config.drain || AFTER_FAILURE) });
+    await this.stop({ drain: Math.min(CRASH_DRAIN, this.config.drain || CRASH_DRAIN) });
   }
 
   /** Limits the time of a preparation, as a plugin's start may never end; a late result is discarded. */
-  private async soon(preparing: Promise<Prepared>): Promise<Prepared> {
+  private async withPrepareTimeout(preparing: Promise<PreparedReload>): Promise<PreparedReload> {
     const late = Promise.withResolvers<never>();
-    const timer = setTimeout(() => late.reject(pluginError(this.config.file, LATE)), PREPARING);
+    const timer = setTimeout(
+      () => late.reject(pluginError(this.config.file, PREPARE_TIMEOUT_MESSAGE)),
+      PREPARE_TIMEOUT,
+    );
     try {
       return await Promise.race([preparing, late.promise]);
     } catch (thrown) {
@@ -409,9 +414,9 @@ export class Gateway {
   private retire(former: Generation): void {
     const { drain } = former.config;
     this.retired.add(former);
-    if (drain > 0) former.ends = Date.now() + drain;
+    if (drain > 0) former.endsAt = Date.now() + drain;
     const late = () => {
-      this.lasting.log.warn(
+      this.shared.log.warn(
         { generation: former.number, exchanges: former.active },
         "exchanges of a former configuration were ended: drain is over",
       );
@@ -424,13 +429,13 @@ export class Gateway {
     });
   }
 
-  private changes(next: Loaded): Change[] {
-    const code = { before: versionsOf(this.plugins), after: versionsOf(next.vocabulary.classes) };
-    return changesOf(this.config, next.config, code);
+  private changes(next: LoadedConfig): Change[] {
+    const code = { before: codeVersions(this.plugins), after: codeVersions(next.vocabulary.classes) };
+    return compareConfigs(this.config, next.config, code);
   }
 
   private restart(config: Config): string[] {
-    return needRestart(changesOf(this.started, config));
+    return restartSections(compareConfigs(this.startConfig, config));
   }
 
   private async envelopesOf({ envelopes: { key } }: Config): Promise<Envelopes> {
@@ -440,28 +445,28 @@ export class Gateway {
 }
 
 /** Milliseconds that a start waits for past spending to be loaded. */
-const ASKING = 1000;
+const SPEND_TIMEOUT = 1000;
 /** Milliseconds for all plugins of a reload to start. */
-const PREPARING = 60_000;
-const LATE = `the new configuration was not ready after ${PREPARING / 1000} s: the start() of a plugin has not ended`;
+const PREPARE_TIMEOUT = 60_000;
+const PREPARE_TIMEOUT_MESSAGE = `the new configuration was not ready after ${PREPARE_TIMEOUT / 1000} s: the start() of a plugin has not ended`;
 
-async function build(
-  { config, vocabulary }: Loaded,
+async function buildGeneration(
+  { config, vocabulary }: LoadedConfig,
   envelopes: Envelopes,
-  { stores, peers, metrics, ...lasting }: Lasting,
+  { stores, peers, metrics, ...lasting }: SharedParts,
   { former, away = false }: { former?: Generation; away?: boolean },
 ): Promise<Generation> {
-  const { keys, values, ledger, owners } = stores;
+  const { keys, keptValues, ledger, owners } = stores;
   const { protocolList: protocols, classes } = vocabulary;
-  const parts = { config, protocols, classes, keys, values, ledger, owners, envelopes, former, ...lasting };
-  const observed = { observer: metrics.times, rates: metrics.rates };
+  const parts = { config, protocols, classes, keys, values: keptValues, ledger, owners, envelopes, former, ...lasting };
+  const observed = { observer: metrics.pluginTimes, rates: metrics.providerRates };
   const generation = await Generation.build({ ...parts, ...observed, ...(peers && { peers }) });
   try {
     // The other processes have stored the prices and reported the rest already, unless their code is older.
-    if (away) void keepPricesLater(stores, generation);
+    if (away) void storePricesRetrying(stores, generation);
     else {
-      await keepPrices(stores, generation);
-      await tellUnkept(config, stores, lasting.log);
+      await storePrices(stores, generation);
+      await logUnenforcedLimits(config, stores, lasting.log);
     }
     return generation;
   } catch (thrown) {
@@ -494,13 +499,17 @@ async function openLimiter(
   const info = (message: string) => log.info({}, message);
   // Each worker of each gateway counts there separately.
   const most = instances === undefined ? {} : { instances: instances * processes };
-  return openRedisLimiter(url, { spentSince, written: writing(ledger), calendar, warn, info, ...most });
+  return openRedisLimiter(url, { spentSince, flushLedger: ledgerFlusher(ledger), calendar, warn, info, ...most });
 }
 
 /** Logs keys with limits, which are in the store, that gateway.yaml does not enforce. */
-async function tellUnkept({ paths, chains, store, instances }: Config, { keys }: Stores, log: Log): Promise<void> {
-  const [open] = openPaths(paths, (use) => chains.get(use) ?? []);
-  const why = open?.message ?? countedApart(store, instances);
+async function logUnenforcedLimits(
+  { paths, chains, store, instances }: Config,
+  { keys }: Stores,
+  log: Log,
+): Promise<void> {
+  const [open] = unlimitedPaths(paths, (use) => chains.get(use) ?? []);
+  const why = open?.message ?? unsharedLimitsReason(store, instances);
   if (why === undefined) return;
   const limited = (await keys.list()).filter(({ limits, revoked }) => limits && revoked === undefined);
   if (limited.length === 0) return;
@@ -508,30 +517,30 @@ async function tellUnkept({ paths, chains, store, instances }: Config, { keys }:
 }
 
 /** Returns a function that logs a ledger's warnings for the operator. */
-export const ledgerWarn =
+export const ledgerWarner =
   (log: Log): LedgerWarn =>
   (message, fields = {}, over = false) =>
     over ? log.info(fields, message) : log.error(fields, message);
 
 /** Stores all prices, as ledger rows refer to them. */
-async function keepPrices({ prices }: Stores, { marketplace: { models } }: Generation): Promise<void> {
+async function storePrices({ prices }: Stores, { marketplace: { models } }: Generation): Promise<void> {
   const targets = models.flatMap((model) => model.targets);
   await prices.keep(targets.flatMap((target) => target.prices?.all ?? []));
 }
 
 /** Does the same once an unavailable database is back. Never throws. */
-async function keepPricesLater(stores: Stores, generation: Generation): Promise<void> {
+async function storePricesRetrying(stores: Stores, generation: Generation): Promise<void> {
   for (;;)
     try {
-      await keepPrices(stores, generation);
+      await storePrices(stores, generation);
       return;
     } catch {
-      await sleep(AGAIN, undefined, { ref: false });
+      await sleep(RETRY_DELAY, undefined, { ref: false });
     }
 }
 
 /** Milliseconds between attempts to reach an unavailable database. */
-const AGAIN = 5000;
+const RETRY_DELAY = 5000;
 
 /** Milliseconds for running exchanges after a failure that may have left the process in an unknown state. */
-export const AFTER_FAILURE = 10_000;
+export const CRASH_DRAIN = 10_000;

@@ -1,8 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { isDeepStrictEqual } from "node:util";
 import type { DependencyContainer } from "tsyringe";
-import type { Carried, Providers } from "./carried.ts";
-import { secretsOf } from "./config/secrets.ts";
+import { configSecrets } from "./config/secrets.ts";
 import type { Config, ConfiguredPath, ConfiguredPlugin } from "./config/types.ts";
 import { PageFiles } from "./console/page-files.ts";
 import { PublicPages } from "./console/public-pages.ts";
@@ -11,24 +10,24 @@ import { Admission, type AdmissionLimits } from "./core/admission.ts";
 import { Chain, type Link, type PhaseObserver } from "./core/chain.ts";
 import { Levels } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
-import { type Caller, type Marketplace, PROVIDER, type Provider, type RetryLimits } from "./core/marketplace.ts";
+import { type Caller, type Marketplace, PROVIDER_SHAPE, type Provider, type RetryLimits } from "./core/marketplace.ts";
 import { type Peers, topic } from "./core/peers.ts";
 import type { Plugin } from "./core/plugin.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { Protocols } from "./core/protocols.ts";
 import { Redactor } from "./core/redactor.ts";
-import { shaped } from "./core/shape.ts";
+import { withShape } from "./core/shape.ts";
 import type { BodyLimits } from "./downstream/body.ts";
 import { Cors } from "./downstream/cors.ts";
 import { type Mount, Paths } from "./downstream/paths.ts";
-import { finish } from "./downstream/reply.ts";
+import { endResponse } from "./downstream/reply.ts";
 import { knownClients } from "./loader/clients.ts";
 import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { PluginError, type PluginProblem } from "./loader/problems.ts";
 import { budgetProblems } from "./marketplace/budgets.ts";
-import { marketplaceOf } from "./marketplace/marketplace-of.ts";
-import { Objects } from "./objects/objects.ts";
-import { openApi } from "./openapi.ts";
+import { buildMarketplace } from "./marketplace/marketplace-of.ts";
+import { ObjectAccess } from "./objects/objects.ts";
+import { openApiDocument } from "./openapi.ts";
 import { Catalogue } from "./prices/catalogue.ts";
 import type { KeptValues } from "./store/kept-values.ts";
 import type { Keys } from "./store/keys.ts";
@@ -40,14 +39,15 @@ import { Translations } from "./translation/translations.ts";
 import { Upstreams } from "./upstream/attempts.ts";
 import { Health, type HealthNews } from "./upstream/health.ts";
 import { PassPath } from "./upstream/pass-path.ts";
-import { Places } from "./upstream/places.ts";
 import type { ProviderRates } from "./upstream/provider-rates.ts";
+import { ProviderSlots } from "./upstream/provider-slots.ts";
 import { UpstreamProxy } from "./upstream/proxy.ts";
 import { RetryBudget } from "./upstream/retry.ts";
 import type { SocketLimits } from "./upstream/websocket.ts";
+import type { Providers, UpstreamResources } from "./upstream-resources.ts";
 
 /** The parts that a generation is built from. */
-interface Ingredients {
+interface GenerationOptions {
   config: Config;
   protocols: readonly Protocol[];
   /** Plugin classes by the name that chains use. */
@@ -60,7 +60,7 @@ interface Ingredients {
   owners: Owners;
   /** Shared by all generations, so that a reload breaks no conversation. */
   envelopes: Envelopes;
-  carried: Carried;
+  carried: UpstreamResources;
   /** The previous generation, whose state is kept where its configuration is unchanged. */
   former?: Generation | undefined;
   log: Log;
@@ -77,16 +77,16 @@ interface Ingredients {
 }
 
 /** Without `former`: closures over these parts must not keep the previous generation alive, and through it all earlier ones. */
-type MadeFrom = Omit<Ingredients, "former">;
-type Former = Ingredients["former"];
+type BuildContext = Omit<GenerationOptions, "former">;
+type FormerGeneration = GenerationOptions["former"];
 
 /** Health of targets and credentials, sent between workers. */
-export const HEALTH = topic<HealthNews>("health");
+export const HEALTH_TOPIC = topic<HealthNews>("health");
 /** Whether the provider or target of that name is switched off, sent between workers. */
-export const SWITCHES = topic<boolean>("switches");
+export const SWITCHES_TOPIC = topic<boolean>("switches");
 
 /** Returns the limits of one of several processes. */
-const shareOf = ({ concurrency, perKey, queue, wait }: AdmissionLimits, processes = 1): AdmissionLimits => ({
+const admissionShare = ({ concurrency, perKey, queue, wait }: AdmissionLimits, processes = 1): AdmissionLimits => ({
   concurrency: Math.ceil(concurrency / processes),
   perKey: Math.ceil(perKey / processes),
   queue: Math.ceil(queue / processes),
@@ -94,29 +94,33 @@ const shareOf = ({ concurrency, perKey, queue, wait }: AdmissionLimits, processe
 });
 
 /** Divides the retries that are always granted among the processes. */
-const share = (limits: RetryLimits, processes = 1): RetryLimits => ({ ...limits, least: limits.least / processes });
+const retryShare = (limits: RetryLimits, processes = 1): RetryLimits => ({
+  ...limits,
+  least: limits.least / processes,
+});
 
 /** Returns the health of targets and credentials, continuing the previous generation's. Processes share what they learn. */
-function healthOf(
-  { config, log, peers }: MadeFrom,
-  former: Former,
+function createHealth(
+  { config, log, peers }: BuildContext,
+  former: FormerGeneration,
   providers: Providers,
   { models }: Marketplace,
 ): Health {
   const same = (name: string) => providers.get(name) === former?.providers.get(name);
   const health = new Health(config.keep, log, undefined, former?.upstreams.health, same);
   const targets = models.flatMap((model) => model.targets);
-  if (peers) health.share(targets, (news) => peers.tell(HEALTH, `${news.about} ${news.credential ?? ""}`, news));
+  if (peers)
+    health.share(targets, (news) => peers.publish(HEALTH_TOPIC, `${news.about} ${news.credential ?? ""}`, news));
   return health;
 }
 
 /** Returns admission, places and retry budget, keeping the previous generation's where their configuration is unchanged. */
-function countsOf({ config, processes }: MadeFrom, former: Former) {
+function createCounters({ config, processes }: BuildContext, former: FormerGeneration) {
   const unchanged = former && isDeepStrictEqual(former.config.overload, config.overload) ? former : undefined;
-  const retry = share(config.retry, processes);
+  const retry = retryShare(config.retry, processes);
   return {
-    admission: unchanged?.admission ?? new Admission(shareOf(config.overload, processes), "The gateway"),
-    places: new Places(config.overload, processes, former?.upstreams.places),
+    admission: unchanged?.admission ?? new Admission(admissionShare(config.overload, processes), "The gateway"),
+    places: new ProviderSlots(config.overload, processes, former?.upstreams.slots),
     budget: former && isDeepStrictEqual(former.budget.limits, retry) ? former.budget : new RetryBudget(retry),
   };
 }
@@ -134,7 +138,7 @@ interface GenerationMembers {
   readonly upstreams: Upstreams;
   readonly proxy: UpstreamProxy;
   readonly redactor: Redactor;
-  readonly objects: Objects;
+  readonly objects: ObjectAccess;
   readonly admission: Admission;
   readonly budget: RetryBudget;
   readonly limiter: Limiter;
@@ -177,17 +181,17 @@ export class Generation {
   /** The dialect used where nothing shows the caller's. */
   readonly common: GenerationMembers["common"];
   private running = 0;
-  private count = 0;
-  private idle: (() => void) | undefined;
-  private described: string | undefined;
+  private begunCount = 0;
+  private onIdle: (() => void) | undefined;
+  private openApiText: string | undefined;
   private closed: Promise<void> | undefined;
   readonly limits: BodyLimits;
   /** The sites whose pages may send requests; undefined: none. */
   readonly cors: Cors | undefined;
   /** Unix milliseconds. */
-  readonly since = Date.now();
+  readonly startedAt = Date.now();
   /** Unix milliseconds at which its remaining exchanges are broken off; undefined: it serves, or has no limit. */
-  ends: number | undefined;
+  endsAt: number | undefined;
   /** Number of this generation among those that have served, from 1. */
   number = 1;
 
@@ -223,32 +227,34 @@ export class Generation {
    * Builds and starts everything, in order; parts already started are closed again when a later one fails.
    * @throws PluginError, or the error of a part's start
    */
-  static async build({ former, ...made }: Ingredients): Promise<Generation> {
+  static async build({ former, ...made }: GenerationOptions): Promise<Generation> {
     const { config, protocols, log, carried, classes, keys, values, ledger, limiter, envelopes } = made;
     const closers: Closer[] = [];
     try {
       const redactor = new Redactor(
-        secretsOf(config, process.env),
+        configSecrets(config, process.env),
         new Set(config.keys.flatMap(({ hash }) => hash ?? [])),
       );
       const proxy = new UpstreamProxy(carried.pools, carried.agents);
       const providers = await openProviders(made, former);
       carried.hold(providers);
       closers.push({ name: "upstreams", close: () => carried.release(providers) });
-      const marketplace = marketplaceOf(config.models, providers, await Catalogue.for(providers.values()));
+      const marketplace = buildMarketplace(config.models, providers, await Catalogue.for(providers.values()));
       const unkept = budgetProblems(config, marketplace);
       if (unkept.length > 0) throw new PluginError(unkept);
-      const health = healthOf(made, former, providers, marketplace);
+      const health = createHealth(made, former, providers, marketplace);
       const levels = new Levels(config.limits);
       const translations = new Translations(new Protocols(protocols), envelopes, marketplace, config.share);
-      const objects = new Objects(made.owners, config.share, providers.values(), envelopes.ids, protocols);
+      const objects = new ObjectAccess(made.owners, config.share, providers.values(), envelopes.ids, protocols);
       const parts = { keys, values, ledger, levels, limiter, marketplace, health, objects, translations, redactor };
       const container = generationContainer(made.process, parts);
       const plugins = await startPlugins(made, container, closers);
-      const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, made)]));
-      const paths = new Paths(mount(made, chains, plugins, providers, levels), protocols, config.pathsOff);
-      const common = protocols.find((protocol) => protocol.common) as Protocol;
-      const { admission, places, budget } = countsOf(made, former);
+      const chains = new Map(
+        [...config.chains].map(([name, names]) => [name, createChain(name, names, plugins, made)]),
+      );
+      const paths = new Paths(createMounts(made, chains, plugins, providers, levels), protocols, config.pathsOff);
+      const common = protocols.find((protocol) => protocol.isDefault) as Protocol;
+      const { admission, places, budget } = createCounters(made, former);
       const upstreams = new Upstreams(proxy, redactor, health, budget, places, {
         persist: () => ledger.persist(),
         trace: config.trace,
@@ -286,7 +292,7 @@ export class Generation {
 
   /** Number of exchanges that have begun. */
   get begun(): number {
-    return this.count;
+    return this.begunCount;
   }
 
   /** Number of exchanges that have not ended. */
@@ -297,24 +303,24 @@ export class Generation {
   /** Counts an exchange that begins. */
   hold(): void {
     this.running++;
-    this.count++;
+    this.begunCount++;
   }
 
   /** Counts an exchange that has ended. */
   release(): void {
     this.running--;
-    if (this.running === 0) this.idle?.();
+    if (this.running === 0) this.onIdle?.();
   }
 
   /**
    * Responds to GET / and to the check that some clients send first with a summary, and to `/openapi.json` with the full
    * description.
    */
-  greet(response: ServerResponse, id: string, path: string): void {
+  sendSummary(response: ServerResponse, id: string, path: string): void {
     if (path === "/openapi.json")
-      this.described ??= `${JSON.stringify(openApi(this.paths.mounts, this.pages !== undefined), null, 2)}\n`;
-    const served = { service: "model-gateway", paths: this.paths.served() };
-    const body = path === "/openapi.json" ? (this.described ?? "") : `${JSON.stringify(served, null, 2)}\n`;
+      this.openApiText ??= `${JSON.stringify(openApiDocument(this.paths.mounts, this.pages !== undefined), null, 2)}\n`;
+    const served = { service: "model-gateway", paths: this.paths.servedPaths() };
+    const body = path === "/openapi.json" ? (this.openApiText ?? "") : `${JSON.stringify(served, null, 2)}\n`;
     const lines = [
       "content-type",
       "application/json",
@@ -326,7 +332,7 @@ export class Generation {
     ];
     // Browsers get a page at the same URL: a cache must not mix the two.
     response.appendHeader("vary", "accept");
-    finish(response.writeHead(200, lines), body);
+    endResponse(response.writeHead(200, lines), body);
   }
 
   /**
@@ -334,24 +340,27 @@ export class Generation {
    * @param waiting false: exchanges still running are given up, because nothing can end them
    */
   close(waiting = true): Promise<void> {
-    if (!waiting) this.idle?.();
+    if (!waiting) this.onIdle?.();
     this.closed ??= this.end(waiting);
     return this.closed;
   }
 
   private async end(waiting: boolean): Promise<void> {
-    if (waiting && this.running > 0) await new Promise<void>((idle) => (this.idle = idle));
+    if (waiting && this.running > 0) await new Promise<void>((idle) => (this.onIdle = idle));
     await closeAll(this.closers, this.log);
   }
 }
 
 /** Milliseconds for a part to close. */
-const CLOSING = 5000;
+const CLOSE_TIMEOUT = 5000;
 
 async function closeAll(closers: readonly Closer[], log: Log): Promise<void> {
   for (const { name, close } of closers.toReversed()) {
     const limit = Promise.withResolvers<never>();
-    const timer = setTimeout(() => limit.reject(new Error(`not closed after ${CLOSING / 1000} s`)), CLOSING);
+    const timer = setTimeout(
+      () => limit.reject(new Error(`not closed after ${CLOSE_TIMEOUT / 1000} s`)),
+      CLOSE_TIMEOUT,
+    );
     try {
       await Promise.race([close(), limit.promise]);
     } catch (thrown) {
@@ -380,7 +389,10 @@ async function openPages(
  * Returns the enabled providers by name; `demo:` becomes the URL of a server in this process. An unchanged provider is the same
  * object as before.
  */
-async function openProviders({ config, protocols, carried }: MadeFrom, former: Former): Promise<Map<string, Provider>> {
+async function openProviders(
+  { config, protocols, carried }: BuildContext,
+  former: FormerGeneration,
+): Promise<Map<string, Provider>> {
   const providers = new Map<string, Provider>();
   const overSockets = protocols.flatMap(({ name, socket }) => (socket ? [name] : []));
   for (const { url, off, websocket, ...configured } of config.providers) {
@@ -389,7 +401,7 @@ async function openProviders({ config, protocols, carried }: MadeFrom, former: F
     const plain = configured.speaks.filter((each) => !overSockets.includes(each));
     const speaks = websocket ? [...plain, ...overSockets] : url === "demo:" ? plain : configured.speaks;
     const address = url === "demo:" ? await carried.demo(name) : url;
-    const provider = shaped(PROVIDER, { ...configured, speaks, url: address });
+    const provider = withShape(PROVIDER_SHAPE, { ...configured, speaks, url: address });
     const before = former?.providers.get(name);
     providers.set(name, before && JSON.stringify(before) === JSON.stringify(provider) ? before : provider);
   }
@@ -411,7 +423,7 @@ export function servingProblems(
 
 /** Creates and starts one instance of each plugin that a chain or a served path names, shared by all chains. */
 async function startPlugins(
-  made: MadeFrom,
+  made: BuildContext,
   container: DependencyContainer,
   closers: Closer[],
 ): Promise<Map<string, Plugin>> {
@@ -431,25 +443,25 @@ async function startPlugins(
   return plugins;
 }
 
-function link(
+function createChain(
   name: string,
   names: readonly string[],
   plugins: ReadonlyMap<string, Plugin>,
-  { config, observer }: MadeFrom,
+  { config, observer }: BuildContext,
 ): Chain {
-  const links = names.map((each) => linkOf(each, plugins, config));
+  const links = names.map((each) => createLink(each, plugins, config));
   return new Chain(name, links, undefined, observer);
 }
 
-const linkOf = (name: string, plugins: ReadonlyMap<string, Plugin>, config: Config): Link => ({
+const createLink = (name: string, plugins: ReadonlyMap<string, Plugin>, config: Config): Link => ({
   name,
   plugin: plugins.get(name) as Plugin,
   deadline: config.plugins.get(name)?.deadline,
 });
 
 /** Returns the mounts of all paths. */
-function mount(
-  { config, protocols, observer, envelopes }: MadeFrom,
+function createMounts(
+  { config, protocols, observer, envelopes }: BuildContext,
   chains: ReadonlyMap<string, Chain>,
   plugins: ReadonlyMap<string, Plugin>,
   providers: ReadonlyMap<string, Provider>,
@@ -458,7 +470,7 @@ function mount(
   return config.paths.flatMap(({ path, protocol: name, serve, pass, use, strict }): Mount[] => {
     const chain = chains.get(use) as Chain;
     if (serve !== undefined) {
-      const serving = linkOf(serve, plugins, config);
+      const serving = createLink(serve, plugins, config);
       return [{ pattern: path, chain: new Chain(chain.name, chain.links, serving, observer), serve: true }];
     }
     if (pass !== undefined) {
@@ -468,7 +480,7 @@ function mount(
         ...pass,
         tickets: envelopes.uploads,
         trace: config.trace,
-        unmeasured: (caller) => levels.unmeasured(caller, pass.provider),
+        unmeasuredLimit: (caller) => levels.unmeasured(caller, pass.provider),
       });
       return [{ pattern: path, chain, pass: where }];
     }

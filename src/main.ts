@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { BUNDLED, COMMAND, misuseText, type Terminal, type VerbPlace } from "./cli/verb.ts";
+import { argumentErrorText, BUNDLED_CONFIG, COMMAND, type ConfigLocation, type Terminal } from "./cli/verb.ts";
 import { VERBS } from "./cli/verbs.ts";
-import { Misuse } from "./text/reason.ts";
+import { UsageError } from "./text/format-error.ts";
 
 const EXIT_CODES = "Exit codes: 0 done, 1 could not be done or something is wrong, 2 not understood.";
 
@@ -18,9 +18,9 @@ ${EXIT_CODES}`;
 /**
  * Returns the file named by --config, gateway.yaml in the folder, or the bundled one, with relative paths based in the working
  * folder: an installed package is no place for a ledger. Removes `--config` from the arguments.
- * @throws Misuse where it names no file: the default would not be the intended file
+ * @throws UsageError where it names no file: the default would not be the intended file
  */
-function placeOf(args: string[], folder: string): VerbPlace {
+function configPlace(args: string[], folder: string): ConfigLocation {
   const end = args.indexOf("--");
   const at = args.findIndex((arg, i) => (end < 0 || i < end) && (arg === "--config" || arg.startsWith("--config=")));
   const flag = at < 0 ? undefined : args[at];
@@ -29,19 +29,19 @@ function placeOf(args: string[], folder: string): VerbPlace {
     const value = inline ? flag.slice("--config=".length) : args[at + 1];
     args.splice(at, inline ? 1 : 2);
     if (!value || (!inline && value.startsWith("-")))
-      throw new Misuse("--config needs a file, like --config gateway.yaml; an unset variable leaves it empty.");
+      throw new UsageError("--config needs a file, like --config gateway.yaml; an unset variable leaves it empty.");
     return { file: resolve(folder, value), folder: dirname(resolve(folder, value)), named: true };
   }
   const own = join(folder, "gateway.yaml");
-  return { file: existsSync(own) ? own : BUNDLED, folder };
+  return { file: existsSync(own) ? own : BUNDLED_CONFIG, folder };
 }
 
 /** Returns the usage of a verb with its exit codes, the common ones if it has none of its own. */
-const usageOf = ({ USAGE }: { USAGE: string }): string =>
+const verbUsage = ({ USAGE }: { USAGE: string }): string =>
   USAGE.includes("Exit codes:") ? USAGE : `${USAGE}\n\n${EXIT_CODES}`;
 
 /** Exits when the reader of the output closes it early, as `head` does. */
-function endWithReader(): void {
+function exitOnBrokenPipe(): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(0);
     throw error;
@@ -49,7 +49,7 @@ function endWithReader(): void {
 }
 
 /** Handles signals before the gateway has started: it is about to read its file anyway, and has nothing to stop. */
-function obeyEarly(): void {
+function handleEarlySignals(): void {
   process.on("SIGHUP", () => {});
   // Another listener stops what has been started by then.
   process.on("SIGTERM", () => process.listenerCount("SIGTERM") === 1 && process.exit(0));
@@ -60,15 +60,15 @@ const version = (): string =>
 
 /**
  * Loads the verb of that name.
- * @throws Misuse that names the nearest one
+ * @throws UsageError that names the nearest one
  */
-async function verbOf(word: string) {
+async function loadVerb(word: string) {
   const load = Object.hasOwn(VERBS, word) ? VERBS[word] : undefined;
   if (load) return load();
   const { nearest } = await import("./config/suggest.ts");
   const near = nearest(word, Object.keys(VERBS));
   const verbs = Object.keys(VERBS).join(" ");
-  throw new Misuse(
+  throw new UsageError(
     `unknown verb "${word}"${near === undefined ? "" : `, did you mean "${near}"?`}\nverbs: ${verbs}\n${COMMAND} help says what each does`,
   );
 }
@@ -86,7 +86,7 @@ async function main(argv: readonly string[]): Promise<number> {
     io.out(version());
     return 0;
   }
-  const place = placeOf(args, io.folder);
+  const place = configPlace(args, io.folder);
   const word = args[0]?.startsWith("-") ? undefined : args.shift();
   if (args[0] === "--version") {
     io.out(version());
@@ -95,22 +95,22 @@ async function main(argv: readonly string[]): Promise<number> {
   const ours = args.includes("--") ? args.slice(0, args.indexOf("--")) : args;
   if (word === "help" || ours.includes("--help") || ours.includes("-h")) {
     const named = word === "help" ? ours.find((arg) => !arg.startsWith("-")) : word;
-    io.out(named === undefined ? await help() : usageOf(await verbOf(named)));
+    io.out(named === undefined ? await help() : verbUsage(await loadVerb(named)));
     return 0;
   }
   const name = word ?? "run";
-  if (name === "run") obeyEarly();
-  const verb = await verbOf(name);
-  if (name !== "run") endWithReader();
+  if (name === "run") handleEarlySignals();
+  const verb = await loadVerb(name);
+  if (name !== "run") exitOnBrokenPipe();
   try {
-    const code = await verb.act(args, io, place);
-    return verb.ends ? process.exit(code) : code;
+    const code = await verb.run(args, io, place);
+    return verb.exits ? process.exit(code) : code;
   } catch (thrown) {
-    if (thrown instanceof Misuse) {
-      io.err(misuseText(thrown.message, verb.USAGE, args));
+    if (thrown instanceof UsageError) {
+      io.err(argumentErrorText(thrown.message, verb.USAGE, args));
       return 2;
     }
-    (await import("./text/reason.ts")).sayReason(thrown, io, ours.includes("--json"));
+    (await import("./text/format-error.ts")).printError(thrown, io, ours.includes("--json"));
     return 1;
   }
 }
@@ -118,7 +118,8 @@ async function main(argv: readonly string[]): Promise<number> {
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (thrown) {
-  const text = thrown instanceof Misuse ? thrown.message : (await import("./text/reason.ts")).reason(thrown);
+  const text =
+    thrown instanceof UsageError ? thrown.message : (await import("./text/format-error.ts")).formatError(thrown);
   process.stderr.write(`${text}\n`);
-  process.exitCode = thrown instanceof Misuse ? 2 : 1;
+  process.exitCode = thrown instanceof UsageError ? 2 : 1;
 }

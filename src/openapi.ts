@@ -9,19 +9,19 @@ const { version } = JSON.parse(readFileSync(new URL("../package.json", import.me
   version: string;
 };
 
-const json = (schema: object) => ({ content: { "application/json": { schema } } });
+const jsonContent = (schema: object) => ({ content: { "application/json": { schema } } });
 const ANY = { type: "object", additionalProperties: true };
 /** The schema for a path with several operations, one of which may return a list. */
 const ANY_JSON = { type: ["object", "array"] };
 const NO_QUERY: QueryView = { get: () => null };
 const REFUSED = {
   description: "Refused, in the envelope of the path's protocol; x-should-retry: false where asking again cannot help.",
-  ...json(ANY),
+  ...jsonContent(ANY),
 };
 const SECURITY = [{ bearer: [] }, { apiKey: [] }, { googApiKey: [] }];
 
 /** The gateway's own paths that take an id: the summary of that operation, and whether there is none without an id. */
-const ONE: Readonly<Record<string, { summary: string; alone?: true }>> = {
+const ITEM_PATHS: Readonly<Record<string, { summary: string; alone?: true }>> = {
   models: { summary: "One model, if the key may use it." },
   requests: { summary: "What the ledger has of a request that has ended, for the key that made it.", alone: true },
 };
@@ -34,13 +34,13 @@ const templated = (pattern: string): string => pattern.replace(/\*$/, "{rest}");
  * vendors describe them.
  * @param pages whether there are pages for browsers
  */
-export function openApi(mounts: readonly Mount[], pages: boolean): object {
+export function openApiDocument(mounts: readonly Mount[], pages: boolean): object {
   const paths: Record<string, Record<string, object>> = {
     "/": {
       get: {
         summary: "What is served here; to browsers a page.",
         security: [],
-        responses: { 200: { description: "A list of paths.", ...json(ANY) } },
+        responses: { 200: { description: "A list of paths.", ...jsonContent(ANY) } },
       },
     },
     "/livez": probe("Whether the gateway runs."),
@@ -50,9 +50,9 @@ export function openApi(mounts: readonly Mount[], pages: boolean): object {
   for (const mount of mounts) {
     const path = templated(mount.pattern);
     const [, kind = ""] = /\/(\w+)$/.exec(path) ?? [];
-    const one = mount.serve && Object.hasOwn(ONE, kind) ? ONE[kind] : undefined;
+    const one = mount.serve && Object.hasOwn(ITEM_PATHS, kind) ? ITEM_PATHS[kind] : undefined;
     if (!one?.alone) paths[path] = { ...paths[path], ...operationsOf(mount, mounts) };
-    Object.assign(paths, keptPaths(mount), mount.pass ? stemOf(mount) : {});
+    Object.assign(paths, storedAnswerPaths(mount), mount.pass ? stemOperations(mount) : {});
     if (!one) continue;
     // If a protocol has paths below it, both share one OpenAPI path.
     const name = mounts.some(({ pattern }) => pattern === `${path}/*`) ? "rest" : "id";
@@ -60,10 +60,10 @@ export function openApi(mounts: readonly Mount[], pages: boolean): object {
     paths[below] = {
       ...paths[below],
       get: {
-        ...served(mount, "one"),
+        ...pluginOperation(mount, "one"),
         operationId: `get ${below}`,
         summary: one.summary,
-        parameters: [parameter(name)],
+        parameters: [pathParameter(name)],
       },
     };
   }
@@ -93,8 +93,8 @@ export function openApi(mounts: readonly Mount[], pages: boolean): object {
   };
 }
 
-const parameter = (name: string) => ({ name, in: "path", required: true, schema: { type: "string" } });
-const asked = (name: string, description: string, required = false) => ({
+const pathParameter = (name: string) => ({ name, in: "path", required: true, schema: { type: "string" } });
+const queryParameter = (name: string, description: string, required = false) => ({
   ...{ name, in: "query", required, description },
   schema: { type: "string" },
 });
@@ -102,7 +102,7 @@ const asked = (name: string, description: string, required = false) => ({
 /**
  * Returns the schema of a plugin's response. Unknown members are allowed: generated clients must not break when some are added.
  */
-function schemaOf({ chain }: Mount, which: "all" | "one"): object {
+function answerSchema({ chain }: Mount, which: "all" | "one"): object {
   const { answers } = (chain.serving?.plugin.constructor ?? {}) as Partial<PluginClass>;
   const schema = answers?.[which];
   if (!schema) return ANY;
@@ -116,49 +116,59 @@ function schemaOf({ chain }: Mount, which: "all" | "one"): object {
   return described;
 }
 
-const served = (mount: Mount, which: "all" | "one" = "all") => ({
+const pluginOperation = (mount: Mount, which: "all" | "one" = "all") => ({
   operationId: `get ${mount.pattern}`,
   summary: `Answered by the plugin ${mount.chain.serving?.name ?? "of that path"}.`,
-  responses: { 200: { description: "The answer.", ...json(schemaOf(mount, which)) }, 401: REFUSED, "4XX": REFUSED },
+  responses: {
+    200: { description: "The answer.", ...jsonContent(answerSchema(mount, which)) },
+    401: REFUSED,
+    "4XX": REFUSED,
+  },
 });
 
 function operationsOf(mount: Mount, mounts: readonly Mount[]): Record<string, object> {
   const { pattern, protocol, pass, serve } = mount;
-  const parameters = pattern.endsWith("*") ? { parameters: [parameter("rest")] } : {};
-  if (serve) return { get: { ...served(mount), ...(pattern.endsWith("/models") ? paged(mounts) : parameters) } };
-  if (pass) return passing(pattern, parameters);
+  const parameters = pattern.endsWith("*") ? { parameters: [pathParameter("rest")] } : {};
+  if (serve)
+    return {
+      get: { ...pluginOperation(mount), ...(pattern.endsWith("/models") ? pageParameters(mounts) : parameters) },
+    };
+  if (pass) return passOperations(pattern, parameters);
   const socket = protocol?.socket;
-  if (socket && !calledAt(mount)) return { get: handshake(mount, socket.model) };
-  return { post: { ...called(mount), ...parameters } };
+  if (socket && !operationAt(mount)) return { get: handshake(mount, socket.model) };
+  return { post: { ...protocolOperation(mount), ...parameters } };
 }
 
 /** Returns the page parameters of model lists. */
-function paged(mounts: readonly Mount[]): object {
+function pageParameters(mounts: readonly Mount[]): object {
   const protocols = new Set(mounts.flatMap(({ protocol }) => protocol ?? []));
   const parameters = [...protocols].flatMap(({ name, listing }) =>
-    (listing?.parameters ?? []).map((each) => asked(each, `A page, for clients of ${name}.`)),
+    (listing?.parameters ?? []).map((each) => queryParameter(each, `A page, for clients of ${name}.`)),
   );
   return { parameters };
 }
 
 /** Returns the operation of a path; undefined: it depends on the rest of the path, or there is none. */
-function calledAt({ pattern, protocol, as = pattern }: Mount): Operation | undefined {
+function operationAt({ pattern, protocol, as = pattern }: Mount): Operation | undefined {
   return pattern.endsWith("*") ? undefined : protocol?.locate(as, "", NO_QUERY)?.operation;
 }
 
-function called(mount: Mount): object {
+function protocolOperation(mount: Mount): object {
   const { pattern, protocol, strict } = mount;
-  const form = calledAt(mount)?.body === "multipart";
+  const form = operationAt(mount)?.body === "multipart";
   return {
     operationId: `post ${pattern}`,
     summary: `${protocol?.name ?? ""}, as its vendor describes it${strict ? "; nothing is dropped" : ""}.`,
     tags: [protocol?.name ?? ""],
-    requestBody: { required: true, ...(form ? { content: { "multipart/form-data": { schema: ANY } } } : json(ANY)) },
-    responses: answers(pattern.endsWith("*") ? ANY_JSON : ANY),
+    requestBody: {
+      required: true,
+      ...(form ? { content: { "multipart/form-data": { schema: ANY } } } : jsonContent(ANY)),
+    },
+    responses: answerResponses(pattern.endsWith("*") ? ANY_JSON : ANY),
   };
 }
 
-const answers = (schema: object) => ({
+const answerResponses = (schema: object) => ({
   200: {
     description: "The answer, whole or as a stream.",
     headers: Object.fromEntries(Object.keys(HEADERS).map((name) => [name, { $ref: `#/components/headers/${name}` }])),
@@ -173,10 +183,10 @@ const handshake = ({ pattern, protocol }: Mount, model: string) => ({
   operationId: `get ${pattern}`,
   summary: `A WebSocket of ${protocol?.name ?? ""}, as its vendor describes it.`,
   tags: [protocol?.name ?? ""],
-  parameters: [asked(model, "The model.", true)],
+  parameters: [queryParameter(model, "The model.", true)],
   responses: {
     101: { description: "The WebSocket is open." },
-    426: { description: "It was no handshake of a WebSocket.", ...json(ANY) },
+    426: { description: "It was no handshake of a WebSocket.", ...jsonContent(ANY) },
     "4XX": REFUSED,
   },
 });
@@ -185,7 +195,7 @@ const handshake = ({ pattern, protocol }: Mount, model: string) => ({
 const METHODS = ["get", "post", "put", "patch", "delete"] as const;
 const WITH_BODY: readonly string[] = ["post", "put", "patch"];
 
-function passing(pattern: string, parameters: object): Record<string, object> {
+function passOperations(pattern: string, parameters: object): Record<string, object> {
   const requestBody = { content: { "application/json": { schema: {} }, "multipart/form-data": { schema: ANY } } };
   return Object.fromEntries(
     METHODS.map((method) => [
@@ -202,13 +212,13 @@ function passing(pattern: string, parameters: object): Record<string, object> {
 }
 
 /** Describes a passthrough path without its `/*`, which it matches too. */
-function stemOf({ pattern }: Mount): Record<string, object> {
+function stemOperations({ pattern }: Mount): Record<string, object> {
   const stem = pattern.replace(/\/\*$/, "");
-  return stem === pattern ? {} : { [stem]: passing(stem, {}) };
+  return stem === pattern ? {} : { [stem]: passOperations(stem, {}) };
 }
 
 /** Describes the responses that a vendor stores, and the paths below them. */
-function keptPaths({ pattern, protocol, as = pattern }: Mount): Record<string, object> {
+function storedAnswerPaths({ pattern, protocol, as = pattern }: Mount): Record<string, object> {
   const { kept, name } = protocol ?? {};
   if (!kept || protocol?.paths[0] !== as) return {};
   const paths: Record<string, object> = {};
@@ -218,8 +228,8 @@ function keptPaths({ pattern, protocol, as = pattern }: Mount): Record<string, o
       const operation = kept.locate(method.toUpperCase(), `id${below}`);
       if (!operation) return [];
       const summary = `${name}: ${operation.name} of an answer that the vendor keeps, for the key that made it.`;
-      const about = { operationId: `${method} ${path}`, summary, tags: [name], parameters: [parameter("id")] };
-      return [[method, { ...about, responses: answers(ANY) }] as const];
+      const about = { operationId: `${method} ${path}`, summary, tags: [name], parameters: [pathParameter("id")] };
+      return [[method, { ...about, responses: answerResponses(ANY) }] as const];
     });
     paths[path] = Object.fromEntries(methods);
   }
@@ -236,7 +246,7 @@ const CATALOGUE = {
     responses: {
       200: {
         description: "Without a key. Of what a key may use /v1/models tells.",
-        ...json({
+        ...jsonContent({
           type: "object",
           properties: {
             models: { ...LIST, description: "Each with id, limits, price, protocols and targets." },

@@ -1,17 +1,18 @@
-import type { Chain, Later } from "./core/chain.ts";
+import type { Chain } from "./core/chain.ts";
 import { GatewayError } from "./core/errors.ts";
 import type { Exchange } from "./core/exchange.ts";
 import { logExchange } from "./core/exchange-log.ts";
+import type { MaybePromise } from "./core/plugin.ts";
 import type { BodyLimits } from "./downstream/body.ts";
 import { pluginAnswer } from "./downstream/plugin-answer.ts";
 import type { Reply } from "./downstream/reply.ts";
-import type { Parts } from "./pipeline.ts";
-import { addressed, authenticate, pathOf } from "./upstream/address.ts";
+import type { ExchangeParts } from "./pipeline.ts";
+import { addCredential, upstreamPath, urlWithPath } from "./upstream/address.ts";
 import type { UpstreamAnswer } from "./upstream/attempts.ts";
 import { headerObject, PassMeter } from "./upstream/pass-meter.ts";
 import type { PassMatch } from "./upstream/pass-path.ts";
 
-interface PassParts extends Parts {
+interface PassParts extends ExchangeParts {
   /** Limits of a body's rate, and of the size of JSON. */
   limits: BodyLimits;
 }
@@ -21,7 +22,7 @@ interface PassParts extends Parts {
  * run. Never throws.
  * @param waiting the client waits for `100 Continue` before it sends the body
  */
-export async function pass(
+export async function runPassthrough(
   exchange: Exchange,
   chain: Chain,
   parts: PassParts,
@@ -30,7 +31,7 @@ export async function pass(
   waiting: boolean,
 ): Promise<void> {
   let answer: UpstreamAnswer | undefined;
-  let recorded: { later: Later<GatewayError | undefined> } | undefined;
+  let recorded: { later: MaybePromise<GatewayError | undefined> } | undefined;
   const record = () => {
     recorded ??= { later: chain.done(exchange) };
     return recorded.later;
@@ -46,15 +47,15 @@ export async function pass(
       answer = pluginAnswer(exchange, exchange.answer);
       await reply.stream(answer, await chain.response(exchange, answer.head));
     } else {
-      await parts.admission.enter(exchange);
-      await passOn(exchange, chain, parts, match, reply, waiting, settle);
+      await parts.admission.acquire(exchange);
+      await forwardUnparsed(exchange, chain, parts, match, reply, waiting, settle);
     }
   } catch (error) {
     answer?.destroy();
     // An exchange recorded as complete stays so, even if its client did not take the last bytes.
     if (!recorded) await reply.refuse(parts.redactor.error(error, exchange.credentials));
   } finally {
-    parts.admission.leave(exchange);
+    parts.admission.release(exchange);
     const later = record();
     logExchange(exchange, parts, later instanceof Promise ? await later : later);
   }
@@ -65,7 +66,7 @@ export async function pass(
  * @param settle records the exchange: the response is complete, and its last bytes are sent next
  * @throws GatewayError before the head, or where the response broke off
  */
-async function passOn(
+async function forwardUnparsed(
   exchange: Exchange,
   chain: Chain,
   { proxy, redactor, objects, limits: pace, upstreams }: PassParts,
@@ -74,7 +75,7 @@ async function passOn(
   waiting: boolean,
   settle: () => void,
 ): Promise<void> {
-  const attempt = path.attempt(exchange, below);
+  const attempt = path.createAttempt(exchange, below);
   const passing = path.objects(exchange, below, objects, pace.maxBytes);
   const owned = passing.admit(path.open);
   if (owned) await owned;
@@ -85,11 +86,11 @@ async function passOn(
   if (written) await written;
   const { provider } = attempt.target;
   const { name, timeouts } = provider;
-  authenticate(attempt);
+  addCredential(attempt);
   const account = attempt.credential?.account ?? name;
-  const target = addressed(provider.url, pathOf(exchange, attempt));
+  const target = urlWithPath(provider.url, upstreamPath(exchange, attempt));
   const meter = new PassMeter(exchange, attempt, path, () => reply.ownHeaders(), redactor, passing, settle);
-  const place = await upstreams.places.take(provider, exchange);
+  const place = await upstreams.slots.acquire(provider, exchange);
   attempt.tried = true;
   attempt.sent = true;
   upstreams.persist();
@@ -101,7 +102,7 @@ async function passOn(
     if (attempt.error.code === "upstream_unreachable") attempt.sent = false;
     throw attempt.error;
   } finally {
-    place.leave();
+    place.release();
   }
-  upstreams.health.passed(attempt, meter.sure || path.knows(below), meter.refused);
+  upstreams.health.passed(attempt, meter.confirmedByBody || path.isModelApi(below), meter.refused);
 }

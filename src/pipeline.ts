@@ -5,46 +5,46 @@ import { logExchange } from "./core/exchange-log.ts";
 import type { Log } from "./core/log.ts";
 import type { Redactor } from "./core/redactor.ts";
 import { pluginAnswer } from "./downstream/plugin-answer.ts";
-import type { Receive } from "./downstream/receive.ts";
+import type { ReceiveBody } from "./downstream/receive-body.ts";
 import type { Reply } from "./downstream/reply.ts";
-import type { Objects } from "./objects/objects.ts";
+import type { ObjectAccess } from "./objects/objects.ts";
 import type { UpstreamAnswer, Upstreams } from "./upstream/attempts.ts";
 import type { ClientSide, UpstreamProxy } from "./upstream/proxy.ts";
 
 /** The parts of a generation that every exchange uses. */
-export interface Parts {
+export interface ExchangeParts {
   admission: Admission;
   upstreams: Upstreams;
   proxy: UpstreamProxy;
-  objects: Objects;
+  objects: ObjectAccess;
   log: Log;
   redactor: Redactor;
 }
 
 /** The parts that a request's life uses. */
-export type LifeParts = Omit<Parts, "upstreams" | "proxy"> & { upstreams: Pick<Upstreams, "reach"> };
+export type PipelineParts = Omit<ExchangeParts, "upstreams" | "proxy"> & { upstreams: Pick<Upstreams, "reach"> };
 
 /** The client side of a request. */
-export type Answering = ClientSide & Pick<Reply, "stream" | "refuse">;
+export type ClientReply = ClientSide & Pick<Reply, "stream" | "refuse">;
 
 /** Runs a request from its checked head to its ledger entry. Never throws. */
-export async function live(
+export async function runExchange(
   exchange: Exchange,
   chain: Chain,
-  parts: LifeParts,
-  receive: Receive,
-  reply: Answering,
+  parts: PipelineParts,
+  receive: ReceiveBody,
+  reply: ClientReply,
 ): Promise<void> {
   let answer: UpstreamAnswer | undefined;
   try {
     // The steps between two awaits are batched (`Batch`): all requests of a batch finish a step before the next one begins.
     await chain.access(exchange);
     if (!exchange.answer) {
-      const entered = parts.admission.enter(exchange);
+      const entered = parts.admission.acquire(exchange);
       if (entered) await entered;
-      const asking = exchange.elapsed;
+      const bodyStart = exchange.elapsed;
       const body = await receive();
-      exchange.waited = exchange.elapsed - asking;
+      exchange.bodyWait = exchange.elapsed - bodyStart;
       exchange.receive(body);
       await chain.request(exchange);
     }
@@ -60,14 +60,14 @@ export async function live(
       : await parts.upstreams.reach(exchange, chain, reply);
     const made = chain.response(exchange, answer.head);
     const stages = made instanceof Promise ? await made : made;
-    const noting = exchange.answer ? undefined : parts.objects.stage(exchange, answer.head);
-    await reply.stream(answer, noting ? [noting, ...stages] : stages);
+    const objectStage = exchange.answer ? undefined : parts.objects.recordingStage(exchange, answer.head);
+    await reply.stream(answer, objectStage ? [objectStage, ...stages] : stages);
   } catch (error) {
     answer?.destroy();
     await reply.refuse(parts.redactor.error(error, exchange.credentials));
   } finally {
     exchange.form?.close();
-    parts.admission.leave(exchange);
+    parts.admission.release(exchange);
     const recorded = chain.done(exchange);
     logExchange(exchange, parts, recorded instanceof Promise ? await recorded : recorded);
   }

@@ -1,20 +1,18 @@
 /// <reference types="node" preserve="true" />
 /** The exports for protocols: `import { … } from "model-gateway/protocol"`. */
 
-export { type ErrorKind, GatewayError, kindOf } from "./core/errors.ts";
-export { type ErrorWords, errorObject, type Fault, faultOf } from "./core/fault.ts";
+export { type ErrorKind, errorKindOf, GatewayError } from "./core/errors.ts";
+export { type ErrorWords, errorObject, type Fault, statusFault } from "./core/fault.ts";
 export type {
-  AskedBody,
   ConversationWords,
   DemoAnswer,
   DemoFrame,
   DemoRequest,
   Ending,
   IncludeUsage,
-  KeptAnswers,
   ListedModel,
   Listing,
-  Located,
+  LocatedOperation,
   ObjectWords,
   Operation,
   OtherModelWords,
@@ -22,15 +20,17 @@ export type {
   Protocol,
   RateDistance,
   RateDistances,
+  RequestMembers,
   SocketName,
+  StoredResponses,
   StreamState,
   TextKind,
   TextPlace,
   VendorObjects,
 } from "./core/protocol.ts";
-export { bearer, eventBytes, fixedPaths, PING, post } from "./core/protocol-parts.ts";
+export { bearer, eventBytes, fixedPaths, post, SSE_PING } from "./core/protocol-parts.ts";
 export type { Usage, UsageBesides } from "./core/usage.ts";
-export { saysNothing } from "./translation/arguments.ts";
+export { isEmptyArguments } from "./translation/arguments.ts";
 export type {
   ClientProtocol,
   EncodeContext,
@@ -50,8 +50,8 @@ export type {
 } from "./translation/codec.ts";
 export type {
   CacheMark,
-  Changed,
   Conversation,
+  DecodingChange,
   Effort,
   FeatureUse,
   Foreign,
@@ -81,10 +81,10 @@ export {
   demoWhole,
 } from "./translation/demo-script.ts";
 export { ReasoningBudget } from "./translation/effort.ts";
-export { estimate } from "./translation/estimate.ts";
+export { estimateTokens } from "./translation/estimate.ts";
 export type { BlockKind, Citation, Event, EventOf, FinishReason, Opaque, Opening } from "./translation/events.ts";
 export type { Feature, SupportTable } from "./translation/features.ts";
-export { Fields, fieldsOf, invalidField, isObject, requestFields } from "./translation/fields.ts";
+export { Fields, invalidField, isObject, objectFields, requestFields } from "./translation/fields.ts";
 export { callIds, PrefixKey, safeId, TextKey } from "./translation/ids.ts";
 export { png } from "./translation/png.ts";
 export {
@@ -96,7 +96,7 @@ export {
   writeSettings,
 } from "./translation/settings.ts";
 export { Steps } from "./translation/steps.ts";
-export { joined } from "./translation/turns.ts";
+export { mergeTurns } from "./translation/turns.ts";
 export { maySearch } from "./translation/web-search.ts";
 export { weightOf } from "./translation/weight.ts";
 export { foldCase } from "./wire/any-case.ts";
@@ -107,13 +107,13 @@ export { isJsonText } from "./wire/nested.ts";
 export type { JsonPath } from "./wire/paths.ts";
 export {
   asCount,
+  asCounts,
   asList,
   asObject,
   asText,
   atMost,
-  counts,
-  defined,
-  entryOf,
+  contentText,
+  dropUndefined,
   type JsonObject,
-  textOf,
+  ownProperty,
 } from "./wire/values.ts";

@@ -1,15 +1,15 @@
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
+import { type AuditTrail, type Initiator, PROGRAM, type ServedFile } from "./audit-trail.ts";
 import type { Change } from "./config/changes.ts";
 import type { Config } from "./config/types.ts";
 import type { Log } from "./core/log.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
-import { filesOf } from "./loader/versions.ts";
-import { reason } from "./text/reason.ts";
-import { type Initiator, PROGRAM, type ServedFile, type Trail } from "./trail.ts";
+import { codeFiles } from "./loader/versions.ts";
+import { formatError } from "./text/format-error.ts";
 
 /** The result of a reload. */
-export interface Reloaded {
+export interface ReloadResult {
   readonly changes: readonly Change[];
   /** Sections whose changes take effect only at the next start. */
   readonly restart: readonly string[];
@@ -26,10 +26,10 @@ interface ReloadState {
 }
 
 /** Action and subject in the audit trail. */
-const RELOAD = ["reload", "gateway.yaml"] as const;
+const RELOAD_ACTION = ["reload", "gateway.yaml"] as const;
 /** Maximum changes named in a log line and in the audit trail. */
-const LOGGED = 30;
-const KEPT = 100;
+const MAX_LOGGED = 30;
+const MAX_RECORDED = 100;
 /** Maximum characters of a value in the audit trail. */
 const LONGEST = 200;
 
@@ -45,8 +45,8 @@ export class Reloads {
   /** @param served returns the gateway.yaml that is served */
   constructor(
     private readonly log: Log,
-    private readonly act: () => Promise<Reloaded>,
-    private readonly trail: Trail,
+    private readonly act: () => Promise<ReloadResult>,
+    private readonly trail: AuditTrail,
     private readonly served: () => ServedFile,
   ) {}
 
@@ -55,18 +55,18 @@ export class Reloads {
    * @param by who requests it
    * @throws the problem with the new configuration: nothing has changed then
    */
-  run(by = PROGRAM): Promise<Reloaded> {
-    const done = this.queue.then(() => this.one(by));
+  run(by = PROGRAM): Promise<ReloadResult> {
+    const done = this.queue.then(() => this.runOne(by));
     this.queue = done.catch(() => {});
     return done;
   }
 
   /** Waits until no reload runs. */
-  async settled(): Promise<void> {
+  async whenIdle(): Promise<void> {
     await this.queue;
   }
 
-  private async one(by: Initiator): Promise<Reloaded> {
+  private async runOne(by: Initiator): Promise<ReloadResult> {
     try {
       const reloaded = await this.act();
       this.succeeded++;
@@ -74,27 +74,27 @@ export class Reloads {
       const { changes, restart, generation } = reloaded;
       const [{ who }, paths] = [by, changes.map(({ path }) => path)];
       if (changes.length === 0) this.log.info({ generation, who }, "reload: nothing has changed");
-      else this.log.info({ generation, who, changes: paths.slice(0, LOGGED) }, "the configuration was reloaded");
+      else this.log.info({ generation, who, changes: paths.slice(0, MAX_LOGGED) }, "the configuration was reloaded");
       if (restart.length > 0) this.log.warn({ restart }, "reload: this takes effect at the next start");
-      await this.trail.done(by, ...RELOAD, {
+      await this.trail.recordAction(by, ...RELOAD_ACTION, {
         ...{ generation, ...this.served() },
-        changes: changes.slice(0, KEPT).map(shortened),
+        changes: changes.slice(0, MAX_RECORDED).map(shortenChange),
       });
       return reloaded;
     } catch (thrown) {
-      const problem = reason(thrown);
+      const problem = formatError(thrown);
       this.failed++;
       this.last = { time: Date.now(), problem };
       this.log.error({ problem, who: by.who }, "the configuration was not reloaded, and nothing has changed");
       this.onFailure(problem);
-      await this.trail.failed(by, ...RELOAD, problem);
+      await this.trail.recordFailure(by, ...RELOAD_ACTION, problem);
       throw thrown;
     }
   }
 }
 
 /** Returns a change with its values cut to what the trail keeps permanently. */
-function shortened({ path, before, after }: Change): Change {
+function shortenChange({ path, before, after }: Change): Change {
   const short = (value: string) => (value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value);
   return {
     path,
@@ -104,7 +104,7 @@ function shortened({ path, before, after }: Change): Change {
 }
 
 /** Milliseconds between two checks of files. */
-const LOOK = 1000;
+const CHECK_INTERVAL = 1000;
 
 /**
  * Calls `changed` when files have changed, and are the same at the next check: an editor may write in several steps. Files are
@@ -113,15 +113,15 @@ const LOOK = 1000;
  */
 export class FileWatch {
   private readonly timer: NodeJS.Timeout;
-  private seen: string;
-  private acted: string;
+  private lastSnapshot: string;
+  private reportedSnapshot: string;
 
   constructor(
     private readonly files: () => readonly string[],
     private readonly changed: () => void,
-    every = LOOK,
+    every = CHECK_INTERVAL,
   ) {
-    this.seen = this.acted = this.look();
+    this.lastSnapshot = this.reportedSnapshot = this.snapshot();
     this.timer = setInterval(() => this.check(), every).unref();
   }
 
@@ -130,27 +130,27 @@ export class FileWatch {
   }
 
   private check(): void {
-    const now = this.look();
-    const still = now === this.seen;
-    this.seen = now;
-    if (!still || now === this.acted) return;
+    const now = this.snapshot();
+    const still = now === this.lastSnapshot;
+    this.lastSnapshot = now;
+    if (!still || now === this.reportedSnapshot) return;
     this.changed();
-    this.acted = now;
+    this.reportedSnapshot = now;
   }
 
-  private look(): string {
-    return this.files().map(stateOf).join("\n");
+  private snapshot(): string {
+    return this.files().map(fileState).join("\n");
   }
 }
 
-function stateOf(file: string): string {
+function fileState(file: string): string {
   const found = statSync(file, { throwIfNoEntry: false });
   return found ? `${file} ${found.ino} ${found.size} ${found.mtimeMs}` : file;
 }
 
 /** Returns the files of a configuration: gateway.yaml, plugin code and secrets. */
-export function sourcesOf({ file, folder, text }: Config, plugins: ReadonlyMap<string, LoadedPlugin>): string[] {
+export function configSources({ file, folder, text }: Config, plugins: ReadonlyMap<string, LoadedPlugin>): string[] {
   const secrets = [...text.matchAll(/\$file:([^\s"',}\]]+)/g)].map(([, path = ""]) => resolve(folder, path));
-  const code = [...plugins.values()].flatMap((plugin) => [plugin.file, ...filesOf(plugin.file)]);
+  const code = [...plugins.values()].flatMap((plugin) => [plugin.file, ...codeFiles(plugin.file)]);
   return [...new Set([file, ...secrets, ...code])];
 }

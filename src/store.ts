@@ -2,12 +2,12 @@
 /** The additional exports for plugins about keys, limits, usage or money: `import { … } from "model-gateway/store"`. */
 
 export { JsonUsage } from "./core/json-usage.ts";
+export { formatDollars, limitOwner } from "./core/limit-messages.ts";
 export { Levels, type LimitLevel } from "./core/limits.ts";
-export { dollars, whose } from "./core/limits-words.ts";
 export { cost } from "./core/price.ts";
-export { leastCost, totalCost } from "./core/price-list.ts";
+export { minimumCost, totalCost } from "./core/price-list.ts";
 export type { Usage } from "./core/usage.ts";
-export { Objects } from "./objects/objects.ts";
+export { ObjectAccess } from "./objects/objects.ts";
 export { KeptValues } from "./store/kept-values.ts";
 export { type KeyRecord, Keys } from "./store/keys.ts";
 export { Ledger, type LedgerEntry } from "./store/ledger.ts";

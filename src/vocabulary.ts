@@ -2,21 +2,21 @@ import { dirname } from "node:path";
 import { loadConfig, type Vocabulary } from "./config/load.ts";
 import type { Config } from "./config/types.ts";
 import type { Protocol } from "./core/protocol.ts";
-import { isBuiltIn, loadPlugin, loadProtocols, nothingAt, pluginFile, pluginNames } from "./loader/discover.ts";
+import { isBuiltIn, loadPlugin, loadProtocols, notFoundMessage, pluginFile, pluginNames } from "./loader/discover.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
-import { methodsOf, misspelt, phasesOf } from "./loader/methods.ts";
-import { versionOf } from "./loader/versions.ts";
+import { methodsOf, misspeltMethods, phasesOf } from "./loader/methods.ts";
+import { codeDigest } from "./loader/versions.ts";
 
 /** The names that a gateway.yaml may use, and the plugin classes loaded so far. */
-export interface Words extends Vocabulary {
+export interface LoadedVocabulary extends Vocabulary {
   protocolList: readonly Protocol[];
   classes: Map<string, LoadedPlugin>;
 }
 
 /** Loads the protocols, and each plugin when the file names it. */
-export async function words(folder: string): Promise<Words> {
+export async function buildVocabulary(folder: string): Promise<LoadedVocabulary> {
   const protocolList = await loadProtocols();
-  const classes: Words["classes"] = new Map();
+  const classes: LoadedVocabulary["classes"] = new Map();
   return {
     protocolList,
     classes,
@@ -24,14 +24,14 @@ export async function words(folder: string): Promise<Words> {
     plugins: pluginNames(folder),
     async plugin(name, from, folder) {
       const found = pluginFile(name, from, folder);
-      if (found === undefined && from !== undefined) throw new Error(nothingAt(from, folder));
+      if (found === undefined && from !== undefined) throw new Error(notFoundMessage(from, folder));
       if (found === undefined) return undefined;
       const Class = await loadPlugin(found);
-      classes.set(name, { file: found, Class, version: versionOf(found) });
-      const doubts = misspelt(methodsOf(Class.prototype));
+      classes.set(name, { file: found, Class, version: codeDigest(found) });
+      const warnings = misspeltMethods(methodsOf(Class.prototype));
       const { options, after, before, twice } = Class;
       const placed = { ...(after && { after }), ...(before && { before }), ...(twice && { twice }) };
-      return { options, doubts, phases: phasesOf(Class), builtIn: isBuiltIn(found), ...placed };
+      return { options, warnings, phases: phasesOf(Class), builtIn: isBuiltIn(found), ...placed };
     },
   };
 }
@@ -48,9 +48,9 @@ export interface ConfigPlace {
 }
 
 /** A valid gateway.yaml, and the vocabulary that its names refer to. */
-export interface Loaded {
+export interface LoadedConfig {
   config: Config;
-  vocabulary: Words;
+  vocabulary: LoadedVocabulary;
   env: NodeJS.ProcessEnv;
 }
 
@@ -58,7 +58,12 @@ export interface Loaded {
  * Loads gateway.yaml.
  * @throws ConfigError
  */
-export async function load({ file, folder = dirname(file), env, text }: ConfigPlace): Promise<Loaded> {
-  const vocabulary = await words(folder);
+export async function loadWithVocabulary({
+  file,
+  folder = dirname(file),
+  env,
+  text,
+}: ConfigPlace): Promise<LoadedConfig> {
+  const vocabulary = await buildVocabulary(folder);
   return { config: await loadConfig(file, vocabulary, env, folder, text), vocabulary, env };
 }

@@ -9,9 +9,9 @@ import { JsonLog, type Log } from "./core/log.ts";
 import { Gateway } from "./gateway.ts";
 
 /** The configuration of the warm-up: a gateway in front of the built-in provider, and its requests. */
-const PLACE = new URL("../plugins/warm-up/", import.meta.url);
+const CONFIG_FOLDER = new URL("../plugins/warm-up/", import.meta.url);
 /** The key in that gateway's file. */
-const KEY = "rehearsal-0123456789abcdef";
+const WARM_UP_KEY = "rehearsal-0123456789abcdef";
 /** Number of gateways: code that has seen only one is compiled for that one, and V8 discards it when the next comes. */
 const GATEWAYS = 2;
 /** Concurrent clients, before the first real request. */
@@ -25,7 +25,7 @@ const LONGEST = 60_000;
 /** Milliseconds without a real request before it continues. */
 const IDLE = 1000;
 
-interface Rehearsed {
+interface WarmUpRequest {
   /** How often, relative to the others. */
   times: number;
   path: string;
@@ -52,14 +52,14 @@ export class WarmUp {
    * @param time milliseconds; 0: no warm-up
    * @param place the folder of its configuration
    */
-  static async begin(time: number, log: Log, place = PLACE): Promise<WarmUp | undefined> {
+  static async run(time: number, log: Log, place = CONFIG_FOLDER): Promise<WarmUp | undefined> {
     if (time === 0) return undefined;
     const end = performance.now() + time;
     let warmUp: WarmUp | undefined;
     try {
-      warmUp = new WarmUp(rehearsed(place));
+      warmUp = new WarmUp(serializedRequests(place));
       await warmUp.open(place);
-      await warmUp.rehearse(end);
+      await warmUp.runClients(end);
       // For the next start; done before the first start is ready, so that no request pays for it.
       flushCompileCache();
       return warmUp;
@@ -77,13 +77,13 @@ export class WarmUp {
    */
   async continue(begun: () => number): Promise<void> {
     const end = performance.now() + LONGEST;
-    const goOn = () => !this.closed && this.count + begun() < ENOUGH && performance.now() < end;
+    const shouldContinue = () => !this.closed && this.count + begun() < ENOUGH && performance.now() < end;
     try {
-      while (goOn()) {
+      while (shouldContinue()) {
         const before = begun();
         await after(IDLE);
         const idle = () => begun() === before;
-        if (idle()) await this.client(() => goOn() && idle());
+        if (idle()) await this.runClient(() => shouldContinue() && idle());
       }
     } catch {
       // The gateway is ready without it.
@@ -107,8 +107,8 @@ export class WarmUp {
     for (let i = 0; i < GATEWAYS; i++) this.gateways.push(await Gateway.start({ file, folder, env: {}, log }));
   }
 
-  private async rehearse(end: number): Promise<void> {
-    await Promise.all(Array.from({ length: CLIENTS }, () => this.client(() => performance.now() < end)));
+  private async runClients(end: number): Promise<void> {
+    await Promise.all(Array.from({ length: CLIENTS }, () => this.runClient(() => performance.now() < end)));
   }
 
   private async end(): Promise<void> {
@@ -118,13 +118,13 @@ export class WarmUp {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** Runs one client, which sends a few requests on each of its connections: at least one, and more while `goOn` returns true. */
-  private async client(goOn: () => boolean): Promise<void> {
-    do await this.connection(goOn);
+  /** Runs one client, which sends a few requests on each of its connections: at least one, and more while `shouldContinue` returns true. */
+  private async runClient(goOn: () => boolean): Promise<void> {
+    do await this.runConnection(goOn);
     while (goOn());
   }
 
-  private connection(goOn: () => boolean): Promise<void> {
+  private runConnection(goOn: () => boolean): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const { port } = (this.gateways[this.sockets.size % GATEWAYS] as Gateway).address;
     const socket = createConnection(port, "127.0.0.1").setNoDelay(true);
@@ -157,8 +157,8 @@ export class WarmUp {
 }
 
 /** Returns the serialized requests, each repeated `times` times. */
-function rehearsed(place: URL): Buffer[] {
-  const all = JSON.parse(readFileSync(new URL("requests.json", place), "utf8")) as Rehearsed[];
+function serializedRequests(place: URL): Buffer[] {
+  const all = JSON.parse(readFileSync(new URL("requests.json", place), "utf8")) as WarmUpRequest[];
   return all.flatMap(({ times, path, body }) => {
     const text =
       body === undefined
@@ -167,7 +167,7 @@ function rehearsed(place: URL): Buffer[] {
     const head = [
       `${body === undefined ? "GET" : "POST"} ${path} HTTP/1.1`,
       "host: 127.0.0.1",
-      `authorization: Bearer ${KEY}`,
+      `authorization: Bearer ${WARM_UP_KEY}`,
       "user-agent: rehearsal",
       "accept: application/json",
       ...(body === undefined ? [] : ["content-type: application/json", `content-length: ${Buffer.byteLength(text)}`]),

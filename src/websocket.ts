@@ -9,17 +9,17 @@ import type { HandshakeResponse } from "./downstream/handshake.ts";
 import type { RouteMatch } from "./downstream/paths.ts";
 import { pluginAnswer } from "./downstream/plugin-answer.ts";
 import { Reply } from "./downstream/reply.ts";
-import { SocketNames } from "./objects/socket-names.ts";
-import type { Parts } from "./pipeline.ts";
-import { addressed, authenticate, pathOf } from "./upstream/address.ts";
-import { callerOf, switchedOff } from "./upstream/health.ts";
+import { SocketMessageChecker } from "./objects/socket-message-checker.ts";
+import type { ExchangeParts } from "./pipeline.ts";
+import { addCredential, upstreamPath, urlWithPath } from "./upstream/address.ts";
+import { callerIdOf, switchedOffError } from "./upstream/health.ts";
 import { headerObject } from "./upstream/pass-meter.ts";
 import type { PassMatch } from "./upstream/pass-path.ts";
-import type { Place } from "./upstream/places.ts";
+import type { ProviderSlot } from "./upstream/provider-slots.ts";
 import { SocketMeter } from "./upstream/socket-meter.ts";
 import type { Handshake, SocketEnd, SocketLimits } from "./upstream/websocket.ts";
 
-interface SocketParts extends Parts {
+interface SocketParts extends ExchangeParts {
   sockets: SocketLimits;
   marketplace: Marketplace;
 }
@@ -29,7 +29,7 @@ interface SocketParts extends Parts {
  * body; plugins do not see its messages. Never throws.
  * @param response sends an error response to the handshake
  */
-export async function websocket(
+export async function runWebSocket(
   exchange: Exchange,
   { chain, pass }: RouteMatch,
   parts: SocketParts,
@@ -41,35 +41,35 @@ export async function websocket(
     reply.refuse(parts.redactor.error(error, exchange.credentials), true);
     response.send(handshake.socket);
   };
-  const { health, places } = parts.upstreams;
-  let place: Place | undefined;
+  const { health, slots } = parts.upstreams;
+  let place: ProviderSlot | undefined;
   try {
     const admitted = chain.access(exchange);
     if (admitted) await admitted;
-    if (!exchange.answer) await parts.admission.enter(exchange);
-    const attempt = pass ? await passing(exchange, pass, parts) : await aim(exchange, chain, parts);
+    if (!exchange.answer) await parts.admission.acquire(exchange);
+    const attempt = pass ? await passthroughAttempt(exchange, pass, parts) : await routeAttempt(exchange, chain, parts);
     if (attempt) {
       exchange.attempts.push(attempt);
       const written = chain.send(exchange, attempt);
       if (written) await written;
-      authenticate(attempt);
-      place = await places.take(attempt.target.provider, exchange);
+      addCredential(attempt);
+      place = await slots.acquire(attempt.target.provider, exchange);
       if (exchange.aborted) throw new GatewayError("client_gone");
       attempt.tried = true;
       attempt.sent = true;
       parts.upstreams.persist();
       const allowed = pass ? pass.path.responseHeaders : parts.upstreams.responseHeaders(exchange.protocol);
       const words = pass ? undefined : exchange.protocol.socket;
-      const client = { own: () => reply.ownHeaders(), refuse };
+      const client = { ownHeaders: () => reply.ownHeaders(), refuse };
       const { provider } = attempt.target;
-      const names = words && judge(exchange, words, provider, parts);
+      const names = words && messageChecker(exchange, words, provider, parts);
       const meter = new SocketMeter(exchange, attempt, allowed, words, client, parts.redactor, names);
-      const target = addressed(provider.url, pathOf(exchange, attempt));
+      const target = urlWithPath(provider.url, upstreamPath(exchange, attempt));
       const { name, timeouts } = provider;
       const account = attempt.credential?.account ?? name;
       const outgoing = { target, headers: headerObject(attempt.headers), account, timeouts };
-      settle(exchange, attempt, await parts.proxy.connect(outgoing, handshake, parts.sockets, meter));
-      health.passed(attempt, !pass || pass.path.knows(pass.below));
+      setOutcome(exchange, attempt, await parts.proxy.connect(outgoing, handshake, parts.sockets, meter));
+      health.passed(attempt, !pass || pass.path.isModelApi(pass.below));
     } else if (exchange.answer) {
       const answer = pluginAnswer(exchange, exchange.answer);
       response.send(handshake.socket);
@@ -78,8 +78,8 @@ export async function websocket(
   } catch (error) {
     refuse(error);
   } finally {
-    place?.leave();
-    parts.admission.leave(exchange);
+    place?.release();
+    parts.admission.release(exchange);
     const recorded = chain.done(exchange);
     logExchange(exchange, parts, recorded instanceof Promise ? await recorded : recorded);
   }
@@ -89,8 +89,12 @@ export async function websocket(
  * Returns the attempt of a passthrough path. Messages on its socket may name any object, and are not parsed.
  * @throws GatewayError the path's refusal
  */
-async function passing(exchange: Exchange, { path, below }: PassMatch, parts: SocketParts): Promise<Attempt> {
-  const attempt = path.attempt(exchange, below);
+async function passthroughAttempt(
+  exchange: Exchange,
+  { path, below }: PassMatch,
+  parts: SocketParts,
+): Promise<Attempt> {
+  const attempt = path.createAttempt(exchange, below);
   const owned = path.objects(exchange, below, parts.objects, 0).admit(path.open);
   if (owned) await owned;
   parts.upstreams.health.admit(attempt.target);
@@ -99,7 +103,7 @@ async function passing(exchange: Exchange, { path, below }: PassMatch, parts: So
 }
 
 /** Returns the attempt at the first target that takes WebSockets; undefined: a plugin has responded. There are no retries. */
-async function aim(
+async function routeAttempt(
   exchange: Exchange,
   chain: Chain,
   { upstreams, objects }: SocketParts,
@@ -110,31 +114,40 @@ async function aim(
   try {
     if (!exchange.answer) await chain.route(exchange);
   } catch (thrown) {
-    throw thrown instanceof GatewayError && thrown.code === "not_served" ? withoutSocket(exchange) : thrown;
+    throw thrown instanceof GatewayError && thrown.code === "not_served" ? socketNotServed(exchange) : thrown;
   }
   if (exchange.answer) return undefined;
   const { protocol, query } = exchange;
   const able = exchange.targets.filter(({ provider }) => provider.speaks.includes(protocol.name));
-  const target = upstreams.first(upstreams.health.on(able), callerOf(exchange));
-  if (!target) throw able.length > 0 ? switchedOff() : withoutSocket(exchange);
+  const target = upstreams.firstTarget(upstreams.health.on(able), callerIdOf(exchange));
+  if (!target) throw able.length > 0 ? switchedOffError() : socketNotServed(exchange);
   const named = query
     .entries()
-    .filter(([name]) => protocol.socket?.objects.includes(wordOf(name)))
+    .filter(([name]) => protocol.socket?.objects.includes(firstWord(name)))
     .map(([param, id]) => ({ id, param }));
   const owned =
-    named.length > 0 && objects.share !== "all" && objects.admitAt(target.provider.name, named, exchange.caller);
+    named.length > 0 &&
+    objects.share !== "all" &&
+    objects.admitAtProvider(target.provider.name, named, exchange.caller);
   if (owned) await owned;
-  const attempt = upstreams.begin(exchange, target);
+  const attempt = upstreams.createAttempt(exchange, target);
   attempt.query = query.with(protocol.socket?.model ?? "model", target.model);
   return attempt;
 }
 
 /** Returns the checker of the client's messages, if there is anything to check. */
-const judge = (exchange: Exchange, words: SocketWords, provider: Provider, { objects, marketplace }: SocketParts) =>
-  SocketNames.needed(exchange, objects) ? new SocketNames(words, exchange, provider, objects, marketplace) : undefined;
+const messageChecker = (
+  exchange: Exchange,
+  words: SocketWords,
+  provider: Provider,
+  { objects, marketplace }: SocketParts,
+) =>
+  SocketMessageChecker.isNeeded(exchange, objects)
+    ? new SocketMessageChecker(words, exchange, provider, objects, marketplace)
+    : undefined;
 
 /** Returns the error that makes clients fall back to HTTP. */
-const withoutSocket = ({ model }: Exchange): GatewayError =>
+const socketNotServed = ({ model }: Exchange): GatewayError =>
   new GatewayError("upgrade_required", {
     message: `No provider of the model "${model?.id}" takes WebSockets.`,
     hint: "Use a POST request; the operator sets websocket: true at a provider that takes them.",
@@ -149,7 +162,7 @@ function checkNames({ caller, query, protocol: { socket } }: Exchange): void {
   if (!caller?.models || !socket) return;
   const { model, elsewhere } = socket;
   const other = query.names().find((name) => {
-    const word = wordOf(name);
+    const word = firstWord(name);
     return name !== model && (word === model || elsewhere.includes(word));
   });
   if (other !== undefined)
@@ -160,22 +173,22 @@ function checkNames({ caller, query, protocol: { socket } }: Exchange): void {
 }
 
 /** Returns the first word of a parameter's name. */
-const wordOf = (name: string): string => /\w+/.exec(name.toLowerCase())?.[0] ?? "";
+const firstWord = (name: string): string => /\w+/.exec(name.toLowerCase())?.[0] ?? "";
 
-function settle(exchange: Exchange, attempt: Attempt, { code, died }: SocketEnd): void {
+function setOutcome(exchange: Exchange, attempt: Attempt, { code, endedBy }: SocketEnd): void {
   exchange.closeCode = code;
   const { interruption } = exchange;
   if (interruption && interruption.code !== "interrupted") {
     exchange.error = interruption;
     exchange.outcome = "rejected";
-  } else if (died === "provider") {
+  } else if (endedBy === "provider") {
     exchange.error = new GatewayError("upstream_truncated");
     attempt.error = exchange.error;
     exchange.outcome = "upstream_error";
-  } else if (died === "gateway") {
+  } else if (endedBy === "gateway") {
     exchange.error = new GatewayError("interrupted");
     exchange.outcome = "interrupted";
-  } else if (died === "client" || exchange.status === 0) {
+  } else if (endedBy === "client" || exchange.status === 0) {
     exchange.outcome = "aborted";
     exchange.status ||= 499;
   } else if (exchange.status >= 400 && !exchange.error) exchange.outcome = "upstream_error";

@@ -3,11 +3,12 @@
 // others, run in one of their own, as `npx tap FILE` has it.
 import { globSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type Ran, runFiles, totals } from "./support/several.ts";
+import { type Ran, runFiles, runJobs, totals } from "./support/several.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-/** Processes at a time. */
-const JOBS = 2;
+/** Processes at a time: at least, and at most while cores are idle, because many tests wait more than they work. */
+const LEAST = 2;
+const MOST = 4;
 /** Files of one process: few enough that both cores have something to do until the end. */
 const SHARE = 25;
 
@@ -55,14 +56,18 @@ function processes(): string[][] {
 const given = process.argv.slice(2).map((each) => each.split(","));
 const waiting = given.length > 0 ? given : processes();
 const all: Ran[] = [];
-const job = async () => {
-  for (let files = waiting.shift(); files !== undefined; files = waiting.shift()) {
+/** Runs the next files, and those after them; a further job only the next ones, as cores may be idle for a moment only. */
+async function job(further: boolean): Promise<void> {
+  do {
+    const files = waiting.shift();
+    if (files === undefined) return;
     const ran = await runFiles(files);
     console.log(ran.lines.join("\n"));
     all.push(ran);
-  }
-};
-await Promise.all(Array.from({ length: JOBS }, job));
+  } while (!further);
+}
+
+await runJobs(LEAST, MOST, job, () => waiting.length > 0);
 const { text, failed } = totals(all);
 console.log(text);
 process.exitCode = failed === 0 ? 0 : 1;

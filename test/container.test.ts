@@ -6,7 +6,7 @@ import { Log } from "../src/core/log.ts";
 import { Marketplace } from "../src/core/marketplace.ts";
 import { Options, type Plugin, type PluginClass } from "../src/core/plugin.ts";
 import { Redactor } from "../src/core/redactor.ts";
-import type { Objects } from "../src/objects/objects.ts";
+import type { ObjectAccess } from "../src/objects/objects.ts";
 import type { KeptValues } from "../src/store/kept-values.ts";
 import type { Keys } from "../src/store/keys.ts";
 import type { Ledger } from "../src/store/ledger.ts";
@@ -34,7 +34,7 @@ const generation = (marketplace: Marketplace) =>
     ledger: {} as Ledger,
     levels: {} as Levels,
     limiter: {} as Limiter,
-    objects: {} as Objects,
+    objects: {} as ObjectAccess,
     health: {} as Health,
     marketplace,
     translations: {} as Translations,

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
-import { culprit } from "../src/crash.ts";
+import { pluginInStack } from "../src/crash.ts";
 import type { LoadedPlugin } from "../src/loader/instances.ts";
 import { eventually as until } from "./support/process.ts";
 
@@ -68,7 +68,7 @@ warm_up: off
 
 /** A process that breaks in a promise that nobody holds, and again while what runs ends. */
 const PROGRAM = `
-import { endAfterCrash } from "${ROOT}src/crash.ts";
+import { stopAfterCrash } from "${ROOT}src/crash.ts";
 const say = (line) => process.stdout.write(line + "\\n");
 const fail = async () => {
   setTimeout(() => { throw new Error("again"); }, 1);
@@ -76,7 +76,7 @@ const fail = async () => {
   say("ended");
 };
 const log = { error: ({ cause }) => say("log " + cause.split("\\n")[0]) };
-endAfterCrash({ plugins: new Map(), fail }, log, async () => process.exit(1));
+stopAfterCrash({ plugins: new Map(), fail }, log, async () => process.exit(1));
 void Promise.reject(new Error("nobody looks"));`;
 
 t.test("so does a promise that nobody holds, and what breaks meanwhile is logged and ends nothing more", async (t) => {
@@ -98,12 +98,12 @@ t.test("a stack is of the plugin whose file, folder or package it comes to first
   );
   const stack = (...files: string[]): string =>
     `Error: no\n${files.map((file) => `    at f (${file}:3:7)`).join("\n")}`;
-  t.equal(culprit(stack("node:timers", "file:///home/me/plugins/own.ts"), plugins), "own");
-  t.equal(culprit(stack("/home/me/plugins/other/part.ts", "/home/me/plugins/own.ts"), plugins), "other");
+  t.equal(pluginInStack(stack("node:timers", "file:///home/me/plugins/own.ts"), plugins), "own");
+  t.equal(pluginInStack(stack("/home/me/plugins/other/part.ts", "/home/me/plugins/own.ts"), plugins), "other");
   t.equal(
-    culprit(stack("/home/me/node_modules/zod/index.js", "/home/me/node_modules/@org/pack/lib/a.js"), plugins),
+    pluginInStack(stack("/home/me/node_modules/zod/index.js", "/home/me/node_modules/@org/pack/lib/a.js"), plugins),
     "pack",
   );
-  t.equal(culprit(stack("/home/me/plugins/owner.ts", "node:net"), plugins), undefined);
-  t.equal(culprit("no stack", plugins), undefined);
+  t.equal(pluginInStack(stack("/home/me/plugins/owner.ts", "node:net"), plugins), undefined);
+  t.equal(pluginInStack("no stack", plugins), undefined);
 });

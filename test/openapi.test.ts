@@ -1,6 +1,6 @@
 import t from "tap";
 import Limits from "../plugins/limits.ts";
-import { ENTRY, LIST } from "../plugins/models.ts";
+import { MODEL_ENTRY, MODEL_LIST } from "../plugins/models.ts";
 import { asking, KEY, startGateway } from "./support/gateway.ts";
 
 interface Described {
@@ -99,8 +99,8 @@ keys: { test: { key: ${KEY}, group: acme/one, models: ["*"], budget: [$1/day, { 
   t.match(described("/v1/requests/{id}"), /"firstByte"/);
   t.notMatch(described("/v1/key"), /"additionalProperties":false/, "more may stand there one day");
   Limits.answers.all.parse(await get("/v1/key"));
-  LIST.parse(await get("/v1/models"));
-  ENTRY.parse(await get("/v1/models/echo"));
+  MODEL_LIST.parse(await get("/v1/models"));
+  MODEL_ENTRY.parse(await get("/v1/models/echo"));
 });
 
 t.test("what the marketplace asks for is described, where there is one", async (t) => {

@@ -2,10 +2,10 @@ import { renameSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
+import { AuditTrail } from "../src/audit-trail.ts";
 import type { Config } from "../src/config/types.ts";
-import { FileWatch, Reloads, sourcesOf } from "../src/reloads.ts";
+import { configSources, FileWatch, Reloads } from "../src/reloads.ts";
 import type { Audit, AuditEntry } from "../src/store/audit.ts";
-import { Trail } from "../src/trail.ts";
 import { folder } from "./loader/folder.ts";
 import { MemoryLog } from "./support/gateway.ts";
 import { eventually } from "./support/process.ts";
@@ -31,7 +31,7 @@ t.test("reloads come one after the other, and each is told of", async (t) => {
       generation: 2,
     };
   };
-  const trail = new Trail(
+  const trail = new AuditTrail(
     log,
     () => audit,
     () => [],
@@ -44,7 +44,7 @@ t.test("reloads come one after the other, and each is told of", async (t) => {
   const problems: string[] = [];
   reloads.onFailure = (problem) => problems.push(problem);
   const ends = await Promise.allSettled([reloads.run(), reloads.run(SIGNAL), reloads.run(SIGNAL)]);
-  await reloads.settled();
+  await reloads.whenIdle();
   t.same(
     ends.map(({ status }) => status),
     ["fulfilled", "rejected", "fulfilled"],
@@ -114,5 +114,5 @@ t.test("a configuration's sources are its file, its secrets' files and its plugi
   const text = 'providers: { p: { credential: $file:./key, x: "$file:/run/b" } }';
   const config = { file: "/etc/gateway.yaml", folder: own, text } as Config;
   const plugins = new Map([["p", { file: join(own, "p.ts"), Class: class {} as never }]]);
-  t.same(sourcesOf(config, plugins), ["/etc/gateway.yaml", join(own, "key"), "/run/b", join(own, "p.ts")]);
+  t.same(configSources(config, plugins), ["/etc/gateway.yaml", join(own, "key"), "/run/b", join(own, "p.ts")]);
 });

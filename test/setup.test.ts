@@ -4,13 +4,13 @@ import t from "tap";
 import { parse } from "yaml";
 import { loadVendors, type Vendor } from "../src/loader/vendors.ts";
 import { Catalogue } from "../src/prices/catalogue.ts";
-import { fileOf, termsOf, textOf } from "../src/setup/gateway-file.ts";
+import { fileFromOffers, formatGatewayFile, priceAndContext } from "../src/setup/gateway-file.ts";
 import { listModels } from "../src/setup/listing.ts";
-import { offersOf } from "../src/setup/offers.ts";
-import { words } from "../src/vocabulary.ts";
+import { queryOffers } from "../src/setup/offers.ts";
+import { buildVocabulary } from "../src/vocabulary.ts";
 import { json, startVendor } from "./support/vendor.ts";
 
-const { protocolList, protocols } = await words(".");
+const { protocolList, protocols } = await buildVocabulary(".");
 const [chat, messages, gemini] = ["openai-chat", "anthropic-messages", "gemini"].map((name) => {
   const protocol = protocolList.find((each) => each.name === name);
   if (!protocol) throw new Error(name);
@@ -115,21 +115,21 @@ t.test("vendors whose key is there offer their models, those they suggest marked
     gemini: "http://127.0.0.1:1/v1beta",
   });
   const env = { OPENAI_API_KEY: "sk-1", ANTHROPIC_API_KEY: "sk-2" };
-  const offers = await offersOf(vendors, protocolList, env, async () => EMPTY);
+  const offers = await queryOffers(vendors, protocolList, env, async () => EMPTY);
   t.match(offers, [
     {
       vendor: { id: "openai" },
       variable: "OPENAI_API_KEY",
       models: [
-        { id: "gpt-5.6", marked: true },
-        { id: "gpt-5.4-mini", marked: true },
+        { id: "gpt-5.6", preselected: true },
+        { id: "gpt-5.4-mini", preselected: true },
       ],
     },
     { vendor: { id: "anthropic" }, listing: { problem: /401/ }, models: [] },
   ]);
   t.equal(offers.length, 2, "none is asked without its key");
   const all = new Set(offers.flatMap(({ models }) => models));
-  const text = textOf(fileOf(offers, all, "gw"));
+  const text = formatGatewayFile(fileFromOffers(offers, all, "gw"));
   t.match(parse(text), {
     providers: {
       openai: { url: `${openai.url}/v1`, credential: "$OPENAI_API_KEY" },
@@ -162,18 +162,18 @@ t.test(
       find: (_seller: unknown, model: string) =>
         model === "e" ? {} : { prices: { at: () => ({ price }) }, context: { value: 8000 } },
     });
-    const offers = await offersOf(
+    const offers = await queryOffers(
       vendors,
       protocolList,
       { ANTHROPIC_API_KEY: "a", GROQ_API_KEY: "b" },
       async () => priced,
     );
-    const marked = offers.map(({ models }) => models.filter((model) => model.marked).map(({ id }) => id));
+    const marked = offers.map(({ models }) => models.filter((model) => model.preselected).map(({ id }) => id));
     t.same(marked, [
       ["claude-opus-5", "claude-haiku-4-5"],
       ["d", "c", "b"],
     ]);
-    t.equal(termsOf(offers[1]?.models.find(({ id }) => id === "d") as never), "$1 / $2, 8,000 tokens");
+    t.equal(priceAndContext(offers[1]?.models.find(({ id }) => id === "d") as never), "$1 / $2, 8,000 tokens");
   },
 );
 
@@ -181,13 +181,13 @@ t.test("an address in a variable counts, and gets its version where that is left
   const openai = await startVendor(t, json(OPENAI));
   const [vendor] = loadVendors().filter(({ id }) => id === "openai");
   const env = { OPENAI_API_KEY: "sk-1", OPENAI_BASE_URL: openai.url };
-  const [offer] = await offersOf([vendor as Vendor], protocolList, env, async () => EMPTY);
+  const [offer] = await queryOffers([vendor as Vendor], protocolList, env, async () => EMPTY);
   t.equal(offer?.url, `${openai.url}/v1`);
 });
 
 t.test("texts are one line of YAML each, whatever they hold", async (t) => {
   const entry = { url: "demo:", names: ["a, b", "# c", "d: e", "gpt-*", "- f"], yes: true, deep: { n: 1 } };
-  const text = textOf({
+  const text = formatGatewayFile({
     about: ["x"],
     sections: { listen: "1", keys: { k: entry } },
     providers: [{ name: "p: q", entry }],

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import t from "tap";
-import { load, words } from "../src/vocabulary.ts";
+import { buildVocabulary, loadWithVocabulary } from "../src/vocabulary.ts";
 
 const folder = t.testdir({
   plugins: { "own.ts": "export default class Own { access() {} acess() {} }\n" },
@@ -12,7 +12,7 @@ chains: { llm: [sse, auth, own, models, rewrite, usage] }
 });
 
 t.test("names are those of the protocols, of the folder's plugins and of the built-in ones", async (t) => {
-  const { protocols, protocolList, plugins, classes } = await words(folder);
+  const { protocols, protocolList, plugins, classes } = await buildVocabulary(folder);
   t.ok(protocols.has("openai-chat"));
   t.equal(protocols.size, protocolList.length);
   t.equal(plugins[0], "own", "the operator's own first");
@@ -21,7 +21,7 @@ t.test("names are those of the protocols, of the folder's plugins and of the bui
 });
 
 t.test("a plugin is loaded when it is asked for, and its phases and doubts are told", async (t) => {
-  const { plugin, classes } = await words(folder);
+  const { plugin, classes } = await buildVocabulary(folder);
   t.match(await plugin("own", undefined, folder), { phases: ["access"], builtIn: false });
   t.match(classes.get("own"), { file: join(folder, "plugins/own.ts") });
   t.match(await plugin("auth", undefined, folder), { builtIn: true });
@@ -30,10 +30,10 @@ t.test("a plugin is loaded when it is asked for, and its phases and doubts are t
 });
 
 t.test("a file is read with the names of its own folder", async (t) => {
-  const { config, vocabulary } = await load({ file: join(folder, "gateway.yaml"), env: {} });
+  const { config, vocabulary } = await loadWithVocabulary({ file: join(folder, "gateway.yaml"), env: {} });
   t.match(config.models, [{ id: "echo" }]);
   t.ok(vocabulary.classes.has("own"));
-  await t.rejects(load({ file: join(folder, "gateway.yaml"), env: {}, text: "provders: {}" }), {
+  await t.rejects(loadWithVocabulary({ file: join(folder, "gateway.yaml"), env: {}, text: "provders: {}" }), {
     message: /did you mean "providers"/,
   });
 });

@@ -13,7 +13,7 @@ const sockets = (): number => process.getActiveResourcesInfo().filter((name) => 
 t.test("a warm-up has requests of every kind answered, and leaves nothing open", async (t) => {
   const before = sockets();
   const log = new MemoryLog();
-  const warmUp = await WarmUp.begin(200, log);
+  const warmUp = await WarmUp.run(200, log);
   t.ok(warmUp && warmUp.sent >= 8);
   await warmUp?.close();
   await eventually(() => sockets() <= before, "its sockets to close");
@@ -21,11 +21,11 @@ t.test("a warm-up has requests of every kind answered, and leaves nothing open",
 });
 
 t.test("a time of 0 rehearses nothing", async (t) => {
-  t.equal(await WarmUp.begin(0, new MemoryLog()), undefined);
+  t.equal(await WarmUp.run(0, new MemoryLog()), undefined);
 });
 
 t.test("it goes on while nothing else is to be done, and closes itself when told to", async (t) => {
-  const warmUp = (await WarmUp.begin(1, new MemoryLog())) as WarmUp;
+  const warmUp = (await WarmUp.run(1, new MemoryLog())) as WarmUp;
   let begun = 0;
   const requests = setInterval(() => begun++, 50);
   const { sent } = warmUp;
@@ -41,7 +41,7 @@ t.test("it goes on while nothing else is to be done, and closes itself when told
 t.test("it closes itself when real requests have compiled what it would, and when the process stops", async (t) => {
   const before = sockets();
   for (const begun of [5000, Number.POSITIVE_INFINITY]) {
-    const warmUp = (await WarmUp.begin(1, new MemoryLog())) as WarmUp;
+    const warmUp = (await WarmUp.run(1, new MemoryLog())) as WarmUp;
     const { sent } = warmUp;
     await warmUp.continue(() => begun);
     t.equal(warmUp.sent, sent);
@@ -54,12 +54,12 @@ t.test("a gateway that cannot be warmed up starts all the same, and says so", as
   t.teardown(() => rmSync(folder, { recursive: true }));
   const log = new MemoryLog();
   const place = pathToFileURL(`${folder}/`);
-  t.equal(await WarmUp.begin(100, log, place), undefined);
+  t.equal(await WarmUp.run(100, log, place), undefined);
   writeFileSync(join(folder, "requests.json"), JSON.stringify([{ times: 1, path: "/v1/none", body: {} }]));
   const file =
     "listen: 127.0.0.1:0\nproviders: { demo: { url: 'demo:' } }\nmodels: { echo: { targets: [demo:echo] } }\n";
   writeFileSync(join(folder, "gateway.yaml"), `${file}store: { ledger: "sqlite::memory:" }\n`);
-  t.equal(await WarmUp.begin(100, log, place), undefined);
+  t.equal(await WarmUp.run(100, log, place), undefined);
   t.match(
     log.lines.map(({ level, fields }) => `${level} ${fields["cause"]}`),
     [/^warn .*ENOENT/, /^warn .*The warm-up got HTTP\/1.1 404/],

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import t from "tap";
-import { journaled } from "../src/store/journal/lines.ts";
-import { entryIn } from "../src/store/ledger-row.ts";
+import { readJournals } from "../src/store/journal/lines.ts";
+import { rowToEntry } from "../src/store/ledger-row.ts";
 import { KEY, startGateway } from "./support/gateway.ts";
 import { journalAt } from "./support/journal-at.ts";
 import { open, socketUpstream } from "./support/sockets.ts";
@@ -66,13 +66,13 @@ models: { m: { targets: [a:vendor-m], price: { input: 1, output: 2 } } }
   );
   const { ledger } = running.gateway.stores;
   const seen = await open(`ws://127.0.0.1:${running.port}/v1/realtime?model=m`, [], { "x-api-key": KEY });
-  const rows = () => journaled(join(running.folder, "gateway.db.journal"));
+  const rows = () => readJournals(join(running.folder, "gateway.db.journal"));
   for (let nth = 1; nth <= 3; nth++) {
     seen.socket.send("more");
     seen.socket.send("and words");
     await until(() => seen.messages.length === 2 * nth, "an answer");
     ledger.persist();
-    const open = rows().open.map(entryIn);
+    const open = rows().open.map(rowToEntry);
     t.match(open, [{ outcome: "interrupted", source: "partial", status: 101, streaming: true }], `${nth}`);
     t.match(open[0]?.usage, { in: { total: 10 * nth }, out: { total: 5 * nth } });
     t.equal(open[0]?.cost, nth * (10 * 1000 + 5 * 2000));

@@ -42,11 +42,11 @@ const NO_KEY = /^(?:none|dummy|empty|fake|fake-key|sk-1234|no-?key|not?-?needed|
 const isFields = (value: unknown): value is ForeignFields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-export const fieldsOf = (value: unknown): ForeignFields => (isFields(value) ? value : {});
+export const foreignFields = (value: unknown): ForeignFields => (isFields(value) ? value : {});
 
-export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+export const foreignList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
-export const textOf = (value: unknown): string | undefined =>
+export const nonEmptyText = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
 
 export class Draft {
@@ -61,28 +61,28 @@ export class Draft {
 
   /**
    * @param variable returns the name of the variable that a text refers to; undefined: it is the secret itself
-   * @param instead our counterparts of the other file's members, by name
+   * @param hints our counterparts of the other file's members, by name
    */
   constructor(
     private readonly vendors: readonly KnownVendor[],
     private readonly variable: (text: string) => string | undefined,
-    private readonly instead: Readonly<Record<string, string>> = {},
+    private readonly hints: Readonly<Record<string, string>> = {},
   ) {}
 
   /** Reports that a member has no counterpart. */
-  lose(path: string, why: string): void {
+  reportLost(path: string, why: string): void {
     if (!this.lost.some((each) => each.path === path)) this.lost.push({ path, why });
   }
 
   /** Reports each member that is not among the known ones. */
-  loseOthers(
+  reportUnknown(
     fields: ForeignFields,
     known: readonly string[],
     path: string,
     why = "there is nothing like it here",
   ): void {
     for (const name of Object.keys(fields))
-      if (!known.includes(name)) this.lose(`${path}${name}`, this.instead[name] ?? why);
+      if (!known.includes(name)) this.reportLost(`${path}${name}`, this.hints[name] ?? why);
   }
 
   vendor(name: string): KnownVendor | undefined {
@@ -94,7 +94,7 @@ export class Draft {
     const vendor = this.vendor(name);
     const address = url ?? vendor?.provider.url;
     if (address === undefined) {
-      this.lose(path, `the vendor "${name}" is not known here, and the file tells no address of it`);
+      this.reportLost(path, `the vendor "${name}" is not known here, and the file tells no address of it`);
       return undefined;
     }
     const elsewhere = vendor && address !== vendor.provider.url && URL.canParse(address);
@@ -109,10 +109,10 @@ export class Draft {
       return known;
     }
     const called = elsewhere ? new URL(address).hostname : (vendor?.id ?? name);
-    const id = this.free(called.replace(/[^\w.-]/g, "-"));
+    const id = this.freeName(called.replace(/[^\w.-]/g, "-"));
     this.wanted.push({ provider: id, path, wanted });
     const { url: _, ...rest } = vendor?.provider ?? {};
-    const speaks = vendor && address === vendor.provider.url ? rest : spoken(rest);
+    const speaks = vendor && address === vendor.provider.url ? rest : singleProtocol(rest);
     this.accounts.set(account, id);
     const { header, ...others } = more;
     const shown = secret === undefined ? {} : { credential: secret, ...(header !== undefined && { header }) };
@@ -121,7 +121,7 @@ export class Draft {
   }
 
   /** Gives a provider the members on which all its entries agree, and reports those that only some have. */
-  private grant(id: string, provider: Record<string, unknown>): void {
+  private applySettings(id: string, provider: Record<string, unknown>): void {
     const own = this.wanted.filter((each) => each.provider === id);
     const names = new Set(own.flatMap(({ wanted }) => Object.keys(wanted)));
     for (const name of names) {
@@ -130,7 +130,7 @@ export class Draft {
       else
         for (const { path, wanted } of own)
           if (wanted[name] !== undefined)
-            this.lose(
+            this.reportLost(
               `${path} (${name})`,
               `it is a setting of the whole provider ${id} here, and its other models want another`,
             );
@@ -148,7 +148,7 @@ export class Draft {
     const variable = this.variable(text);
     if (variable !== undefined) return `$${variable}`;
     const own = this.variableFor(text, usual ?? `${name.toUpperCase().replace(/\W/g, "_")}_API_KEY`);
-    this.lose(`${path} (key)`, `it stands in the file: put it into the variable ${own}`);
+    this.reportLost(`${path} (key)`, `it stands in the file: put it into the variable ${own}`);
     return `$${own}`;
   }
 
@@ -167,7 +167,7 @@ export class Draft {
     return name;
   }
 
-  private free(name: string): string {
+  private freeName(name: string): string {
     for (let n = 1; ; n++) {
       const each = n === 1 ? name : `${name}-${n}`;
       if (!this.providers.has(each)) return each;
@@ -200,13 +200,15 @@ export class Draft {
       const entry = {
         ...more,
         ...(aliases.length > 0 && { aliases: [...new Set(aliases)] }),
-        targets: once(targets).map(({ to, ...rest }) => (Object.keys(rest).length === 0 ? to : { to, ...rest })),
+        targets: mergeTargets(targets).map(({ to, ...rest }) =>
+          Object.keys(rest).length === 0 ? to : { to, ...rest },
+        ),
         ...(known.length > 0 && { fallback: [...new Set(known)] }),
       };
       return [{ name, entry }];
     });
     const used = new Set(models.flatMap(({ entry }) => entry.targets.map(providerOf)));
-    for (const [name, provider] of this.providers) if (used.has(name)) this.grant(name, provider);
+    for (const [name, provider] of this.providers) if (used.has(name)) this.applySettings(name, provider);
     const providers = [...this.providers]
       .filter(([name]) => used.has(name))
       .map(([name, entry]) => ({ name, entry: entry as ForeignFields }));
@@ -215,7 +217,7 @@ export class Draft {
 }
 
 /** Merges equal targets and adds their weights: other files spread load over several entries of one account. */
-function once(targets: readonly ForeignFields[]): ForeignFields[] {
+function mergeTargets(targets: readonly ForeignFields[]): ForeignFields[] {
   const kept = new Map<string, ForeignFields>();
   for (const target of targets) {
     const { weight = 1, ...rest } = target;
@@ -232,8 +234,8 @@ const providerOf = (target: unknown): string => {
 };
 
 /** Returns the protocol at another address of a vendor: only the first one is certain. */
-function spoken(provider: ForeignFields): ForeignFields {
-  const [first] = listOf(provider["speaks"]);
+function singleProtocol(provider: ForeignFields): ForeignFields {
+  const [first] = foreignList(provider["speaks"]);
   return { protocol: provider["protocol"] ?? first ?? "openai-chat" };
 }
 

@@ -1,16 +1,25 @@
-import { Draft, type ForeignFields, fieldsOf, type KnownVendor, listOf, textOf, withVersion } from "./draft.ts";
+import {
+  Draft,
+  type ForeignFields,
+  foreignFields,
+  foreignList,
+  type KnownVendor,
+  nonEmptyText,
+  withVersion,
+} from "./draft.ts";
 
 /** Vendors whose requests are signed, or whose addresses need more than a key. */
-const SIGNED = /^(?:bedrock|bedrock_converse|sagemaker|sagemaker_chat|vertex_ai|vertex_ai_beta|watsonx|oci|snowflake)$/;
+const SIGNING_VENDORS =
+  /^(?:bedrock|bedrock_converse|sagemaker|sagemaker_chat|vertex_ai|vertex_ai_beta|watsonx|oci|snowflake)$/;
 /** Model names without a vendor prefix. */
-const BARE: readonly [RegExp, string][] = [
+const VENDOR_BY_MODEL: readonly [RegExp, string][] = [
   [/^(?:gpt|o\d|chatgpt|text-embedding|dall-e|whisper|tts|ft:gpt)/, "openai"],
   [/^claude/, "anthropic"],
   [/^gemini/, "gemini"],
   [/^(?:mistral|codestral|ministral)/, "mistral"],
   [/^deepseek/, "deepseek"],
 ];
-const PARAMS = [
+const KNOWN_PARAMS = [
   ...[
     "model",
     "api_key",
@@ -30,7 +39,7 @@ const PARAMS = [
   ...["timeout", "request_timeout", "max_parallel_requests", "api_version", "additional_drop_params"],
 ];
 /** Facts that are taken from public tables here. */
-const INFO = [
+const KNOWN_INFO = [
   ...["id", "mode", "base_model", "max_tokens", "max_input_tokens", "max_output_tokens", "litellm_provider"],
   ...[
     "input_cost_per_token",
@@ -40,7 +49,7 @@ const INFO = [
   ],
 ];
 /** Our counterparts of members. */
-const INSTEAD: Readonly<Record<string, string>> = {
+const HINTS: Readonly<Record<string, string>> = {
   redis_host: "gateways share what they count by store: { limits: $REDIS_URL }",
   redis_port: "gateways share what they count by store: { limits: $REDIS_URL }",
   redis_password: "gateways share what they count by store: { limits: $REDIS_URL }",
@@ -73,21 +82,30 @@ const BALANCES: Readonly<Record<string, string>> = {
 
 /** Converts a config.yaml of LiteLLM's proxy. */
 export default function litellm(file: unknown, vendors: readonly KnownVendor[]) {
-  const draft = new Draft(vendors, (text) => /^os\.environ\/(\w+)$/.exec(text)?.[1], INSTEAD);
+  const draft = new Draft(vendors, (text) => /^os\.environ\/(\w+)$/.exec(text)?.[1], HINTS);
   const { model_list, credential_list, router_settings, litellm_settings, general_settings, ...others } =
-    fieldsOf(file);
+    foreignFields(file);
   const credentials = credentialsOf(credential_list);
-  for (const [at, entry] of listOf(model_list).entries())
-    deployment(withCredential(fieldsOf(entry), `model_list.${at}`, credentials, draft), `model_list.${at}`, draft);
-  const usual = router(fieldsOf(router_settings), draft);
-  const special = listOf(model_list)
-    .map(fieldsOf)
-    .filter(({ model_info }) => !["chat", "undefined"].includes(String(fieldsOf(model_info)["mode"])));
-  settings(fieldsOf(litellm_settings), usual, new Set(special.map(({ model_name }) => String(model_name))), draft);
-  hiddenAliases(fieldsOf(router_settings), draft);
-  general(fieldsOf(general_settings), draft);
+  for (const [at, entry] of foreignList(model_list).entries())
+    addDeployment(
+      withCredential(foreignFields(entry), `model_list.${at}`, credentials, draft),
+      `model_list.${at}`,
+      draft,
+    );
+  const usual = readRouterSettings(foreignFields(router_settings), draft);
+  const special = foreignList(model_list)
+    .map(foreignFields)
+    .filter(({ model_info }) => !["chat", "undefined"].includes(String(foreignFields(model_info)["mode"])));
+  readLitellmSettings(
+    foreignFields(litellm_settings),
+    usual,
+    new Set(special.map(({ model_name }) => String(model_name))),
+    draft,
+  );
+  addHiddenAliases(foreignFields(router_settings), draft);
+  readGeneralSettings(foreignFields(general_settings), draft);
   for (const name of Object.keys(others))
-    draft.lose(
+    draft.reportLost(
       name,
       name === "environment_variables" ? "set the variables themselves" : "there is nothing like it in gateway.yaml",
     );
@@ -97,10 +115,10 @@ export default function litellm(file: unknown, vendors: readonly KnownVendor[]) 
 /** Values of named credentials: keys, addresses and versions that entries of models refer to. */
 const credentialsOf = (list: unknown): ReadonlyMap<string, ForeignFields> =>
   new Map(
-    listOf(list).flatMap((each) => {
-      const { credential_name, credential_values } = fieldsOf(each);
-      const name = textOf(credential_name);
-      return name === undefined ? [] : [[name, fieldsOf(credential_values)] as const];
+    foreignList(list).flatMap((each) => {
+      const { credential_name, credential_values } = foreignFields(each);
+      const name = nonEmptyText(credential_name);
+      return name === undefined ? [] : [[name, foreignFields(credential_values)] as const];
     }),
   );
 
@@ -111,42 +129,42 @@ function withCredential(
   credentials: ReadonlyMap<string, ForeignFields>,
   draft: Draft,
 ): ForeignFields {
-  const params = fieldsOf(entry["litellm_params"]);
-  const name = textOf(params["litellm_credential_name"]);
+  const params = foreignFields(entry["litellm_params"]);
+  const name = nonEmptyText(params["litellm_credential_name"]);
   if (name === undefined) return entry;
   const values = credentials.get(name) ?? {};
   const unknown = `os.environ/${name.toUpperCase().replace(/\W/g, "_")}_API_KEY`;
-  if (textOf(values["api_key"]) === undefined && textOf(params["api_key"]) === undefined)
-    draft.lose(
+  if (nonEmptyText(values["api_key"]) === undefined && nonEmptyText(params["api_key"]) === undefined)
+    draft.reportLost(
       `${path}.litellm_params.litellm_credential_name`,
       `the file has no key of "${name}": put it into the variable ${unknown.slice("os.environ/".length)}`,
     );
   return { ...entry, litellm_params: { api_key: unknown, ...values, ...params } };
 }
 
-function deployment(
+function addDeployment(
   { model_name, litellm_params, model_info, ...others }: ForeignFields,
   path: string,
   draft: Draft,
 ): void {
-  const params = fieldsOf(litellm_params);
-  const info = fieldsOf(model_info);
-  const name = textOf(model_name) ?? textOf(params["model"]);
-  const full = textOf(params["model"]);
+  const params = foreignFields(litellm_params);
+  const info = foreignFields(model_info);
+  const name = nonEmptyText(model_name) ?? nonEmptyText(params["model"]);
+  const full = nonEmptyText(params["model"]);
   if (name === undefined || full === undefined) {
-    draft.lose(path, "it names no model");
+    draft.reportLost(path, "it names no model");
     return;
   }
   if (name.includes("*") || full.includes("*")) {
-    draft.lose(`${path} (${name})`, "a target is one model: name those that you use");
+    draft.reportLost(`${path} (${name})`, "a target is one model: name those that you use");
     return;
   }
-  const [vendor, model] = vendorOf(full, textOf(params["custom_llm_provider"]), draft);
-  if (SIGNED.test(vendor)) {
-    draft.lose(`${path} (${name})`, `${vendor} takes signed requests only, which nothing here makes yet`);
+  const [vendor, model] = vendorOf(full, nonEmptyText(params["custom_llm_provider"]), draft);
+  if (SIGNING_VENDORS.test(vendor)) {
+    draft.reportLost(`${path} (${name})`, `${vendor} takes signed requests only, which nothing here makes yet`);
     return;
   }
-  const provider = providerOf(vendor, params, `${path}.litellm_params`, draft);
+  const provider = addProvider(vendor, params, `${path}.litellm_params`, draft);
   if (provider === undefined) return;
   const entry = draft.model(name);
   const weight = params["weight"];
@@ -159,29 +177,29 @@ function deployment(
   const output = info["max_output_tokens"] ?? info["max_tokens"];
   if (typeof context === "number") entry.more["context"] ??= context;
   if (typeof output === "number") entry.more["output"] ??= output;
-  draft.loseOthers(others, [], `${path}.`);
-  draft.loseOthers(
+  draft.reportUnknown(others, [], `${path}.`);
+  draft.reportUnknown(
     params,
-    PARAMS,
+    KNOWN_PARAMS,
     `${path}.litellm_params.`,
     "a target has nothing like it: clients say it themselves, or limits",
   );
   const told = Object.fromEntries(Object.entries(info).filter(([field]) => !field.startsWith("supports_")));
-  draft.loseOthers(told, INFO, `${path}.model_info.`);
+  draft.reportUnknown(told, KNOWN_INFO, `${path}.model_info.`);
 }
 
 function vendorOf(full: string, custom: string | undefined, draft: Draft): [vendor: string, model: string] {
   const slash = full.indexOf("/");
   if (custom !== undefined) return [custom, full.startsWith(`${custom}/`) ? full.slice(slash + 1) : full];
   const first = slash < 0 ? "" : full.slice(0, slash);
-  const bare = BARE.find(([pattern]) => pattern.test(full))?.[1];
+  const bare = VENDOR_BY_MODEL.find(([pattern]) => pattern.test(full))?.[1];
   if (slash < 0 || (!draft.vendor(first) && bare !== undefined)) return [bare ?? "openai", full];
   return [first, full.slice(slash + 1)];
 }
 
-function providerOf(vendor: string, params: ForeignFields, path: string, draft: Draft): string | undefined {
-  const base = textOf(params["api_base"]) ?? textOf(params["base_url"]);
-  const credential = textOf(params["api_key"]);
+function addProvider(vendor: string, params: ForeignFields, path: string, draft: Draft): string | undefined {
+  const base = nonEmptyText(params["api_base"]) ?? nonEmptyText(params["base_url"]);
+  const credential = nonEmptyText(params["api_key"]);
   const timeout = params["timeout"] ?? params["request_timeout"];
   const most = params["max_parallel_requests"];
   const wanted = {
@@ -190,12 +208,15 @@ function providerOf(vendor: string, params: ForeignFields, path: string, draft: 
   };
   if (base?.startsWith("os.environ/")) {
     const variable = base.slice("os.environ/".length);
-    draft.lose(`${path}.api_base`, `the variable must hold the whole address, with its version segment: ${variable}`);
+    draft.reportLost(
+      `${path}.api_base`,
+      `the variable must hold the whole address, with its version segment: ${variable}`,
+    );
     return draft.provider({ vendor, credential, url: `$${variable}`, path, wanted });
   }
   if (/^azure(?:_ai|_text)?$/.test(vendor)) {
     if (base === undefined || !URL.canParse(base)) {
-      draft.lose(path, "an account at Azure needs its api_base");
+      draft.reportLost(path, "an account at Azure needs its api_base");
       return undefined;
     }
     const url = `${new URL(base).origin}/openai/v1`;
@@ -235,33 +256,34 @@ function priceOf(fields: ForeignFields): ForeignFields {
 }
 
 /** Converts `[{ a: [b, c] }]` to fallbacks of models. Returns those of `*`: for every model without its own. */
-function fallbacks(value: unknown, path: string, draft: Draft): string[] {
+function readFallbacks(value: unknown, path: string, draft: Draft): string[] {
   const usual: string[] = [];
-  for (const each of listOf(value))
-    for (const [name, others] of Object.entries(fieldsOf(each))) {
-      const known = listOf(others).flatMap((other) => textOf(other) ?? []);
+  for (const each of foreignList(value))
+    for (const [name, others] of Object.entries(foreignFields(each))) {
+      const known = foreignList(others).flatMap((other) => nonEmptyText(other) ?? []);
       if (name === "*") usual.push(...known);
-      else if (!draft.has(name)) draft.lose(`${path} (${name})`, "there is no such model in the file");
+      else if (!draft.has(name)) draft.reportLost(`${path} (${name})`, "there is no such model in the file");
       else draft.model(name).fallback.push(...known);
       for (const other of known)
-        if (!draft.has(other)) draft.lose(`${path} (${name} → ${other})`, "there is no such model in the file");
+        if (!draft.has(other)) draft.reportLost(`${path} (${name} → ${other})`, "there is no such model in the file");
     }
   return usual;
 }
 
 /** Returns `[b, c]`, which follow the fallbacks of every model. */
-function defaults(value: unknown, path: string, draft: Draft): string[] {
-  const named = listOf(value).flatMap((each) => textOf(each) ?? []);
-  for (const name of named) if (!draft.has(name)) draft.lose(`${path} (${name})`, "there is no such model in the file");
+function readDefaultFallbacks(value: unknown, path: string, draft: Draft): string[] {
+  const named = foreignList(value).flatMap((each) => nonEmptyText(each) ?? []);
+  for (const name of named)
+    if (!draft.has(name)) draft.reportLost(`${path} (${name})`, "there is no such model in the file");
   return named;
 }
 
-const isHidden = (alias: unknown): boolean => fieldsOf(alias)["hidden"] === true;
+const isHidden = (alias: unknown): boolean => foreignFields(alias)["hidden"] === true;
 
 /** Makes hidden aliases models of their own that pages do not show, as complete as theirs: an alias is shown with its model. */
-function hiddenAliases({ model_group_alias }: ForeignFields, draft: Draft): void {
-  for (const [alias, to] of Object.entries(fieldsOf(model_group_alias))) {
-    const name = textOf(fieldsOf(to)["model"]);
+function addHiddenAliases({ model_group_alias }: ForeignFields, draft: Draft): void {
+  for (const [alias, to] of Object.entries(foreignFields(model_group_alias))) {
+    const name = nonEmptyText(foreignFields(to)["model"]);
     if (name === undefined || !isHidden(to) || !draft.has(name)) continue;
     const { targets, more, fallback } = draft.model(name);
     Object.assign(draft.model(alias), {
@@ -273,30 +295,33 @@ function hiddenAliases({ model_group_alias }: ForeignFields, draft: Draft): void
 }
 
 /** Fallbacks of models that are not named. */
-interface UsualFallbacks {
+interface DefaultFallbacks {
   /** For every model without its own. */
   readonly usual: readonly string[];
   /** For every model, after its own. */
   readonly last: readonly string[];
 }
 
-function router(fields: ForeignFields, draft: Draft): UsualFallbacks {
+function readRouterSettings(fields: ForeignFields, draft: Draft): DefaultFallbacks {
   const { routing_strategy, num_retries, timeout, model_group_alias, allowed_fails, cooldown_time } = fields;
-  const strategy = textOf(routing_strategy);
+  const strategy = nonEmptyText(routing_strategy);
   const balance = strategy === undefined ? undefined : BALANCES[strategy];
   if (strategy !== undefined && balance === undefined)
-    draft.lose("router_settings.routing_strategy", `balance: has weighted, latency and cheapest, not ${strategy}`);
+    draft.reportLost(
+      "router_settings.routing_strategy",
+      `balance: has weighted, latency and cheapest, not ${strategy}`,
+    );
   if (balance !== undefined && balance !== "weighted")
     for (const name of draft.names)
       if (draft.model(name).targets.length > 1) draft.model(name).more["balance"] = balance;
-  for (const [alias, to] of Object.entries(fieldsOf(model_group_alias))) {
-    const name = textOf(to) ?? textOf(fieldsOf(to)["model"]);
+  for (const [alias, to] of Object.entries(foreignFields(model_group_alias))) {
+    const name = nonEmptyText(to) ?? nonEmptyText(foreignFields(to)["model"]);
     if (name !== undefined && draft.has(name) && isHidden(to)) continue;
     if (name !== undefined && draft.has(name)) draft.model(name).aliases.push(alias);
-    else draft.lose(`router_settings.model_group_alias.${alias}`, "there is no such model in the file");
+    else draft.reportLost(`router_settings.model_group_alias.${alias}`, "there is no such model in the file");
   }
-  const usual = fallbacks(fields["fallbacks"], "router_settings.fallbacks", draft);
-  const last = defaults(fields["default_fallbacks"], "router_settings.default_fallbacks", draft);
+  const usual = readFallbacks(fields["fallbacks"], "router_settings.fallbacks", draft);
+  const last = readDefaultFallbacks(fields["default_fallbacks"], "router_settings.default_fallbacks", draft);
   if (typeof num_retries === "number") draft.sections["retry"] = { attempts: Math.min(9, num_retries) };
   if (typeof timeout === "number") draft.sections["timeouts"] = { total: `${timeout}s` };
   const health = {
@@ -315,7 +340,7 @@ function router(fields: ForeignFields, draft: Draft): UsualFallbacks {
     "fallbacks",
     "default_fallbacks",
   ];
-  draft.loseOthers(fields, known, "router_settings.");
+  draft.reportUnknown(fields, known, "router_settings.");
   return { usual, last };
 }
 
@@ -324,9 +349,14 @@ function router(fields: ForeignFields, draft: Draft): UsualFallbacks {
  * @param given from the router's settings
  * @param special models for other purposes than text responses, for which no other model is a substitute
  */
-function settings(fields: ForeignFields, given: UsualFallbacks, special: ReadonlySet<string>, draft: Draft): void {
-  const more = fallbacks(fields["fallbacks"], "litellm_settings.fallbacks", draft);
-  const last = defaults(fields["default_fallbacks"], "litellm_settings.default_fallbacks", draft);
+function readLitellmSettings(
+  fields: ForeignFields,
+  given: DefaultFallbacks,
+  special: ReadonlySet<string>,
+  draft: Draft,
+): void {
+  const more = readFallbacks(fields["fallbacks"], "litellm_settings.fallbacks", draft);
+  const last = readDefaultFallbacks(fields["default_fallbacks"], "litellm_settings.default_fallbacks", draft);
   for (const name of draft.names) {
     const { fallback } = draft.model(name);
     if (special.has(name)) continue;
@@ -349,7 +379,7 @@ function settings(fields: ForeignFields, given: UsualFallbacks, special: Readonl
     "json_logs",
     ...(budget === undefined ? [] : ["max_budget", "budget_duration"]),
   ];
-  draft.loseOthers(fields, known, "litellm_settings.");
+  draft.reportUnknown(fields, known, "litellm_settings.");
 }
 
 /** Durations of budgets that are periods here. */
@@ -365,15 +395,18 @@ function budgetOf({ max_budget, budget_duration }: ForeignFields): string | unde
   return period === undefined || !(most > 0) ? undefined : `$${most}/${period}`;
 }
 
-function general(fields: ForeignFields, draft: Draft): void {
-  const master = textOf(fields["master_key"]);
+function readGeneralSettings(fields: ForeignFields, draft: Draft): void {
+  const master = nonEmptyText(fields["master_key"]);
   if (master !== undefined) {
     const variable = /^os\.environ\/(\w+)$/.exec(master)?.[1];
     if (variable === undefined)
-      draft.lose("general_settings.master_key", "it stands in the file: put it into the variable LITELLM_MASTER_KEY");
+      draft.reportLost(
+        "general_settings.master_key",
+        "it stands in the file: put it into the variable LITELLM_MASTER_KEY",
+      );
     draft.sections["keys"] = { master: { key: `$${variable ?? "LITELLM_MASTER_KEY"}` } };
   }
-  draft.loseOthers(
+  draft.reportUnknown(
     fields,
     ["master_key"],
     "general_settings.",

@@ -3,7 +3,7 @@ import { Ledger, type Levels, type Limiter, type Standing } from "model-gateway/
 import { z } from "zod";
 
 /** Milliseconds for which sums of the ledger are cached. */
-const FRESH = 5000;
+const CACHE_MS = 5000;
 
 const MOMENT = z.iso.datetime().nullable();
 const USD = z.number();
@@ -26,7 +26,7 @@ const LEVEL = z.strictObject({
 });
 
 /** The response body of `GET /v1/key`. */
-export const KEY = z.strictObject({
+export const KEY_STATUS = z.strictObject({
   data: z.strictObject({
     id: z.string(),
     label: z.string(),
@@ -43,7 +43,7 @@ export const KEY = z.strictObject({
 
 /** Builds the response of `GET /v1/key` about a caller's own key. */
 export class KeyPage {
-  private asked: { at: number; spent: Promise<ReadonlyMap<string, number>> } | undefined;
+  private cached: { at: number; spent: Promise<ReadonlyMap<string, number>> } | undefined;
 
   constructor(
     private readonly limiter: Limiter,
@@ -52,7 +52,7 @@ export class KeyPage {
   ) {}
 
   /** Returns the response. @throws GatewayError a 503 while the ledger is unavailable */
-  async of(caller: Caller): Promise<Answer> {
+  async answer(caller: Caller): Promise<Answer> {
     const { id, name, group, models, expires } = caller;
     const standings = await this.limiter.standings(this.levels.of(caller));
     const spent = (await this.spent()).get(id) ?? 0;
@@ -69,7 +69,7 @@ export class KeyPage {
       limit: nearest ? usd(nearest.limit) : null,
       limit_remaining: nearest ? usd(nearest.left) : null,
       limit_reset: momentOf(nearest?.resets),
-      limits: standings.map(told),
+      limits: standings.map(limitStatus),
     };
     return { body: `${JSON.stringify({ data })}\n` };
   }
@@ -77,15 +77,15 @@ export class KeyPage {
   /** Returns nano-dollars by key since the ledger began; queried at most every few seconds, for all callers together. */
   private spent(): Promise<ReadonlyMap<string, number>> {
     const now = performance.now();
-    if (this.asked && now - this.asked.at < FRESH) return this.asked.spent;
+    if (this.cached && now - this.cached.at < CACHE_MS) return this.cached.spent;
     const spent = this.ledger
       .sums({ by: ["key"] })
       .then((sums) => new Map(sums.map(({ group: [key = ""], cost }) => [key, cost])))
       .catch((cause: unknown) => {
-        this.asked = undefined;
+        this.cached = undefined;
         throw Ledger.silent(cause);
       });
-    this.asked = { at: now, spent };
+    this.cached = { at: now, spent };
     return spent;
   }
 }
@@ -99,7 +99,7 @@ const momentOf = (time: number | undefined): string | null =>
 const rate = (of: Standing["requests"]) =>
   of && { limit: of.limit, remaining: of.left, reset_seconds: Math.ceil(of.reset / 1000) };
 
-function told({ kind, name, requests, tokens, concurrency, budgets }: Standing) {
+function limitStatus({ kind, name, requests, tokens, concurrency, budgets }: Standing) {
   return {
     of: kind,
     ...(name !== "" && { name }),

@@ -1,5 +1,5 @@
 import type { Health, Model, Target } from "model-gateway";
-import { asBefore, byPin } from "./continuity.ts";
+import { orderByPin, preferPrevious } from "./continuity.ts";
 
 /** Input tokens per output token, for the comparison of prices. */
 const IN_PER_OUT = 3;
@@ -12,7 +12,7 @@ export type TargetLoads = Pick<Health, "among" | "load">;
  * @param pin of the conversation, if it is one
  * @param chance returns numbers from 0 to below 1
  */
-export function balanced(
+export function balanceTargets(
   { targets, balance }: Pick<Model, "targets" | "balance">,
   pin: string | undefined,
   health: TargetLoads,
@@ -32,10 +32,10 @@ type Order = (
 ) => Target[];
 
 const BALANCE: Readonly<Record<Model["balance"], Order>> = {
-  weighted: (targets, pin, _, chance) => (pin === undefined ? byWeight(targets, chance()) : byPin(targets, pin)),
+  weighted: (targets, pin, _, chance) => (pin === undefined ? byWeight(targets, chance()) : orderByPin(targets, pin)),
   latency: (targets, pin, health, chance) => {
     const order = byLatency(targets, health, chance);
-    return pin === undefined ? order : asBefore(order, pin);
+    return pin === undefined ? order : preferPrevious(order, pin);
   },
   cheapest: (targets) => targets.toSorted((a, b) => priceOf(a) - priceOf(b)),
 };

@@ -16,17 +16,20 @@ const REMEMBERED = 50_000;
  * Returns a hash that is the same for all requests of a conversation, and on every instance: of the client's own name for it
  * (a cache key, a header of an agent), or else of its first text. It never contains the text itself.
  */
-export function pinOf(exchange: RouteExchange): string | undefined {
+export function conversationPin(exchange: RouteExchange): string | undefined {
   const { conversation } = exchange.protocol;
-  const name = conversation && (nameOf(exchange, conversation) ?? openingOf(exchange, conversation));
+  const name = conversation && (conversationName(exchange, conversation) ?? openingText(exchange, conversation));
   if (!name) return undefined;
   return hash("sha256", `${exchange.caller?.id ?? ""} ${exchange.model?.id ?? ""} ${name}`, "base64url");
 }
 
 /** Returns the client's name of the conversation. */
-function nameOf({ headers, body }: RouteExchange, { members, headers: names }: ConversationNames): string | undefined {
+function conversationName(
+  { headers, body }: RouteExchange,
+  { members, headers: names }: ConversationNames,
+): string | undefined {
   for (const [name = "", ...below] of members) {
-    const value = body.member(`${name}`) && at(body.value(`${name}`), below);
+    const value = body.member(`${name}`) && valueAt(body.value(`${name}`), below);
     if (typeof value === "string" && value !== "") return value;
   }
   for (const name of names) {
@@ -37,7 +40,7 @@ function nameOf({ headers, body }: RouteExchange, { members, headers: names }: C
 }
 
 /** Returns the user's first text, in any form: clients send the same text as a string and in parts. */
-function openingOf({ protocol, body }: RouteExchange, { turns }: ConversationNames): string | undefined {
+function openingText({ protocol, body }: RouteExchange, { turns }: ConversationNames): string | undefined {
   const member = body.member(turns);
   if (member?.kind === "string") return String(body.value(turns));
   if (member?.kind !== "array") return undefined;
@@ -45,13 +48,13 @@ function openingOf({ protocol, body }: RouteExchange, { turns }: ConversationNam
     const request = { [turns]: [turn] };
     let words = "";
     for (const { path, kind } of protocol.texts.request(request))
-      if (kind === "user") words += String(at(request, path));
+      if (kind === "user") words += String(valueAt(request, path));
     if (words !== "") return words;
   }
   return undefined;
 }
 
-function at(json: unknown, path: readonly (string | number)[]): unknown {
+function valueAt(json: unknown, path: readonly (string | number)[]): unknown {
   let value = json;
   for (const name of path) value = (value as Record<string | number, unknown> | null | undefined)?.[name];
   return value;
@@ -61,33 +64,33 @@ function at(json: unknown, path: readonly (string | number)[]): unknown {
  * Orders targets for a conversation by rendezvous hashing with weights: the first is the same as long as it exists, and so is
  * the second while it does not; adding or removing a target moves only that target's share of conversations.
  */
-export function byPin(targets: readonly Target[], pin: string): Target[] {
+export function orderByPin(targets: readonly Target[], pin: string): Target[] {
   const scored = targets.map((target) => {
-    const digest = hash("sha256", `${pin} ${nameOfTarget(target)}`, "buffer");
+    const digest = hash("sha256", `${pin} ${targetName(target)}`, "buffer");
     const chance = (digest.readUIntBE(0, 6) + 0.5) / 2 ** 48;
     return { target, score: target.weight / -Math.log(chance) };
   });
   return scored.sort((a, b) => b.score - a.score).map(({ target }) => target);
 }
 
-const nameOfTarget = ({ provider, model }: Target): string => `${provider.name}:${model}`;
+const targetName = ({ provider, model }: Target): string => `${provider.name}:${model}`;
 
 /** Shared by all generations, so that a reload moves no conversation. */
-const chosen = new Map<string, string>();
+const lastTargets = new Map<string, string>();
 
 /** Returns the order with the target of the conversation's last request first: for balancing by load. */
-export function asBefore(order: Target[], pin: string): Target[] {
-  const before = chosen.get(pin);
-  const first = order.find((target) => nameOfTarget(target) === before) ?? order[0];
+export function preferPrevious(order: Target[], pin: string): Target[] {
+  const before = lastTargets.get(pin);
+  const first = order.find((target) => targetName(target) === before) ?? order[0];
   if (!first) return order;
-  chosen.delete(pin);
-  chosen.set(pin, nameOfTarget(first));
-  if (chosen.size > REMEMBERED) for (const [oldest] of chosen.entries().take(1)) chosen.delete(oldest);
-  return toFront(order, first);
+  lastTargets.delete(pin);
+  lastTargets.set(pin, targetName(first));
+  if (lastTargets.size > REMEMBERED) for (const [oldest] of lastTargets.entries().take(1)) lastTargets.delete(oldest);
+  return moveToFront(order, first);
 }
 
 /** Returns the order with one target first. */
-export const toFront = (order: readonly Target[], first: Target): Target[] => [
+export const moveToFront = (order: readonly Target[], first: Target): Target[] => [
   first,
   ...order.filter((target) => target !== first),
 ];

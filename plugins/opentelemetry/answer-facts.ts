@@ -1,7 +1,7 @@
 import type { Frame } from "model-gateway";
 
 /** Maximum bytes of a whole response that is parsed for its facts: larger ones hold pictures or the like. */
-const MOST = 1024 * 1024;
+const MAX_BODY = 1024 * 1024;
 /** Byte strings of frames with a finish reason. */
 const ENDINGS = ["finish_reason", "stop_reason", "finishReason", '"response.completed"', '"response.incomplete"'].map(
   (text) => Buffer.from(text),
@@ -26,9 +26,9 @@ export class AnswerFacts {
   private length = 0;
 
   /** Parses the first frame, and those that may have a finish reason. A whole response is parsed at its end. */
-  see({ kind, bytes }: Pick<Frame, "kind" | "bytes">): void {
+  observe({ kind, bytes }: Pick<Frame, "kind" | "bytes">): void {
     if (kind === "piece") this.add(bytes);
-    else if (kind === "end") this.whole();
+    else if (kind === "end") this.readWhole();
     else if (this.first || (!bytes.includes(NOT_YET) && ENDINGS.some((ending) => bytes.includes(ending)))) {
       this.first = this.id === undefined && this.model === undefined;
       this.read(bytes);
@@ -37,12 +37,12 @@ export class AnswerFacts {
 
   private add(bytes: Buffer): void {
     this.length += bytes.length;
-    if (this.length <= MOST) this.pieces.push(Buffer.from(bytes));
+    if (this.length <= MAX_BODY) this.pieces.push(Buffer.from(bytes));
     else this.pieces = [];
   }
 
-  private whole(): void {
-    if (this.pieces.length > 0) this.take(Buffer.concat(this.pieces).toString());
+  private readWhole(): void {
+    if (this.pieces.length > 0) this.parseJson(Buffer.concat(this.pieces).toString());
     this.pieces = [];
   }
 
@@ -50,18 +50,18 @@ export class AnswerFacts {
   private read(bytes: Buffer): void {
     const lines = bytes.toString().split(/\r?\n/);
     const data = lines.filter((line) => line.startsWith("data:")).map((line) => line.slice(5));
-    this.take(data.length > 0 ? data.join("\n") : bytes.toString());
+    this.parseJson(data.length > 0 ? data.join("\n") : bytes.toString());
   }
 
-  private take(json: string): void {
+  private parseJson(json: string): void {
     try {
-      this.learn(asMembers(JSON.parse(json.trim().replace(/^\[|,$/g, "")) as unknown));
+      this.readMembers(asMembers(JSON.parse(json.trim().replace(/^\[|,$/g, "")) as unknown));
     } catch {
       // A comment, `[DONE]`, or not JSON: it has no facts.
     }
   }
 
-  private learn(told: Members): void {
+  private readMembers(told: Members): void {
     for (const members of [told, asMembers(told["message"]), asMembers(told["response"])]) {
       this.id ??= text(members["id"]) ?? text(members["responseId"]);
       this.model ??= text(members["model"]) ?? text(members["modelVersion"]);

@@ -32,20 +32,21 @@ function operationOf({ protocol, operation }: Pick<SendExchange, "protocol" | "o
 }
 
 /** Returns the name of an attempt's span: `{operation} {model}`, with the vendor's name of the model. */
-export const spanNameOf = (exchange: SendExchange, { target }: Attempt): string =>
+export const attemptSpanName = (exchange: SendExchange, { target }: Attempt): string =>
   `${operationOf(exchange)} ${target.model}`;
 
 /** Returns the name of the request's span, once the model is known. */
-export const nameOf = (exchange: DoneExchange): string => `${operationOf(exchange)} ${exchange.model?.id ?? ""}`;
+export const requestSpanName = (exchange: DoneExchange): string =>
+  `${operationOf(exchange)} ${exchange.model?.id ?? ""}`;
 
 /** Removes undefined attributes. */
-const known = (attributes: Record<string, Attributes[string]>): Attributes =>
+const withoutUndefined = (attributes: Record<string, Attributes[string]>): Attributes =>
   Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined));
 
 /** Returns the attributes of the request's span: caller, request and outcome. */
 export function requestAttributes(exchange: DoneExchange): Attributes {
   const { id, method, path, protocol, status, caller, model, outcome, attempts, error, address } = exchange;
-  return known({
+  return withoutUndefined({
     "http.request.method": method,
     "url.path": path,
     "http.response.status_code": status === 0 ? undefined : status,
@@ -71,7 +72,7 @@ export function attemptAttributes(
   const { provider } = target;
   const { hostname, port, protocol: scheme } = provider.url;
   const fault = error?.code ?? ((status ?? 0) >= 400 ? String(status) : undefined);
-  return known({
+  return withoutUndefined({
     "gen_ai.operation.name": operationOf({ ...exchange, protocol } as DoneExchange),
     "gen_ai.provider.name": providerName(attempt),
     "gen_ai.request.model": target.model,
@@ -81,8 +82,8 @@ export function attemptAttributes(
     "error.type":
       fault ?? (facts && exchange.outcome !== "completed" ? (exchange.error?.code ?? exchange.outcome) : undefined),
     "gateway.target": `${provider.name}:${target.model}`,
-    ...(facts && answered(exchange, attempt, facts)),
-    ...settings(attempt),
+    ...(facts && responseAttributes(exchange, attempt, facts)),
+    ...settingAttributes(attempt),
   });
 }
 
@@ -95,7 +96,7 @@ function providerName({ target: { provider }, protocol }: Attempt): string {
   return family === "gemini" ? "gcp.gemini" : family;
 }
 
-function answered(
+function responseAttributes(
   { usage: reported, charge, streaming, firstByte }: DoneExchange,
   { startedAt }: Attempt,
   { id, model, finishReasons }: AnswerFacts,
@@ -117,7 +118,7 @@ function answered(
 }
 
 /** Attributes of a request's settings, by the protocols' names for them. */
-const SETTINGS: Readonly<Record<string, string>> = {
+const SETTING_ATTRIBUTES: Readonly<Record<string, string>> = {
   max_tokens: "gen_ai.request.max_tokens",
   max_completion_tokens: "gen_ai.request.max_tokens",
   max_output_tokens: "gen_ai.request.max_tokens",
@@ -137,11 +138,11 @@ const SETTINGS: Readonly<Record<string, string>> = {
 };
 
 /** Returns the settings of the upstream request. Cannot fail: the body was parsed before. */
-function settings({ body }: Attempt): Record<string, Attributes[string]> {
+function settingAttributes({ body }: Attempt): Record<string, Attributes[string]> {
   if (body.scan === undefined) return {};
   const found: Record<string, Attributes[string]> = {};
   const take = (read: (name: string) => unknown) => {
-    for (const [name, attribute] of Object.entries(SETTINGS)) {
+    for (const [name, attribute] of Object.entries(SETTING_ATTRIBUTES)) {
       const value = read(name);
       if (typeof value === "number") found[attribute] = value;
     }

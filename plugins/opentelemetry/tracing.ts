@@ -5,13 +5,13 @@ import type { Log } from "model-gateway";
 import type { TracePackages } from "./packages.ts";
 
 /** Maximum number of queued spans; further ones are lost. */
-const MOST = 4096;
+const MAX_QUEUE = 4096;
 /** Milliseconds between two batches, for one of them, and for the last one when the gateway stops. */
-const EVERY = 2000;
-const PATIENCE = 10_000;
-const LAST = 3000;
+const EXPORT_INTERVAL = 2000;
+const EXPORT_TIMEOUT = 10_000;
+const SHUTDOWN_TIMEOUT = 3000;
 /** Milliseconds between two log messages about failures. */
-const TOLD = 60_000;
+const WARN_INTERVAL = 60_000;
 
 /** Creates and sends spans. */
 export interface Tracing {
@@ -26,14 +26,22 @@ interface TracingOptions {
   readonly sample: number;
 }
 
-export function tracing({ sdk, exporter, resources }: TracePackages, options: TracingOptions, log: Log): Tracing {
+export function startTracing({ sdk, exporter, resources }: TracePackages, options: TracingOptions, log: Log): Tracing {
   const { endpoint, headers, service, sample } = options;
   const url = new URL(endpoint);
   if (url.pathname === "/") url.pathname = "/v1/traces";
-  const sending = new exporter.OTLPTraceExporter({ url: url.href, headers: { ...headers }, timeoutMillis: PATIENCE });
+  const sending = new exporter.OTLPTraceExporter({
+    url: url.href,
+    headers: { ...headers },
+    timeoutMillis: EXPORT_TIMEOUT,
+  });
   const processor = new sdk.BatchSpanProcessor({
-    ...{ exporter: logged(sending, url.host, log), maxQueueSize: MOST, scheduledDelayMillis: EVERY },
-    exportTimeoutMillis: PATIENCE,
+    ...{
+      exporter: loggingExporter(sending, url.host, log),
+      maxQueueSize: MAX_QUEUE,
+      scheduledDelayMillis: EXPORT_INTERVAL,
+    },
+    exportTimeoutMillis: EXPORT_TIMEOUT,
   });
   const provider = new sdk.TracerProvider({
     resource: resources.resourceFromAttributes({ "service.name": service, "host.name": hostname() }),
@@ -41,14 +49,14 @@ export function tracing({ sdk, exporter, resources }: TracePackages, options: Tr
     spanProcessors: [processor],
   });
   const close = async () => {
-    const late = new Promise<void>((resolve) => setTimeout(resolve, LAST).unref());
+    const late = new Promise<void>((resolve) => setTimeout(resolve, SHUTDOWN_TIMEOUT).unref());
     await Promise.race([provider.shutdown(), late]);
   };
   return { tracer: provider.getTracer("model-gateway"), close };
 }
 
 /** Logs failed exports, at most once a minute: the library itself does not report them. */
-function logged(sending: SpanExporter, host: string, log: Log): SpanExporter {
+function loggingExporter(sending: SpanExporter, host: string, log: Log): SpanExporter {
   let [told, lost] = [Number.NEGATIVE_INFINITY, 0];
   return {
     export(spans, done) {
@@ -56,7 +64,7 @@ function logged(sending: SpanExporter, host: string, log: Log): SpanExporter {
         if (result.error ?? result.code !== 0) {
           lost += spans.length;
           const now = performance.now();
-          if (now - told >= TOLD) {
+          if (now - told >= WARN_INTERVAL) {
             log.warn({ host, lost, cause: result.error?.message }, "spans could not be sent");
             [told, lost] = [now, 0];
           }

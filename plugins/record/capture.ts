@@ -9,22 +9,22 @@ import {
   type ResponseExchange,
   type Stage,
 } from "model-gateway";
-import { MARGIN } from "./cleaner.ts";
 import type { RawAttempt, RawExchange, RawMessage } from "./messages.ts";
+import { MARGIN } from "./redactor.ts";
 
 /** A provider's response to a failed attempt. */
-export type LostAnswer = Parameters<NonNullable<Plugin["failed"]>>[2];
+export type FailedResponse = Parameters<NonNullable<Plugin["failed"]>>[2];
 
-interface Failed {
-  readonly answer: LostAnswer;
+interface FailedCapture {
+  readonly answer: FailedResponse;
   /** Resolves when no more of its body arrives. */
   readonly read: Promise<void>;
 }
 
 /** The data of an exchange that may be recorded. */
-export interface Watched {
+export interface CaptureState {
   /** How often its chain has this plugin. */
-  places: number;
+  instances: number;
   sampled: boolean;
   /** Undefined: it is not recorded. */
   head?: RawMessage;
@@ -32,19 +32,19 @@ export interface Watched {
   provider?: Capture;
   client?: Capture;
   /** Responses of attempts that were followed by another attempt, or by an error of the gateway's own. */
-  failed?: Map<Attempt, Failed>;
+  failed?: Map<Attempt, FailedCapture>;
 }
 
 /** Maximum characters of a key that is found across the frames of a stream. */
-const LONGEST = 2048;
+const MAX_SECRET = 2048;
 const UNREADABLE = Buffer.from("(It could not be searched for secrets, and is left out.)");
 
 /** Captures one side of a response as it passes. */
 export class Capture {
   private readonly frames: Frame[] = [];
-  private readonly first: RawMessage;
+  private readonly head: RawMessage;
   private readonly clean: Stage | undefined;
-  private kept = 0;
+  private keptBytes = 0;
   private bytes = 0;
 
   /**
@@ -58,27 +58,27 @@ export class Capture {
     secrets: readonly string[],
     patterns: RegExp | undefined,
   ) {
-    this.first = messageOf(String(head.status), head.headers.lines);
+    this.head = rawMessage(String(head.status), head.headers.lines);
     if (!head.framing) return;
     // A stream may split a key over several frames. This stage runs on the captured frames, never on the response.
     const known = secrets.map((secret) => RegExp.escape(secret));
     const sources = [...known, Redactor.shapes.source, ...(patterns ? [patterns.source] : [])];
     const pattern = new RegExp(sources.join("|"), patterns ? "giu" : "gi");
-    this.clean = exchange.mapAnswerText({ pattern, longest: LONGEST }, () => "***");
+    this.clean = exchange.mapAnswerText({ pattern, longest: MAX_SECRET }, () => "***");
   }
 
   readonly stage: Stage = (frame) => {
     if (frame.kind === "end") return;
     this.bytes += frame.bytes.length;
-    if (this.kept > this.most + MARGIN) return;
+    if (this.keptBytes > this.most + MARGIN) return;
     // The bytes may be a part of a larger buffer, which they would keep alive.
     this.frames.push(new Frame(frame.kind, Buffer.from(frame.bytes)));
-    this.kept += frame.bytes.length;
+    this.keptBytes += frame.bytes.length;
   };
 
   /** Returns the captured message; of a stream without keys in its text. */
   message(): RawMessage {
-    return { ...this.first, body: this.body(), bytes: this.bytes };
+    return { ...this.head, body: this.body(), bytes: this.bytes };
   }
 
   private body(): Buffer {
@@ -94,15 +94,20 @@ export class Capture {
 }
 
 /** Returns a copy of the headers; they may be changed later. */
-export function messageOf(first: string, lines: readonly string[]): RawMessage {
+export function rawMessage(first: string, lines: readonly string[]): RawMessage {
   const headers: [string, string][] = [];
   for (let i = 0; i < lines.length; i += 2) headers.push([lines[i] as string, lines[i + 1] as string]);
   return { first, headers, body: new Uint8Array(), bytes: 0 };
 }
 
 /** Returns a failed attempt's response, as far as it has arrived. */
-function failedMessage({ head, body, bytes, whole }: LostAnswer): RawMessage {
-  return { ...messageOf(String(head.status), head.headers.lines), body, bytes, ...(!whole && { part: true as const }) };
+function failedMessage({ head, body, bytes, isComplete }: FailedResponse): RawMessage {
+  return {
+    ...rawMessage(String(head.status), head.headers.lines),
+    body,
+    bytes,
+    ...(!isComplete && { part: true as const }),
+  };
 }
 
 /** Adds a body's beginning, and its length. */
@@ -121,7 +126,7 @@ function withBody(message: RawMessage, body: Body | undefined, most: number): Ra
 /** Returns the whole recording of an exchange, secrets included. @param most maximum bytes of each body */
 export function rawExchange(
   exchange: DoneExchange,
-  { head, body, provider, client, failed }: Watched & { head: RawMessage },
+  { head, body, provider, client, failed }: CaptureState & { head: RawMessage },
   most: number,
 ): RawExchange {
   const { id, time, outcome, status, error, answerer, attempts } = exchange;
@@ -140,7 +145,7 @@ export function rawExchange(
         ...{ target: name, protocol: protocol.name },
         ...(status !== undefined && { status }),
         ...(error && { error: error.code }),
-        request: withBody(messageOf(`${method} ${name}`, headers.lines), attempt.body, most),
+        request: withBody(rawMessage(`${method} ${name}`, headers.lines), attempt.body, most),
         ...(at === last && provider && { answer: provider.message() }),
         ...(unserved && { answer: failedMessage(unserved.answer) }),
       };

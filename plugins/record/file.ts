@@ -3,44 +3,45 @@ import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { gunzipSync, gzipSync } from "node:zlib";
 import type { Recorded } from "model-gateway";
-import type { FileTerms } from "./messages.ts";
+import type { RecordFileOptions } from "./messages.ts";
 
 /** SQLite's application id of the recordings' file: `mgrc`. */
-const OURS = 0x6d677263;
+const APPLICATION_ID = 0x6d677263;
 /** Milliseconds to wait for other processes' writes. */
-const PATIENCE = 5000;
-/** Milliseconds between two prunings when little is written; fewer where recordings are kept for less, down to `SOONEST`. */
-const LOOK = 60_000;
-const SOONEST = 1000;
+const BUSY_TIMEOUT = 5000;
+/** Milliseconds between two prunings when little is written; fewer where recordings are kept for less, down to `MIN_PRUNE_INTERVAL`. */
+const MAX_PRUNE_INTERVAL = 60_000;
+const MIN_PRUNE_INTERVAL = 1000;
 /** Attempts to set the journal mode, and milliseconds between them. */
 const TRIES = 100;
-const AGAIN = 50;
+const RETRY_DELAY = 50;
 
 /** Returns the milliseconds between two prunings. */
-export const lookOf = ({ milliseconds }: FileTerms): number => Math.min(LOOK, Math.max(SOONEST, milliseconds));
+export const pruneInterval = ({ milliseconds }: RecordFileOptions): number =>
+  Math.min(MAX_PRUNE_INTERVAL, Math.max(MIN_PRUNE_INTERVAL, milliseconds));
 
 /** Reports whether the disk is full: SQLITE_FULL, or the file system's error. */
-export const isFull = (error: unknown): boolean => {
+export const isDiskFull = (error: unknown): boolean => {
   const { code, errcode } = error as { code?: string; errcode?: number };
-  return code === "ENOSPC" || code === "EDQUOT" || errcode === FULL;
+  return code === "ENOSPC" || code === "EDQUOT" || errcode === SQLITE_FULL;
 };
-const FULL = 13;
+const SQLITE_FULL = 13;
 
 /** Recordings in a SQLite file of their own, readable by its owner only; several processes may write to it. */
 export class RecordFile {
   private readonly database: DatabaseSync;
   private readonly insert: StatementSync;
-  private added: number;
-  private looked = 0;
-  private readonly look: number;
+  private addedBytes: number;
+  private prunedAt = 0;
+  private readonly pruneInterval: number;
 
   /** Creates the file if it does not exist. @throws Error where it cannot be used, or belongs to another program */
-  constructor(private readonly terms: FileTerms) {
-    const { file } = terms;
-    this.look = lookOf(terms);
+  constructor(private readonly options: RecordFileOptions) {
+    const { file } = options;
+    this.pruneInterval = pruneInterval(options);
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     closeSync(openSync(file, "a", 0o600));
-    this.database = new DatabaseSync(file, { timeout: PATIENCE });
+    this.database = new DatabaseSync(file, { timeout: BUSY_TIMEOUT });
     try {
       this.prepare(file);
       this.insert = this.database.prepare("insert or replace into recorded values (?, ?, ?, ?)");
@@ -49,15 +50,15 @@ export class RecordFile {
       throw thrown;
     }
     // An existing file may exceed its limit.
-    this.added = terms.bytes;
+    this.addedBytes = options.bytes;
   }
 
   /** Writes a recording. @throws Error where the file cannot be written */
   keep(recorded: Recorded): void {
     const value = gzipSync(JSON.stringify(recorded));
     this.insert.run(recorded.id, recorded.time, value.length, value);
-    this.added += value.length;
-    if (this.added * 16 > this.terms.bytes || Date.now() - this.looked > this.look) this.prune();
+    this.addedBytes += value.length;
+    if (this.addedBytes * 16 > this.options.bytes || Date.now() - this.prunedAt > this.pruneInterval) this.prune();
   }
 
   /**
@@ -66,9 +67,9 @@ export class RecordFile {
    */
   prune(): void {
     const now = Date.now();
-    this.added = 0;
-    this.looked = now;
-    const { milliseconds, bytes } = this.terms;
+    this.addedBytes = 0;
+    this.prunedAt = now;
+    const { milliseconds, bytes } = this.options;
     const over = this.database.prepare("delete from recorded where time < ?").run(now - milliseconds);
     const much = this.database
       .prepare(
@@ -94,34 +95,35 @@ export class RecordFile {
     try {
       const owner = Number(database.prepare("pragma application_id").get()?.["application_id"]);
       const tables = Number(database.prepare("select count(*) as tables from sqlite_schema").get()?.["tables"]);
-      if (owner !== OURS && tables > 0) throw new Error(`${file} is no file of recordings: name one of its own`);
-      database.exec(`pragma application_id = ${OURS};
+      if (owner !== APPLICATION_ID && tables > 0)
+        throw new Error(`${file} is no file of recordings: name one of its own`);
+      database.exec(`pragma application_id = ${APPLICATION_ID};
         create table if not exists recorded (id text primary key, time integer not null, size integer not null, value blob not null) strict;
         create index if not exists recorded_time on recorded (time, size); commit`);
     } catch (thrown) {
       database.exec("rollback");
       throw thrown;
     }
-    this.useJournal();
+    this.enableWal();
   }
 
   /** Sets the journal mode. SQLite does not wait for another process that sets it, and the mode is stored in the file. */
-  private useJournal(): void {
+  private enableWal(): void {
     for (let left = TRIES; ; left--)
       try {
         this.database.exec("pragma journal_mode = wal");
         return;
       } catch (thrown) {
         if (left === 0) throw thrown;
-        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, AGAIN);
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, RETRY_DELAY);
       }
   }
 }
 
 /** Reads the recording of an exchange. @throws Error where the file cannot be read */
-export function readRecorded({ file, milliseconds }: FileTerms, id: string): Recorded | undefined {
+export function readRecorded({ file, milliseconds }: RecordFileOptions, id: string): Recorded | undefined {
   if (!existsSync(file)) return undefined;
-  const database = new DatabaseSync(file, { readOnly: true, timeout: PATIENCE });
+  const database = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT });
   try {
     const row = database
       .prepare("select value from recorded where id = ? and time >= ?")

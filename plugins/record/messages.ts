@@ -1,7 +1,7 @@
 import type { Recorded } from "model-gateway";
 
 /** Where recordings are kept, and for how long. */
-export interface FileTerms {
+export interface RecordFileOptions {
   readonly file: string;
   readonly milliseconds: number;
   /** Approximate maximum of all recordings. */
@@ -9,7 +9,7 @@ export interface FileTerms {
 }
 
 /** The thread's start parameters. */
-export interface WorkerTerms extends FileTerms {
+export interface RecordWorkerOptions extends RecordFileOptions {
   /** Maximum bytes of each body. */
   readonly body: number;
   /** Sources of regular expressions whose matches are removed. */

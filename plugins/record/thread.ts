@@ -1,39 +1,39 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import type { Log } from "model-gateway";
-import type { FromRecordThread, RawExchange, RawMessage, ToRecordThread, WorkerTerms } from "./messages.ts";
+import type { FromRecordThread, RawExchange, RawMessage, RecordWorkerOptions, ToRecordThread } from "./messages.ts";
 
 /** Milliseconds between two log messages about dropped recordings. */
-const TELL = 60_000;
+const WARN_INTERVAL = 60_000;
 /** Maximum milliseconds that a reader waits for pending writes. */
-const SETTLING = 2000;
+const SETTLE_TIMEOUT = 2000;
 
 /** This process's handle of the thread that writes recordings. It never keeps the process running. */
 export class RecordThread {
   /** Bytes queued at the thread. */
-  private waiting = 0;
+  private queuedBytes = 0;
   private dropped = 0;
   /** The last write error among the dropped recordings. */
   private cause: string | undefined;
-  private toldAt = 0;
+  private warnedAt = 0;
   private ended = false;
 
   private constructor(
     private readonly worker: Worker,
-    private readonly most: number,
+    private readonly maxQueued: number,
     private readonly log: Log,
   ) {
     worker.unref();
-    worker.on("message", (message: FromRecordThread) => this.hear(message));
+    worker.on("message", (message: FromRecordThread) => this.onMessage(message));
     worker.on("error", (error: Error) => this.log.error({ cause: error.message }, "recording has ended"));
     worker.on("exit", () => {
       this.ended = true;
-      this.waiting = 0;
+      this.queuedBytes = 0;
     });
   }
 
   /** Starts the thread. @param most maximum queued bytes @throws Error where the file cannot be used */
-  static async start(terms: WorkerTerms, most: number, log: Log): Promise<RecordThread> {
+  static async start(terms: RecordWorkerOptions, most: number, log: Log): Promise<RecordThread> {
     const loader = import.meta.resolve("model-gateway/register");
     const worker = new Worker(new URL("./worker.ts", import.meta.url), {
       execArgv: ["--import", loader],
@@ -46,17 +46,18 @@ export class RecordThread {
   /** Queues a recording without waiting: beyond the limit it is dropped. */
   keep(exchange: RawExchange, secrets: readonly string[]): void {
     const size = sizeOf(exchange);
-    if (this.ended || this.waiting + size > this.most) this.drop();
+    if (this.ended || this.queuedBytes + size > this.maxQueued) this.drop();
     else {
-      this.waiting += size;
+      this.queuedBytes += size;
       this.post({ type: "keep", exchange, secrets, size });
     }
   }
 
   /** Waits briefly until the queue is empty. */
   async settled(): Promise<void> {
-    const limit = AbortSignal.timeout(SETTLING);
-    while (this.waiting > 0 && !limit.aborted) await once(this.worker, "message", { signal: limit }).catch(() => {});
+    const limit = AbortSignal.timeout(SETTLE_TIMEOUT);
+    while (this.queuedBytes > 0 && !limit.aborted)
+      await once(this.worker, "message", { signal: limit }).catch(() => {});
   }
 
   /** Writes the queue, and ends the thread. */
@@ -69,36 +70,36 @@ export class RecordThread {
       await exit;
     }
     // Includes recordings dropped during the close.
-    if (this.dropped > 0) this.tell();
+    if (this.dropped > 0) this.warnDropped();
   }
 
   private post(message: ToRecordThread): void {
     this.worker.postMessage(message);
   }
 
-  private hear(message: FromRecordThread): void {
+  private onMessage(message: FromRecordThread): void {
     if (message.type === "kept too long")
       this.log.warn({ cause: message.problem }, "expired recordings could not be deleted");
     if (message.type !== "done") return;
-    this.waiting -= message.size;
+    this.queuedBytes -= message.size;
     if (message.problem !== undefined) this.drop(message.problem);
-    else if (this.dropped > 0) this.tellInTime();
+    else if (this.dropped > 0) this.warnIfDue();
   }
 
   private drop(cause?: string): void {
     this.dropped++;
     this.cause = cause ?? this.cause;
-    this.tellInTime();
+    this.warnIfDue();
   }
 
   /** Logs the first drop at once, later ones as a count at intervals. */
-  private tellInTime(): void {
-    if (performance.now() - this.toldAt > TELL || this.toldAt === 0) this.tell();
+  private warnIfDue(): void {
+    if (performance.now() - this.warnedAt > WARN_INTERVAL || this.warnedAt === 0) this.warnDropped();
   }
 
-  private tell(): void {
+  private warnDropped(): void {
     const { dropped, cause } = this;
-    this.toldAt = performance.now();
+    this.warnedAt = performance.now();
     this.log.warn(
       { dropped, ...(cause !== undefined && { cause }) },
       `exchanges were not recorded: ${cause === undefined ? "too many wait" : "the file cannot be written"}`,

@@ -1,32 +1,32 @@
 import { parentPort, workerData } from "node:worker_threads";
-import { Cleaner } from "./cleaner.ts";
-import { isFull, lookOf, RecordFile } from "./file.ts";
-import type { FromRecordThread, ToRecordThread, WorkerTerms } from "./messages.ts";
+import { isDiskFull, pruneInterval, RecordFile } from "./file.ts";
+import type { FromRecordThread, RecordWorkerOptions, ToRecordThread } from "./messages.ts";
+import { ExchangeRedactor } from "./redactor.ts";
 
 // The thread that removes secrets from recordings and writes them, so that no response waits for it.
 
-const terms = workerData as WorkerTerms;
+const options = workerData as RecordWorkerOptions;
 let file: RecordFile | undefined;
-const opened = (): RecordFile => {
-  file ??= new RecordFile(terms);
+const openFile = (): RecordFile => {
+  file ??= new RecordFile(options);
   return file;
 };
 try {
-  opened();
+  openFile();
 } catch (thrown) {
   // A gateway also starts on a full disk: recordings are dropped and reported until there is space.
-  if (!isFull(thrown)) throw thrown;
+  if (!isDiskFull(thrown)) throw thrown;
 }
-const tell = (message: FromRecordThread) => parentPort?.postMessage(message);
+const post = (message: FromRecordThread) => parentPort?.postMessage(message);
 
 // Deletes expired recordings even if no new ones arrive. The timer does not keep the thread running.
 setInterval(() => {
   try {
     file?.prune();
   } catch (thrown) {
-    tell({ type: "kept too long", problem: (thrown as Error).message });
+    post({ type: "kept too long", problem: (thrown as Error).message });
   }
-}, lookOf(terms)).unref();
+}, pruneInterval(options)).unref();
 
 parentPort?.on("message", (message: ToRecordThread) => {
   if (message.type === "close") {
@@ -36,10 +36,10 @@ parentPort?.on("message", (message: ToRecordThread) => {
   }
   const { exchange, secrets, size } = message;
   try {
-    opened().keep(new Cleaner(terms, secrets).exchange(exchange));
-    tell({ type: "done", size });
+    openFile().keep(new ExchangeRedactor(options, secrets).redact(exchange));
+    post({ type: "done", size });
   } catch (thrown) {
-    tell({ type: "done", size, problem: (thrown as Error).message });
+    post({ type: "done", size, problem: (thrown as Error).message });
   }
 });
-tell({ type: "ready" });
+post({ type: "ready" });

@@ -1,8 +1,8 @@
 import { Frame, type Stage } from "model-gateway";
-import type { Table } from "./match.ts";
+import type { MarkTable } from "./match.ts";
 
 /** Maximum bytes of a response that is buffered to inspect it whole; a longer one passes unchanged. */
-const WHOLE_LIMIT = 16 * 1024 * 1024;
+const MAX_WHOLE = 16 * 1024 * 1024;
 const COLON = 0x3a;
 const LF = 0x0a;
 const CR = 0x0d;
@@ -13,14 +13,14 @@ const DATA = Buffer.from("data:");
  * without a mark's name pass unchanged.
  * @param ping replaces a comment that names the service: the client still sees that the connection is alive
  */
-export function cleaner(table: Table, ping: Buffer): Stage {
+export function answerScrubber(table: MarkTable, ping: Buffer): Stage {
   let kept: Buffer[] | undefined = [];
   let size = 0;
   const whole = (frame: Frame): Frame[] | undefined => {
     if (!kept) return undefined;
     kept.push(frame.bytes);
     size += frame.bytes.length;
-    if (size <= WHOLE_LIMIT) return [];
+    if (size <= MAX_WHOLE) return [];
     const late = kept.map((bytes) => new Frame("piece", bytes));
     kept = undefined;
     return late;
@@ -37,13 +37,13 @@ export function cleaner(table: Table, ping: Buffer): Stage {
   };
 }
 
-function cleanElement(table: Table, bytes: Buffer): Buffer {
+function cleanElement(table: MarkTable, bytes: Buffer): Buffer {
   const from = bytes.indexOf("{");
   return from < 0 ? bytes : cleanSpan(table, bytes, from, bytes.lastIndexOf("}") + 1);
 }
 
 /** Cleans an event's single data line; JSON over several lines does not occur in practice, and passes. */
-function cleanEvent(table: Table, bytes: Buffer, ping: Buffer): Buffer {
+function cleanEvent(table: MarkTable, bytes: Buffer, ping: Buffer): Buffer {
   let at = 0;
   let comment = false;
   while (at < bytes.length) {
@@ -57,7 +57,7 @@ function cleanEvent(table: Table, bytes: Buffer, ping: Buffer): Buffer {
 }
 
 /** Removes the marks from the JSON object between two positions; returns the same bytes where there are none. */
-function cleanSpan(table: Table, bytes: Buffer, from: number, to: number): Buffer {
+function cleanSpan(table: MarkTable, bytes: Buffer, from: number, to: number): Buffer {
   let start = from;
   while (start < to && (bytes[start] as number) <= 0x20) start++;
   let end = to;

@@ -8,8 +8,8 @@ export interface FoundMark {
 }
 
 /** Maximum number of cached names, and their maximum length; a client can invent any number. */
-const REMEMBERED = 500;
-const LONGEST = 64;
+const MAX_CACHED = 500;
+const MAX_CACHED_NAME = 64;
 
 /** Finds the mark of a name, case-insensitively, as many servers compare names: exact names first, then the longest prefix. */
 export class MarkNames {
@@ -17,7 +17,7 @@ export class MarkNames {
   /** Prefixes by their first letters, so that a clean name costs two look-ups for any size of the catalogue. */
   private readonly prefixes = new Map<number, { prefix: string; mark: Mark }[]>();
   /** Cached results by name, null for none: the same few names occur in every message. */
-  private readonly known = new Map<string, Mark | null>();
+  private readonly cache = new Map<string, Mark | null>();
 
   constructor(
     marks: Iterable<readonly [pattern: string, mark: Mark]>,
@@ -29,39 +29,40 @@ export class MarkNames {
         continue;
       }
       const prefix = foldCase(pattern.slice(0, -1));
-      const bucket = this.prefixes.get(letters(prefix)) ?? [];
+      const bucket = this.prefixes.get(prefixKey(prefix)) ?? [];
       bucket.push({ prefix, mark });
       this.prefixes.set(
-        letters(prefix),
+        prefixKey(prefix),
         bucket.sort((a, b) => b.prefix.length - a.prefix.length),
       );
     }
   }
 
   find(name: string): Mark | undefined {
-    const known = this.known.get(name);
+    const known = this.cache.get(name);
     if (known !== undefined) return known ?? undefined;
     const like = foldCase(name);
     const allowed = this.allowed.has(name) || this.allowed.has(like);
-    const mark = allowed ? undefined : (this.exact.get(like) ?? this.prefixed(like)?.mark);
-    if (this.known.size < REMEMBERED && name.length <= LONGEST) this.known.set(name, mark ?? null);
+    const mark = allowed ? undefined : (this.exact.get(like) ?? this.findPrefix(like)?.mark);
+    if (this.cache.size < MAX_CACHED && name.length <= MAX_CACHED_NAME) this.cache.set(name, mark ?? null);
     return mark;
   }
 
   /** Returns the prefix of a name that has more characters after it. */
-  prefixed(name: string): { prefix: string; mark: Mark } | undefined {
-    const bucket = this.prefixes.get(letters(name));
+  findPrefix(name: string): { prefix: string; mark: Mark } | undefined {
+    const bucket = this.prefixes.get(prefixKey(name));
     return bucket?.find(({ prefix }) => name.length > prefix.length && name.startsWith(prefix));
   }
 }
 
 /** Returns the first three letters as a number; every prefix of the catalogue has three. */
-const letters = (name: string): number => (name.charCodeAt(0) << 20) ^ (name.charCodeAt(1) << 10) ^ name.charCodeAt(2);
+const prefixKey = (name: string): number =>
+  (name.charCodeAt(0) << 20) ^ (name.charCodeAt(1) << 10) ^ name.charCodeAt(2);
 
 /** The marks at one level of a JSON body, and the members with marks at deeper levels. */
-export class Level {
+export class MarkTree {
   private readonly names: MarkNames;
-  private readonly below = new Map<string, { level: Level; each: boolean }>();
+  private readonly subtrees = new Map<string, { level: MarkTree; each: boolean }>();
 
   /** @param marks by the rest of their path from this level. */
   constructor(marks: readonly (readonly [path: string, mark: Mark])[], allowed: ReadonlySet<string>) {
@@ -74,11 +75,11 @@ export class Level {
       ([path]) => path.slice(0, path.indexOf(".")),
     );
     for (const [step, rest] of deeper) {
-      const level = new Level(
+      const level = new MarkTree(
         rest.map(([path, mark]) => [path.slice(step.length + 1), mark]),
         allowed,
       );
-      this.below.set(foldCase(step.replace("[]", "")), { level, each: step.endsWith("[]") });
+      this.subtrees.set(foldCase(step.replace("[]", "")), { level, each: step.endsWith("[]") });
     }
   }
 
@@ -93,7 +94,7 @@ export class Level {
   search(
     scanned: Scan,
     slice: (start: number, end: number) => Buffer,
-    take: Take,
+    take: ShouldRemove,
     host?: string,
   ): { found: FoundMark[]; edits: Edit[] } {
     const found: FoundMark[] = [];
@@ -104,13 +105,13 @@ export class Level {
       if (
         mark &&
         (mark.kinds === undefined || mark.kinds.has(kind)) &&
-        !isExcept(mark, () => slice(start, end), host)
+        !isExempt(mark, () => slice(start, end), host)
       ) {
         found.push({ name, mark });
         if (take(mark)) gone = (gone ?? new Set()).add(name);
         continue;
       }
-      const deeper = this.below.get(foldCase(name));
+      const deeper = this.subtrees.get(foldCase(name));
       if (!deeper) continue;
       const value = slice(start, end);
       const inner = deeper.each ? deeper.level.inList(value, take) : deeper.level.inObject(value, take);
@@ -123,7 +124,7 @@ export class Level {
   }
 
   /** Does the same in an object's JSON; other JSON has no marks. Returns the given bytes if nothing is taken. */
-  inObject(bytes: Buffer, take: Take): Cleaned {
+  inObject(bytes: Buffer, take: ShouldRemove): Cleaned {
     if (bytes[0] !== OPEN_OBJECT) return { found: [], bytes };
     const scanned = scan(bytes, { duplicates: "allow" });
     const { found, edits } = this.search(scanned, (start, end) => bytes.subarray(start, end), take);
@@ -131,7 +132,7 @@ export class Level {
   }
 
   /** Does the same in every object of an array. */
-  private inList(bytes: Buffer, take: Take): Cleaned {
+  private inList(bytes: Buffer, take: ShouldRemove): Cleaned {
     const found: FoundMark[] = [];
     const edits: Edit[] = [];
     for (const [start, end] of elements(bytes)) {
@@ -144,10 +145,10 @@ export class Level {
   }
 }
 
-type Take = (mark: Mark) => boolean;
+type ShouldRemove = (mark: Mark) => boolean;
 
 /** Reports whether a value is a mark's exception, which the provider, if known, reads. */
-function isExcept({ except }: Mark, value: () => Buffer, host: string | undefined): boolean {
+function isExempt({ except }: Mark, value: () => Buffer, host: string | undefined): boolean {
   if (except === undefined || (host !== undefined && !`.${host}`.endsWith(`.${except.host}`))) return false;
   const bytes = value();
   return bytes[0] === OPEN_OBJECT && scan(bytes, { duplicates: "allow" }).find(except.member) !== undefined;
@@ -205,8 +206,8 @@ export class ModelMarks {
   }
 
   /** Removes one mark from a model's name, and returns both; undefined when it has none. */
-  peel(name: string): { name: string; found: FoundMark } | undefined {
-    const before = this.prefixes.prefixed(name);
+  removeOne(name: string): { name: string; found: FoundMark } | undefined {
+    const before = this.prefixes.findPrefix(name);
     if (before) return { name: name.slice(before.prefix.length), found: { name: before.prefix, mark: before.mark } };
     const after = this.suffixes.find(({ suffix }) => name.length > suffix.length && name.endsWith(suffix));
     return after && { name: name.slice(0, -after.suffix.length), found: { name: after.suffix, mark: after.mark } };
@@ -214,15 +215,15 @@ export class ModelMarks {
 }
 
 /** All marks of one protocol. */
-export interface Table {
+export interface MarkTable {
   headers: MarkNames;
   query: MarkNames;
   model: ModelMarks;
-  body: Level;
+  body: MarkTree;
   /** Marks of the body that some providers read; undefined: there are none. */
-  excepts: Level | undefined;
+  exceptions: MarkTree | undefined;
   answerHeaders: MarkNames;
-  answerBody: Level;
+  answerBody: MarkTree;
   /** Last names of the response paths, for a quick search in bytes. */
   answerNames: readonly Buffer[];
   /** Texts of event-stream comments. */
@@ -230,26 +231,26 @@ export interface Table {
 }
 
 /** Cached tables, by protocol and allowed names. */
-const tables = new Map<string, Table>();
+const tables = new Map<string, MarkTable>();
 /** Maximum number of cached tables; an operator who changes the allowed names creates others with each reload. */
-const KEPT = 100;
+const MAX_TABLES = 100;
 
 /**
  * Returns the catalogue for one protocol. Built once, not for each generation: it takes a millisecond or more, for which the
  * generation's first request would wait.
  * @param allowed patterns and names that the operator lets pass, in lower case for headers
  */
-export function tableFor(protocol: string, allowed: ReadonlySet<string>): Table {
+export function markTableFor(protocol: string, allowed: ReadonlySet<string>): MarkTable {
   const name = JSON.stringify([protocol, ...allowed]);
   const known = tables.get(name);
   if (known) return known;
-  if (tables.size >= KEPT) tables.clear();
-  const table = makeTable(protocol, allowed);
+  if (tables.size >= MAX_TABLES) tables.clear();
+  const table = buildTable(protocol, allowed);
   tables.set(name, table);
   return table;
 }
 
-function makeTable(protocol: string, allowed: ReadonlySet<string>): Table {
+function buildTable(protocol: string, allowed: ReadonlySet<string>): MarkTable {
   const marks = marksIn(protocol, allowed);
   const at = (place: MarkPlace) => marks.filter(({ where }) => where === place);
   const named = (place: MarkPlace) => at(place).map((mark) => [mark.pattern, mark] as const);
@@ -259,10 +260,10 @@ function makeTable(protocol: string, allowed: ReadonlySet<string>): Table {
     headers: new MarkNames(named("header"), allowed),
     query: new MarkNames(named("query"), allowed),
     model: new ModelMarks(at("model")),
-    body: new Level(named("body"), allowed),
-    excepts: excepts.length > 0 ? new Level(excepts, allowed) : undefined,
+    body: new MarkTree(named("body"), allowed),
+    exceptions: excepts.length > 0 ? new MarkTree(excepts, allowed) : undefined,
     answerHeaders: new MarkNames(named("response-header"), allowed),
-    answerBody: new Level(named("response-body"), allowed),
+    answerBody: new MarkTree(named("response-body"), allowed),
     answerNames: [...new Set(at("response-body").map(({ pattern }) => last(pattern)))].map((name) =>
       Buffer.from(`"${name}`),
     ),

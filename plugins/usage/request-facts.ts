@@ -4,7 +4,7 @@ const MS = z.number().describe("Milliseconds.");
 const COUNTS = z.looseObject({ total: z.number().optional() }).describe("Tokens, and parts of them by what they are.");
 
 /** The response of `GET /v1/requests/{id}`: the ledger's entry, without fields for the operator only. */
-export const REQUEST = z.strictObject({
+export const REQUEST_RECORD = z.strictObject({
   object: z.literal("request"),
   id: z.string(),
   time: z.number().describe("Unix milliseconds of its arrival."),

@@ -1,8 +1,8 @@
 import type { DoneExchange, Protocol, Translations } from "model-gateway";
-import { tokensOf, weightsOf } from "./token-count.ts";
+import { estimateTokens, tokenWeights } from "./token-count.ts";
 
 /** Characters of a request whose tokens are counted; the others are assumed to have as many for each character. */
-const COUNTED = 64 * 1024;
+const MAX_COUNTED = 64 * 1024;
 /** Top-level members that describe tools. `functions` is the former name at OpenAI. */
 const TOOLS = ["tools", "functions"];
 
@@ -29,28 +29,28 @@ export function requestedTokens(exchange: DoneExchange, translations: Translatio
  * @param model the vendor's name of the model
  */
 export function tokensInJson(json: unknown, protocol: Protocol, model = ""): number | undefined {
-  const { times, input = { turn: 0, tools: 0, schema: times } } = weightsOf(protocol, model);
-  const texts = [...protocol.texts.request(json)].map(({ path }) => at(json, path));
-  const tools = TOOLS.map((name) => at(json, [name])).filter((list) => Array.isArray(list) && list.length > 0);
+  const { times, input = { turn: 0, tools: 0, schema: times } } = tokenWeights(protocol, model);
+  const texts = [...protocol.texts.request(json)].map(({ path }) => valueAt(json, path));
+  const tools = TOOLS.map((name) => valueAt(json, [name])).filter((list) => Array.isArray(list) && list.length > 0);
   if (texts.length === 0 && tools.length === 0) return undefined;
-  const turns = at(json, [protocol.conversation?.turns ?? ""]);
+  const turns = valueAt(json, [protocol.conversation?.turns ?? ""]);
   const schemas =
-    tools.length > 0 ? input.tools + bounded(tools.map((list) => JSON.stringify(list))) * input.schema : 0;
-  return Math.ceil(bounded(texts) * times + (Array.isArray(turns) ? turns.length : 1) * input.turn + schemas);
+    tools.length > 0 ? input.tools + estimateTexts(tools.map((list) => JSON.stringify(list))) * input.schema : 0;
+  return Math.ceil(estimateTexts(texts) * times + (Array.isArray(turns) ? turns.length : 1) * input.turn + schemas);
 }
 
 /** Returns about how many tokens texts have, at a cost that is bounded however long they are. */
-function bounded(texts: readonly unknown[]): number {
+function estimateTexts(texts: readonly unknown[]): number {
   let [tokens, counted, others] = [0, 0, 0];
   for (const text of texts) {
     if (typeof text !== "string") continue;
-    const part = text.slice(0, COUNTED - counted);
-    tokens += tokensOf(part);
+    const part = text.slice(0, MAX_COUNTED - counted);
+    tokens += estimateTokens(part);
     counted += part.length;
     others += text.length - part.length;
   }
   return counted === 0 ? 0 : tokens + (tokens / counted) * others;
 }
 
-const at = (json: unknown, path: readonly (string | number)[]): unknown =>
+const valueAt = (json: unknown, path: readonly (string | number)[]): unknown =>
   path.reduce<unknown>((value, name) => (value as Record<string | number, unknown> | null)?.[name], json);

@@ -8,10 +8,10 @@ const PRIORITY = /priority/i;
 const AUTO = "auto";
 const QUOTE = 0x22;
 /** Maximum bytes of a tier's value, about. */
-const WORD = 100;
+const MAX_TIER_BYTES = 100;
 
 /** Returns the service tier in a frame, at its top level or one below; undefined: none, or one that is not chosen yet. */
-export function tierIn(frame: Frame, { output }: Protocol): string | undefined {
+export function reportedTier(frame: Frame, { output }: Protocol): string | undefined {
   const names = output?.service ?? SERVICE;
   if (!names.some((name) => frame.mayContain(name, QUOTE))) return undefined;
   const json = frame.json();
@@ -27,11 +27,11 @@ export function tierIn(frame: Frame, { output }: Protocol): string | undefined {
  * Returns the tier that an attempt requests, where it is more expensive: a cheaper one counts once the provider reports it.
  * Undefined also where the target's price has none: it may not have such a tier.
  */
-export function askedTier({ target, protocol, body }: Attempt, time: number): string | undefined {
+export function requestedTier({ target, protocol, body }: Attempt, time: number): string | undefined {
   const { service = SERVICE, tier: dearer } = protocol.output ?? {};
   const asked = (name: string): unknown => {
     const member = body.member(name);
-    return member?.kind === "string" && member.end - member.start <= WORD ? body.value(name) : undefined;
+    return member?.kind === "string" && member.end - member.start <= MAX_TIER_BYTES ? body.value(name) : undefined;
   };
   const [member, value, name] = dearer ?? [];
   const isPriority = () => service.map(asked).some((tier) => typeof tier === "string" && PRIORITY.test(tier));

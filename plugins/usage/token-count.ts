@@ -7,22 +7,22 @@ import type { Protocol } from "model-gateway";
 const PIECES =
   /'(?:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?=\S)|\s+/giu;
 /** Characters of a word that usually is one token, and characters per further token. */
-const WORD = 11;
-const FURTHER = 5;
+const MAX_SINGLE_TOKEN = 11;
+const CHARACTERS_PER_TOKEN = 5;
 /** Bytes per token in other scripts. */
-const FOREIGN = 3.2;
+const BYTES_PER_TOKEN = 3.2;
 
 const SPACE = /^\s+$/;
 /** Number of ASCII characters. */
 const ASCII = 0x80;
 
 /** Estimates the tokens of a piece of a response, at least one: vendors never send half a token. */
-export function tokensOf(text: string): number {
+export function estimateTokens(text: string): number {
   let tokens = 0;
   for (const [piece] of text.matchAll(PIECES)) {
-    if (!isAscii(piece)) tokens += Math.max(1, Buffer.byteLength(piece) / FOREIGN);
-    else if (piece.length <= WORD || SPACE.test(piece)) tokens++;
-    else tokens += 1 + Math.ceil((piece.length - WORD) / FURTHER);
+    if (!isAscii(piece)) tokens += Math.max(1, Buffer.byteLength(piece) / BYTES_PER_TOKEN);
+    else if (piece.length <= MAX_SINGLE_TOKEN || SPACE.test(piece)) tokens++;
+    else tokens += 1 + Math.ceil((piece.length - MAX_SINGLE_TOKEN) / CHARACTERS_PER_TOKEN);
   }
   return text === "" ? 0 : Math.max(1, tokens);
 }
@@ -37,6 +37,6 @@ const CLAUDE = { model: /\bclaude\b/i, times: 1.32, call: 32, input: { turn: 7, 
 /** Where a protocol says nothing. */
 const USUAL_TOKENS: NonNullable<Protocol["tokens"]> = { times: 1, call: 0 };
 
-/** Returns how a model's counts differ from `tokensOf`. @param model the vendor's name */
-export const weightsOf = (protocol: Protocol, model: string): NonNullable<Protocol["tokens"]> =>
+/** Returns how a model's counts differ from `estimateTokens`. @param model the vendor's name */
+export const tokenWeights = (protocol: Protocol, model: string): NonNullable<Protocol["tokens"]> =>
   CLAUDE.model.test(model) ? CLAUDE : (protocol.tokens ?? USUAL_TOKENS);

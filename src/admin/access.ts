@@ -1,14 +1,14 @@
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
-import type { Config, Oidc } from "../config/types.ts";
-import type { SignedOut } from "../store/signed-out.ts";
-import { type Login, OidcSignIn } from "./oidc.ts";
+import type { Config, OidcSettings } from "../config/types.ts";
+import type { RevokedSessions } from "../store/revoked-sessions.ts";
+import { OidcSignIn, type PendingSignIn } from "./oidc.ts";
 import { Seal } from "./seal.ts";
-import type { Role, Visitor } from "./visitor.ts";
+import type { AdminUser, Role } from "./user.ts";
 
 /** The result of a sign-in at the identity provider. */
-export type OidcReturn = { readonly cookies: readonly string[] } & (
+export type OidcResult = { readonly cookies: readonly string[] } & (
   | { readonly who: string; readonly role: Role; readonly to: string; readonly refused?: never }
   /** `late`: no sign-in was begun here, or it has expired. `no_role`: none of the person's roles is known here. */
   | { readonly refused: "late" | "no_role"; readonly who?: string }
@@ -35,40 +35,40 @@ const LOGIN = "gateway_login";
 const HOST = "__Host-";
 const MINUTE = 60_000;
 /** Limit of wrong tokens per minute, over all clients. */
-const MOST_WRONG = 10;
+const MAX_WRONG_TOKENS = 10;
 
 const LOCAL = /^(?:::1|(?:::ffff:)?127\.\d+\.\d+\.\d+)$/;
 
 /** What sessions depend on besides gateway.yaml. */
-interface SessionGround {
+interface SessionDependencies {
   /** Shared by all gateways of a store, so that each can open the others' sessions. */
   readonly secret: () => Promise<string | Buffer>;
-  readonly signedOut: SignedOut;
+  readonly revokedSessions: RevokedSessions;
 }
 
 /** Authentication and authorization of the admin side. */
 export class Access {
   private wrong = 0;
   private wrongSince = 0;
-  private sealing: Promise<Seal> | undefined;
-  private signIns: OidcSignIn | undefined;
-  private signInsOf: Oidc | undefined;
-  private readonly leavers = new Map<string, Set<() => void>>();
+  private sealPromise: Promise<Seal> | undefined;
+  private oidcSignIn: OidcSignIn | undefined;
+  private oidcSettings: OidcSettings | undefined;
+  private readonly signOutListeners = new Map<string, Set<() => void>>();
 
   /** @param settings the current ones of gateway.yaml */
   constructor(
     private readonly settings: () => Config["adminAccess"],
-    private readonly ground: SessionGround,
+    private readonly dependencies: SessionDependencies,
   ) {}
 
   /** The ways to sign in; empty: no sign-in is needed. */
-  get ways(): ("oidc" | "token")[] {
+  get signInMethods(): ("oidc" | "token")[] {
     const { token, viewer, oidc } = this.settings();
     return [...(oidc ? (["oidc"] as const) : []), ...((token ?? viewer) ? (["token"] as const) : [])];
   }
 
   /** Describes how to sign in with the admin role. */
-  get forAdmins(): string {
+  get adminSignInHint(): string {
     const { token, oidc } = this.settings();
     const ways = [
       ...(oidc ? ["as somebody whom roles: admin of admin: oidc in gateway.yaml names"] : []),
@@ -78,10 +78,10 @@ export class Access {
   }
 
   /** Returns who sends a request; undefined: somebody without access. @throws the store's error where it cannot be read */
-  async visitor(request: IncomingMessage): Promise<Visitor | undefined> {
+  async authenticate(request: IncomingMessage): Promise<AdminUser | undefined> {
     const address = request.socket.remoteAddress ?? "";
     // A Unix socket has no address; the permissions of its file decide who may connect.
-    if (this.ways.length === 0)
+    if (this.signInMethods.length === 0)
       return address === "" || LOCAL.test(address) ? { role: "admin", who: "local", address } : undefined;
     const shown = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
     if (shown === undefined) {
@@ -95,16 +95,16 @@ export class Access {
   /** Opens a session with a token. @returns the value of `set-cookie`; undefined: the token is wrong */
   async signIn(token: string, request: IncomingMessage): Promise<string | undefined> {
     const role = this.roleOf(token);
-    if (role) return this.open({ kind: role === "admin" ? "token" : "viewer", role, who: role }, request);
+    if (role) return this.openSession({ kind: role === "admin" ? "token" : "viewer", role, who: role }, request);
     this.wrong++;
     return undefined;
   }
 
   /** Whether there were too many wrong tokens recently. A correct token still opens a session. */
-  get tired(): boolean {
+  get hasTooManyWrongTokens(): boolean {
     const now = Date.now();
     if (now - this.wrongSince > MINUTE) [this.wrong, this.wrongSince] = [0, now];
-    return this.wrong > MOST_WRONG;
+    return this.wrong > MAX_WRONG_TOKENS;
   }
 
   /**
@@ -113,12 +113,12 @@ export class Access {
    * @returns the address for the browser, and the value of `set-cookie`; undefined: OIDC is not configured
    * @throws the identity provider's error, or that it does not respond
    */
-  async goOut(to: string, request: IncomingMessage): Promise<{ location: string; cookie: string } | undefined> {
+  async beginOidc(to: string, request: IncomingMessage): Promise<{ location: string; cookie: string } | undefined> {
     const signIn = this.oidc;
     if (!signIn) return undefined;
     const { location, login } = await signIn.begin(to);
-    const sealed = (await this.seal()).close(login, LOGIN);
-    return { location: location.href, cookie: this.line(LOGIN, sealed, request, login.until - Date.now()) };
+    const sealed = (await this.seal()).seal(login, LOGIN);
+    return { location: location.href, cookie: this.setCookieValue(LOGIN, sealed, request, login.until - Date.now()) };
   }
 
   /**
@@ -127,20 +127,25 @@ export class Access {
    * @returns the requested page, and values of `set-cookie`; or why access is refused
    * @throws an error about the callback or the identity provider
    */
-  async comeBack(query: string, request: IncomingMessage): Promise<OidcReturn> {
+  async finishOidc(query: string, request: IncomingMessage): Promise<OidcResult> {
     const signIn = this.oidc;
-    const sealed = this.cookieOf(LOGIN, request);
-    const login = (sealed && (await this.seal()).open(sealed, LOGIN)) as Login | undefined;
-    const forgotten = this.line(LOGIN, "", request, 0);
+    const sealed = this.readCookie(LOGIN, request);
+    const login = (sealed && (await this.seal()).unseal(sealed, LOGIN)) as PendingSignIn | undefined;
+    const forgotten = this.setCookieValue(LOGIN, "", request, 0);
     if (!signIn || !login || login.until < Date.now()) return { refused: "late", cookies: [forgotten] };
     const { who, role } = await signIn.finish(query, login);
     if (!role) return { refused: "no_role", who, cookies: [forgotten] };
-    return { who, role, to: login.to, cookies: [await this.open({ kind: "oidc", role, who }, request), forgotten] };
+    return {
+      who,
+      role,
+      to: login.to,
+      cookies: [await this.openSession({ kind: "oidc", role, who }, request), forgotten],
+    };
   }
 
   /** Returns the value of `set-cookie` that deletes the cookie of a pending sign-in. */
-  forget(request: IncomingMessage): string {
-    return this.line(LOGIN, "", request, 0);
+  clearLoginCookie(request: IncomingMessage): string {
+    return this.setCookieValue(LOGIN, "", request, 0);
   }
 
   /**
@@ -151,20 +156,20 @@ export class Access {
   async signOut(request: IncomingMessage): Promise<string> {
     const session = await this.session(request);
     if (session) {
-      await this.ground.signedOut.add(session.id, session.until);
-      for (const leave of this.leavers.get(session.id) ?? []) leave();
+      await this.dependencies.revokedSessions.add(session.id, session.until);
+      for (const leave of this.signOutListeners.get(session.id) ?? []) leave();
     }
-    return this.line(SESSION, "", request, 0);
+    return this.setCookieValue(SESSION, "", request, 0);
   }
 
   /** Calls `leave` when the visitor's session is ended here. @returns a function that unregisters it */
-  whenOut({ session }: Visitor, leave: () => void): () => void {
+  onSignOut({ session }: AdminUser, leave: () => void): () => void {
     if (session === undefined) return () => {};
-    const leavers = this.leavers.get(session) ?? new Set();
-    this.leavers.set(session, leavers.add(leave));
+    const leavers = this.signOutListeners.get(session) ?? new Set();
+    this.signOutListeners.set(session, leavers.add(leave));
     return () => {
       leavers.delete(leave);
-      if (leavers.size === 0) this.leavers.delete(session);
+      if (leavers.size === 0) this.signOutListeners.delete(session);
     };
   }
 
@@ -172,7 +177,7 @@ export class Access {
    * Reports whether the Host header names this server. Another name that resolves to this machine is refused (DNS rebinding).
    * @param listening the name that the admin side listens on
    */
-  expects(host: string | undefined, listening: string): boolean {
+  isAllowedHost(host: string | undefined, listening: string): boolean {
     if (host === undefined) return true;
     const name = host
       .replace(/:\d*$/, "")
@@ -183,23 +188,23 @@ export class Access {
     return oidc?.url.hostname === name || hosts.some((each) => each.toLowerCase() === name);
   }
 
-  private async open(who: Pick<Session, "kind" | "role" | "who">, request: IncomingMessage): Promise<string> {
+  private async openSession(who: Pick<Session, "kind" | "role" | "who">, request: IncomingMessage): Promise<string> {
     const lasts = this.settings().session;
     const id = randomBytes(16).toString("base64url");
-    const session: Session = { id, ...who, until: Date.now() + lasts, rests: this.groundOf(who.kind) as string };
-    return this.line(SESSION, (await this.seal()).close(session, SESSION), request, lasts);
+    const session: Session = { id, ...who, until: Date.now() + lasts, rests: this.signInHash(who.kind) as string };
+    return this.setCookieValue(SESSION, (await this.seal()).seal(session, SESSION), request, lasts);
   }
 
   private async session(request: IncomingMessage): Promise<Session | undefined> {
-    const sealed = this.cookieOf(SESSION, request);
+    const sealed = this.readCookie(SESSION, request);
     if (sealed === undefined) return undefined;
-    const session = (await this.seal()).open(sealed, SESSION) as Session | undefined;
-    if (!session || session.until < Date.now() || session.rests !== this.groundOf(session.kind)) return undefined;
-    return (await this.ground.signedOut.has(session.id)) ? undefined : session;
+    const session = (await this.seal()).unseal(sealed, SESSION) as Session | undefined;
+    if (!session || session.until < Date.now() || session.rests !== this.signInHash(session.kind)) return undefined;
+    return (await this.dependencies.revokedSessions.has(session.id)) ? undefined : session;
   }
 
   /** Returns the hash that sessions of a kind depend on now; undefined: that way to sign in is no longer configured. */
-  private groundOf(kind: SignInKind): string | undefined {
+  private signInHash(kind: SignInKind): string | undefined {
     if (kind === "oidc") return this.oidc?.settingsHash;
     const token = this.settings()[kind];
     return token && hash("sha256", `${kind} ${token}`, "base64url");
@@ -207,29 +212,29 @@ export class Access {
 
   private get oidc(): OidcSignIn | undefined {
     const { oidc } = this.settings();
-    if (oidc !== this.signInsOf) [this.signIns, this.signInsOf] = [oidc && new OidcSignIn(oidc), oidc];
-    return this.signIns;
+    if (oidc !== this.oidcSettings) [this.oidcSignIn, this.oidcSettings] = [oidc && new OidcSignIn(oidc), oidc];
+    return this.oidcSignIn;
   }
 
   private seal(): Promise<Seal> {
-    this.sealing ??= this.ground.secret().then(
+    this.sealPromise ??= this.dependencies.secret().then(
       (secret) => new Seal(secret),
       (thrown: unknown) => {
-        this.sealing = undefined;
+        this.sealPromise = undefined;
         throw thrown;
       },
     );
-    return this.sealing;
+    return this.sealPromise;
   }
 
   /** Builds a value of `set-cookie`. SameSite is Lax, not Strict: the return from an identity provider starts on its site. */
-  private line(name: string, value: string, request: IncomingMessage, lasts: number): string {
-    const secure = this.secure(request);
-    const attributes = `HttpOnly; SameSite=Lax; Path=/${secure ? "; Secure" : ""}; Max-Age=${Math.floor(lasts / 1000)}`;
-    return `${secure ? HOST : ""}${name}=${value}; ${attributes}`;
+  private setCookieValue(name: string, value: string, request: IncomingMessage, lasts: number): string {
+    const isSecure = this.secure(request);
+    const attributes = `HttpOnly; SameSite=Lax; Path=/${isSecure ? "; Secure" : ""}; Max-Age=${Math.floor(lasts / 1000)}`;
+    return `${isSecure ? HOST : ""}${name}=${value}; ${attributes}`;
   }
 
-  private cookieOf(name: string, request: IncomingMessage): string | undefined {
+  private readCookie(name: string, request: IncomingMessage): string | undefined {
     const full = `${this.secure(request) ? HOST : ""}${name}=`;
     const found = (request.headers.cookie ?? "").split(/; */).find((each) => each.startsWith(full));
     return found?.slice(full.length) || undefined;
@@ -244,18 +249,18 @@ export class Access {
   roleOf(shown: string): Role | undefined {
     const { token, viewer } = this.settings();
     const digest = hash("sha256", shown);
-    if (same(digest, token)) return "admin";
-    return same(digest, viewer) ? "viewer" : undefined;
+    if (matchesHash(digest, token)) return "admin";
+    return matchesHash(digest, viewer) ? "viewer" : undefined;
   }
 }
 
 /** Reports whether a browser sends a change from a page of another origin. */
-export function isForeign({ headers }: IncomingMessage): boolean {
+export function isCrossOrigin({ headers }: IncomingMessage): boolean {
   const { origin, host } = headers;
   if (headers["sec-fetch-site"] === "cross-site") return true;
   if (origin === undefined) return false;
   return URL.parse(origin)?.host !== host;
 }
 
-const same = (digest: string, expected: string | undefined): boolean =>
+const matchesHash = (digest: string, expected: string | undefined): boolean =>
   expected !== undefined && timingSafeEqual(Buffer.from(digest, "hex"), Buffer.from(expected, "hex"));

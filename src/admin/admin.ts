@@ -2,22 +2,22 @@ import { rmSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { nearest } from "../config/suggest.ts";
-import { StoreAway } from "../core/errors.ts";
+import { StoreUnavailableError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
-import type { ListenPlace } from "../downstream/listener.ts";
-import { Access, isForeign } from "./access.ts";
-import { routeOf } from "./api.ts";
+import type { SocketAddress } from "../downstream/listener.ts";
+import { Access, isCrossOrigin } from "./access.ts";
+import type { AdminGateway } from "./admin-gateway.ts";
+import { findRoute } from "./api.ts";
 import { AdminError } from "./errors.ts";
 import { LiveStream } from "./live-stream.ts";
-import { bodyOf, send } from "./messages.ts";
+import { readJsonBody, sendJson } from "./messages.ts";
 import { adminOpenApi } from "./openapi.ts";
-import { whyNot } from "./readiness.ts";
-import type { AdminSubject } from "./served.ts";
+import { readinessProblems } from "./readiness.ts";
 import { SessionRoutes } from "./session-routes.ts";
-import type { Visitor } from "./visitor.ts";
+import type { AdminUser } from "./user.ts";
 
 /** Where the admin side listens. */
-export type AdminPlace = ListenPlace | { readonly path: string };
+export type AdminListenAddress = SocketAddress | { readonly path: string };
 
 /** Serves pages outside of the API, which contain only public data. */
 interface AdminPages {
@@ -35,7 +35,7 @@ interface AdminPages {
 }
 
 /** Optional parts of the admin side. */
-export interface AdminParts {
+export interface AdminOptions {
   readonly log: Log;
   readonly pages?: AdminPages | undefined;
   /** Returns all metrics in Prometheus' text format. */
@@ -43,36 +43,44 @@ export interface AdminParts {
 }
 
 /** The OpenAPI description of the admin side. */
-const DESCRIPTION = "/openapi.json";
+const OPENAPI_PATH = "/openapi.json";
 /** Milliseconds for the head of a request, and for which an idle connection is kept. */
-const PATIENCE = 5000;
+const CONNECTION_TIMEOUT = 5000;
 
 /** The admin side: a listener of its own, for operators. docs/admin-api.md describes its API. */
 export class Admin {
   private readonly server = createServer(
-    { headersTimeout: PATIENCE, requestTimeout: PATIENCE, keepAliveTimeout: PATIENCE, maxHeaderSize: 8 * 1024 },
-    (request, response) => void this.answer(request, response),
+    {
+      headersTimeout: CONNECTION_TIMEOUT,
+      requestTimeout: CONNECTION_TIMEOUT,
+      keepAliveTimeout: CONNECTION_TIMEOUT,
+      maxHeaderSize: 8 * 1024,
+    },
+    (request, response) => void this.handle(request, response),
   );
   private readonly access: Access;
   private readonly sessions: SessionRoutes;
   private readonly live: LiveStream;
   /** The host name that gateway.yaml has it listen on. */
-  private name = "";
+  private listenHost = "";
 
   constructor(
-    private readonly subject: AdminSubject,
-    private readonly parts: AdminParts,
+    private readonly subject: AdminGateway,
+    private readonly parts: AdminOptions,
   ) {
     const secret = async () => subject.config.envelopes.key ?? subject.stores.secret();
-    this.access = new Access(() => subject.config.adminAccess, { secret, signedOut: subject.stores.signedOut });
+    this.access = new Access(() => subject.config.adminAccess, {
+      secret,
+      revokedSessions: subject.stores.revokedSessions,
+    });
     this.sessions = new SessionRoutes(this.access, subject.stores.audit, parts.log, () => subject.config.timezone);
     this.live = new LiveStream(subject, this.access, parts.log);
   }
 
   /** @returns the address, for people @throws the system's error for the address */
-  async listen(place: AdminPlace): Promise<string> {
-    if ("path" in place) await freed(place.path);
-    if ("host" in place) this.name = place.host;
+  async listen(place: AdminListenAddress): Promise<string> {
+    if ("path" in place) await removeStaleSocket(place.path);
+    if ("host" in place) this.listenHost = place.host;
     await new Promise<void>((ready, failed) =>
       this.server.once("error", failed).listen({ ...place }, () => {
         this.server.off("error", failed).on("error", () => {});
@@ -90,7 +98,7 @@ export class Admin {
     this.server.closeAllConnections();
   }
 
-  private async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  private async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
       const { url = "" } = request;
       const [path = ""] = url.split("?", 1);
@@ -98,25 +106,25 @@ export class Admin {
       if (path === "/livez" || path === "/readyz") this.probe(request, response, path);
       else await this.serve(request, response, path, new URLSearchParams(query));
     } catch (thrown) {
-      if (thrown instanceof AdminError && thrown.cause) this.tell(thrown.cause);
-      const error = thrown instanceof AdminError ? thrown : this.failed(thrown);
+      if (thrown instanceof AdminError && thrown.cause) this.logFailure(thrown.cause);
+      const error = thrown instanceof AdminError ? thrown : this.toAdminError(thrown);
       if (error.allow && !response.headersSent) response.setHeader("allow", error.allow.join(", "));
       if (response.headersSent) response.destroy();
       else {
         const { code, message, problems } = error;
-        send(response, error.status, { error: { code, message, ...(problems && { problems }) } });
+        sendJson(response, error.status, { error: { code, message, ...(problems && { problems }) } });
       }
     }
   }
 
   private probe({ method }: IncomingMessage, response: ServerResponse, path: string): void {
     if (method !== "GET" && method !== "HEAD")
-      send(response.setHeader("allow", "GET, HEAD"), 405, { error: "GET only" });
-    else if (path === "/livez") send(response, 200, { live: true });
+      sendJson(response.setHeader("allow", "GET, HEAD"), 405, { error: "GET only" });
+    else if (path === "/livez") sendJson(response, 200, { live: true });
     else {
       const { ready, parts } = this.subject.readiness();
-      const why = whyNot(parts, this.subject.config, this.subject.workerCounts);
-      send(response, ready ? 200 : 503, { ready, ...parts, ...(why.length > 0 && { why }) });
+      const why = readinessProblems(parts, this.subject.config, this.subject.workerCounts);
+      sendJson(response, ready ? 200 : 503, { ready, ...parts, ...(why.length > 0 && { why }) });
     }
   }
 
@@ -130,29 +138,31 @@ export class Admin {
     const { host } = request.headers;
     // Node takes the first one, and a proxy in front may take another.
     if ((request.headersDistinct["host"]?.length ?? 0) > 1) throw new AdminError("bad_request", "Host occurs twice.");
-    if (!access.expects(host, this.name))
+    if (!access.isAllowedHost(host, this.listenHost))
       throw new AdminError("wrong_host", `This is not ${host}. Where it shall be, set admin: { hosts: […] }.`);
     const reads = request.method === "GET" || request.method === "HEAD";
-    if (!reads && isForeign(request)) throw new AdminError("not_allowed", "Another site cannot change anything here.");
+    if (!reads && isCrossOrigin(request))
+      throw new AdminError("not_allowed", "Another site cannot change anything here.");
     if (await this.sessions.serve(request, response, path, query)) return;
-    if (path !== "/metrics" && path !== DESCRIPTION && !path.startsWith("/api/")) {
-      if (reads && (await this.parts.pages?.serve(request, response, path, query, () => this.knows(request)))) return;
+    if (path !== "/metrics" && path !== OPENAPI_PATH && !path.startsWith("/api/")) {
+      if (reads && (await this.parts.pages?.serve(request, response, path, query, () => this.isKnownUser(request))))
+        return;
       throw new AdminError(
         "not_found",
         "There is nothing here. /livez, /readyz, /metrics, /openapi.json and /api/… are answered.",
       );
     }
-    const visitor = await access.visitor(request);
-    if (!visitor) throw this.unknown();
+    const visitor = await access.authenticate(request);
+    if (!visitor) throw this.unauthenticatedError();
     if (path === "/metrics") await this.metrics(response);
-    else if (path === DESCRIPTION && reads) send(response, 200, adminOpenApi());
+    else if (path === OPENAPI_PATH && reads) sendJson(response, 200, adminOpenApi());
     else if (path === "/api/live/events" && request.method === "GET") this.live.serve(request, response, visitor);
     else await this.api(request, response, path, query, visitor);
   }
 
   /** Reports whether the API would accept the sender; true where the store fails, because the API reports why. */
-  private async knows(request: IncomingMessage): Promise<boolean> {
-    return this.access.visitor(request).then(
+  private async isKnownUser(request: IncomingMessage): Promise<boolean> {
+    return this.access.authenticate(request).then(
       (visitor) => visitor !== undefined,
       () => true,
     );
@@ -163,27 +173,27 @@ export class Admin {
     response: ServerResponse,
     path: string,
     query: URLSearchParams,
-    visitor: Visitor,
+    user: AdminUser,
   ): Promise<void> {
-    const found = routeOf(request.method === "HEAD" ? "GET" : (request.method ?? ""), path);
+    const found = findRoute(request.method === "HEAD" ? "GET" : (request.method ?? ""), path);
     if (!found) throw new AdminError("not_found", "There is no such part of the API: see docs/admin-api.md.");
     const { route, names } = found;
-    const { act, method, status, admin } = route;
+    const { handler, method, status, admin } = route;
     const changes = method !== "GET";
-    if (admin && visitor.role !== "admin")
+    if (admin && user.role !== "admin")
       throw new AdminError(
         "not_allowed",
         changes
-          ? `A viewer cannot change anything: ${this.access.forAdmins}.`
-          : `Only admins may read recorded requests: ${this.access.forAdmins}.`,
+          ? `A viewer cannot change anything: ${this.access.adminSignInHint}.`
+          : `Only admins may read recorded requests: ${this.access.adminSignInHint}.`,
       );
     for (const name of query.keys())
       if (!Object.hasOwn(route.query, name))
         throw new AdminError("bad_request", unknownParameter(name, Object.keys(route.query)));
-    const body = changes ? await bodyOf(request) : {};
-    const { body: answer, audit } = await act(this.subject, { visitor, query, names, body });
+    const body = changes ? await readJsonBody(request) : {};
+    const { body: answer, audit } = await handler(this.subject, { user, query, names, body });
     if (audit) {
-      const { who, address } = visitor;
+      const { who, address } = user;
       await this.subject.stores.audit.add({ time: Date.now(), who, address, ...audit }).catch((cause: Error) => {
         const what = `${audit.action} of ${audit.subject}`;
         throw new AdminError("unavailable", `${what} was done, but is not in the audit trail: ${cause.message}`, {
@@ -192,7 +202,7 @@ export class Admin {
       });
       this.parts.log.info({ who, address, action: audit.action, subject: audit.subject }, "admin");
     }
-    send(response, status, answer);
+    sendJson(response, status, answer);
   }
 
   private async metrics(response: ServerResponse): Promise<void> {
@@ -201,28 +211,28 @@ export class Admin {
     response.writeHead(200, { "content-type": type, "cache-control": "no-store" }).end(text);
   }
 
-  private unknown(): AdminError {
-    if (this.access.ways.length > 0)
+  private unauthenticatedError(): AdminError {
+    if (this.access.signInMethods.length > 0)
       return new AdminError("signed_out", "Sign in, or send Authorization: Bearer with the token.");
     const message = "Without a token only this machine may: set admin: { token: $ADMIN_TOKEN }.";
     return new AdminError("not_allowed", message);
   }
 
-  private failed(thrown: unknown): AdminError {
-    this.tell(thrown);
-    if (thrown instanceof StoreAway)
+  private toAdminError(thrown: unknown): AdminError {
+    this.logFailure(thrown);
+    if (thrown instanceof StoreUnavailableError)
       return new AdminError("unavailable", `The store cannot answer at the moment: ${thrown.message}`);
     return new AdminError("failed", "It failed: the log says why.");
   }
 
-  private tell(thrown: unknown): void {
+  private logFailure(thrown: unknown): void {
     const cause = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
     this.parts.log.error({ cause }, "the admin side failed");
   }
 }
 
 /** Removes the file of a Unix socket on which no process listens any more, left behind by one that died. */
-async function freed(path: string): Promise<void> {
+async function removeStaleSocket(path: string): Promise<void> {
   if (!statSync(path, { throwIfNoEntry: false })?.isSocket()) return;
   const used = await new Promise<boolean>((answer) => {
     const socket = connect(path, () => answer(true)).on("error", () => answer(false));

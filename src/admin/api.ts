@@ -1,20 +1,20 @@
 import { z } from "zod";
-import { shownConfig } from "../config/changes.ts";
-import { hide, secretsByLook, secretsOf } from "../config/secrets.ts";
+import { redactedSettings } from "../config/changes.ts";
+import { configSecrets, findSecrets, starSecrets } from "../config/secrets.ts";
 import type { LedgerEntry, LedgerSearch, SpeedGroup } from "../store/ledger.ts";
-import { problemsOf, reason } from "../text/reason.ts";
+import { errorProblems, formatError } from "../text/format-error.ts";
+import type { AdminGateway } from "./admin-gateway.ts";
 import { budgets } from "./budgets.ts";
 import { clients } from "./clients.ts";
 import { AdminError } from "./errors.ts";
-import { ExplainSchema, explain } from "./explain.ts";
+import { ExplainSchema, handleExplain } from "./explain.ts";
 import * as keys from "./keys.ts";
-import { now, speedOf } from "./now.ts";
-import { providers, switchOff, switchOn, tryNow, Which } from "./providers.ts";
-import { CANCEL, GENERATIONS, LIVE, MODELS, PLUGINS, RECORDED } from "./questions.ts";
-import { type AdminAnswer, type AdminRequest, type AdminRoute, read, route } from "./route.ts";
-import type { AdminSubject } from "./served.ts";
-import { spanOf } from "./span.ts";
-import { GROUPS, MOST_DAYS, spend } from "./spend.ts";
+import { overview, speedFields } from "./overview.ts";
+import { shownProviders, switchOff, switchOn, TargetChangeSchema, tryNow } from "./providers.ts";
+import { CANCEL, GENERATIONS, LIVE_REQUESTS, MODELS, PLUGINS, RECORDED } from "./questions.ts";
+import { type AdminRequest, type AdminResponse, type AdminRoute, parseBody, route } from "./route.ts";
+import { querySpan } from "./span.ts";
+import { MAX_DAYS, SPEND_GROUPS, spend } from "./spend.ts";
 
 const FILTERS = ["key", "group", "model", "target", "outcome", "status", "slower", "dearer"] as const;
 /** Fields by whose absence requests can be filtered. */
@@ -41,9 +41,9 @@ export const ROUTES: readonly AdminRoute[] = [
     "GET",
     "now",
     "Running requests, rates and what needs attention.",
-    async (subject) => ({ body: await now(subject) }),
+    async (subject) => ({ body: await overview(subject) }),
     {
-      gives: [
+      responseFields: [
         "time",
         "started",
         "version",
@@ -58,7 +58,7 @@ export const ROUTES: readonly AdminRoute[] = [
     },
   ),
   route("GET", "live", "Requests that run.", async (subject) => ({ body: { requests: await live(subject) } }), {
-    gives: ["requests"],
+    responseFields: ["requests"],
   }),
   route("POST", "live/{id}/cancel", "Cancels a running request.", cancel, { status: 204 }),
   route("GET", "requests", "Requests that have ended, newest first.", requests, {
@@ -71,76 +71,95 @@ export const ROUTES: readonly AdminRoute[] = [
       slower: "Only those that took more milliseconds.",
       dearer: "Only those that cost more nano-dollars.",
     },
-    gives: ["requests", "next?"],
+    responseFields: ["requests", "next?"],
   }),
-  route("GET", "requests/{id}", "One request.", request, { gives: ["request?", "live?"] }),
+  route("GET", "requests/{id}", "One request.", request, { responseFields: ["request?", "live?"] }),
   route("GET", "requests/{id}/recorded", "The recorded bodies of a request.", recorded, {
     admin: true,
-    gives: ["recorded"],
+    responseFields: ["recorded"],
   }),
   route("GET", "spend", "Spending.", spend, {
     query: {
-      ...{ ...SPAN, by: `Any of ${GROUPS.join(", ")}, with commas between; model where it is left out.` },
-      days: `local: days of gateway.yaml's timezone, ${MOST_DAYS} at most; days in UTC where it is left out.`,
+      ...{ ...SPAN, by: `Any of ${SPEND_GROUPS.join(", ")}, with commas between; model where it is left out.` },
+      days: `local: days of gateway.yaml's timezone, ${MAX_DAYS} at most; days in UTC where it is left out.`,
       back: "1: the sums of the preceding span of the same length; for today, of yesterday up to the same time.",
     },
-    gives: ["since", "until", "by", "rows", "days?", "zone?"],
+    responseFields: ["since", "until", "by", "rows", "days?", "zone?"],
   }),
   route("GET", "speed", "Latency and output speed.", speed, {
     query: { ...SPAN, by: `One of ${SPEEDS.join(", ")}; target where it is left out.` },
-    gives: ["since", "until", "by", "rows"],
+    responseFields: ["since", "until", "by", "rows"],
   }),
   route("GET", "errors", "Exchanges that were not completed, and failed attempts.", errors, {
-    ...{ query: SPAN, gives: ["since", "until", "rows", "attempts"] },
+    ...{ query: SPAN, responseFields: ["since", "until", "rows", "attempts"] },
   }),
-  route("GET", "budgets", "The use of all limits.", budgets, { gives: ["standings"] }),
-  route("GET", "keys", "All keys.", keys.list, { gives: ["keys"] }),
+  route("GET", "budgets", "The use of all limits.", budgets, { responseFields: ["standings"] }),
+  route("GET", "keys", "All keys.", keys.list, { responseFields: ["keys"] }),
   route("POST", "keys", "Creates a key; its secret is shown once.", keys.create, {
-    ...{ status: 201, body: keys.KeyFieldsSchema.required({ name: true }), gives: ["key", "secret"] },
+    ...{ status: 201, body: keys.KeyFieldsSchema.required({ name: true }), responseFields: ["key", "secret"] },
   }),
-  route("GET", "keys/{id}", "One key, by its id or name.", keys.show, { gives: ["key"] }),
+  route("GET", "keys/{id}", "One key, by its id or name.", keys.show, { responseFields: ["key"] }),
   route("PATCH", "keys/{id}", "Changes a key; null removes a field.", keys.edit, {
-    ...{ body: keys.KeyFieldsSchema, gives: ["key"] },
+    ...{ body: keys.KeyFieldsSchema, responseFields: ["key"] },
   }),
   route("DELETE", "keys/{id}", "Revokes a key for good.", keys.revoke, { status: 204 }),
   route("POST", "keys/{id}/rotate", "Replaces a key; the new secret is shown once.", keys.rotate, {
-    ...{ body: keys.Rotation, gives: ["key", "secret"] },
+    ...{ body: keys.RotationSchema, responseFields: ["key", "secret"] },
   }),
-  route("POST", "keys/{id}/disable", "Switches a key off.", keys.disable, { gives: ["key"] }),
-  route("POST", "keys/{id}/enable", "Switches a key on again.", keys.enable, { gives: ["key"] }),
-  route("GET", "used", "When each key was used last.", keys.used, { gives: ["keys"] }),
+  route("POST", "keys/{id}/disable", "Switches a key off.", keys.disable, { responseFields: ["key"] }),
+  route("POST", "keys/{id}/enable", "Switches a key on again.", keys.enable, { responseFields: ["key"] }),
+  route("GET", "used", "When each key was used last.", keys.lastUsed, { responseFields: ["keys"] }),
   route("GET", "groups", "Groups, each with what is below it.", keys.groups, {
-    ...{ query: SPAN, gives: ["since", "until", "groups"] },
+    ...{ query: SPAN, responseFields: ["since", "until", "groups"] },
   }),
   route("GET", "providers", "Providers with their targets and credentials, and the health of each.", allProviders, {
-    gives: ["providers"],
+    responseFields: ["providers"],
   }),
   route("POST", "providers/{name}/try", "Ends the suspension of a provider, or of one of its targets.", tryNow, {
-    ...{ body: Which, gives: ["provider"] },
+    ...{ body: TargetChangeSchema, responseFields: ["provider"] },
   }),
   route("POST", "providers/{name}/off", "Switches a provider, or one target, off.", switchOff, {
-    ...{ body: Which, gives: ["provider"] },
+    ...{ body: TargetChangeSchema, responseFields: ["provider"] },
   }),
-  route("POST", "providers/{name}/on", "Switches it on again.", switchOn, { body: Which, gives: ["provider"] }),
-  route("GET", "models", "Models and their targets.", models, { gives: ["models"] }),
-  route("GET", "clients", "Configuration of each client.", clients, { gives: ["listen", "clients"] }),
+  route("POST", "providers/{name}/on", "Switches it on again.", switchOn, {
+    body: TargetChangeSchema,
+    responseFields: ["provider"],
+  }),
+  route("GET", "models", "Models and their targets.", models, { responseFields: ["models"] }),
+  route("GET", "clients", "Configuration of each client.", clients, { responseFields: ["listen", "clients"] }),
   route("GET", "config", "gateway.yaml as loaded, with secrets masked.", config, {
-    gives: ["file", "loaded?", "generation?", "text", "settings", "chains", "paths", "plugins", "warnings", "restart"],
+    responseFields: [
+      "file",
+      "loaded?",
+      "generation?",
+      "text",
+      "settings",
+      "chains",
+      "paths",
+      "plugins",
+      "warnings",
+      "restart",
+    ],
   }),
-  route("GET", "config/diff", "What a reload would change.", diff, { gives: ["changes", "restart"] }),
-  route("POST", "explain", "How a request would be handled; no provider is called.", explain, { body: ExplainSchema }),
+  route("GET", "config/diff", "What a reload would change.", diff, { responseFields: ["changes", "restart"] }),
+  route("POST", "explain", "How a request would be handled; no provider is called.", handleExplain, {
+    body: ExplainSchema,
+  }),
   route("POST", "reload", "Reloads gateway.yaml.", reload, {
-    ...{ body: Reload, gives: ["changes", "restart", "generation"] },
+    ...{ body: Reload, responseFields: ["changes", "restart", "generation"] },
   }),
-  route("GET", "generations", "Loaded configurations (generations).", generations, { gives: ["generations"] }),
-  route("GET", "audit", "Who changed what, newest first.", audit, { query: PAGE, gives: ["entries", "next?"] }),
+  route("GET", "generations", "Loaded configurations (generations).", generations, { responseFields: ["generations"] }),
+  route("GET", "audit", "Who changed what, newest first.", audit, {
+    query: PAGE,
+    responseFields: ["entries", "next?"],
+  }),
 ];
 
 /**
  * Returns the route for a method and path; undefined: there is none for that path.
  * @throws AdminError where the path has other methods
  */
-export function routeOf(method: string, path: string): { route: AdminRoute; names: string[] } | undefined {
+export function findRoute(method: string, path: string): { route: AdminRoute; names: string[] } | undefined {
   const found = ROUTES.filter((each) => each.pattern.test(path));
   if (found.length === 0) return undefined;
   const chosen = found.find((each) => each.method === method);
@@ -149,10 +168,10 @@ export function routeOf(method: string, path: string): { route: AdminRoute; name
     const allow = methods.flatMap((each) => (each === "GET" ? ["GET", "HEAD"] : [each]));
     throw new AdminError("method_not_allowed", `Only ${methods.join(", ")} is answered here.`, { allow });
   }
-  return { route: chosen, names: [...(chosen.pattern.exec(path) ?? [])].slice(1).map(decoded) };
+  return { route: chosen, names: [...(chosen.pattern.exec(path) ?? [])].slice(1).map(decodeSegment) };
 }
 
-function decoded(text: string): string {
+function decodeSegment(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -160,49 +179,49 @@ function decoded(text: string): string {
   }
 }
 
-async function first<Answer>(
-  subject: AdminSubject,
-  asked: Parameters<AdminSubject["askAll"]>[0] & { types?: [null, Answer] },
+async function askFirst<Answer>(
+  subject: AdminGateway,
+  asked: Parameters<AdminGateway["askAll"]>[0] & { types?: [null, Answer] },
 ): Promise<Answer> {
   const [answer] = await subject.askAll(asked, null);
   if (answer === undefined) throw new AdminError("failed", "No process serves at the moment.");
   return answer as Answer;
 }
 
-async function allProviders(subject: AdminSubject): Promise<AdminAnswer> {
-  return { body: { providers: await providers(subject) } };
+async function allProviders(subject: AdminGateway): Promise<AdminResponse> {
+  return { body: { providers: await shownProviders(subject) } };
 }
 
-async function diff(subject: AdminSubject): Promise<AdminAnswer> {
-  return { body: await refusing(() => subject.compare()) };
+async function diff(subject: AdminGateway): Promise<AdminResponse> {
+  return { body: await withProblems(() => subject.compare()) };
 }
 
-async function live(subject: AdminSubject) {
-  const all = await subject.askAll(LIVE, null);
+async function live(subject: AdminGateway) {
+  const all = await subject.askAll(LIVE_REQUESTS, null);
   return all.flat().sort((a, b) => a.time - b.time);
 }
 
-async function cancel(subject: AdminSubject, { names: [id = ""] }: AdminRequest): Promise<AdminAnswer> {
+async function cancel(subject: AdminGateway, { names: [id = ""] }: AdminRequest): Promise<AdminResponse> {
   const ended = await subject.askAll(CANCEL, id);
   if (!ended.includes(true)) throw new AdminError("not_found", "No such request runs: it may have ended.");
   return { audit: { action: "requests.cancel", subject: id, detail: {} } };
 }
 
-const MOST = 1000;
+const MAX_LIMIT = 1000;
 /** Limit of rows that one search reads. */
-const READ = 200_000;
+const MAX_ROWS_READ = 200_000;
 
 /** Parses a whole number from the query. @throws AdminError */
-function number(query: URLSearchParams, name: string): number | undefined {
+function numberParameter(query: URLSearchParams, name: string): number | undefined {
   const text = query.get(name);
   if (text === null || text === "") return undefined;
   if (!/^\d{1,15}$/.test(text)) throw new AdminError("bad_request", `${name} takes a whole number.`);
   return Number(text);
 }
 
-async function requests({ stores, config }: AdminSubject, { query }: AdminRequest): Promise<AdminAnswer> {
-  const limit = Math.min(number(query, "limit") ?? 100, MOST);
-  const search: LedgerSearch = { limit: limit + 1, ...spanOf(query, config.timezone) };
+async function requests({ stores, config }: AdminGateway, { query }: AdminRequest): Promise<AdminResponse> {
+  const limit = Math.min(numberParameter(query, "limit") ?? 100, MAX_LIMIT);
+  const search: LedgerSearch = { limit: limit + 1, ...querySpan(query, config.timezone) };
   for (const field of ["key", "group", "model", "target", "outcome"] as const) {
     const value = query.get(field);
     if (value !== null && value !== "") search[field] = value;
@@ -214,28 +233,30 @@ async function requests({ stores, config }: AdminSubject, { query }: AdminReques
     search[field] = "";
   }
   const status = query.get("status");
-  if (status) search.status = statuses(status);
+  if (status) search.status = parseStatusRange(status);
   for (const field of ["slower", "dearer"] as const) {
-    const value = number(query, field);
+    const value = numberParameter(query, field);
     if (value !== undefined) search[field] = value;
   }
   const [, time, id] = /^(\d+)_(.*)$/.exec(query.get("before") ?? "") ?? [];
   if (time !== undefined && id !== undefined) search.before = { time: Number(time), id };
   // A filter that matches few rows would read the whole ledger: a search reads a limited number, and returns where to continue.
-  const oldest = FILTERS.some((field) => search[field] !== undefined) ? await stores.ledger.reach(search, READ) : 0;
+  const oldest = FILTERS.some((field) => search[field] !== undefined)
+    ? await stores.ledger.reach(search, MAX_ROWS_READ)
+    : 0;
   const found = await stores.ledger.search({ ...search, since: Math.max(search.since ?? 0, oldest) });
   const last = found.length > limit ? found[limit - 1] : undefined;
   const next = last ? `${last.time}_${last.id}` : oldest > 0 ? `${oldest}_` : undefined;
   return { body: { requests: found.slice(0, limit), ...(next !== undefined && { next }) } };
 }
 
-function statuses(text: string): [number, number] {
+function parseStatusRange(text: string): [number, number] {
   const [, digit, rest] = /^([1-9])(\d\d|xx)$/.exec(text) ?? [];
   if (digit === undefined) throw new AdminError("bad_request", "status takes one like 429, or 4xx.");
   return rest === "xx" ? [Number(digit) * 100, Number(digit) * 100 + 99] : [Number(text), Number(text)];
 }
 
-async function request(subject: AdminSubject, { names: [id = ""] }: AdminRequest): Promise<AdminAnswer> {
+async function request(subject: AdminGateway, { names: [id = ""] }: AdminRequest): Promise<AdminResponse> {
   const [found, running] = await Promise.all([find(subject, id), live(subject)]);
   const current = running.find((each) => each.id === id);
   if (!found && !current) throw new AdminError("not_found", "No such request.");
@@ -243,47 +264,47 @@ async function request(subject: AdminSubject, { names: [id = ""] }: AdminRequest
 }
 
 /** Recorded bodies are confidential: each access goes to the audit trail. */
-async function recorded(subject: AdminSubject, { names: [id = ""] }: AdminRequest): Promise<AdminAnswer> {
+async function recorded(subject: AdminGateway, { names: [id = ""] }: AdminRequest): Promise<AdminResponse> {
   const found = (await subject.askAll(RECORDED, id)).find((each) => each !== null);
   if (!found) throw new AdminError("not_found", "This request was not recorded, or its recording has expired.");
   return { body: { recorded: found }, audit: { action: "requests.recorded", subject: id, detail: {} } };
 }
 
-const find = async ({ stores }: AdminSubject, id: string): Promise<LedgerEntry | undefined> =>
+const find = async ({ stores }: AdminGateway, id: string): Promise<LedgerEntry | undefined> =>
   (await stores.ledger.search({ id, limit: 1 }))[0];
 
-async function speed({ stores, config }: AdminSubject, { query }: AdminRequest): Promise<AdminAnswer> {
+async function speed({ stores, config }: AdminGateway, { query }: AdminRequest): Promise<AdminResponse> {
   const by = query.get("by") ?? "target";
   if (!SPEEDS.includes(by as SpeedGroup)) throw new AdminError("bad_request", "by takes model, target or key.");
-  const span = spanOf(query, config.timezone);
+  const span = querySpan(query, config.timezone);
   const rows = await stores.ledger.speeds(span, by as SpeedGroup);
-  return { body: { ...span, by, rows: rows.map(speedOf) } };
+  return { body: { ...span, by, rows: rows.map(speedFields) } };
 }
 
-async function errors({ stores, config }: AdminSubject, { query }: AdminRequest): Promise<AdminAnswer> {
-  const span = spanOf(query, config.timezone);
+async function errors({ stores, config }: AdminGateway, { query }: AdminRequest): Promise<AdminResponse> {
+  const span = querySpan(query, config.timezone);
   const { exchanges, attempts } = await stores.ledger.failures(span);
   return { body: { ...span, rows: exchanges, attempts } };
 }
 
-async function models(subject: AdminSubject): Promise<AdminAnswer> {
-  const all = await first(subject, MODELS);
+async function models(subject: AdminGateway): Promise<AdminResponse> {
+  const all = await askFirst(subject, MODELS);
   const { written } = subject.config;
   return { body: { models: all.map((model) => ({ ...model, written: written.models.get(model.id) ?? {} })) } };
 }
 
-async function config(subject: AdminSubject): Promise<AdminAnswer> {
+async function config(subject: AdminGateway): Promise<AdminResponse> {
   const { config, reloads } = subject;
   const { text, masked } = config;
-  const [[serving], plugins] = await Promise.all([first(subject, GENERATIONS), first(subject, PLUGINS)]);
+  const [[serving], plugins] = await Promise.all([askFirst(subject, GENERATIONS), askFirst(subject, PLUGINS)]);
   const { restart } = await subject.compare().catch(() => ({ restart: [] }));
   return {
     body: {
       file: config.file,
       loaded: serving?.since,
       generation: serving?.number,
-      text: hide(masked, [...secretsOf(config, process.env), ...secretsByLook(text)]),
-      settings: shownConfig(config),
+      text: starSecrets(masked, [...configSecrets(config, process.env), ...findSecrets(text)]),
+      settings: redactedSettings(config),
       chains: Object.fromEntries(config.chains),
       paths: config.paths,
       plugins,
@@ -295,30 +316,30 @@ async function config(subject: AdminSubject): Promise<AdminAnswer> {
 }
 
 /** @throws AdminError with the problems of the file */
-async function refusing<T>(act: () => Promise<T>): Promise<T> {
+async function withProblems<T>(act: () => Promise<T>): Promise<T> {
   try {
     return await act();
   } catch (thrown) {
-    throw new AdminError("refused", reason(thrown), { problems: problemsOf(thrown) });
+    throw new AdminError("refused", formatError(thrown), { problems: errorProblems(thrown) });
   }
 }
 
 /** Writes no audit entry here: `reload` writes one itself, as for every reload. */
-async function reload(subject: AdminSubject, { visitor, body }: AdminRequest): Promise<AdminAnswer> {
-  const { user } = read(Reload, body);
+async function reload(subject: AdminGateway, { user: visitor, body }: AdminRequest): Promise<AdminResponse> {
+  const { user } = parseBody(Reload, body);
   const { who, address } = visitor;
   const by = { who, address, ...(user !== undefined && { detail: { cli: user } }) };
-  return { body: await refusing(() => subject.reload(by)) };
+  return { body: await withProblems(() => subject.reload(by)) };
 }
 
-async function generations(subject: AdminSubject): Promise<AdminAnswer> {
+async function generations(subject: AdminGateway): Promise<AdminResponse> {
   const all = await subject.askAll(GENERATIONS, null);
   return { body: { generations: all.flat().sort((a, b) => b.number - a.number) } };
 }
 
-async function audit({ stores }: AdminSubject, { query }: AdminRequest): Promise<AdminAnswer> {
-  const limit = Math.min(number(query, "limit") ?? 100, MOST);
-  const entries = await stores.audit.list(limit, number(query, "before"));
+async function audit({ stores }: AdminGateway, { query }: AdminRequest): Promise<AdminResponse> {
+  const limit = Math.min(numberParameter(query, "limit") ?? 100, MAX_LIMIT);
+  const entries = await stores.audit.list(limit, numberParameter(query, "before"));
   const last = entries.length === limit ? entries.at(-1) : undefined;
   return { body: { entries, ...(last && { next: last.id }) } };
 }

@@ -1,20 +1,20 @@
 import { Calendar } from "../core/calendar.ts";
-import { scopeOf } from "../core/limits.ts";
+import { limitScope } from "../core/limits.ts";
 import type { KeyRecord } from "../store/keys.ts";
 import type { BudgetStanding, Standing } from "../store/limiter.ts";
-import { firstSpent } from "../store/spend.ts";
+import { firstSpendDays } from "../store/spend.ts";
+import type { AdminGateway } from "./admin-gateway.ts";
 import { STANDINGS } from "./questions.ts";
-import type { AdminAnswer } from "./route.ts";
-import type { AdminSubject } from "./served.ts";
+import type { AdminResponse } from "./route.ts";
 
 /** Returns where all limits stand, and since when each budget counts. */
-export async function budgets(subject: AdminSubject): Promise<AdminAnswer> {
+export async function budgets(subject: AdminGateway): Promise<AdminResponse> {
   const records = await subject.stores.keys.list();
   const callers = records
     .filter(({ revoked }) => revoked === undefined)
     .map((key) => subject.stores.keys.callerOf(key));
   const [found = []] = await subject.askAll(STANDINGS, callers);
-  const began = await beginnings(subject, records, found);
+  const began = await periodStarts(subject, records, found);
   const standings = found.map((standing) => {
     const budgets = standing.budgets.map((budget) => ({ ...budget, ...began(standing, budget) }));
     return { ...standing, budgets };
@@ -23,14 +23,14 @@ export async function budgets(subject: AdminSubject): Promise<AdminAnswer> {
 }
 
 /** Cached by ledger, because the first day of a scope never changes. */
-const FIRST = new WeakMap<object, Map<string, number>>();
+const FIRST_SPEND_DAYS = new WeakMap<object, Map<string, number>>();
 
 /**
  * Returns when the current period of a budget began; for `total` when a key of the store was created, or the day of the first
  * spending.
  */
-async function beginnings(
-  { config: { timezone }, stores: { ledger } }: AdminSubject,
+async function periodStarts(
+  { config: { timezone }, stores: { ledger } }: AdminGateway,
   records: readonly KeyRecord[],
   standings: readonly Standing[],
 ) {
@@ -38,18 +38,18 @@ async function beginnings(
   const now = Date.now();
   const made = new Map(records.flatMap(({ id, source, created }) => (source === "store" ? [[id, created]] : [])));
   const madeAt = ({ kind, name }: Standing) => (kind === "key" ? made.get(name) : undefined);
-  let first = FIRST.get(ledger);
+  let first = FIRST_SPEND_DAYS.get(ledger);
   const isNew = (standing: Standing) =>
     madeAt(standing) === undefined &&
-    !first?.has(scopeOf(standing.kind, standing.name)) &&
+    !first?.has(limitScope(standing.kind, standing.name)) &&
     standing.budgets.some(({ per, spent }) => per === "total" && spent > 0);
   if (standings.some(isNew)) {
-    first = await firstSpent(ledger);
-    FIRST.set(ledger, first);
+    first = await firstSpendDays(ledger);
+    FIRST_SPEND_DAYS.set(ledger, first);
   }
   return (standing: Standing, { per }: BudgetStanding): { began?: number } => {
     if (per !== "total") return { began: calendar.span(per, now).start };
-    const began = madeAt(standing) ?? first?.get(scopeOf(standing.kind, standing.name));
+    const began = madeAt(standing) ?? first?.get(limitScope(standing.kind, standing.name));
     return began === undefined ? {} : { began };
   };
 }

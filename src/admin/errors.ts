@@ -15,7 +15,7 @@ const STATUS = {
   unavailable: 503,
 } as const;
 
-export const CODES = Object.keys(STATUS) as (keyof typeof STATUS)[];
+export const ADMIN_ERROR_CODES = Object.keys(STATUS) as (keyof typeof STATUS)[];
 
 interface AdminErrorDetails {
   /** The allowed methods, for the `allow` header of a 405. */

@@ -2,15 +2,15 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { ConfigError, type Problem } from "../config/problems.ts";
+import type { AdminGateway } from "./admin-gateway.ts";
 import { AdminError } from "./errors.ts";
-import { type AdminAct, read } from "./route.ts";
-import type { AdminSubject } from "./served.ts";
+import { type AdminHandler, parseBody } from "./route.ts";
 
 const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
 const LOADER = new URL("../loader/register.js", import.meta.url).href;
 /** Timeout in milliseconds, and limit of explanations at a time. */
-const PATIENCE = 30_000;
-const MOST = 2;
+const TIMEOUT = 30_000;
+const MAX_RUNNING = 2;
 let running = 0;
 
 /** The request to explain. */
@@ -27,12 +27,13 @@ export const ExplainSchema = z.strictObject({
  * Explains a request with the verb `explain`, which runs in a separate process on the current file, so that nothing in the
  * serving processes is touched.
  */
-export const explain: AdminAct = async ({ config, stores }, { body }) => {
-  const asked = read(ExplainSchema, body);
-  if (running >= MOST) throw new AdminError("too_many", `${MOST} explanations are being made: ask again in a second.`);
+export const handleExplain: AdminHandler = async ({ config, stores }, { body }) => {
+  const asked = parseBody(ExplainSchema, body);
+  if (running >= MAX_RUNNING)
+    throw new AdminError("too_many", `${MAX_RUNNING} explanations are being made: ask again in a second.`);
   running++;
   try {
-    const [explained, key] = await Promise.all([verb(config.file, asked), nameOf(asked.key, stores)]);
+    const [explained, key] = await Promise.all([runExplain(config.file, asked), keyName(asked.key, stores)]);
     return { body: { ...explained, ...(key !== undefined && { key }) } };
   } finally {
     running--;
@@ -40,7 +41,7 @@ export const explain: AdminAct = async ({ config, stores }, { body }) => {
 };
 
 /** Returns the name of a key that is given by its name, its id or the key itself. */
-async function nameOf(key: string | undefined, { keys }: AdminSubject["stores"]): Promise<string | undefined> {
+async function keyName(key: string | undefined, { keys }: AdminGateway["stores"]): Promise<string | undefined> {
   if (key === undefined) return undefined;
   const record = await keys
     .show(key)
@@ -50,13 +51,13 @@ async function nameOf(key: string | undefined, { keys }: AdminSubject["stores"])
 }
 
 /** @throws AdminError with the verb's message about the request */
-function verb(file: string, { path, ...asked }: z.output<typeof ExplainSchema>): Promise<object> {
+function runExplain(file: string, { path, ...asked }: z.output<typeof ExplainSchema>): Promise<object> {
   const options = Object.entries(asked).map(([name, value]) => `--${name}=${value}`);
   const args = ["--import", LOADER, MAIN, "explain", "--config", file, "--json", ...options, "--", path];
   // Options of this process, like a debugger's port, must not apply to the child.
   const env = { ...process.env, NODE_OPTIONS: "" };
   return new Promise((resolve, reject) => {
-    execFile(process.execPath, args, { env, timeout: PATIENCE, maxBuffer: 2 ** 24 }, (_error, stdout, stderr) => {
+    execFile(process.execPath, args, { env, timeout: TIMEOUT, maxBuffer: 2 ** 24 }, (_error, stdout, stderr) => {
       let explained: { problems?: Problem[] };
       try {
         explained = JSON.parse(stdout);

@@ -1,12 +1,12 @@
-import { speedOf } from "./now.ts";
-import type { AdminSubject } from "./served.ts";
+import type { AdminGateway } from "./admin-gateway.ts";
+import { speedFields } from "./overview.ts";
 
 const HOUR = 3_600_000;
 /** Rows from which the gateway's overhead is computed. */
 const NEWEST = 200;
 
 /** Returns the last hour's data for the console's first page besides figures: failures, speeds, and the gateway's overhead. */
-export async function lastHour({ stores: { ledger } }: AdminSubject): Promise<object> {
+export async function lastHour({ stores: { ledger } }: AdminGateway): Promise<object> {
   const time = Date.now();
   const span = { since: time - HOUR, until: time + 1 };
   const [{ exchanges: errors, attempts }, models, targets, newest] = await Promise.all([
@@ -16,11 +16,17 @@ export async function lastHour({ stores: { ledger } }: AdminSubject): Promise<ob
     ledger.search({ ...span, limit: NEWEST }),
   ]);
   const own = newest.flatMap(({ attempts: [first] }) => first?.startedAt ?? []).sort((a, b) => a - b);
-  return { errors, attempts, models: models.map(speedOf), targets: targets.map(speedOf), overhead: overheadOf(own) };
+  return {
+    errors,
+    attempts,
+    models: models.map(speedFields),
+    targets: targets.map(speedFields),
+    overhead: overheadPercentiles(own),
+  };
 }
 
 /** Returns percentiles of the time from the head of a request to its first attempt. @param sorted milliseconds */
-function overheadOf(sorted: readonly number[]): object | undefined {
+function overheadPercentiles(sorted: readonly number[]): object | undefined {
   if (sorted.length === 0) return undefined;
   const at = (part: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
   return { p50: at(0.5), p95: at(0.95), count: sorted.length };

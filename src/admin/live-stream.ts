@@ -1,45 +1,45 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isDeepStrictEqual } from "node:util";
 import type { Log } from "../core/log.ts";
-import { reason } from "../text/reason.ts";
+import { formatError } from "../text/format-error.ts";
 import type { Access } from "./access.ts";
+import type { AdminGateway } from "./admin-gateway.ts";
 import { AdminError } from "./errors.ts";
 import { lastHour } from "./hour.ts";
-import { HEADERS } from "./messages.ts";
-import { now } from "./now.ts";
-import { LIVE, type LiveRequest } from "./questions.ts";
-import type { AdminSubject } from "./served.ts";
-import type { Visitor } from "./visitor.ts";
+import { SECURITY_HEADERS } from "./messages.ts";
+import { overview } from "./overview.ts";
+import { LIVE_REQUESTS, type LiveRequest } from "./questions.ts";
+import type { AdminUser } from "./user.ts";
 
 /** Milliseconds between looks at the running requests, for all watchers together. */
-const EVERY = 1000;
+const POLL_INTERVAL = 1000;
 /**
  * Numbers of looks between: queries of the ledger's figures, of the last hour, checks of the watchers' sessions, and keep-alive
  * comments.
  */
 const FIGURES = 3;
 const LAST_HOUR = 15;
-const VISITORS = 5;
-const ALIVE = 15;
+const SESSION_CHECK = 5;
+const KEEP_ALIVE = 15;
 /** Limits of requests that a watcher sees, the oldest ones, and of watchers. */
-const MOST = 200;
-const WATCHERS = 50;
+const MAX_REQUESTS = 200;
+const MAX_WATCHERS = 50;
 
 /** A client of the stream. */
 interface Watcher {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** The requests as last sent, by id. */
-  told: ReadonlyMap<string, Told>;
+  sent: ReadonlyMap<string, SentState>;
   running: number;
-  quiet: number;
+  unchangedPolls: number;
   /** Looks until its session is checked again. */
-  trusted: number;
+  pollsToCheck: number;
   readonly stop: () => void;
 }
 
 /** A request as it is sent: without its age, which clients compute themselves. */
-type Told = Omit<LiveRequest, "age">;
+type SentState = Omit<LiveRequest, "age">;
 
 /**
  * Streams changes of the running requests to the console as server-sent events. One look per second serves all watchers, a slow
@@ -49,34 +49,42 @@ type Told = Omit<LiveRequest, "age">;
 export class LiveStream {
   private readonly watchers = new Set<Watcher>();
   private timer: NodeJS.Timeout | undefined;
-  private looking = false;
+  private polling = false;
   /** A watcher has joined since the running look began. */
-  private awaited = false;
-  private looks = 0;
+  private joinedMeanwhile = false;
+  private polls = 0;
 
   constructor(
-    private readonly subject: AdminSubject,
+    private readonly subject: AdminGateway,
     private readonly access: Access,
     private readonly log: Log,
-    private readonly every = EVERY,
+    private readonly every = POLL_INTERVAL,
   ) {}
 
   /** @throws AdminError where there are too many watchers */
-  serve(request: IncomingMessage, response: ServerResponse, visitor: Visitor): void {
-    if (this.watchers.size >= WATCHERS) throw new AdminError("too_many", `${WATCHERS} watch already.`);
-    const stop = this.access.whenOut(visitor, () => this.end(watcher));
-    const watcher: Watcher = { request, response, told: new Map(), running: -1, quiet: 0, trusted: VISITORS, stop };
+  serve(request: IncomingMessage, response: ServerResponse, visitor: AdminUser): void {
+    if (this.watchers.size >= MAX_WATCHERS) throw new AdminError("too_many", `${MAX_WATCHERS} watch already.`);
+    const stop = this.access.onSignOut(visitor, () => this.end(watcher));
+    const watcher: Watcher = {
+      request,
+      response,
+      sent: new Map(),
+      running: -1,
+      unchangedPolls: 0,
+      pollsToCheck: SESSION_CHECK,
+      stop,
+    };
     // Keeps proxies from buffering the stream.
-    response.writeHead(200, { ...HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" });
+    response.writeHead(200, { ...SECURITY_HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" });
     response.write("retry: 2000\n\n");
     response.on("close", () => this.forget(watcher)).on("error", () => {});
     this.watchers.add(watcher);
-    this.looks = 0;
-    this.awaited = this.looking;
-    if (this.looking) return;
+    this.polls = 0;
+    this.joinedMeanwhile = this.polling;
+    if (this.polling) return;
     // A new watcher gets its first event at once.
     clearTimeout(this.timer);
-    void this.look();
+    void this.poll();
   }
 
   /** Ends all streams. */
@@ -85,46 +93,46 @@ export class LiveStream {
     clearTimeout(this.timer);
   }
 
-  private async look(): Promise<void> {
-    this.looking = true;
+  private async poll(): Promise<void> {
+    this.polling = true;
     try {
-      await this.tell();
+      await this.sendChanges();
     } catch (thrown) {
-      this.log.error({ cause: reason(thrown) }, "running requests could not be queried");
+      this.log.error({ cause: formatError(thrown) }, "running requests could not be queried");
     }
-    this.looking = false;
-    const pause = this.awaited ? 0 : this.every;
-    this.awaited = false;
-    this.timer = this.watchers.size > 0 ? setTimeout(() => void this.look(), pause).unref() : undefined;
+    this.polling = false;
+    const pause = this.joinedMeanwhile ? 0 : this.every;
+    this.joinedMeanwhile = false;
+    this.timer = this.watchers.size > 0 ? setTimeout(() => void this.poll(), pause).unref() : undefined;
   }
 
-  private async tell(): Promise<void> {
-    await Promise.all([...this.watchers].map((watcher) => this.check(watcher)));
+  private async sendChanges(): Promise<void> {
+    await Promise.all([...this.watchers].map((watcher) => this.checkSession(watcher)));
     if (this.watchers.size === 0) return;
     const time = Date.now();
-    const all = (await this.subject.askAll(LIVE, null)).flat().sort((a, b) => a.time - b.time);
-    const shown = new Map<string, Told>();
-    for (const { age: _, ...request } of all.slice(0, MOST)) shown.set(request.id, request);
+    const all = (await this.subject.askAll(LIVE_REQUESTS, null)).flat().sort((a, b) => a.time - b.time);
+    const shown = new Map<string, SentState>();
+    for (const { age: _, ...request } of all.slice(0, MAX_REQUESTS)) shown.set(request.id, request);
     for (const watcher of this.watchers) {
       // A watcher that does not read is skipped, and gets all changes at once when it reads again.
       if (watcher.response.writableNeedDrain) continue;
-      const text = changesOf(watcher, shown, all.length, time);
-      watcher.quiet = text === "" ? watcher.quiet + 1 : 0;
+      const text = changeEvent(watcher, shown, all.length, time);
+      watcher.unchangedPolls = text === "" ? watcher.unchangedPolls + 1 : 0;
       if (text !== "") watcher.response.write(text);
-      else if (watcher.quiet % ALIVE === 0) watcher.response.write(":\n\n");
+      else if (watcher.unchangedPolls % KEEP_ALIVE === 0) watcher.response.write(":\n\n");
     }
-    await this.tellFigures(this.looks++);
+    await this.sendFigures(this.polls++);
   }
 
   /** Sends the ledger's figures, whose queries take longer: each event follows when its query is done. */
-  private async tellFigures(look: number): Promise<void> {
+  private async sendFigures(look: number): Promise<void> {
     const { subject } = this;
     const pending: Promise<void>[] = [];
     const tell = async (name: string, found: Promise<object>) => {
-      const text = eventOf(name, await found);
+      const text = formatEvent(name, await found);
       for (const { response } of this.watchers) if (!response.writableNeedDrain) response.write(text);
     };
-    if (look % FIGURES === 0) pending.push(tell("now", now(subject)));
+    if (look % FIGURES === 0) pending.push(tell("now", overview(subject)));
     if (look % LAST_HOUR === 0) {
       const hour = lastHour(subject).catch(() => ({ problem: "The ledger cannot be asked." }));
       pending.push(tell("hour", hour));
@@ -133,14 +141,14 @@ export class LiveStream {
   }
 
   /** Ends a stream whose session was ended elsewhere, or whose token is no longer valid. */
-  private async check(watcher: Watcher): Promise<void> {
-    if (--watcher.trusted > 0) return;
-    watcher.trusted = VISITORS;
-    if (!(await this.access.visitor(watcher.request))) this.end(watcher);
+  private async checkSession(watcher: Watcher): Promise<void> {
+    if (--watcher.pollsToCheck > 0) return;
+    watcher.pollsToCheck = SESSION_CHECK;
+    if (!(await this.access.authenticate(watcher.request))) this.end(watcher);
   }
 
   private end(watcher: Watcher): void {
-    watcher.response.end(eventOf("end", { code: "signed_out" }));
+    watcher.response.end(formatEvent("end", { code: "signed_out" }));
     this.forget(watcher);
   }
 
@@ -150,22 +158,22 @@ export class LiveStream {
   }
 }
 
-const eventOf = (name: string, content: object): string => `event: ${name}\ndata: ${JSON.stringify(content)}\n\n`;
+const formatEvent = (name: string, content: object): string => `event: ${name}\ndata: ${JSON.stringify(content)}\n\n`;
 
 /** Returns the event for a watcher: new requests, the changed members of known ones, and the ids of ended ones. */
-function changesOf(watcher: Watcher, shown: ReadonlyMap<string, Told>, running: number, time: number): string {
-  const { told } = watcher;
+function changeEvent(watcher: Watcher, shown: ReadonlyMap<string, SentState>, running: number, time: number): string {
+  const { sent } = watcher;
   const requests = [...shown.values()].flatMap((request) => {
-    const before = told.get(request.id);
+    const before = sent.get(request.id);
     if (!before) return [request];
     const changed = Object.entries(request).filter(
-      ([name, value]) => !isDeepStrictEqual(value, before[name as keyof Told]),
+      ([name, value]) => !isDeepStrictEqual(value, before[name as keyof SentState]),
     );
     return changed.length > 0 ? [{ id: request.id, ...Object.fromEntries(changed) }] : [];
   });
-  const gone = [...told.keys()].filter((id) => !shown.has(id));
+  const gone = [...sent.keys()].filter((id) => !shown.has(id));
   if (requests.length + gone.length === 0 && running === watcher.running) return "";
-  watcher.told = shown;
+  watcher.sent = shown;
   watcher.running = running;
-  return eventOf("live", { time, running, requests, gone });
+  return formatEvent("live", { time, running, requests, gone });
 }

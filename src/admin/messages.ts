@@ -2,10 +2,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { AdminError } from "./errors.ts";
 
 /** Limit in bytes of a request's body. */
-const BODY = 64 * 1024;
+const MAX_BODY = 64 * 1024;
 
 /** Keeps browsers from caching responses and from showing them in other sites' frames. */
-export const HEADERS = {
+export const SECURITY_HEADERS = {
   "cache-control": "no-store",
   "x-content-type-options": "nosniff",
   "x-frame-options": "DENY",
@@ -13,19 +13,22 @@ export const HEADERS = {
 };
 
 /** Responds with JSON, or without a body. */
-export function send(response: ServerResponse, status: number, body: unknown): void {
-  if (body === undefined) response.writeHead(status, HEADERS).end();
-  else response.writeHead(status, { ...HEADERS, "content-type": "application/json" }).end(`${JSON.stringify(body)}\n`);
+export function sendJson(response: ServerResponse, status: number, body: unknown): void {
+  if (body === undefined) response.writeHead(status, SECURITY_HEADERS).end();
+  else
+    response
+      .writeHead(status, { ...SECURITY_HEADERS, "content-type": "application/json" })
+      .end(`${JSON.stringify(body)}\n`);
 }
 
 /** Reads the JSON object that was sent; an empty object for an empty body. @throws AdminError */
-export async function bodyOf(request: IncomingMessage): Promise<Record<string, unknown>> {
+export async function readJsonBody(request: IncomingMessage): Promise<Record<string, unknown>> {
   const pieces: Buffer[] = [];
   let length = 0;
   try {
     for await (const piece of request as AsyncIterable<Buffer>) {
       length += piece.length;
-      if (length > BODY) throw new AdminError("too_large", `A body has ${BODY} bytes at most.`);
+      if (length > MAX_BODY) throw new AdminError("too_large", `A body has ${MAX_BODY} bytes at most.`);
       pieces.push(piece);
     }
   } catch (thrown) {

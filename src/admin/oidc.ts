@@ -1,12 +1,12 @@
 import { hash } from "node:crypto";
 import type * as client from "openid-client";
-import type { Oidc } from "../config/types.ts";
+import type { OidcSettings } from "../config/types.ts";
 import { optionalPackage } from "../store/optional-package.ts";
 import { asText } from "../wire/values.ts";
-import type { Role } from "./visitor.ts";
+import type { Role } from "./user.ts";
 
 /** What is remembered during a sign-in at the identity provider. */
-export interface Login {
+export interface PendingSignIn {
   readonly state: string;
   readonly nonce: string;
   /** Of PKCE (RFC 7636). */
@@ -18,17 +18,17 @@ export interface Login {
 }
 
 /** A person that the identity provider has authenticated. */
-interface Person {
+interface OidcUser {
   readonly who: string;
   /** Undefined: none of the roles here. */
   readonly role: Role | undefined;
 }
 
 /** The redirect URI's path. */
-export const CALLBACK = "/api/session/callback";
+export const CALLBACK_PATH = "/api/session/callback";
 
 /** Milliseconds for the sign-in there. */
-const PATIENCE = 10 * 60_000;
+const SIGN_IN_TIMEOUT = 10 * 60_000;
 /** Timeout in seconds of each request to the identity provider. */
 const TIMEOUT = 10;
 /** Tolerated clock difference in seconds. */
@@ -46,7 +46,7 @@ export class OidcSignIn {
   readonly settingsHash: string;
   private discovered: Promise<client.Configuration> | undefined;
 
-  constructor(private readonly settings: Oidc) {
+  constructor(private readonly settings: OidcSettings) {
     const { issuer, client_id: id, roles, name } = settings;
     this.settingsHash = hash("sha256", JSON.stringify([issuer.href, id, roles, name]), "base64url");
   }
@@ -57,16 +57,16 @@ export class OidcSignIn {
    * @returns the address for the browser, and the data that the callback needs
    * @throws the identity provider's error, or that it does not respond
    */
-  async begin(to: string): Promise<{ location: URL; login: Login }> {
+  async begin(to: string): Promise<{ location: URL; login: PendingSignIn }> {
     const { buildAuthorizationUrl, calculatePKCECodeChallenge, randomNonce, randomPKCECodeVerifier, randomState } =
       await openidClient();
     const [state, nonce, verifier] = [randomState(), randomNonce(), randomPKCECodeVerifier()];
     const location = buildAuthorizationUrl(await this.provider(), {
-      redirect_uri: new URL(CALLBACK, this.settings.url).href,
+      redirect_uri: new URL(CALLBACK_PATH, this.settings.url).href,
       scope: this.settings.scope,
       ...{ state, nonce, code_challenge: await calculatePKCECodeChallenge(verifier), code_challenge_method: "S256" },
     });
-    return { location, login: { state, nonce, verifier, to, until: Date.now() + PATIENCE } };
+    return { location, login: { state, nonce, verifier, to, until: Date.now() + SIGN_IN_TIMEOUT } };
   }
 
   /**
@@ -74,10 +74,10 @@ export class OidcSignIn {
    * @param query of the callback
    * @throws where any part of the response is invalid
    */
-  async finish(query: string, { state, nonce, verifier }: Login): Promise<Person> {
+  async finish(query: string, { state, nonce, verifier }: PendingSignIn): Promise<OidcUser> {
     const { authorizationCodeGrant, fetchUserInfo } = await openidClient();
     const provider = await this.provider();
-    const came = new URL(CALLBACK, this.settings.url);
+    const came = new URL(CALLBACK_PATH, this.settings.url);
     came.search = query;
     const tokens = await authorizationCodeGrant(provider, came, {
       ...{ expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true },
@@ -87,10 +87,10 @@ export class OidcSignIn {
       claimAt(claims, this.settings.roles.claim) === undefined && provider.serverMetadata().userinfo_endpoint;
     // Many identity providers put groups into userinfo only.
     const more = asked ? await fetchUserInfo(provider, tokens.access_token, claims.sub) : {};
-    return this.person({ ...more, ...claims });
+    return this.userOf({ ...more, ...claims });
   }
 
-  private person(claims: Claims): Person {
+  private userOf(claims: Claims): OidcUser {
     const { name, roles } = this.settings;
     const told = claimAt(claims, roles.claim);
     const values = (Array.isArray(told) ? told : [told]).flatMap((value) => asText(value) ?? []);

@@ -1,11 +1,18 @@
 import { z } from "zod";
-import { withoutKeys } from "../config/secrets.ts";
+import { starKeys } from "../config/secrets.ts";
 import type { Config, ConfiguredProvider } from "../config/types.ts";
-import { durationWords, partWords } from "../config/units.ts";
+import { formatDuration, formatPercent } from "../config/units.ts";
+import type { AdminGateway } from "./admin-gateway.ts";
 import { AdminError } from "./errors.ts";
-import { badness, type LiveCredential, type LiveProvider, type LiveTarget, PROVIDERS, TRY_NOW } from "./questions.ts";
-import { type AdminAct, type AdminAnswer, type AdminRequest, read } from "./route.ts";
-import type { AdminSubject } from "./served.ts";
+import {
+  credentialStateRank,
+  type LiveCredential,
+  type LiveProvider,
+  type LiveTarget,
+  PROVIDERS,
+  TRY_NOW,
+} from "./questions.ts";
+import { type AdminHandler, type AdminRequest, type AdminResponse, parseBody } from "./route.ts";
 
 /** A provider, as the console shows it. */
 interface ShownProvider {
@@ -26,11 +33,11 @@ interface ShownProvider {
 }
 
 /** Returns all providers of gateway.yaml, each with the worst state that any process has found. */
-export async function providers(subject: AdminSubject): Promise<ShownProvider[]> {
+export async function shownProviders(subject: AdminGateway): Promise<ShownProvider[]> {
   const all = (await subject.askAll(PROVIDERS, null)).flat();
   const { config } = subject;
   return config.providers.map((provider) =>
-    shown(
+    toShownProvider(
       provider,
       config.written,
       all.filter(({ name }) => name === provider.name),
@@ -38,7 +45,7 @@ export async function providers(subject: AdminSubject): Promise<ShownProvider[]>
   );
 }
 
-function shown(
+function toShownProvider(
   configured: ConfiguredProvider,
   written: Config["written"],
   found: readonly LiveProvider[],
@@ -49,28 +56,34 @@ function shown(
     ({ model }) => model,
   );
   return {
-    ...{ name, url: url === "demo:" ? url : withoutKeys(url.href), speaks: [...speaks] },
+    ...{ name, url: url === "demo:" ? url : starKeys(url.href), speaks: [...speaks] },
     ...(off !== undefined && { off }),
     ...(found.some((each) => each.switched_off) && { switched_off: true as const }),
     ...(concurrency > 0 && { concurrency }),
     health: healthWords(configured.health),
     written: written.providers.get(name) ?? {},
-    credentials: worst(found.map(({ credentials }) => credentials)),
-    targets: [...targets.values()].map(together),
+    credentials: worstCredentials(found.map(({ credentials }) => credentials)),
+    targets: [...targets.values()].map(mergeTarget),
   };
 }
 
 function healthWords({ failures, errors, requests, window, slow, open, longest }: ConfiguredProvider["health"]) {
   return {
-    ...{ failures, errors: partWords(errors), requests, window: durationWords(window), slow: durationWords(slow) },
-    ...{ open: durationWords(open), longest: durationWords(longest) },
+    ...{
+      failures,
+      errors: formatPercent(errors),
+      requests,
+      window: formatDuration(window),
+      slow: formatDuration(slow),
+    },
+    ...{ open: formatDuration(open), longest: formatDuration(longest) },
   };
 }
 
-const TARGETS: readonly LiveTarget["state"][] = ["closed", "half-open", "open", "off"];
+const TARGET_STATES: readonly LiveTarget["state"][] = ["closed", "half-open", "open", "off"];
 
-function together(found: readonly LiveTarget[]): LiveTarget {
-  const [bad] = found.toSorted((a, b) => TARGETS.indexOf(b.state) - TARGETS.indexOf(a.state));
+function mergeTarget(found: readonly LiveTarget[]): LiveTarget {
+  const [bad] = found.toSorted((a, b) => TARGET_STATES.indexOf(b.state) - TARGET_STATES.indexOf(a.state));
   const times = found.flatMap(({ first_byte: time }) => time ?? []);
   const sum = (of: (target: LiveTarget) => number) => found.reduce((all, target) => all + of(target), 0);
   return {
@@ -78,51 +91,51 @@ function together(found: readonly LiveTarget[]): LiveTarget {
     in_flight: sum(({ in_flight: running }) => running),
     ...(times.length > 0 && { first_byte: Math.round(times.reduce((all, time) => all + time, 0) / times.length) }),
     recent: { requests: sum(({ recent }) => recent.requests), failed: sum(({ recent }) => recent.failed) },
-    credentials: worst(found.map(({ credentials }) => credentials)),
+    credentials: worstCredentials(found.map(({ credentials }) => credentials)),
   };
 }
 
 /** Returns each credential in the worst state that any process has found. */
-function worst(found: readonly (readonly LiveCredential[])[]): LiveCredential[] {
+function worstCredentials(found: readonly (readonly LiveCredential[])[]): LiveCredential[] {
   const byLabel = Map.groupBy(found.flat(), ({ label }) => label);
   return [...byLabel.values()].map(
-    (all) => all.toSorted((a, b) => badness(b.state) - badness(a.state))[0] as LiveCredential,
+    (all) => all.toSorted((a, b) => credentialStateRank(b.state) - credentialStateRank(a.state))[0] as LiveCredential,
   );
 }
 
 /** Selects one target of the provider in the path; absent: the whole provider. */
-export const Which = z.strictObject({ model: z.string().min(1).max(200).optional() });
+export const TargetChangeSchema = z.strictObject({ model: z.string().min(1).max(200).optional() });
 
 /** Ends the pauses of a provider or a target. */
-export const tryNow: AdminAct = async (subject, request) =>
-  changed(subject, request, "try", (_, which) => subject.askAll(TRY_NOW, which));
+export const tryNow: AdminHandler = async (subject, request) =>
+  changeProvider(subject, request, "try", (_, which) => subject.askAll(TRY_NOW, which));
 
-export const switchOff: AdminAct = async (subject, request) =>
-  changed(subject, request, "off", (name) => subject.switch(name, true));
+export const switchOff: AdminHandler = async (subject, request) =>
+  changeProvider(subject, request, "off", (name) => subject.switch(name, true));
 
-export const switchOn: AdminAct = async (subject, request) =>
-  changed(subject, request, "on", (name) => subject.switch(name, false));
+export const switchOn: AdminHandler = async (subject, request) =>
+  changeProvider(subject, request, "on", (name) => subject.switch(name, false));
 
 /** @throws AdminError where there is no such provider or target, or gateway.yaml has it off */
-async function changed(
-  subject: AdminSubject,
+async function changeProvider(
+  subject: AdminGateway,
   { names: [name = ""], body }: AdminRequest,
   action: string,
   act: (full: string, which: { provider: string; model: string | undefined }) => unknown,
-): Promise<AdminAnswer> {
-  const { model } = read(Which, body);
-  const before = await named(subject, name);
+): Promise<AdminResponse> {
+  const { model } = parseBody(TargetChangeSchema, body);
+  const before = await findProvider(subject, name);
   if (before.off !== undefined) throw new AdminError("conflict", `The provider ${name} is off: ${before.off}.`);
   if (model !== undefined && !before.targets.some((target) => target.model === model))
     throw new AdminError("not_found", `No model has a target ${name}:${model}.`);
   const full = model === undefined ? name : `${name}:${model}`;
   await act(full, { provider: name, model });
   const audit = { action: `providers.${action}`, subject: full, detail: {} };
-  return { body: { provider: await named(subject, name) }, audit };
+  return { body: { provider: await findProvider(subject, name) }, audit };
 }
 
-async function named(subject: AdminSubject, name: string): Promise<ShownProvider> {
-  const found = (await providers(subject)).find((each) => each.name === name);
+async function findProvider(subject: AdminGateway, name: string): Promise<ShownProvider> {
+  const found = (await shownProviders(subject)).find((each) => each.name === name);
   if (!found) throw new AdminError("not_found", `There is no provider ${name}.`);
   return found;
 }

@@ -1,6 +1,6 @@
-import { reachesOf } from "../console/model-card.ts";
+import { reachByProtocol } from "../console/model-card.ts";
 import { type Caller, type Credential, Marketplace } from "../core/marketplace.ts";
-import { type Answers, question } from "../core/peers.ts";
+import { type QuestionHandlers, question } from "../core/peers.ts";
 import { PHASES } from "../core/plugin.ts";
 import type { PriceVersion } from "../core/price-list.ts";
 import type { Recorded } from "../core/recorded.ts";
@@ -113,7 +113,7 @@ interface LivePlugin {
 }
 
 /** Questions of the admin side to each serving process. */
-export const LIVE = question<null, LiveRequest[]>("live");
+export const LIVE_REQUESTS = question<null, LiveRequest[]>("live");
 export const CANCEL = question<string, boolean>("cancel");
 export const GENERATIONS = question<null, LiveGeneration[]>("generations");
 export const PROVIDERS = question<null, LiveProvider[]>("providers");
@@ -128,14 +128,14 @@ export const RECORDED = question<string, Recorded | null>("recorded");
 export const STANDINGS = question<readonly Caller[], Standing[]>("standings");
 
 /** The parts of a gateway in this process that these questions need. */
-export interface AskedGateway extends MeasuredGateway {
+export interface QueryableGateway extends MeasuredGateway {
   cancel(id: string): boolean;
   takeMarks(): TimedBudgetMark[];
 }
 
 /** Answers the admin side's questions for this process. */
-export function answerAdmin(answers: Answers, gateway: AskedGateway): void {
-  answers.set(LIVE, () => gateway.exchanges.map(liveRequest));
+export function registerAdminAnswers(answers: QuestionHandlers, gateway: QueryableGateway): void {
+  answers.set(LIVE_REQUESTS, () => gateway.exchanges.map(liveRequest));
   answers.set(CANCEL, (id) => gateway.cancel(id));
   answers.set(GENERATIONS, () => gateway.generations.map((each) => liveGeneration(each, gateway)));
   answers.set(PROVIDERS, () => liveProviders(gateway.generation));
@@ -150,13 +150,13 @@ export function answerAdmin(answers: Answers, gateway: AskedGateway): void {
       return { name, file, phases };
     }),
   );
-  answers.set(RECORDED, (id) => recordedBy(gateway.generation, id));
+  answers.set(RECORDED, (id) => findRecording(gateway.generation, id));
   answers.set(LIMIT_MARKS, () => gateway.takeMarks());
   answers.set(STANDINGS, (callers) => gateway.generation.standings(callers));
 }
 
 /** Returns what the first plugin with a record of the exchange has. */
-async function recordedBy({ paths }: Generation, id: string): Promise<Recorded | null> {
+async function findRecording({ paths }: Generation, id: string): Promise<Recorded | null> {
   for (const plugin of new Set(paths.mounts.flatMap(({ chain }) => chain.links.map((link) => link.plugin)))) {
     const found = await plugin.recorded?.(id);
     if (found) return found;
@@ -188,13 +188,13 @@ function liveRequest({ exchange, generation, reply }: RunningExchange): LiveRequ
   };
 }
 
-function liveGeneration(generation: Generation, { generation: serving, exchanges }: AskedGateway): LiveGeneration {
-  const { number, since, ends } = generation;
+function liveGeneration(generation: Generation, { generation: serving, exchanges }: QueryableGateway): LiveGeneration {
+  const { number, startedAt, endsAt } = generation;
   const own = exchanges.filter((each) => each.generation === generation);
   const former = generation !== serving;
   return {
-    ...{ number, since, serving: !former, worker: process.pid },
-    ...(former && ends !== undefined && { ends }),
+    ...{ number, since: startedAt, serving: !former, worker: process.pid },
+    ...(former && endsAt !== undefined && { ends: endsAt }),
     exchanges: former ? own.map(liveRequest) : [],
   };
 }
@@ -220,22 +220,24 @@ function liveProviders({ providers, marketplace, upstreams: { health } }: Genera
         credentials: credentials.map(({ label, state, left }) => ({ label, state, ...until(left) })),
       };
     });
-    return { name, ...off(name), credentials: everywhere(credentials, shown), targets: shown };
+    return { name, ...off(name), credentials: bestCredentials(credentials, shown), targets: shown };
   });
 }
 
 /** Returns each credential in its best state over the provider's targets. */
-function everywhere(credentials: readonly Credential[], targets: readonly LiveTarget[]): LiveCredential[] {
+function bestCredentials(credentials: readonly Credential[], targets: readonly LiveTarget[]): LiveCredential[] {
   return credentials.map(({ label }) => {
     const found = targets.flatMap((target) => target.credentials.filter((each) => each.label === label));
-    const [best = { label, state: "ok" as const }] = found.toSorted((a, b) => badness(a.state) - badness(b.state));
+    const [best = { label, state: "ok" as const }] = found.toSorted(
+      (a, b) => credentialStateRank(a.state) - credentialStateRank(b.state),
+    );
     return best;
   });
 }
 
-const STATES: readonly LiveCredential["state"][] = ["ok", "waiting", "refused"];
+const CREDENTIAL_STATES: readonly LiveCredential["state"][] = ["ok", "waiting", "refused"];
 /** Ranks a credential's state: 0 for ok, higher is worse. */
-export const badness = (state: LiveCredential["state"]): number => STATES.indexOf(state);
+export const credentialStateRank = (state: LiveCredential["state"]): number => CREDENTIAL_STATES.indexOf(state);
 
 function liveModels({ marketplace, protocols, config }: Generation): LiveModel[] {
   const now = Date.now();
@@ -244,7 +246,7 @@ function liveModels({ marketplace, protocols, config }: Generation): LiveModel[]
     const { id, name, description, aliases, context, output, can, balance, fallback, targets } = model;
     return {
       ...{ id, name, description, aliases, context, output, can, balance, fallback },
-      protocols: reachesOf(model, served, protocols),
+      protocols: reachByProtocol(model, served, protocols),
       targets: targets.map(({ provider, model, weight, prices }) => {
         const terms = prices?.at(now);
         return { provider: provider.name, model, weight, ...(terms && { price: terms.price, sources: terms.sources }) };

@@ -1,12 +1,12 @@
 import type { z } from "zod";
 import type { AuditEntry } from "../store/audit.ts";
+import type { AdminGateway } from "./admin-gateway.ts";
 import { AdminError } from "./errors.ts";
-import type { AdminSubject } from "./served.ts";
-import type { Visitor } from "./visitor.ts";
+import type { AdminUser } from "./user.ts";
 
 /** A request to the admin side's API. */
 export interface AdminRequest {
-  readonly visitor: Visitor;
+  readonly user: AdminUser;
   readonly query: URLSearchParams;
   /** The path's parameters, in order. */
   readonly names: readonly string[];
@@ -15,15 +15,15 @@ export interface AdminRequest {
 }
 
 /** The response; a change includes its entry for the audit trail. */
-export interface AdminAnswer {
+export interface AdminResponse {
   readonly body?: unknown;
   readonly audit?: Pick<AuditEntry, "action" | "subject" | "detail">;
 }
 
-export type AdminAct = (subject: AdminSubject, request: AdminRequest) => Promise<AdminAnswer>;
+export type AdminHandler = (subject: AdminGateway, request: AdminRequest) => Promise<AdminResponse>;
 
 /** The description of a path and a method, for `/openapi.json`. */
-export interface RouteText {
+export interface RouteDescription {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
   /** The whole path, as OpenAPI writes it: `/api/keys/{id}`. */
   readonly path: string;
@@ -35,40 +35,40 @@ export interface RouteText {
   /** The status of a successful response. */
   readonly status: 200 | 201 | 204 | 302;
   /** Members of a JSON response; those with a question mark may be missing. */
-  readonly gives: readonly string[];
+  readonly responseFields: readonly string[];
   /** The schema of the request's body. */
   readonly body?: z.ZodType;
 }
 
 /** A route of the API. */
-export interface AdminRoute extends RouteText {
+export interface AdminRoute extends RouteDescription {
   readonly pattern: RegExp;
-  readonly act: AdminAct;
+  readonly handler: AdminHandler;
 }
 
 /** Validates a body. @throws AdminError that names the field */
-export function read<T extends z.ZodType>(expected: T, body: unknown): z.output<T> {
+export function parseBody<T extends z.ZodType>(expected: T, body: unknown): z.output<T> {
   const found = expected.safeParse(body);
   if (found.success) return found.data;
   const [issue] = found.error.issues;
   throw new AdminError("bad_request", `${issue?.path.join(".") || "the body"}: ${issue?.message}`);
 }
 
-type RouteDraft = Pick<RouteText, "method" | "path" | "summary"> & Partial<RouteText>;
+type RouteDraft = Pick<RouteDescription, "method" | "path" | "summary"> & Partial<RouteDescription>;
 
-export const told = ({ method, ...more }: RouteDraft): RouteText => ({
-  ...{ method, admin: method !== "GET", query: {}, status: 200, gives: [] },
+export const describeRoute = ({ method, ...more }: RouteDraft): RouteDescription => ({
+  ...{ method, admin: method !== "GET", query: {}, status: 200, responseFields: [] },
   ...more,
 });
 
 /** @param path after `/api/` */
 export function route(
-  method: RouteText["method"],
+  method: RouteDescription["method"],
   path: string,
   summary: string,
-  act: AdminAct,
-  more: Partial<RouteText> = {},
+  handler: AdminHandler,
+  more: Partial<RouteDescription> = {},
 ): AdminRoute {
   const pattern = new RegExp(`^/api/${path.replaceAll(/\{\w+\}/g, "([^/]+)")}$`);
-  return { ...told({ method, path: `/api/${path}`, summary, ...more }), pattern, act };
+  return { ...describeRoute({ method, path: `/api/${path}`, summary, ...more }), pattern, handler };
 }

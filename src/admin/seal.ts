@@ -12,8 +12,8 @@ export class Seal {
     this.key = createHmac("sha256", secret).update("model-gateway admin").digest();
   }
 
-  /** Seals content. @param purpose `open` needs the same one */
-  close(content: object, purpose: string): string {
+  /** Seals content. @param purpose `unseal` needs the same one */
+  seal(content: object, purpose: string): string {
     const nonce = randomBytes(NONCE);
     const cipher = createCipheriv("aes-256-gcm", this.key, nonce).setAAD(Buffer.from(purpose));
     const sealed = Buffer.concat([cipher.update(JSON.stringify(content)), cipher.final()]);
@@ -21,7 +21,7 @@ export class Seal {
   }
 
   /** Returns what was sealed for that purpose; undefined: not sealed with this secret for this purpose. */
-  open(sealed: string, purpose: string): unknown {
+  unseal(sealed: string, purpose: string): unknown {
     const bytes = Buffer.from(sealed, "base64url");
     if (bytes.length < NONCE + TAG) return undefined;
     const decipher = createDecipheriv("aes-256-gcm", this.key, bytes.subarray(0, NONCE));

@@ -2,17 +2,17 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import type { Log } from "../core/log.ts";
 import type { Audit } from "../store/audit.ts";
-import { reason } from "../text/reason.ts";
-import type { Access, OidcReturn } from "./access.ts";
+import { formatError } from "../text/format-error.ts";
+import type { Access, OidcResult } from "./access.ts";
 import { AdminError } from "./errors.ts";
-import { bodyOf, HEADERS, send } from "./messages.ts";
-import { versionOf } from "./now.ts";
-import { CALLBACK } from "./oidc.ts";
+import { readJsonBody, SECURITY_HEADERS, sendJson } from "./messages.ts";
+import { CALLBACK_PATH } from "./oidc.ts";
+import { gatewayVersion } from "./overview.ts";
 
 const SESSION = "/api/session";
-const GO_OUT = "/api/session/oidc";
+const OIDC_PATH = "/api/session/oidc";
 /** The body of a sign-in. */
-export const SignIn = z.object({ token: z.string() });
+export const SignInSchema = z.object({ token: z.string() });
 
 const METHODS = ["GET", "HEAD", "POST", "DELETE"];
 const FOUND = 302;
@@ -35,11 +35,11 @@ export class SessionRoutes {
     query: URLSearchParams,
   ): Promise<boolean> {
     if (path === SESSION) await this.session(request, response);
-    else if (path === GO_OUT || path === CALLBACK) {
+    else if (path === OIDC_PATH || path === CALLBACK_PATH) {
       if (request.method !== "GET")
         throw new AdminError("method_not_allowed", "Only GET is answered here.", { allow: ["GET"] });
-      if (path === GO_OUT) await this.goOut(request, response, query.get("to") ?? "/");
-      else await this.comeBack(request, response, query.toString());
+      if (path === OIDC_PATH) await this.beginOidc(request, response, query.get("to") ?? "/");
+      else await this.finishOidc(request, response, query.toString());
     } else return false;
     return true;
   }
@@ -48,17 +48,17 @@ export class SessionRoutes {
     const { access } = this;
     const { method } = request;
     if (method === "DELETE") {
-      const visitor = await access.visitor(request);
+      const visitor = await access.authenticate(request);
       response.setHeader("set-cookie", await access.signOut(request));
-      if (visitor?.session) await this.tell("session.close", visitor, {});
-      return send(response, 204, undefined);
+      if (visitor?.session) await this.recordSession("session.close", visitor, {});
+      return sendJson(response, 204, undefined);
     }
-    let visitor = await access.visitor(request);
+    let visitor = await access.authenticate(request);
     if (method === "POST") {
-      const { token } = SignIn.safeParse(await bodyOf(request)).data ?? {};
+      const { token } = SignInSchema.safeParse(await readJsonBody(request)).data ?? {};
       const cookie = token === undefined ? undefined : await access.signIn(token, request);
       if (cookie === undefined)
-        throw access.tired
+        throw access.hasTooManyWrongTokens
           ? new AdminError("too_many", "Too many wrong tokens: wait a minute.")
           : new AdminError("signed_out", "That is not the token.");
       response.setHeader("set-cookie", cookie);
@@ -68,41 +68,41 @@ export class SessionRoutes {
       throw new AdminError("method_not_allowed", "Only GET, POST, DELETE is answered here.", { allow: METHODS });
     const { role = null, who } = visitor ?? {};
     const more = { ...(who !== undefined && { who }), ...(role !== null && { timezone: this.timezone() }) };
-    send(response, 200, { role, ...more, sign_in: access.ways, version: versionOf() });
+    sendJson(response, 200, { role, ...more, sign_in: access.signInMethods, version: gatewayVersion() });
   }
 
-  private async goOut(request: IncomingMessage, response: ServerResponse, to: string): Promise<void> {
+  private async beginOidc(request: IncomingMessage, response: ServerResponse, to: string): Promise<void> {
     try {
-      const found = await this.access.goOut(pageOf(to), request);
+      const found = await this.access.beginOidc(safeReturnPath(to), request);
       if (!found) throw new AdminError("not_found", "Nobody signs in that way: see admin: oidc in gateway.yaml.");
-      leave(response, found.location, [found.cookie]);
+      redirect(response, found.location, [found.cookie]);
     } catch (thrown) {
       if (thrown instanceof AdminError) throw thrown;
-      this.log.error({ cause: reason(thrown) }, "the identity provider cannot be asked");
-      leave(response, "/?sign_in=away", []);
+      this.log.error({ cause: formatError(thrown) }, "the identity provider cannot be asked");
+      redirect(response, "/?sign_in=away", []);
     }
   }
 
-  private async comeBack(request: IncomingMessage, response: ServerResponse, query: string): Promise<void> {
-    let arrival: OidcReturn;
+  private async finishOidc(request: IncomingMessage, response: ServerResponse, query: string): Promise<void> {
+    let arrival: OidcResult;
     try {
-      arrival = await this.access.comeBack(query, request);
+      arrival = await this.access.finishOidc(query, request);
     } catch (thrown) {
-      this.log.warn({ cause: reason(thrown), address: request.socket.remoteAddress }, "the sign-in failed");
-      return leave(response, "/?sign_in=failed", [this.access.forget(request)]);
+      this.log.warn({ cause: formatError(thrown), address: request.socket.remoteAddress }, "the sign-in failed");
+      return redirect(response, "/?sign_in=failed", [this.access.clearLoginCookie(request)]);
     }
     const { cookies } = arrival;
     const address = request.socket.remoteAddress ?? "";
     if (arrival.refused !== undefined) {
       this.log.warn({ who: arrival.who, why: arrival.refused, address }, "the sign-in failed");
-      return leave(response, `/?sign_in=${arrival.refused}`, cookies);
+      return redirect(response, `/?sign_in=${arrival.refused}`, cookies);
     }
     const { who, role, to } = arrival;
-    await this.tell("session.open", { who, address }, { role });
-    leave(response, to, cookies);
+    await this.recordSession("session.open", { who, address }, { role });
+    redirect(response, to, cookies);
   }
 
-  private async tell(
+  private async recordSession(
     action: string,
     { who, address }: { who: string; address: string },
     detail: object,
@@ -113,12 +113,14 @@ export class SessionRoutes {
 }
 
 /** Returns a path of this site, as an open redirect must not be possible. */
-function pageOf(to: string): string {
+function safeReturnPath(to: string): string {
   const here = "http://here";
   const found = URL.parse(to, here);
   return found?.origin === here && to.startsWith("/") ? `${found.pathname}${found.search}`.replace(/^\/+/, "/") : "/";
 }
 
-function leave(response: ServerResponse, location: string, cookies: readonly string[]): void {
-  response.writeHead(FOUND, { ...HEADERS, location, ...(cookies.length > 0 && { "set-cookie": [...cookies] }) }).end();
+function redirect(response: ServerResponse, location: string, cookies: readonly string[]): void {
+  response
+    .writeHead(FOUND, { ...SECURITY_HEADERS, location, ...(cookies.length > 0 && { "set-cookie": [...cookies] }) })
+    .end();
 }

@@ -1,17 +1,17 @@
 import { Days } from "../core/calendar.ts";
 import type { LedgerSpan } from "../store/ledger.ts";
-import { past } from "../text/when.ts";
+import { parsePastMoment } from "../text/moments.ts";
 import { AdminError } from "./errors.ts";
 
 const DAY = 86_400_000;
 
 /** Parses the requested time span; the last 24 hours by default. @throws AdminError */
-export function spanOf(query: URLSearchParams, zone: string, now = Date.now()): Required<LedgerSpan> {
+export function querySpan(query: URLSearchParams, zone: string, now = Date.now()): Required<LedgerSpan> {
   const since = query.get("since");
   const until = query.get("until");
   return {
-    since: since === null ? now - DAY : moment(since, now, zone),
-    until: until === null ? now + 1 : moment(until, now, zone),
+    since: since === null ? now - DAY : parsePast(since, now, zone),
+    until: until === null ? now + 1 : parsePast(until, now, zone),
   };
 }
 
@@ -20,8 +20,8 @@ export function spanOf(query: URLSearchParams, zone: string, now = Date.now()): 
  * before.
  * @throws AdminError
  */
-export function spanBefore(query: URLSearchParams, zone: string, now = Date.now()): Required<LedgerSpan> {
-  const { since, until } = spanOf(query, zone, now);
+export function precedingSpan(query: URLSearchParams, zone: string, now = Date.now()): Required<LedgerSpan> {
+  const { since, until } = querySpan(query, zone, now);
   const [first, last] = [query.get("since"), query.get("until")];
   if (first !== "today" && !(first === "yesterday" && last === "today"))
     return { since: since - (until - since), until: since };
@@ -30,9 +30,9 @@ export function spanBefore(query: URLSearchParams, zone: string, now = Date.now(
   return { since: from, until: first === "yesterday" ? since : Math.min(from + (until - since), since) };
 }
 
-function moment(text: string, now: number, zone: string): number {
+function parsePast(text: string, now: number, zone: string): number {
   try {
-    return past(text, now, () => zone);
+    return parsePastMoment(text, now, () => zone);
   } catch (thrown) {
     throw new AdminError("bad_request", (thrown as Error).message);
   }

@@ -1,18 +1,18 @@
+import type { AdminGateway } from "../admin/admin-gateway.ts";
 import { LIMIT_MARKS, type LiveProvider, PROVIDERS } from "../admin/questions.ts";
-import { UNKNOWN } from "../admin/readiness.ts";
-import type { AdminSubject } from "../admin/served.ts";
+import { UNKNOWN_STATE } from "../admin/readiness.ts";
 import { Calendar } from "../core/calendar.ts";
-import { dollars, whose } from "../core/limits-words.ts";
+import { formatDollars, limitOwner } from "../core/limit-messages.ts";
 import type { BudgetMark, TimedBudgetMark } from "../store/budget-marks.ts";
 import type { Alerts } from "./alerts.ts";
 
 /** Milliseconds between checks. */
-const LOOK = 5000;
+const CHECK_INTERVAL = 5000;
 /** Failed checks in a row of ledger, limiter or workers before an alert is raised: most such conditions are short. */
-const TIMES = 3;
+const CHECKS_BEFORE_ALERT = 3;
 
 /** The gateway that is watched. */
-interface WatchedGateway extends AdminSubject {
+interface WatchedGateway extends AdminGateway {
   /** Returns budget marks of limits that this process counts for others. */
   takeMarks?(): TimedBudgetMark[];
 }
@@ -23,15 +23,15 @@ interface WatchedGateway extends AdminSubject {
  */
 export class AlertWatch {
   private readonly timer: NodeJS.Timeout;
-  private looking: Promise<void> | undefined;
-  private readonly unwell = new Map<string, number>();
+  private runningCheck: Promise<void> | undefined;
+  private readonly failedChecks = new Map<string, number>();
 
   constructor(
     private readonly gateway: WatchedGateway,
     private readonly alerts: Alerts,
-    every = LOOK,
+    interval = CHECK_INTERVAL,
   ) {
-    this.timer = setInterval(() => void this.look(), every).unref();
+    this.timer = setInterval(() => void this.check(), interval).unref();
   }
 
   close(): void {
@@ -40,21 +40,21 @@ export class AlertWatch {
   }
 
   /** Runs one check; a call during a check waits for that one. */
-  look(): Promise<void> {
-    this.looking ??= this.lookOnce().finally(() => (this.looking = undefined));
-    return this.looking;
+  check(): Promise<void> {
+    this.runningCheck ??= this.checkOnce().finally(() => (this.runningCheck = undefined));
+    return this.runningCheck;
   }
 
-  private async lookOnce(): Promise<void> {
+  private async checkOnce(): Promise<void> {
     const { config } = this.gateway;
     if (!config.alerts) return;
-    this.reload();
-    this.stores();
-    await this.budgets().catch(() => {});
-    await this.providers().catch(() => {});
+    this.checkReload();
+    this.checkParts();
+    await this.checkBudgets().catch(() => {});
+    await this.checkProviders().catch(() => {});
   }
 
-  private reload(): void {
+  private checkReload(): void {
     const { problem } = this.gateway.reloads.last ?? {};
     if (problem === undefined) this.alerts.resolve("reload", "gateway.yaml was reloaded.");
     else
@@ -64,51 +64,51 @@ export class AlertWatch {
       });
   }
 
-  private stores(): void {
+  private checkParts(): void {
     const { store = "ok", limits = "ok", gateway } = this.gateway.readiness().parts;
     if (gateway === "stopping") return;
     const { wanted, up } = this.gateway.workerCounts ?? { wanted: 1, up: 1 };
-    this.lasting("workers", up < wanted ? `${up} of ${wanted}` : "ok", {
+    this.trackCondition("workers", up < wanted ? `${up} of ${wanted}` : "ok", {
       bad: `${up} of ${wanted} workers serve: the log says why the others ended, or do not start.`,
       well: "All workers serve again.",
     });
-    this.lasting("ledger", store, {
+    this.trackCondition("ledger", store, {
       bad: "The ledger cannot be written, or is behind: rows wait in the journal, or in memory where that cannot be written either.",
       well: "The ledger has all rows again.",
     });
-    this.lasting("limits", limits, {
+    this.trackCondition("limits", limits, {
       bad: "Limits cannot be counted together with other gateways: this one keeps to its part of them.",
       well: "Limits are counted together again.",
     });
   }
 
-  private lasting(subject: string, state: string, { bad, well }: { bad: string; well: string }): void {
+  private trackCondition(subject: string, state: string, { bad, well }: { bad: string; well: string }): void {
     // Neither good nor bad.
-    if (state === UNKNOWN) return;
-    const times = state === "ok" ? 0 : (this.unwell.get(subject) ?? 0) + 1;
-    this.unwell.set(subject, times);
-    if (times >= TIMES) this.alerts.raise({ subject, state, text: bad });
+    if (state === UNKNOWN_STATE) return;
+    const times = state === "ok" ? 0 : (this.failedChecks.get(subject) ?? 0) + 1;
+    this.failedChecks.set(subject, times);
+    if (times >= CHECKS_BEFORE_ALERT) this.alerts.raise({ subject, state, text: bad });
     else if (times === 0) this.alerts.resolve(subject, well);
   }
 
-  private async budgets(): Promise<void> {
+  private async checkBudgets(): Promise<void> {
     const all = (await this.gateway.askAll(LIMIT_MARKS, null)).flat();
     const calendar = new Calendar(this.gateway.config.timezone);
     for (const mark of [...(this.gateway.takeMarks?.() ?? []), ...all]) {
       const { kind, name, per, limit, share, time } = mark;
       const shown = kind === "key" ? ((await this.gateway.stores.keys.show(name).catch(() => {}))?.name ?? name) : name;
       this.alerts.raise({
-        subject: `budget ${kind} ${shown} ${dollars(limit)} ${per}`.replaceAll(/ +/g, " "),
+        subject: `budget ${kind} ${shown} ${formatDollars(limit)} ${per}`.replaceAll(/ +/g, " "),
         // A spent budget has the same state once it refuses requests, so that no second alert is sent. A period that begins
         // anew has states of its own, all higher than those of the one before.
         state: `since ${new Date(calendar.span(per, time).start).toISOString()}: ${String(share * 100).padStart(3, "0")} %`,
         rising: true,
-        text: wordsOf(mark, shown),
+        text: budgetAlertText(mark, shown),
       });
     }
   }
 
-  private async providers(): Promise<void> {
+  private async checkProviders(): Promise<void> {
     const found = conditionsOf(await this.gateway.askAll(PROVIDERS, null));
     for (const [subject, { bad, well }] of found)
       if (bad !== undefined) this.alerts.raise({ subject, state: "bad", text: bad });
@@ -120,13 +120,13 @@ export class AlertWatch {
   }
 }
 
-function wordsOf({ kind, per, limit, spent, soft, refused, share }: BudgetMark, name: string): string {
-  const of = `${dollars(limit)}${per === "total" ? "" : ` a ${per}`}`;
-  const who = whose({ kind, name });
+function budgetAlertText({ kind, per, limit, spent, soft, refused, share }: BudgetMark, name: string): string {
+  const of = `${formatDollars(limit)}${per === "total" ? "" : ` a ${per}`}`;
+  const who = limitOwner({ kind, name });
   if (refused)
-    return `${who} has a budget of ${of}, of which ${dollars(Math.max(0, limit - spent))} is left: requests are refused.`;
+    return `${who} has a budget of ${of}, of which ${formatDollars(Math.max(0, limit - spent))} is left: requests are refused.`;
   const rest = share < 1 ? "" : soft ? " The budget only warns: nothing is refused." : " Further requests are refused.";
-  return `${who} has spent ${dollars(spent)} of ${of} (${Math.floor((spent / limit) * 100)} %).${rest}`;
+  return `${who} has spent ${formatDollars(spent)} of ${of} (${Math.floor((spent / limit) * 100)} %).${rest}`;
 }
 
 /** The condition of a subject; without both members it is not known yet. */

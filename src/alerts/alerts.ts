@@ -5,11 +5,11 @@ import type { AlertClaims } from "../store/alert-claims.ts";
 import type { Webhook, WebhookMessage } from "./webhook.ts";
 
 /** Limit of messages that wait to be posted; further ones are only logged. */
-const MOST = 100;
+const MAX_QUEUED = 100;
 /** Limit of remembered subjects. */
-const REMEMBERED = 2000;
+const MAX_SUBJECTS = 2000;
 /** Characters of a message. */
-const LONGEST = 1000;
+const MAX_TEXT_LENGTH = 1000;
 
 /** A lasting condition that an operator should know. */
 interface Alert {
@@ -40,7 +40,7 @@ interface AlertsParts {
 export class Alerts {
   posted = 0;
   failed = 0;
-  private readonly told = new Map<string, { state: string; at: number }>();
+  private readonly active = new Map<string, { state: string; at: number }>();
   private readonly queue: { message: WebhookMessage; state: string; rising: boolean }[] = [];
   private posting: Promise<void> | undefined;
   private readonly closing = new AbortController();
@@ -51,33 +51,33 @@ export class Alerts {
   raise({ subject, state, text, rising = false }: Alert): void {
     const settings = this.parts.settings();
     if (!settings) return;
-    const known = this.told.get(subject);
+    const known = this.active.get(subject);
     const now = this.now();
     if (known?.state === state && now - known.at < settings.repeat) return;
     if (rising && known && state < known.state) return;
-    if (!known && this.told.size >= REMEMBERED) this.told.delete(this.told.keys().next().value as string);
-    this.told.set(subject, { state, at: now });
-    this.add(subject, state, "firing", text, rising);
+    if (!known && this.active.size >= MAX_SUBJECTS) this.active.delete(this.active.keys().next().value as string);
+    this.active.set(subject, { state, at: now });
+    this.enqueue(subject, state, "firing", text, rising);
   }
 
   /** Ends an alert. @param text of the message, posted only if there was an alert */
   resolve(subject: string, text: string): void {
-    if (!this.told.delete(subject)) return;
-    this.add(subject, "resolved", "resolved", text);
+    if (!this.active.delete(subject)) return;
+    this.enqueue(subject, "resolved", "resolved", text);
   }
 
   /** Reports whether there is an alert on a subject. */
-  knows(subject: string): boolean {
-    return this.told.has(subject);
+  hasAlert(subject: string): boolean {
+    return this.active.has(subject);
   }
 
   /** Subjects with an alert. */
   get subjects(): Iterable<string> {
-    return this.told.keys();
+    return this.active.keys();
   }
 
   /** Settles when everything that waits is posted or given up. */
-  async settled(): Promise<void> {
+  async flush(): Promise<void> {
     while (this.posting) await this.posting;
   }
 
@@ -91,13 +91,13 @@ export class Alerts {
     return (this.parts.clock ?? performance.now.bind(performance))();
   }
 
-  private add(subject: string, state: string, kind: WebhookMessage["state"], text: string, rising = false): void {
+  private enqueue(subject: string, state: string, kind: WebhookMessage["state"], text: string, rising = false): void {
     if (this.closing.signal.aborted || !this.parts.settings()) return;
-    if (this.queue.length >= MOST) {
-      this.lost(subject, `more than ${MOST} alerts wait to be posted`);
+    if (this.queue.length >= MAX_QUEUED) {
+      this.countFailure(subject, `more than ${MAX_QUEUED} alerts wait to be posted`);
       return;
     }
-    this.queue.push({ message: messageOf(subject, kind, this.parts.redactor().text(text)), state, rising });
+    this.queue.push({ message: webhookMessage(subject, kind, this.parts.redactor().text(text)), state, rising });
     this.posting ??= this.postAll().finally(() => (this.posting = undefined));
   }
 
@@ -107,39 +107,39 @@ export class Alerts {
       if (!settings) continue;
       const { message, state, rising } = next;
       try {
-        if (!(await this.mine(message.subject, state, settings.repeat, rising))) continue;
+        if (!(await this.claim(message.subject, state, settings.repeat, rising))) continue;
         await this.parts.webhook.post(settings.webhook, message, this.closing.signal);
         this.posted++;
       } catch (thrown) {
-        this.lost(message.subject, (thrown as Error).message);
+        this.countFailure(message.subject, (thrown as Error).message);
       }
     }
   }
 
   /** Claims an alert: of several gateways the first posts it; where the store does not answer, each does. */
-  private async mine(subject: string, state: string, repeat: number, rising: boolean): Promise<boolean> {
+  private async claim(subject: string, state: string, repeat: number, rising: boolean): Promise<boolean> {
     // Half of the interval: of two gateways that check at different times, one could be slightly too early for its own
     // repetition.
     return this.parts.claims.claim(subject, state, repeat / 2, rising).catch(() => true);
   }
 
-  private lost(subject: string, cause: string): void {
+  private countFailure(subject: string, cause: string): void {
     this.failed++;
     this.parts.log.error({ subject, cause: this.parts.redactor().text(cause) }, "an alert could not be posted");
   }
 }
 
 /** Builds a message for receivers. */
-export function messageOf(subject: string, state: WebhookMessage["state"], text: string): WebhookMessage {
+export function webhookMessage(subject: string, state: WebhookMessage["state"], text: string): WebhookMessage {
   const host = hostname();
   const sign = { firing: ":rotating_light:", resolved: ":white_check_mark:", test: ":wave:" }[state];
-  const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+  const short = text.length > MAX_TEXT_LENGTH ? `${text.slice(0, MAX_TEXT_LENGTH)}…` : text;
   // Slack interprets these three characters; a user's names may contain them.
   const plain = short.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   return { text: `${sign} ${plain} (${host})`, subject, state, host, time: new Date().toISOString() };
 }
 
 /** Posts a test message. @throws WebhookError */
-export async function postTest(webhook: Pick<Webhook, "once">, url: URL): Promise<void> {
-  await webhook.once(url, messageOf("test", "test", "A test: alerts of this gateway arrive here."));
+export async function postTestAlert(webhook: Pick<Webhook, "once">, url: URL): Promise<void> {
+  await webhook.once(url, webhookMessage("test", "test", "A test: alerts of this gateway arrive here."));
 }

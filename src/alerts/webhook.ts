@@ -4,13 +4,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Agents } from "../upstream/agents.ts";
 
 /** Milliseconds for one attempt. */
-const PATIENCE = 10_000;
+const ATTEMPT_TIMEOUT = 10_000;
 /** Milliseconds before each retry. */
-const WAITS = [1000, 4000, 15_000, 60_000];
+const RETRY_DELAYS = [1000, 4000, 15_000, 60_000];
 /** Seconds: a receiver whose retry-after is longer gets no retry. */
-const LONGEST_WAIT = 120;
+const MAX_RETRY_AFTER = 120;
 /** Characters that are kept of a receiver's response. */
-const TOLD = 200;
+const MAX_RESPONSE_TEXT = 200;
 
 /**
  * The posted message: Slack's format, which Mattermost, Rocket.Chat and Discord (`/slack`) accept too; they ignore the other
@@ -43,10 +43,10 @@ class WebhookError extends Error {
 export class Webhook {
   private readonly agents: Agents;
 
-  /** @param waits milliseconds before each retry; replaced in tests */
+  /** @param retryDelays milliseconds before each retry; replaced in tests */
   constructor(
     env: NodeJS.ProcessEnv = process.env,
-    private readonly waits: readonly number[] = WAITS,
+    private readonly retryDelays: readonly number[] = RETRY_DELAYS,
   ) {
     this.agents = new Agents(env);
   }
@@ -62,8 +62,8 @@ export class Webhook {
         return;
       } catch (thrown) {
         const { final, wait = 0 } = thrown as WebhookError;
-        const pause = this.waits[at];
-        if (final || pause === undefined || wait > LONGEST_WAIT || signal?.aborted) throw thrown;
+        const pause = this.retryDelays[at];
+        if (final || pause === undefined || wait > MAX_RETRY_AFTER || signal?.aborted) throw thrown;
         await sleep(Math.max(pause, wait * 1000), undefined, { ref: false, ...(signal && { signal }) }).catch(() => {
           throw thrown;
         });
@@ -75,9 +75,9 @@ export class Webhook {
   async once(url: URL, message: WebhookMessage): Promise<void> {
     const { status, text, retryAfter } = await this.send(url, Buffer.from(JSON.stringify(message)));
     if (status >= 200 && status < 300) return;
-    const says = text.trim() === "" ? "" : `: ${text.trim().slice(0, TOLD)}`;
+    const responseText = text.trim() === "" ? "" : `: ${text.trim().slice(0, MAX_RESPONSE_TEXT)}`;
     const final = status < 500 && status !== 429 && status !== 408;
-    throw new WebhookError(`${url.host} answered ${status}${says}`, final, retryAfter);
+    throw new WebhookError(`${url.host} answered ${status}${responseText}`, final, retryAfter);
   }
 
   close(): void {
@@ -87,8 +87,8 @@ export class Webhook {
   private send(url: URL, body: Buffer): Promise<{ status: number; text: string; retryAfter: number | undefined }> {
     const options: RequestOptions = {
       method: "POST",
-      agent: this.agents.of(url, "alerts", PATIENCE, false),
-      signal: AbortSignal.timeout(PATIENCE),
+      agent: this.agents.get(url, "alerts", ATTEMPT_TIMEOUT, false),
+      signal: AbortSignal.timeout(ATTEMPT_TIMEOUT),
       headers: {
         "content-type": "application/json",
         "content-length": body.length,
@@ -96,20 +96,21 @@ export class Webhook {
       },
     };
     return new Promise((done, failed) => {
-      const lost = (error: NodeJS.ErrnoException) => {
-        const why = error.name === "AbortError" ? `no answer in ${PATIENCE / 1000} s` : (error.code ?? error.name);
+      const fail = (error: NodeJS.ErrnoException) => {
+        const why =
+          error.name === "AbortError" ? `no answer in ${ATTEMPT_TIMEOUT / 1000} s` : (error.code ?? error.name);
         failed(new WebhookError(`${url.host} cannot be reached: ${why}`, false));
       };
       const outgoing = (url.protocol === "https:" ? secure : plain)(url, options, (answer) => {
         let text = "";
-        answer.setEncoding("utf8").on("error", lost);
-        answer.on("data", (more: string) => (text += text.length < TOLD ? more : ""));
+        answer.setEncoding("utf8").on("error", fail);
+        answer.on("data", (more: string) => (text += text.length < MAX_RESPONSE_TEXT ? more : ""));
         answer.on("end", () => {
           const wait = Number(answer.headers["retry-after"]);
           done({ status: answer.statusCode ?? 0, text, retryAfter: wait >= 0 ? wait : undefined });
         });
       });
-      outgoing.on("error", lost).end(body);
+      outgoing.on("error", fail).end(body);
     });
   }
 }

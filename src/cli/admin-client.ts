@@ -1,19 +1,19 @@
 import { readFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
-import { unreadable } from "../config/load.ts";
+import { readError } from "../config/load.ts";
 import { ConfigError } from "../config/problems.ts";
-import { reveal, whyNot } from "../config/secrets.ts";
+import { resolveReferences, unresolvedReason } from "../config/secrets.ts";
 import type { AdminAddress } from "../config/types.ts";
-import { adminAddress } from "../config/values.ts";
-import { Misuse } from "../text/reason.ts";
-import { BUNDLED, type VerbPlace } from "./verb.ts";
+import { parseAdminAddress } from "../config/values.ts";
+import { UsageError } from "../text/format-error.ts";
+import { BUNDLED_CONFIG, type ConfigLocation } from "./verb.ts";
 
 /** Response timeout in milliseconds; a reload builds all plugins. */
 const PATIENCE = 70_000;
 
 /** The public path that lists the ways to sign in. */
-const SESSION = "/api/session";
+const SESSION_PATH = "/api/session";
 
 /** A response of the admin side. */
 export interface AdminReply {
@@ -22,9 +22,9 @@ export interface AdminReply {
 }
 
 /** The address of the admin side. */
-export type AskedAdmin = AdminAddress & {
+export type AdminEndpoint = AdminAddress & {
   /** Why gateway.yaml does not give it: then the default address is a guess. */
-  readonly unknown?: ConfigError;
+  readonly fileError?: ConfigError;
 };
 
 /**
@@ -34,14 +34,14 @@ export type AskedAdmin = AdminAddress & {
  * @throws Error with a message for people if it does not respond or refuses; ConfigError if the file that should name its
  * address is invalid
  */
-export function askAdmin(
-  admin: AskedAdmin,
+export function requestAdmin(
+  admin: AdminEndpoint,
   token: string | undefined,
   path: string,
   method: "GET" | "POST" = "GET",
   sent?: object,
 ): Promise<AdminReply> {
-  const where = "path" in admin ? { socketPath: admin.path } : { host: hostOf(admin.host), port: admin.port };
+  const where = "path" in admin ? { socketPath: admin.path } : { host: reachableHost(admin.host), port: admin.port };
   const name = "path" in admin ? admin.path : `${admin.host}:${admin.port}`;
   const headers = {
     host: "localhost",
@@ -54,21 +54,21 @@ export function askAdmin(
       answer.setEncoding("utf8").on("data", (more: string) => (text += more));
       answer.on("error", failed).on("end", () => {
         const { statusCode: status = 0 } = answer;
-        if (status === 401 && path !== SESSION) void refusal(admin, name, token).then(failed);
+        if (status === 401 && path !== SESSION_PATH) void unauthorizedError(admin, name, token).then(failed);
         else if (status !== 200 && status !== 422)
           failed(new Error(`${name} answers ${status}: ${text.trim().slice(0, 200)}`));
         else done({ status, body: JSON.parse(text) });
       });
     });
     asked.on("timeout", () => asked.destroy(new Error(`it did not answer within ${PATIENCE / 1000} s`)));
-    asked.on("error", (error: NodeJS.ErrnoException) => failed(why(error, name, admin.unknown)));
+    asked.on("error", (error: NodeJS.ErrnoException) => failed(connectionError(error, name, admin.fileError)));
     asked.end(sent && JSON.stringify(sent));
   });
 }
 
 /** Returns why a request without a token, or with that one, is refused. */
-async function refusal(admin: AskedAdmin, name: string, token: string | undefined): Promise<Error> {
-  const ways: unknown = await askAdmin(admin, undefined, SESSION).then(
+async function unauthorizedError(admin: AdminEndpoint, name: string, token: string | undefined): Promise<Error> {
+  const ways: unknown = await requestAdmin(admin, undefined, SESSION_PATH).then(
     ({ body }) => (body as { sign_in?: unknown } | null)?.sign_in,
     () => undefined,
   );
@@ -83,7 +83,7 @@ async function refusal(admin: AskedAdmin, name: string, token: string | undefine
   );
 }
 
-function why(error: NodeJS.ErrnoException, name: string, unknown: ConfigError | undefined): Error {
+function connectionError(error: NodeJS.ErrnoException, name: string, unknown: ConfigError | undefined): Error {
   if (error.code !== "ECONNREFUSED" && error.code !== "ENOENT") return new Error(`${name}: ${error.message}`);
   if (!unknown)
     return new Error(
@@ -96,19 +96,19 @@ function why(error: NodeJS.ErrnoException, name: string, unknown: ConfigError | 
 }
 
 /** A listener on all addresses is reached on the loopback address. */
-const hostOf = (host: string): string => (host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host);
+const reachableHost = (host: string): string => (host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host);
 
-/** The admin side that the command line names, or the one of gateway.yaml. @throws Misuse where that cannot be read either */
-export function adminOf(
+/** The admin side that the command line names, or the one of gateway.yaml. @throws UsageError where that cannot be read either */
+export function selectAdmin(
   named: string | undefined,
-  usual: AskedAdmin | string | undefined,
+  usual: AdminEndpoint | string | undefined,
   folder: string,
-): AskedAdmin | undefined {
+): AdminEndpoint | undefined {
   if (typeof usual === "string" && named === undefined)
-    throw new Misuse(`admin: in gateway.yaml: ${usual}. Or say where it is with --admin ADDRESS.`);
-  if (named === undefined) return usual as AskedAdmin | undefined;
-  const address = adminAddress(named, folder);
-  if (typeof address === "string") throw new Misuse(`--admin: ${address}`);
+    throw new UsageError(`admin: in gateway.yaml: ${usual}. Or say where it is with --admin ADDRESS.`);
+  if (named === undefined) return usual as AdminEndpoint | undefined;
+  const address = parseAdminAddress(named, folder);
+  if (typeof address === "string") throw new UsageError(`--admin: ${address}`);
   return address;
 }
 
@@ -116,10 +116,10 @@ export function adminOf(
  * Finds the admin side in a gateway.yaml that may be invalid, as the running gateway is asked about it. Undefined: it is off. A
  * text: why it is unknown.
  */
-export function adminIn(place: VerbPlace, env: NodeJS.ProcessEnv): AskedAdmin | string | undefined {
+export function findAdmin(place: ConfigLocation, env: NodeJS.ProcessEnv): AdminEndpoint | string | undefined {
   const { folder } = place;
   // The bundled file is nobody's own: the folder's file is gone.
-  const file = place.file === BUNDLED && !place.named ? join(folder, "gateway.yaml") : place.file;
+  const file = place.file === BUNDLED_CONFIG && !place.named ? join(folder, "gateway.yaml") : place.file;
   let text = "";
   try {
     text = readFileSync(file, "utf8");
@@ -132,10 +132,10 @@ export function adminIn(place: VerbPlace, env: NodeJS.ProcessEnv): AskedAdmin | 
     ) ?? [];
   const written = short ?? inBraces ?? below;
   if (written === undefined) {
-    const unknown = unreadable(file);
-    return { host: "127.0.0.1", port: 9090, ...(unknown && { unknown }) };
+    const fileError = readError(file);
+    return { host: "127.0.0.1", port: 9090, ...(fileError && { fileError }) };
   }
-  const found = reveal(written, env, folder);
-  if (!("value" in found)) return whyNot(found);
-  return found.value === "off" ? undefined : adminAddress(found.value, folder);
+  const found = resolveReferences(written, env, folder);
+  if (!("value" in found)) return unresolvedReason(found);
+  return found.value === "off" ? undefined : parseAdminAddress(found.value, folder);
 }

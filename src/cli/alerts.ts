@@ -1,21 +1,21 @@
-import { postTest } from "../alerts/alerts.ts";
+import { postTestAlert } from "../alerts/alerts.ts";
 import { Webhook } from "../alerts/webhook.ts";
 import type { Config } from "../config/types.ts";
-import { Misuse } from "../text/reason.ts";
-import { argumentsOf, type Terminal } from "./verb.ts";
+import { UsageError } from "../text/format-error.ts";
+import { parseVerbArguments, type Terminal } from "./verb.ts";
 
-const OPTIONS = { json: { type: "boolean" } } as const;
+const ALERTS_OPTIONS = { json: { type: "boolean" } } as const;
 
-/** Runs the verb `alerts`. Returns the exit code. @throws Misuse */
+/** Runs the verb `alerts`. Returns the exit code. @throws UsageError */
 export async function run(args: readonly string[], io: Terminal, settings: Config["alerts"]): Promise<number> {
-  const { values, positionals } = argumentsOf(args, OPTIONS, 1);
+  const { values, positionals } = parseVerbArguments(args, ALERTS_OPTIONS, 1);
   const [word] = positionals;
-  if (word !== "test") throw new Misuse(word === undefined ? "What of alerts? test" : `"${word}" is none: test`);
-  if (!settings) throw new Misuse("gateway.yaml has no alerts: { webhook: $URL }.");
+  if (word !== "test") throw new UsageError(word === undefined ? "What of alerts? test" : `"${word}" is none: test`);
+  if (!settings) throw new UsageError("gateway.yaml has no alerts: { webhook: $URL }.");
   const webhook = new Webhook(io.env);
   let problem: string | undefined;
   try {
-    await postTest(webhook, settings.webhook);
+    await postTestAlert(webhook, settings.webhook);
   } catch (thrown) {
     problem = (thrown as Error).message;
   } finally {

@@ -1,9 +1,9 @@
-import { placedIn, secretsIn } from "../config/load.ts";
+import { literalSecrets, settingPosition } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
 import { Networks } from "../core/networks.ts";
-import { Misuse } from "../text/reason.ts";
-import { table } from "../text/table.ts";
-import { argumentsOf, type Terminal } from "./verb.ts";
+import { UsageError } from "../text/format-error.ts";
+import { formatTable } from "../text/table.ts";
+import { parseVerbArguments, type Terminal } from "./verb.ts";
 
 const LEVELS = ["high", "medium", "low"] as const;
 type AuditLevel = (typeof LEVELS)[number];
@@ -30,11 +30,11 @@ type Rule = Pick<Advice, "id" | "level" | "says" | "fix"> & {
   /** The setting to change, below what the advice concerns. */
   setting?: readonly string[];
   /** Returns what it concerns; empty: nothing to advise. */
-  find(config: Config, file: Pick<Config, "file" | "text">): (string | Found)[];
+  find(config: Config, file: Pick<Config, "file" | "text">): (string | AuditSubject)[];
 };
 
 /** A finding whose place does not follow from its name. */
-interface Found {
+interface AuditSubject {
   about: string;
   /** Where to change it: the first path that exists in the file. */
   paths?: readonly (readonly string[])[];
@@ -42,12 +42,20 @@ interface Found {
 }
 
 /** Addresses of this machine and of private networks. */
-const NEAR = new Networks(["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"]);
-const isNear = (host: string): boolean => host === "localhost" || NEAR.has(host.replace(/^\[|\]$/g, ""));
+const PRIVATE_NETWORKS = new Networks([
+  "127.0.0.0/8",
+  "::1/128",
+  "10.0.0.0/8",
+  "172.16.0.0/12",
+  "192.168.0.0/16",
+  "fc00::/7",
+]);
+const isPrivateHost = (host: string): boolean =>
+  host === "localhost" || PRIVATE_NETWORKS.has(host.replace(/^\[|\]$/g, ""));
 const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");
 
 /** Finds paths that serve models without a plugin in their chain; the place to change is the chain. */
-const missing = (plugin: string) => (config: Config) =>
+const pathsWithout = (plugin: string) => (config: Config) =>
   config.paths.flatMap(({ path, protocol, use }) =>
     protocol !== undefined && !config.chains.get(use)?.includes(plugin)
       ? [
@@ -71,7 +79,7 @@ const RULES: readonly Rule[] = [
     level: "high",
     says: "anybody who reaches it may use the providers' accounts",
     fix: 'put "auth" into its chain',
-    find: missing("auth"),
+    find: pathsWithout("auth"),
   },
   {
     id: "anonymous",
@@ -90,7 +98,7 @@ const RULES: readonly Rule[] = [
     fix: "use https",
     find: ({ providers }) =>
       providers.flatMap(({ name, url }) =>
-        url !== "demo:" && url.protocol === "http:" && !isNear(url.hostname) ? [`providers ${name}`] : [],
+        url !== "demo:" && url.protocol === "http:" && !isPrivateHost(url.hostname) ? [`providers ${name}`] : [],
       ),
   },
   {
@@ -99,7 +107,7 @@ const RULES: readonly Rule[] = [
     says: "a secret stands in the file, and goes wherever that goes",
     fix: "write $NAME or $file:/run/secrets/NAME",
     find: (_config, file) =>
-      secretsIn(file).map(({ path, line }) => ({
+      literalSecrets(file).map(({ path, line }) => ({
         about: path.filter((step) => typeof step === "string").join(" "),
         line,
       })),
@@ -126,14 +134,14 @@ const RULES: readonly Rule[] = [
     level: "medium",
     says: "no limit holds there",
     fix: 'put "limits" behind "models" in its chain',
-    find: missing("limits"),
+    find: pathsWithout("limits"),
   },
   {
     id: "no-usage",
     level: "medium",
     says: "what is used there stands in no ledger",
     fix: 'put "usage" at the end of its chain',
-    find: missing("usage"),
+    find: pathsWithout("usage"),
   },
   {
     id: "public-listener",
@@ -212,7 +220,7 @@ const RULES: readonly Rule[] = [
     level: "low",
     says: "marks of other services go on to providers",
     fix: 'put "scrub" behind "auth" in its chain',
-    find: missing("scrub"),
+    find: pathsWithout("scrub"),
   },
   {
     id: "no-probes",
@@ -231,60 +239,60 @@ const RULES: readonly Rule[] = [
   },
 ];
 
-/** Runs the verb `audit`. Returns the exit code. @param text the file as written @throws Misuse */
+/** Runs the verb `audit`. Returns the exit code. @param text the file as written @throws UsageError */
 export async function run(args: readonly string[], io: Terminal, config: Config, text: string): Promise<number> {
-  const { values } = argumentsOf(args, OPTIONS);
+  const { values } = parseVerbArguments(args, OPTIONS);
   const most = LEVELS.indexOf(values.level as (typeof LEVELS)[number]);
-  if (most < 0) throw new Misuse(`--level ${values.level}: choose from ${LEVELS.join(", ")}.`);
+  if (most < 0) throw new UsageError(`--level ${values.level}: choose from ${LEVELS.join(", ")}.`);
   const ignored = values.ignore
     .split(",")
     .map((id) => id.trim())
     .filter(Boolean);
   const strange = ignored.find((id) => !RULES.some((rule) => rule.id === id));
   if (strange !== undefined)
-    throw new Misuse(`--ignore ${strange}: there are ${RULES.map(({ id }) => id).join(", ")}.`);
+    throw new UsageError(`--ignore ${strange}: there are ${RULES.map(({ id }) => id).join(", ")}.`);
   const file = { file: config.file, text };
   const advice = RULES.filter(({ id }) => !ignored.includes(id)).flatMap(({ find, setting = [], ...rule }) =>
     find(config, file).map((found): Advice => {
       const each = typeof found === "string" ? { about: found } : found;
-      return { ...rule, about: each.about, ...placeOf(file, each, setting) };
+      return { ...rule, about: each.about, ...advicePosition(file, each, setting) };
     }),
   );
   if (values.json) io.out(JSON.stringify(advice, undefined, 2));
   else if (advice.length === 0) io.out("nothing to advise");
   else {
     const columns = ["LEVEL", "ID", "ABOUT", "SAYS", "FIX"].map((title) => ({ title }));
-    for (const line of table(columns, grouped(advice))) io.out(line);
+    for (const line of formatTable(columns, adviceRows(advice))) io.out(line);
   }
   return advice.some(({ level }) => LEVELS.indexOf(level) <= most) ? 1 : 0;
 }
 
 /** Returns where in the file to apply advice; empty if only a default is in effect. */
-function placeOf(
+function advicePosition(
   file: Pick<Config, "file" | "text">,
-  { about, paths = [], line }: Found,
+  { about, paths = [], line }: AuditSubject,
   setting: readonly string[],
 ): Pick<Advice, "at"> {
-  if (line !== undefined) return { at: `${placedIn(file, [])?.file}:${line}` };
+  if (line !== undefined) return { at: `${settingPosition(file, [])?.file}:${line}` };
   const [section = "", ...rest] = about.split(" ");
   const path = rest.length === 0 ? [section] : [section, rest.join(" ")];
   for (const each of [...paths, [...path, ...setting], path]) {
-    const found = placedIn(file, each);
+    const found = settingPosition(file, each);
     if (found) return { at: `${found.file}:${found.line}` };
   }
   return {};
 }
 
 /** Number of subjects named per piece of advice. */
-const NAMED = 3;
+const MAX_SUBJECTS = 3;
 
 /** One row for each id. */
-function grouped(advice: readonly Advice[]): string[][] {
+function adviceRows(advice: readonly Advice[]): string[][] {
   const byId = Map.groupBy(advice, ({ id }) => id);
   return [...byId.values()].map((all) => {
     const [{ level, id, says, fix }] = all as [Advice, ...Advice[]];
-    const named = all.slice(0, NAMED).map(({ about, at }) => (at === undefined ? about : `${about} (${at})`));
-    const more = all.length > NAMED ? `, and ${all.length - NAMED} more` : "";
+    const named = all.slice(0, MAX_SUBJECTS).map(({ about, at }) => (at === undefined ? about : `${about} (${at})`));
+    const more = all.length > MAX_SUBJECTS ? `, and ${all.length - MAX_SUBJECTS} more` : "";
     return [level, id, named.join(", ") + more, says, fix];
   });
 }

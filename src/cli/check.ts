@@ -2,11 +2,11 @@ import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { ConfigError, loadConfig, type Problem, type Vocabulary } from "../config/load.ts";
-import { format, offNotice } from "../config/problems.ts";
+import { formatProblem, offNotice } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import type { PluginProblem } from "../loader/problems.ts";
-import { problemOf, sayReason } from "../text/reason.ts";
-import { counted } from "../text/table.ts";
+import { printError, toProblem } from "../text/format-error.ts";
+import { countNoun } from "../text/table.ts";
 import { help } from "./help/check.ts";
 import type { Terminal } from "./verb.ts";
 
@@ -22,37 +22,38 @@ export async function run(
   rehearse: (config: Config) => Promise<PluginProblem[]>,
   doubts: (config: Config) => Promise<Problem[]>,
 ): Promise<number> {
-  const asked = parse(args);
-  if (typeof asked === "string") return usage(io, asked);
+  const asked = parseArguments(args);
+  if (typeof asked === "string") return printUsage(io, asked);
   const file = resolve(io.folder, asked.file);
-  if (!existsSync(file)) return usage(io, `there is no file ${asked.file}`);
+  if (!existsSync(file)) return printUsage(io, `there is no file ${asked.file}`);
   const below = relative(io.folder, file);
   const name = below.startsWith("..") ? file : below;
   try {
     const config = await loadConfig(file, vocabulary, io.env);
     const found = await rehearse(config);
-    if (found.length > 0) throw new ConfigError(found.map(problemOf));
+    if (found.length > 0) throw new ConfigError(found.map(toProblem));
     const warnings = [...config.warnings, ...(await doubts(config))];
     const errors = warnings.filter(({ severity }) => severity === "error");
     if (errors.length > 0) throw new ConfigError(errors);
     if (asked.json) io.out(JSON.stringify({ ok: true, problems: warnings }));
     else {
-      for (const warning of warnings) if (!offIn(config).has(warning.message)) io.err(`${format(warning)}\n`);
+      for (const warning of warnings)
+        if (!offNotices(config).has(warning.message)) io.err(`${formatProblem(warning)}\n`);
       io.out(`${name}: ok, ${summary(config)}`);
     }
     return 0;
   } catch (thrown) {
     if (!(thrown instanceof ConfigError)) throw thrown;
     const { problems } = thrown;
-    sayReason(thrown, io, asked.json);
+    printError(thrown, io, asked.json);
     if (!asked.json) {
-      io.err(`\n${name}: ${counted(problems.length, "problem")}`);
+      io.err(`\n${name}: ${countNoun(problems.length, "problem")}`);
     }
     return 1;
   }
 }
 
-function parse(args: readonly string[]): { file: string; json: boolean } | string {
+function parseArguments(args: readonly string[]): { file: string; json: boolean } | string {
   try {
     const { values, positionals } = parseArgs({
       args: [...args],
@@ -66,13 +67,13 @@ function parse(args: readonly string[]): { file: string; json: boolean } | strin
   }
 }
 
-function usage(io: Terminal, wrong: string): number {
+function printUsage(io: Terminal, wrong: string): number {
   io.err(`${wrong}\nusage: ${help}`);
   return 2;
 }
 
 /** Returns the notices of parts that are off, which the summary contains already. */
-function offIn({ providers, keys }: Config): Set<string> {
+function offNotices({ providers, keys }: Config): Set<string> {
   const noticed = (kind: "provider" | "key") => (part: { name: string; off?: string }) =>
     part.off === undefined ? [] : offNotice(kind, part.name, part.off);
   return new Set([...providers.flatMap(noticed("provider")), ...keys.flatMap(noticed("key"))]);
@@ -80,15 +81,15 @@ function offIn({ providers, keys }: Config): Set<string> {
 
 function summary({ providers, models, keys, paths }: Config): string {
   return [
-    counted(providers.length, "provider") + off(providers),
-    counted(models.length, "model"),
-    counted(keys.length, "key") + off(keys),
-    counted(paths.length, "path"),
+    countNoun(providers.length, "provider") + describeOff(providers),
+    countNoun(models.length, "model"),
+    countNoun(keys.length, "key") + describeOff(keys),
+    countNoun(paths.length, "path"),
   ].join(", ");
 }
 
 /** Describes what is off, and why: `(1 off: name, NAME is not set)`. */
-function off(parts: readonly { name: string; off?: string }[]): string {
+function describeOff(parts: readonly { name: string; off?: string }[]): string {
   const out = parts.filter((part) => part.off !== undefined);
   return out.length === 0 ? "" : ` (${out.length} off: ${out.map((part) => `${part.name}, ${part.off}`).join("; ")})`;
 }

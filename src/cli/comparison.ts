@@ -2,10 +2,10 @@ import { Calendar } from "../core/calendar.ts";
 import type { PriceVersion } from "../core/price-list.ts";
 import type { Ledger, LedgerSpan } from "../store/ledger.ts";
 import type { PriceVersions } from "../store/price-versions.ts";
-import { counted } from "../text/table.ts";
-import { billedApart } from "./billed-apart.ts";
+import { countNoun } from "../text/table.ts";
+import { billedParts } from "./billed-parts.ts";
 import { FIGURES, type Figures, type Invoice, type InvoiceLine } from "./invoice.ts";
-import { InvoiceModels, undated } from "./invoice-models.ts";
+import { InvoiceModels, withoutDate } from "./invoice-models.ts";
 
 /** The ledger's figures of a provider's model on a day. */
 export interface LedgerDay {
@@ -50,12 +50,12 @@ export interface Comparison {
 const MOST_DAYS = 800;
 
 /** Returns the days from an invoice's first to its last. @throws Error if there are none, or too many */
-export function daysOf({ lines, unread }: Invoice, zone: string): string[] {
+export function invoiceDays({ lines, unread }: Invoice, zone: string): string[] {
   const sorted = lines.map(({ day }) => day).sort();
   const [first, last] = [sorted[0], sorted.at(-1)];
   if (first === undefined || last === undefined) {
     const [why] = unread;
-    const more = unread.length > 1 ? `, nor could ${counted(unread.length - 1, "other")}` : "";
+    const more = unread.length > 1 ? `, nor could ${countNoun(unread.length - 1, "other")}` : "";
     const told = why ? ` Line ${why.line} could not be read${more}: ${why.reason}.` : "";
     throw new Error(`The file has no line that could be compared.${told}`);
   }
@@ -74,7 +74,7 @@ export async function ledgerDays(ledger: Ledger, days: readonly string[], zone: 
   for (const day of days)
     for (const { group, tokensIn, cached, tokensOut, cost, unsettled } of await ledger.sums({
       by: ["target"],
-      ...spanOf(day, zone),
+      ...daySpan(day, zone),
     })) {
       const [target = ""] = group;
       const at = target.indexOf(":");
@@ -90,7 +90,7 @@ export async function ledgerDays(ledger: Ledger, days: readonly string[], zone: 
  * Returns the amounts to add to `ledgerDays` because an invoice lists them under another name than the requested model. They
  * are unknown for rows that have been deleted.
  */
-export async function apartDays(
+export async function ledgerAdjustments(
   { ledger, prices }: { ledger: Ledger; prices: PriceVersions },
   days: readonly string[],
   zone: string,
@@ -99,34 +99,37 @@ export async function apartDays(
   const terms = new Map<string, PriceVersion | undefined>();
   const found: LedgerDay[] = [];
   for (const day of days)
-    for await (const entry of ledger.entries({ ...spanOf(day, zone), billedApart: true })) {
+    for await (const entry of ledger.entries({ ...daySpan(day, zone), billedApart: true })) {
       const at = entry.target.indexOf(":");
       if (at < 0) continue;
       for (const version of [entry.price, ...(entry.usage?.besides ?? []).map(({ price }) => price)])
         if (version !== undefined && !terms.has(version)) terms.set(version, await prices.find(version));
       const [provider, asked] = [entry.target.slice(0, at), entry.target.slice(at + 1)];
-      const parts = billedApart(asked, entry, (version) => terms.get(version ?? ""), names);
+      const parts = billedParts(asked, entry, (version) => terms.get(version ?? ""), names);
       for (const part of parts) found.push({ day, provider, ...part });
     }
   return found;
 }
 
 /** Returns a function that reports whether an invoice has lines of a name that is no model in the ledger's sums. */
-export function namesIn({ lines }: Invoice, told: ReadonlyMap<string, string>): (name: string) => boolean {
+export function invoiceNameTest(
+  { lines }: Invoice,
+  modelNames: ReadonlyMap<string, string>,
+): (name: string) => boolean {
   const charged = new Set(lines.map(({ name }) => name));
   const known = new Map<string, boolean>();
   return (name) => {
     let found = known.get(name);
     if (found === undefined) {
-      const models = new InvoiceModels([name], told);
-      found = [...charged].some((each) => models.knows(each));
+      const models = new InvoiceModels([name], modelNames);
+      found = [...charged].some((each) => models.has(each));
       known.set(name, found);
     }
     return found;
   };
 }
 
-function spanOf(day: string, zone: string): Required<LedgerSpan> {
+function daySpan(day: string, zone: string): Required<LedgerSpan> {
   const noon = Temporal.PlainDate.from(day).toZonedDateTime({ timeZone: zone, plainTime: "12:00" }).epochMilliseconds;
   const { start, end } = new Calendar(zone).span("day", noon);
   return { since: start, until: end };
@@ -136,16 +139,16 @@ function spanOf(day: string, zone: string): Required<LedgerSpan> {
  * Returns the providers of an invoice: those whose models it names.
  * @throws Error if several match, or none
  */
-export function providersOf(
+export function invoiceProviders(
   { lines }: Invoice,
   ledger: readonly LedgerDay[],
-  told: ReadonlyMap<string, string>,
+  modelNames: ReadonlyMap<string, string>,
 ): string[] {
   const names = new Set(lines.map(({ name }) => name));
   const all = [...new Set(ledger.map(({ provider }) => provider))].sort();
   const meant = all.filter((provider) => {
-    const models = new InvoiceModels(modelsOf(ledger, [provider]), told);
-    return [...names].some((name) => models.knows(name));
+    const models = new InvoiceModels(providerModels(ledger, [provider]), modelNames);
+    return [...names].some((name) => models.has(name));
   });
   if (meant.length === 1) return meant;
   const hint = "Say whose it is with --provider NAME";
@@ -156,32 +159,32 @@ export function providersOf(
   );
 }
 
-const modelsOf = (ledger: readonly LedgerDay[], providers: readonly string[]): string[] =>
+const providerModels = (ledger: readonly LedgerDay[], providers: readonly string[]): string[] =>
   ledger.filter(({ provider }) => providers.includes(provider)).map(({ model }) => model);
 
 /**
  * Compares an invoice with the ledger.
  * @param providers whose invoice it is
- * @param told maps the invoice's names of models to the ledger's
+ * @param modelNames maps the invoice's names of models to the ledger's
  * @param tolerance the part of the larger figure by which two may differ
  */
-export function compared(
+export function compareInvoice(
   invoice: Invoice,
   ledger: readonly LedgerDay[],
   {
     providers,
-    told,
+    modelNames,
     tolerance,
-  }: { providers: readonly string[]; told: ReadonlyMap<string, string>; tolerance: number },
+  }: { providers: readonly string[]; modelNames: ReadonlyMap<string, string>; tolerance: number },
 ): Comparison {
   const own = ledger.filter(({ provider }) => providers.includes(provider));
-  const models = new InvoiceModels(modelsOf(own, providers), told);
+  const models = new InvoiceModels(providerModels(own, providers), modelNames);
   const places = new Map<string, MutableDay>();
   const place = (day: string, model: string): MutableDay => {
     const key = `${day} ${model}`;
     let found = places.get(key);
     if (!found) {
-      found = { day, model, names: new Set(), lines: 0, invoice: {}, ledger: { ...NONE }, unsettled: 0 };
+      found = { day, model, names: new Set(), lines: 0, invoice: {}, ledger: { ...ZERO_FIGURES }, unsettled: 0 };
       places.set(key, found);
     }
     return found;
@@ -191,25 +194,25 @@ export function compared(
     const model = models.find(line.name);
     if (model === undefined) {
       const found = unmatched.get(line.name) ?? { name: line.name, lines: 0, figures: {} };
-      unmatched.set(line.name, { ...found, lines: found.lines + 1, figures: sum(found.figures, line.figures) });
-    } else takeLine(place(line.day, model), line);
+      unmatched.set(line.name, { ...found, lines: found.lines + 1, figures: addFigures(found.figures, line.figures) });
+    } else addLine(place(line.day, model), line);
   }
   for (const { day, model, figures, unsettled } of own) {
-    const found = place(day, undated(model));
-    found.ledger = { ...NONE, ...sum(found.ledger, figures) };
+    const found = place(day, withoutDate(model));
+    found.ledger = { ...ZERO_FIGURES, ...addFigures(found.ledger, figures) };
     found.unsettled += unsettled;
   }
   const days = [...places.values()]
     .sort((one, other) => (one.day === other.day ? (one.model < other.model ? -1 : 1) : one.day < other.day ? -1 : 1))
     .map(({ names, lines, ...day }) => {
       const differ = FIGURES.filter(
-        (name) => invoice.tells.has(name) && isOff(name, day, tolerance, lines * invoice.rounding),
+        (name) => invoice.figureNames.has(name) && exceedsTolerance(name, day, tolerance, lines * invoice.rounding),
       );
       return { ...day, names: [...names], differ };
     });
   const totals = {
-    invoice: invoice.lines.map(({ figures }) => figures).reduce(sum, {}),
-    ledger: own.map(({ figures }) => figures as Figures).reduce(sum, {}),
+    invoice: invoice.lines.map(({ figures }) => figures).reduce(addFigures, {}),
+    ledger: own.map(({ figures }) => figures as Figures).reduce(addFigures, {}),
   };
   return { providers, days, unmatched: [...unmatched.values()], totals };
 }
@@ -224,22 +227,22 @@ interface MutableDay {
   unsettled: number;
 }
 
-const NONE: Required<Figures> = { tokensIn: 0, cached: 0, tokensOut: 0, tokens: 0, cost: 0 };
+const ZERO_FIGURES: Required<Figures> = { tokensIn: 0, cached: 0, tokensOut: 0, tokens: 0, cost: 0 };
 
-function takeLine(day: MutableDay, { name, figures }: InvoiceLine): void {
+function addLine(day: MutableDay, { name, figures }: InvoiceLine): void {
   day.names.add(name);
   day.lines++;
-  day.invoice = sum(day.invoice, figures);
+  day.invoice = addFigures(day.invoice, figures);
 }
 
-function sum(one: Figures, other: Figures): Figures {
+function addFigures(one: Figures, other: Figures): Figures {
   const all: Figures = { ...one };
   for (const name of FIGURES) if (other[name] !== undefined) all[name] = (all[name] ?? 0) + other[name];
   return all;
 }
 
 /** @param rounding maximum error of money by the rounding of lines */
-function isOff(
+function exceedsTolerance(
   name: keyof Figures,
   { invoice, ledger }: Pick<ComparedDay, "invoice" | "ledger">,
   tolerance: number,

@@ -3,12 +3,12 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { nearest } from "../config/suggest.ts";
-import { globOf } from "../core/glob.ts";
-import { type Client, type ClientValues, filled, loadClients } from "../loader/clients.ts";
-import { Misuse } from "../text/reason.ts";
-import { table } from "../text/table.ts";
+import { compileGlob } from "../core/glob.ts";
+import { type Client, type ClientValues, fillPlaceholders, loadClients } from "../loader/clients.ts";
+import { UsageError } from "../text/format-error.ts";
+import { formatTable } from "../text/table.ts";
 import { shellWord } from "./shell.ts";
-import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
+import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   url: { type: "string" },
@@ -18,36 +18,40 @@ const OPTIONS = {
 } as const;
 
 /** Printed if no key is known. */
-export const NO_KEY = "$GATEWAY_KEY";
+export const KEY_VARIABLE = "$GATEWAY_KEY";
 
 /** The parts of gateway.yaml that the verb needs. */
-export interface ConnectPlace {
+export interface ConnectSettings {
   listen: { host: string; port: number };
   /** Ids and aliases; those with a provider that is on come first. */
   models: readonly string[];
 }
 
-/** Runs the verb `connect`. Returns 0, 1 if the client cannot be started, or the started client's exit code. @throws Misuse */
-export async function run(args: readonly string[], io: Terminal, place: () => Promise<ConnectPlace>): Promise<number> {
+/** Runs the verb `connect`. Returns 0, 1 if the client cannot be started, or the started client's exit code. @throws UsageError */
+export async function run(
+  args: readonly string[],
+  io: Terminal,
+  place: () => Promise<ConnectSettings>,
+): Promise<number> {
   const end = args.indexOf("--");
-  const { values, positionals } = argumentsOf(end < 0 ? args : args.slice(0, end), OPTIONS, 1);
+  const { values, positionals } = parseVerbArguments(end < 0 ? args : args.slice(0, end), OPTIONS, 1);
   const clients = loadClients();
   const [name] = positionals;
   if (name === undefined) {
-    if (end >= 0) throw new Misuse("-- needs a client in front of it.");
-    return list(clients, io, values.json === true);
+    if (end >= 0) throw new UsageError("-- needs a client in front of it.");
+    return listClients(clients, io, values.json === true);
   }
   const client = clients.find(({ id }) => id === name);
-  if (!client) throw new Misuse(unknownClient(name, clients));
+  if (!client) throw new UsageError(unknownClient(name, clients));
   const { listen, models } = await place();
   const settings: ClientValues = {
-    address: baseOf(values.url ?? addressOf(listen)),
-    key: values.key ?? io.env["GATEWAY_KEY"] ?? NO_KEY,
-    model: modelOf(values.model, models),
+    address: parseBaseUrl(values.url ?? localUrl(listen)),
+    key: values.key ?? io.env["GATEWAY_KEY"] ?? KEY_VARIABLE,
+    model: chooseModel(values.model, models),
   };
-  if (end >= 0) return start(client, settings, args.slice(end + 1), io);
-  if (values.json) io.out(JSON.stringify(settingsOf(client, settings), undefined, 2));
-  else for (const line of told(client, settings)) io.out(line);
+  if (end >= 0) return startClient(client, settings, args.slice(end + 1), io);
+  if (values.json) io.out(JSON.stringify(clientSettings(client, settings), undefined, 2));
+  else for (const line of clientLines(client, settings)) io.out(line);
   return 0;
 }
 
@@ -57,30 +61,34 @@ function unknownClient(name: string, clients: readonly Client[]): string {
   return `unknown client "${name}"${near === undefined ? "." : `, did you mean "${near}"?`} Known: ${ids.join(" ")}`;
 }
 
-/** @throws Misuse for a model that the gateway does not have: the client's own error would be less clear */
-function modelOf(asked: string | undefined, models: readonly string[]): string {
+/** @throws UsageError for a model that the gateway does not have: the client's own error would be less clear */
+function chooseModel(asked: string | undefined, models: readonly string[]): string {
   if (asked === undefined) return models[0] ?? "MODEL";
-  if (models.some((each) => each === asked || globOf(each).test(asked))) return asked;
+  if (models.some((each) => each === asked || compileGlob(each).test(asked))) return asked;
   const near = nearest(asked, models);
-  throw new Misuse(`no model "${asked}" in gateway.yaml${near === undefined ? "." : `, did you mean "${near}"?`}`);
+  throw new UsageError(`no model "${asked}" in gateway.yaml${near === undefined ? "." : `, did you mean "${near}"?`}`);
 }
 
 /** Returns the address at which clients on this machine reach a listener. */
-export const addressOf = ({ host, port }: ConnectPlace["listen"]): string => {
+export const localUrl = ({ host, port }: ConnectSettings["listen"]): string => {
   const near = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   return `http://${near.includes(":") ? `[${near}]` : near}:${port}`;
 };
 
-/** @throws Misuse for an invalid address */
-function baseOf(text: string): string {
+/** @throws UsageError for an invalid address */
+function parseBaseUrl(text: string): string {
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol))
-    throw new Misuse(`--url "${text}" is no address, like https://gateway.example.com`);
+    throw new UsageError(`--url "${text}" is no address, like https://gateway.example.com`);
   return text.replace(/\/+$/, "").replace(/\/v1(?:beta)?$/, "");
 }
 
 /** Returns the clients whose program or settings are on this machine. */
-export function clientsHere(clients: readonly Client[], { env }: Pick<Terminal, "env">, home = homedir()): Client[] {
+export function installedClients(
+  clients: readonly Client[],
+  { env }: Pick<Terminal, "env">,
+  home = homedir(),
+): Client[] {
   const folders = (env["PATH"] ?? "").split(delimiter).filter(Boolean);
   return clients.filter(
     ({ command, home: own }) =>
@@ -89,8 +97,8 @@ export function clientsHere(clients: readonly Client[], { env }: Pick<Terminal, 
   );
 }
 
-function list(clients: readonly Client[], io: Terminal, json: boolean): number {
-  const here = new Set(clientsHere(clients, io, io.env["HOME"]));
+function listClients(clients: readonly Client[], io: Terminal, json: boolean): number {
+  const here = new Set(installedClients(clients, io, io.env["HOME"]));
   if (json) {
     const rows = clients.map((client) => ({
       id: client.id,
@@ -110,33 +118,33 @@ function list(clients: readonly Client[], io: Terminal, json: boolean): number {
     client.protocol,
     here.has(client) ? "yes" : "-",
   ]);
-  for (const line of table(columns, rows)) io.out(line);
+  for (const line of formatTable(columns, rows)) io.out(line);
   return 0;
 }
 
-const settingsOf = (client: Client, settings: ClientValues) => ({
+const clientSettings = (client: Client, settings: ClientValues) => ({
   client: client.id,
   name: client.name,
   protocol: client.protocol,
   ...settings,
-  env: environmentOf(client, settings),
+  env: clientEnvironment(client, settings),
   unset: client.unset,
-  arguments: client.arguments.map((argument) => filled(argument, settings)),
-  files: client.files.map(({ text, ...rest }) => ({ ...rest, text: filled(text, settings) })),
-  snippets: client.snippets.map(({ text, ...rest }) => ({ ...rest, text: filled(text, settings) })),
-  notes: client.notes.map((note) => filled(note, settings)),
+  arguments: client.arguments.map((argument) => fillPlaceholders(argument, settings)),
+  files: client.files.map(({ text, ...rest }) => ({ ...rest, text: fillPlaceholders(text, settings) })),
+  snippets: client.snippets.map(({ text, ...rest }) => ({ ...rest, text: fillPlaceholders(text, settings) })),
+  notes: client.notes.map((note) => fillPlaceholders(note, settings)),
 });
 
-const environmentOf = ({ env }: Client, settings: ClientValues): Record<string, string> =>
-  Object.fromEntries(Object.entries(env).map(([name, text]) => [name, filled(text, settings)]));
+const clientEnvironment = ({ env }: Client, settings: ClientValues): Record<string, string> =>
+  Object.fromEntries(Object.entries(env).map(([name, text]) => [name, fillPlaceholders(text, settings)]));
 
 /** Describes settings for people; text to paste starts at the beginning of a line. */
-export function told(client: Client, settings: ClientValues): string[] {
-  const { env, unset, files, snippets, notes } = settingsOf(client, settings);
+export function clientLines(client: Client, settings: ClientValues): string[] {
+  const { env, unset, files, snippets, notes } = clientSettings(client, settings);
   const lines = [`# ${client.name}, at ${settings.address}`];
   if (Object.keys(env).length > 0) {
     lines.push("", "# in a shell:");
-    for (const [name, value] of Object.entries(env)) lines.push(`export ${name}=${quoted(value)}`);
+    for (const [name, value] of Object.entries(env)) lines.push(`export ${name}=${quoteKey(value)}`);
     if (unset.length > 0) lines.push(`unset ${unset.join(" ")}`);
   }
   for (const { path, text } of files)
@@ -145,42 +153,48 @@ export function told(client: Client, settings: ClientValues): string[] {
     lines.push("", `# ${language}${install === undefined ? "" : ` (${install})`}:`, text.trimEnd());
   for (const note of notes) lines.push("", `# ${note}`);
   if (client.command !== undefined) lines.push("", `# or start it with that, once: ${COMMAND} connect ${client.id} --`);
-  if (settings.key === NO_KEY) lines.push("", `# a key is made with: ${COMMAND} keys create NAME`);
+  if (settings.key === KEY_VARIABLE) lines.push("", `# a key is made with: ${COMMAND} keys create NAME`);
   return lines;
 }
 
 /** Describes the settings of all clients found on this machine; empty without clients. */
-export function toldHere(settings: ClientValues, io: Terminal): string[] {
-  const here = clientsHere(loadClients(), io, io.env["HOME"]);
+export function installedClientLines(settings: ClientValues, io: Terminal): string[] {
+  const here = installedClients(loadClients(), io, io.env["HOME"]);
   if (here.length === 0) return [];
   const title = `clients on this machine, and what each is told (again with: ${COMMAND} connect ID):`;
-  return ["", title, ...here.flatMap((client) => ["", ...told(client, settings)])];
+  return ["", title, ...here.flatMap((client) => ["", ...clientLines(client, settings)])];
 }
 
-/** Quotes a text as one word of a POSIX shell; `NO_KEY` stays a variable. */
-export const quoted = (text: string): string => (text === NO_KEY ? `"${text}"` : shellWord(text));
+/** Quotes a text as one word of a POSIX shell; `KEY_VARIABLE` stays a variable. */
+export const quoteKey = (text: string): string => (text === KEY_VARIABLE ? `"${text}"` : shellWord(text));
 
-async function start(client: Client, settings: ClientValues, args: readonly string[], io: Terminal): Promise<number> {
+async function startClient(
+  client: Client,
+  settings: ClientValues,
+  args: readonly string[],
+  io: Terminal,
+): Promise<number> {
   const { command, unset, temporary } = client;
-  if (command === undefined) throw new Misuse(`${client.name} is no program that could be started.`);
-  if (settings.key === NO_KEY) throw new Misuse("--key or the variable GATEWAY_KEY must hold a key of the gateway.");
+  if (command === undefined) throw new UsageError(`${client.name} is no program that could be started.`);
+  if (settings.key === KEY_VARIABLE)
+    throw new UsageError("--key or the variable GATEWAY_KEY must hold a key of the gateway.");
   const folder = mkdtempSync(join(tmpdir(), "gateway-connect-"));
   try {
-    const env: NodeJS.ProcessEnv = { ...io.env, ...environmentOf(client, settings) };
+    const env: NodeJS.ProcessEnv = { ...io.env, ...clientEnvironment(client, settings) };
     for (const name of unset) delete env[name];
     for (const [name, text] of Object.entries(temporary)) {
       env[name] = join(folder, name.toLowerCase());
-      writeFileSync(env[name], filled(text, settings), { mode: 0o600 });
+      writeFileSync(env[name], fillPlaceholders(text, settings), { mode: 0o600 });
     }
-    const all = [...settingsOf(client, settings).arguments, ...args];
-    return await ended(spawn(command, all, { cwd: io.folder, env, stdio: "inherit" }), command, io);
+    const all = [...clientSettings(client, settings).arguments, ...args];
+    return await waitForExit(spawn(command, all, { cwd: io.folder, env, stdio: "inherit" }), command, io);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
 /** Returns the program's exit code, or 128 plus the signal's number as in shells. Ctrl-C is left to the program. */
-async function ended(child: ChildProcess, command: string, io: Terminal): Promise<number> {
+async function waitForExit(child: ChildProcess, command: string, io: Terminal): Promise<number> {
   const ignore = () => {};
   process.on("SIGINT", ignore);
   try {

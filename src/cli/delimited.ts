@@ -13,9 +13,9 @@ const SAMPLE = 20_000;
  * Parses CSV (RFC 4180), also with semicolons or tabs as delimiters; empty rows are skipped.
  * @throws Error for a quote that is not closed
  */
-export function rowsOf(written: string): DelimitedRow[] {
+export function parseDelimited(written: string): DelimitedRow[] {
   const text = written.startsWith("\ufeff") ? written.slice(1) : written;
-  const delimiter = delimiterOf(text.slice(0, SAMPLE));
+  const delimiter = detectDelimiter(text.slice(0, SAMPLE));
   // A quoted cell, or an unquoted one, and the delimiter or line end after it.
   const cell = new RegExp(
     `(?:"((?:[^"]|"")*)"|([^"${delimiter}\\r\\n][^${delimiter}\\r\\n]*)?)(${delimiter}|\\r?\\n|\\r|$)`,
@@ -42,7 +42,7 @@ export function rowsOf(written: string): DelimitedRow[] {
   return rows;
 }
 
-function delimiterOf(sample: string): string {
+function detectDelimiter(sample: string): string {
   const bare = sample.replaceAll(/"(?:[^"]|"")*"/g, "");
   const counted = DELIMITERS.map((delimiter) => ({ delimiter, count: bare.split(delimiter).length }));
   return counted.reduce((most, one) => (one.count > most.count ? one : most)).delimiter;

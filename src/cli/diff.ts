@@ -1,22 +1,22 @@
-import type { Reloaded } from "../reloads.ts";
-import { type AskedAdmin, adminOf } from "./admin-client.ts";
-import { answerOf, OPTIONS, sayRestart } from "./reload.ts";
-import { argumentsOf, type Terminal } from "./verb.ts";
+import type { ReloadResult } from "../reloads.ts";
+import { type AdminEndpoint, selectAdmin } from "./admin-client.ts";
+import { ADMIN_OPTIONS, adminResponse, printRestart } from "./reload.ts";
+import { parseVerbArguments, type Terminal } from "./verb.ts";
 
-/** Runs the verb `diff`. Returns the exit code. @throws Misuse */
+/** Runs the verb `diff`. Returns the exit code. @throws UsageError */
 export async function run(
   args: readonly string[],
   io: Terminal,
-  admin: AskedAdmin | string | undefined,
+  admin: AdminEndpoint | string | undefined,
 ): Promise<number> {
-  const { values } = argumentsOf(args, OPTIONS);
-  const found = await answerOf(io, adminOf(values.admin, admin, io.folder), values.token, "/api/config/diff");
+  const { values } = parseVerbArguments(args, ADMIN_OPTIONS);
+  const found = await adminResponse(io, selectAdmin(values.admin, admin, io.folder), values.token, "/api/config/diff");
   if (!found) return 1;
-  const { changes, restart } = found as Pick<Reloaded, "changes" | "restart">;
+  const { changes, restart } = found as Pick<ReloadResult, "changes" | "restart">;
   if (values.json) io.out(JSON.stringify(found, undefined, 2));
   else if (changes.length === 0) io.out("Nothing would change.");
   else
     for (const { path, before, after } of changes) io.out(`${path}: ${before ?? "(absent)"} -> ${after ?? "(gone)"}`);
-  if (!values.json) sayRestart(restart, io);
+  if (!values.json) printRestart(restart, io);
   return changes.length === 0 ? 0 : 1;
 }

@@ -2,14 +2,14 @@ import { lookup } from "node:dns/promises";
 import { OidcSignIn } from "../admin/oidc.ts";
 import type { Config, ConfiguredProvider } from "../config/types.ts";
 import type { Protocol } from "../core/protocol.ts";
-import { arrivalsOf, isBuffered } from "../setup/arrivals.ts";
+import { isBuffered, measureArrivals } from "../setup/arrivals.ts";
 import { listModels, type VendorListing } from "../setup/listing.ts";
-import { missingSecret } from "../store/secret.ts";
-import { Misuse, reason } from "../text/reason.ts";
-import { counted, table } from "../text/table.ts";
-import { baseOf } from "../upstream/address.ts";
-import { storeAnswers } from "./store-doubts.ts";
-import { argumentsOf, type Terminal } from "./verb.ts";
+import { missingSecretWarning } from "../store/secret.ts";
+import { formatError, UsageError } from "../text/format-error.ts";
+import { countNoun, formatTable } from "../text/table.ts";
+import { basePath } from "../upstream/address.ts";
+import { checkStores } from "./store-warnings.ts";
+import { parseVerbArguments, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   url: { type: "string" },
@@ -27,21 +27,21 @@ export interface DoctorFinding {
 }
 
 /** Maximum clock difference in milliseconds: keys expire and budgets begin by our clock. */
-const SKEW = 30_000;
+const MAX_SKEW = 30_000;
 
-/** Runs the verb `doctor`. Returns the exit code. @throws Misuse */
+/** Runs the verb `doctor`. Returns the exit code. @throws UsageError */
 export async function run(
   args: readonly string[],
   io: Terminal,
   config: Config,
   protocols: readonly Protocol[],
 ): Promise<number> {
-  const { values } = argumentsOf(args, OPTIONS);
+  const { values } = parseVerbArguments(args, OPTIONS);
   const key = values.key ?? io.env["GATEWAY_KEY"];
   if (values.url !== undefined && !URL.canParse(values.url))
-    throw new Misuse(`--url "${values.url}" is no address, like https://gateway.example.com`);
+    throw new UsageError(`--url "${values.url}" is no address, like https://gateway.example.com`);
   if (values.url !== undefined && key === undefined)
-    throw new Misuse("--url needs a gateway key: --key, or the variable GATEWAY_KEY");
+    throw new UsageError("--url needs a gateway key: --key, or the variable GATEWAY_KEY");
   const asked = await Promise.all(config.providers.map((provider) => providerFindings(provider, protocols)));
   const findings = [
     ...asked.flatMap(({ findings }) => findings),
@@ -58,7 +58,7 @@ export async function run(
   else {
     const columns = ["", "WHAT", "NAME", ""].map((title) => ({ title }));
     const rows = findings.map(({ state, what, name, says }) => [state, what, name, says]);
-    for (const line of table(columns, rows)) io.out(line);
+    for (const line of formatTable(columns, rows)) io.out(line);
     if (values.url === undefined) io.out("\nWhat stands in front is tested with --url, as clients reach the gateway.");
   }
   return findings.some(({ state }) => state === "bad") ? 1 : 0;
@@ -83,12 +83,12 @@ async function providerFindings(
   const findings: DoctorFinding[] = [];
   for (const credential of each) {
     const asked = { protocol, secret: credential?.secret, header };
-    const address = `${url.origin}${baseOf(url, protocol)}`;
+    const address = `${url.origin}${basePath(url, protocol)}`;
     const listing = await listModels({ url: address, ...asked });
     listings.push(listing);
     const label = credential === undefined ? "" : `${credential.label}: `;
     const { models, problem, time, status } = listing;
-    if (models) findings.push(finding("ok", `${label}${counted(models.length, "model")} in ${time} ms`));
+    if (models) findings.push(finding("ok", `${label}${countNoun(models.length, "model")} in ${time} ms`));
     else if (status === 404) {
       // Some servers have no list; the response shows that they are reachable.
       const below = `${address}${protocol.segment}`;
@@ -124,7 +124,7 @@ async function dnsFindings(providers: readonly ConfiguredProvider[]): Promise<Do
 
 /** Checks the servers that hold the store. */
 async function storeFindings(config: Config): Promise<DoctorFinding[]> {
-  const answers = await storeAnswers(config);
+  const answers = await checkStores(config);
   return answers.map(({ setting, problem }) => ({
     ...{ what: "store", name: setting },
     ...(problem === undefined ? { state: "ok", says: "it can be used" } : { state: "bad", says: problem }),
@@ -142,13 +142,13 @@ async function signInFindings({ adminAccess: { oidc } }: Config): Promise<Doctor
       { ...finding, state: "ok", says: `it says where to sign in, in ${Math.round(performance.now() - began)} ms` },
     ];
   } catch (thrown) {
-    return [{ ...finding, state: "bad", says: reason(thrown) }];
+    return [{ ...finding, state: "bad", says: formatError(thrown) }];
   }
 }
 
 /** Checks the secret beside a SQLite file that is in use. */
 function secretFindings({ store: { ledger, postgres }, envelopes }: Config): DoctorFinding[] {
-  const says = postgres || envelopes.key !== undefined ? undefined : missingSecret(ledger);
+  const says = postgres || envelopes.key !== undefined ? undefined : missingSecretWarning(ledger);
   return says === undefined ? [] : [{ state: "bad", what: "secret", name: `${ledger}.secret`, says }];
 }
 
@@ -159,7 +159,7 @@ function clockFindings(listings: readonly VendorListing[]): DoctorFinding[] {
   if (skew === undefined) return [];
   const seconds = Math.round(Math.abs(skew) / 1000);
   const clock = { what: "clock", name: "" };
-  if (Math.abs(skew) <= SKEW)
+  if (Math.abs(skew) <= MAX_SKEW)
     return [{ ...clock, state: "ok", says: `within ${Math.max(1, seconds)} s of the providers'` }];
   return [
     {
@@ -170,20 +170,20 @@ function clockFindings(listings: readonly VendorListing[]): DoctorFinding[] {
   ];
 }
 
-/** Returns the id of a built-in model that streams slowly. @throws Misuse if there is none */
+/** Returns the id of a built-in model that streams slowly. @throws UsageError if there is none */
 function slowModel({ models, providers }: Config): string {
   const demo = new Set(providers.filter(({ url }) => url === "demo:").map(({ name }) => name));
   const slow = models.find(({ targets }) =>
     targets.some(({ provider, model }) => demo.has(provider) && model === "slow"),
   );
   if (!slow)
-    throw new Misuse("no model of the built-in provider is slow: name one that streams for a second with --model");
+    throw new UsageError("no model of the built-in provider is slow: name one that streams for a second with --model");
   return slow.id;
 }
 
 async function frontFinding(url: string, key: string, model: string): Promise<DoctorFinding> {
   const finding = { what: "front", name: url };
-  const arrivals = await arrivalsOf(url, key, model);
+  const arrivals = await measureArrivals(url, key, model);
   if ("problem" in arrivals) return { ...finding, state: "bad", says: arrivals.problem };
   const { first, last, pieces } = arrivals;
   const buffered = isBuffered(arrivals);

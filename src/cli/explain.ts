@@ -1,6 +1,5 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { Carried } from "../carried.ts";
 import type { Config } from "../config/types.ts";
 import { processContainer } from "../container.ts";
 import { Body } from "../core/body.ts";
@@ -8,24 +7,25 @@ import { Calendar } from "../core/calendar.ts";
 import { GatewayError } from "../core/errors.ts";
 import { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
-import { credentials } from "../downstream/credentials.ts";
 import type { RouteMatch } from "../downstream/paths.ts";
+import { takeKeys } from "../downstream/presented-keys.ts";
+import { NullLog } from "../dry-start.ts";
 import type { ExplainedStep, ExplainedTarget, Explanation } from "../explain.ts";
-import { explain } from "../explain.ts";
+import { explainExchange } from "../explain.ts";
 import { Generation } from "../generation.ts";
-import { NoLog } from "../rehearsal.ts";
 import type { KeyRecord, Keys } from "../store/keys.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
 import { connectToRead, type Stores } from "../store/open.ts";
 import { spendSince } from "../store/spend.ts";
-import { Misuse } from "../text/reason.ts";
-import { dollars, thousands } from "../text/table.ts";
+import { UsageError } from "../text/format-error.ts";
+import { formatCost, groupDigits } from "../text/table.ts";
 import { Envelopes } from "../translation/envelope.ts";
-import type { Loaded } from "../vocabulary.ts";
+import { UpstreamResources } from "../upstream-resources.ts";
+import type { LoadedConfig } from "../vocabulary.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { scan } from "../wire/json.ts";
 import { Query } from "../wire/query.ts";
-import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
+import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   model: { type: "string" },
@@ -38,7 +38,7 @@ const OPTIONS = {
 } as const;
 
 /** The request to explain. */
-interface AskedRequest {
+interface ExplainedRequest {
   method: string;
   path: string;
   query: string;
@@ -56,28 +56,29 @@ interface DryGateway {
 }
 
 /** A placeholder for the key in the request, if only its name is known. */
-const PRESENTED = "the-key-that-is-named";
+const KEY_PLACEHOLDER = "the-key-that-is-named";
 /** A key without limits of its own. */
-const ANY: KeyRecord = { id: "explain", name: "any key", hash: "", source: "file", created: 0 };
+const ANY_KEY: KeyRecord = { id: "explain", name: "any key", hash: "", source: "file", created: 0 };
 /** A short request for each path. */
 const SAMPLES = new URL("../../plugins/warm-up/requests.json", import.meta.url);
 
-/** Runs the verb `explain`. Returns the exit code. @throws Misuse */
-export async function run(args: readonly string[], io: Terminal, loaded: Loaded): Promise<number> {
-  const { values, positionals } = argumentsOf(args, OPTIONS, 1);
-  const [method, path, query] = targetOf(positionals[0] ?? "/v1/chat/completions");
-  const body = bodyOf(values.body, io);
-  const headers = headersOf(values.header ?? []);
+/** Runs the verb `explain`. Returns the exit code. @throws UsageError */
+export async function run(args: readonly string[], io: Terminal, loaded: LoadedConfig): Promise<number> {
+  const { values, positionals } = parseVerbArguments(args, OPTIONS, 1);
+  const [method, path, query] = parseRequestTarget(positionals[0] ?? "/v1/chat/completions");
+  const body = bodyArgument(values.body, io);
+  const headers = parseHeaders(values.header ?? []);
   const request = { method, path, query, body, model: values.model, headers, address: values.address ?? "127.0.0.1" };
   // The store matters only if a key is named.
   const warn = values.key === undefined ? () => {} : io.err;
   const stores = await connectToRead(loaded.config.store, loaded.config.keys, warn);
-  const record = await recordOf(values.key, stores);
-  const dry = await openDry(loaded, stores, record);
+  const record = await findKey(values.key, stores);
+  const dry = await openDryGateway(loaded, stores, record);
   try {
     const explanation = await explainRequest(request, loaded, dry);
-    if (values.json) io.out(JSON.stringify({ ...explanation, off: offOf(explanation, loaded.config) }, undefined, 2));
-    else for (const line of told(explanation, loaded.config, values.sent ?? false)) io.out(line);
+    if (values.json)
+      io.out(JSON.stringify({ ...explanation, off: skippedTargets(explanation, loaded.config) }, undefined, 2));
+    else for (const line of explanationLines(explanation, loaded.config, values.sent ?? false)) io.out(line);
     return explanation.refused ? 1 : 0;
   } catch (thrown) {
     if (!(thrown instanceof GatewayError)) throw thrown;
@@ -90,49 +91,54 @@ export async function run(args: readonly string[], io: Terminal, loaded: Loaded)
   }
 }
 
-/** @throws Misuse */
-function targetOf(text: string): [method: string, path: string, query: string] {
+/** @throws UsageError */
+function parseRequestTarget(text: string): [method: string, path: string, query: string] {
   const found = /^(?:([A-Za-z]+)[: ])?(\/[^?]*)(?:\?(.*))?$/.exec(text);
-  if (!found) throw new Misuse(`"${text}" is no path, like /v1/messages or GET:/v1/models`);
+  if (!found) throw new UsageError(`"${text}" is no path, like /v1/messages or GET:/v1/models`);
   return [found[1]?.toUpperCase() ?? "", found[2] as string, found[3] ?? ""];
 }
 
-/** @throws Misuse */
-function bodyOf(text: string | undefined, io: Terminal): string | undefined {
+/** @throws UsageError */
+function bodyArgument(text: string | undefined, io: Terminal): string | undefined {
   if (!text?.startsWith("@")) return text;
   try {
     return readFileSync(resolve(io.folder, text.slice(1)), "utf8");
   } catch (thrown) {
-    throw new Misuse(`--body ${text}: ${(thrown as Error).message}`);
+    throw new UsageError(`--body ${text}: ${(thrown as Error).message}`);
   }
 }
 
-/** @throws Misuse */
-function headersOf(lines: readonly string[]): HeaderList {
+/** @throws UsageError */
+function parseHeaders(lines: readonly string[]): HeaderList {
   const headers = new HeaderList(["content-type", "application/json"]);
   for (const line of lines) {
     const [, name, value] = /^([\w-]+):\s*(.*)$/.exec(line) ?? [];
-    if (name === undefined || value === undefined) throw new Misuse(`--header "${line}" is none, like 'name: value'`);
+    if (name === undefined || value === undefined)
+      throw new UsageError(`--header "${line}" is none, like 'name: value'`);
     headers.set(name, value);
   }
   return headers;
 }
 
-/** @throws Misuse for an unknown key */
-async function recordOf(named: string | undefined, { keys }: Stores): Promise<KeyRecord> {
-  if (named === undefined) return ANY;
+/** @throws UsageError for an unknown key */
+async function findKey(named: string | undefined, { keys }: Stores): Promise<KeyRecord> {
+  if (named === undefined) return ANY_KEY;
   const record = (await keys.show(named)) ?? (await keys.find(named));
-  if (!record) throw new Misuse(`there is no key "${named}": ${COMMAND} keys list`);
+  if (!record) throw new UsageError(`there is no key "${named}": ${COMMAND} keys list`);
   return record;
 }
 
 /** Builds everything that serves requests, except a listener. */
-async function openDry({ config, vocabulary }: Loaded, stores: Stores, record: KeyRecord): Promise<DryGateway> {
-  const log = new NoLog();
-  const { ledger, owners, values } = stores;
-  const find = (presented: string) => (presented === PRESENTED ? record : stores.keys.find(presented));
+async function openDryGateway(
+  { config, vocabulary }: LoadedConfig,
+  stores: Stores,
+  record: KeyRecord,
+): Promise<DryGateway> {
+  const log = new NullLog();
+  const { ledger, owners, keptValues } = stores;
+  const find = (presented: string) => (presented === KEY_PLACEHOLDER ? record : stores.keys.find(presented));
   const keys = Object.assign(Object.create(stores.keys) as Keys, { find });
-  const carried = new Carried(vocabulary.protocolList);
+  const carried = new UpstreamResources(vocabulary.protocolList);
   try {
     const generation = await Generation.build({
       config,
@@ -140,7 +146,7 @@ async function openDry({ config, vocabulary }: Loaded, stores: Stores, record: K
       classes: vocabulary.classes,
       process: processContainer({ log }),
       keys,
-      values,
+      values: keptValues,
       ledger,
       limiter: new MemoryLimiter(spendSince(ledger), new Calendar(config.timezone), () => {}),
       owners,
@@ -160,28 +166,32 @@ async function openDry({ config, vocabulary }: Loaded, stores: Stores, record: K
   }
 }
 
-/** @throws GatewayError for an unknown path, Misuse for what cannot be explained */
-async function explainRequest(request: AskedRequest, loaded: Loaded, { generation }: DryGateway): Promise<Explanation> {
+/** @throws GatewayError for an unknown path, UsageError for what cannot be explained */
+async function explainRequest(
+  request: ExplainedRequest,
+  loaded: LoadedConfig,
+  { generation }: DryGateway,
+): Promise<Explanation> {
   const { path, address } = request;
   const query = new Query(request.query);
   const headers = request.headers;
-  if (credentials(headers, query).length === 0) headers.delete("authorization");
-  const found = routeOf(request, query, generation);
-  if (found.pass) throw new Misuse(`${path} passes unread to its provider: there is nothing to explain.`);
+  if (takeKeys(headers, query).length === 0) headers.delete("authorization");
+  const found = findRoute(request, query, generation);
+  if (found.pass) throw new UsageError(`${path} passes unread to its provider: there is nothing to explain.`);
   if (found.operation.body === "multipart")
-    throw new Misuse(`${path} takes a form, which streams through: explain takes JSON only.`);
+    throw new UsageError(`${path} takes a form, which streams through: explain takes JSON only.`);
   const time = Date.now();
   const arrival = { id: newId(time), time, clock: performance.now(), address, query, headers };
   const { method } = found.operation;
-  const exchange = new Exchange({ ...found, ...arrival, method, credentials: [PRESENTED] });
+  const exchange = new Exchange({ ...found, ...arrival, method, credentials: [KEY_PLACEHOLDER] });
   if (found.notice) exchange.notices.push(found.notice);
   const asks = found.operation.method === "POST" && found.operation.body === "json";
-  const bytes = asks && Buffer.from(textOf(request, found, loaded, generation));
-  return explain(exchange, found.chain, generation, () => (bytes ? read(bytes) : Body.empty));
+  const bytes = asks && Buffer.from(requestText(request, found, loaded, generation));
+  return explainExchange(exchange, found.chain, generation, () => (bytes ? parseBody(bytes) : Body.empty));
 }
 
 /** @throws GatewayError `invalid_json` */
-function read(bytes: Buffer): Body {
+function parseBody(bytes: Buffer): Body {
   try {
     return new Body([bytes], scan(bytes));
   } catch (thrown) {
@@ -192,7 +202,7 @@ function read(bytes: Buffer): Body {
 }
 
 /** Finds a request's route; without a method as POST, then as GET. @throws GatewayError for an unknown path */
-function routeOf({ method, path, headers }: AskedRequest, query: Query, { paths }: Generation): RouteMatch {
+function findRoute({ method, path, headers }: ExplainedRequest, query: Query, { paths }: Generation): RouteMatch {
   if (method !== "") return paths.find(method, path, query, headers);
   try {
     return paths.find("POST", path, query, headers);
@@ -206,8 +216,13 @@ function routeOf({ method, path, headers }: AskedRequest, query: Query, { paths 
 }
 
 /** Returns the given body, or a short one for the operation, with the requested model. */
-function textOf(request: AskedRequest, found: RouteMatch, { config }: Loaded, { paths }: Generation): string {
-  const text = request.body ?? sampleOf(found, paths);
+function requestText(
+  request: ExplainedRequest,
+  found: RouteMatch,
+  { config }: LoadedConfig,
+  { paths }: Generation,
+): string {
+  const text = request.body ?? sampleBody(found, paths);
   const model = request.model ?? (request.body === undefined ? config.models[0]?.id : undefined);
   if (model === undefined || found.pathModel !== undefined) return text;
   try {
@@ -217,8 +232,8 @@ function textOf(request: AskedRequest, found: RouteMatch, { config }: Loaded, { 
   }
 }
 
-/** @throws Misuse if there is none */
-function sampleOf({ protocol, operation }: RouteMatch, paths: Generation["paths"]): string {
+/** @throws UsageError if there is none */
+function sampleBody({ protocol, operation }: RouteMatch, paths: Generation["paths"]): string {
   const samples = JSON.parse(readFileSync(SAMPLES, "utf8")) as { path: string; body: unknown }[];
   for (const { path, body } of samples) {
     const [clean = "", query = ""] = path.split("?");
@@ -233,11 +248,11 @@ function sampleOf({ protocol, operation }: RouteMatch, paths: Generation["paths"
       // This gateway does not serve that path.
     }
   }
-  throw new Misuse("this path needs a body: --body '{…}' or --body @FILE");
+  throw new UsageError("this path needs a body: --body '{…}' or --body @FILE");
 }
 
 /** Returns the model's targets that are skipped because their provider is off. */
-function offOf({ model }: Explanation, { models, providers }: Config): { target: string; off: string }[] {
+function skippedTargets({ model }: Explanation, { models, providers }: Config): { target: string; off: string }[] {
   const targets = models.find(({ id }) => id === model.id)?.targets ?? [];
   return targets.flatMap(({ provider, model }) => {
     const off = providers.find(({ name }) => name === provider)?.off;
@@ -245,7 +260,7 @@ function offOf({ model }: Explanation, { models, providers }: Config): { target:
   });
 }
 
-function told(explanation: Explanation, config: Config, sent: boolean): string[] {
+function explanationLines(explanation: Explanation, config: Config, sent: boolean): string[] {
   const { method, path, protocol, operation, chain, caller, model, refused, targets, most } = explanation;
   const lines = [
     `request   ${method} ${path}   ${protocol}, ${operation}`,
@@ -257,14 +272,14 @@ function told(explanation: Explanation, config: Config, sent: boolean): string[]
   ];
   if (targets.length > 0) lines.push("", "targets, in the order in which they would be asked:");
   for (const [at, target] of targets.entries()) lines.push(...targetLines(target, at + 1, sent));
-  for (const { target, off } of offOf(explanation, config)) lines.push(`  -  ${target}   off: ${off}`);
+  for (const { target, off } of skippedTargets(explanation, config)) lines.push(`  -  ${target}   off: ${off}`);
   lines.push("");
   if (!refused && explanation.answered_by === null)
     lines.push(`answer    passes ${explanation.answer.join(" → ") || "no plugin"}`);
   if (explanation.answered_by !== null) lines.push(`answer    comes from ${explanation.answered_by}`);
   if (most && !refused)
     lines.push(
-      `at most   ${thousands(most.tokens)} tokens, ${most.usd === null ? "unpriced" : dollars(most.usd * 1e9)}`,
+      `at most   ${groupDigits(most.tokens)} tokens, ${most.usd === null ? "unpriced" : formatCost(most.usd * 1e9)}`,
     );
   if (refused)
     lines.push(

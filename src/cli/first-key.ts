@@ -1,12 +1,12 @@
 import type { Stores } from "../store/open.ts";
-import { commandLine } from "./author.ts";
+import { cliAuthor } from "./author.ts";
 
 /**
  * Creates a key for the first run; undefined if there are keys.
  * @param warn called if it cannot be added to the audit trail: it is returned nevertheless, as no other first key will be
  * created
  */
-export async function firstKeyOf(
+export async function createFirstKey(
   { keys, audit }: Pick<Stores, "keys" | "audit">,
   warn: (message: string) => void,
 ): Promise<string | undefined> {
@@ -14,7 +14,7 @@ export async function firstKeyOf(
   if (key === undefined) return undefined;
   const subject = (await keys.find(key))?.name ?? "";
   try {
-    await audit.add({ time: Date.now(), ...commandLine(), action: "keys.create", subject, detail: {} });
+    await audit.add({ time: Date.now(), ...cliAuthor(), action: "keys.create", subject, detail: {} });
   } catch (thrown) {
     warn(`A first key was made, and the audit trail does not have it: ${(thrown as Error).message}`);
   }

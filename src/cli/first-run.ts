@@ -1,10 +1,10 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { storePart } from "../config/store-part.ts";
+import { readStorePart } from "../config/store-part.ts";
 import { loadVendors } from "../loader/vendors.ts";
-import { type Ask, asker, run as init } from "./init.ts";
-import { BUNDLED, type Terminal, type VerbPlace } from "./verb.ts";
+import { run as init, type Prompt, terminalPrompt } from "./init.ts";
+import { BUNDLED_CONFIG, type ConfigLocation, type Terminal } from "./verb.ts";
 
 /**
  * Offers to create a gateway.yaml when somebody starts the gateway in a terminal for the first time: if there is none, and in a
@@ -12,10 +12,10 @@ import { BUNDLED, type Terminal, type VerbPlace } from "./verb.ts";
  * @returns the place of gateway.yaml after that
  */
 export async function firstRun(
-  place: VerbPlace,
+  place: ConfigLocation,
   io: Terminal,
-  { ask = asker(), bundled = BUNDLED }: { ask?: Ask; bundled?: string } = {},
-): Promise<VerbPlace> {
+  { ask = terminalPrompt(), bundled = BUNDLED_CONFIG }: { ask?: Prompt; bundled?: string } = {},
+): Promise<ConfigLocation> {
   if (place.file !== bundled || !ask) return place;
   const own = join(io.folder, "gateway.yaml");
   const isCheckout = own === bundled;
@@ -32,8 +32,8 @@ export async function firstRun(
 }
 
 /** Reports whether nothing has run here yet. */
-function isNew({ file, folder }: VerbPlace, { env }: Terminal): boolean {
-  const ledger = storePart(readFileSync(file, "utf8"), env, folder)?.store.ledger;
+function isNew({ file, folder }: ConfigLocation, { env }: Terminal): boolean {
+  const ledger = readStorePart(readFileSync(file, "utf8"), env, folder)?.store.ledger;
   return ledger !== undefined && !existsSync(ledger);
 }
 

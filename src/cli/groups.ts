@@ -1,13 +1,13 @@
 import { parseArgs } from "node:util";
 import type { LimitTable } from "../core/limits.ts";
-import { type GroupLine, groupLines } from "../store/group-lines.ts";
+import { type GroupTotals, groupTotals } from "../store/group-lines.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerQuery } from "../store/ledger.ts";
-import { dollars, table, thousands } from "../text/table.ts";
-import { past } from "../text/when.ts";
+import { parsePastMoment } from "../text/moments.ts";
+import { formatCost, formatTable, groupDigits } from "../text/table.ts";
+import { type BudgetSpending, budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
 import { USAGE } from "./help/groups.ts";
-import { groupBudgets, type SpentBudget, spentOf, spentWords } from "./spent.ts";
-import { COMMAND, misuseText, type Terminal } from "./verb.ts";
+import { argumentErrorText, COMMAND, type Terminal } from "./verb.ts";
 
 /**
  * Runs the verb `groups`. Returns the exit code: 0 done, 1 failed, 2 not understood.
@@ -23,21 +23,21 @@ export async function run(
 ): Promise<number> {
   let asked: { query: LedgerQuery; json: boolean };
   try {
-    asked = read(args, zone);
+    asked = parseArguments(args, zone);
   } catch (thrown) {
-    io.err(misuseText((thrown as Error).message, USAGE));
+    io.err(argumentErrorText((thrown as Error).message, USAGE));
     return 2;
   }
   const limited = limits();
   const owners = groupBudgets([...(limited?.keys() ?? [])], limited);
-  const found = await groupLines(
+  const found = await groupTotals(
     keys,
     ledger,
     asked.query,
     owners.map(({ name }) => name),
   );
-  const spent = owners.length === 0 ? [] : await spentOf(owners, ledger, zone());
-  const lines = found.map((line): GroupLine & { budgets?: SpentBudget[] } => {
+  const spent = owners.length === 0 ? [] : await budgetSpending(owners, ledger, zone());
+  const lines = found.map((line): GroupTotals & { budgets?: BudgetSpending[] } => {
     const budgets = spent.filter(({ name }) => name === line.group);
     return budgets.length === 0 ? line : { ...line, budgets };
   });
@@ -50,22 +50,25 @@ export async function run(
     ];
     const rows = lines.map(({ group, keys, requests, cost, budgets }) => [
       group,
-      thousands(keys.length),
-      thousands(requests),
-      dollars(cost),
-      ...(spent.length > 0 ? [budgets ? spentWords(budgets) : "-"] : []),
+      groupDigits(keys.length),
+      groupDigits(requests),
+      formatCost(cost),
+      ...(spent.length > 0 ? [budgets ? formatSpending(budgets) : "-"] : []),
     ]);
-    for (const line of table(columns, rows)) io.out(line);
+    for (const line of formatTable(columns, rows)) io.out(line);
   }
   return 0;
 }
 
 /** @throws Error describing a mistake on the command line */
-function read(args: readonly string[], zone: () => string): { query: LedgerQuery; json: boolean } {
+function parseArguments(args: readonly string[], zone: () => string): { query: LedgerQuery; json: boolean } {
   const { values } = parseArgs({
     args: [...args],
     options: { since: { type: "string" }, json: { type: "boolean", default: false } },
   });
   const { since, json } = values;
-  return { query: { by: ["group"], ...(since !== undefined && { since: past(since, Date.now(), zone) }) }, json };
+  return {
+    query: { by: ["group"], ...(since !== undefined && { since: parsePastMoment(since, Date.now(), zone) }) },
+    json,
+  };
 }

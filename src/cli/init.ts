@@ -4,20 +4,20 @@ import { createInterface } from "node:readline/promises";
 import { loadConfig } from "../config/load.ts";
 import { ConfigError } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
-import { globOf } from "../core/glob.ts";
+import { compileGlob } from "../core/glob.ts";
 import { loadVendors } from "../loader/vendors.ts";
 import { Catalogue } from "../prices/catalogue.ts";
-import { fileOf, type NewFile, textOf } from "../setup/gateway-file.ts";
+import { fileFromOffers, formatGatewayFile, type NewFile } from "../setup/gateway-file.ts";
 import { readImport } from "../setup/imports.ts";
-import { type ModelOffer, offersOf, type VendorOffer } from "../setup/offers.ts";
+import { type ModelOffer, queryOffers, type VendorOffer } from "../setup/offers.ts";
 import { openStores } from "../store/open.ts";
-import { Misuse } from "../text/reason.ts";
-import { table, thousands } from "../text/table.ts";
-import { words } from "../vocabulary.ts";
-import { addressOf, NO_KEY, toldHere } from "./connect.ts";
-import { firstKeyOf } from "./first-key.ts";
-import { curlOf, toTry } from "./first-request.ts";
-import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
+import { UsageError } from "../text/format-error.ts";
+import { formatTable, groupDigits } from "../text/table.ts";
+import { buildVocabulary } from "../vocabulary.ts";
+import { installedClientLines, KEY_VARIABLE, localUrl } from "./connect.ts";
+import { createFirstKey } from "./first-key.ts";
+import { chooseTrialModel, curlLines } from "./first-request.ts";
+import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   from: { type: "string" },
@@ -29,10 +29,10 @@ const OPTIONS = {
 } as const;
 
 /** Asks the user a question; undefined without a user. */
-export type Ask = ((question: string) => Promise<string>) | undefined;
+export type Prompt = ((question: string) => Promise<string>) | undefined;
 
 /** Returns a function that asks in the terminal, if there is one. */
-export function asker(): Ask {
+export function terminalPrompt(): Prompt {
   if (!process.stdin.isTTY || !process.stdout.isTTY) return undefined;
   return async (question) => {
     const lines = createInterface({ input: process.stdin, output: process.stdout });
@@ -47,18 +47,18 @@ export function asker(): Ask {
 /**
  * Runs the verb `init`. Returns the exit code.
  * @param starting the gateway starts afterwards, and prints the first steps itself
- * @throws Misuse
+ * @throws UsageError
  */
 export async function run(
   args: readonly string[],
   io: Terminal,
-  { ask = asker(), starting = false }: { ask?: Ask; starting?: boolean } = {},
+  { ask = terminalPrompt(), starting = false }: { ask?: Prompt; starting?: boolean } = {},
 ): Promise<number> {
-  const { values, positionals } = argumentsOf(args, OPTIONS, 1);
+  const { values, positionals } = parseVerbArguments(args, OPTIONS, 1);
   const { from, out, json = false } = values;
   const [named] = positionals;
   if ((from === undefined) !== (named === undefined))
-    throw new Misuse(
+    throw new UsageError(
       from === undefined ? `"${named}" is one word too many.` : `--from ${from} needs a file behind it.`,
     );
   const place = out === "-" ? undefined : resolve(io.folder, out);
@@ -70,16 +70,16 @@ export async function run(
   const say = (line: string) => (quiet ? undefined : io.out(line));
   const made =
     from === undefined
-      ? await ofEnvironment(values, io, say, quiet ? undefined : ask)
-      : await imported(from, named as string, io);
-  const text = textOf(made.file);
+      ? await fromEnvironment(values, io, say, quiet ? undefined : ask)
+      : await fromImport(from, named as string, io);
+  const text = formatGatewayFile(made.file);
   if (place === undefined) {
     io.out(text.trimEnd());
-    for (const each of together(made.lost)) io.err(`no counterpart: ${each}`);
+    for (const each of mergeLost(made.lost)) io.err(`no counterpart: ${each}`);
     return 0;
   }
   writeFileSync(place, text);
-  const { config, problems } = await checked(place, io);
+  const { config, problems } = await checkFile(place, io);
   const key = starting ? undefined : config && (await firstKey(config, io));
   if (json) {
     io.out(
@@ -88,15 +88,15 @@ export async function run(
     return problems.length > 0 ? 1 : 0;
   }
   io.out(`wrote ${relative(io.folder, place) || basename(place)}: ${text.split("\n").length - 1} lines`);
-  for (const each of together(made.lost)) io.out(`  no counterpart  ${each}`);
+  for (const each of mergeLost(made.lost)) io.out(`  no counterpart  ${each}`);
   if (starting) return 0;
   for (const problem of problems) io.err(problem);
-  if (config) for (const line of await farewell(config, key, io)) io.out(line);
+  if (config) for (const line of await nextSteps(config, key, io)) io.out(line);
   return problems.length > 0 ? 1 : 0;
 }
 
 /** The content of a new gateway.yaml. */
-interface Made {
+interface NewConfig {
   file: NewFile;
   /** Parts of another gateway's file without a counterpart here. */
   lost: readonly { path: string; why: string }[];
@@ -104,7 +104,7 @@ interface Made {
 }
 
 /** Merges messages about several entries of a list into one line: `model_list.{1,4}.rpm: why`. */
-function together(lost: Made["lost"]): string[] {
+function mergeLost(lost: NewConfig["lost"]): string[] {
   const lines = new Map<string, string[]>();
   for (const { path, why } of lost) {
     const [, before = path, number = "", after = ""] = /^(\w+\.)(\d+)(\..*)$/s.exec(path) ?? [];
@@ -116,15 +116,15 @@ function together(lost: Made["lost"]): string[] {
   );
 }
 
-async function ofEnvironment(
+async function fromEnvironment(
   values: { models?: string | undefined; yes?: boolean | undefined },
   io: Terminal,
   say: (line: string) => void,
-  ask: Ask,
-): Promise<Made> {
-  const { protocolList } = await words(io.folder);
+  ask: Prompt,
+): Promise<NewConfig> {
+  const { protocolList } = await buildVocabulary(io.folder);
   const vendors = loadVendors();
-  const offers = await offersOf(vendors, protocolList, io.env, (sellers) => Catalogue.for(sellers));
+  const offers = await queryOffers(vendors, protocolList, io.env, (sellers) => Catalogue.for(sellers));
   if (offers.length === 0) {
     const variables = vendors.flatMap(({ variables }) => variables.slice(0, 1)).slice(0, 6);
     say(
@@ -132,8 +132,8 @@ async function ofEnvironment(
     );
   }
   const all = offers.flatMap(({ models }) => models);
-  for (const offer of offers) for (const line of shown(offer, all)) say(line);
-  const chosen = await chosenOf(all, values, ask);
+  for (const offer of offers) for (const line of offerLines(offer, all)) say(line);
+  const chosen = await chooseModels(all, values, ask);
   const found = offers.map(({ vendor, variable, url, listing, models }) => ({
     vendor: vendor.id,
     variable: variable ?? null,
@@ -142,71 +142,71 @@ async function ofEnvironment(
     models: models.map(({ id, price, context }) => ({ id, price: price ?? null, context: context ?? null })),
     taken: models.filter((model) => chosen.has(model)).map(({ id }) => id),
   }));
-  return { file: fileOf(offers, chosen, COMMAND), lost: [], found };
+  return { file: fileFromOffers(offers, chosen, COMMAND), lost: [], found };
 }
 
 /** Maximum number of one vendor's unmarked models shown. */
-const SHOWN = 20;
+const MAX_CHOICES = 20;
 
-function shown({ vendor, variable, listing, models }: VendorOffer, all: readonly ModelOffer[]): string[] {
+function offerLines({ vendor, variable, listing, models }: VendorOffer, all: readonly ModelOffer[]): string[] {
   const where = variable === undefined ? "on this machine" : variable;
   if (!listing.models) return [`${vendor.name} (${where}): ${listing.problem}`, ""];
-  const priced = models.filter(({ price, marked }) => price || marked);
-  const some = (priced.length > 0 ? priced : models).slice(0, SHOWN);
+  const priced = models.filter(({ price, preselected }) => price || preselected);
+  const some = (priced.length > 0 ? priced : models).slice(0, MAX_CHOICES);
   const columns = [{ title: "" }, { title: "#", right: true }, { title: "MODEL" }];
   const numbers = ["CONTEXT", "INPUT", "OUTPUT"].map((title) => ({ title, right: true }));
   const rows = some.map((model) => [
-    model.marked ? "*" : "",
+    model.preselected ? "*" : "",
     String(all.indexOf(model) + 1),
     model.id,
-    model.context === undefined ? "-" : thousands(model.context),
+    model.context === undefined ? "-" : groupDigits(model.context),
     model.price?.input === undefined ? "-" : `$${model.price.input}`,
     model.price?.output === undefined ? "-" : `$${model.price.output}`,
   ]);
   const more = models.length > some.length ? [`     and ${models.length - some.length} more, by name`] : [];
   const title = `${vendor.name} (${where}): ${models.length} ${models.length === 1 ? "model" : "models"}`;
-  return [title, ...table([...columns, ...numbers], rows), ...more, ""];
+  return [title, ...formatTable([...columns, ...numbers], rows), ...more, ""];
 }
 
-/** @throws Misuse for a name that no vendor lists */
-async function chosenOf(
+/** @throws UsageError for a name that no vendor lists */
+async function chooseModels(
   all: readonly ModelOffer[],
   { models, yes }: { models?: string | undefined; yes?: boolean | undefined },
-  ask: Ask,
+  ask: Prompt,
 ): Promise<Set<ModelOffer>> {
-  const marked = new Set(all.filter((model) => model.marked));
-  if (models !== undefined) return picked(all, models);
+  const marked = new Set(all.filter((model) => model.preselected));
+  if (models !== undefined) return pickModels(all, models);
   if (yes || !ask || all.length === 0) return marked;
   for (;;) {
     const answer = await ask("Which models? Numbers or names, separated by commas; Enter takes those with *: ");
     if (answer.trim() === "") return marked;
     try {
-      return picked(all, answer);
+      return pickModels(all, answer);
     } catch (thrown) {
-      if (!(thrown instanceof Misuse)) throw thrown;
+      if (!(thrown instanceof UsageError)) throw thrown;
     }
   }
 }
 
-/** @throws Misuse */
-function picked(all: readonly ModelOffer[], text: string): Set<ModelOffer> {
+/** @throws UsageError */
+function pickModels(all: readonly ModelOffer[], text: string): Set<ModelOffer> {
   const chosen = new Set<ModelOffer>();
   for (const name of text.split(/[\s,]+/).filter(Boolean)) {
-    const pattern = globOf(name);
+    const pattern = compileGlob(name);
     const found = all.filter((model, at) => String(at + 1) === name || pattern.test(model.id));
-    if (found.length === 0) throw new Misuse(`no vendor whose key is here lists a model "${name}".`);
+    if (found.length === 0) throw new UsageError(`no vendor whose key is here lists a model "${name}".`);
     for (const model of found) chosen.add(model);
   }
   return chosen;
 }
 
-/** @throws Misuse for an unknown kind, or a file of another kind */
-async function imported(kind: string, named: string, io: Terminal): Promise<Made> {
+/** @throws UsageError for an unknown kind, or a file of another kind */
+async function fromImport(kind: string, named: string, io: Terminal): Promise<NewConfig> {
   let text: string;
   try {
     text = readFileSync(resolve(io.folder, named), "utf8");
   } catch (thrown) {
-    throw new Misuse(`${named}: ${(thrown as Error).message}`);
+    throw new UsageError(`${named}: ${(thrown as Error).message}`);
   }
   const { file, lost } = await readImport(
     kind,
@@ -218,10 +218,10 @@ async function imported(kind: string, named: string, io: Terminal): Promise<Made
 }
 
 /** Checks the file that was written, like the verb check. */
-async function checked(file: string, io: Terminal): Promise<{ config?: Config; problems: string[] }> {
+async function checkFile(file: string, io: Terminal): Promise<{ config?: Config; problems: string[] }> {
   const folder = dirname(file);
   try {
-    return { config: await loadConfig(file, await words(folder), io.env, folder), problems: [] };
+    return { config: await loadConfig(file, await buildVocabulary(folder), io.env, folder), problems: [] };
   } catch (thrown) {
     if (!(thrown instanceof ConfigError)) throw thrown;
     return { problems: [thrown.message] };
@@ -232,19 +232,20 @@ async function checked(file: string, io: Terminal): Promise<{ config?: Config; p
 async function firstKey({ store, keys }: Config, io: Terminal): Promise<string | undefined> {
   const stores = openStores(store.ledger, keys, io.err, store);
   try {
-    return await firstKeyOf(stores, io.err);
+    return await createFirstKey(stores, io.err);
   } finally {
     await stores.close();
   }
 }
 
 /** Returns the next steps, to paste. */
-async function farewell(config: Config, key: string | undefined, io: Terminal): Promise<string[]> {
+async function nextSteps(config: Config, key: string | undefined, io: Terminal): Promise<string[]> {
   const { listen } = config;
-  const model = await toTry(config);
+  const model = await chooseTrialModel(config);
   const lines = ["", "start it:", "", `  ${COMMAND} run`];
   if (key !== undefined) lines.push("", `key, shown once: ${key}   (more with: ${COMMAND} keys create NAME)`);
-  if (model !== undefined) lines.push("", "then try it:", "", ...curlOf(addressOf(listen), key ?? NO_KEY, model));
+  if (model !== undefined)
+    lines.push("", "then try it:", "", ...curlLines(localUrl(listen), key ?? KEY_VARIABLE, model));
   // Clients would be told a model that does not exist.
   if (model === undefined)
     return [
@@ -252,5 +253,5 @@ async function farewell(config: Config, key: string | undefined, io: Terminal): 
       "",
       `no model can be used yet: ${COMMAND} check says why; then ${COMMAND} connect sets up clients`,
     ];
-  return [...lines, ...toldHere({ address: addressOf(listen), key: key ?? NO_KEY, model }, io)];
+  return [...lines, ...installedClientLines({ address: localUrl(listen), key: key ?? KEY_VARIABLE, model }, io)];
 }

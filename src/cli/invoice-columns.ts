@@ -43,19 +43,19 @@ export const INVOICE_FIELDS = {
 export type InvoiceField = keyof typeof INVOICE_FIELDS;
 
 /** Columns of tokens written to a cache: their sum counts. */
-const WRITES = /^(?:usage_input_tokens_)?cache_(?:write|creation)(?:_|$)|^input_cache_write/;
+const CACHE_WRITE = /^(?:usage_input_tokens_)?cache_(?:write|creation)(?:_|$)|^input_cache_write/;
 /** A column of tokens read from a cache that are not part of the input. */
-const APART = /cache_read/;
+const CACHE_READ = /cache_read/;
 /** Maximum number of rows before the titles, such as the invoice's number and address. */
-const BEFORE = 40;
+const MAX_PREAMBLE = 40;
 
 /** The columns of a table. */
 export interface InvoiceColumns {
   readonly at: ReadonlyMap<InvoiceField, number>;
-  readonly writes: readonly number[];
-  /** Whether `cached` and `writes` are in addition to the input, not part of it. */
-  readonly apart: boolean;
-  /** Normalized by `titleOf`. */
+  readonly cacheWrites: readonly number[];
+  /** Whether `cached` and `cacheWrites` are in addition to the input, not part of it. */
+  readonly cacheSeparate: boolean;
+  /** Normalized by `normalizeTitle`. */
   readonly titles: readonly string[];
   /** The row of the titles. */
   readonly row: number;
@@ -64,7 +64,7 @@ export interface InvoiceColumns {
 }
 
 /** Normalizes a title for comparison: `Unrounded Cost ($)` is `unrounded_cost`. */
-export const titleOf = (text: string): string =>
+export const normalizeTitle = (text: string): string =>
   text
     .toLowerCase()
     .replaceAll(/\([^)]*\)/g, "")
@@ -76,18 +76,18 @@ export const titleOf = (text: string): string =>
  * @param named titles of columns with unknown names, by field
  * @throws Error that names the missing field and the existing titles
  */
-export function columnsIn(
+export function findColumns(
   rows: readonly DelimitedRow[],
   named: ReadonlyMap<InvoiceField, string> = new Map(),
 ): InvoiceColumns {
-  const found = rows.slice(0, BEFORE).map((row) => placed(row.cells.map(titleOf), named));
+  const found = rows.slice(0, MAX_PREAMBLE).map((row) => placeColumns(row.cells.map(normalizeTitle), named));
   const row = found.findIndex(({ missing }) => missing === undefined);
-  if (row < 0) throw new Error(missingIn(rows, found, named));
+  if (row < 0) throw new Error(missingColumnMessage(rows, found, named));
   const { at, titles } = found[row] as PlacedColumns;
-  const writes = titles.flatMap((title, place) => (WRITES.test(title) ? [place] : []));
+  const cacheWrites = titles.flatMap((title, place) => (CACHE_WRITE.test(title) ? [place] : []));
   const cached = titles[at.get("cached") ?? -1] ?? "";
-  const apart = writes.length > 0 || APART.test(cached) || (at.has("uncached") && !at.has("input"));
-  return { at, writes, apart, titles, row, currency: currencyOf(rows, row, at.get("cost")) };
+  const cacheSeparate = cacheWrites.length > 0 || CACHE_READ.test(cached) || (at.has("uncached") && !at.has("input"));
+  return { at, cacheWrites, cacheSeparate, titles, row, currency: findCurrency(rows, row, at.get("cost")) };
 }
 
 interface PlacedColumns {
@@ -97,11 +97,11 @@ interface PlacedColumns {
   readonly missing: string | undefined;
 }
 
-function placed(titles: readonly string[], named: ReadonlyMap<InvoiceField, string>): PlacedColumns {
+function placeColumns(titles: readonly string[], named: ReadonlyMap<InvoiceField, string>): PlacedColumns {
   const at = new Map<InvoiceField, number>();
   for (const [field, names] of Object.entries(INVOICE_FIELDS) as [InvoiceField, readonly string[]][]) {
     const own = named.get(field);
-    const title = (own === undefined ? names : [titleOf(own)]).find((name) => titles.includes(name));
+    const title = (own === undefined ? names : [normalizeTitle(own)]).find((name) => titles.includes(name));
     if (title !== undefined) at.set(field, titles.indexOf(title));
   }
   const counts = (["input", "uncached", "output", "tokens", "cost"] as const).some((field) => at.has(field));
@@ -112,7 +112,7 @@ function placed(titles: readonly string[], named: ReadonlyMap<InvoiceField, stri
 }
 
 /** Describes what is missing in the row that matches best. */
-function missingIn(
+function missingColumnMessage(
   rows: readonly DelimitedRow[],
   found: readonly PlacedColumns[],
   named: ReadonlyMap<InvoiceField, string>,
@@ -126,8 +126,8 @@ function missingIn(
 }
 
 /** Finds the currency in a title like `Cost (€)`, or in a line `Currency,AUD` before the titles. */
-function currencyOf(rows: readonly DelimitedRow[], row: number, cost: number | undefined): string | undefined {
+function findCurrency(rows: readonly DelimitedRow[], row: number, cost: number | undefined): string | undefined {
   const title = rows[row]?.cells[cost ?? -1] ?? "";
   const inTitle = /\(([^)]+)\)/.exec(title)?.[1];
-  return inTitle ?? rows.slice(0, row).find(({ cells }) => titleOf(cells[0] ?? "") === "currency")?.cells[1];
+  return inTitle ?? rows.slice(0, row).find(({ cells }) => normalizeTitle(cells[0] ?? "") === "currency")?.cells[1];
 }

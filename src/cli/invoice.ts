@@ -1,5 +1,5 @@
-import { type DelimitedRow, rowsOf } from "./delimited.ts";
-import { columnsIn, type InvoiceColumns, type InvoiceField, titleOf } from "./invoice-columns.ts";
+import { type DelimitedRow, parseDelimited } from "./delimited.ts";
+import { findColumns, type InvoiceColumns, type InvoiceField, normalizeTitle } from "./invoice-columns.ts";
 
 /** The compared figures: tokens, and nano-dollars for `cost`; absent if an invoice lacks them. */
 export interface Figures {
@@ -30,7 +30,7 @@ export interface Invoice {
   /** Lines that could not be parsed, and why. */
   readonly unread: readonly { readonly line: number; readonly reason: string; readonly text: string }[];
   /** The figures that the invoice contains. */
-  readonly tells: ReadonlySet<keyof Figures>;
+  readonly figureNames: ReadonlySet<keyof Figures>;
   /** Maximum rounding error of a line, in nano-dollars. */
   readonly rounding: number;
   /** Set if no money is in dollars, and so it is not compared. */
@@ -50,24 +50,27 @@ const DOLLARS = new Set(["$", "usd", "us$", ""]);
  * @param only by title, the allowed values of columns; other lines are excluded
  * @throws Error that names what is missing
  */
-export function invoiceIn(
+export function parseInvoice(
   written: string,
   zone: string,
   named?: ReadonlyMap<InvoiceField, string>,
   only?: ReadonlyMap<string, ReadonlySet<string>>,
 ): Invoice {
-  const rows = rowsOf(written);
-  const columns = columnsIn(rows, named);
-  const reader = new InvoiceReader(columns, zone, wantedIn(columns, only));
+  const rows = parseDelimited(written);
+  const columns = findColumns(rows, named);
+  const reader = new InvoiceReader(columns, zone, toRowFilters(columns, only));
   for (const row of rows.slice(columns.row + 1)) reader.read(row);
   return reader.invoice();
 }
 
-type Wanted = readonly (readonly [place: number, values: ReadonlySet<string>])[];
+type RowFilters = readonly (readonly [place: number, values: ReadonlySet<string>])[];
 
-function wantedIn({ titles }: InvoiceColumns, only: ReadonlyMap<string, ReadonlySet<string>> = new Map()): Wanted {
+function toRowFilters(
+  { titles }: InvoiceColumns,
+  only: ReadonlyMap<string, ReadonlySet<string>> = new Map(),
+): RowFilters {
   return [...only].map(([name, values]) => {
-    const place = titles.indexOf(titleOf(name));
+    const place = titles.indexOf(normalizeTitle(name));
     if (place >= 0) return [place, values];
     throw new Error(`The file has no column ${JSON.stringify(name)}; it has: ${titles.join(", ")}`);
   });
@@ -87,7 +90,7 @@ class InvoiceReader {
   constructor(
     private readonly columns: InvoiceColumns,
     private readonly zone: string,
-    private readonly wanted: Wanted,
+    private readonly wanted: RowFilters,
   ) {
     const { currency = "" } = columns;
     if (!DOLLARS.has(currency.toLowerCase())) this.foreign = currency;
@@ -118,29 +121,29 @@ class InvoiceReader {
     }
     // A day without usage.
     if (given.every((name) => figures[name] === 0) && (given.length === 0 || name === "")) return;
-    const day = dayOf(of("date"), this.zone);
-    const last = dayOf(of("until"), this.zone);
+    const day = parseDay(of("date"), this.zone);
+    const last = parseDay(of("until"), this.zone);
     if (day === undefined) fail(`${JSON.stringify(of("date"))} is no day like 2026-11-20`);
     else if (last !== undefined && Date.parse(last) - Date.parse(day) > DAY)
       fail(`it is of more than a day (${day} to ${last}): export it by day`);
     else if (name === "") fail("it names no model");
     else {
       this.lines.push({ line, day, name, figures });
-      if (figures.cost !== undefined) this.takeCurrency(line, of("currency"));
+      if (figures.cost !== undefined) this.noteCurrency(line, of("currency"));
     }
   }
 
   invoice(): Invoice {
-    const { lines, others, unread, tells, decimals, foreign } = this;
+    const { lines, others, unread, tells: figureNames, decimals, foreign } = this;
     // Half a unit of the last digit; more than six digits count as exact.
     const rounding = decimals > 6 ? 0 : 0.5 * 10 ** (9 - decimals);
-    if (foreign === undefined) return { lines, others, unread, tells, rounding };
-    if (this.hasDollars) return this.inDollars(foreign, rounding);
-    tells.delete("cost");
-    return { lines, others, unread, tells, rounding, currency: foreign };
+    if (foreign === undefined) return { lines, others, unread, figureNames, rounding };
+    if (this.hasDollars) return this.dropForeignMoney(foreign, rounding);
+    figureNames.delete("cost");
+    return { lines, others, unread, figureNames, rounding, currency: foreign };
   }
 
-  private takeCurrency(line: number, currency: string): void {
+  private noteCurrency(line: number, currency: string): void {
     const other = [this.columns.currency ?? "", currency].find((each) => !DOLLARS.has(each.toLowerCase()));
     if (other === undefined) this.hasDollars = true;
     else this.foreignLines.add(line);
@@ -148,8 +151,8 @@ class InvoiceReader {
   }
 
   /** Removes the money of lines in another currency. */
-  private inDollars(currency: string, rounding: number): Invoice {
-    const { others, tells, foreignLines } = this;
+  private dropForeignMoney(currency: string, rounding: number): Invoice {
+    const { others, tells: figureNames, foreignLines } = this;
     const unread = [...this.unread];
     const lines = this.lines.flatMap((each): InvoiceLine[] => {
       if (!foreignLines.has(each.line)) return [each];
@@ -160,35 +163,35 @@ class InvoiceReader {
       return [];
     });
     unread.sort((one, other) => one.line - other.line);
-    return { lines, others, unread, tells, rounding, foreign: { currency, lines: foreignLines.size } };
+    return { lines, others, unread, figureNames, rounding, foreign: { currency, lines: foreignLines.size } };
   }
 
   /** @throws Error for an invalid number */
   private figures(cells: readonly string[], of: (field: InvoiceField) => string): Figures {
-    const { at, writes, apart } = this.columns;
+    const { at, cacheWrites, cacheSeparate } = this.columns;
     const figures: Figures = {};
     const cost = of("cost");
     if (cost !== "") {
-      figures.cost = Math.round(numberOf(cost) * 1e9);
+      figures.cost = Math.round(parseNumber(cost) * 1e9);
       this.decimals = Math.max(this.decimals, /\.(\d+)/.exec(cost)?.[1]?.length ?? 0);
     }
-    const count = (field: InvoiceField) => (of(field) === "" ? undefined : numberOf(of(field)));
+    const count = (field: InvoiceField) => (of(field) === "" ? undefined : parseNumber(of(field)));
     const cached = count("cached");
     const read = at.has("input") ? count("input") : count("uncached");
     if (read !== undefined) {
-      const written = writes.reduce((sum, place) => sum + (cells[place] ? numberOf(cells[place]) : 0), 0);
-      figures.tokensIn = apart ? read + (cached ?? 0) + written : read;
+      const written = cacheWrites.reduce((sum, place) => sum + (cells[place] ? parseNumber(cells[place]) : 0), 0);
+      figures.tokensIn = cacheSeparate ? read + (cached ?? 0) + written : read;
     }
     if (cached !== undefined) figures.cached = cached;
     const output = count("output");
     if (output !== undefined) figures.tokensOut = output;
     const all = count("tokens");
     if (all !== undefined && read === undefined && output === undefined) figures.tokens = all;
-    return { ...this.kindOf(of), ...figures };
+    return { ...this.tokenKindFigures(of), ...figures };
   }
 
   /** Returns the figures of a row that counts one kind of token. */
-  private kindOf(of: (field: InvoiceField) => string): Figures {
+  private tokenKindFigures(of: (field: InvoiceField) => string): Figures {
     if (of("amount") === "") return {};
     const words = `${of("kind")} ${of("model")}`.toLowerCase().replaceAll(/[^a-z]+/g, " ");
     const unit = of("unit").toLowerCase();
@@ -196,7 +199,7 @@ class InvoiceReader {
     const isTokens = of("kind") !== "" || (/\btokens?\b/.test(words) && /^(?:count|tokens?|)$/.test(unit));
     const direction = /\b(?:input|output)\b/.exec(words)?.[0];
     if (!isTokens || direction === undefined || /\bstorage\b/.test(words)) return {};
-    const amount = numberOf(of("amount"));
+    const amount = parseNumber(of("amount"));
     if (direction === "output") return { tokensOut: amount };
     return /\b(?:cached|caching|cache read)\b/.test(words)
       ? { tokensIn: amount, cached: amount }
@@ -205,7 +208,7 @@ class InvoiceReader {
 }
 
 /** Parses `1,234.50`, `$1.2`, `(3.00)`, `1.2e-05`. @throws Error for an invalid number */
-function numberOf(text: string): number {
+function parseNumber(text: string): number {
   const bare = text.replaceAll(/[$\s_]|^US\$|(?<=\d),(?=\d{3}(?:\D|$))/g, "");
   const number = /^\(.+\)$/.test(bare) ? -Number(bare.slice(1, -1)) : Number(bare);
   if (!Number.isFinite(number)) throw new Error(`${JSON.stringify(text)} is no number like 1234.5`);
@@ -213,15 +216,15 @@ function numberOf(text: string): number {
 }
 
 /** Returns the day of a date or a time; undefined for other text. */
-function dayOf(text: string, zone: string): string | undefined {
-  if (/^\d{10}(?:\.\d+)?$/.test(text)) return zoned(Number(text) * 1000, zone);
-  if (/^\d{13}$/.test(text)) return zoned(Number(text), zone);
+function parseDay(text: string, zone: string): string | undefined {
+  if (/^\d{10}(?:\.\d+)?$/.test(text)) return dayInZone(Number(text) * 1000, zone);
+  if (/^\d{13}$/.test(text)) return dayInZone(Number(text), zone);
   const found = /^(\d{4}-\d\d-\d\d)(?:$|[T ]\d\d:\d\d.*?(Z|UTC|[+-]\d\d:?\d\d)?$)/.exec(text);
   if (!found) return undefined;
   const time = Date.parse(found[2] ? text.replace(/ ?UTC$/, "Z") : `${found[1]}T00:00Z`);
   if (Number.isNaN(time)) return undefined;
-  return found[2] ? zoned(time, zone) : found[1];
+  return found[2] ? dayInZone(time, zone) : found[1];
 }
 
-const zoned = (time: number, zone: string): string =>
+const dayInZone = (time: number, zone: string): string =>
   Temporal.Instant.fromEpochMilliseconds(Math.floor(time)).toZonedDateTimeISO(zone).toPlainDate().toString();

@@ -1,11 +1,11 @@
 import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema.ts";
-import { unknown } from "../config/suggest.ts";
+import { unknownNameMessage } from "../config/suggest.ts";
 import { matchesAny } from "../core/glob.ts";
 import { Networks } from "../core/networks.ts";
 import type { KeyEdit, KeyRecord } from "../store/keys.ts";
-import { LIMIT_OPTIONS, type LimitOptions, limitsOf } from "../text/key-limits.ts";
-import { utc } from "../text/table.ts";
-import { when } from "../text/when.ts";
+import { LIMIT_OPTIONS, type LimitOptions, mergeLimits } from "../text/key-limits.ts";
+import { parseMoment } from "../text/moments.ts";
+import { formatUtc } from "../text/table.ts";
 
 /** Command line options for the fields of a key. */
 export const FIELD_OPTIONS = {
@@ -26,15 +26,15 @@ export type FieldOptions = {
 } & { tag?: string[] } & LimitOptions;
 
 /** What the command line says is wrong with it, as opposed to what went wrong. */
-export class KeysMisuse extends Error {}
+export class KeysArgumentError extends Error {}
 
 /**
  * Converts options to fields. An empty text removes a field, as does `never` for the expiry.
  * @param known ids of gateway.yaml's models
  * @param before the key's own tags and limits, to which new ones are added
- * @throws KeysMisuse, or Error for an unknown model
+ * @throws KeysArgumentError, or Error for an unknown model
  */
-export function fieldsOf(
+export function parseKeyFields(
   options: FieldOptions,
   known: readonly string[],
   before: Pick<KeyRecord, "tags" | "limits"> = {},
@@ -42,41 +42,41 @@ export function fieldsOf(
   const { name, group, models, paths, addresses, owner, tag, expires } = options;
   const edit: KeyEdit = {};
   if (name !== undefined) edit.name = name;
-  if (group !== undefined) edit.group = matching(group, GROUP, "--group", "a path like acme/research");
-  if (owner !== undefined) edit.owner = matching(owner, LABEL, "--owner", "1 to 100 characters");
-  if (models !== undefined) edit.models = listed(models, "--models", (model) => checkModel(model, known));
-  if (paths !== undefined) edit.paths = listed(paths, "--paths", checkPath);
-  if (addresses !== undefined) edit.addresses = listed(addresses, "--addresses", checkAddress);
-  if (tag !== undefined) edit.tags = tagged(tag, before.tags);
-  if (expires !== undefined) edit.expires = expires === "" || expires === "never" ? null : moment(expires);
+  if (group !== undefined) edit.group = matchPattern(group, GROUP, "--group", "a path like acme/research");
+  if (owner !== undefined) edit.owner = matchPattern(owner, LABEL, "--owner", "1 to 100 characters");
+  if (models !== undefined) edit.models = parseList(models, "--models", (model) => checkModel(model, known));
+  if (paths !== undefined) edit.paths = parseList(paths, "--paths", checkPath);
+  if (addresses !== undefined) edit.addresses = parseList(addresses, "--addresses", checkAddress);
+  if (tag !== undefined) edit.tags = parseTags(tag, before.tags);
+  if (expires !== undefined) edit.expires = expires === "" || expires === "never" ? null : parseExpiry(expires);
   try {
-    const limits = limitsOf(options, before.limits);
+    const limits = mergeLimits(options, before.limits);
     if (limits !== undefined) edit.limits = limits;
   } catch (thrown) {
-    throw new KeysMisuse((thrown as Error).message);
+    throw new KeysArgumentError((thrown as Error).message);
   }
   return edit;
 }
 
 /**
  * Refuses empty options for a new key: an empty text usually is an unset variable, and would leave the key unlimited.
- * @throws KeysMisuse
+ * @throws KeysArgumentError
  */
-export function checkGiven(options: FieldOptions): void {
+export function checkNotEmpty(options: FieldOptions): void {
   const empty = Object.entries(options).find(([, value]) => value === "");
-  if (empty) throw new KeysMisuse(`--${empty[0]} is empty: say what it shall be, or leave it out.`);
+  if (empty) throw new KeysArgumentError(`--${empty[0]} is empty: say what it shall be, or leave it out.`);
 }
 
-function matching(text: string, pattern: RegExp, option: string, form: string): string | null {
+function matchPattern(text: string, pattern: RegExp, option: string, form: string): string | null {
   if (text === "") return null;
-  if (!pattern.test(text)) throw new KeysMisuse(`${option} takes ${form}.`);
+  if (!pattern.test(text)) throw new KeysArgumentError(`${option} takes ${form}.`);
   return text;
 }
 
-function listed(text: string, option: string, check: (word: string) => void): string[] | null {
+function parseList(text: string, option: string, check: (word: string) => void): string[] | null {
   if (text === "") return null;
   const words = text.split(",").map((word) => word.trim());
-  if (words.includes("")) throw new KeysMisuse(`${option} takes texts with commas between them.`);
+  if (words.includes("")) throw new KeysArgumentError(`${option} takes texts with commas between them.`);
   for (const word of words) check(word);
   return words;
 }
@@ -85,24 +85,26 @@ function listed(text: string, option: string, check: (word: string) => void): st
 function checkModel(model: string, known: readonly string[]): void {
   if (known.some((id) => matchesAny([model], id))) return;
   throw new Error(
-    model.includes("*") ? `--models: no model matches ${model}.` : `--models: ${unknown("model", model, known)}`,
+    model.includes("*")
+      ? `--models: no model matches ${model}.`
+      : `--models: ${unknownNameMessage("model", model, known)}`,
   );
 }
 
 function checkPath(path: string): void {
   if (!KEY_PATH.test(path))
-    throw new KeysMisuse(`--paths: ${path} is no path; write one like /v1/chat/*, or GET /v1/files/*.`);
+    throw new KeysArgumentError(`--paths: ${path} is no path; write one like /v1/chat/*, or GET /v1/files/*.`);
 }
 
 function checkAddress(address: string): void {
   try {
     new Networks([address]);
   } catch (thrown) {
-    throw new KeysMisuse(`--addresses: ${(thrown as Error).message}.`);
+    throw new KeysArgumentError(`--addresses: ${(thrown as Error).message}.`);
   }
 }
 
-function tagged(
+function parseTags(
   written: readonly string[],
   before: Readonly<Record<string, string>> = {},
 ): Record<string, string> | null {
@@ -112,8 +114,8 @@ function tagged(
     const at = text.indexOf("=");
     const [name, value] = at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
     if (value === undefined || !TAG.test(name) || (value !== "" && !LABEL.test(value)))
-      throw new KeysMisuse(`--tag takes NAME=VALUE, like team=search; ${JSON.stringify(text)} is none.`);
-    if (named.has(name)) throw new KeysMisuse(`--tag names ${name} twice; a key has one ${name}.`);
+      throw new KeysArgumentError(`--tag takes NAME=VALUE, like team=search; ${JSON.stringify(text)} is none.`);
+    if (named.has(name)) throw new KeysArgumentError(`--tag names ${name} twice; a key has one ${name}.`);
     named.add(name);
     if (value === "") tags.delete(name);
     else tags.set(name, value);
@@ -121,14 +123,14 @@ function tagged(
   return tags.size === 0 ? null : Object.fromEntries(tags);
 }
 
-function moment(text: string): number {
+function parseExpiry(text: string): number {
   const now = Date.now();
   let at: number;
   try {
-    at = when(text, 1, now);
+    at = parseMoment(text, 1, now);
   } catch (thrown) {
-    throw new KeysMisuse(`--expires: ${(thrown as Error).message}`);
+    throw new KeysArgumentError(`--expires: ${(thrown as Error).message}`);
   }
-  if (at <= now) throw new KeysMisuse(`--expires: ${utc(at)} has passed.`);
+  if (at <= now) throw new KeysArgumentError(`--expires: ${formatUtc(at)} has passed.`);
   return at;
 }

@@ -1,50 +1,54 @@
 import { parseArgs } from "node:util";
 import type { Limits } from "../core/limit-kinds.ts";
-import { groupsOf, keyLimits, type LimitTable } from "../core/limits.ts";
+import { groupAndParents, keyLimits, type LimitTable } from "../core/limits.ts";
 import { type Audit, type AuditEntry, editDetail } from "../store/audit.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, Keys, NewKey } from "../store/keys.ts";
 import type { Ledger } from "../store/ledger.ts";
-import { limitWords } from "../text/key-limits.ts";
-import { table, thousands, utc } from "../text/table.ts";
-import { span } from "../text/when.ts";
-import { commandLine } from "./author.ts";
+import { formatLimitOptions } from "../text/key-limits.ts";
+import { parseTimeSpan } from "../text/moments.ts";
+import { formatTable, formatUtc, groupDigits } from "../text/table.ts";
+import { cliAuthor } from "./author.ts";
+import { budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
 import { USAGE } from "./help/keys.ts";
-import { checkGiven, FIELD_OPTIONS, type FieldOptions, fieldsOf, KeysMisuse } from "./key-fields.ts";
-import { groupBudgets, spentOf, spentWords } from "./spent.ts";
-import { COMMAND, misuseText, type Terminal } from "./verb.ts";
+import { checkNotEmpty, FIELD_OPTIONS, type FieldOptions, KeysArgumentError, parseKeyFields } from "./key-fields.ts";
+import { argumentErrorText, COMMAND, type Terminal } from "./verb.ts";
 
 const OVERLAP = "24h";
 
 type KeyOptions = FieldOptions & { overlap?: string; json?: boolean };
 
 /** The limits and names of gateway.yaml that concern keys. */
-export interface KeyWorld {
+export interface KeyConfig {
   /** Ids of models. */
   readonly models: readonly string[];
   readonly limits: LimitTable;
   /** The time zone of budgets. */
   readonly timezone: string;
   /** Returns why such limits could not be enforced; undefined: they can. */
-  unkept(limits: Limits, models?: readonly string[]): Promise<string | undefined>;
+  unenforceableReason(limits: Limits, models?: readonly string[]): Promise<string | undefined>;
 }
 
 /** The context of an action. */
-interface KeyWord {
+interface KeyActionContext {
   keys: Keys;
   ledger: Ledger;
   io: Terminal;
   options: KeyOptions;
   /** @throws ConfigError if gateway.yaml is invalid: most actions work without it. */
-  world(): KeyWorld;
+  config(): KeyConfig;
 }
 
 /** A change for the audit trail, with the same names as in the admin API. */
 type AuditedChange = Pick<AuditEntry, "action" | "subject" | "detail">;
 
 /** Each action, its options, and whether it needs a key. */
-const WORDS: Record<
+const KEY_ACTIONS: Record<
   string,
-  { act(name: string, word: KeyWord): Promise<AuditedChange | undefined>; takes: readonly string[]; named: boolean }
+  {
+    act(name: string, word: KeyActionContext): Promise<AuditedChange | undefined>;
+    takes: readonly string[];
+    named: boolean;
+  }
 > = {
   create: { act: create, takes: Object.keys(FIELD_OPTIONS).filter((field) => field !== "name"), named: true },
   list: { act: list, takes: [], named: false },
@@ -61,23 +65,24 @@ export async function run(
   args: readonly string[],
   io: Terminal,
   { keys, audit, ledger }: { keys: Keys; audit: Audit; ledger: Ledger },
-  world: () => KeyWorld,
+  config: () => KeyConfig,
 ): Promise<number> {
   try {
-    const { values, positionals } = read(args);
+    const { values, positionals } = parseArguments(args);
     const [verb = "", name = "", ...more] = positionals;
-    const word = Object.hasOwn(WORDS, verb) ? WORDS[verb] : undefined;
-    if (!word) throw new KeysMisuse(verb === "" ? `keys needs a word: ${words()}.` : `keys has no word "${verb}".`);
-    if (word.named !== (name !== "") || more.length > 0) throw new KeysMisuse(wrongWords(verb, word.named));
+    const word = Object.hasOwn(KEY_ACTIONS, verb) ? KEY_ACTIONS[verb] : undefined;
+    if (!word)
+      throw new KeysArgumentError(verb === "" ? `keys needs a word: ${actionNames()}.` : `keys has no word "${verb}".`);
+    if (word.named !== (name !== "") || more.length > 0) throw new KeysArgumentError(wrongArguments(verb, word.named));
     for (const option of Object.keys(values))
       if (option !== "json" && !word.takes.includes(option))
-        throw new KeysMisuse(`--${option} does not belong to keys ${verb}.`);
-    const changed = await word.act(name, { keys, ledger, io, options: values, world });
-    if (changed) await record(changed, audit);
+        throw new KeysArgumentError(`--${option} does not belong to keys ${verb}.`);
+    const changed = await word.act(name, { keys, ledger, io, options: values, config });
+    if (changed) await recordChange(changed, audit);
     return 0;
   } catch (error) {
-    if (error instanceof KeysMisuse) {
-      io.err(misuseText(error.message, USAGE, args));
+    if (error instanceof KeysArgumentError) {
+      io.err(argumentErrorText(error.message, USAGE, args));
       return 2;
     }
     io.err(error instanceof Error ? error.message : String(error));
@@ -86,62 +91,62 @@ export async function run(
 }
 
 /** @throws Error if the trail cannot be written: the change, already printed, stays */
-async function record(changed: AuditedChange, audit: Audit): Promise<void> {
+async function recordChange(changed: AuditedChange, audit: Audit): Promise<void> {
   try {
-    await audit.add({ time: Date.now(), ...commandLine(), ...changed });
+    await audit.add({ time: Date.now(), ...cliAuthor(), ...changed });
   } catch (thrown) {
     throw new Error(`This is done, and the audit trail does not have it: ${(thrown as Error).message}`);
   }
 }
 
-function read(args: readonly string[]): { values: KeyOptions; positionals: string[] } {
+function parseArguments(args: readonly string[]): { values: KeyOptions; positionals: string[] } {
   try {
     const options = { ...FIELD_OPTIONS, overlap: { type: "string" }, json: { type: "boolean" } } as const;
     return parseArgs({ args: [...args], allowPositionals: true, options });
   } catch (error) {
-    throw new KeysMisuse(error instanceof Error ? error.message : String(error));
+    throw new KeysArgumentError(error instanceof Error ? error.message : String(error));
   }
 }
 
-const words = (): string => Object.keys(WORDS).join(", ");
+const actionNames = (): string => Object.keys(KEY_ACTIONS).join(", ");
 
-function wrongWords(verb: string, named: boolean): string {
+function wrongArguments(verb: string, named: boolean): string {
   if (!named) return `keys ${verb} takes no names.`;
   if (verb === "create") return "keys create takes one name; put it in quotes when it has spaces.";
   return `keys ${verb} takes one id or name; put a name in quotes when it has spaces.`;
 }
 
-async function create(name: string, { keys, io, options, world }: KeyWord): Promise<AuditedChange> {
-  checkGiven(options);
-  const edit = fieldsOf(options, world().models);
-  await checkLimits(edit, world());
+async function create(name: string, { keys, io, options, config }: KeyActionContext): Promise<AuditedChange> {
+  checkNotEmpty(options);
+  const edit = parseKeyFields(options, config().models);
+  await checkLimits(edit, config());
   const fields = Object.fromEntries(Object.entries(edit).filter(([, value]) => value !== null));
-  issued(await keys.create({ ...fields, name } as NewKey), options, io);
+  printIssued(await keys.create({ ...fields, name } as NewKey), options, io);
   return { action: "keys.create", subject: name, detail: fields };
 }
 
-/** @throws KeysMisuse */
-function overlapOf(text: string): number {
+/** @throws KeysArgumentError */
+function parseOverlap(text: string): number {
   try {
-    return span(text, "--overlap");
+    return parseTimeSpan(text, "--overlap");
   } catch (thrown) {
-    throw new KeysMisuse((thrown as Error).message);
+    throw new KeysArgumentError((thrown as Error).message);
   }
 }
 
-async function rotate(name: string, { keys, io, options }: KeyWord): Promise<AuditedChange> {
+async function rotate(name: string, { keys, io, options }: KeyActionContext): Promise<AuditedChange> {
   const { overlap = OVERLAP } = options;
-  const made = (await keys.rotate(name, overlapOf(overlap))) ?? (await missing(name, keys, "rotated"));
-  issued(made, options, io);
+  const made = (await keys.rotate(name, parseOverlap(overlap))) ?? (await failUnchanged(name, keys, "rotated"));
+  printIssued(made, options, io);
   const until = made.record.rotating;
   if (!options.json)
-    io.err(until === undefined ? "The old one works no more." : `The old one works until ${utc(until)}.`);
+    io.err(until === undefined ? "The old one works no more." : `The old one works until ${formatUtc(until)}.`);
   return { action: "keys.rotate", subject: made.record.name, detail: { overlap } };
 }
 
-function issued({ key, record }: IssuedKey, { json }: KeyOptions, io: Terminal): void {
+function printIssued({ key, record }: IssuedKey, { json }: KeyOptions, io: Terminal): void {
   if (json) {
-    io.out(JSON.stringify({ key, ...shown(record) }, undefined, 2));
+    io.out(JSON.stringify({ key, ...keyJson(record) }, undefined, 2));
     return;
   }
   // Alone on standard output, so that KEY=$(… keys create ci) works.
@@ -149,9 +154,9 @@ function issued({ key, record }: IssuedKey, { json }: KeyOptions, io: Terminal):
   io.err("Keep it now: only its hash is stored. Clients send it as their API key: Authorization: Bearer gw_…");
 }
 
-async function list(_name: string, { keys, io, options }: KeyWord): Promise<undefined> {
+async function list(_name: string, { keys, io, options }: KeyActionContext): Promise<undefined> {
   const records = await keys.list();
-  if (options.json) io.out(JSON.stringify(records.map(shown), undefined, 2));
+  if (options.json) io.out(JSON.stringify(records.map(keyJson), undefined, 2));
   else if (records.length === 0) io.out(`No keys yet. Make one with: ${COMMAND} keys create NAME`);
   else {
     const titles = ["ID", "NAME", "GROUP", "OWNER", "MODELS", "SOURCE", "CREATED", "EXPIRES", "STATE"];
@@ -161,12 +166,12 @@ async function list(_name: string, { keys, io, options }: KeyWord): Promise<unde
       record.group ?? "-",
       record.owner ?? "-",
       record.models?.join(",") ?? "all",
-      sourceOf(record),
-      record.source === "file" ? "-" : utc(record.created),
-      record.expires === undefined ? "never" : utc(record.expires),
-      stateOf(record),
+      sourceLabel(record),
+      record.source === "file" ? "-" : formatUtc(record.created),
+      record.expires === undefined ? "never" : formatUtc(record.expires),
+      stateLabel(record),
     ]);
-    for (const line of table(
+    for (const line of formatTable(
       titles.map((title) => ({ title })),
       rows,
     ))
@@ -174,66 +179,66 @@ async function list(_name: string, { keys, io, options }: KeyWord): Promise<unde
   }
 }
 
-async function show(name: string, word: KeyWord): Promise<undefined> {
-  const record = await recordOf(name, word.keys);
-  if (!record) throw none(name);
-  await told(record, word);
+async function show(name: string, word: KeyActionContext): Promise<undefined> {
+  const record = await findKey(name, word.keys);
+  if (!record) throw noSuchKey(name);
+  await printKey(record, word);
 }
 
-async function set(name: string, word: KeyWord): Promise<AuditedChange> {
-  const { keys, options, world } = word;
+async function set(name: string, word: KeyActionContext): Promise<AuditedChange> {
+  const { keys, options, config } = word;
   const before = await keys.show(name);
-  const edit = fieldsOf(options, world().models, before);
-  if (Object.keys(edit).length === 0) throw new KeysMisuse("keys set needs an option that says what to change.");
-  await checkLimits({ ...before, ...edit }, world());
-  const after = (await keys.edit(name, edit)) ?? (await missing(name, keys, "changed"));
-  await told(after, word);
+  const edit = parseKeyFields(options, config().models, before);
+  if (Object.keys(edit).length === 0) throw new KeysArgumentError("keys set needs an option that says what to change.");
+  await checkLimits({ ...before, ...edit }, config());
+  const after = (await keys.edit(name, edit)) ?? (await failUnchanged(name, keys, "changed"));
+  await printKey(after, word);
   return { action: "keys.edit", subject: before?.name ?? after.name, detail: editDetail(before, edit) };
 }
 
-async function disable(name: string, { keys, io, options }: KeyWord): Promise<AuditedChange> {
-  const record = (await keys.disable(name)) ?? (await missing(name, keys, "disabled"));
-  done(record, "Disabled", name, options, io);
+async function disable(name: string, { keys, io, options }: KeyActionContext): Promise<AuditedChange> {
+  const record = (await keys.disable(name)) ?? (await failUnchanged(name, keys, "disabled"));
+  printDone(record, "Disabled", name, options, io);
   return { action: "keys.disable", subject: record.name, detail: {} };
 }
 
-async function enable(name: string, { keys, io, options }: KeyWord): Promise<AuditedChange> {
-  const record = (await keys.enable(name)) ?? (await missing(name, keys, "enabled"));
-  done(record, "Enabled", name, options, io);
+async function enable(name: string, { keys, io, options }: KeyActionContext): Promise<AuditedChange> {
+  const record = (await keys.enable(name)) ?? (await failUnchanged(name, keys, "enabled"));
+  printDone(record, "Enabled", name, options, io);
   return { action: "keys.enable", subject: record.name, detail: {} };
 }
 
-async function revoke(name: string, { keys, io, options }: KeyWord): Promise<AuditedChange> {
+async function revoke(name: string, { keys, io, options }: KeyActionContext): Promise<AuditedChange> {
   const before = await keys.show(name);
-  if (!(await keys.revoke(name))) await missing(name, keys, "revoked");
+  if (!(await keys.revoke(name))) await failUnchanged(name, keys, "revoked");
   io.out(options.json ? JSON.stringify({ revoked: name }) : `Revoked ${name}.`);
   return { action: "keys.revoke", subject: before?.name ?? name, detail: {} };
 }
 
-function done(record: KeyRecord, what: string, name: string, { json }: KeyOptions, io: Terminal): void {
-  io.out(json ? JSON.stringify(shown(record), undefined, 2) : `${what} ${name}.`);
+function printDone(record: KeyRecord, what: string, name: string, { json }: KeyOptions, io: Terminal): void {
+  io.out(json ? JSON.stringify(keyJson(record), undefined, 2) : `${what} ${name}.`);
 }
 
 /** Prints a key completely: as JSON, or one field per line. */
-async function told(record: KeyRecord, { options: { json }, io, world, ledger }: KeyWord): Promise<void> {
-  const { limits: all, timezone } = world();
+async function printKey(record: KeyRecord, { options: { json }, io, config, ledger }: KeyActionContext): Promise<void> {
+  const { limits: all, timezone } = config();
   const own = keyLimits(all, record.id, record.limits);
-  const limits = limitWords(own);
-  const groups = groupBudgets(record.group === undefined ? [] : groupsOf(record.group), all.groups);
+  const limits = formatLimitOptions(own);
+  const groups = groupBudgets(record.group === undefined ? [] : groupAndParents(record.group), all.groups);
   const key = { kind: "key", name: record.id, budgets: own.budgets ?? [] } as const;
-  const budgets = await spentOf([key, ...groups], ledger, timezone);
+  const budgets = await budgetSpending([key, ...groups], ledger, timezone);
   if (json) {
-    io.out(JSON.stringify({ ...shown(record), limits, budgets }, undefined, 2));
+    io.out(JSON.stringify({ ...keyJson(record), limits, budgets }, undefined, 2));
     return;
   }
   const list = (values: readonly string[] | undefined) => values?.join(", ") ?? "all";
-  const time = (at: number | undefined, otherwise: string) => (at === undefined ? otherwise : utc(at));
+  const time = (at: number | undefined, otherwise: string) => (at === undefined ? otherwise : formatUtc(at));
   const { tags = {}, rotating } = record;
   const fields: [string, string][] = [
     ["id", record.id],
     ["name", record.name],
-    ["state", stateOf(record)],
-    ["source", sourceOf(record)],
+    ["state", stateLabel(record)],
+    ["source", sourceLabel(record)],
     ["group", record.group ?? "-"],
     ["owner", record.owner ?? "-"],
     [
@@ -245,50 +250,54 @@ async function told(record: KeyRecord, { options: { json }, io, world, ledger }:
     ["models", list(record.models)],
     ["paths", list(record.paths)],
     ["addresses", list(record.addresses)],
-    ["rpm", limits.rpm === undefined ? "off" : thousands(limits.rpm)],
-    ["tpm", limits.tpm === undefined ? "off" : thousands(limits.tpm)],
-    ["concurrency", limits.concurrency === undefined ? "off" : thousands(limits.concurrency)],
+    ["rpm", limits.rpm === undefined ? "off" : groupDigits(limits.rpm)],
+    ["tpm", limits.tpm === undefined ? "off" : groupDigits(limits.tpm)],
+    ["concurrency", limits.concurrency === undefined ? "off" : groupDigits(limits.concurrency)],
     ["budget", limits.budget?.join(", ") ?? "off"],
     ...[key, ...groups].flatMap(({ kind, name }): [string, string][] => {
-      const its = budgets.filter((each) => each.kind === kind && each.name === name);
-      return its.length === 0 ? [] : [[kind === "key" ? "spent" : `spent by ${name}`, spentWords(its)]];
+      const ownBudgets = budgets.filter((each) => each.kind === kind && each.name === name);
+      return ownBudgets.length === 0
+        ? []
+        : [[kind === "key" ? "spent" : `spent by ${name}`, formatSpending(ownBudgets)]];
     }),
-    ["created", record.source === "file" ? "-" : utc(record.created)],
+    ["created", record.source === "file" ? "-" : formatUtc(record.created)],
     ["expires", time(record.expires, "never")],
     ...(rotating === undefined
       ? []
-      : [["old key", `${rotating > Date.now() ? "works" : "worked"} until ${utc(rotating)}`] as [string, string]]),
+      : [
+          ["old key", `${rotating > Date.now() ? "works" : "worked"} until ${formatUtc(rotating)}`] as [string, string],
+        ]),
   ];
-  for (const line of table([{ title: "FIELD" }, { title: "VALUE" }], fields).slice(1)) io.out(line);
+  for (const line of formatTable([{ title: "FIELD" }, { title: "VALUE" }], fields).slice(1)) io.out(line);
 }
 
 /** @throws Error for limits that could not be enforced */
-async function checkLimits({ limits, models }: KeyEdit, { unkept }: KeyWorld): Promise<void> {
-  const why = limits ? await unkept(limits, models ?? undefined) : undefined;
+async function checkLimits({ limits, models }: KeyEdit, { unenforceableReason }: KeyConfig): Promise<void> {
+  const why = limits ? await unenforceableReason(limits, models ?? undefined) : undefined;
   if (why !== undefined) throw new Error(`The key's limits could not be kept: ${why}.`);
 }
 
-const sourceOf = ({ source }: KeyRecord): string => (source === "file" ? "gateway.yaml" : "store");
+const sourceLabel = ({ source }: KeyRecord): string => (source === "file" ? "gateway.yaml" : "store");
 
-function stateOf({ revoked, disabled, expires }: KeyRecord): string {
-  if (revoked !== undefined) return `revoked ${utc(revoked)}`;
+function stateLabel({ revoked, disabled, expires }: KeyRecord): string {
+  if (revoked !== undefined) return `revoked ${formatUtc(revoked)}`;
   if (expires !== undefined && expires <= Date.now()) return "expired";
-  return disabled === undefined ? "on" : `disabled ${utc(disabled)}`;
+  return disabled === undefined ? "on" : `disabled ${formatUtc(disabled)}`;
 }
 
 /** Finds a key by id or name; if no key has the name now, the last revoked one that had it. */
-async function recordOf(idOrName: string, keys: Keys): Promise<KeyRecord | undefined> {
+async function findKey(idOrName: string, keys: Keys): Promise<KeyRecord | undefined> {
   const found = await keys.show(idOrName);
   if (found) return found;
   const gone = (await keys.list()).filter(({ name, revoked }) => name === idOrName && revoked !== undefined);
   return gone.sort((a, b) => (b.revoked ?? 0) - (a.revoked ?? 0))[0];
 }
 
-const none = (name: string): Error => new Error(`There is no key ${name}. See: ${COMMAND} keys list`);
+const noSuchKey = (name: string): Error => new Error(`There is no key ${name}. See: ${COMMAND} keys list`);
 
 /** @throws Error with the reason why nothing was done */
-async function missing(name: string, keys: Keys, what: string): Promise<never> {
-  const found = await recordOf(name, keys);
+async function failUnchanged(name: string, keys: Keys, what: string): Promise<never> {
+  const found = await findKey(name, keys);
   if (found?.source === "file")
     throw new Error(`The key ${name} stands in gateway.yaml: ${what === "revoked" ? "remove" : "change"} it there.`);
   throw new Error(
@@ -299,7 +308,7 @@ async function missing(name: string, keys: Keys, what: string): Promise<never> {
 }
 
 /** A record without its hash, in fixed order. */
-function shown(record: KeyRecord) {
+function keyJson(record: KeyRecord) {
   const { id, name, source, group, owner, tags, models, paths, addresses } = record;
   const time = (at: number | undefined) => (at === undefined ? null : new Date(at).toISOString());
   return {

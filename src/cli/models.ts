@@ -1,11 +1,11 @@
 import { parseArgs } from "node:util";
 import type { Config, ConfiguredModel, ConfiguredTarget } from "../config/types.ts";
 import { type Price, SERVICE_TIERS, type TieredRates } from "../core/price.ts";
-import { OWN, PriceList, type PriceVersion } from "../core/price-list.ts";
+import { OPERATOR_SOURCE, PriceList, type PriceVersion } from "../core/price-list.ts";
 import { Catalogue, type ModelFacts, type SourcedFact } from "../prices/catalogue.ts";
-import { table, thousands } from "../text/table.ts";
+import { formatTable, groupDigits } from "../text/table.ts";
 import { USAGE } from "./help/models.ts";
-import { misuseText, type Terminal } from "./verb.ts";
+import { argumentErrorText, type Terminal } from "./verb.ts";
 
 /** The facts of a target. */
 interface TargetLine {
@@ -30,28 +30,28 @@ export async function run(args: readonly string[], io: Terminal, config: Config)
     const options = { prices: { type: "boolean", default: false }, json: { type: "boolean", default: false } } as const;
     asked = parseArgs({ args: [...args], options }).values;
   } catch (error) {
-    io.err(misuseText((error as Error).message, USAGE));
+    io.err(argumentErrorText((error as Error).message, USAGE));
     return 2;
   }
-  const models = await linesOf(config);
+  const models = await modelLines(config);
   if (asked.json) io.out(JSON.stringify(models.map(modelJson), undefined, 2));
   else for (const line of asked.prices ? priceTable(models) : factTable(models)) io.out(line);
   return 0;
 }
 
-async function linesOf({ models, providers }: Config): Promise<ModelLine[]> {
+async function modelLines({ models, providers }: Config): Promise<ModelLine[]> {
   const catalogue = await Catalogue.for(providers);
   const byName = new Map(providers.map((provider) => [provider.name, provider]));
   const now = Date.now();
   const line = (own: ConfiguredModel, { provider: name, model, price }: ConfiguredTarget): TargetLine => {
     const provider = byName.get(name);
     const found: ModelFacts = provider ? catalogue.find(provider, model) : {};
-    const prices = price ? new PriceList([{ price }], OWN) : found.prices;
+    const prices = price ? new PriceList([{ price }], OPERATOR_SOURCE) : found.prices;
     const off = provider?.off === undefined ? {} : { off: provider.off };
     const facts = {
-      ...told("context", own.context, found),
-      ...told("output", own.output, found),
-      ...told("can", own.can, found),
+      ...fileOrTable("context", own.context, found),
+      ...fileOrTable("output", own.output, found),
+      ...fileOrTable("can", own.can, found),
     };
     return { target: `${name}:${model}`, ...off, facts, prices, now: prices?.at(now) };
   };
@@ -59,12 +59,12 @@ async function linesOf({ models, providers }: Config): Promise<ModelLine[]> {
 }
 
 /** Returns the file's value, or else a table's. */
-function told<N extends keyof TargetLine["facts"]>(
+function fileOrTable<N extends keyof TargetLine["facts"]>(
   name: N,
   own: NonNullable<ModelFacts[N]>["value"] | undefined,
   found: ModelFacts,
 ) {
-  const fact = own === undefined ? found[name] : { value: own, source: OWN };
+  const fact = own === undefined ? found[name] : { value: own, source: OPERATOR_SOURCE };
   return fact && { [name]: fact };
 }
 
@@ -86,7 +86,7 @@ class Sources {
   private readonly letters = new Map<string, string>();
 
   /** Returns a figure with its source's letter; a dash gets a blank instead, so that figures align. */
-  beside(figure: string | undefined, source = ""): string {
+  mark(figure: string | undefined, source = ""): string {
     if (figure === undefined) return "-  ";
     let letter = this.letters.get(source);
     if (letter === undefined) {
@@ -102,27 +102,27 @@ class Sources {
 }
 
 /** Formats a table whose rows have further lines below them, and the sources' letters. */
-function tableOf(
+function sourcedTable(
   titles: readonly string[],
   models: readonly ModelLine[],
   sources: Sources,
-  told: (line: TargetLine) => { cells: string[]; more: string[] },
+  cellsOf: (line: TargetLine) => { cells: string[]; more: string[] },
 ): string[] {
-  const rows = models.flatMap(({ model, targets }) => targets.map((line) => ({ model, line, ...told(line) })));
+  const rows = models.flatMap(({ model, targets }) => targets.map((line) => ({ model, line, ...cellsOf(line) })));
   const columns = [
     { title: "MODEL" },
     { title: "TARGET" },
     ...titles.map((title) => ({ title: `${title}  `, right: true })),
   ];
-  const [head = "", ...lines] = table(
+  const [head = "", ...lines] = formatTable(
     columns,
     rows.map(({ model, line, cells }) => [model.id, line.target, ...cells]),
   );
-  return [head, ...lines.flatMap((line, at) => [line, ...wrapped(rows[at]?.more ?? [])]), "", ...sources.legend];
+  return [head, ...lines.flatMap((line, at) => [line, ...wrapParts(rows[at]?.more ?? [])]), "", ...sources.legend];
 }
 
 /** Wraps the parts below a row to the width of a page. */
-function wrapped(parts: readonly string[]): string[] {
+function wrapParts(parts: readonly string[]): string[] {
   const lines: string[] = [];
   for (const [at, part] of parts.entries()) {
     const text = at < parts.length - 1 ? `${part};` : part;
@@ -137,20 +137,20 @@ const WIDTH = 100;
 
 function factTable(models: readonly ModelLine[]): string[] {
   const sources = new Sources();
-  const count = (fact: SourcedFact<number> | undefined) => sources.beside(fact && thousands(fact.value), fact?.source);
-  return tableOf(["CONTEXT", "OUTPUT"], models, sources, ({ facts: { context, output, can } }) => ({
+  const count = (fact: SourcedFact<number> | undefined) => sources.mark(fact && groupDigits(fact.value), fact?.source);
+  return sourcedTable(["CONTEXT", "OUTPUT"], models, sources, ({ facts: { context, output, can } }) => ({
     cells: [count(context), count(output)],
-    more: can ? [sources.beside(`can ${can.value.join(" ")}`, can.source)] : [],
+    more: can ? [sources.mark(`can ${can.value.join(" ")}`, can.source)] : [],
   }));
 }
 
 function priceTable(models: readonly ModelLine[]): string[] {
   const sources = new Sources();
-  return tableOf(["INPUT", "CACHED", "WRITE", "WRITE 1H", "OUTPUT"], models, sources, ({ now, prices }) => {
-    const beside = (name: string, figure: string | undefined) => sources.beside(figure, now?.sources?.[name]);
-    const cells = USUAL.map((name) => beside(name, now?.price[name]?.toString()));
+  return sourcedTable(["INPUT", "CACHED", "WRITE", "WRITE 1H", "OUTPUT"], models, sources, ({ now, prices }) => {
+    const beside = (name: string, figure: string | undefined) => sources.mark(figure, now?.sources?.[name]);
+    const cells = COLUMN_RATES.map((name) => beside(name, now?.price[name]?.toString()));
     if (!now) return { cells, more: ["unpriced"] };
-    const more = besides(now.price).map(([name, text]) => beside(name, text));
+    const more = otherPrices(now.price).map(([name, text]) => beside(name, text));
     if (prices?.guessed) more.unshift("guessed: only a name that is like it has this price");
     if ((prices?.all.length ?? 0) > 1) more.push("others at other times");
     return { cells, more: [...more, `version ${now.version}`] };
@@ -158,18 +158,21 @@ function priceTable(models: readonly ModelLine[]): string[] {
 }
 
 /** The rates with a column of their own; a rate equal to its parent's is shown as a dash. */
-const USUAL = ["input", "cached", "cache_write", "cache_write_1h", "output"] as const;
+const COLUMN_RATES = ["input", "cached", "cache_write", "cache_write_1h", "output"] as const;
 
 /** Returns a price's other parts, each with the name of its figure. */
-function besides(price: Price): [string, string][] {
+function otherPrices(price: Price): [string, string][] {
   const { above = [], image_generation: drawing } = price;
   return [
-    ...above.map(({ tokens, ...rates }): [string, string] => ["above", `above ${thousands(tokens)}: ${brief(rates)}`]),
-    ...SINGLE.flatMap((name): [string, string][] =>
+    ...above.map(({ tokens, ...rates }): [string, string] => [
+      "above",
+      `above ${groupDigits(tokens)}: ${briefRates(rates)}`,
+    ]),
+    ...SINGLE_FIGURES.flatMap((name): [string, string][] =>
       price[name] === undefined ? [] : [[name, `${name} ${price[name]}`]],
     ),
     ...SERVICE_TIERS.flatMap((tier): [string, string][] =>
-      price[tier] ? [[tier, `${tier}: ${brief(price[tier])}`]] : [],
+      price[tier] ? [[tier, `${tier}: ${briefRates(price[tier])}`]] : [],
     ),
     ...(["image", "image_edit"] as const).flatMap((name) =>
       perImage(name, price[name]).map((text): [string, string] => [name, text]),
@@ -181,7 +184,7 @@ function besides(price: Price): [string, string][] {
 }
 
 /** Single-number figures without a column. */
-const SINGLE = [
+const SINGLE_FIGURES = [
   ...(["reasoning", "input_audio", "cached_audio", "output_audio"] as const),
   ...(["input_image", "cached_image", "output_image", "input_video"] as const),
   ...(["request", "web_search"] as const),
@@ -193,4 +196,4 @@ function perImage(name: string, price: number | Readonly<Record<string, number>>
   return Object.entries(price).map(([asked, usd]) => `${name}${asked && ` ${asked}`} ${usd}`);
 }
 
-const brief = ({ input, output }: TieredRates): string => `${input ?? "-"}/${output ?? "-"}`;
+const briefRates = ({ input, output }: TieredRates): string => `${input ?? "-"}/${output ?? "-"}`;

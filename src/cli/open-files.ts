@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 
 /** Recommended limit of open files and connections: each stream takes two, a client's and a provider's. */
-const ENOUGH = 4096;
+const RECOMMENDED = 4096;
 
 /** Returns the limit of open files and connections of this process, where the system reports it: on Linux. */
-export function mostOpenFiles(limits = "/proc/self/limits"): number | undefined {
+export function maxOpenFiles(limits = "/proc/self/limits"): number | undefined {
   try {
     const most = /^Max open files\s+(\d+)/m.exec(readFileSync(limits, "utf8"))?.[1];
     return most === undefined ? undefined : Number(most);
@@ -14,7 +14,7 @@ export function mostOpenFiles(limits = "/proc/self/limits"): number | undefined 
 }
 
 /** Returns a warning for a low limit: beyond it connections fail silently. */
-export function openFileDoubt(most: number | undefined): string | undefined {
-  if (most === undefined || most >= ENOUGH) return undefined;
-  return `only ${most} files and connections may be open at once, and each stream takes two: raise it with ulimit -n ${ENOUGH} or more, in systemd with LimitNOFILE=`;
+export function openFilesWarning(most: number | undefined): string | undefined {
+  if (most === undefined || most >= RECOMMENDED) return undefined;
+  return `only ${most} files and connections may be open at once, and each stream takes two: raise it with ulimit -n ${RECOMMENDED} or more, in systemd with LimitNOFILE=`;
 }

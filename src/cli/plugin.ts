@@ -1,22 +1,22 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, globSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
-import { Misuse } from "../text/reason.ts";
-import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
+import { UsageError } from "../text/format-error.ts";
+import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
 
-/** The verb `plugin`. Answers the exit code. @param names of the plugins that there are @throws Misuse */
+/** The verb `plugin`. Answers the exit code. @param names of the plugins that there are @throws UsageError */
 export async function run(args: readonly string[], io: Terminal, names: readonly string[]): Promise<number> {
   if (args[0] === "test") return runTests(args.slice(1), io);
-  const { values, positionals } = argumentsOf(args, { json: { type: "boolean" } }, 2);
+  const { values, positionals } = parseVerbArguments(args, { json: { type: "boolean" } }, 2);
   const [word, name] = positionals;
   if (word === "list" && name === undefined) {
     if (values.json) io.out(JSON.stringify(names));
     else for (const each of names) io.out(each);
     return 0;
   }
-  if (word !== "new" || name === undefined) throw new Misuse("plugin needs: new NAME, test, or list.");
+  if (word !== "new" || name === undefined) throw new UsageError("plugin needs: new NAME, test, or list.");
   if (!/^[a-z][a-z0-9-]*$/.test(name))
-    throw new Misuse(`"${name}" is no name for a plugin: small letters, digits and -.`);
+    throw new UsageError(`"${name}" is no name for a plugin: small letters, digits and -.`);
   if (names.includes(name)) {
     io.err(`there is a plugin "${name}" already.`);
     return 1;
@@ -42,7 +42,7 @@ configure:  plugins: { ${name}: { text: hello } }`);
   return 0;
 }
 
-const classOf = (name: string): string =>
+const className = (name: string): string =>
   name.replaceAll(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 
 const pluginText = (
@@ -53,10 +53,10 @@ import { z } from "zod";
 
 /** Puts a header on every answer. */
 @injectable()
-export default class ${classOf(name)} implements Plugin {
+export default class ${className(name)} implements Plugin {
   static options = z.strictObject({ text: z.string().default("hello").describe("What the header says.") });
 
-  constructor(@inject(Options) private readonly options: z.infer<typeof ${classOf(name)}.options>) {}
+  constructor(@inject(Options) private readonly options: z.infer<typeof ${className(name)}.options>) {}
 
   response(_exchange: ResponseExchange, head: Head) {
     head.headers.set("x-${name}", this.options.text);
@@ -67,9 +67,9 @@ export default class ${classOf(name)} implements Plugin {
 const testText = (name: string): string => `import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { drive } from "model-gateway/testing";
-import ${classOf(name)} from "../plugins/${name}.ts";
+import ${className(name)} from "../plugins/${name}.ts";
 
-const driven = await drive(${classOf(name)}, { options: { text: "tested" } });
+const driven = await drive(${className(name)}, { options: { text: "tested" } });
 after(() => driven.close());
 
 for (const protocol of driven.protocols)
@@ -85,16 +85,17 @@ for (const protocol of driven.protocols)
 /** The module that makes Node load plugins and tests written in TypeScript. */
 const REGISTER = new URL("../loader/register.js", import.meta.url).href;
 
-/** Runs tests in a child process. Returns the exit code: 0, or 1 if one failed. @throws Misuse */
+/** Runs tests in a child process. Returns the exit code: 0, or 1 if one failed. @throws UsageError */
 function runTests(args: readonly string[], io: Terminal): number {
   const dashes = args.indexOf("--");
   const [files, more] = dashes < 0 ? [args, []] : [args.slice(0, dashes), args.slice(dashes + 1)];
   const option = files.find((file) => file.startsWith("-"));
-  if (option !== undefined) throw new Misuse(`Options of node --test stand behind --: plugin test -- ${option}`);
+  if (option !== undefined) throw new UsageError(`Options of node --test stand behind --: plugin test -- ${option}`);
   const found = files.length > 0 ? files : globSync("test/**/*.test.{ts,mts,js,mjs}", { cwd: io.folder });
-  if (found.length === 0) throw new Misuse("There is no test/*.test.ts in this folder: plugin new NAME writes one.");
+  if (found.length === 0)
+    throw new UsageError("There is no test/*.test.ts in this folder: plugin new NAME writes one.");
   const gone = found.find((file) => !existsSync(join(io.folder, file)));
-  if (gone !== undefined) throw new Misuse(`There is no file ${gone}.`);
+  if (gone !== undefined) throw new UsageError(`There is no file ${gone}.`);
   const run = spawnSync(process.execPath, ["--import", REGISTER, "--test", ...more, ...found.toSorted()], {
     cwd: io.folder,
     env: io.env,

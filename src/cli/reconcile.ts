@@ -4,25 +4,25 @@ import { parseArgs } from "node:util";
 import { Calendar } from "../core/calendar.ts";
 import type { Ledger } from "../store/ledger.ts";
 import type { PriceVersions } from "../store/price-versions.ts";
-import { counted, dollars, table, thousands } from "../text/table.ts";
+import { countNoun, formatCost, formatTable, groupDigits } from "../text/table.ts";
 import {
-  apartDays,
   type ComparedDay,
   type Comparison,
-  compared,
-  daysOf,
+  compareInvoice,
+  invoiceDays,
+  invoiceNameTest,
+  invoiceProviders,
+  ledgerAdjustments,
   ledgerDays,
-  namesIn,
-  providersOf,
 } from "./comparison.ts";
 import { USAGE } from "./help/reconcile.ts";
-import { FIGURES, type Figures, type Invoice, invoiceIn } from "./invoice.ts";
-import { INVOICE_FIELDS, type InvoiceField, titleOf } from "./invoice-columns.ts";
+import { FIGURES, type Figures, type Invoice, parseInvoice } from "./invoice.ts";
+import { INVOICE_FIELDS, type InvoiceField, normalizeTitle } from "./invoice-columns.ts";
 import { shellWord } from "./shell.ts";
-import { misuseText, type Terminal } from "./verb.ts";
+import { argumentErrorText, type Terminal } from "./verb.ts";
 
 /** A mistake on the command line, as opposed to a failure. */
-class ReconcileMisuse extends Error {}
+class ReconcileArgumentError extends Error {}
 
 interface ReconcileOptions {
   readonly file: string;
@@ -32,7 +32,7 @@ interface ReconcileOptions {
   readonly columns: ReadonlyMap<InvoiceField, string>;
   /** Allowed values by the titles of columns. */
   readonly only: ReadonlyMap<string, ReadonlySet<string>>;
-  readonly told: ReadonlyMap<string, string>;
+  readonly modelNames: ReadonlyMap<string, string>;
   readonly all: boolean;
   readonly json: boolean;
 }
@@ -48,53 +48,60 @@ export async function run(
   known?: readonly string[],
 ): Promise<number> {
   try {
-    const options = read(args);
-    const invoice = invoiceIn(textOf(resolve(io.folder, options.file)), options.zone, options.columns, options.only);
-    if (invoice.lines.length > 0 && invoice.tells.size === 0)
+    const options = parseArguments(args);
+    const invoice = parseInvoice(
+      readInvoice(resolve(io.folder, options.file)),
+      options.zone,
+      options.columns,
+      options.only,
+    );
+    if (invoice.lines.length > 0 && invoice.figureNames.size === 0)
       throw new Error(
         `Nothing in the file can be compared: it tells no tokens, and ${invoice.currency === undefined ? "no money" : `money in ${invoice.currency}, where the ledger has dollars`}.`,
       );
-    const span = daysOf(invoice, options.zone);
+    const span = invoiceDays(invoice, options.zone);
     const days = [
       ...(await ledgerDays(stores.ledger, span, options.zone)),
-      ...(await apartDays(stores, span, options.zone, namesIn(invoice, options.told))),
+      ...(await ledgerAdjustments(stores, span, options.zone, invoiceNameTest(invoice, options.modelNames))),
     ];
-    const nobody = unknownOf(options.providers ?? [], [...(known ?? []), ...days.map(({ provider }) => provider)]);
-    if (known && nobody) throw new ReconcileMisuse(`--provider: nothing is called ${nobody}.`);
+    const nobody = findUnknown(options.providers ?? [], [...(known ?? []), ...days.map(({ provider }) => provider)]);
+    if (known && nobody) throw new ReconcileArgumentError(`--provider: nothing is called ${nobody}.`);
     // Only a warning: another month's file may have the name, and scripts use the same options each month.
-    const nothing = unknownOf(
-      [...options.told.keys()],
+    const nothing = findUnknown(
+      [...options.modelNames.keys()],
       invoice.lines.map(({ name }) => name),
     );
     if (nothing) io.err(`--match: nothing in this file is called ${nothing}.`);
-    const providers = options.providers ?? providersOf(invoice, days, options.told);
-    const comparison = compared(invoice, days, { ...options, providers });
-    for (const line of options.json ? [json(comparison, invoice, options)] : lines(comparison, invoice, options))
+    const providers = options.providers ?? invoiceProviders(invoice, days, options.modelNames);
+    const comparison = compareInvoice(invoice, days, { ...options, providers });
+    for (const line of options.json
+      ? [comparisonJson(comparison, invoice, options)]
+      : comparisonLines(comparison, invoice, options))
       io.out(line);
     return agrees(comparison, invoice) ? 0 : 1;
   } catch (error) {
-    if (error instanceof ReconcileMisuse) io.err(misuseText(error.message, USAGE));
+    if (error instanceof ReconcileArgumentError) io.err(argumentErrorText(error.message, USAGE));
     else io.err(error instanceof Error ? error.message : String(error));
     return 2;
   }
 }
 
 /** Maximum number of names listed. */
-const TOLD = 10;
+const MAX_LISTED = 10;
 
 /** Returns the first name that does not exist, quoted, with some existing ones. */
-function unknownOf(names: readonly string[], there: readonly string[]): string | undefined {
+function findUnknown(names: readonly string[], there: readonly string[]): string | undefined {
   const all = [...new Set(there)].sort();
   const wrong = names.find((name) => !all.includes(name));
   if (wrong === undefined) return undefined;
-  const some = all.slice(0, TOLD).join(", ") + (all.length > TOLD ? ", …" : "");
+  const some = all.slice(0, MAX_LISTED).join(", ") + (all.length > MAX_LISTED ? ", …" : "");
   return `${JSON.stringify(wrong)}; there ${all.length === 1 ? "is" : "are"} ${some || "none"}`;
 }
 
 const agrees = ({ days, unmatched }: Comparison, { unread }: Invoice): boolean =>
   unmatched.length + unread.length === 0 && days.every(({ differ }) => differ.length === 0);
 
-function textOf(file: string): string {
+function readInvoice(file: string): string {
   try {
     const bytes = readFileSync(file);
     // "Unicode text", as saved by spreadsheets.
@@ -105,32 +112,32 @@ function textOf(file: string): string {
   }
 }
 
-function read(args: readonly string[]): ReconcileOptions {
-  const { values, positionals } = parsed(args);
+function parseArguments(args: readonly string[]): ReconcileOptions {
+  const { values, positionals } = parseFlags(args);
   const [file, ...more] = positionals;
-  if (file === undefined || more.length > 0) throw new ReconcileMisuse("reconcile takes one file.");
+  if (file === undefined || more.length > 0) throw new ReconcileArgumentError("reconcile takes one file.");
   const { provider, tolerance, timezone, columns = "", only = [], match = [], all, json } = values;
   const part = Number(/^(\d{1,2}(?:\.\d+)?)%$/.exec(tolerance)?.[1]) / 100;
-  if (Number.isNaN(part)) throw new ReconcileMisuse("--tolerance takes a part like 1% or 0.5%.");
+  if (Number.isNaN(part)) throw new ReconcileArgumentError("--tolerance takes a part like 1% or 0.5%.");
   try {
     new Calendar(timezone);
   } catch (thrown) {
-    throw new ReconcileMisuse(`--timezone: ${(thrown as Error).message}.`);
+    throw new ReconcileArgumentError(`--timezone: ${(thrown as Error).message}.`);
   }
   return {
     file,
     providers: provider?.split(",").map((name) => name.trim()),
     tolerance: part,
     zone: timezone,
-    columns: new Map(columns === "" ? [] : columns.split(",").map(columnOf)),
-    only: valuesOf(only),
-    told: new Map(match.map((text) => pairOf(text, "--match"))),
+    columns: new Map(columns === "" ? [] : columns.split(",").map(parseColumn)),
+    only: parseOnly(only),
+    modelNames: new Map(match.map((text) => parseNameValue(text, "--match"))),
     all,
     json,
   };
 }
 
-function parsed(args: readonly string[]) {
+function parseFlags(args: readonly string[]) {
   try {
     return parseArgs({
       args: [...args],
@@ -147,35 +154,35 @@ function parsed(args: readonly string[]) {
       },
     });
   } catch (error) {
-    throw new ReconcileMisuse((error as Error).message);
+    throw new ReconcileArgumentError((error as Error).message);
   }
 }
 
-function columnOf(text: string): [InvoiceField, string] {
-  const [field, name] = pairOf(text, "--columns");
+function parseColumn(text: string): [InvoiceField, string] {
+  const [field, name] = parseNameValue(text, "--columns");
   if (!Object.hasOwn(INVOICE_FIELDS, field))
-    throw new ReconcileMisuse(`--columns: ${field} is none of ${Object.keys(INVOICE_FIELDS).join(", ")}.`);
+    throw new ReconcileArgumentError(`--columns: ${field} is none of ${Object.keys(INVOICE_FIELDS).join(", ")}.`);
   return [field as InvoiceField, name];
 }
 
-function valuesOf(only: readonly string[]): ReconcileOptions["only"] {
+function parseOnly(only: readonly string[]): ReconcileOptions["only"] {
   const found = new Map<string, Set<string>>();
   for (const text of only) {
-    const [written, value] = pairOf(text, "--only");
-    const column = titleOf(written);
+    const [written, value] = parseNameValue(text, "--only");
+    const column = normalizeTitle(written);
     found.set(column, (found.get(column) ?? new Set()).add(value));
   }
   return found;
 }
 
-function pairOf(text: string, option: string): [string, string] {
+function parseNameValue(text: string, option: string): [string, string] {
   const at = text.indexOf("=");
   if (at < 1 || at === text.length - 1)
-    throw new ReconcileMisuse(`${option} takes NAME=VALUE; ${JSON.stringify(text)} is none.`);
+    throw new ReconcileArgumentError(`${option} takes NAME=VALUE; ${JSON.stringify(text)} is none.`);
   return [text.slice(0, at).trim(), text.slice(at + 1).trim()];
 }
 
-const WORDS: Record<keyof Figures, string> = {
+const FIGURE_LABELS: Record<keyof Figures, string> = {
   tokensIn: "tokens in",
   cached: "cached",
   tokensOut: "tokens out",
@@ -183,11 +190,12 @@ const WORDS: Record<keyof Figures, string> = {
   cost: "money",
 };
 
-const written = (name: keyof Figures, figure = 0): string => (name === "cost" ? dollars(figure) : thousands(figure));
+const formatFigure = (name: keyof Figures, figure = 0): string =>
+  name === "cost" ? formatCost(figure) : groupDigits(figure);
 
-function lines(comparison: Comparison, invoice: Invoice, { tolerance, all }: ReconcileOptions): string[] {
+function comparisonLines(comparison: Comparison, invoice: Invoice, { tolerance, all }: ReconcileOptions): string[] {
   const { days, unmatched, totals, providers } = comparison;
-  const told = FIGURES.filter((name) => invoice.tells.has(name));
+  const figures = FIGURES.filter((name) => invoice.figureNames.has(name));
   const right = true;
   const columns = [
     ...[{ title: "DAY" }, { title: "MODEL" }, { title: "OF" }],
@@ -195,31 +203,33 @@ function lines(comparison: Comparison, invoice: Invoice, { tolerance, all }: Rec
     { title: "NOTE" },
   ];
   const row = (first: string[], name: keyof Figures, charged = 0, counted = 0, note = "") => [
-    ...[...first, WORDS[name], written(name, charged), written(name, counted)],
-    ...[`${charged > counted ? "+" : ""}${written(name, charged - counted)}`, note],
+    ...[...first, FIGURE_LABELS[name], formatFigure(name, charged), formatFigure(name, counted)],
+    ...[`${charged > counted ? "+" : ""}${formatFigure(name, charged - counted)}`, note],
   ];
   const rows = days.flatMap((day) =>
-    told
+    figures
       .filter((name) => all || day.differ.includes(name))
-      .map((name) => row([day.day, day.model], name, day.invoice[name], day.ledger[name], noteOf(day))),
+      .map((name) => row([day.day, day.model], name, day.invoice[name], day.ledger[name], dayNote(day))),
   );
-  const sums = told.map((name) => row(["total", ""], name, totals.invoice[name], totals.ledger[name]));
+  const sums = figures.map((name) => row(["total", ""], name, totals.invoice[name], totals.ledger[name]));
   const off = days.filter(({ differ }) => differ.length > 0).length;
   return [
-    ...table(columns, [...rows, ...sums]),
+    ...formatTable(columns, [...rows, ...sums]),
     "",
-    `By day and model, ${thousands(off)} of ${thousands(days.length)} differ by more than ${tolerance * 100} % from what ${providers.join(" and ")} answered.`,
-    ...(invoice.others > 0 ? [`${thousands(invoice.others)} of the file's lines are of others, as --only says.`] : []),
-    ...unmatchedLines(unmatched, told),
+    `By day and model, ${groupDigits(off)} of ${groupDigits(days.length)} differ by more than ${tolerance * 100} % from what ${providers.join(" and ")} answered.`,
+    ...(invoice.others > 0
+      ? [`${groupDigits(invoice.others)} of the file's lines are of others, as --only says.`]
+      : []),
+    ...unmatchedLines(unmatched, figures),
     ...invoice.unread.slice(0, 20).map(({ line, reason }) => `Line ${line} could not be read: ${reason}.`),
-    ...(invoice.unread.length > 20 ? [`… and ${counted(invoice.unread.length - 20, "line")} more.`] : []),
+    ...(invoice.unread.length > 20 ? [`… and ${countNoun(invoice.unread.length - 20, "line")} more.`] : []),
     ...(invoice.currency === undefined
       ? []
       : [`Money is in ${invoice.currency} there, and in dollars in the ledger: it was not compared.`]),
     ...(invoice.foreign === undefined
       ? []
       : [
-          `Money of ${counted(invoice.foreign.lines, "line")} is in ${invoice.foreign.currency}, and in dollars in the ledger: it was not compared.`,
+          `Money of ${countNoun(invoice.foreign.lines, "line")} is in ${invoice.foreign.currency}, and in dollars in the ledger: it was not compared.`,
         ]),
   ];
 }
@@ -228,29 +238,29 @@ function unmatchedLines(unmatched: Comparison["unmatched"], told: readonly (keyo
   return unmatched.map(({ name, lines, figures }) => {
     const sums = told
       .filter((each) => figures[each])
-      .map((each) => `${written(each, figures[each])}${each === "cost" ? "" : ` ${WORDS[each]}`}`);
+      .map((each) => `${formatFigure(each, figures[each])}${each === "cost" ? "" : ` ${FIGURE_LABELS[each]}`}`);
     return `Not in the ledger: ${JSON.stringify(name)}, ${lines} ${lines === 1 ? "line" : "lines"}, ${sums.join(", ") || "nothing charged"}. If it is one of its models: --match ${shellWord(`${name}=MODEL`)}`;
   });
 }
 
-function noteOf({ names, unsettled, ledger }: ComparedDay): string {
+function dayNote({ names, unsettled, ledger }: ComparedDay): string {
   const notes = [
     ...(names.length === 0 ? ["not on the invoice"] : []),
-    ...(unsettled > 0 ? [`${thousands(unsettled)} unsettled`] : []),
+    ...(unsettled > 0 ? [`${groupDigits(unsettled)} unsettled`] : []),
     ...(names.length > 0 && FIGURES.every((name) => ledger[name] === 0) ? ["not in the ledger"] : []),
   ];
   return notes.join(", ");
 }
 
-function json(comparison: Comparison, invoice: Invoice, { tolerance, zone, all }: ReconcileOptions): string {
+function comparisonJson(comparison: Comparison, invoice: Invoice, { tolerance, zone, all }: ReconcileOptions): string {
   const { days, ...rest } = comparison;
-  const { others, unread, currency = "usd", foreign, tells } = invoice;
+  const { others, unread, currency = "usd", foreign, figureNames } = invoice;
   const shown = days.filter(({ differ }) => all || differ.length > 0);
   const told = {
     agrees: agrees(comparison, invoice),
     tolerance,
     timezone: zone,
-    compared: [...tells],
+    compared: [...figureNames],
     days: days.length,
   };
   return JSON.stringify(

@@ -1,11 +1,11 @@
 import type { Config, ConfiguredPath } from "../config/types.ts";
-import { table } from "../text/table.ts";
-import { argumentsOf, type Terminal } from "./verb.ts";
+import { formatTable } from "../text/table.ts";
+import { parseVerbArguments, type Terminal } from "./verb.ts";
 
-/** Runs the verb `routes`. Returns the exit code 0. @throws Misuse */
+/** Runs the verb `routes`. Returns the exit code 0. @throws UsageError */
 export async function run(args: readonly string[], io: Terminal, config: Config): Promise<number> {
-  const { values } = argumentsOf(args, { json: { type: "boolean" } });
-  const routes = config.paths.map((path) => routeOf(path, config));
+  const { values } = parseVerbArguments(args, { json: { type: "boolean" } });
+  const routes = config.paths.map((path) => describeRoute(path, config));
   if (values.json) {
     io.out(JSON.stringify(routes, undefined, 2));
     return 0;
@@ -17,12 +17,12 @@ export async function run(args: readonly string[], io: Terminal, config: Config)
     chain === path ? "-" : chain,
     plugins.join(" "),
   ]);
-  for (const line of table(columns, rows)) io.out(line);
+  for (const line of formatTable(columns, rows)) io.out(line);
   if (config.pathsOff.length > 0) io.out(`\noff: ${config.pathsOff.join(", ")}`);
   return 0;
 }
 
-function routeOf({ path, protocol, serve, pass, use, strict }: ConfiguredPath, { chains }: Config) {
+function describeRoute({ path, protocol, serve, pass, use, strict }: ConfiguredPath, { chains }: Config) {
   const answers =
     serve === undefined
       ? pass === undefined

@@ -1,37 +1,37 @@
 import type { AddressInfo } from "node:net";
 import { parseArgs } from "node:util";
-import { Admin, type AdminPlace } from "../admin/admin.ts";
+import { Admin, type AdminListenAddress } from "../admin/admin.ts";
 import { metricsText } from "../admin/metrics.ts";
-import { versionOf } from "../admin/now.ts";
 import { openidClient } from "../admin/oidc.ts";
+import { gatewayVersion } from "../admin/overview.ts";
 import { AlertWatch } from "../alerts/alert-watch.ts";
 import { Alerts } from "../alerts/alerts.ts";
 import { Webhook } from "../alerts/webhook.ts";
+import { AuditTrail, servedFile } from "../audit-trail.ts";
 import { offNotice } from "../config/problems.ts";
-import { secretsOf } from "../config/secrets.ts";
+import { configSecrets } from "../config/secrets.ts";
 import type { Config } from "../config/types.ts";
 import { ConsolePages } from "../console/console-pages.ts";
 import { PageFiles } from "../console/page-files.ts";
 import { JsonLog, type Log } from "../core/log.ts";
 import { Redactor } from "../core/redactor.ts";
-import { endAfterCrash } from "../crash.ts";
-import { keptSocket } from "../downstream/listener.ts";
+import { stopAfterCrash } from "../crash.ts";
+import { inheritedSocket } from "../downstream/listener.ts";
 import { Gateway } from "../gateway.ts";
-import { priceDoubts } from "../marketplace/price-doubts.ts";
-import { FileWatch, sourcesOf } from "../reloads.ts";
+import { priceWarnings } from "../marketplace/price-warnings.ts";
+import { configSources, FileWatch } from "../reloads.ts";
 import { connectStores } from "../store/open.ts";
-import { keptSecret } from "../store/secret.ts";
-import { sayReason } from "../text/reason.ts";
-import { servedFile, Trail } from "../trail.ts";
-import { type Loaded, load } from "../vocabulary.ts";
+import { loadOrCreateSecret } from "../store/secret.ts";
+import { printError } from "../text/format-error.ts";
+import { type LoadedConfig, loadWithVocabulary } from "../vocabulary.ts";
 import { WarmUp } from "../warm-up.ts";
 import { Primary } from "../workers/primary.ts";
-import { commandLine, watcher } from "./author.ts";
-import { addressOf, NO_KEY, toldHere } from "./connect.ts";
-import { firstKeyOf } from "./first-key.ts";
-import { curlOf, toTry } from "./first-request.ts";
+import { cliAuthor, watchAuthor } from "./author.ts";
+import { installedClientLines, KEY_VARIABLE, localUrl } from "./connect.ts";
+import { createFirstKey } from "./first-key.ts";
+import { chooseTrialModel, curlLines } from "./first-request.ts";
 import { help } from "./help/run.ts";
-import { mostOpenFiles, openFileDoubt } from "./open-files.ts";
+import { maxOpenFiles, openFilesWarning } from "./open-files.ts";
 import { untilStopped } from "./signals.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
@@ -58,7 +58,7 @@ export async function run(
   const log = new JsonLog();
   let lost = false;
   try {
-    const loaded = await load({ ...place, env: io.env });
+    const loaded = await loadWithVocabulary({ ...place, env: io.env });
     const { config } = loaded;
     log.level = config.log.level;
     let started: Gateway | Primary | undefined;
@@ -69,14 +69,14 @@ export async function run(
       },
       fail: async () => started?.fail(),
     };
-    endAfterCrash(breakable, log, async () => {
+    stopAfterCrash(breakable, log, async () => {
       await log.flush();
       process.exit(1);
     });
     if (config.adminAccess.oidc) await openidClient();
-    const gateway = await start(loaded, log, io.env);
+    const gateway = await startGateway(loaded, log, io.env);
     started = gateway;
-    const alerts = alertsOf(gateway, log, io.env);
+    const alerts = createAlerts(gateway, log, io.env);
     const watching = new AlertWatch(gateway, alerts);
     const admin = await listenAdmin(
       new Admin(gateway, {
@@ -87,17 +87,22 @@ export async function run(
       log,
       io.env,
     );
-    const noted = note(gateway, log, io.env);
-    await sayDoubts(config, log);
+    const noted = recordStart(gateway, log, io.env);
+    await logWarnings(config, log);
     const warn = (message: string) => log.warn({}, message);
-    await greet(config, { at: gateway.address, admin, key: await firstKey(gateway, config, warn) }, io, options.json);
-    if (options.watch) watch(gateway);
+    await printGreeting(
+      config,
+      { address: gateway.address, admin, key: await firstKey(gateway, config, warn) },
+      io,
+      options.json,
+    );
+    if (options.watch) reloadOnChange(gateway);
     await untilStopped(gateway, config.linger, log, io.out, io.env);
     watching.close();
     await noted;
     lost = gateway.hasLost;
   } catch (thrown) {
-    sayReason(thrown, io, options.json);
+    printError(thrown, io, options.json);
     await log.flush();
     return 1;
   }
@@ -106,43 +111,43 @@ export async function run(
 }
 
 /** Adds the start to the audit trail; requests do not wait for it. */
-function note({ config, stores }: Gateway | Primary, log: Log, env: NodeJS.ProcessEnv): Promise<void> {
-  const trail = new Trail(
+function recordStart({ config, stores }: Gateway | Primary, log: Log, env: NodeJS.ProcessEnv): Promise<void> {
+  const trail = new AuditTrail(
     log,
     () => stores.audit,
-    () => secretsOf(config, env),
+    () => configSecrets(config, env),
   );
-  return trail.started(commandLine(), versionOf(), servedFile(config));
+  return trail.recordStart(cliAuthor(), gatewayVersion(), servedFile(config));
 }
 
 /** Creates the sender of alerts: one for all processes of this gateway. */
-function alertsOf(gateway: Gateway | Primary, log: Log, env: NodeJS.ProcessEnv): Alerts {
+function createAlerts(gateway: Gateway | Primary, log: Log, env: NodeJS.ProcessEnv): Alerts {
   return new Alerts({
     ...{ log, webhook: new Webhook(env), claims: gateway.stores.claims },
     settings: () => gateway.config.alerts,
-    redactor: () => new Redactor(secretsOf(gateway.config, env)),
+    redactor: () => new Redactor(configSecrets(gateway.config, env)),
   });
 }
 
 /** Reloads when gateway.yaml, a secret's file or a plugin's code changes; the result is logged. */
-function watch(gateway: Gateway | Primary): void {
+function reloadOnChange(gateway: Gateway | Primary): void {
   new FileWatch(
-    () => sourcesOf(gateway.config, gateway.plugins),
-    () => void gateway.reload(watcher()).catch(() => {}),
+    () => configSources(gateway.config, gateway.plugins),
+    () => void gateway.reload(watchAuthor()).catch(() => {}),
   );
 }
 
 /** @throws the error that prevents the start; nothing is left open then. */
-async function start(loaded: Loaded, log: JsonLog, env: NodeJS.ProcessEnv): Promise<Gateway | Primary> {
+async function startGateway(loaded: LoadedConfig, log: JsonLog, env: NodeJS.ProcessEnv): Promise<Gateway | Primary> {
   const { config } = loaded;
-  const place = keptSocket("listen", env) ?? config.listen;
+  const place = inheritedSocket("listen", env) ?? config.listen;
   if (config.workers > 1) {
     // Created before there are several processes that would.
     if (config.envelopes.key === undefined && !config.store.postgres)
-      keptSecret(config.store.ledger, (message) => log.warn({}, message));
+      loadOrCreateSecret(config.store.ledger, (message) => log.warn({}, message));
     return Primary.start(loaded, log, place);
   }
-  const warmUp = await WarmUp.begin(config.warm_up, log);
+  const warmUp = await WarmUp.run(config.warm_up, log);
   const gateway = await Gateway.open(loaded, log);
   try {
     await gateway.listen(place);
@@ -165,36 +170,41 @@ async function listenAdmin(
   log: Log,
   env: NodeJS.ProcessEnv,
 ): Promise<string | undefined> {
-  const { usual, ...written } = config.admin ?? {};
-  const place = keptSocket("admin", env) ?? (config.admin && (written as AdminPlace));
+  const { isDefault, ...written } = config.admin ?? {};
+  const place = inheritedSocket("admin", env) ?? (config.admin && (written as AdminListenAddress));
   if (!place) return undefined;
   try {
     return await admin.listen(place);
   } catch (thrown) {
-    if (!usual || (thrown as NodeJS.ErrnoException).code !== "EADDRINUSE") throw thrown;
+    if (!isDefault || (thrown as NodeJS.ErrnoException).code !== "EADDRINUSE") throw thrown;
     log.warn({}, "127.0.0.1:9090 is taken, so there is no /livez and no /readyz: set admin: in gateway.yaml");
     return undefined;
   }
 }
 
 /** Warns once about models in use without a price or with a guessed one, and about a low limit of open files. */
-async function sayDoubts({ providers, ...config }: Config, log: Log): Promise<void> {
-  const files = openFileDoubt(mostOpenFiles());
+async function logWarnings({ providers, ...config }: Config, log: Log): Promise<void> {
+  const files = openFilesWarning(maxOpenFiles());
   if (files !== undefined) log.warn({}, files);
-  const doubts = await priceDoubts({ ...config, providers: providers.filter(({ off }) => off === undefined) });
+  const doubts = await priceWarnings({ ...config, providers: providers.filter(({ off }) => off === undefined) });
   const messages = new Set(doubts.map(({ message }) => message));
   if (messages.size > 0) log.warn({ doubts: [...messages] }, `prices are missing: see ${COMMAND} models --prices`);
 }
 
 interface Greeting {
   /** The listening address. */
-  at: AddressInfo;
+  address: AddressInfo;
   admin: string | undefined;
   /** A key created for the first run. */
   key: string | undefined;
 }
 
-async function greet(config: Config, { at, admin, key }: Greeting, io: Terminal, json: boolean): Promise<void> {
+async function printGreeting(
+  config: Config,
+  { address: at, admin, key }: Greeting,
+  io: Terminal,
+  json: boolean,
+): Promise<void> {
   const off = config.providers.filter((provider) => provider.off !== undefined);
   const on = config.providers.filter((provider) => provider.off === undefined).map(({ name }) => name);
   const served = (model: Config["models"][number]) => model.targets.some(({ provider }) => on.includes(provider));
@@ -204,7 +214,7 @@ async function greet(config: Config, { at, admin, key }: Greeting, io: Terminal,
     const { notices: notes } = config;
     io.out(
       JSON.stringify({
-        listen: urlOf(at),
+        listen: listenUrl(at),
         admin: admin ?? null,
         providers: on,
         models: usable,
@@ -214,7 +224,7 @@ async function greet(config: Config, { at, admin, key }: Greeting, io: Terminal,
     );
     return;
   }
-  io.out(`model-gateway listens on ${urlOf(at)}`);
+  io.out(`model-gateway listens on ${listenUrl(at)}`);
   if (admin) io.out(`  admin      ${admin}   (console, /livez, /readyz)`);
   if (config.workers > 1) io.out(`  workers    ${config.workers}   (SIGUSR2 replaces them one by one)`);
   io.out(`  providers  ${on.join(", ") || "none"}`);
@@ -226,12 +236,12 @@ async function greet(config: Config, { at, admin, key }: Greeting, io: Terminal,
       io.out(`  note       ${notice}`);
   if (key) io.out(`  key        ${key}   (shown once; more with: ${COMMAND} keys create NAME)`);
   else io.out(`  key        one of yours (${COMMAND} keys list)`);
-  const model = await toTry(config);
+  const model = await chooseTrialModel(config);
   if (model !== undefined) {
-    const address = addressOf({ host: at.address, port: at.port });
+    const address = localUrl({ host: at.address, port: at.port });
     io.out("\nTry it:\n");
-    for (const line of curlOf(address, key ?? NO_KEY, model)) io.out(line);
-    if (key !== undefined) for (const line of toldHere({ address, key, model }, io)) io.out(line);
+    for (const line of curlLines(address, key ?? KEY_VARIABLE, model)) io.out(line);
+    if (key !== undefined) for (const line of installedClientLines({ address, key, model }, io)) io.out(line);
     io.out("");
   }
 }
@@ -242,14 +252,14 @@ async function firstKey(
   { store, keys }: Config,
   warn: (message: string) => void,
 ): Promise<string | undefined> {
-  if (gateway instanceof Gateway) return firstKeyOf(gateway.stores, warn);
+  if (gateway instanceof Gateway) return createFirstKey(gateway.stores, warn);
   const stores = await connectStores(store, keys, () => {});
   try {
-    return await firstKeyOf(stores, warn);
+    return await createFirstKey(stores, warn);
   } finally {
     await stores.close();
   }
 }
 
-const urlOf = ({ family, address, port }: AddressInfo): string =>
+const listenUrl = ({ family, address, port }: AddressInfo): string =>
   `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;

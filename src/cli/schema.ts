@@ -27,11 +27,11 @@ export async function run(args: readonly string[], io: Terminal, vocabulary: Voc
   const text = JSON.stringify(await editorSchema(vocabulary, io), null, 1);
   // npm prints its own lines before ours; a file given as argument contains none of them.
   if (file === undefined) io.out(text);
-  else return written(resolve(io.folder, file), `${text}\n`, io);
+  else return writeSchema(resolve(io.folder, file), `${text}\n`, io);
   return 0;
 }
 
-function written(file: string, text: string, io: Terminal): number {
+function writeSchema(file: string, text: string, io: Terminal): number {
   try {
     writeFileSync(file, text);
     return 0;
@@ -63,7 +63,7 @@ async function pluginOptions(vocabulary: Vocabulary, io: Terminal): Promise<Reco
   for (const name of vocabulary.plugins.toSorted()) {
     try {
       const plugin = await vocabulary.plugin(name, undefined, io.folder);
-      if (plugin) each[name] = options(plugin.options);
+      if (plugin) each[name] = pluginSchema(plugin.options);
     } catch (thrown) {
       io.err(`left out plugin "${name}": ${(thrown as Error).message}`);
     }
@@ -72,7 +72,7 @@ async function pluginOptions(vocabulary: Vocabulary, io: Terminal): Promise<Reco
 }
 
 /** Returns a plugin's own schema plus the options of every plugin; null is allowed too. */
-function options(own: z.ZodType | undefined): Json {
+function pluginSchema(own: z.ZodType | undefined): Json {
   const { $schema: _, ...schema }: Json = z.toJSONSchema(own ?? z.strictObject({}), {
     io: "input",
     unrepresentable: "any",

@@ -1,11 +1,11 @@
+import type { Initiator } from "../audit-trail.ts";
 import type { Log } from "../core/log.ts";
-import type { Patience } from "../downstream/server.ts";
-import type { Initiator } from "../trail.ts";
-import { signalled } from "./author.ts";
+import type { StopTimeouts } from "../downstream/server.ts";
+import { signalInitiator } from "./author.ts";
 
 /** The target of signals. */
 interface Stoppable {
-  stop(patience: Partial<Patience>): Promise<void>;
+  stop(patience: Partial<StopTimeouts>): Promise<void>;
   /** Replaces the workers; absent without workers. */
   replace?(by: Initiator): Promise<void>;
   /** Reloads gateway.yaml. Rejects with its problems, after logging them. */
@@ -45,12 +45,12 @@ export async function untilStopped(
         hurry.abort();
       }
     });
-  process.on("SIGHUP", () => void gateway.reload(signalled("SIGHUP")).catch(() => {}));
+  process.on("SIGHUP", () => void gateway.reload(signalInitiator("SIGHUP")).catch(() => {}));
   process.on("SIGUSR2", () => {
-    if (gateway.replace) void gateway.replace(signalled("SIGUSR2"));
+    if (gateway.replace) void gateway.replace(signalInitiator("SIGUSR2"));
     else log.warn({}, "SIGUSR2 replaces workers, and there are none: set workers: 2 or more");
   });
   const signal = await first.promise;
   out(`${signal}: stopping when running requests have ended (again to interrupt them)`);
-  await gateway.stop({ linger: signal === "SIGTERM" ? linger : 0, hurry: hurry.signal });
+  await gateway.stop({ linger: signal === "SIGTERM" ? linger : 0, signal: hurry.signal });
 }

@@ -2,12 +2,12 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { Days } from "../core/calendar.ts";
 import type { NumberedAuditEntry } from "../store/audit.ts";
-import type { Maintenance, ProgressListener, Restored, RestoreTerms } from "../store/maintenance.ts";
-import { counted, table, thousands, utc } from "../text/table.ts";
-import { past } from "../text/when.ts";
-import { commandLine } from "./author.ts";
-import { LAST, USAGE } from "./help/store.ts";
-import { misuseText, type Terminal } from "./verb.ts";
+import type { Maintenance, ProgressListener, RestoreOptions, RestoreResult } from "../store/maintenance.ts";
+import { parsePastMoment } from "../text/moments.ts";
+import { countNoun, formatTable, formatUtc, groupDigits } from "../text/table.ts";
+import { cliAuthor } from "./author.ts";
+import { DEFAULT_ENTRIES, USAGE } from "./help/store.ts";
+import { argumentErrorText, type Terminal } from "./verb.ts";
 
 /** Entries of the audit trail that are read at a time. */
 const PAGE = 1000;
@@ -18,9 +18,9 @@ const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
 /** A mistake on the command line, as opposed to a failure. */
-class StoreMisuse extends Error {}
+class StoreArgumentError extends Error {}
 
-type StoreWord =
+type StoreCommand =
   | { verb: "backup"; file: string; json: boolean }
   | { verb: "restore"; file: string; force: boolean; json: boolean }
   | { verb: "prune"; before: number; day: string; json: boolean }
@@ -28,16 +28,16 @@ type StoreWord =
   | { verb: "verify" | "migrate"; json: boolean };
 
 /** Operations on the store that gateway.yaml names. */
-export interface StoreCare {
+export interface StoreOperations {
   /**
    * Opens the store; the verb closes it.
    * @param makes whether a missing store is created
    * @throws Error if it does not exist and is not created
    */
-  open(makes: boolean): Maintenance | Promise<Maintenance>;
-  restore(file: string, terms: RestoreTerms): Promise<Restored>;
+  openStore(makes: boolean): Maintenance | Promise<Maintenance>;
+  restore(file: string, terms: RestoreOptions): Promise<RestoreResult>;
   /** Describes the consequences if the secret beside the store is missing; undefined: it is not. */
-  withoutSecret(): string | undefined;
+  missingSecretWarning(): string | undefined;
   /** The time zone of days. */
   zone(): string;
 }
@@ -46,38 +46,38 @@ export interface StoreCare {
 export async function run(
   args: readonly string[],
   io: Terminal,
-  { open, restore, withoutSecret, zone }: StoreCare,
+  { openStore, restore, missingSecretWarning, zone }: StoreOperations,
 ): Promise<number> {
-  let care: Maintenance | undefined;
+  let maintenance: Maintenance | undefined;
   try {
-    const word = read(args, io.folder, zone);
-    if (word.verb === "restore") return await restored(word, restore, io, withoutSecret);
-    care = await open(word.verb === "migrate");
-    return await act(word, care, io, withoutSecret);
+    const command = parseArguments(args, io.folder, zone);
+    if (command.verb === "restore") return await runRestore(command, restore, io, missingSecretWarning);
+    maintenance = await openStore(command.verb === "migrate");
+    return await runCommand(command, maintenance, io, missingSecretWarning);
   } catch (error) {
-    if (error instanceof StoreMisuse) {
-      io.err(misuseText(error.message, USAGE, args));
+    if (error instanceof StoreArgumentError) {
+      io.err(argumentErrorText(error.message, USAGE, args));
       return 2;
     }
     io.err(error instanceof Error ? error.message : String(error));
     return 1;
   } finally {
-    await care?.close();
+    await maintenance?.close();
   }
 }
 
-async function restored(
-  { file, force, json }: Extract<StoreWord, { verb: "restore" }>,
-  restore: StoreCare["restore"],
+async function runRestore(
+  { file, force, json }: Extract<StoreCommand, { verb: "restore" }>,
+  restore: StoreOperations["restore"],
   io: Terminal,
-  withoutSecret: StoreCare["withoutSecret"],
+  withoutSecret: StoreOperations["missingSecretWarning"],
 ): Promise<number> {
   const {
     rows,
     kept,
     undone = [],
   } = await restore(file, {
-    ...{ force, author: commandLine() },
+    ...{ force, author: cliAuthor() },
     progress: (message) => io.err(`restore: ${message}`),
   });
   for (const change of undone) io.err(`restore: warning: undone, as the backup does not have it: ${change}`);
@@ -89,49 +89,49 @@ async function restored(
   io.out(
     json
       ? JSON.stringify({ file, rows, kept, ...(undone.length > 0 && { undone }), ...(warning && { warning }) })
-      : `The store holds what ${file} holds: ${counted(rows, "row")}, in order.${before}`,
+      : `The store holds what ${file} holds: ${countNoun(rows, "row")}, in order.${before}`,
   );
   return 0;
 }
 
-async function act(
-  word: Exclude<StoreWord, { verb: "restore" }>,
-  care: Maintenance,
+async function runCommand(
+  command: Exclude<StoreCommand, { verb: "restore" }>,
+  maintenance: Maintenance,
   io: Terminal,
-  withoutSecret: StoreCare["withoutSecret"],
+  withoutSecret: StoreOperations["missingSecretWarning"],
 ): Promise<number> {
-  const progress: ProgressListener = (message) => io.err(`${word.verb}: ${message}`);
-  const say = (told: object, text: string) => io.out(word.json ? JSON.stringify(told) : text);
-  if (word.verb === "backup") {
-    const { bytes, rows } = await care.backup(word.file, progress);
+  const progress: ProgressListener = (message) => io.err(`${command.verb}: ${message}`);
+  const say = (told: object, text: string) => io.out(command.json ? JSON.stringify(told) : text);
+  if (command.verb === "backup") {
+    const { bytes, rows } = await maintenance.backup(command.file, progress);
     const missing = withoutSecret();
     const warning = missing && `the copy has no secret beside it: ${missing}`;
     if (warning) progress(`warning: ${warning}`);
     say(
-      { file: word.file, bytes, rows, ...(warning && { warning }) },
-      `${word.file}: ${counted(rows, "row")}, ${thousands(bytes)} bytes, in order.`,
+      { file: command.file, bytes, rows, ...(warning && { warning }) },
+      `${command.file}: ${countNoun(rows, "row")}, ${groupDigits(bytes)} bytes, in order.`,
     );
-  } else if (word.verb === "prune") {
-    const removed = await care.prune(word.before, progress);
-    const { day } = word;
+  } else if (command.verb === "prune") {
+    const removed = await maintenance.prune(command.before, progress);
+    const { day } = command;
     say(
       { removed, before: day },
-      `${counted(removed, "row")} from before ${day} taken away; the sums of their hours stay.`,
+      `${countNoun(removed, "row")} from before ${day} taken away; the sums of their hours stay.`,
     );
-  } else if (word.verb === "migrate") {
-    const { from, to } = care.migrated;
+  } else if (command.verb === "migrate") {
+    const { from, to } = maintenance.migrated;
     say(
-      care.migrated,
+      maintenance.migrated,
       from === to ? `The store is up to date (${to}).` : `The store was at ${from}, and is at ${to} now.`,
     );
-  } else if (word.verb === "audit") {
-    const entries = await trailOf(care.audit, word.since);
-    if (word.json) io.out(JSON.stringify(entries, undefined, 2));
+  } else if (command.verb === "audit") {
+    const entries = await readTrail(maintenance.audit, command.since);
+    if (command.json) io.out(JSON.stringify(entries, undefined, 2));
     else if (entries.length === 0) io.out("The audit trail has nothing from then on.");
-    else for (const line of table(COLUMNS, entries.map(rowOf))) io.out(line);
+    else for (const line of formatTable(COLUMNS, entries.map(auditRow))) io.out(line);
   } else {
-    const problems = await care.verify(progress);
-    if (word.json) io.out(JSON.stringify({ ok: problems.length === 0, problems }));
+    const problems = await maintenance.verify(progress);
+    if (command.json) io.out(JSON.stringify({ ok: problems.length === 0, problems }));
     else if (problems.length === 0) io.out("The store is in order.");
     else for (const problem of problems) io.err(problem);
     return problems.length === 0 ? 0 : 1;
@@ -140,8 +140,8 @@ async function act(
 }
 
 /** Returns entries since a time, newest first; without one the last ones. */
-async function trailOf(audit: Maintenance["audit"], since: number | undefined): Promise<NumberedAuditEntry[]> {
-  if (since === undefined) return audit.list(LAST);
+async function readTrail(audit: Maintenance["audit"], since: number | undefined): Promise<NumberedAuditEntry[]> {
+  if (since === undefined) return audit.list(DEFAULT_ENTRIES);
   const found: NumberedAuditEntry[] = [];
   for (let before: number | undefined; ; ) {
     const page = await audit.list(PAGE, before);
@@ -155,33 +155,33 @@ async function trailOf(audit: Maintenance["audit"], since: number | undefined): 
 
 const COLUMNS = ["TIME", "WHO", "FROM", "ACTION", "SUBJECT", "DETAIL"].map((title) => ({ title }));
 
-function rowOf({ time, who, address, action, subject, detail }: NumberedAuditEntry): string[] {
+function auditRow({ time, who, address, action, subject, detail }: NumberedAuditEntry): string[] {
   const text = Object.keys(detail).length === 0 ? "" : JSON.stringify(detail);
   const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
-  return [utc(time), who, address, action, subject, short];
+  return [formatUtc(time), who, address, action, subject, short];
 }
 
-function read(args: readonly string[], folder: string, zone: () => string): StoreWord {
-  const { values, positionals } = parsed(args);
+function parseArguments(args: readonly string[], folder: string, zone: () => string): StoreCommand {
+  const { values, positionals } = parseFlags(args);
   const [verb, file, ...more] = positionals;
   const { json, before, force, since } = values;
   if (verb === undefined)
-    throw new StoreMisuse("store needs a word: backup, restore, verify, prune, migrate or audit.");
-  if (force && verb !== "restore") throw new StoreMisuse("--force belongs to store restore.");
-  if (since !== undefined && verb !== "audit") throw new StoreMisuse("--since belongs to store audit.");
-  if (before !== undefined && verb !== "prune") throw new StoreMisuse("--before belongs to store prune.");
+    throw new StoreArgumentError("store needs a word: backup, restore, verify, prune, migrate or audit.");
+  if (force && verb !== "restore") throw new StoreArgumentError("--force belongs to store restore.");
+  if (since !== undefined && verb !== "audit") throw new StoreArgumentError("--since belongs to store audit.");
+  if (before !== undefined && verb !== "prune") throw new StoreArgumentError("--before belongs to store prune.");
   const named = file === undefined || more.length > 0 ? undefined : resolve(folder, file);
   if (verb === "backup" && named !== undefined) return { verb, file: named, json };
   if (verb === "restore" && named !== undefined) return { verb, file: named, force, json };
-  if (verb === "backup" || verb === "restore") throw new StoreMisuse(`store ${verb} takes one file.`);
-  if (file !== undefined) throw new StoreMisuse(`store ${verb} takes no names.`);
-  if (verb === "prune") return { verb, ...dayOf(before, zone), json };
-  if (verb === "audit") return { verb, since: sinceOf(since, zone), json };
+  if (verb === "backup" || verb === "restore") throw new StoreArgumentError(`store ${verb} takes one file.`);
+  if (file !== undefined) throw new StoreArgumentError(`store ${verb} takes no names.`);
+  if (verb === "prune") return { verb, ...parseBefore(before, zone), json };
+  if (verb === "audit") return { verb, since: parseSince(since, zone), json };
   if (verb === "verify" || verb === "migrate") return { verb, json };
-  throw new StoreMisuse(`store has no word ${JSON.stringify(verb)}.`);
+  throw new StoreArgumentError(`store has no word ${JSON.stringify(verb)}.`);
 }
 
-function parsed(args: readonly string[]) {
+function parseFlags(args: readonly string[]) {
   try {
     return parseArgs({
       args: [...args],
@@ -194,31 +194,31 @@ function parsed(args: readonly string[]) {
       },
     });
   } catch (error) {
-    throw new StoreMisuse((error as Error).message);
+    throw new StoreArgumentError((error as Error).message);
   }
 }
 
-function sinceOf(text: string | undefined, zone: () => string): number | undefined {
+function parseSince(text: string | undefined, zone: () => string): number | undefined {
   if (text === undefined) return undefined;
   try {
-    return past(text, Date.now(), zone);
+    return parsePastMoment(text, Date.now(), zone);
   } catch (error) {
-    throw new StoreMisuse(`--since: ${(error as Error).message}`);
+    throw new StoreArgumentError(`--since: ${(error as Error).message}`);
   }
 }
 
 /** Returns the first millisecond of the first day to keep. Days of requests that may still be running are refused. */
-function dayOf(text: string | undefined, zone: () => string): { before: number; day: string } {
-  if (text === undefined) throw new StoreMisuse("store prune needs --before: the first day that stays.");
+function parseBefore(text: string | undefined, zone: () => string): { before: number; day: string } {
+  if (text === undefined) throw new StoreArgumentError("store prune needs --before: the first day that stays.");
   const now = Date.now();
   let at: number;
   try {
-    at = past(text, now, zone);
+    at = parsePastMoment(text, now, zone);
   } catch (error) {
-    throw new StoreMisuse(`--before: ${(error as Error).message}`);
+    throw new StoreArgumentError(`--before: ${(error as Error).message}`);
   }
   const start = new Days(zone()).today(at);
-  if (start > now - DAY) throw new StoreMisuse("--before: the last day's rows stay; name a day before that.");
+  if (start > now - DAY) throw new StoreArgumentError("--before: the last day's rows stay; name a day before that.");
   const day = Temporal.Instant.fromEpochMilliseconds(start).toZonedDateTimeISO(zone()).toPlainDate().toString();
   // Sums are of whole hours, and not all days begin with one.
   return { before: Math.floor(start / HOUR) * HOUR, day };

@@ -4,15 +4,15 @@ import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "../store/ledger.ts";
 import { sumsByLocalDay } from "../store/ledger-days.ts";
 import { sumFields } from "../store/ledger-sums.ts";
-import { csv, dollars, type TableColumn, table, thousands, utc } from "../text/table.ts";
-import { past } from "../text/when.ts";
-import { GROUPS, MOST, USAGE } from "./help/usage.ts";
-import { misuseText, type Terminal } from "./verb.ts";
+import { parsePastMoment } from "../text/moments.ts";
+import { formatCost, formatCsv, formatTable, formatUtc, groupDigits, type TableColumn } from "../text/table.ts";
+import { MAX_ENTRIES, USAGE, USAGE_GROUPS } from "./help/usage.ts";
+import { argumentErrorText, type Terminal } from "./verb.ts";
 
 const UTC = () => "UTC";
 
 /** What the command line says is wrong with it, as opposed to what went wrong. */
-class UsageMisuse extends Error {}
+class UsageArgumentError extends Error {}
 
 /** Runs the verb `usage`. Returns the exit code: 0 done, 1 failed, 2 not understood. @param zone the time zone of days */
 export async function run(
@@ -22,21 +22,21 @@ export async function run(
   zone = UTC,
 ): Promise<number> {
   try {
-    const values = read(args);
+    const values = parseArguments(args);
     if (values.rows) {
-      for await (const entry of stores.ledger.entries(allRows(values, zone))) io.out(JSON.stringify(entry));
+      for await (const entry of stores.ledger.entries(parseRowsSpan(values, zone))) io.out(JSON.stringify(entry));
       return 0;
     }
     const names = new Map((await stores.keys.list()).map(({ id, name }) => [id, name]));
     const lines =
       values.last === undefined
-        ? await sums(query(values, zone), formOf(values), names, stores.ledger, zone)
-        : await newest(count(values), values.json, names, stores.ledger);
+        ? await sums(parseQuery(values, zone), parseFormat(values), names, stores.ledger, zone)
+        : await newest(parseLast(values), values.json, names, stores.ledger);
     for (const line of lines) io.out(line);
     return 0;
   } catch (error) {
-    if (error instanceof UsageMisuse) {
-      io.err(misuseText(error.message, USAGE, args));
+    if (error instanceof UsageArgumentError) {
+      io.err(argumentErrorText(error.message, USAGE, args));
       return 2;
     }
     io.err(error instanceof Error ? error.message : String(error));
@@ -55,9 +55,9 @@ interface UsageOptions {
 }
 
 /** The output format of sums. */
-type UsageForm = "table" | "json" | "csv";
+type UsageFormat = "table" | "json" | "csv";
 
-function read(args: readonly string[]) {
+function parseArguments(args: readonly string[]) {
   try {
     return parseArgs({
       args: [...args],
@@ -72,55 +72,56 @@ function read(args: readonly string[]) {
       },
     }).values;
   } catch (error) {
-    throw new UsageMisuse(error instanceof Error ? error.message : String(error));
+    throw new UsageArgumentError(error instanceof Error ? error.message : String(error));
   }
 }
 
-function query(values: UsageOptions, zone: () => string): LedgerQuery {
+function parseQuery(values: UsageOptions, zone: () => string): LedgerQuery {
   const by = (values.by ?? "model").split(",").map((word) => {
-    const group = GROUPS.find((name) => name === word.trim());
-    if (!group) throw new UsageMisuse(`--by ${JSON.stringify(word)}: choose from ${GROUPS.join(", ")}.`);
+    const group = USAGE_GROUPS.find((name) => name === word.trim());
+    if (!group) throw new UsageArgumentError(`--by ${JSON.stringify(word)}: choose from ${USAGE_GROUPS.join(", ")}.`);
     return group;
   });
-  if (new Set(by).size < by.length) throw new UsageMisuse("--by names a group twice.");
-  return { by, ...span(values, zone) };
+  if (new Set(by).size < by.length) throw new UsageArgumentError("--by names a group twice.");
+  return { by, ...parseSpan(values, zone) };
 }
 
-function formOf({ json, csv }: UsageOptions): UsageForm {
-  if (json && csv) throw new UsageMisuse("--json and --csv are two forms; choose one.");
+function parseFormat({ json, csv }: UsageOptions): UsageFormat {
+  if (json && csv) throw new UsageArgumentError("--json and --csv are two forms; choose one.");
   return json ? "json" : csv ? "csv" : "table";
 }
 
 /** Returns the span of `--rows`. */
-function allRows(values: UsageOptions, zone: () => string): LedgerSpan {
+function parseRowsSpan(values: UsageOptions, zone: () => string): LedgerSpan {
   if (!values.json || values.csv || values.by !== undefined || values.last !== undefined)
-    throw new UsageMisuse("--rows goes with --json, --since and --until: it prints a JSON object a line.");
-  return span(values, zone);
+    throw new UsageArgumentError("--rows goes with --json, --since and --until: it prints a JSON object a line.");
+  return parseSpan(values, zone);
 }
 
-function span(values: UsageOptions, zone: () => string): LedgerSpan {
+function parseSpan(values: UsageOptions, zone: () => string): LedgerSpan {
   const now = Date.now();
   const query: LedgerSpan = {};
   for (const bound of ["since", "until"] as const) {
     const text = values[bound];
     if (text === undefined) continue;
     try {
-      query[bound] = past(text, now, zone);
+      query[bound] = parsePastMoment(text, now, zone);
     } catch (error) {
-      throw new UsageMisuse(`--${bound}: ${(error as Error).message}`);
+      throw new UsageArgumentError(`--${bound}: ${(error as Error).message}`);
     }
   }
   if ((query.since ?? 0) >= (query.until ?? Number.POSITIVE_INFINITY))
-    throw new UsageMisuse("--since is not before --until.");
+    throw new UsageArgumentError("--since is not before --until.");
   return query;
 }
 
-function count({ last, by, since, until, csv }: UsageOptions): number {
+function parseLast({ last, by, since, until, csv }: UsageOptions): number {
   if (by !== undefined || since !== undefined || until !== undefined || csv) {
-    throw new UsageMisuse("--last stands alone, without --by, --since, --until and --csv.");
+    throw new UsageArgumentError("--last stands alone, without --by, --since, --until and --csv.");
   }
   const number = /^\d{1,6}$/.test(last ?? "") ? Number(last) : 0;
-  if (number < 1 || number > MOST) throw new UsageMisuse(`--last takes a number from 1 to ${thousands(MOST)}.`);
+  if (number < 1 || number > MAX_ENTRIES)
+    throw new UsageArgumentError(`--last takes a number from 1 to ${groupDigits(MAX_ENTRIES)}.`);
   return number;
 }
 
@@ -128,7 +129,7 @@ type UsageNames = ReadonlyMap<string, string>;
 
 async function sums(
   query: LedgerQuery,
-  form: UsageForm,
+  form: UsageFormat,
   names: UsageNames,
   ledger: Ledger,
   zone: () => string,
@@ -136,7 +137,7 @@ async function sums(
   // The ledger stores sums of UTC days.
   const local = query.by.includes("day") ? zone() : "UTC";
   const found = local === "UTC" ? await ledger.sums(query) : await sumsByLocalDay(ledger, query, local);
-  if (form === "csv") return csv([csvTitles(query), ...found.map((sum) => csvCells(query, sum, names))]);
+  if (form === "csv") return formatCsv([csvTitles(query), ...found.map((sum) => csvCells(query, sum, names))]);
   if (form === "json") {
     const groups = found.map(sumFields).map(({ group, ...sum }) => ({
       ...Object.fromEntries(query.by.map((name, at) => [name, group[at]])),
@@ -158,7 +159,7 @@ async function sums(
   const [all] = await ledger.sums({ ...query, by: [] });
   const total = { ...(all as LedgerSum), group: query.by.map((_, at) => (at === 0 ? "total" : "")) };
   const named = found.map((sum) => ({ ...sum, group: sum.group.map((id, at) => label(query.by[at], id, names)) }));
-  const lines = table(columns, [...named, total].map(cells));
+  const lines = formatTable(columns, [...named, total].map(cells));
   if (total.unsettled > 0)
     lines.push("", `Unsettled: the provider told no or not all tokens, so these may have cost more.`);
   return lines;
@@ -182,14 +183,14 @@ function csvCells({ by }: LedgerQuery, sum: LedgerSum, names: UsageNames): strin
 function cells(sum: LedgerSum): string[] {
   return [
     ...sum.group,
-    thousands(sum.requests),
-    thousands(sum.failed),
-    thousands(sum.tokensIn),
-    thousands(sum.cached),
-    thousands(sum.tokensOut),
-    thousands(sum.reasoning),
-    dollars(sum.cost),
-    thousands(sum.unsettled),
+    groupDigits(sum.requests),
+    groupDigits(sum.failed),
+    groupDigits(sum.tokensIn),
+    groupDigits(sum.cached),
+    groupDigits(sum.tokensOut),
+    groupDigits(sum.reasoning),
+    formatCost(sum.cost),
+    groupDigits(sum.unsettled),
   ];
 }
 
@@ -201,7 +202,7 @@ async function newest(count: number, json: boolean, names: UsageNames, ledger: L
     ...["TIME", "KEY", "MODEL", "TARGET", "STATUS", "OUTCOME"].map((title) => ({ title })),
     ...["TRIES", "FIRST BYTE", "TIME", "TOKENS IN", "TOKENS OUT", "COST"].map((title) => ({ title, right: true })),
   ];
-  return table(
+  return formatTable(
     columns,
     entries.map((entry) => entryCells(entry, names)),
   );
@@ -212,9 +213,9 @@ function entryCells(entry: LedgerEntry, names: UsageNames): string[] {
   const { usage } = entry;
   const known = (number: number | undefined, write: (number: number) => string) =>
     number === undefined ? "-" : write(number);
-  const ms = (time: number) => `${thousands(Math.round(time))} ms`;
+  const ms = (time: number) => `${groupDigits(Math.round(time))} ms`;
   return [
-    utc(entry.time),
+    formatUtc(entry.time),
     label("key", entry.key, names),
     entry.model || "-",
     entry.target || "-",
@@ -223,9 +224,9 @@ function entryCells(entry: LedgerEntry, names: UsageNames): string[] {
     String(entry.attempts.length),
     known(entry.firstByte, ms),
     ms(entry.duration),
-    known(usage?.in.total, thousands),
-    known(usage?.out.total, thousands),
-    known(entry.cost, dollars),
+    known(usage?.in.total, groupDigits),
+    known(usage?.out.total, groupDigits),
+    known(entry.cost, formatCost),
   ];
 }
 

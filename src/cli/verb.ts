@@ -2,10 +2,10 @@ import { existsSync, realpathSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ParseArgsConfig, parseArgs } from "node:util";
-import { Misuse } from "../text/reason.ts";
+import { UsageError } from "../text/format-error.ts";
 
 /** The bundled gateway.yaml. */
-export const BUNDLED = fileURLToPath(new URL("../../gateway.yaml", import.meta.url));
+export const BUNDLED_CONFIG = fileURLToPath(new URL("../../gateway.yaml", import.meta.url));
 
 /** The output of a verb, and its view of the process. */
 export interface Terminal {
@@ -17,7 +17,7 @@ export interface Terminal {
 }
 
 /** The help texts of a verb. */
-export interface VerbText {
+export interface VerbHelp {
   /** The lines in the overall help. */
   readonly help: string;
   /** The text of the verb's `--help`. */
@@ -25,7 +25,7 @@ export interface VerbText {
 }
 
 /** The gateway.yaml of a verb. */
-export interface VerbPlace {
+export interface ConfigLocation {
   /** Absolute; it need not exist. */
   file: string;
   /** The base of relative paths in the file. */
@@ -39,7 +39,7 @@ export interface VerbPlace {
  * @param usage the verb's
  * @param args the verb's arguments: the first word may select one of several forms
  */
-export function misuseText(message: string, usage: string, args: readonly string[] = []): string {
+export function argumentErrorText(message: string, usage: string, args: readonly string[] = []): string {
   const [head = ""] = usage.split("\n\n", 1);
   // A form may continue on further lines.
   const forms = head.replace(/^usage: /, "").split(/\n {7}(?! )/);
@@ -54,9 +54,9 @@ export function misuseText(message: string, usage: string, args: readonly string
 /**
  * Parses a verb's options and words.
  * @param most maximum number of words besides options
- * @throws Misuse
+ * @throws UsageError
  */
-export function argumentsOf<const T extends NonNullable<ParseArgsConfig["options"]>>(
+export function parseVerbArguments<const T extends NonNullable<ParseArgsConfig["options"]>>(
   args: readonly string[],
   options: T,
   most = 0,
@@ -68,7 +68,7 @@ export function argumentsOf<const T extends NonNullable<ParseArgsConfig["options
       throw new Error(`"${positionals[most]}" is one word too many; options begin with --.`);
     return parsed;
   } catch (thrown) {
-    throw new Misuse((thrown as Error).message);
+    throw new UsageError((thrown as Error).message);
   }
 }
 

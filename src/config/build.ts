@@ -1,9 +1,9 @@
 import type { Limits } from "../core/limit-kinds.ts";
 import type { LimitTable } from "../core/limits.ts";
 import type { Price } from "../core/price.ts";
-import { healthOf } from "./health.ts";
+import { healthLimits } from "./health.ts";
 import type { Vocabulary } from "./plugins.ts";
-import { type File, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
+import { type GatewayFile, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import type {
   Config,
   ConfiguredKey,
@@ -11,22 +11,22 @@ import type {
   ConfiguredPath,
   ConfiguredProvider,
   ConfiguredTarget,
-  Load,
+  OverloadSettings,
 } from "./types.ts";
 import type { ConfigValues } from "./values.ts";
 
 /** The date of models without one, in Unix seconds: fixed, so that lists of models do not change over time. */
-const CREATED = Date.UTC(2026, 0, 1) / 1000;
+const DEFAULT_CREATED = Date.UTC(2026, 0, 1) / 1000;
 
 /** Returns an object without its undefined members, which exactOptionalPropertyTypes refuses. */
-function given<T extends object>(members: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+function withoutUndefined<T extends object>(members: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]: Exclude<T[K], undefined>;
   };
 }
 
 /** Returns the admin access settings that are not secret. */
-export function adminAccess(admin: File["admin"]): { hosts: string[]; session: number } {
+export function adminAccess(admin: GatewayFile["admin"]): { hosts: string[]; session: number } {
   return typeof admin === "string" ? { hosts: [], session: SESSION } : { hosts: admin.hosts, session: admin.session };
 }
 
@@ -34,7 +34,11 @@ export function adminAccess(admin: File["admin"]): { hosts: string[]; session: n
 const SESSION = 12 * 3_600_000;
 
 /** Returns the providers of a valid file. */
-export function providers(file: File, values: ConfigValues, protocols: readonly string[]): ConfiguredProvider[] {
+export function configuredProviders(
+  file: GatewayFile,
+  values: ConfigValues,
+  protocols: readonly string[],
+): ConfiguredProvider[] {
   return Object.entries(file.providers).map(([name, entry]) => {
     const { url, credentials = [], off } = values.providers.get(name) ?? {};
     const { keep: _, ...health } = file.health;
@@ -48,13 +52,13 @@ export function providers(file: File, values: ConfigValues, protocols: readonly 
       forward: entry.forward.map((header) => header.toLowerCase()),
       shared: entry.shared,
       credentials,
-      timeouts: { ...file.timeouts, ...given(entry.timeouts ?? {}) },
-      health: healthOf({ ...health, ...given(entry.health ?? {}) }),
+      timeouts: { ...file.timeouts, ...withoutUndefined(entry.timeouts ?? {}) },
+      health: healthLimits({ ...health, ...withoutUndefined(entry.health ?? {}) }),
       warm: entry.warm,
     };
     return {
       ...provider,
-      ...given({
+      ...withoutUndefined({
         header: entry.header?.toLowerCase(),
         idempotency: entry.idempotency?.toLowerCase(),
         vendor: url === "demo:" ? "demo" : entry.vendor,
@@ -69,57 +73,64 @@ export function providers(file: File, values: ConfigValues, protocols: readonly 
  * Returns the models of a valid file.
  * @param placeOf returns the position of a model in the file
  */
-export function models(file: File, placeOf: (id: string) => ConfiguredModel["place"]): ConfiguredModel[] {
+export function configuredModels(
+  file: GatewayFile,
+  placeOf: (id: string) => ConfiguredModel["place"],
+): ConfiguredModel[] {
   return Object.entries(file.models).map(([id, entry]) => {
     const { name = id, created, aliases, can, balance, fallback, description, context, output } = entry;
     const hidden = entry.public ? {} : { public: false };
-    const seconds = created === undefined ? CREATED : Math.floor(created / 1000);
-    const targets = entry.targets.map((written) => target(written, entry));
+    const seconds = created === undefined ? DEFAULT_CREATED : Math.floor(created / 1000);
+    const targets = entry.targets.map((written) => toTarget(written, entry));
     const model = { id, place: placeOf(id), name, aliases, created: seconds, balance, targets, fallback };
-    return { ...model, ...given({ can, description, context, output }), ...hidden } as ConfiguredModel;
+    return { ...model, ...withoutUndefined({ can, description, context, output }), ...hidden } as ConfiguredModel;
   });
 }
 
 /** Splits at the first colon, as vendors' names may contain others. Missing fields are inherited from the model. */
-function target(written: ConfigEntry["targets"][number], model: ConfigEntry): ConfiguredTarget {
+function toTarget(written: ConfigEntry["targets"][number], model: ConfigEntry): ConfiguredTarget {
   const own = typeof written === "string" ? { to: written, weight: 1 } : written;
   const { to, weight, price, via = model.via, facts } = { price: undefined, via: undefined, facts: undefined, ...own };
   const colon = to.indexOf(":");
-  const known = given({ output: model.output, ...model.facts, ...facts });
+  const known = withoutUndefined({ output: model.output, ...model.facts, ...facts });
   return {
     provider: to.slice(0, colon),
     model: to.slice(colon + 1),
     weight,
-    ...given({ price: terms(price ?? model.price), via, facts: Object.keys(known).length > 0 ? known : undefined }),
+    ...withoutUndefined({
+      price: toPrice(price ?? model.price),
+      via,
+      facts: Object.keys(known).length > 0 ? known : undefined,
+    }),
   } as ConfiguredTarget;
 }
 
-const terms = (price: ConfigEntry["price"]): Price | undefined =>
-  price && Object.keys(price).length > 0 ? (given(price) as Price) : undefined;
+const toPrice = (price: ConfigEntry["price"]): Price | undefined =>
+  price && Object.keys(price).length > 0 ? (withoutUndefined(price) as Price) : undefined;
 
-type ConfigEntry = File["models"][string];
+type ConfigEntry = GatewayFile["models"][string];
 
 /** A path that is served by default. */
-type UsualPath = { path: string; protocol?: string; serve?: string };
-type PathEntry = File["paths"][string];
+type DefaultPath = { path: string; protocol?: string; serve?: string };
+type PathEntry = GatewayFile["paths"][string];
 
 /** Returns the default paths, with the file's changes to them, and the file's own paths. */
-export function paths(file: File, protocols: Vocabulary["protocols"]): ConfiguredPath[] {
-  const usual = usualPaths(protocols);
+export function configuredPaths(file: GatewayFile, protocols: Vocabulary["protocols"]): ConfiguredPath[] {
+  const usual = defaultPaths(protocols);
   const own = Object.entries(file.paths).filter(([path]) => !usual.some((each) => each.path === path));
   return [
-    ...usual.flatMap((each) => configured(each, governing(each, usual, file.paths))),
-    ...own.flatMap(([path, entry]) => configured({ path }, [path, entry])),
+    ...usual.flatMap((each) => toPaths(each, effectiveEntry(each, usual, file.paths))),
+    ...own.flatMap(([path, entry]) => toPaths({ path }, [path, entry])),
   ];
 }
 
 /** Returns the default paths that the file removes. */
-export function pathsOff(file: File, protocols: Vocabulary["protocols"]): string[] {
-  const usual = usualPaths(protocols);
-  return usual.filter((each) => governing(each, usual, file.paths)?.[1] === "off").map(({ path }) => path);
+export function removedPaths(file: GatewayFile, protocols: Vocabulary["protocols"]): string[] {
+  const usual = defaultPaths(protocols);
+  return usual.filter((each) => effectiveEntry(each, usual, file.paths)?.[1] === "off").map(({ path }) => path);
 }
 
-const usualPaths = (protocols: Vocabulary["protocols"]): UsualPath[] => [
+const defaultPaths = (protocols: Vocabulary["protocols"]): DefaultPath[] => [
   ...[...protocols].flatMap(([protocol, { paths }]) => paths.map((path) => ({ path, protocol }))),
   ...Object.entries(SERVED_PATHS).map(([path, serve]) => ({ path, serve })),
 ];
@@ -127,10 +138,10 @@ const usualPaths = (protocols: Vocabulary["protocols"]): UsualPath[] => [
 /**
  * Returns the entry for a default path, or for its parent of the same protocol: /v1/messages/count_tokens goes with /v1/messages.
  */
-function governing(
-  { path, protocol }: UsualPath,
-  usual: readonly UsualPath[],
-  entries: File["paths"],
+function effectiveEntry(
+  { path, protocol }: DefaultPath,
+  usual: readonly DefaultPath[],
+  entries: GatewayFile["paths"],
 ): [path: string, entry: PathEntry] | undefined {
   const own = entries[path];
   if (own !== undefined || protocol === undefined) return own && [path, own];
@@ -143,9 +154,9 @@ function governing(
   return same ? [above.path, entry] : undefined;
 }
 
-/** @param ruling the file's entry for the path, and the path it is written under */
-function configured(usual: UsualPath, ruling: [path: string, entry: PathEntry] | undefined): ConfiguredPath[] {
-  const [from, entry] = ruling ?? [usual.path, undefined];
+/** @param effective the file's entry for the path, and the path it is written under */
+function toPaths(usual: DefaultPath, effective: [path: string, entry: PathEntry] | undefined): ConfiguredPath[] {
+  const [from, entry] = effective ?? [usual.path, undefined];
   if (entry === "off") return [];
   const {
     protocol,
@@ -158,38 +169,46 @@ function configured(usual: UsualPath, ruling: [path: string, entry: PathEntry] |
   // A list of plugins is a chain named by the path that has it.
   const use = Array.isArray(entry?.use) ? from : (entry?.use ?? chain);
   return [
-    { path: usual.path, use, strict: entry?.strict ?? false, ...given({ protocol, serve, pass }) } as ConfiguredPath,
+    {
+      path: usual.path,
+      use,
+      strict: entry?.strict ?? false,
+      ...withoutUndefined({ protocol, serve, pass }),
+    } as ConfiguredPath,
   ];
 }
 
 /** Returns the keys of a valid file; disabled ones stay in the list, without a hash. */
-export function keys(file: Pick<File, "keys">, values: ConfigValues): ConfiguredKey[] {
+export function configuredKeys(file: Pick<GatewayFile, "keys">, values: ConfigValues): ConfiguredKey[] {
   return Object.entries(file.keys).map(
     ([name, { key: _, rpm: __, tpm: ___, concurrency: ____, budget: _____, ...fields }]) => {
       const { hash, off } = values.keys.get(name) ?? {};
-      return { name, ...given({ ...fields, hash, off }) } as ConfiguredKey;
+      return { name, ...withoutUndefined({ ...fields, hash, off }) } as ConfiguredKey;
     },
   );
 }
 
 /** Returns the sites whose page scripts may send requests. */
-export const cors = ({ origins, max_age: maxAge }: Exclude<File["cors"], "off">): NonNullable<Config["cors"]> => ({
+export const cors = ({
+  origins,
+  max_age: maxAge,
+}: Exclude<GatewayFile["cors"], "off">): NonNullable<Config["cors"]> => ({
   origins,
   maxAge,
 });
 
 /** Returns the admission limits. */
-export function overload({ overload: { per_key: perKey, ...rest } }: File): Load {
+export function overload({ overload: { per_key: perKey, ...rest } }: GatewayFile): OverloadSettings {
   return { ...rest, perKey };
 }
 
 /** Returns the limits of every level. A key is identified by its name. */
-export function limits({ limits: { default: usual, all, ...rest }, keys }: File): LimitTable {
+export function limits({ limits: { default: usual, all, ...rest }, keys }: GatewayFile): LimitTable {
   const each = (entries: Readonly<Record<string, LimitsEntry>>) =>
-    new Map(Object.entries(entries).map(([name, entry]) => [name, limitsOf(entry)]));
+    new Map(Object.entries(entries).map(([name, entry]) => [name, toLimits(entry)]));
   return {
-    ...(usual && { default: limitsOf(usual) }),
-    ...(all && { all: limitsOf(all) }),
+    ...(usual && { default: toLimits(usual) }),
+    ...(all && { all: toLimits(all) }),
     groups: each(rest.groups),
     models: each(rest.models),
     providers: each(rest.providers),
@@ -197,10 +216,10 @@ export function limits({ limits: { default: usual, all, ...rest }, keys }: File)
   };
 }
 
-type LimitsEntry = Pick<File["keys"][string], "rpm" | "tpm" | "concurrency" | "budget">;
+type LimitsEntry = Pick<GatewayFile["keys"][string], "rpm" | "tpm" | "concurrency" | "budget">;
 
-function limitsOf({ rpm, tpm, concurrency, budget }: LimitsEntry): Limits {
+function toLimits({ rpm, tpm, concurrency, budget }: LimitsEntry): Limits {
   const sums = budget === undefined ? undefined : [budget].flat();
   const budgets = sums?.map((sum) => ("amount" in sum ? { ...sum.amount, soft: sum.soft } : { ...sum, soft: false }));
-  return given({ rpm, tpm, concurrency, budgets }) as Limits;
+  return withoutUndefined({ rpm, tpm, concurrency, budgets }) as Limits;
 }

@@ -1,7 +1,7 @@
 import type { Credential } from "../core/marketplace.ts";
-import { withoutKeys } from "./secrets.ts";
+import { SettingText, toFileSettings } from "./file-settings.ts";
+import { starKeys } from "./secrets.ts";
 import type { Config } from "./types.ts";
-import { inFileWords, SettingText } from "./wording.ts";
 
 /** A difference to another gateway.yaml, without secrets. */
 export interface Change {
@@ -14,9 +14,9 @@ export interface Change {
 }
 
 /** Settings that take effect only at the next start. */
-const AT_START = ["listen", "admin.listen", "workers", "instances", "store", "timezone", "warm_up"] as const;
+const RESTART_SETTINGS = ["listen", "admin.listen", "workers", "instances", "store", "timezone", "warm_up"] as const;
 /** Fields about the file itself, or derived from others. */
-const ASIDE = new Set(["file", "folder", "text", "masked", "written", "notices", "warnings", "budgets"]);
+const NOT_COMPARED = new Set(["file", "folder", "text", "masked", "written", "notices", "warnings", "budgets"]);
 const SECRET = new Set(["hash", "key", "password", "token", "viewer", "client_secret", "webhook"]);
 
 /** The compared value, and the shown one. */
@@ -29,8 +29,8 @@ interface Leaf {
  * Returns the differences between two configurations including defaults, in the order of the first one's sections.
  * @param code digests of the plugins' code, by name
  */
-export function changesOf(before: Config, after: Config, code: CodeVersions = NO_CODE): Change[] {
-  const [one, other] = [leavesOf(before, code.before), leavesOf(after, code.after)];
+export function compareConfigs(before: Config, after: Config, code: CodeVersions = NO_CODE): Change[] {
+  const [one, other] = [collectLeaves(before, code.before), collectLeaves(after, code.after)];
   const paths = new Set([...one.keys(), ...other.keys()]);
   return [...paths].flatMap((path) => {
     const [was, is] = [one.get(path), other.get(path)];
@@ -49,24 +49,27 @@ interface CodeVersions {
 const NO_CODE: CodeVersions = { before: new Map(), after: new Map() };
 
 /** Returns the changed sections that need a restart. */
-export function needRestart(changes: readonly Change[]): string[] {
-  const later = AT_START.filter((name) => changes.some(({ path }) => path === name || path.startsWith(`${name}.`)));
+export function restartSections(changes: readonly Change[]): string[] {
+  const later = RESTART_SETTINGS.filter((name) =>
+    changes.some(({ path }) => path === name || path.startsWith(`${name}.`)),
+  );
   return later.map((name) => name.split(".", 1)[0] as string);
 }
 
 /** Returns a configuration without its secrets: texts by path. */
-export function shownConfig(config: Config): Record<string, string> {
-  return Object.fromEntries([...leavesOf(config, new Map())].map(([path, { shown }]) => [path, shown]));
+export function redactedSettings(config: Config): Record<string, string> {
+  return Object.fromEntries([...collectLeaves(config, new Map())].map(([path, { shown }]) => [path, shown]));
 }
 
-function leavesOf(config: Config, code: ReadonlyMap<string, string>): Map<string, Leaf> {
+function collectLeaves(config: Config, code: ReadonlyMap<string, string>): Map<string, Leaf> {
   const leaves = new Map<string, Leaf>();
-  for (const [name, value] of Object.entries(inFileWords(config))) if (!ASIDE.has(name)) add(leaves, name, value, name);
+  for (const [name, value] of Object.entries(toFileSettings(config)))
+    if (!NOT_COMPARED.has(name)) addLeaf(leaves, name, value, name);
   for (const [name, version] of code) leaves.set(`plugins.${name} (code)`, { value: version, shown: version });
   return leaves;
 }
 
-function add(leaves: Map<string, Leaf>, path: string, value: unknown, name: string): void {
+function addLeaf(leaves: Map<string, Leaf>, path: string, value: unknown, name: string): void {
   if (value === undefined || name === "place") return;
   if (value instanceof SettingText) leaves.set(path, { value: value.value, shown: value.text });
   else if (name === "credentials") {
@@ -76,22 +79,22 @@ function add(leaves: Map<string, Leaf>, path: string, value: unknown, name: stri
   } else if (SECRET.has(name) && (typeof value === "string" || value instanceof URL))
     leaves.set(path, { value: String(value), shown: "a secret" });
   else if (value instanceof URL || typeof value !== "object" || value === null) {
-    const hidden = isOption(path) && (typeof value === "string" || value instanceof URL);
+    const hidden = isPluginOption(path) && (typeof value === "string" || value instanceof URL);
     const shown = path.startsWith("store.") ? String(value).replace(/:\/\/[^/?#]*@/, "://") : String(value);
-    leaves.set(path, { value: String(value), shown: hidden ? "a text" : withoutKeys(shown) });
-  } else if (value instanceof Map) for (const [key, each] of value) add(leaves, `${path}.${key}`, each, "");
+    leaves.set(path, { value: String(value), shown: hidden ? "a text" : starKeys(shown) });
+  } else if (value instanceof Map) for (const [key, each] of value) addLeaf(leaves, `${path}.${key}`, each, "");
   else if (Array.isArray(value)) addList(leaves, path, value, name);
-  else for (const [key, each] of Object.entries(value)) add(leaves, `${path}.${key}`, each, key);
+  else for (const [key, each] of Object.entries(value)) addLeaf(leaves, `${path}.${key}`, each, key);
 }
 
 /** A plugin's option may contain a secret. */
-const isOption = (path: string): boolean => path.startsWith("plugins.");
+const isPluginOption = (path: string): boolean => path.startsWith("plugins.");
 
 /** Lists whose order matters are one value; entries with a name are compared by name. */
 function addList(leaves: Map<string, Leaf>, path: string, list: readonly unknown[], name: string): void {
   if (list.every((each) => typeof each !== "object")) {
     const shown =
-      isOption(path) && list.some((each) => typeof each === "string") ? "texts" : withoutKeys(list.join(", "));
+      isPluginOption(path) && list.some((each) => typeof each === "string") ? "texts" : starKeys(list.join(", "));
     leaves.set(path, { value: JSON.stringify(list), shown: shown || "nothing" });
     return;
   }
@@ -99,6 +102,6 @@ function addList(leaves: Map<string, Leaf>, path: string, list: readonly unknown
     const own = each as { name?: string; id?: string; path?: string };
     const called = (["id", "path", "name"] as const).find((member) => own[member] !== undefined);
     const step = called === undefined ? i : own[called];
-    add(leaves, `${path}.${step}`, called === undefined ? each : { ...own, [called]: undefined }, name);
+    addLeaf(leaves, `${path}.${step}`, called === undefined ? each : { ...own, [called]: undefined }, name);
   }
 }

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { ConfigPath, Finding } from "./problems.ts";
 import { isOptionText, isSecret } from "./secrets.ts";
-import { misspelt, nearest, unknown, unlike } from "./suggest.ts";
-import { at, isMap, type Tree } from "./tree.ts";
+import { didYouMeanMessage, knownNamesMessage, nearest, unknownNameMessage } from "./suggest.ts";
+import { atPath, isMap, type YamlValue } from "./tree.ts";
 
 type Issue = z.core.$ZodIssue;
 type Missing = { path: ConfigPath; name: string };
@@ -14,28 +14,35 @@ type Stray = { path: ConfigPath; name: string };
  * @param values the checked values
  * @param base their path in the file
  */
-export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tree, base: ConfigPath = []): Finding[] {
+export function explainIssues(
+  issues: readonly Issue[],
+  schema: z.ZodType,
+  values: YamlValue,
+  base: ConfigPath = [],
+): Finding[] {
   const missing: Missing[] = [];
   const stray: Stray[] = [];
   const findings: Finding[] = [];
-  for (const issue of issues.flatMap((issue) => branch(issue, values))) {
+  for (const issue of issues.flatMap((issue) => intendedBranch(issue, values))) {
     const path = issue.path as ConfigPath;
     if (issue.code === "unrecognized_keys") stray.push(...issue.keys.map((name) => ({ path, name })));
     else if (issue.code === "invalid_type" && isMissing(values, path))
       missing.push({ path: path.slice(0, -1), name: String(path.at(-1)) });
-    else findings.push(one(issue, at(values, ...path), [...base, ...path], typesAt(schema, path)));
+    else findings.push(toFinding(issue, atPath(values, ...path), [...base, ...path], typesAt(schema, path)));
   }
   for (const { path, name } of stray) {
-    const allowed = namesAt(schema, path);
-    const taken = at(values, ...path);
+    const allowed = allowedKeys(schema, path);
+    const taken = atPath(values, ...path);
     const free = allowed.filter((word) => !isMap(taken) || !Object.hasOwn(taken, word));
     const near =
       nearest(name, free) ??
-      FOREIGN[name.toLowerCase().replaceAll(/[_-]/g, "")]?.find((word) => free.includes(word)) ??
-      missing.find((lack) => same(lack.path, path))?.name;
-    const folded = missing.findIndex((lack) => same(lack.path, path) && lack.name === near);
+      FOREIGN_NAMES[name.toLowerCase().replaceAll(/[_-]/g, "")]?.find((word) => free.includes(word)) ??
+      missing.find((lack) => isSamePath(lack.path, path))?.name;
+    const folded = missing.findIndex((lack) => isSamePath(lack.path, path) && lack.name === near);
     if (folded >= 0) missing.splice(folded, 1);
-    const homes = allowed.filter((word) => namesAt(schema, [...path, word]).includes(name)).map((word) => `"${word}"`);
+    const homes = allowed
+      .filter((word) => allowedKeys(schema, [...path, word]).includes(name))
+      .map((word) => `"${word}"`);
     const glued = allowed.find((word) => name.startsWith(`${word}:`));
     findings.push({
       path: [...base, ...path, name],
@@ -43,10 +50,10 @@ export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tre
       message: glued
         ? `a space is missing after "${glued}:"`
         : near
-          ? misspelt("key", name, near)
+          ? didYouMeanMessage("key", name, near)
           : homes.length > 0
             ? `unknown key ${JSON.stringify(name)} here; it belongs under ${homes.join(" or ")}`
-            : unlike("key", name, allowed),
+            : knownNamesMessage("key", name, allowed),
     });
   }
   for (const { path, name } of missing)
@@ -55,7 +62,7 @@ export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tre
 }
 
 /** Names used by other gateways and SDKs, in lower case as one word, with the names they may correspond to here. */
-const FOREIGN: Readonly<Record<string, readonly string[]>> = {
+const FOREIGN_NAMES: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(
     ["apikey", "apikeys", "apitoken", "authtoken", "accesstoken", "key", "keys", "token", "secret"].map((name) => [
       name,
@@ -67,22 +74,22 @@ const FOREIGN: Readonly<Record<string, readonly string[]>> = {
   ),
 };
 
-const same = (a: ConfigPath, b: ConfigPath): boolean => a.join("\0") === b.join("\0");
+const isSamePath = (a: ConfigPath, b: ConfigPath): boolean => a.join("\0") === b.join("\0");
 
 /** Reports whether a value is absent from a map that exists. */
-function isMissing(values: Tree, path: ConfigPath): boolean {
-  const above = at(values, ...path.slice(0, -1));
+function isMissing(values: YamlValue, path: ConfigPath): boolean {
+  const above = atPath(values, ...path.slice(0, -1));
   return path.length > 0 && isMap(above) && !Object.hasOwn(above, path.at(-1) as string);
 }
 
 /** Returns the issues of the intended branch of a union: the one that accepts this kind of value, or has a similar word. */
-function branch(issue: Issue, values: Tree): Issue[] {
+function intendedBranch(issue: Issue, values: YamlValue): Issue[] {
   if (issue.code !== "invalid_union") return [issue];
-  const value = at(values, ...(issue.path as ConfigPath));
+  const value = atPath(values, ...(issue.path as ConfigPath));
   const isOther = (inner: Issue): boolean =>
     inner.path.length === 0 &&
     (inner.code === "invalid_type"
-      ? !isMiscounted(inner, value)
+      ? !isFraction(inner, value)
       : inner.code === "invalid_union"
         ? inner.errors.every((issues) => issues.some(isOther))
         : inner.code === "invalid_value" && !isNear(inner.values, value));
@@ -90,23 +97,23 @@ function branch(issue: Issue, values: Tree): Issue[] {
   if (!meant) return [issue];
   return meant
     .map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] }))
-    .flatMap((inner) => branch(inner, values));
+    .flatMap((inner) => intendedBranch(inner, values));
 }
 
-const isNear = (words: readonly unknown[], value: Tree): boolean =>
+const isNear = (words: readonly unknown[], value: YamlValue): boolean =>
   typeof value === "string" && nearest(value, words.map(String)) !== undefined;
 
 /** Reports whether a number was given where an integer is expected. */
-const isMiscounted = ({ expected }: z.core.$ZodIssueInvalidType, value: Tree): boolean =>
+const isFraction = ({ expected }: z.core.$ZodIssueInvalidType, value: YamlValue): boolean =>
   expected === "int" && typeof value === "number";
 
 /** @param types the schema's types at the path */
-function one(issue: Issue, value: Tree, path: ConfigPath, types: readonly z.core.$ZodType[]): Finding {
+function toFinding(issue: Issue, value: YamlValue, path: ConfigPath, types: readonly z.core.$ZodType[]): Finding {
   switch (issue.code) {
     case "invalid_type":
       return {
         path,
-        message: `expected ${KINDS[issue.expected] ?? issue.expected}, found ${shown(value, path)}${remedy(issue.expected, value, path, types)}`,
+        message: `expected ${TYPE_WORDS[issue.expected] ?? issue.expected}, found ${describeValue(value, path)}${fixHint(issue.expected, value, path, types)}`,
       };
     case "invalid_value": {
       const words = issue.values.map(String);
@@ -116,13 +123,16 @@ function one(issue: Issue, value: Tree, path: ConfigPath, types: readonly z.core
           ? "off"
           : "";
       if (words.includes(meant))
-        return { path, message: `expected one of ${words.join(", ")}, found ${shown(value, path)}; write ${meant}` };
+        return {
+          path,
+          message: `expected one of ${words.join(", ")}, found ${describeValue(value, path)}; write ${meant}`,
+        };
       const named = typeof value === "string" && !isSecret(path, value) && !isOptionText(path, value, words);
       return {
         path,
         message: named
-          ? unknown("value", value, words)
-          : `expected one of ${words.join(", ")}, found ${shown(value, path)}`,
+          ? unknownNameMessage("value", value, words)
+          : `expected one of ${words.join(", ")}, found ${describeValue(value, path)}`,
       };
     }
     case "invalid_key":
@@ -130,21 +140,26 @@ function one(issue: Issue, value: Tree, path: ConfigPath, types: readonly z.core
     case "invalid_union":
       return {
         path,
-        message: `${issue.message === "Invalid input" ? "expected something else" : issue.message}, found ${shown(value, path)}`,
+        message: `${issue.message === "Invalid input" ? "expected something else" : issue.message}, found ${describeValue(value, path)}`,
       };
     case "too_small":
     case "too_big":
-      return { path, message: bound(issue) };
+      return { path, message: boundMessage(issue) };
     default:
       return { path, message: issue.message };
   }
 }
 
 /** The counted unit of values that have a length. */
-const COUNTED: Record<string, string> = { string: " characters", array: " entries", set: " entries", map: " entries" };
+const LENGTH_UNITS: Record<string, string> = {
+  string: " characters",
+  array: " entries",
+  set: " entries",
+  map: " entries",
+};
 
 /** Describes a bound that has no message of its own: the library's are like "Too small: expected number to be >=1". */
-function bound(issue: z.core.$ZodIssueTooSmall | z.core.$ZodIssueTooBig): string {
+function boundMessage(issue: z.core.$ZodIssueTooSmall | z.core.$ZodIssueTooBig): string {
   if (!/^Too (?:small|big): /.test(issue.message)) return issue.message;
   const { inclusive = true } = issue;
   const most =
@@ -153,11 +168,11 @@ function bound(issue: z.core.$ZodIssueTooSmall | z.core.$ZodIssueTooBig): string
         ? `${issue.minimum} or more`
         : `more than ${issue.minimum}`
       : `${inclusive ? "at most" : "less than"} ${issue.maximum}`;
-  const counted = COUNTED[issue.origin];
+  const counted = LENGTH_UNITS[issue.origin];
   return counted === undefined ? `must be ${most}` : `must have ${most}${counted}`;
 }
 
-const KINDS: Record<string, string> = {
+const TYPE_WORDS: Record<string, string> = {
   string: "text",
   number: "a number",
   int: "a whole number",
@@ -167,11 +182,11 @@ const KINDS: Record<string, string> = {
   record: "a map",
 };
 
-const isHidden = (path: ConfigPath, value: Tree): boolean =>
+const isHidden = (path: ConfigPath, value: YamlValue): boolean =>
   isSecret(path, String(value)) || isOptionText(path, String(value));
 
 /** Describes a value for a message; never shows one that may be a secret. */
-function shown(value: Tree, path: ConfigPath): string {
+function describeValue(value: YamlValue, path: ConfigPath): string {
   if (value === null || value === undefined) return "nothing";
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object") return "a map";
@@ -179,8 +194,8 @@ function shown(value: Tree, path: ConfigPath): string {
   return typeof value === "string" ? `the text ${JSON.stringify(value)}` : `the ${typeof value} ${value}`;
 }
 
-function remedy(expected: string, value: Tree, path: ConfigPath, types: readonly z.core.$ZodType[]): string {
-  if (expected === "object") return sketch(types, path);
+function fixHint(expected: string, value: YamlValue, path: ConfigPath, types: readonly z.core.$ZodType[]): string {
+  if (expected === "object") return mapHint(types, path);
   if (expected === "record") return "; write { NAME: … }";
   const plain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
   if (!plain) return "";
@@ -193,12 +208,12 @@ function remedy(expected: string, value: Tree, path: ConfigPath, types: readonly
       ? `; if that is meant, put it in quotes: "${text}"`
       : `; put it in quotes: "${text}"`;
   if (expected === "number" || expected === "int")
-    return typeof value === "string" ? numeral(value, isHidden(path, value), types) : "";
+    return typeof value === "string" ? numberHint(value, isHidden(path, value), types) : "";
   return "";
 }
 
 /** Describes how to write a number given as a text: without its quotes, sign or unit. */
-function numeral(text: string, hidden: boolean, types: readonly z.core.$ZodType[]): string {
+function numberHint(text: string, hidden: boolean, types: readonly z.core.$ZodType[]): string {
   if (Number.isFinite(Number(text))) return "; write it without quotes";
   const [, digits, percent] = /^\$?(\d+(?:\.\d+)?)\s*(?:(%)|[A-Za-z$€/ ]*)$/.exec(text) ?? [];
   if (digits === undefined || hidden) return "; write digits, like 2";
@@ -207,11 +222,11 @@ function numeral(text: string, hidden: boolean, types: readonly z.core.$ZodType[
 }
 
 /** Describes how to write a map: with its required names, or else with those allowed. */
-function sketch(types: readonly z.core.$ZodType[], path: ConfigPath): string {
+function mapHint(types: readonly z.core.$ZodType[], path: ConfigPath): string {
   const maps = types.filter((type) => type instanceof z.ZodObject);
   const names = maps.flatMap((map) => Object.keys(map.shape));
   const needed = maps.flatMap((map) =>
-    Object.entries(map.shape).flatMap(([name, type]) => (isNeeded(type) ? name : [])),
+    Object.entries(map.shape).flatMap(([name, type]) => (isRequired(type) ? name : [])),
   );
   if (names.length === 0) return "";
   const [first = ""] = names;
@@ -220,23 +235,25 @@ function sketch(types: readonly z.core.$ZodType[], path: ConfigPath): string {
   if (needed.length > 0) return braces(needed);
   return (
     braces([first]) +
-    (names.length > 1 ? `, or with ${names.slice(1, SKETCHED).join(", ")}${names.length > SKETCHED ? ", …" : ""}` : "")
+    (names.length > 1
+      ? `, or with ${names.slice(1, MAX_HINT_NAMES).join(", ")}${names.length > MAX_HINT_NAMES ? ", …" : ""}`
+      : "")
   );
 }
 
 /** Maximum number of names that are shown. */
-const SKETCHED = 8;
+const MAX_HINT_NAMES = 8;
 
-const isNeeded = (type: z.core.$ZodType): boolean => !z.safeParse(type, undefined).success;
+const isRequired = (type: z.core.$ZodType): boolean => !z.safeParse(type, undefined).success;
 
 /** Returns the names that a schema allows at a path, in any of its branches. */
-export function namesAt(schema: z.ZodType, path: ConfigPath = []): string[] {
+export function allowedKeys(schema: z.ZodType, path: ConfigPath = []): string[] {
   const types = typesAt(schema, path);
   return [...new Set(types.flatMap((type) => (type instanceof z.ZodObject ? Object.keys(type.shape) : [])))];
 }
 
 /** Returns the texts that a schema enumerates at a path, in any of its branches. */
-export function wordsAt(schema: z.ZodType, path: ConfigPath): string[] {
+export function allowedValues(schema: z.ZodType, path: ConfigPath): string[] {
   const words = typesAt(schema, path).flatMap((type): unknown[] =>
     type instanceof z.ZodEnum ? type.options : type instanceof z.ZodLiteral ? [...type.values] : [],
   );
@@ -245,25 +262,25 @@ export function wordsAt(schema: z.ZodType, path: ConfigPath): string[] {
 
 function typesAt(schema: z.ZodType, path: ConfigPath): z.core.$ZodType[] {
   let here: z.core.$ZodType[] = [schema];
-  for (const step of path) here = here.flatMap(open).flatMap((type) => below(type, step));
-  return here.flatMap(open);
+  for (const step of path) here = here.flatMap(unwrapType).flatMap((type) => typeBelow(type, step));
+  return here.flatMap(unwrapType);
 }
 
 /** Unwraps a type; returns all branches of a union. */
-function open(type: z.core.$ZodType): z.core.$ZodType[] {
-  if (type instanceof z.ZodUnion) return type.options.flatMap(open);
-  if (type instanceof z.ZodPipe) return open(type.def.in);
+function unwrapType(type: z.core.$ZodType): z.core.$ZodType[] {
+  if (type instanceof z.ZodUnion) return type.options.flatMap(unwrapType);
+  if (type instanceof z.ZodPipe) return unwrapType(type.def.in);
   if (
     type instanceof z.ZodOptional ||
     type instanceof z.ZodNullable ||
     type instanceof z.ZodDefault ||
     type instanceof z.ZodPrefault
   )
-    return open(type.def.innerType);
+    return unwrapType(type.def.innerType);
   return [type];
 }
 
-function below(type: z.core.$ZodType, step: string | number): z.core.$ZodType[] {
+function typeBelow(type: z.core.$ZodType, step: string | number): z.core.$ZodType[] {
   if (type instanceof z.ZodObject) return Object.hasOwn(type.shape, step) ? [type.shape[step]] : [];
   if (type instanceof z.ZodRecord) return [type.valueType];
   return type instanceof z.ZodArray ? [type.element] : [];

@@ -2,9 +2,9 @@ import type { Limits } from "../core/limit-kinds.ts";
 import * as build from "./build.ts";
 import type { Chains } from "./plugins.ts";
 import type { ConfigPath, Report } from "./problems.ts";
-import type { File } from "./schema.ts";
-import type { ConfiguredBudget, ConfiguredPath, Store } from "./types.ts";
-import { moneyWords } from "./units.ts";
+import type { GatewayFile } from "./schema.ts";
+import type { ConfiguredBudget, ConfiguredPath, StoreSettings } from "./types.ts";
+import { formatMoney } from "./units.ts";
 
 /** Limits, and their path in the file. */
 interface LimitsPlace extends Pick<ConfiguredBudget, "models" | "provider"> {
@@ -13,10 +13,10 @@ interface LimitsPlace extends Pick<ConfiguredBudget, "models" | "provider"> {
 }
 
 /** Finds limits that no plugin would enforce: operators rely on them with untrusted callers. */
-export function checkLimits(file: File, paths: readonly ConfiguredPath[], chains: Chains, report: Report): void {
-  const place = placesIn(file).find(({ limits }) => limitsAny(limits));
+export function checkLimits(file: GatewayFile, paths: readonly ConfiguredPath[], chains: Chains, report: Report): void {
+  const place = limitPlaces(file).find(({ limits }) => hasAnyLimit(limits));
   if (!place) return;
-  for (const { use, message } of openPaths(paths, (use) => chains.get(use)?.plugins ?? [])) {
+  for (const { use, message } of unlimitedPaths(paths, (use) => chains.get(use)?.plugins ?? [])) {
     const chain = chains.get(use);
     report({
       path: chain?.path ?? place.path,
@@ -27,8 +27,8 @@ export function checkLimits(file: File, paths: readonly ConfiguredPath[], chains
 }
 
 /** Finds sums without effect because of another one of the same level and period. */
-export function checkBudgets(file: File, report: Report): void {
-  for (const { path, limits } of placesIn(file)) {
+export function checkBudgets(file: GatewayFile, report: Report): void {
+  for (const { path, limits } of limitPlaces(file)) {
     const { budgets = [] } = limits;
     for (const [i, { nano, per, soft }] of budgets.entries()) {
       const others = budgets.filter((other, j) => j !== i && other.per === per && other.soft === soft);
@@ -37,37 +37,37 @@ export function checkBudgets(file: File, report: Report): void {
       if (!other || (other.nano === nano && budgets.indexOf(other) > i)) continue;
       const message =
         other.nano === nano
-          ? `${moneyWords(other)} is listed twice here; keep one`
-          : `never counts beside ${moneyWords(other)}: keep one of them`;
+          ? `${formatMoney(other)} is listed twice here; keep one`
+          : `never counts beside ${formatMoney(other)}: keep one of them`;
       report({ path: [...path, "budget", i], message });
     }
   }
 }
 
-const isServer = (ledger: string): boolean => /^postgres(?:ql)?:/.test(ledger);
+const isPostgres = (ledger: string): boolean => /^postgres(?:ql)?:/.test(ledger);
 
 /** Returns why several gateways would count limits separately; undefined: they would not. */
-export function countedApart(
-  { ledger, limits }: Pick<Store, "ledger" | "limits">,
+export function unsharedLimitsReason(
+  { ledger, limits }: Pick<StoreSettings, "ledger" | "limits">,
   instances: number | undefined,
 ): string | undefined {
-  if (limits !== "memory" || (instances === undefined ? !isServer(ledger) : instances === 1)) return undefined;
+  if (limits !== "memory" || (instances === undefined ? !isPostgres(ledger) : instances === 1)) return undefined;
   const why =
     instances === undefined ? "a ledger in PostgreSQL is for several gateways" : `there are ${instances} gateways`;
   return `${why}, and each counts limits in its own memory, so clients could use each limit once per gateway: set store: limits: redis://HOST, or instances: 1 where there is only one`;
 }
 
 /** Reports limits that several gateways would count separately. */
-export function checkCounting(
-  file: File,
+export function checkLimitSharing(
+  file: GatewayFile,
   { ledger = "", limits }: { ledger?: string | undefined; limits?: string | undefined },
   report: Report,
 ): void {
-  if (limits === undefined || !placesIn(file).some(({ limits }) => limitsAny(limits))) return;
+  if (limits === undefined || !limitPlaces(file).some(({ limits }) => hasAnyLimit(limits))) return;
   const { instances } = file;
-  const message = countedApart({ ledger, limits }, instances);
+  const message = unsharedLimitsReason({ ledger, limits }, instances);
   if (message !== undefined) report({ path: ["store"], message });
-  if (limits !== "memory" && !isServer(ledger) && (instances ?? 1) > 1)
+  if (limits !== "memory" && !isPostgres(ledger) && (instances ?? 1) > 1)
     report({
       path: ["store"],
       message: `budgets start with what the ledger holds, so all ${instances} gateways must use the same ledger; a file works on one machine only: set store: ledger: postgres://HOST`,
@@ -76,7 +76,7 @@ export function checkCounting(
 }
 
 /** Returns paths on which nothing enforces limits, the first of each chain. */
-export function openPaths(
+export function unlimitedPaths(
   paths: readonly ConfiguredPath[],
   pluginsOf: (use: string) => readonly string[],
 ): { use: string; message: string }[] {
@@ -93,13 +93,13 @@ export function openPaths(
 }
 
 /** Returns everything that limits money. */
-export function budgetsOf(file: File): ConfiguredBudget[] {
-  return placesIn(file).flatMap(({ path: _, limits: { budgets = [] }, ...of }) =>
+export function configuredBudgets(file: GatewayFile): ConfiguredBudget[] {
+  return limitPlaces(file).flatMap(({ path: _, limits: { budgets = [] }, ...of }) =>
     budgets.length === 0 ? [] : [{ ...of, hard: budgets.some(({ soft }) => !soft) }],
   );
 }
 
-function placesIn(file: File): LimitsPlace[] {
+function limitPlaces(file: GatewayFile): LimitsPlace[] {
   const { default: usual, all, groups, models, providers, keys } = build.limits(file);
   const each = (section: readonly string[], of: ReadonlyMap<string, Limits> = new Map()) =>
     [...of].map(([name, limits]) => ({ name, place: { limits, path: [...section, name] } }));
@@ -116,5 +116,5 @@ function placesIn(file: File): LimitsPlace[] {
   ];
 }
 
-const limitsAny = ({ rpm = 0, tpm = 0, concurrency = 0, budgets = [] }: Limits): boolean =>
+const hasAnyLimit = ({ rpm = 0, tpm = 0, concurrency = 0, budgets = [] }: Limits): boolean =>
   rpm + tpm + concurrency + budgets.length > 0;

@@ -1,22 +1,22 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname, relative, resolve } from "node:path";
-import type { StorePlace } from "../store/postgres/place.ts";
+import type { StoreLocation } from "../store/postgres/place.ts";
 import * as build from "./build.ts";
+import { checkChains } from "./chain-checks.ts";
+import { fileEntries } from "./file-entries.ts";
 import { checkHealth } from "./health.ts";
-import { checkIdle, checkKeyPaths, checkLengths, checkOverload, checkTimes } from "./idle.ts";
-import { explain, wordsAt } from "./issues.ts";
-import { budgetsOf, checkBudgets, checkCounting, checkLimits } from "./limits.ts";
+import { checkIneffective, checkKeyPaths, checkOutputLimits, checkOverload, checkTimeouts } from "./ineffective.ts";
+import { allowedValues, explainIssues } from "./issues.ts";
+import { checkBudgets, checkLimitSharing, checkLimits, configuredBudgets } from "./limits.ts";
 import { checkNames } from "./names.ts";
 import { type Chains, checkPlugins, type ListedPlugins, type Vocabulary } from "./plugins.ts";
 import { YamlSource } from "./positions.ts";
-import { ConfigError, type ConfigPath, type Finding, inOrder, type Problem, type Report } from "./problems.ts";
-import { DEFAULT_CHAINS, type File, FileSchema, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
-import { at, entries, isMap, type Tree } from "./tree.ts";
+import { ConfigError, type ConfigPath, type Finding, type Problem, type Report, sortProblems } from "./problems.ts";
+import { DEFAULT_CHAINS, FileSchema, type GatewayFile, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
+import { atPath, entries, isMap, type YamlValue } from "./tree.ts";
 import type { Config } from "./types.ts";
-import { checkUses } from "./uses.ts";
 import { type ConfigValues, ValueReader } from "./values.ts";
-import { writtenIn } from "./written.ts";
 
 export type { KnownPlugin, Vocabulary } from "./plugins.ts";
 export { ConfigError, type Problem } from "./problems.ts";
@@ -36,8 +36,8 @@ export async function loadConfig(
   written?: string,
 ): Promise<Config> {
   const full = resolve(file);
-  const text = written ?? read(full);
-  const source = new YamlSource(shownName(full), text);
+  const text = written ?? readConfigText(full);
+  const source = new YamlSource(displayPath(full), text);
   const values = withoutExtras(source.values);
   const findings: Finding[] = [];
   const report = (finding: Finding) => void findings.push(finding);
@@ -45,44 +45,44 @@ export async function loadConfig(
     throw new ConfigError(source.problems);
 
   const shape = FileSchema.safeParse(values);
-  if (!shape.success) explain(shape.error.issues, FileSchema, values).forEach(report);
-  const named = chainsOf(values);
-  const chains: Chains = new Map([...named, ...listsOf(values)]);
+  if (!shape.success) explainIssues(shape.error.issues, FileSchema, values).forEach(report);
+  const named = namedChains(values);
+  const chains: Chains = new Map([...named, ...inlineChains(values)]);
   const protocols = [...vocabulary.protocols.keys()];
   checkNames(values, vocabulary.protocols, [...named.keys()], report);
-  checkIdle(values, report);
+  checkIneffective(values, report);
   const reading = new ValueReader(values, env, folder, report);
   const served = Object.entries(SERVED_PATHS).flatMap(([path, plugin]) =>
-    isUsual(at(values, "paths", path)) ? plugin : [],
+    usesDefaultPlugin(atPath(values, "paths", path)) ? plugin : [],
   );
   const { plugins, loaded } = await checkPlugins(values, chains, served, vocabulary, {
     env,
     folder,
     report,
-    place: (path) => placed(source.position({ path, key: true })),
+    place: (path) => formatPosition(source.position({ path, key: true })),
   });
-  source.show(([section, name, ...path]) => {
+  source.setOptionWords(([section, name, ...path]) => {
     const schema = section === "plugins" ? loaded.get(String(name))?.options : undefined;
-    return schema ? wordsAt(schema, path) : [];
+    return schema ? allowedValues(schema, path) : [];
   });
 
-  const paths = shape.success ? build.paths(shape.data, vocabulary.protocols) : [];
+  const paths = shape.success ? build.configuredPaths(shape.data, vocabulary.protocols) : [];
   if (shape.success && findings.every(({ severity }) => severity === "warning"))
-    checkUses(paths, chains, loaded, report);
+    checkChains(paths, chains, loaded, report);
   if (shape.success) checkSections(shape.data, { values, reading, paths, chains, vocabulary, report });
 
-  const problems = inOrder([...source.problems, ...findings.map((finding) => source.locate(finding))]);
+  const problems = sortProblems([...source.problems, ...findings.map((finding) => source.locate(finding))]);
   const errors = problems.filter((problem) => problem.severity === "error");
   if (!shape.success || errors.length > 0) throw new ConfigError(errors);
   return {
     ...{ file: full, folder, text, masked: source.masked },
-    ...settingsOf(shape.data, reading.values, protocols),
-    models: build.models(shape.data, (id) => source.position({ path: ["models", id], key: true })),
+    ...toSettings(shape.data, reading.values, protocols),
+    models: build.configuredModels(shape.data, (id) => source.position({ path: ["models", id], key: true })),
     plugins,
     chains: new Map([...chains].map(([name, chain]) => [name, chain.plugins])),
     paths,
-    pathsOff: build.pathsOff(shape.data, vocabulary.protocols),
-    written: writtenIn(values),
+    pathsOff: build.removedPaths(shape.data, vocabulary.protocols),
+    written: fileEntries(values),
     notices: problems.map((problem) => problem.message),
     warnings: problems,
   };
@@ -90,7 +90,7 @@ export async function loadConfig(
 
 /** Checks sections with a valid shape, separately and against each other. */
 function checkSections(
-  file: File,
+  file: GatewayFile,
   {
     values,
     reading,
@@ -99,7 +99,7 @@ function checkSections(
     vocabulary,
     report,
   }: {
-    values: Tree;
+    values: YamlValue;
     reading: ValueReader;
     paths: Config["paths"];
     chains: Chains;
@@ -110,16 +110,16 @@ function checkSections(
   checkHealth(file, report);
   checkBudgets(file, report);
   checkOverload(file, values, report);
-  checkTimes(file, values, report);
-  checkLengths(file, report);
+  checkTimeouts(file, values, report);
+  checkOutputLimits(file, report);
   checkKeyPaths(file, paths, (name) => vocabulary.protocols.get(name)?.kept !== undefined, report);
   checkLimits(file, paths, chains, report);
   const { store: { ledger } = {}, limits: counting } = reading.values;
-  checkCounting(file, { ledger, limits: counting }, report);
+  checkLimitSharing(file, { ledger, limits: counting }, report);
 }
 
 /** Returns the settings that each depend on one section. */
-function settingsOf(file: File, values: ConfigValues, protocols: readonly string[]) {
+function toSettings(file: GatewayFile, values: ConfigValues, protocols: readonly string[]) {
   const { listen, admin, tokens, store, limits, envelopes, webhook } = values;
   return {
     // These exist, or ValueReader would have reported why not.
@@ -129,15 +129,15 @@ function settingsOf(file: File, values: ConfigValues, protocols: readonly string
     ...(file.cors !== "off" && { cors: build.cors(file.cors) }),
     adminAccess: { ...tokens, ...build.adminAccess(file.admin) },
     workers: file.workers === "auto" ? availableParallelism() : file.workers,
-    providers: build.providers(file, values, protocols),
+    providers: build.configuredProviders(file, values, protocols),
     retry: file.retry,
     keep: file.health.keep,
     limits: build.limits(file),
     timezone: file.timezone,
-    budgets: budgetsOf(file),
-    keys: build.keys(file, values),
+    budgets: configuredBudgets(file),
+    keys: build.configuredKeys(file, values),
     share: file.share,
-    store: { ...file.store, ...(store as StorePlace), limits: limits as string },
+    store: { ...file.store, ...(store as StoreLocation), limits: limits as string },
     ...(file.instances !== undefined && { instances: file.instances }),
     envelopes: envelopes === undefined ? {} : { key: envelopes },
     trace: file.trace === "on",
@@ -156,18 +156,18 @@ function settingsOf(file: File, values: ConfigValues, protocols: readonly string
 
 /** Returns a warning with its position in a loaded file. */
 export const warningAt = ({ file, text }: Pick<Config, "file" | "text">, finding: Finding): Problem =>
-  new YamlSource(shownName(file), text).locate({ ...finding, severity: "warning" });
+  new YamlSource(displayPath(file), text).locate({ ...finding, severity: "warning" });
 
 /** Returns an error with its position in a loaded file; `check` fails because of it. */
 export const errorAt = ({ file, text }: Pick<Config, "file" | "text">, finding: Finding): Problem =>
-  new YamlSource(shownName(file), text).locate({ ...finding, severity: "error" });
+  new YamlSource(displayPath(file), text).locate({ ...finding, severity: "error" });
 
 /** Returns the position of a setting in a loaded file; undefined if it does not set it. */
-export function placedIn(
+export function settingPosition(
   { file, text }: Pick<Config, "file" | "text">,
   path: readonly string[],
 ): Pick<Problem, "file" | "line"> | undefined {
-  const source = new YamlSource(shownName(file), text);
+  const source = new YamlSource(displayPath(file), text);
   let value: unknown = source.values;
   for (const step of path) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, step)) return undefined;
@@ -177,13 +177,13 @@ export function placedIn(
 }
 
 /** Returns the literal secrets in a loaded file, which references could replace: the path and line of each. */
-export const secretsIn = ({ file, text }: Pick<Config, "file" | "text">): { path: ConfigPath; line: number }[] =>
-  new YamlSource(shownName(file), text).writtenSecrets();
+export const literalSecrets = ({ file, text }: Pick<Config, "file" | "text">): { path: ConfigPath; line: number }[] =>
+  new YamlSource(displayPath(file), text).literalSecrets();
 
 /** Returns the error for an unreadable file, missing or with invalid YAML; undefined if it can be read. */
-export function unreadable(file: string): ConfigError | undefined {
+export function readError(file: string): ConfigError | undefined {
   try {
-    const { values, problems } = new YamlSource(shownName(file), read(file));
+    const { values, problems } = new YamlSource(displayPath(file), readConfigText(file));
     return values === undefined && problems.length > 0 ? new ConfigError(problems) : undefined;
   } catch (thrown) {
     if (thrown instanceof ConfigError) return thrown;
@@ -191,52 +191,55 @@ export function unreadable(file: string): ConfigError | undefined {
   }
 }
 
-const placed = ({ file, line, column }: Pick<Problem, "file" | "line" | "column">): string =>
+const formatPosition = ({ file, line, column }: Pick<Problem, "file" | "line" | "column">): string =>
   `${file}:${line}:${column}`;
 
-function read(file: string): string {
+function readConfigText(file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (thrown) {
     const code = (thrown as NodeJS.ErrnoException).code;
     const message = `cannot be read: ${code === "ENOENT" ? "there is no such file" : code}`;
-    const problem: Problem = { file: shownName(file), line: 1, column: 1, message, frame: "", severity: "error" };
+    const problem: Problem = { file: displayPath(file), line: 1, column: 1, message, frame: "", severity: "error" };
     throw new ConfigError([problem]);
   }
 }
 
 /** Returns a path relative to the working folder if the file is below it: short, and terminals make it a link. */
-function shownName(file: string): string {
+function displayPath(file: string): string {
   const short = relative(process.cwd(), file);
   return short.startsWith("..") ? file : short;
 }
 
 /** Removes `x-…` sections, which only hold anchors, and empty sections where they are optional. */
-function withoutExtras(values: Tree): Tree {
+function withoutExtras(values: YamlValue): YamlValue {
   if (!isMap(values)) return values ?? {};
   return Object.fromEntries(
-    Object.entries(values).filter(([name, value]) => !name.startsWith("x-") && (value !== null || isNeeded(name))),
+    Object.entries(values).filter(
+      ([name, value]) => !name.startsWith("x-") && (value !== null || isRequiredSection(name)),
+    ),
   );
 }
 
-const isNeeded = (section: string): boolean => section === "providers" || section === "models";
+const isRequiredSection = (section: string): boolean => section === "providers" || section === "models";
 
 /** Returns the default chains and those of the file, which may replace them. */
-function chainsOf(values: Tree): Map<string, ListedPlugins> {
+function namedChains(values: YamlValue): Map<string, ListedPlugins> {
   const chains = new Map<string, ListedPlugins>();
   for (const [name, plugins] of Object.entries(DEFAULT_CHAINS)) chains.set(name, { plugins });
-  for (const [name, plugins] of entries(at(values, "chains")))
+  for (const [name, plugins] of entries(atPath(values, "chains")))
     chains.set(name, { plugins: Array.isArray(plugins) ? plugins : [], path: ["chains", name] });
   return chains;
 }
 
 /** Reports whether the file leaves a default path to its default plugin. */
-const isUsual = (entry: Tree): boolean => entry !== "off" && !PATH_KINDS.some((kind) => at(entry, kind) !== undefined);
+const usesDefaultPlugin = (entry: YamlValue): boolean =>
+  entry !== "off" && !PATH_KINDS.some((kind) => atPath(entry, kind) !== undefined);
 
 /** Returns the plugin lists that paths have in place of a chain's name, each under its path, which cannot be a chain's name. */
-function listsOf(values: Tree): [path: string, list: ListedPlugins][] {
-  return entries(at(values, "paths")).flatMap(([path, entry]) => {
-    const use = at(entry, "use");
+function inlineChains(values: YamlValue): [path: string, list: ListedPlugins][] {
+  return entries(atPath(values, "paths")).flatMap(([path, entry]) => {
+    const use = atPath(entry, "use");
     return Array.isArray(use) ? [[path, { plugins: use, path: ["paths", path, "use"] }]] : [];
   });
 }

@@ -2,26 +2,26 @@ import type { Node, Pair, Scalar } from "yaml";
 import { type Alias, type Document, isAlias, isCollection, isMap, isNode, isScalar, isSeq, visit } from "yaml";
 import type { ConfigPath } from "./problems.ts";
 import {
-  COMMON,
-  hide,
-  holdsSecret,
+  COMMON_OPTIONS,
+  findSecrets,
   isKeyAsName,
+  isLiteralSecret,
+  isNonSecret,
   isOptionText,
-  isPlain,
-  isPlugins,
+  isPluginsSection,
   isSecret,
-  isWrittenSecret,
+  isSecretPath,
+  literalSecret,
   type OptionWords,
-  secretIn,
-  secretsByLook,
-  stars,
+  starSecrets,
+  toStars,
 } from "./secrets.ts";
 
 /** Offsets in the text: start and exclusive end. */
 export type Span = readonly [from: number, to: number];
 
 /** A YAML file without its secrets. */
-export interface Masked {
+export interface MaskedText {
   /** The text with stars for secrets, every character at its position. */
   readonly text: string;
   /** Texts that no message may repeat. */
@@ -32,14 +32,14 @@ export interface Masked {
  * Replaces by stars every scalar at a secret's path, however it is written there, everything that looks like a secret, and
  * further occurrences of the same texts.
  */
-export function mask(document: Document, text: string, words: OptionWords): Masked {
-  const { secrets: nodes, readable } = scalarsOf(document, words);
-  const secrets = new Set(secretsByLook(text));
+export function mask(document: Document, text: string, words: OptionWords): MaskedText {
+  const { secrets: nodes, readable } = classifyScalars(document, words);
+  const secrets = new Set(findSecrets(text));
   const spans: Span[] = [];
   for (const [node, option] of nodes) {
-    const [from, to] = rangeOf(node) ?? [0, 0];
+    const [from, to] = nodeSpan(node) ?? [0, 0];
     const source = text.slice(from, to);
-    const secret = secretIn(source);
+    const secret = literalSecret(source);
     if (secret === "") continue;
     const start = from + source.indexOf(secret);
     spans.push([start, start + secret.length]);
@@ -48,26 +48,26 @@ export function mask(document: Document, text: string, words: OptionWords): Mask
     for (const each of [secret, value, ...value.split("\n").map((line) => line.trim())])
       if (!option || !readable.includes(each)) secrets.add(each);
   }
-  const looked = hide(text, secretsByLook(text));
+  const looked = starSecrets(text, findSecrets(text));
   const broken = document.errors.some(({ code }) => code !== "DUPLICATE_KEY");
   const shown = broken
-    ? covered(withoutOptions(looked), [...spans, ...strays(document, text)])
-    : covered(looked, spans);
-  return { text: hide(withoutOldOptions(shown), secrets), secrets };
+    ? starSpans(starOptions(looked), [...spans, ...wordsOutsideScalars(document, text)])
+    : starSpans(looked, spans);
+  return { text: starSecrets(starCommentedOptions(shown), secrets), secrets };
 }
 
-function covered(text: string, spans: Span[]): string {
+function starSpans(text: string, spans: Span[]): string {
   let [shown, end] = ["", 0];
   for (const [from, to] of spans.sort(([a], [b]) => a - b)) {
-    shown += text.slice(end, from) + stars(text.slice(Math.max(from, end), to));
+    shown += text.slice(end, from) + toStars(text.slice(Math.max(from, end), to));
     end = Math.max(end, to);
   }
   return shown + text.slice(end);
 }
 
 /** Returns the paths of literal secrets in a YAML file, with their nodes; references and comments do not count. */
-export function writtenSecrets(document: Document): [path: ConfigPath, node: Scalar][] {
-  return [...scalarsOf(document, () => []).written].map(([node, path]) => [path, node]);
+export function literalSecretNodes(document: Document): [path: ConfigPath, node: Scalar][] {
+  return [...classifyScalars(document, () => []).written].map(([node, path]) => [path, node]);
 }
 
 /** The scalars that must be hidden, each with whether only as a plugin's option; and all other texts. */
@@ -79,38 +79,38 @@ interface Scalars {
 }
 
 /** Maximum number of places behind aliases that are visited, in addition to those in the file: only an attack has more. */
-const MOST = 100_000;
-const DEEPEST = 100;
+const MAX_ALIAS_VISITS = 100_000;
+const MAX_PATH_DEPTH = 100;
 
-function scalarsOf(document: Document, words: OptionWords): Scalars {
-  const { all, names, meant } = nodesOf(document);
+function classifyScalars(document: Document, words: OptionWords): Scalars {
+  const { all, names, meant } = collectNodes(document);
   const secrets = new Map<Scalar, boolean>();
   const written = new Map<Scalar, ConfigPath>();
-  const look = (node: Scalar, path: ConfigPath) => {
+  const classify = (node: Scalar, path: ConfigPath) => {
     const value = String(node.value);
-    if (isWrittenSecret(path, value)) written.set(node, path);
+    if (isLiteralSecret(path, value)) written.set(node, path);
     if (isSecret(path, value)) secrets.set(node, false);
     else if (isOptionText(path, value, words(path))) secrets.set(node, secrets.get(node) ?? true);
   };
   const resolved = (node: unknown): unknown => (isAlias(node) ? meant.get(node) : node);
-  const nameOfKey = (pair: Pair): string => nameOf({ key: resolved(pair.key) });
+  const nameOfKey = (pair: Pair): string => pairName({ key: resolved(pair.key) });
   let places = 0;
   const waiting: [node: unknown, path: ConfigPath][] = [[document.contents, []]];
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     const path = next[1];
     const node = resolved(next[0]);
-    if (++places > all.length + MOST || path.length > DEEPEST) {
+    if (++places > all.length + MAX_ALIAS_VISITS || path.length > MAX_PATH_DEPTH) {
       for (const each of all) if (!names.has(each)) secrets.set(each, false);
       break;
     }
-    if (isScalar(node)) look(node, path);
+    if (isScalar(node)) classify(node, path);
     if (isSeq(node)) for (const [i, item] of node.items.entries()) waiting.push([item, [...path, i]]);
     if (!isMap(node)) continue;
     for (const pair of node.items) {
       const name = nameOfKey(pair);
       // `{ text }` is a name without a value, probably by mistake; the same holds for a name where only a secret may be.
-      if (isCollection(pair.key) || pair.value === null || holdsSecret(path)) waiting.push([pair.key, path]);
-      if (path[0] === "keys" && path.length === 1 && isKeyAsName(name, keyIn(resolved(pair.value), resolved)))
+      if (isCollection(pair.key) || pair.value === null || isSecretPath(path)) waiting.push([pair.key, path]);
+      if (path[0] === "keys" && path.length === 1 && isKeyAsName(name, keyText(resolved(pair.value), resolved)))
         waiting.push([pair.key, [...path, name, "key"]]);
       const merges = name === "<<" && !isScalar(resolved(pair.value));
       waiting.push([pair.value, merges ? path : [...path, name]]);
@@ -121,18 +121,18 @@ function scalarsOf(document: Document, words: OptionWords): Scalars {
 }
 
 /** Returns the text found as a key in an entry of `keys`, or in its place; undefined: none. */
-function keyIn(entry: unknown, resolved: (node: unknown) => unknown): string | undefined {
+function keyText(entry: unknown, resolved: (node: unknown) => unknown): string | undefined {
   if (isScalar(entry)) return entry.value === null ? undefined : String(entry.value);
   if (!isMap(entry)) return undefined;
-  const pair = entry.items.find((each) => /^(?:key|hash|<<)$/.test(nameOf({ key: resolved(each.key) })));
+  const pair = entry.items.find((each) => /^(?:key|hash|<<)$/.test(pairName({ key: resolved(each.key) })));
   if (!pair) return undefined;
   const value = resolved(pair.value);
   // A merged map and a key's hash are not misplaced names.
-  return isScalar(value) && nameOf(pair) === "key" ? String(value.value) : "$OTHER";
+  return isScalar(value) && pairName(pair) === "key" ? String(value.value) : "$OTHER";
 }
 
 /** Returns all scalars, those of them that are names, and the targets of aliases. */
-function nodesOf(document: Document): { all: Scalar[]; names: Set<Scalar>; meant: Map<Alias, Node> } {
+function collectNodes(document: Document): { all: Scalar[]; names: Set<Scalar>; meant: Map<Alias, Node> } {
   const all: Scalar[] = [];
   const names = new Set<Scalar>();
   const meant = new Map<Alias, Node>();
@@ -158,9 +158,9 @@ const BETWEEN = /(?:^|(?<=\s))#[^\n]*|[&*][\w-]+|[^\s{}[\],:"'#]*\w[^\s{}[\],:"'
 const LONG_WORD = /\S{12,}/g;
 
 /** Returns words outside of all scalars in a file with a syntax error, and those in names of several words. */
-function strays(document: Document, text: string): Span[] {
-  const { all, names, meant } = nodesOf(document);
-  const inside = [...all, ...meant.keys()].flatMap((node) => rangeOf(node) ?? []);
+function wordsOutsideScalars(document: Document, text: string): Span[] {
+  const { all, names, meant } = collectNodes(document);
+  const inside = [...all, ...meant.keys()].flatMap((node) => nodeSpan(node) ?? []);
   const bounds = [0, ...inside.sort((a, b) => a - b), text.length];
   const found = (from: number, to: number, words: RegExp): Span[] =>
     [...text.slice(from, to).matchAll(words)]
@@ -168,7 +168,7 @@ function strays(document: Document, text: string): Span[] {
       .map(({ 0: word, index }) => [from + index, from + index + word.length]);
   const between = bounds.flatMap((from, i) => (i % 2 === 0 ? found(from, bounds[i + 1] ?? from, BETWEEN) : []));
   const spoilt = [...names].filter(({ value }) => /\s/.test(String(value)));
-  return [...between, ...spoilt.flatMap((name) => found(...(rangeOf(name) ?? [0, 0]), LONG_WORD))];
+  return [...between, ...spoilt.flatMap((name) => found(...(nodeSpan(name) ?? [0, 0]), LONG_WORD))];
 }
 
 /** The start of a line up to the value: dashes, and a name with its colon. */
@@ -177,47 +177,48 @@ const HEAD = /^[ \t]*(?:-[ \t]+)*(?:["']?([\w.$/-]+)["']?[ \t]*:(?=\s|$))?/;
 /** The start of a comment on its own line or after a value, and its content. */
 const COMMENT = /^(.*?(?:^|\s)#+[ \t]*)(.*)$/s;
 /** A commented-out value, as opposed to prose. */
-const OLD_VALUE = /^\s*(?:["'[{].*|\S+)\s*$/;
+const COMMENTED_VALUE = /^\s*(?:["'[{].*|\S+)\s*$/;
 
 /** With a syntax error, values may be at unintended paths: plugin options are then recognized by their lines. */
-const withoutOptions = (text: string): string =>
-  amongPlugins(text, (line) => (/^\s*#/.test(line) ? line : withoutValue(line)));
+const starOptions = (text: string): string =>
+  mapPluginLines(text, (line) => (/^\s*#/.test(line) ? line : starValue(line)));
 
 /** Hides plugin options in comments. */
-const withoutOldOptions = (text: string): string =>
-  amongPlugins(text, (line) => {
+const starCommentedOptions = (text: string): string =>
+  mapPluginLines(text, (line) => {
     const [, before = "", words = ""] = COMMENT.exec(line) ?? [];
     const [head = ""] = HEAD.exec(words) ?? [];
-    return head !== "" && OLD_VALUE.test(words.slice(head.length)) ? before + withoutValue(words) : line;
+    return head !== "" && COMMENTED_VALUE.test(words.slice(head.length)) ? before + starValue(words) : line;
   });
 
 /** Applies a function to the lines of plugin sections. */
-function amongPlugins(text: string, change: (line: string) => string): string {
+function mapPluginLines(text: string, change: (line: string) => string): string {
   let inside = false;
   const lines = text.split("\n").map((line) => {
     const section = /^["']?([\w-]+)["']?[ \t]*:/.exec(line)?.[1];
-    if (section !== undefined) inside = isPlugins(section);
+    if (section !== undefined) inside = isPluginsSection(section);
     return inside ? change(line) : line;
   });
   return lines.join("\n");
 }
 
 /** Returns a line with stars for its value. */
-function withoutValue(line: string): string {
+function starValue(line: string): string {
   const [head, name = ""] = HEAD.exec(line) ?? [""];
   const rest = line.slice(head.length);
-  const readable = isPlain(rest.trim().replaceAll(/^["']|["']$/g, "")) || (COMMON.has(name) && !/[{,]/.test(rest));
-  return head + (readable ? rest : rest.replaceAll(/[^\s{}[\],:"']+/g, stars));
+  const readable =
+    isNonSecret(rest.trim().replaceAll(/^["']|["']$/g, "")) || (COMMON_OPTIONS.has(name) && !/[{,]/.test(rest));
+  return head + (readable ? rest : rest.replaceAll(/[^\s{}[\],:"']+/g, toStars));
 }
 
 /** Returns the name of a pair; the library parses a merging `<<` as a symbol. */
-export function nameOf(pair: Pick<Pair, "key">): string {
+export function pairName(pair: Pick<Pair, "key">): string {
   const name = isScalar(pair.key) ? pair.key.value : pair.key;
   return typeof name === "symbol" ? (name.description ?? "") : String(name);
 }
 
 /** Returns the span of a node. */
-export function rangeOf(node: unknown): Span | undefined {
+export function nodeSpan(node: unknown): Span | undefined {
   const range = isNode(node) ? node.range : undefined;
   return range ? [range[0], range[1]] : undefined;
 }

@@ -3,15 +3,15 @@ import { CREDENTIAL_HEADERS } from "../wire/headers.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import { PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import { isKeyAsName } from "./secrets.ts";
-import { nearest, unknown } from "./suggest.ts";
-import { at, entries, isMap, items, type Tree } from "./tree.ts";
+import { nearest, unknownNameMessage } from "./suggest.ts";
+import { atPath, entries, isMap, items, type YamlValue } from "./tree.ts";
 
 /**
  * Finds names that refer to nothing, or to two things. Accepts values of any shape: an error elsewhere in the file must not hide
  * an undefined name here.
  */
 export function checkNames(
-  file: Tree,
+  file: YamlValue,
   protocols: ReadonlyMap<string, { paths: readonly string[] }>,
   chains: readonly string[],
   report: Report,
@@ -23,55 +23,62 @@ export function checkNames(
   checkAliases(file, report);
   // The one name that an object cannot hold reliably; schema validation ignores it.
   for (const section of ["providers", "models", "plugins", "chains", "paths", "keys"])
-    if (names(file, section).includes("__proto__"))
+    if (sectionNames(file, section).includes("__proto__"))
       report({ path: [section, "__proto__"], key: true, message: "not a name" });
-  const limited = entries(at(file, "limits", "groups")).map(([name]) => name);
-  for (const [key, entry] of entries(at(file, "keys"))) {
+  const limited = entries(atPath(file, "limits", "groups")).map(([name]) => name);
+  for (const [key, entry] of entries(atPath(file, "keys"))) {
     checkKey(key, entry, report);
-    checkScope(at(entry, "models"), ["keys", key, "models"], names(file, "models"), report);
-    checkGroup(at(entry, "group"), ["keys", key, "group"], limited, report);
+    checkKeyModels(atPath(entry, "models"), ["keys", key, "models"], sectionNames(file, "models"), report);
+    checkGroup(atPath(entry, "group"), ["keys", key, "group"], limited, report);
   }
   for (const section of ["models", "providers"])
-    for (const name of Object.keys(Object.fromEntries(entries(at(file, "limits", section)))))
-      if (!names(file, section).includes(name))
+    for (const name of Object.keys(Object.fromEntries(entries(atPath(file, "limits", section)))))
+      if (!sectionNames(file, section).includes(name))
         report({
           path: ["limits", section, name],
           key: true,
-          message: unknown(section.slice(0, -1), name, names(file, section)),
+          message: unknownNameMessage(section.slice(0, -1), name, sectionNames(file, section)),
         });
-  const providers = new Map(entries(at(file, "providers")));
-  for (const [path, entry] of entries(at(file, "paths")))
+  const providers = new Map(entries(atPath(file, "providers")));
+  for (const [path, entry] of entries(atPath(file, "paths")))
     checkPath(path, entry, { protocols: spoken, chains, providers, usual }, report);
 }
 
-const names = (file: Tree, section: string): string[] => entries(at(file, section)).map(([name]) => name);
+const sectionNames = (file: YamlValue, section: string): string[] =>
+  entries(atPath(file, section)).map(([name]) => name);
 
-function checkEach(list: Tree, path: readonly string[], kind: string, known: readonly string[], report: Report): void {
+function checkReferences(
+  list: YamlValue,
+  path: readonly string[],
+  kind: string,
+  known: readonly string[],
+  report: Report,
+): void {
   for (const [i, word] of items(list))
     if (typeof word === "string" && !known.includes(word))
-      report({ path: [...path, i], message: unknown(kind, word, known) });
+      report({ path: [...path, i], message: unknownNameMessage(kind, word, known) });
 }
 
 /** Checks the models of a key: a pattern may be meant for future models. */
-function checkScope(list: Tree, path: readonly string[], models: readonly string[], report: Report): void {
+function checkKeyModels(list: YamlValue, path: readonly string[], models: readonly string[], report: Report): void {
   // That there are none at all is reported elsewhere.
   if (models.length === 0) return;
   for (const [i, word] of items(list)) {
     if (typeof word !== "string" || models.some((model) => matchesAny([word], model))) continue;
     if (word.includes("*"))
       report({ path: [...path, i], message: `no model matches ${JSON.stringify(word)}`, severity: "warning" });
-    else report({ path: [...path, i], message: unknown("model", word, models) });
+    else report({ path: [...path, i], message: unknownNameMessage("model", word, models) });
   }
 }
 
 /** Warns of a group that is almost one with limits, and so escapes them by a typing error; groups without limits are allowed. */
-function checkGroup(group: Tree, path: readonly string[], limited: readonly string[], report: Report): void {
+function checkGroup(group: YamlValue, path: readonly string[], limited: readonly string[], report: Report): void {
   if (typeof group !== "string") return;
   const levels = group.split("/").map((_, i, parts) => parts.slice(0, i + 1).join("/"));
   for (const level of levels) {
     if (limited.includes(level)) continue;
     const others = limited.filter(
-      (name) => name.split("/").length === level.split("/").length && unnumbered(name) !== unnumbered(level),
+      (name) => name.split("/").length === level.split("/").length && withoutNumbers(name) !== withoutNumbers(level),
     );
     const near = nearest(level, others);
     if (near === undefined || levels.includes(near)) continue;
@@ -82,24 +89,25 @@ function checkGroup(group: Tree, path: readonly string[], limited: readonly stri
 }
 
 /** Normalizes numbers: `team-1` and `team-2` are two teams, not a misspelling. */
-const unnumbered = (name: string): string => name.replaceAll(/\d+/g, "0");
+const withoutNumbers = (name: string): string => name.replaceAll(/\d+/g, "0");
 
-function checkOne(
-  word: Tree,
+function checkReference(
+  word: YamlValue,
   path: readonly (string | number)[],
   kind: string,
   known: readonly string[],
   report: Report,
 ): void {
-  if (typeof word === "string" && !known.includes(word)) report({ path, message: unknown(kind, word, known) });
+  if (typeof word === "string" && !known.includes(word))
+    report({ path, message: unknownNameMessage(kind, word, known) });
 }
 
-function checkProviders(file: Tree, protocols: readonly string[], report: Report): void {
-  for (const [name, entry] of entries(at(file, "providers"))) {
+function checkProviders(file: YamlValue, protocols: readonly string[], report: Report): void {
+  for (const [name, entry] of entries(atPath(file, "providers"))) {
     if (!isMap(entry)) continue;
     const path = ["providers", name];
-    checkEach(entry["speaks"], [...path, "speaks"], "protocol", protocols, report);
-    checkOne(entry["protocol"], [...path, "protocol"], "protocol", protocols, report);
+    checkReferences(entry["speaks"], [...path, "speaks"], "protocol", protocols, report);
+    checkReference(entry["protocol"], [...path, "protocol"], "protocol", protocols, report);
     const reported = ["speaks", "protocol"].filter((key) => key in entry);
     if (reported.length === 2)
       report({ path: [...path, "protocol"], key: true, message: '"protocol" is short for "speaks"; keep one' });
@@ -109,62 +117,68 @@ function checkProviders(file: Tree, protocols: readonly string[], report: Report
           path: [...path, "forward", i],
           message: `${header} cannot be forwarded: it carries the gateway key of the client; the provider gets its "credential"`,
         });
-    if (!meant(entry, "speaks", "protocol") && typeof entry["url"] === "string" && entry["url"] !== "demo:")
+    if (!hasSimilarKey(entry, "speaks", "protocol") && typeof entry["url"] === "string" && entry["url"] !== "demo:")
       report({ path, key: true, message: `"speaks" is missing: a list of ${protocols.join(", ")}` });
   }
 }
 
 /** Reports whether one of these names is present, even misspelt, which is reported elsewhere. */
-const meant = (entry: object, ...wanted: string[]): boolean =>
+const hasSimilarKey = (entry: object, ...wanted: string[]): boolean =>
   Object.keys(entry).some((key) => nearest(key, wanted) !== undefined);
 
-function checkModels(file: Tree, protocols: readonly string[], report: Report): void {
-  const models = names(file, "models");
-  const providers = names(file, "providers");
-  for (const [id, entry] of entries(at(file, "models"))) {
+function checkModels(file: YamlValue, protocols: readonly string[], report: Report): void {
+  const models = sectionNames(file, "models");
+  const providers = sectionNames(file, "providers");
+  for (const [id, entry] of entries(atPath(file, "models"))) {
     const path = ["models", id];
-    for (const [i, target] of items(at(entry, "targets"))) {
+    for (const [i, target] of items(atPath(entry, "targets"))) {
       const short = typeof target === "string";
       checkTarget(
-        short ? target : at(target, "to"),
+        short ? target : atPath(target, "to"),
         [...path, "targets", i, ...(short ? [] : ["to"])],
         providers,
         report,
       );
-      if (!short) checkOne(at(target, "via"), [...path, "targets", i, "via"], "protocol", protocols, report);
+      if (!short) checkReference(atPath(target, "via"), [...path, "targets", i, "via"], "protocol", protocols, report);
     }
-    checkEach(at(entry, "fallback"), [...path, "fallback"], "model", models, report);
-    for (const [i, other] of items(at(entry, "fallback")))
+    checkReferences(atPath(entry, "fallback"), [...path, "fallback"], "model", models, report);
+    for (const [i, other] of items(atPath(entry, "fallback")))
       if (other === id) report({ path: [...path, "fallback", i], message: "a model cannot fall back to itself" });
-    checkOne(at(entry, "via"), [...path, "via"], "protocol", protocols, report);
+    checkReference(atPath(entry, "via"), [...path, "via"], "protocol", protocols, report);
     checkVia(file, entry, path, protocols, report);
   }
 }
 
 /** Checks that a provider of the target speaks the protocol of `via`: otherwise it would be ignored silently. */
-function checkVia(file: Tree, model: Tree, path: ConfigPath, protocols: readonly string[], report: Report): void {
+function checkVia(
+  file: YamlValue,
+  model: YamlValue,
+  path: ConfigPath,
+  protocols: readonly string[],
+  report: Report,
+): void {
   const spoken: string[][] = [];
-  const check = (via: Tree, spoken: readonly string[][], place: ConfigPath, who: string) => {
+  const check = (via: YamlValue, spoken: readonly string[][], place: ConfigPath, who: string) => {
     if (typeof via !== "string" || !protocols.includes(via) || spoken.length === 0) return;
     const all = [...new Set(spoken.flat())];
     if (!all.includes(via)) report({ path: place, message: `${who} not speak ${via}; write one of ${all.join(", ")}` });
   };
-  for (const [i, target] of items(at(model, "targets"))) {
-    const to = typeof target === "string" ? target : at(target, "to");
+  for (const [i, target] of items(atPath(model, "targets"))) {
+    const to = typeof target === "string" ? target : atPath(target, "to");
     const [provider = ""] = typeof to === "string" ? to.split(":") : [];
-    const entry = at(file, "providers", provider);
-    const words = at(entry, "speaks") ?? [at(entry, "protocol")];
-    const speaks = items(at(entry, "url") === "demo:" ? protocols : words).flatMap(([, word]) => String(word));
+    const entry = atPath(file, "providers", provider);
+    const words = atPath(entry, "speaks") ?? [atPath(entry, "protocol")];
+    const speaks = items(atPath(entry, "url") === "demo:" ? protocols : words).flatMap(([, word]) => String(word));
     // Errors in the provider itself are reported there.
     if (!speaks.every((word) => protocols.includes(word))) return;
-    const own = at(target, "via");
+    const own = atPath(target, "via");
     if (own === undefined) spoken.push(speaks);
     else check(own, [speaks], [...path, "targets", i, "via"], `provider ${JSON.stringify(provider)} does`);
   }
-  check(at(model, "via"), spoken, [...path, "via"], "the providers of its targets do");
+  check(atPath(model, "via"), spoken, [...path, "via"], "the providers of its targets do");
 }
 
-function checkTarget(target: Tree, path: (string | number)[], providers: readonly string[], report: Report): void {
+function checkTarget(target: YamlValue, path: (string | number)[], providers: readonly string[], report: Report): void {
   if (typeof target !== "string") return;
   const colon = target.indexOf(":");
   if (colon < 1 || colon === target.length - 1) {
@@ -174,15 +188,15 @@ function checkTarget(target: Tree, path: (string | number)[], providers: readonl
   const provider = target.slice(0, colon);
   // That there are none at all is reported elsewhere, not for each target.
   if (providers.length > 0 && !providers.includes(provider))
-    report({ path, part: { from: 0, length: colon }, message: unknown("provider", provider, providers) });
+    report({ path, part: { from: 0, length: colon }, message: unknownNameMessage("provider", provider, providers) });
 }
 
 /** Checks that each alias refers to one model. */
-function checkAliases(file: Tree, report: Report): void {
-  const ids = new Set(names(file, "models"));
+function checkAliases(file: YamlValue, report: Report): void {
+  const ids = new Set(sectionNames(file, "models"));
   const owners = new Map<string, string>();
-  for (const [id, entry] of entries(at(file, "models")))
-    for (const [i, alias] of items(at(entry, "aliases"))) {
+  for (const [id, entry] of entries(atPath(file, "models")))
+    for (const [i, alias] of items(atPath(entry, "aliases"))) {
       if (typeof alias !== "string") continue;
       const path = ["models", id, "aliases", i];
       const owner = owners.get(alias);
@@ -197,7 +211,7 @@ function checkAliases(file: Tree, report: Report): void {
     }
 }
 
-function checkKey(name: string, entry: Tree, report: Report): void {
+function checkKey(name: string, entry: YamlValue, report: Report): void {
   const stands = isMap(entry) ? (entry["hash"] === undefined ? entry["key"] : "$OTHER") : entry;
   if (isKeyAsName(name, typeof stands === "string" ? stands : undefined))
     report({
@@ -210,18 +224,18 @@ function checkKey(name: string, entry: Tree, report: Report): void {
   const path = ["keys", name];
   if (reported.length === 2)
     report({ path: [...path, "hash"], key: true, message: '"key" and "hash" say the same; keep one' });
-  if (!meant(entry, "key", "hash"))
+  if (!hasSimilarKey(entry, "key", "hash"))
     report({ path, key: true, message: '"key" is missing (or "hash": its SHA-256 in hex)' });
 }
 
 /** Names that the entry of a path may use; `usual` are the paths that are served by default. */
 interface PathNames extends Record<"protocols" | "chains" | "usual", readonly string[]> {
-  providers: ReadonlyMap<string, Tree>;
+  providers: ReadonlyMap<string, YamlValue>;
 }
 
 function checkPath(
   path: string,
-  entry: Tree,
+  entry: YamlValue,
   { protocols, chains, providers, usual }: PathNames,
   report: Report,
 ): void {
@@ -233,12 +247,12 @@ function checkPath(
   if (segments.some((segment) => segment === "." || segment === "..")) wrong("a path has no . or .. segments");
   if (path.length > 1 && segments.slice(segments[0] === "" ? 1 : 0).includes(""))
     wrong("a path has no empty segments and does not end in /");
-  if (entry === "off" && !usual.includes(path)) wrong(unknown("path", path, usual));
+  if (entry === "off" && !usual.includes(path)) wrong(unknownNameMessage("path", path, usual));
   if (!isMap(entry)) return;
-  checkOne(entry["protocol"], [...here, "protocol"], "protocol", protocols, report);
-  checkOne(entry["use"], [...here, "use"], "chain", chains, report);
-  checkOne(entry["pass"], [...here, "pass"], "provider", [...providers.keys()], report);
-  if (typeof entry["pass"] === "string" && at(providers.get(entry["pass"]), "url") === "demo:")
+  checkReference(entry["protocol"], [...here, "protocol"], "protocol", protocols, report);
+  checkReference(entry["use"], [...here, "use"], "chain", chains, report);
+  checkReference(entry["pass"], [...here, "pass"], "provider", [...providers.keys()], report);
+  if (typeof entry["pass"] === "string" && atPath(providers.get(entry["pass"]), "url") === "demo:")
     report({
       path: [...here, "pass"],
       message: 'the built-in provider answers only protocols; "pass" needs a provider with an http address',
@@ -246,7 +260,7 @@ function checkPath(
   const [, second] = PATH_KINDS.filter((kind) => kind in entry);
   if (second !== undefined)
     report({ path: [...here, second], key: true, message: 'a path has one of "protocol", "serve" and "pass"' });
-  if (!meant(entry, ...PATH_KINDS) && !usual.includes(path))
+  if (!hasSimilarKey(entry, ...PATH_KINDS) && !usual.includes(path))
     wrong(
       `"protocol" is missing: one of ${protocols.join(", ")} (or "serve": a plugin, like on ${Object.keys(SERVED_PATHS)[0]}, or "pass": a provider)`,
     );

@@ -1,11 +1,11 @@
 import type { ZodSafeParseResult, ZodType } from "zod";
 import type { ConfigPath, Report } from "./problems.ts";
-import { isUntoldOption, reveal, whyNot } from "./secrets.ts";
-import { at, entries, isMap, items, type Tree } from "./tree.ts";
+import { isOptionSecret, resolveReferences, unresolvedReason } from "./secrets.ts";
+import { atPath, entries, isMap, items, type YamlValue } from "./tree.ts";
 
 /** A plugin's options with their references resolved. */
-interface RevealedOptions {
-  values: Tree;
+interface ResolvedOptions {
+  values: YamlValue;
   /** Values of references, each with its text in the file, which messages show in place of the secret. */
   secrets: Map<string, string>;
   /** Paths of resolved references, which are texts. */
@@ -21,20 +21,20 @@ const MONEY = /^\$\d/;
  * Resolves texts like `$NAME`, `${NAME:-default}` and `$file:/path` in a plugin's options, at any depth.
  * @param base the path of the options in the file
  */
-export function revealOptions(
-  options: Tree,
+export function resolveOptions(
+  options: YamlValue,
   base: ConfigPath,
   { env, folder, report }: { env: NodeJS.ProcessEnv; folder: string; report: Report },
-): RevealedOptions {
+): ResolvedOptions {
   const secrets = new Map<string, string>();
   const references: ConfigPath[] = [];
   const broken: ConfigPath[] = [];
-  const revealed = (value: Tree, path: ConfigPath): Tree => {
-    if (Array.isArray(value)) return items(value).map(([i, item]) => revealed(item, [...path, i]));
+  const resolveValue = (value: YamlValue, path: ConfigPath): YamlValue => {
+    if (Array.isArray(value)) return items(value).map(([i, item]) => resolveValue(item, [...path, i]));
     if (isMap(value))
-      return Object.fromEntries(entries(value).map(([name, v]) => [name, revealed(v, [...path, name])]));
+      return Object.fromEntries(entries(value).map(([name, v]) => [name, resolveValue(v, [...path, name])]));
     if (typeof value !== "string" || !value.includes("$") || MONEY.test(value)) return value;
-    const found = reveal(value, env, folder);
+    const found = resolveReferences(value, env, folder);
     if ("value" in found) {
       if (found.value !== value) {
         secrets.set(found.value, value);
@@ -43,25 +43,25 @@ export function revealOptions(
       return found.value;
     }
     broken.push(path);
-    report({ path: [...base, ...path], message: whyNot(found) });
+    report({ path: [...base, ...path], message: unresolvedReason(found) });
     return value;
   };
-  return { values: revealed(options, []), secrets, references, broken };
+  return { values: resolveValue(options, []), secrets, references, broken };
 }
 
 /**
  * Returns the texts of a plugin's options that its error messages must not repeat, with their replacements.
  * @param secrets values of references, with their texts
  */
-export function untoldOptions(options: Tree, secrets: ReadonlyMap<string, string>): Map<string, string> {
-  const untold = new Map(secrets);
-  const look = (value: Tree, path: ConfigPath): void => {
-    if (Array.isArray(value)) for (const [i, item] of items(value)) look(item, [...path, i]);
-    else if (isMap(value)) for (const [name, each] of entries(value)) look(each, [...path, name]);
-    else if (typeof value === "string" && isUntoldOption(path, value)) untold.set(value, STARS);
+export function optionSecrets(options: YamlValue, secrets: ReadonlyMap<string, string>): Map<string, string> {
+  const replacements = new Map(secrets);
+  const collect = (value: YamlValue, path: ConfigPath): void => {
+    if (Array.isArray(value)) for (const [i, item] of items(value)) collect(item, [...path, i]);
+    else if (isMap(value)) for (const [name, each] of entries(value)) collect(each, [...path, name]);
+    else if (typeof value === "string" && isOptionSecret(path, value)) replacements.set(value, STARS);
   };
-  look(options, []);
-  return untold;
+  collect(options, []);
+  return replacements;
 }
 
 /** The replacement for a literal secret in the file. */
@@ -71,12 +71,12 @@ const STARS = "***";
 const SHORTEST_SECRET = 4;
 
 /** Returns a plugin's message, which may repeat the value it refuses, with the replacements. */
-export const withoutSecrets = (message: string, secrets: ReadonlyMap<string, string>): string =>
+export const replaceSecrets = (message: string, secrets: ReadonlyMap<string, string>): string =>
   [...secrets]
     .filter(([secret]) => secret.length >= SHORTEST_SECRET)
     // Longest first: a secret may be a part of another.
     .sort(([a], [b]) => b.length - a.length)
-    .reduce((text, [secret, told]) => text.replaceAll(secret, () => told), message);
+    .reduce((text, [secret, replacement]) => text.replaceAll(secret, () => replacement), message);
 
 /**
  * Validates options against their schema. A reference's value is a text, unless the schema expects a number or a boolean and the
@@ -84,7 +84,7 @@ export const withoutSecrets = (message: string, secrets: ReadonlyMap<string, str
  */
 export async function parseOptions(
   schema: ZodType,
-  { values, references }: Pick<RevealedOptions, "values" | "references">,
+  { values, references }: Pick<ResolvedOptions, "values" | "references">,
 ): Promise<ZodSafeParseResult<unknown>> {
   const read = await schema.safeParseAsync(values);
   const texts = new Set(references.map((path) => path.join("\0")));
@@ -92,9 +92,9 @@ export async function parseOptions(
   for (const issue of read.error?.issues ?? []) {
     if (issue.code !== "invalid_type" || !texts.has(issue.path.join("\0"))) continue;
     const path = issue.path as ConfigPath;
-    const above = at(values, ...path.slice(0, -1)) as Record<string | number, Tree>;
+    const above = atPath(values, ...path.slice(0, -1)) as Record<string | number, YamlValue>;
     const name = path.at(-1) as string | number;
-    const typed = typedAs(issue.expected, String(above[name]));
+    const typed = toTyped(issue.expected, String(above[name]));
     if (typed === undefined) continue;
     above[name] = typed;
     changed = true;
@@ -102,7 +102,7 @@ export async function parseOptions(
   return changed ? schema.safeParseAsync(values) : read;
 }
 
-function typedAs(expected: string, text: string): number | boolean | undefined {
+function toTyped(expected: string, text: string): number | boolean | undefined {
   if (expected === "boolean") return text === "true" ? true : text === "false" ? false : undefined;
   const isNumber = (expected === "number" || expected === "int") && /^-?\d+(?:\.\d+)?$/.test(text);
   return isNumber ? Number(text) : undefined;

@@ -1,12 +1,12 @@
 import type { ZodType } from "zod";
-import { explain } from "./issues.ts";
-import { parseOptions, revealOptions, untoldOptions, withoutSecrets } from "./options.ts";
+import { explainIssues } from "./issues.ts";
+import { optionSecrets, parseOptions, replaceSecrets, resolveOptions } from "./options.ts";
 import type { ConfigPath, Report } from "./problems.ts";
-import { COMMON } from "./secrets.ts";
-import { unknown } from "./suggest.ts";
-import { at, entries, items, type Tree } from "./tree.ts";
+import { COMMON_OPTIONS } from "./secrets.ts";
+import { unknownNameMessage } from "./suggest.ts";
+import { atPath, entries, items, type YamlValue } from "./tree.ts";
 import type { ConfiguredPlugin } from "./types.ts";
-import { duration } from "./units.ts";
+import { parseDuration } from "./units.ts";
 
 /** What only the running gateway knows: the existing protocols and plugins. */
 export interface Vocabulary {
@@ -32,7 +32,7 @@ export interface KnownPlugin {
   /** Whether every chain with it must have it in two places. */
   twice?: boolean;
   /** Probable mistakes in it. */
-  doubts?: readonly string[];
+  warnings?: readonly string[];
   /** The phases that it implements; absent: unknown. */
   phases?: readonly string[];
   /** Whether it is part of the gateway. */
@@ -58,34 +58,35 @@ interface PluginContext {
 
 /** Loads every plugin that the file names, and checks its options and its place in the chains. */
 export async function checkPlugins(
-  file: Tree,
+  file: YamlValue,
   chains: Chains,
   served: readonly string[],
   vocabulary: Vocabulary,
   context: PluginContext,
 ): Promise<{ plugins: Map<string, ConfiguredPlugin>; loaded: Map<string, KnownPlugin> }> {
   const { folder, report } = context;
-  const mentions = mentionsIn(file, chains, served);
-  const withFile = entries(at(file, "plugins")).flatMap(([name, entry]) => (at(entry, "from") ? [name] : []));
+  const mentions = pluginMentions(file, chains, served);
+  const withFile = entries(atPath(file, "plugins")).flatMap(([name, entry]) => (atPath(entry, "from") ? [name] : []));
   const known = [...new Set([...vocabulary.plugins, ...withFile])];
   const plugins = new Map<string, ConfiguredPlugin>();
   const loaded = new Map<string, KnownPlugin>();
   const check = async (name: string, paths: readonly ConfigPath[]) => {
-    const written = at(file, "plugins", name, "from");
+    const written = atPath(file, "plugins", name, "from");
     const from = typeof written === "string" ? written : undefined;
     const place: ConfigPath = from === undefined ? (paths[0] ?? []) : ["plugins", name, "from"];
     try {
       const found = await vocabulary.plugin(name, from, folder);
       if (!found)
-        for (const path of paths) report({ path, key: path[0] === "plugins", message: unknown("plugin", name, known) });
+        for (const path of paths)
+          report({ path, key: path[0] === "plugins", message: unknownNameMessage("plugin", name, known) });
       if (!found) return;
       loaded.set(name, found);
-      const read = await checkOptions(name, at(file, "plugins", name), found.options, paths[0] ?? [], context);
-      const deadline = deadlineOf(at(file, "plugins", name, "deadline"));
+      const read = await checkOptions(name, atPath(file, "plugins", name), found.options, paths[0] ?? [], context);
+      const deadline = parseDeadline(atPath(file, "plugins", name, "deadline"));
       const entry = paths.find((path) => path[0] === "plugins");
       const configured = entry && { place: context.place(entry) };
       plugins.set(name, { ...read, ...(from === undefined ? {} : { from }), ...deadline, ...configured });
-      for (const message of doubtsOf(name, found, paths, known))
+      for (const message of pluginWarnings(name, found, paths, known))
         report({ path: paths[0] ?? [], key: entry !== undefined, message, severity: "warning" });
     } catch (thrown) {
       report({
@@ -101,9 +102,9 @@ export async function checkPlugins(
 }
 
 /** Returns warnings about a plugin. */
-function doubtsOf(
+function pluginWarnings(
   name: string,
-  { after = [], before = [], doubts = [] }: KnownPlugin,
+  { after = [], before = [], warnings = [] }: KnownPlugin,
   paths: readonly ConfigPath[],
   known: readonly string[],
 ): string[] {
@@ -114,31 +115,32 @@ function doubtsOf(
     ...Object.entries({ after, before }).flatMap(([side, others]) =>
       others
         .filter((other) => !known.includes(other))
-        .map((other) => `${plugin} must be ${side} an ${unknown("plugin", other, known)}`),
+        .map((other) => `${plugin} must be ${side} an ${unknownNameMessage("plugin", other, known)}`),
     ),
-    ...doubts.map((doubt) => `${plugin}: ${doubt}`),
+    ...warnings.map((doubt) => `${plugin}: ${doubt}`),
   ];
 }
 
 /** Returns every plugin's name with the paths that name it. */
-function mentionsIn(file: Tree, chains: Chains, served: readonly string[]): Map<string, ConfigPath[]> {
+function pluginMentions(file: YamlValue, chains: Chains, served: readonly string[]): Map<string, ConfigPath[]> {
   const mentions = new Map<string, ConfigPath[]>();
-  const mention = (name: Tree, path: ConfigPath) => {
+  const addMention = (name: YamlValue, path: ConfigPath) => {
     if (typeof name === "string") mentions.set(name, [...(mentions.get(name) ?? []), path]);
   };
-  for (const [name] of entries(at(file, "plugins"))) mention(name, ["plugins", name]);
+  for (const [name] of entries(atPath(file, "plugins"))) addMention(name, ["plugins", name]);
   for (const { plugins, path } of chains.values())
-    for (const [i, name] of items(plugins)) mention(name, path ? [...path, i] : []);
-  for (const [path, entry] of entries(at(file, "paths"))) mention(at(entry, "serve"), ["paths", path, "serve"]);
-  for (const name of served) mention(name, []);
+    for (const [i, name] of items(plugins)) addMention(name, path ? [...path, i] : []);
+  for (const [path, entry] of entries(atPath(file, "paths")))
+    addMention(atPath(entry, "serve"), ["paths", path, "serve"]);
+  for (const name of served) addMention(name, []);
   return mentions;
 }
 
 /** Returns milliseconds; errors are reported by the file's schema. */
-function deadlineOf(written: Tree): { deadline?: number } {
+function parseDeadline(written: YamlValue): { deadline?: number } {
   if (typeof written !== "string" && typeof written !== "number") return {};
   try {
-    return { deadline: duration(written) };
+    return { deadline: parseDuration(written) };
   } catch {
     return {};
   }
@@ -146,28 +148,28 @@ function deadlineOf(written: Tree): { deadline?: number } {
 
 async function checkOptions(
   name: string,
-  entry: Tree,
+  entry: YamlValue,
   schema: ZodType | undefined,
   mention: ConfigPath,
   context: { env: NodeJS.ProcessEnv; folder: string; report: Report },
 ): Promise<Pick<ConfiguredPlugin, "options" | "secrets">> {
   const { report } = context;
   const path = ["plugins", name];
-  const given = Object.fromEntries(entries(entry).filter(([key]) => !COMMON.has(key)));
+  const given = Object.fromEntries(entries(entry).filter(([key]) => !COMMON_OPTIONS.has(key)));
   if (!schema) {
     for (const key of Object.keys(given))
       report({ path: [...path, key], key: true, message: `plugin ${JSON.stringify(name)} takes no options` });
     return { options: {} };
   }
-  const { secrets, broken, ...revealed } = revealOptions(given, path, context);
+  const { secrets, broken, ...revealed } = resolveOptions(given, path, context);
   const read = await parseOptions(schema, revealed);
-  const untold = untoldOptions(given as Tree, secrets);
-  if (read.success) return { options: read.data, ...(untold.size > 0 && { secrets: untold }) };
-  const told = new Set(broken.map((place) => place.join("\0")));
-  const issues = read.error.issues.filter((issue) => !told.has(issue.path.join("\0")));
+  const optionTexts = optionSecrets(given as YamlValue, secrets);
+  if (read.success) return { options: read.data, ...(optionTexts.size > 0 && { secrets: optionTexts }) };
+  const reportedPaths = new Set(broken.map((place) => place.join("\0")));
+  const issues = read.error.issues.filter((issue) => !reportedPaths.has(issue.path.join("\0")));
   // Messages show values as the file has them, not the values of references.
-  for (const finding of explain(issues, schema, given, path)) {
-    const message = withoutSecrets(finding.message, secrets);
+  for (const finding of explainIssues(issues, schema, given, path)) {
+    const message = replaceSecrets(finding.message, secrets);
     report(
       entry === undefined
         ? { path: mention, message: `plugin ${JSON.stringify(name)} needs options: ${message}` }
@@ -178,7 +180,7 @@ async function checkOptions(
 }
 
 /** Returns how often a name occurs in a list, and how often before an index. */
-function countsOf(chain: readonly Tree[], name: Tree, at: number): { all: number; before: number } {
+function countOccurrences(chain: readonly YamlValue[], name: YamlValue, at: number): { all: number; before: number } {
   const places = chain.flatMap((each, i) => (each === name ? i : []));
   return { all: places.length, before: places.indexOf(at) };
 }
@@ -191,7 +193,7 @@ function checkOrder(
 ): void {
   for (const [i, name] of items(chain)) {
     const { after = [], before = [], twice = false } = loaded.get(name as string) ?? {};
-    const often = countsOf(chain, name, i);
+    const often = countOccurrences(chain, name, i);
     if (often.before >= (twice ? 2 : 1))
       report({
         path: [...path, i],

@@ -13,10 +13,10 @@ import {
   type YAMLError,
   type YAMLMap,
 } from "yaml";
-import { type Masked, mask, nameOf, rangeOf, type Span, writtenSecrets } from "./masking.ts";
+import { literalSecretNodes, type MaskedText, mask, nodeSpan, pairName, type Span } from "./masking.ts";
 import type { ConfigPath, Finding, Problem } from "./problems.ts";
-import { hide, type OptionWords } from "./secrets.ts";
-import { unknown } from "./suggest.ts";
+import { type OptionWords, starSecrets } from "./secrets.ts";
+import { unknownNameMessage } from "./suggest.ts";
 
 /** Messages for syntax errors, for readers who do not know YAML's grammar. */
 const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
@@ -48,7 +48,7 @@ export class YamlSource {
   private readonly counter = new LineCounter();
   private readonly text: string;
   /** Created on demand, with the option words known by then. */
-  private shown: (Masked & { lines: readonly string[] }) | undefined;
+  private shown: (MaskedText & { lines: readonly string[] }) | undefined;
   private words: OptionWords = () => [];
 
   /**
@@ -66,7 +66,7 @@ export class YamlSource {
       prettyErrors: false,
       logLevel: "error",
     });
-    const { problems, broken } = this.syntax();
+    const { problems, broken } = this.checkSyntax();
     if (broken) this.problems = problems;
     else
       try {
@@ -89,9 +89,9 @@ export class YamlSource {
   }
 
   /** Returns the literal secrets in the text, in order: the path and line of each. */
-  writtenSecrets(): { path: ConfigPath; line: number }[] {
-    return writtenSecrets(this.document)
-      .map(([path, node]) => ({ path, at: rangeOf(node)?.[0] ?? 0 }))
+  literalSecrets(): { path: ConfigPath; line: number }[] {
+    return literalSecretNodes(this.document)
+      .map(([path, node]) => ({ path, at: nodeSpan(node)?.[0] ?? 0 }))
       .sort((one, other) => one.at - other.at)
       .map(({ path, at }) => ({ path, line: this.counter.linePos(at).line }));
   }
@@ -102,12 +102,12 @@ export class YamlSource {
   }
 
   /** Shows values that plugin schemas enumerate in frames from now on. */
-  show(words: OptionWords): void {
+  setOptionWords(words: OptionWords): void {
     this.words = words;
     this.shown = undefined;
   }
 
-  private mask(): Masked & { lines: readonly string[] } {
+  private mask(): MaskedText & { lines: readonly string[] } {
     if (!this.shown) {
       const masked = mask(this.document, this.text, this.words);
       this.shown = { ...masked, lines: masked.text.split(/\r?\n/) };
@@ -115,35 +115,37 @@ export class YamlSource {
     return this.shown;
   }
 
-  private syntax(): { problems: Problem[]; broken: boolean } {
+  private checkSyntax(): { problems: Problem[]; broken: boolean } {
     const mistakes = [...this.document.errors, ...this.document.warnings];
     const first = mistakes.find((mistake) => mistake.code !== "DUPLICATE_KEY");
     if (first) {
-      const message = this.isReference(first) ? `between { } write a reference in quotes: "$\{NAME}"` : told(first);
-      return { problems: [this.problemAt(this.placeOf(first), message)], broken: true };
+      const message = this.isInReference(first)
+        ? `between { } write a reference in quotes: "$\{NAME}"`
+        : syntaxMessage(first);
+      return { problems: [this.problemAt(this.syntaxErrorSpan(first), message)], broken: true };
     }
-    const doubled = mistakes.map((mistake) => this.problemAt(mistake.pos, told(mistake)));
-    const dangling = this.anchors();
+    const doubled = mistakes.map((mistake) => this.problemAt(mistake.pos, syntaxMessage(mistake)));
+    const dangling = this.checkAnchors();
     return { problems: [...doubled, ...dangling], broken: dangling.length > 0 };
   }
 
   /** Finds undefined aliases, and `<<` with a value that cannot be merged. */
-  private anchors(): Problem[] {
+  private checkAnchors(): Problem[] {
     const problems: Problem[] = [];
     const anchors = new Set<string>();
     visit(this.document, {
       Pair: (_, pair) => {
-        const merged = nameOf(pair) === "<<" ? this.resolved(pair.value) : undefined;
-        const sources = isSeq(merged) ? merged.items.map((item) => this.resolved(item)) : [merged];
+        const merged = pairName(pair) === "<<" ? this.resolveAlias(pair.value) : undefined;
+        const sources = isSeq(merged) ? merged.items.map((item) => this.resolveAlias(item)) : [merged];
         if (sources.some((source) => source !== undefined && !isMap(source)))
           problems.push(
-            this.problemAt(rangeOf(pair.key) ?? [0, 0], "<< takes the alias of a map, or a list of such aliases"),
+            this.problemAt(nodeSpan(pair.key) ?? [0, 0], "<< takes the alias of a map, or a list of such aliases"),
           );
       },
       Node: (_, node) => {
         if (!isAlias(node) && node.anchor) anchors.add(node.anchor);
         if (isAlias(node) && !anchors.has(node.source))
-          problems.push(this.problemAt(rangeOf(node) ?? [0, 0], unknown("anchor", node.source, anchors)));
+          problems.push(this.problemAt(nodeSpan(node) ?? [0, 0], unknownNameMessage("anchor", node.source, anchors)));
       },
     });
     return problems;
@@ -152,51 +154,51 @@ export class YamlSource {
   private span({ path, key, part }: Finding): Span {
     let node: unknown = this.document.contents;
     let name: Span | undefined;
-    let value: Span = rangeOf(node) ?? [0, 0];
+    let value: Span = nodeSpan(node) ?? [0, 0];
     for (const step of path) {
       const next = this.step(node, step);
       if (!next) return name ?? value;
       node = next.node;
       name = next.name;
-      value = rangeOf(node) ?? name ?? value;
+      value = nodeSpan(node) ?? name ?? value;
     }
     if (path.length === 0) return [0, 0];
     if (name && (key || isCollection(node) || value[0] === value[1])) return name;
-    return part && isScalar(node) ? this.within(value, part) : value;
+    return part && isScalar(node) ? this.partSpan(value, part) : value;
   }
 
   private step(node: unknown, step: string | number): { node: unknown; name?: Span } | undefined {
-    const here = this.resolved(node);
+    const here = this.resolveAlias(node);
     if (isSeq(here)) {
       const item = here.items[step as number];
-      return item === undefined ? undefined : { node: this.resolved(item) };
+      return item === undefined ? undefined : { node: this.resolveAlias(item) };
     }
-    const pair = isMap(here) ? this.pair(here, String(step)) : undefined;
-    const name = pair && rangeOf(pair.key);
-    return pair && { node: this.resolved(pair.value), ...(name && { name }) };
+    const pair = isMap(here) ? this.findPair(here, String(step)) : undefined;
+    const name = pair && nodeSpan(pair.key);
+    return pair && { node: this.resolveAlias(pair.value), ...(name && { name }) };
   }
 
   /** Returns the pair of that name in a map, or in a map merged into it with `<<`. */
-  private pair(map: YAMLMap, name: string): Pair | undefined {
-    const own = map.items.findLast((pair) => nameOf(pair) === name);
+  private findPair(map: YAMLMap, name: string): Pair | undefined {
+    const own = map.items.findLast((pair) => pairName(pair) === name);
     if (own) return own;
-    for (const merged of map.items.filter((pair) => nameOf(pair) === "<<")) {
-      const from = this.resolved(merged.value);
+    for (const merged of map.items.filter((pair) => pairName(pair) === "<<")) {
+      const from = this.resolveAlias(merged.value);
       for (const source of isSeq(from) ? from.items : [from]) {
-        const map = this.resolved(source);
-        const found = isMap(map) && this.pair(map, name);
+        const map = this.resolveAlias(source);
+        const found = isMap(map) && this.findPair(map, name);
         if (found) return found;
       }
     }
     return undefined;
   }
 
-  private resolved(node: unknown): unknown {
+  private resolveAlias(node: unknown): unknown {
     return node instanceof Alias ? node.resolve(this.document) : node;
   }
 
   /** Reports whether an error is about the braces of `${NAME}`, which inside { } begin a map. */
-  private isReference({ pos: [from] }: YAMLError): boolean {
+  private isInReference({ pos: [from] }: YAMLError): boolean {
     const around = this.text.slice(Math.max(0, from - REFERENCE), from + REFERENCE);
     const at = Math.min(from, REFERENCE);
     return [...around.matchAll(/\$\{[^\s{}]*\}/g)].some(
@@ -205,7 +207,7 @@ export class YamlSource {
   }
 
   /** Returns the span of a syntax error; of an unclosed quote its line, not the end of the file, where the parser reports it. */
-  private placeOf({ code, message, pos }: YAMLError): Span {
+  private syntaxErrorSpan({ code, message, pos }: YAMLError): Span {
     const quote = /closing (["'])/.exec(message)?.[1];
     if (code !== "MISSING_CHAR" || quote === undefined) return pos;
     const plain = (line: string) => line.replaceAll(/\\./g, "xx").replace(/(?:^|\s)#.*$/, "");
@@ -219,7 +221,7 @@ export class YamlSource {
   }
 
   /** Returns a part of a scalar's span; the whole span if escapes make the text longer than the value. */
-  private within([from, to]: Span, part: { from: number; length: number }): Span {
+  private partSpan([from, to]: Span, part: { from: number; length: number }): Span {
     const quote = /^["']/.test(this.text.slice(from, to)) ? 1 : 0;
     const start = from + quote + part.from;
     return this.text.slice(from, to).includes("\\") || start + part.length > to
@@ -235,7 +237,7 @@ export class YamlSource {
       file: this.file,
       line: first,
       column,
-      message: hide(message, this.mask().secrets),
+      message: starSecrets(message, this.mask().secrets),
       frame: this.frame(first, column, to - from),
       severity,
     };
@@ -265,7 +267,7 @@ export class YamlSource {
 }
 
 /** Returns a syntax error's message; the library's may repeat source text after a colon, which may contain a secret. */
-function told(mistake: YAMLError): string {
+function syntaxMessage(mistake: YAMLError): string {
   const message = mistake.message.replace(/:.*$/s, "").replace(/(["'])quote$/, "$1");
   return SYNTAX[mistake.code] ?? message.charAt(0).toLowerCase() + message.slice(1);
 }

@@ -38,23 +38,23 @@ export type Report = (finding: Finding) => void;
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 
-  /** @param therefore the consequence, added at the end */
+  /** @param consequence the consequence, added at the end */
   constructor(
     readonly problems: readonly Problem[],
-    readonly therefore?: string,
+    readonly consequence?: string,
   ) {
-    super([...problems.map(format), ...(therefore === undefined ? [] : [therefore])].join("\n\n"));
+    super([...problems.map(formatProblem), ...(consequence === undefined ? [] : [consequence])].join("\n\n"));
   }
 }
 
 /** Formats a problem for people: `file:line:column error: …`, then the frame. */
-export function format({ file, line, column, severity, message, frame }: Problem): string {
+export function formatProblem({ file, line, column, severity, message, frame }: Problem): string {
   const head = `${file}:${line}:${column} ${severity}: ${message}`;
   return frame === "" ? head : `${head}\n${frame}`;
 }
 
 /** Sorts problems by position, without duplicates: an error behind an anchor is found wherever that is used. */
-export function inOrder(problems: readonly Problem[]): Problem[] {
+export function sortProblems(problems: readonly Problem[]): Problem[] {
   const each = new Map(problems.map((problem) => [`${problem.line}:${problem.column}:${problem.message}`, problem]));
   return [...each.values()].sort((a, b) => a.line - b.line || a.column - b.column);
 }

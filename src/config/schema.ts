@@ -5,17 +5,17 @@ import { PriceSchema } from "./price-schema.ts";
 import {
   budget,
   date,
+  limitOrOff,
   milliseconds,
-  most,
   network,
-  number,
+  parseOrIssue,
   percent,
   period,
+  positiveInteger,
   quantity,
-  readOr,
   tokens,
 } from "./quantities.ts";
-import { age, count, limit, part, size } from "./units.ts";
+import { parseCount, parseLimit, parsePercent, parseRetention, parseSize } from "./units.ts";
 
 /**
  * The schema of gateway.yaml. Descriptions are shown by editors; `vocabulary` marks fields whose values only the running gateway
@@ -50,11 +50,11 @@ const TimeoutsSchema = z.strictObject({
 });
 
 const HealthFields = {
-  failures: number().describe("Failures in a row after which a target is suspended, like 5."),
+  failures: positiveInteger().describe("Failures in a row after which a target is suspended, like 5."),
   errors: percent().describe(
     "Share of failed requests in the window at which a target is suspended, like 50%; off: only `failures` counts.",
   ),
-  requests: number().describe("Requests in the window before the share `errors` applies, like 20."),
+  requests: positiveInteger().describe("Requests in the window before the share `errors` applies, like 20."),
   window: period().describe("Length of the window, like 30s."),
   slow: milliseconds().describe(
     "A first byte that takes longer counts as a failure for `errors`, and so does a client that leaves after waiting longer for it; like 20s or off.",
@@ -159,7 +159,7 @@ const ProviderSchema = z
         "Ids of objects at the provider that every key may name, like prompts and vector stores from the vendor's dashboard, and buckets (`gs://NAME`).",
       )
       .default([]),
-    concurrency: quantity(limit, "300, 128k or off")
+    concurrency: quantity(parseLimit, "300, 128k or off")
       .describe(
         "Requests at the same time; further requests go to another target of the model, or wait as `overload` says.",
       )
@@ -363,9 +363,9 @@ const LABEL_ERROR = "1 to 100 characters, no control characters";
 export const GROUP = /^[A-Za-z0-9][\w.-]*(?:\/[A-Za-z0-9][\w.-]*)*$/;
 
 const LimitFields = {
-  rpm: most().describe("Requests per minute, like 300 or off.").optional(),
-  tpm: most().describe("Tokens per minute, input and output together, like 1M or off.").optional(),
-  concurrency: most().describe("Requests at the same time, like 20 or off.").optional(),
+  rpm: limitOrOff().describe("Requests per minute, like 300 or off.").optional(),
+  tpm: limitOrOff().describe("Tokens per minute, input and output together, like 1M or off.").optional(),
+  concurrency: limitOrOff().describe("Requests at the same time, like 20 or off.").optional(),
   budget: budget().optional(),
 };
 const LimitsSchema = z.strictObject(LimitFields);
@@ -460,7 +460,7 @@ const StoreSchema = z.strictObject({
       "What a ledger row survives once the response's last byte is sent: process, the end of the gateway's process; power, also a power cut, at the price of a disk flush in each event loop turn in which exchanges begin or end.",
     )
     .default("process"),
-  keep: quantity(age, "400d, 52w or off")
+  keep: quantity(parseRetention, "400d, 52w or off")
     .describe(
       "How long rows of single exchanges are kept, like 400d; off: forever. Sums by hour, day and week are always kept.",
     )
@@ -486,11 +486,11 @@ const EnvelopesSchema = z.strictObject({
 });
 
 const BodySchema = z.strictObject({
-  limit: quantity(size, "64MiB, 1MB or 512KiB")
+  limit: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe("Maximum size of a request's body, like 32MiB.")
     .prefault("32MiB"),
   idle: milliseconds().describe("Maximum time between two chunks of a request's body, like 30s.").prefault("30s"),
-  slowest: quantity(size, "64MiB, 1MB or 512KiB")
+  slowest: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe(
       "Minimum average rate of a request's body in bytes per second, like 1KiB; a slower request is refused. 0B: no minimum.",
     )
@@ -517,13 +517,13 @@ const ConnectionsSchema = z.strictObject({
 });
 
 const OverloadSchema = z.strictObject({
-  concurrency: quantity(limit, "300, 128k or off")
+  concurrency: quantity(parseLimit, "300, 128k or off")
     .describe("Requests at the same time, of all keys, like 4000 or off.")
     .prefault(4000),
-  per_key: quantity(limit, "300, 128k or off")
+  per_key: quantity(parseLimit, "300, 128k or off")
     .describe("Requests at the same time, of one key, like 2000 or off.")
     .prefault(2000),
-  queue: quantity(count, "300, 400_000, 128k or 1M")
+  queue: quantity(parseCount, "300, 400_000, 128k or 1M")
     .describe("Requests that may wait for others to end; further ones get a 503 with retry-after.")
     .prefault(1000),
   wait: milliseconds().describe("How long a request may wait in that queue, like 2s; off: none waits.").prefault("2s"),
@@ -532,14 +532,16 @@ const OverloadSchema = z.strictObject({
       "How long new requests may wait for the event loop, in successive turns, before some are refused, like 200ms or off.",
     )
     .prefault("200ms"),
-  heap: quantity(part, "85% or off")
+  heap: quantity(parsePercent, "85% or off")
     .describe("Share of V8's heap limit in use from which new requests are refused, like 85% or off.")
     .prefault("85%"),
 });
 
 const SocketsSchema = z.strictObject({
   idle: milliseconds().describe("How long a WebSocket may be idle in both directions, like 10m.").prefault("10m"),
-  message: quantity(size, "64MiB, 1MB or 512KiB").describe("Maximum size of a message, like 16MiB.").prefault("16MiB"),
+  message: quantity(parseSize, "64MiB, 1MB or 512KiB")
+    .describe("Maximum size of a message, like 16MiB.")
+    .prefault("16MiB"),
 });
 
 /** Chains that exist unless the file defines them. */
@@ -560,7 +562,7 @@ export const SERVED_PATHS: Readonly<Record<string, string>> = {
   "/v1/requests": "usage",
 };
 
-const some = <Value extends z.ZodType>(names: z.ZodString, value: Value, what: string) =>
+const nonEmptyRecord = <Value extends z.ZodType>(names: z.ZodString, value: Value, what: string) =>
   z
     .record(names, value)
     .refine((entries) => Object.keys(entries).length > 0, { error: `at least one ${what} is needed` });
@@ -676,7 +678,7 @@ export const FileSchema = z.strictObject({
       "Processes that serve requests; auto: one per core. With 2 or more, one more process accepts the connections and passes them on.",
     )
     .default(1),
-  providers: some(name("provider", /^[A-Za-z0-9][\w.-]*$/), ProviderSchema, "provider").describe(
+  providers: nonEmptyRecord(name("provider", /^[A-Za-z0-9][\w.-]*$/), ProviderSchema, "provider").describe(
     "Provider accounts that the gateway calls.",
   ),
   timeouts: TimeoutsSchema.prefault({}).describe("How long the gateway waits for providers."),
@@ -684,7 +686,7 @@ export const FileSchema = z.strictObject({
     "When a failed request is retried, before the first byte has reached the client.",
   ),
   health: HealthSchema.prefault({}).describe("When a target is suspended, and for how long."),
-  models: some(name("model", MODEL_ID), ModelSchema, "model").describe(
+  models: nonEmptyRecord(name("model", MODEL_ID), ModelSchema, "model").describe(
     "The marketplace: the models that clients may request.",
   ),
   plugins: z
@@ -709,7 +711,7 @@ export const FileSchema = z.strictObject({
   ),
   timezone: z
     .string()
-    .transform((zone, reading) => readOr(() => new Calendar(zone).zone, zone, reading))
+    .transform((zone, reading) => parseOrIssue(() => new Calendar(zone).zone, zone, reading))
     .describe("Time zone in which the days, weeks and months of budgets begin, like Europe/Berlin.")
     .prefault("UTC"),
   keys: z
@@ -780,4 +782,4 @@ export const FileSchema = z.strictObject({
 });
 
 /** The file with units converted and defaults filled in; names, secrets and addresses are still as written. */
-export type File = z.output<typeof FileSchema>;
+export type GatewayFile = z.output<typeof FileSchema>;

@@ -6,43 +6,43 @@ import { nearest } from "./suggest.ts";
 import type { Config } from "./types.ts";
 
 /** A text with its references resolved; or the variable without a value, and why; or the error in the text. */
-type Revealed = { value: string } | { unset: string; why: string } | { wrong: string };
+type ResolvedText = { value: string } | { unset: string; why: string } | { wrong: string };
 
 const FORMS = `write $NAME, "$\{NAME}", "$\{NAME:-default}" or $file:/path`;
-const INSIDE = /\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
+const REFERENCES = /\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
 
 /**
  * Resolves `$NAME`, `${NAME}`, `${NAME:-default}` and `$file:/path`. An empty variable counts as not set. Messages never repeat a
  * value.
  * @param folder the base of relative paths in `$file:`
  */
-export function reveal(text: string, env: NodeJS.ProcessEnv, folder: string): Revealed {
-  if (text.startsWith("$file:")) return fromFile(text.slice("$file:".length), folder);
+export function resolveReferences(text: string, env: NodeJS.ProcessEnv, folder: string): ResolvedText {
+  if (text.startsWith("$file:")) return readSecretFile(text.slice("$file:".length), folder);
   const name = /^\$([A-Za-z_]\w*)$/.exec(text)?.[1];
-  if (name !== undefined) return env[name] ? { value: env[name] } : unset(name, env);
+  if (name !== undefined) return env[name] ? { value: env[name] } : unsetVariable(name, env);
   let missing: string | undefined;
-  const value = text.replaceAll(INSIDE, (_, name: string, otherwise?: string) => {
+  const value = text.replaceAll(REFERENCES, (_, name: string, otherwise?: string) => {
     const found = env[name] || otherwise;
     if (found === undefined || (found === "" && otherwise === undefined)) missing ??= name;
     return found ?? "";
   });
-  if (missing !== undefined) return unset(missing, env);
+  if (missing !== undefined) return unsetVariable(missing, env);
   if (text.startsWith("$") && value === text) return { wrong: `not a reference to a secret; ${FORMS}` };
-  if (text.replaceAll(INSIDE, "").includes("${")) return { wrong: `not a reference to a secret; ${FORMS}` };
+  if (text.replaceAll(REFERENCES, "").includes("${")) return { wrong: `not a reference to a secret; ${FORMS}` };
   return { value };
 }
 
-const unset = (name: string, env: NodeJS.ProcessEnv): Revealed => ({
+const unsetVariable = (name: string, env: NodeJS.ProcessEnv): ResolvedText => ({
   unset: name,
   why: `${name} is ${env[name] === undefined ? "not set" : "empty"}`,
 });
 
 /** Returns why a text has no value, and what to write. */
-export function whyNot(found: Exclude<Revealed, { value: string }>): string {
+export function unresolvedReason(found: Exclude<ResolvedText, { value: string }>): string {
   return "wrong" in found ? found.wrong : `${found.why}; set it, or write "\${${found.unset}:-default}"`;
 }
 
-function fromFile(path: string, folder: string): Revealed {
+function readSecretFile(path: string, folder: string): ResolvedText {
   const full = resolve(folder, path);
   try {
     const value = readFileSync(full, "utf8").replace(/\r?\n$/, "");
@@ -63,7 +63,7 @@ function fromFile(path: string, folder: string): Revealed {
  * Returns every secret that the gateway sends elsewhere, or stores: foreign texts for a client or the log may contain one.
  * @param env the environment with proxy URLs, which may contain a password
  */
-export function secretsOf(
+export function configSecrets(
   { providers, envelopes, store, adminAccess, alerts }: Config,
   env: NodeJS.ProcessEnv,
 ): string[] {
@@ -71,28 +71,28 @@ export function secretsOf(
     envelopes.key,
     store.postgres?.password,
     alerts?.webhook.href,
-    alerts && pathOf(alerts.webhook),
+    alerts && pathAndQuery(alerts.webhook),
     adminAccess.oidc?.client_secret,
     ...providers.flatMap(({ credentials }) => credentials.map(({ secret }) => secret)),
   ];
   const { password = "" } = URL.parse(store.limits) ?? {};
-  if (password !== "") secrets.push(password, unescaped(password));
+  if (password !== "") secrets.push(password, decodeOrKeep(password));
   for (const name of ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"]) {
-    const { username = "", password = "" } = URL.parse(addressOf(env[name] ?? "")) ?? {};
+    const { username = "", password = "" } = URL.parse(withScheme(env[name] ?? "")) ?? {};
     if (password === "") continue;
-    const plain = unescaped(password);
-    secrets.push(password, plain, Buffer.from(`${unescaped(username)}:${plain}`).toString("base64"));
+    const plain = decodeOrKeep(password);
+    secrets.push(password, plain, Buffer.from(`${decodeOrKeep(username)}:${plain}`).toString("base64"));
   }
   return secrets.filter((secret) => secret !== undefined);
 }
 
 /** Returns everything after the host, which authorizes the sender. */
-const pathOf = ({ pathname, search }: URL): string => `${pathname}${search}`;
+const pathAndQuery = ({ pathname, search }: URL): string => `${pathname}${search}`;
 
 /** Adds a scheme to a proxy address without one. */
-const addressOf = (text: string): string => (text.includes("://") ? text : `http://${text}`);
+const withScheme = (text: string): string => (text.includes("://") ? text : `http://${text}`);
 
-function unescaped(text: string): string {
+function decodeOrKeep(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -101,7 +101,7 @@ function unescaped(text: string): string {
 }
 
 /** A text with fewer different characters is a pattern and no secret. */
-const VARIETY = 5;
+const MIN_DISTINCT = 5;
 /** Placeholders of examples, and texts that people type before they have a secret. */
 const PLACEHOLDER =
   /^[^A-Za-z]*(?:(?:test|change|me|secret|pass|word|admin|token|api|key|default|example|sample|dummy|none|null|undefined|todo|qwerty|letmein)[\W_]*\d{0,4})+$|\.{3}|…|\*{3}|x{6}|^<.*>$|change-?me|placeholder|(?:your|my|insert|replace)[-_ ]?(?:own|api|key|secret|token|credential)|_here$/i;
@@ -115,18 +115,18 @@ const SEQUENCE = /^(?:0?1234567890?)+$|^(?:abcdefghijklmnopqrstuvwxyz)+$/i;
 export function weakness(secret: string, shortest: number): string | undefined {
   if (secret.length < shortest) return `shorter than ${shortest} characters`;
   if (PLACEHOLDER.test(secret) || SEQUENCE.test(secret)) return "a placeholder";
-  return new Set(secret).size < VARIETY ? `made of fewer than ${VARIETY} different characters` : undefined;
+  return new Set(secret).size < MIN_DISTINCT ? `made of fewer than ${MIN_DISTINCT} different characters` : undefined;
 }
 
 const SECRET_NAME = /^key$|^viewer$|^webhook$|authorization$|credential|secret|passw|token$|api_?key/i;
 /** Sections without secrets in fields whose name does not suggest one. */
-const OPEN = new Set(
+const OPEN_SECTIONS = new Set(
   "listen admin timeouts models plugins chains paths limits body overload drain linger warm_up pages workers log retry health timezone trust cors".split(
     " ",
   ),
 );
 /** Fields of the other sections without secrets. All other fields there are masked, as one may be a misspelt credential. */
-const HARMLESS = new Set(
+const OPEN_FIELDS = new Set(
   "url header speaks protocol forward idempotency health warm concurrency timeouts connect first_byte idle total hash models paths addresses group owner rpm tpm budget amount soft expires ledger journal limits shared vendor".split(
     " ",
   ),
@@ -136,20 +136,20 @@ const HARMLESS = new Set(
 const SHORTEST = 12;
 const ADDRESS = /^https?:\/\/[^@?#]*$/;
 /** Fields of URLs with a password, perhaps with a typing error in the scheme. */
-const ADDRESSED: ReadonlySet<string> = new Set(["url", "ledger", "limits", "journal"]);
+const URL_FIELDS: ReadonlySet<string> = new Set(["url", "ledger", "limits", "journal"]);
 /** Values of `store` in the documented forms; anything else may be a password after a typing error. */
-const STORE = /^(?:memory|(?:sqlite:)?[\w./~-]+|[a-z]+:\/\/[^\s@]*)$/i;
+const STORE_VALUE = /^(?:memory|(?:sqlite:)?[\w./~-]+|[a-z]+:\/\/[^\s@]*)$/i;
 
 /** Lists of group names under a name that suggests a secret; and labels of keys. */
-const isRole = ([section, , name]: ConfigPath): boolean => section === "admin" && name === "roles";
-const isTag = ([section, , name]: ConfigPath): boolean => section === "keys" && name === "tags";
+const isOidcRole = ([section, , name]: ConfigPath): boolean => section === "admin" && name === "roles";
+const isKeyTag = ([section, , name]: ConfigPath): boolean => section === "keys" && name === "tags";
 
 /** An address on which the gateway or its admin side listens. */
-const LISTENS = /^(?:unix:|[\w.*[\]:-]*:\d+$)/;
+const LISTEN_ADDRESS = /^(?:unix:|[\w.*[\]:-]*:\d+$)/;
 
 /** Reports whether a section is `alerts`, possibly misspelt. */
-const isAlerts = (section: string): boolean =>
-  section === "alerts" || (!OPEN.has(section) && nearest(section, ["alerts"]) !== undefined);
+const isAlertsSection = (section: string): boolean =>
+  section === "alerts" || (!OPEN_SECTIONS.has(section) && nearest(section, ["alerts"]) !== undefined);
 
 /**
  * Reports whether a value may be misplaced: the URL of `alerts: { webhook }` or a token of `admin`, one level too high or under
@@ -157,21 +157,21 @@ const isAlerts = (section: string): boolean =>
  */
 const isMisplaced = (path: ConfigPath, value: string): boolean =>
   value.length >= SHORTEST &&
-  (isAlerts(String(path[0])) ||
-    (path[0] === "admin" && (path.length === 1 ? !LISTENS.test(value) : SEVERAL.test(String(path[1])))));
+  (isAlertsSection(String(path[0])) ||
+    (path[0] === "admin" && (path.length === 1 ? !LISTEN_ADDRESS.test(value) : PLURAL_NAMES.test(String(path[1])))));
 
 /** Plural forms of names that take a single value. */
-const SEVERAL = /^(?:tokens|viewers)$/i;
+const PLURAL_NAMES = /^(?:tokens|viewers)$/i;
 
 /** Reports whether a text may be a URL with user and password. */
-function mayHoldUser(text: string): boolean {
+function mayHaveUserInfo(text: string): boolean {
   const scheme = text.indexOf("://");
   return scheme >= 0 && text.includes("@", scheme);
 }
 
 /** Reports whether a path is that of a secret, whatever its value. */
-export const holdsSecret = (path: ConfigPath): boolean =>
-  !isRole(path) &&
+export const isSecretPath = (path: ConfigPath): boolean =>
+  !isOidcRole(path) &&
   // Shorter paths end in a name chosen by the operator, of a model or a key, whatever it suggests.
   path.length >= (path[0] === "admin" || path[0] === "envelopes" ? 2 : 3) &&
   SECRET_NAME.test(String(path.findLast((step) => typeof step === "string") ?? ""));
@@ -192,17 +192,18 @@ export function isKeyAsName(name: string, key: string | undefined): boolean {
 
 /** Reports whether a value at this path must never be shown. */
 export function isSecret(path: ConfigPath, value: string): boolean {
-  const name = isRole(path) ? "roles" : path.findLast((step) => typeof step === "string");
+  const name = isOidcRole(path) ? "roles" : path.findLast((step) => typeof step === "string");
   if (typeof name !== "string") return value.length >= SHORTEST;
   // Everything before the last @ of a URL may be a password, even if the URL is malformed.
-  if (SECRET_NAME.test(name) || mayHoldUser(value) || isMisplaced(path, value)) return true;
-  if (ADDRESSED.has(name) && value.includes("@")) return true;
-  if (path[0] === "store" && path.length === 2 && !STORE.test(value)) return true;
-  if (value.length < SHORTEST || ADDRESS.test(value) || OPEN.has(path[0] as string) || isTag(path)) return false;
-  const meant = nearest(name, [...HARMLESS, "credential", "key"]);
+  if (SECRET_NAME.test(name) || mayHaveUserInfo(value) || isMisplaced(path, value)) return true;
+  if (URL_FIELDS.has(name) && value.includes("@")) return true;
+  if (path[0] === "store" && path.length === 2 && !STORE_VALUE.test(value)) return true;
+  if (value.length < SHORTEST || ADDRESS.test(value) || OPEN_SECTIONS.has(path[0] as string) || isKeyTag(path))
+    return false;
+  const meant = nearest(name, [...OPEN_FIELDS, "credential", "key"]);
   // Fields of header names: any other character means that a value was added.
   if (meant === "forward" || meant === "header") return !/^[\w*.-]+$/.test(value);
-  return meant === undefined || !HARMLESS.has(meant);
+  return meant === undefined || !OPEN_FIELDS.has(meant);
 }
 
 /** A shorter text is no real secret. */
@@ -211,17 +212,17 @@ const SHORTEST_WRITTEN = 8;
 const [PASSWORD, LONG_STEP] = [/:\/\/[^\s/@]*:[^\s/@]+@/, /[\w-]{16,}/];
 
 /** Reports whether the value at this path certainly is a literal secret, which a reference could replace. */
-export function isWrittenSecret(path: ConfigPath, value: string): boolean {
+export function isLiteralSecret(path: ConfigPath, value: string): boolean {
   // A reference's value is not written here, but its default is.
-  const written = value.replaceAll(INSIDE, (_, _name, otherwise = "") => otherwise);
-  if (isPlain(written)) return false;
+  const written = value.replaceAll(REFERENCES, (_, _name, otherwise = "") => otherwise);
+  if (isNonSecret(written)) return false;
   if (PASSWORD.test(written)) return true;
   if (path[0] === "alerts") return path.at(-1) === "webhook" && LONG_STEP.test(URL.parse(written)?.pathname ?? "");
-  return holdsSecret(path) && written.length >= SHORTEST_WRITTEN;
+  return isSecretPath(path) && written.length >= SHORTEST_WRITTEN;
 }
 
 /** Fields that every plugin's entry may have; the rest are its own options. They contain no secret. */
-export const COMMON: ReadonlySet<string> = new Set(["from", "deadline"]);
+export const COMMON_OPTIONS: ReadonlySet<string> = new Set(["from", "deadline"]);
 
 /** Texts that reveal nothing: switches, and numbers with or without a unit, or as money. */
 const SWITCH = /^(?:on|off|yes|no|true|false|null|~)?$/i;
@@ -237,9 +238,9 @@ export type OptionWords = (path: ConfigPath) => readonly string[];
  */
 export function isOptionText(path: ConfigPath, value: string, words: readonly string[] = []): boolean {
   const [section, , name] = path;
-  if (path.length < 2 || !isPlugins(String(section))) return false;
-  if (path.length === 3 && COMMON.has(String(name))) return false;
-  return !isPlain(value) && nearest(value, words) === undefined;
+  if (path.length < 2 || !isPluginsSection(String(section))) return false;
+  if (path.length === 3 && COMMON_OPTIONS.has(String(name))) return false;
+  return !isNonSecret(value) && nearest(value, words) === undefined;
 }
 
 /** The location of a file or server, which is needed to find the cause of a failure. */
@@ -249,40 +250,40 @@ const PATH_OF_FILE = /^(?:~|\.{0,2})\/|^[a-z][a-z0-9+.-]*:\/\/[^/@?#]*\/?$/i;
  * Reports whether a plugin's error message must not repeat a text of its options.
  * @param path the path below the plugin's name
  */
-export function isUntoldOption(path: ConfigPath, value: string): boolean {
-  if (isPlain(value)) return false;
-  if (path.some((step) => typeof step === "string" && SECRET_NAME.test(step)) || mayHoldUser(value)) return true;
+export function isOptionSecret(path: ConfigPath, value: string): boolean {
+  if (isNonSecret(value)) return false;
+  if (path.some((step) => typeof step === "string" && SECRET_NAME.test(step)) || mayHaveUserInfo(value)) return true;
   return value.length >= SHORTEST && !PATH_OF_FILE.test(value);
 }
 
 /** Reports whether a section is `plugins`, possibly misspelt, or defines aliases for it (`x-plugins`). */
-export const isPlugins = (section: string): boolean =>
-  section === "plugins" || (!OPEN.has(section) && nearest(section, ["plugins"]) !== undefined);
+export const isPluginsSection = (section: string): boolean =>
+  section === "plugins" || (!OPEN_SECTIONS.has(section) && nearest(section, ["plugins"]) !== undefined);
 
 /** Reports whether a text is a reference, a number or a switch. */
-export const isPlain = (text: string): boolean => isReference(text) || SWITCH.test(text) || NUMBER.test(text);
+export const isNonSecret = (text: string): boolean => isReference(text) || SWITCH.test(text) || NUMBER.test(text);
 
 /** Reports whether a text only names where a secret is stored. */
 const isReference = (text: string): boolean => /^\$\w+$|^\$\{\w+(?::-)?\}$|^\$file:/.test(text);
 
 /** Returns the secret in a scalar's source text, without its quotes; empty for a mere reference. */
-export function secretIn(source: string): string {
+export function literalSecret(source: string): string {
   const text = source.replaceAll(/^["']|["']$/g, "");
   return isReference(text) ? "" : text.replace(/^\$\{\w+:-/, "");
 }
 
 /** Shapes of keys; URLs' users and passwords have patterns of their own, which exclude the words of our own advice. */
-const KEYS = shapes.map(({ shape }) => shape).filter((shape) => !shape.startsWith("(?<=://)"));
+const KEY_SHAPES = shapes.map(({ shape }) => shape).filter((shape) => !shape.startsWith("(?<=://)"));
 // Lookbehinds are bounded, as lines may be long.
 /** Patterns for secrets that are recognizable anywhere: keys by their shape, and the secret part of webhook URLs. */
-const ANYWHERE = [
-  new RegExp(`(?<![A-Za-z0-9])(?:${KEYS.join("|")})`, "gi"),
+const KEY_PATTERNS = [
+  new RegExp(`(?<![A-Za-z0-9])(?:${KEY_SHAPES.join("|")})`, "gi"),
   /(?<=https?:\/\/(?=[^\s"'<>]{0,400}hook)[^\s"'<>/]{1,255}\/)[^\s"'<>,}\]]+/gi,
 ];
 
 /** Patterns for places in any text that may contain a secret. */
-const LOOKS = [
-  ...ANYWHERE,
+const SECRET_PATTERNS = [
+  ...KEY_PATTERNS,
   /(?<=:\/\/)(?!USER:PASSWORD@)[^\s/@]+(?=@)/g, // user and password of an address, but for the words in our own advice
   /(?<=[:/])(?!USER:PASSWORD@)[^\s/@:"']{0,200}:[^\s/@"']+(?=@)/g, // the same behind another slip than in the scheme's slashes
   /(?<=:\/\/[^\s?#"']{0,400}[?#])[^\s"',}\]]+/g, // query of an address
@@ -298,17 +299,17 @@ const LOOKS = [
 ];
 
 /** Returns every part of a text that looks like a secret. */
-export function secretsByLook(text: string): string[] {
-  const found = new Set(LOOKS.flatMap((look) => text.match(look) ?? []));
+export function findSecrets(text: string): string[] {
+  const found = new Set(SECRET_PATTERNS.flatMap((look) => text.match(look) ?? []));
   return [...found].filter((each) => !isReference(each));
 }
 
 /** Returns a text without the secrets that are recognizable anywhere. */
-export const withoutKeys = (text: string): string =>
-  ANYWHERE.reduce((clean, look) => clean.replaceAll(look, stars), text);
+export const starKeys = (text: string): string =>
+  KEY_PATTERNS.reduce((clean, look) => clean.replaceAll(look, toStars), text);
 
 /** Returns as many stars as the text has characters; white space is kept. */
-export const stars = (text: string): string => text.replaceAll(/\S/g, "*");
+export const toStars = (text: string): string => text.replaceAll(/\S/g, "*");
 
 /** A shorter text may occur in a line with another meaning. */
 const SHORTEST_TO_FIND = 8;
@@ -317,16 +318,16 @@ const SHORTEST_TO_FIND = 8;
 const SCHEME = /^postgres(?:ql)?$/;
 
 /** Returns a text of the same length with stars for every secret in it. */
-export function hide(text: string, secrets: Iterable<string>): string {
+export function starSecrets(text: string, secrets: Iterable<string>): string {
   let shown = text;
   // Longest first: a secret may be a part of another.
   for (const secret of [...secrets].sort((a, b) => b.length - a.length))
     if (secret.length >= SHORTEST_TO_FIND)
       shown = SCHEME.test(secret)
-        ? shown.replaceAll(new RegExp(`${secret}(?!(?:ql)?://)`, "g"), stars)
-        : shown.replaceAll(secret, stars);
-  return LOOKS.reduce(
-    (text, look) => text.replaceAll(look, (found) => (isReference(found) ? found : stars(found))),
+        ? shown.replaceAll(new RegExp(`${secret}(?!(?:ql)?://)`, "g"), toStars)
+        : shown.replaceAll(secret, toStars);
+  return SECRET_PATTERNS.reduce(
+    (text, look) => text.replaceAll(look, (found) => (isReference(found) ? found : toStars(found))),
     shown,
   );
 }

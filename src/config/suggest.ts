@@ -1,4 +1,4 @@
-import { distance } from "../core/marketplace.ts";
+import { editDistance } from "../core/marketplace.ts";
 
 /** Returns the word that was probably meant, or undefined if none is similar. */
 export function nearest(word: string, words: Iterable<string>): string | undefined {
@@ -6,7 +6,7 @@ export function nearest(word: string, words: Iterable<string>): string | undefin
   let best: string | undefined;
   let least = Number.POSITIVE_INFINITY;
   for (const candidate of words) {
-    const edits = distance(name, candidate.toLowerCase());
+    const edits = editDistance(name, candidate.toLowerCase());
     const most = Math.max(1, Math.floor(Math.min(name.length, candidate.length) / 3));
     if (edits <= most && edits < least) {
       best = candidate;
@@ -17,24 +17,24 @@ export function nearest(word: string, words: Iterable<string>): string | undefin
 }
 
 /** Returns the message for an unknown name: with the one that was probably meant, or else with the existing ones. */
-export function unknown(kind: string, word: string, words: Iterable<string>): string {
+export function unknownNameMessage(kind: string, word: string, words: Iterable<string>): string {
   const known = [...words];
   const near = nearest(word, known);
-  return near === undefined ? unlike(kind, word, known) : misspelt(kind, word, near);
+  return near === undefined ? knownNamesMessage(kind, word, known) : didYouMeanMessage(kind, word, near);
 }
 
 /** Returns the message when it is clear what was meant. */
-export const misspelt = (kind: string, word: string, meant: string): string =>
+export const didYouMeanMessage = (kind: string, word: string, meant: string): string =>
   `unknown ${kind} ${JSON.stringify(word)}, did you mean ${JSON.stringify(meant)}?`;
 
 /** Maximum number of names that are shown. */
-const SHOWN = 12;
+const MAX_SUGGESTED = 12;
 
 /** Returns the message when it is not clear: the first existing names, and how many more there are. */
-export function unlike(kind: string, word: string, known: readonly string[]): string {
+export function knownNamesMessage(kind: string, word: string, known: readonly string[]): string {
   const shown =
     known.length === 0
       ? "none is known"
-      : `known: ${known.slice(0, SHOWN).join(", ")}${known.length > SHOWN ? ` and ${known.length - SHOWN} more` : ""}`;
+      : `known: ${known.slice(0, MAX_SUGGESTED).join(", ")}${known.length > MAX_SUGGESTED ? ` and ${known.length - MAX_SUGGESTED} more` : ""}`;
   return `unknown ${kind} ${JSON.stringify(word)}; ${shown}`;
 }

@@ -2,12 +2,12 @@ import type { LimitTable } from "../core/limits.ts";
 import type { Facts, Model, Provider, RetryLimits } from "../core/marketplace.ts";
 import type { Price } from "../core/price.ts";
 import type { Share } from "../objects/share.ts";
-import type { StorePlace } from "../store/postgres/place.ts";
+import type { StoreLocation } from "../store/postgres/place.ts";
+import type { FileEntries } from "./file-entries.ts";
 import type { Problem } from "./problems.ts";
-import type { Written } from "./written.ts";
 
 /** An OpenID Connect identity provider for the admin side. */
-export interface Oidc {
+export interface OidcSettings {
   readonly issuer: URL;
   readonly client_id: string;
   /** Absent: a public client, with PKCE only. */
@@ -36,7 +36,7 @@ export interface Config {
   readonly text: string;
   /** The content with stars for all literal secrets. */
   readonly masked: string;
-  readonly listen: Address;
+  readonly listen: ListenAddress;
   /** Absent: off. */
   readonly admin?: AdminAddress;
   /** The sites whose page scripts may send requests; absent: none. */
@@ -50,7 +50,7 @@ export interface Config {
     readonly token?: string;
     readonly viewer?: string;
     /** Sign-in by an identity provider, in addition. */
-    readonly oidc?: Oidc;
+    readonly oidc?: OidcSettings;
     /** Accepted names in the Host header besides the default ones. */
     readonly hosts: readonly string[];
     /** Milliseconds of a session. */
@@ -78,7 +78,7 @@ export interface Config {
   readonly keys: readonly ConfiguredKey[];
   /** Who may name objects that a key made at a provider. */
   readonly share: Share;
-  readonly store: Store;
+  readonly store: StoreSettings;
   /** Number of gateways that serve together; absent: not configured. */
   readonly instances?: number;
   /** The secret that envelopes are sealed with; absent: one stored with the ledger. */
@@ -112,7 +112,7 @@ export interface Config {
     /** Milliseconds without a request; 0: no limit. */
     readonly idle: number;
   };
-  readonly overload: Load;
+  readonly overload: OverloadSettings;
   readonly sockets: {
     /** Milliseconds without a byte in either direction; 0: no limit. */
     readonly idle: number;
@@ -127,7 +127,7 @@ export interface Config {
   readonly warm_up: number;
   readonly log: { readonly level: string };
   /** Entries of the file for keys, groups and providers, in its own words. */
-  readonly written: Written;
+  readonly written: FileEntries;
   /** Notices to log once at start, one line each: what is off, and why. */
   readonly notices: readonly string[];
   /** The notices with their positions. */
@@ -135,15 +135,15 @@ export interface Config {
 }
 
 /** An address to listen on; port 0 takes a free one. */
-export interface Address {
+export interface ListenAddress {
   readonly host: string;
   readonly port: number;
 }
 
 /** The address of the admin side. */
-export type AdminAddress = (Address | { readonly path: string }) & {
+export type AdminAddress = (ListenAddress | { readonly path: string }) & {
   /** Set if it is the default: if the port is in use, the gateway starts without an admin side. */
-  readonly usual?: true;
+  readonly isDefault?: true;
 };
 
 /** A provider of the file. The URL of the built-in one is the text `demo:`; it speaks every protocol. 0 in timeouts: no limit. */
@@ -215,7 +215,7 @@ export interface ConfiguredPass {
 }
 
 /** Limits of concurrent work; 0: unlimited. */
-export interface Load {
+export interface OverloadSettings {
   /** Concurrent exchanges, in total and for one key. */
   readonly concurrency: number;
   readonly perKey: number;
@@ -256,7 +256,7 @@ export interface ConfiguredKey {
   readonly off?: string;
 }
 
-export interface Store extends StorePlace {
+export interface StoreSettings extends StoreLocation {
   /** `memory`, or the URL of a Redis or Valkey server. */
   readonly limits: string;
   /** What rows survive once a response's last byte has been sent. */

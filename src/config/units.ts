@@ -16,91 +16,92 @@ const BYTES = { B: 1, KB: 1e3, MB: 1e6, GB: 1e9, KiB: 2 ** 10, MiB: 2 ** 20, GiB
 const COUNTS = { "": 1, k: 1e3, K: 1e3, M: 1e6, G: 1e9 };
 
 /** Returns milliseconds; 0 for `off`. */
-export function duration(written: string | number): number {
+export function parseDuration(written: string | number): number {
   const forms = `90s, 500ms, 5m, 1h or off${/^(on|yes|true)$/i.test(String(written)) ? ", or leave it out for the usual time" : ""}`;
   if (written === "off") return 0;
-  const milliseconds = Math.round(scaled(written, MILLISECONDS, "duration", forms));
+  const milliseconds = Math.round(parseScaled(written, MILLISECONDS, "duration", forms));
   if (milliseconds > LONGEST) throw new RangeError(`${written} is too long: at most 596h, or off`);
   if (milliseconds === 0) throw new RangeError(`${written} is too short: more than 0, or off`);
   return milliseconds;
 }
 
-/** Formats milliseconds for `duration`, in the largest unit that gives an integer. */
-export function durationWords(milliseconds: number): string {
+/** Formats milliseconds for `parseDuration`, in the largest unit that gives an integer. */
+export function formatDuration(milliseconds: number): string {
   if (milliseconds === 0) return "off";
   const units = Object.entries(MILLISECONDS).reverse();
   const [unit, size] = units.find(([, size]) => milliseconds % size === 0) ?? ["ms", 1];
   return `${milliseconds / size}${unit}`;
 }
 
-/** Formats a share for `part`. */
-export const partWords = (of: number): string => (of === 0 ? "off" : `${Number((of * 100).toFixed(6))}%`);
+/** Formats a share for `parsePercent`. */
+export const formatPercent = (of: number): string => (of === 0 ? "off" : `${Number((of * 100).toFixed(6))}%`);
 
 /** Returns milliseconds of whole days of retention: `400d`, `52w`; 0 for `off`. */
-export function age(written: string | number): number {
+export function parseRetention(written: string | number): number {
   if (written === "off") return 0;
   const found = /^(\d{1,5})([dw])$/.exec(String(written));
-  if (!found) throw refusal(written, "number of days", "400d, 52w or off");
+  if (!found) throw invalidQuantity(written, "number of days", "400d, 52w or off");
   const days = Number(found[1]) * (found[2] === "w" ? 7 : 1);
   if (days < 2) throw new RangeError(`${written} is too short: 2d or more, or off`);
   return days * 24 * MILLISECONDS.h;
 }
 
 /** Returns bytes. */
-export function size(written: string | number): number {
-  return whole(scaled(written, BYTES, "size", "64MiB, 1MB or 512KiB"), written, "size in bytes");
+export function parseSize(written: string | number): number {
+  return toInteger(parseScaled(written, BYTES, "size", "64MiB, 1MB or 512KiB"), written, "size in bytes");
 }
 
 /** Returns a share from 0 to 1: `85%`; 0 for `off`. */
-export function part(written: string | number): number {
+export function parsePercent(written: string | number): number {
   if (written === "off") return 0;
   const percent = Number(/^(\d{1,2}(?:\.\d+)?|100)%$/.exec(String(written))?.[1]);
-  if (!(percent > 0)) throw refusal(written, "part of a whole", "85% or off");
+  if (!(percent > 0)) throw invalidQuantity(written, "part of a whole", "85% or off");
   return percent / 100;
 }
 
-/** Formats bytes for `size`, in the largest unit that gives an integer. */
-export function sizeWords(bytes: number): string {
+/** Formats bytes for `parseSize`, in the largest unit that gives an integer. */
+export function formatSize(bytes: number): string {
   const units = Object.entries(BYTES).sort(([, a], [, b]) => b - a);
   const [unit, size] = units.find(([, size]) => bytes > 0 && bytes % size === 0) ?? ["B", 1];
   return `${bytes / size}${unit}`;
 }
 
-/** Formats milliseconds for `age`. */
-export const ageWords = (milliseconds: number): string =>
+/** Formats milliseconds for `parseRetention`. */
+export const formatRetention = (milliseconds: number): string =>
   milliseconds === 0 ? "off" : `${milliseconds / (24 * MILLISECONDS.h)}d`;
 
 /**
  * Returns a number: `128k` is 128000.
  * @param forms the accepted forms, for the error
  */
-export function count(written: string | number, forms = "300, 400_000, 128k or 1M"): number {
-  return whole(scaled(written, COUNTS, "count", forms), written, "count");
+export function parseCount(written: string | number, forms = "300, 400_000, 128k or 1M"): number {
+  return toInteger(parseScaled(written, COUNTS, "count", forms), written, "count");
 }
 
-/** Formats a number for `count`, in the largest unit that gives an integer. */
-export function countWords(number: number): string {
+/** Formats a number for `parseCount`, in the largest unit that gives an integer. */
+export function formatCount(number: number): string {
   const [unit, size] = (["G", "M", "k"] as const)
     .map((unit) => [unit, COUNTS[unit]] as const)
     .find(([, size]) => number > 0 && number % size === 0) ?? ["", 1];
   return `${number / size}${unit}`;
 }
 
-/** Formats a limit for `limit`. */
-export const limitWords = (most: number): string => (most === 0 ? "off" : countWords(most));
+/** Formats a limit for `parseLimit`. */
+export const formatLimit = (most: number): string => (most === 0 ? "off" : formatCount(most));
 
-/** Returns a number as `count`; 0 for `off`. */
-export function limit(written: string | number): number {
+/** Returns a number as `parseCount`; 0 for `off`. */
+export function parseLimit(written: string | number): number {
   if (written === "off") return 0;
-  const most = count(written, "300, 400_000, 128k, 1M or off");
+  const most = parseCount(written, "300, 400_000, 128k, 1M or off");
   if (most === 0) throw new RangeError("0 would refuse every request; write 1 or more, or off");
   return most;
 }
 
 /** Parses `$50/month`, `$15/week`, `$10/day`, `$1/hour`, or `$100` in total. */
-export function money(written: string | number): Money {
+export function parseMoney(written: string | number): Money {
   const found = /^\$(\d[\d_]*)(?:\.(\d{1,9}))?(?:\/(hour|day|week|month))?$/.exec(String(written));
-  if (!found) throw refusal(written, "sum of money", "$50/month, $15/week, $10/day, $1/hour or $100 (in total)");
+  if (!found)
+    throw invalidQuantity(written, "sum of money", "$50/month, $15/week, $10/day, $1/hour or $100 (in total)");
   const [, dollars = "", fraction = "", per = "total"] = found;
   // Digits are joined as text: 0.1 has no exact binary form, nano-dollars are exact.
   const nano = Number(dollars.replaceAll("_", "") + fraction.padEnd(9, "0"));
@@ -108,41 +109,41 @@ export function money(written: string | number): Money {
   return { nano, per: per as Period };
 }
 
-/** Formats nano-dollars as dollars with all digits, without a currency sign: `1204.500000001`. */
+/** Formats nano-dollars with all digits, without a currency sign: `1204.500000001`. */
 export function exactDollars(nano: number): string {
   const digits = Math.abs(nano).toString().padStart(10, "0");
   const fraction = digits.slice(-9).replace(/0+$/, "");
   return `${nano < 0 ? "-" : ""}${digits.slice(0, -9)}${fraction === "" ? "" : `.${fraction}`}`;
 }
 
-/** Formats a sum and its period for `money`; cents have two digits. */
-export const moneyWords = ({ nano, per }: Money): string =>
+/** Formats a sum and its period for `parseMoney`; cents have two digits. */
+export const formatMoney = ({ nano, per }: Money): string =>
   `$${exactDollars(nano).replace(/\.\d$/, "$&0")}${per === "total" ? "" : `/${per}`}`;
 
 /** Returns Unix milliseconds of `2026-12-31` (midnight UTC) or `2026-12-31T18:00:00Z`. */
-export function moment(written: string): number {
+export function parseDate(written: string): number {
   const found = /^(\d{4})-(\d\d)-(\d\d)(T\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d))?$/.exec(written);
   const time = found ? Date.parse(written) : Number.NaN;
   // Date.parse accepts February 30 as March 2.
   const days = new Date(Date.UTC(Number(found?.[1]), Number(found?.[2]), 0)).getUTCDate();
   if (Number.isNaN(time) || Number(found?.[3]) > days)
-    throw refusal(written, "date", "2026-12-31 or 2026-12-31T18:00:00Z");
+    throw invalidQuantity(written, "date", "2026-12-31 or 2026-12-31T18:00:00Z");
   return time;
 }
 
-function scaled(written: string | number, units: Record<string, number>, kind: string, forms: string): number {
+function parseScaled(written: string | number, units: Record<string, number>, kind: string, forms: string): number {
   const found = /^(\d[\d_]*(?:\.\d+)?)([a-zA-Z]*)$/.exec(String(written));
   const unit = found && Object.hasOwn(units, found[2] as string) && units[found[2] as string];
-  if (!found || !unit) throw refusal(written, kind, forms);
+  if (!found || !unit) throw invalidQuantity(written, kind, forms);
   return Number((found[1] as string).replaceAll("_", "")) * unit;
 }
 
-function whole(value: number, written: string | number, kind: string): number {
+function toInteger(value: number, written: string | number, kind: string): number {
   const rounded = Math.round(value);
   if (Math.abs(value - rounded) > 1e-6 || !Number.isSafeInteger(rounded))
     throw new RangeError(`${written} is not a whole ${kind}`);
   return rounded;
 }
 
-const refusal = (written: string | number, kind: string, forms: string): RangeError =>
+const invalidQuantity = (written: string | number, kind: string, forms: string): RangeError =>
   new RangeError(`${JSON.stringify(written)} is not a ${kind}; write it like ${forms}`);

@@ -2,24 +2,24 @@ import { createHash, hash } from "node:crypto";
 import { basename, resolve } from "node:path";
 import type { Credential } from "../core/marketplace.ts";
 import { LOOPBACK } from "../core/networks.ts";
-import { postgresPlace, type StorePlace, shownPlace } from "../store/postgres/place.ts";
-import { oidcOf } from "./oidc.ts";
+import { displayUrl, parsePostgresUrl, type StoreLocation } from "../store/postgres/place.ts";
+import { readOidc } from "./oidc.ts";
 import { type ConfigPath, offNotice, type Report } from "./problems.ts";
-import { redisAddress } from "./redis-address.ts";
-import { reveal, weakness, whyNot } from "./secrets.ts";
-import { at, entries, isMap, items, type Tree } from "./tree.ts";
-import type { Address, AdminAddress, Oidc } from "./types.ts";
+import { parseRedisAddress } from "./redis-address.ts";
+import { resolveReferences, unresolvedReason, weakness } from "./secrets.ts";
+import { atPath, entries, isMap, items, type YamlValue } from "./tree.ts";
+import type { AdminAddress, ListenAddress, OidcSettings } from "./types.ts";
 
 /** The secrets and addresses of the file; a value with a reported problem is missing. */
 export interface ConfigValues {
-  listen?: Address;
+  listen?: ListenAddress;
   /** Absent: off. */
   admin?: AdminAddress;
-  store?: StorePlace;
+  store?: StoreLocation;
   /** `memory`, or the URL of a Redis server. */
   limits?: string;
   /** SHA-256 in hex of the tokens of the admin side. */
-  tokens: { token?: string; viewer?: string; oidc?: Oidc };
+  tokens: { token?: string; viewer?: string; oidc?: OidcSettings };
   /** The secret that envelopes are sealed with, if the file sets it. */
   envelopes?: string;
   /** The URL for alerts. */
@@ -39,32 +39,32 @@ interface ProviderValues {
 const SHORTEST_KEY = 20;
 /** Shorter than any vendor's; a shorter one could not be distinguished from ordinary words in an error message. */
 const SHORTEST_CREDENTIAL = 8;
-const MAKE_ONE = `a key has ${SHORTEST_KEY} characters or more that nobody can guess: openssl rand -hex 32`;
+const KEY_HINT = `a key has ${SHORTEST_KEY} characters or more that nobody can guess: openssl rand -hex 32`;
 
 /** Resolves the secrets and parses the addresses of a file of any shape. No message repeats a secret. */
 export class ValueReader {
   readonly values: ConfigValues = { tokens: {}, providers: new Map(), keys: new Map() };
 
   constructor(
-    private readonly file: Tree,
+    private readonly file: YamlValue,
     private readonly env: NodeJS.ProcessEnv,
     private readonly folder: string,
     private readonly report: Report,
   ) {
-    this.listeners();
-    this.store();
-    this.envelopes();
-    this.alerts();
-    for (const [name, entry] of entries(at(file, "providers")))
-      this.values.providers.set(name, this.provider(name, entry));
-    this.keys();
+    this.readListeners();
+    this.readStore();
+    this.readEnvelopes();
+    this.readAlerts();
+    for (const [name, entry] of entries(atPath(file, "providers")))
+      this.values.providers.set(name, this.readProvider(name, entry));
+    this.readKeys();
   }
 
-  private listeners(): void {
-    const address = listenAddress(this.text("listen") ?? "127.0.0.1:8080");
+  private readListeners(): void {
+    const address = parseListenAddress(this.resolveText("listen") ?? "127.0.0.1:8080");
     if (typeof address === "object") this.values.listen = address;
     else this.report({ path: ["listen"], message: address });
-    this.admin();
+    this.readAdmin();
     const { listen, admin } = this.values;
     if (
       listen &&
@@ -75,22 +75,22 @@ export class ValueReader {
       listen.host === admin.host
     )
       this.report({
-        path: [at(this.file, "admin") === undefined ? "listen" : "admin"],
+        path: [atPath(this.file, "admin") === undefined ? "listen" : "admin"],
         message: "listen and admin have the same address",
       });
   }
 
-  private admin(): void {
-    const written = at(this.file, "admin");
+  private readAdmin(): void {
+    const written = atPath(this.file, "admin");
     const path = isMap(written) ? ["admin", "listen"] : ["admin"];
-    const text = this.text(...path);
+    const text = this.resolveText(...path);
     if (text === "off") return;
-    const address = adminAddress(text ?? "127.0.0.1:9090", this.folder);
+    const address = parseAdminAddress(text ?? "127.0.0.1:9090", this.folder);
     if (typeof address === "string") this.report({ path, message: address });
-    else if (text === undefined && written === undefined) this.values.admin = { ...address, usual: true };
+    else if (text === undefined && written === undefined) this.values.admin = { ...address, isDefault: true };
     else this.values.admin = address;
     for (const role of ["token", "viewer"] as const) {
-      const token = this.needed(["admin", role], SHORTEST_KEY, "token");
+      const token = this.requiredSecret(["admin", role], SHORTEST_KEY, "token");
       if (token !== undefined) this.values.tokens[role] = hash("sha256", token);
     }
     const { token, viewer } = this.values.tokens;
@@ -99,13 +99,13 @@ export class ValueReader {
         path: ["admin", "viewer"],
         message: 'the same as "token", so a viewer could change everything; write another secret',
       });
-    const oidc = oidcOf(this.file, {
-      text: (...path) => this.text(...path),
-      secret: (path) => this.needed(path, 0, "secret"),
+    const oidc = readOidc(this.file, {
+      text: (...path) => this.resolveText(...path),
+      secret: (path) => this.requiredSecret(path, 0, "secret"),
       report: this.report,
     });
     if (oidc) this.values.tokens.oidc = oidc;
-    const signsIn = token ?? viewer ?? at(this.file, "admin", "oidc");
+    const signsIn = token ?? viewer ?? atPath(this.file, "admin", "oidc");
     if (typeof address === "object" && "host" in address && !LOOPBACK.test(address.host) && signsIn === undefined)
       this.report({
         path,
@@ -116,31 +116,31 @@ export class ValueReader {
   }
 
   /** Returns a secret that must be set, as without it access would be open, or a function disabled. */
-  private needed(path: string[], shortest: number, what: string): string | undefined {
-    const secret = this.secret(path);
+  private requiredSecret(path: string[], shortest: number, what: string): string | undefined {
+    const secret = this.resolveSecret(path);
     if (secret?.off !== undefined) this.report({ path, message: `${secret.off}: set it, or leave the field out` });
     if (secret?.value === undefined) return undefined;
     const weak = shortest > 0 ? weakness(secret.value, shortest) : undefined;
-    if (weak) this.report({ path, message: `the ${what} is ${weak}; ${MAKE_ONE}` });
+    if (weak) this.report({ path, message: `the ${what} is ${weak}; ${KEY_HINT}` });
     return secret.value;
   }
 
-  private store(): void {
-    const limits = this.text("store", "limits") ?? "memory";
-    const address = limits === "memory" ? { url: limits } : redisAddress(limits, this.folder);
+  private readStore(): void {
+    const limits = this.resolveText("store", "limits") ?? "memory";
+    const address = limits === "memory" ? { url: limits } : parseRedisAddress(limits, this.folder);
     if ("url" in address) this.values.limits = address.url;
     else this.report({ path: ["store", "limits"], message: address.problem });
-    const ledger = this.text("store", "ledger") ?? "sqlite:./data/gateway.db";
+    const ledger = this.resolveText("store", "ledger") ?? "sqlite:./data/gateway.db";
     const file = /^sqlite:(.+)$/.exec(ledger)?.[1];
-    const journal = this.text("store", "journal");
+    const journal = this.resolveText("store", "journal");
     const wrong = (message: string) => this.report({ path: ["store", "ledger"], message });
     if (file) this.values.store = { ledger: file === ":memory:" ? file : resolve(this.folder, file) };
     else if (/^postgres(ql)?:/.test(ledger)) {
-      const place = postgresPlace(ledger, this.folder);
+      const place = parsePostgresUrl(ledger, this.folder);
       if (typeof place === "string") wrong(place);
       else {
         const folder = resolve(this.folder, journal ?? "./data/journal");
-        this.values.store = { ledger: shownPlace(place), postgres: { ...place, journal: folder } };
+        this.values.store = { ledger: displayUrl(place), postgres: { ...place, journal: folder } };
       }
     } else wrong("not a store for the ledger; write sqlite:FILE or postgres://USER:PASSWORD@HOST/DATABASE");
     if (file && journal !== undefined)
@@ -148,52 +148,55 @@ export class ValueReader {
         path: ["store", "journal"],
         message: "the journal of a SQLite file is stored next to it; remove this setting",
       });
-    if (file === ":memory:" && ![undefined, 1].includes(at(this.file, "workers") as number | undefined))
+    if (file === ":memory:" && ![undefined, 1].includes(atPath(this.file, "workers") as number | undefined))
       wrong("workers share a ledger in a file; write sqlite:FILE, or workers: 1");
-    if (file === ":memory:" && at(this.file, "store", "durability") === "power")
+    if (file === ":memory:" && atPath(this.file, "store", "durability") === "power")
       this.report({
         path: ["store", "durability"],
         message: "a ledger in memory does not survive a power cut; write ledger: sqlite:FILE, or durability: process",
       });
-    if (file === ":memory:" && ![undefined, "off"].includes(at(this.file, "store", "keep") as string | undefined))
+    if (file === ":memory:" && ![undefined, "off"].includes(atPath(this.file, "store", "keep") as string | undefined))
       this.report({
         path: ["store", "keep"],
         message: "a ledger in memory ends with its gateway; write ledger: sqlite:FILE, or leave keep out",
       });
   }
 
-  private alerts(): void {
+  private readAlerts(): void {
     const path = ["alerts", "webhook"];
-    const text = this.needed(path, 0, "address");
+    const text = this.requiredSecret(path, 0, "address");
     if (text === undefined) return;
-    const url = webhookUrl(text);
+    const url = parseWebhookUrl(text);
     if (typeof url === "string") this.report({ path, message: url });
     else this.values.webhook = url;
   }
 
-  private envelopes(): void {
+  private readEnvelopes(): void {
     const path = ["envelopes", "key"];
-    const key = this.text(...path);
+    const key = this.resolveText(...path);
     if (key === undefined) return;
     const weak = weakness(key, SHORTEST_KEY);
-    if (weak) this.report({ path, message: `the key is ${weak}; ${MAKE_ONE}` });
+    if (weak) this.report({ path, message: `the key is ${weak}; ${KEY_HINT}` });
     this.values.envelopes = key;
   }
 
-  private provider(name: string, entry: Tree): ProviderValues {
-    const text = this.text("providers", name, "url");
-    const url = text === undefined ? undefined : providerUrl(text);
+  private readProvider(name: string, entry: YamlValue): ProviderValues {
+    const text = this.resolveText("providers", name, "url");
+    const url = text === undefined ? undefined : parseProviderUrl(text);
     if (typeof url === "string" && url !== "demo:") this.report({ path: ["providers", name, "url"], message: url });
     const found: ProviderValues = url instanceof URL || url === "demo:" ? { url } : {};
-    const written = at(entry, "credential");
+    const written = atPath(entry, "credential");
     const path = ["providers", name, "credential"];
     if (typeof written === "string") {
-      const { credential, off } = this.credential(name, path, written, 0);
+      const { credential, off } = this.readCredential(name, path, written, 0);
       if (off === undefined) return credential ? { ...found, credentials: [credential] } : found;
       this.report({ path, message: offNotice("provider", name, off), severity: "warning" });
       return { ...found, off };
     }
-    const list = items(written).map(([i, text]) => ({ i, ...this.credential(name, [...path, i], text, Number(i)) }));
+    const list = items(written).map(([i, text]) => ({
+      i,
+      ...this.readCredential(name, [...path, i], text, Number(i)),
+    }));
     const credentials = list.flatMap(({ credential }) => credential ?? []);
     const unset = list.filter(({ off }) => off !== undefined);
     if (list.length === 0 || unset.length < list.length) {
@@ -211,13 +214,13 @@ export class ValueReader {
   }
 
   /** Returns one of a provider's credentials, with a label that is no part of it; or why it is off. */
-  private credential(
+  private readCredential(
     provider: string,
     path: ConfigPath,
-    written: Tree,
+    written: YamlValue,
     at: number,
   ): { credential?: Credential; off?: string } {
-    const secret = this.secret(path);
+    const secret = this.resolveSecret(path);
     if (secret?.off !== undefined) return { off: secret.off };
     if (secret?.value === undefined) return {};
     // Only characters allowed in a header value; anything else comes from a copying error.
@@ -235,10 +238,10 @@ export class ValueReader {
     return { credential: { label, secret: secret.value, account } };
   }
 
-  private keys(): void {
+  private readKeys(): void {
     const owners = new Map<string, string>();
-    for (const [name, entry] of entries(at(this.file, "keys"))) {
-      const key = this.key(name, entry);
+    for (const [name, entry] of entries(atPath(this.file, "keys"))) {
+      const key = this.readKey(name, entry);
       this.values.keys.set(name, key);
       if (key.hash === undefined) continue;
       const owner = owners.get(key.hash);
@@ -248,26 +251,26 @@ export class ValueReader {
     }
   }
 
-  private key(name: string, entry: Tree): { hash?: string; off?: string } {
-    const hash = at(entry, "hash");
+  private readKey(name: string, entry: YamlValue): { hash?: string; off?: string } {
+    const hash = atPath(entry, "hash");
     if (typeof hash === "string") return { hash: hash.toLowerCase() };
     const path = ["keys", name, "key"];
-    const secret = this.secret(path);
+    const secret = this.resolveSecret(path);
     if (secret?.off !== undefined) {
       this.report({ path, message: offNotice("key", name, secret.off), severity: "warning" });
       return { off: secret.off };
     }
     if (secret?.value === undefined) return {};
     const weak = /\s/.test(secret.value) ? "one with spaces or line breaks" : weakness(secret.value, SHORTEST_KEY);
-    if (weak) this.report({ path, message: `the key is ${weak}; ${MAKE_ONE}` });
+    if (weak) this.report({ path, message: `the key is ${weak}; ${KEY_HINT}` });
     return { hash: createHash("sha256").update(secret.value).digest("hex") };
   }
 
   /** Returns a secret, or why it is off: the variable it names is not set. */
-  private secret(path: ConfigPath): { value?: string; off?: string } | undefined {
-    const written = at(this.file, ...path);
+  private resolveSecret(path: ConfigPath): { value?: string; off?: string } | undefined {
+    const written = atPath(this.file, ...path);
     if (typeof written !== "string") return undefined;
-    const found = reveal(written, this.env, this.folder);
+    const found = resolveReferences(written, this.env, this.folder);
     if ("unset" in found) return { off: found.why };
     if ("value" in found)
       return found.value === ""
@@ -278,13 +281,13 @@ export class ValueReader {
   }
 
   /** Returns an address with its references resolved; here an unset variable is an error. */
-  private text(...path: string[]): string | undefined {
-    const written = at(this.file, ...path);
-    if (typeof written === "number" && PORTS.has(path.join("."))) return String(written);
+  private resolveText(...path: string[]): string | undefined {
+    const written = atPath(this.file, ...path);
+    if (typeof written === "number" && PORT_FIELDS.has(path.join("."))) return String(written);
     if (typeof written !== "string") return undefined;
-    const found = reveal(written, this.env, this.folder);
+    const found = resolveReferences(written, this.env, this.folder);
     if ("value" in found) return found.value;
-    this.report({ path, message: whyNot(found) });
+    this.report({ path, message: unresolvedReason(found) });
     return undefined;
   }
 }
@@ -293,7 +296,7 @@ export class ValueReader {
  * Parses `127.0.0.1:8080`, `[::1]:8080`, `name:8080`; `:8080` for every address, `8080` for 127.0.0.1. Returns a message if
  * invalid.
  */
-export function listenAddress(text: string): Address | string {
+export function parseListenAddress(text: string): ListenAddress | string {
   const found = /^(?:(\[[0-9a-fA-F:.]+\]|[\w.-]*)(:))?(\d{1,5})$/.exec(text);
   const port = Number(found?.[3]);
   if (!found || port > 65535) return 'not an address to listen on; write it like 127.0.0.1:8080, :8080 or "[::1]:8080"';
@@ -302,13 +305,13 @@ export function listenAddress(text: string): Address | string {
 }
 
 /** Fields in which a number is a port. */
-const PORTS = new Set(["listen", "admin", "admin.listen"]);
+const PORT_FIELDS = new Set(["listen", "admin", "admin.listen"]);
 
 /** Maximum bytes of a socket path in the kernel. */
 const LONGEST_SOCKET = 107;
 
 /** @param folder the base of a relative file */
-export function adminAddress(text: string, folder: string): AdminAddress | string {
+export function parseAdminAddress(text: string, folder: string): AdminAddress | string {
   const file = /^unix:(.+)$/.exec(text)?.[1];
   if (file) {
     const path = resolve(folder, file);
@@ -316,12 +319,12 @@ export function adminAddress(text: string, folder: string): AdminAddress | strin
       ? { path }
       : `the path of a socket file has ${LONGEST_SOCKET} bytes at most`;
   }
-  const address = listenAddress(text);
+  const address = parseListenAddress(text);
   return typeof address === "object" ? address : `${address}, unix:/run/model-gateway/admin.sock or off`;
 }
 
 /** Parses a provider's URL, without a trailing slash; returns a message if invalid. */
-export function providerUrl(text: string): URL | string {
+export function parseProviderUrl(text: string): URL | string {
   if (text === "demo:") return text;
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol)) return 'not an http address; write it like https://host/v1, or "demo:"';
@@ -333,7 +336,7 @@ export function providerUrl(text: string): URL | string {
 }
 
 /** Parses the URL for alerts; returns a message if invalid, without any part of the URL, as everyone who knows it can post there. */
-export function webhookUrl(text: string): URL | string {
+export function parseWebhookUrl(text: string): URL | string {
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol))
     return "not an http address; write it as the chat program shows it, like https://hooks.example.com/services/…";

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { PageFiles } from "./page-files.ts";
 
 /** The paths of the console's pages, and the script of each; all use the same shell. */
-const PAGES: readonly (readonly [path: RegExp, script: string])[] = [
+const PAGE_SCRIPTS: readonly (readonly [path: RegExp, script: string])[] = [
   [/^\/$/, "now"],
   [/^\/requests\/[^/]+$/, "exchange"],
   ...["requests", "money", "providers", "keys", "config", "audit"].map(
@@ -17,16 +17,16 @@ const { asked, SESSION } = (await import(new URL("../../pages/console/asks.js", 
 };
 
 /** Characters and length that are safe in a Link header; longer heads may not pass proxies in front. */
-const PLAIN = /^[\w/?=&%.~+:-]{1,500}$/;
+const SAFE_ADDRESS = /^[\w/?=&%.~+:-]{1,500}$/;
 
 /**
  * Returns a header value that makes a browser send a page's API requests in parallel with its scripts, not after them (RFC 8288,
  * HTML "preload"). The page's `fetch` of the same URL uses that response.
  */
-function asksOf(path: string, query: URLSearchParams): string {
+function preloadLinks(path: string, query: URLSearchParams): string {
   const addresses = [SESSION, ...asked(path, Object.fromEntries(query))];
   return addresses
-    .filter((address) => PLAIN.test(address))
+    .filter((address) => SAFE_ADDRESS.test(address))
     .map((address) => `<${address}>; rel=preload; as=fetch; crossorigin=anonymous`)
     .join(", ");
 }
@@ -48,7 +48,7 @@ export class ConsolePages {
     query: URLSearchParams,
     known: () => Promise<boolean>,
   ): Promise<boolean> {
-    const script = PAGES.find(([fits]) => fits.test(path))?.[1];
+    const script = PAGE_SCRIPTS.find(([fits]) => fits.test(path))?.[1];
     if (script === undefined) {
       const file = this.files.find(path);
       void file?.send(request, response);
@@ -56,7 +56,7 @@ export class ConsolePages {
     }
     const visitor = (await known()) ? "known" : "unknown";
     // The API would refuse a visitor who is not signed in.
-    if (visitor === "known") response.setHeader("link", asksOf(path, query));
+    if (visitor === "known") response.setHeader("link", preloadLinks(path, query));
     void this.files.page("console", `console/${script}.js`, visitor).send(request, response);
     return true;
   }

@@ -10,7 +10,7 @@ const IMPORTS = /^(?:(?:import|export)\b[^"';]*?\bfrom|import) "(\.{1,2}\/[^"]+)
  * @param textOf a script by its name
  * @returns the further scripts' names, in the order in which they are found
  */
-export function importsOf(names: readonly string[], textOf: (name: string) => string): string[] {
+export function transitiveImports(names: readonly string[], textOf: (name: string) => string): string[] {
   const found = new Set(names);
   // Iterating a Set includes elements added meanwhile.
   for (const name of found)

@@ -1,19 +1,19 @@
 import type { Model, Target } from "../core/marketplace.ts";
 import type { PriceVersion } from "../core/price-list.ts";
 import type { Protocol } from "../core/protocol.ts";
-import { translates } from "../translation/codec.ts";
+import { isTranslatable } from "../translation/codec.ts";
 import { FEATURES, type Feature, type Support, supportOf } from "../translation/features.ts";
-import { type Reach, reachOf } from "../translation/reach.ts";
+import { modelReach, type Reach } from "../translation/reach.ts";
 import type { Health } from "../upstream/health.ts";
 
 /** How many of a model's targets are usable: all, some or none. */
 type ModelState = "ok" | "degraded" | "down";
 
 /** Members that a card copies from the model. */
-type ToldAsIs = "id" | "name" | "description" | "aliases" | "created" | "context" | "output" | "can" | "fallback";
+type CopiedField = "id" | "name" | "description" | "aliases" | "created" | "context" | "output" | "can" | "fallback";
 
 /** A model as the marketplace shows it. */
-interface ModelCard extends Pick<Model, ToldAsIs> {
+interface ModelCard extends Pick<Model, CopiedField> {
   state: ModelState;
   /** Recent milliseconds to the first byte of its fastest target; absent: not measured yet. */
   firstByte?: number;
@@ -48,7 +48,7 @@ export interface ProtocolCard {
 }
 
 /** The data for a model's card. */
-interface Surroundings {
+interface CardContext {
   health: Health;
   protocols: readonly Protocol[];
   /** Unix milliseconds. */
@@ -56,11 +56,7 @@ interface Surroundings {
 }
 
 /** Returns a model's card. @param served names of the protocols that have a path */
-export function modelCard(
-  model: Model,
-  served: readonly string[],
-  { health, protocols, now }: Surroundings,
-): ModelCard {
+export function modelCard(model: Model, served: readonly string[], { health, protocols, now }: CardContext): ModelCard {
   const all = model.targets.reduce((sum, { weight }) => sum + weight, 0);
   const targets = model.targets.map((target) =>
     targetCard(target, health, now, model.balance === "weighted" ? all : 0),
@@ -80,7 +76,7 @@ export function modelCard(
     state: usable === targets.length ? "ok" : usable > 0 ? "degraded" : "down",
     ...(Number.isFinite(quickest) ? { firstByte: quickest } : {}),
     ...(first?.price && { price: first.price }),
-    protocols: reachesOf(model, served, protocols),
+    protocols: reachByProtocol(model, served, protocols),
     targets,
     fallback: model.fallback,
   };
@@ -107,14 +103,14 @@ function targetCard(target: Target, health: Health, now: number, all: number): T
 }
 
 /** Returns how each protocol reaches a model, by the protocol's name. @param served names of the protocols that have a path */
-export const reachesOf = (
+export const reachByProtocol = (
   model: Model,
   served: readonly string[],
   protocols: readonly Protocol[],
 ): Readonly<Record<string, Reach>> =>
   Object.fromEntries(
     protocols.flatMap((protocol) => {
-      const reach = served.includes(protocol.name) ? reachOf(protocol, model, protocols) : undefined;
+      const reach = served.includes(protocol.name) ? modelReach(protocol, model, protocols) : undefined;
       return reach ? [[protocol.name, reach]] : [];
     }),
   );
@@ -125,7 +121,7 @@ export function protocolCards(protocols: readonly Protocol[], paths: ReadonlyMap
     const path = paths.get(protocol.name);
     if (path === undefined) return [];
     const card: ProtocolCard = { name: protocol.name, path };
-    if (!translates(protocol)) return [card];
+    if (!isTranslatable(protocol)) return [card];
     const table = protocol.translation.request.support;
     const losses = (Object.keys(FEATURES) as Feature[]).flatMap((feature) => {
       const found = supportOf(table, feature);

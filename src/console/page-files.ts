@@ -6,7 +6,7 @@ import { extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { constants, gzip } from "node:zlib";
-import { importsOf } from "./imports.ts";
+import { transitiveImports } from "./imports.ts";
 
 /** The folder with the files for browsers. */
 const PAGES = fileURLToPath(new URL("../../pages", import.meta.url));
@@ -19,7 +19,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
 };
 
 /** The path prefix of all files except pages; a version and a name follow. */
-const FOLDER = "/pages/";
+const FILES_PREFIX = "/pages/";
 
 const TYPES: Readonly<Record<string, string>> = {
   ".html": "text/html; charset=utf-8",
@@ -53,20 +53,20 @@ const SCRIPTS = /<script type="module"[^>]* src="\/pages\/\{\{version\}\}\/([^"]
 const NOT_MODIFIED = 304;
 const YEAR = 31_536_000;
 /** Bytes from which on a file is worth compressing. */
-const WORTH = 512;
+const MIN_GZIP_BYTES = 512;
 
-const compressed = promisify(gzip);
+const gzipAsync = promisify(gzip);
 
 /** A file as it is sent to browsers. */
 export class PageFile {
   private readonly etag: string;
-  private small: Promise<Buffer> | undefined;
+  private gzipped: Promise<Buffer> | undefined;
 
-  /** @param lasting whether its URL always has this content */
+  /** @param immutable whether its URL always has this content */
   constructor(
     readonly body: Buffer,
     private readonly type: string,
-    private readonly lasting = false,
+    private readonly immutable = false,
   ) {
     this.etag = `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`;
   }
@@ -80,20 +80,20 @@ export class PageFile {
     response: ServerResponse,
     { status = 200, more = [] }: { status?: number; more?: readonly string[] } = {},
   ): Promise<void> {
-    const asked = (name: string) =>
+    const requestHeader = (name: string) =>
       rawHeaders[rawHeaders.findIndex((each, n) => n % 2 === 0 && each.toLowerCase() === name) + 1];
     // Appended, because there may be other values.
     response.appendHeader("vary", "accept, accept-encoding");
     const lines = [...PAGE_HEADERS, "etag", this.etag, ...more];
-    lines.push("cache-control", this.lasting ? `public, max-age=${YEAR}, immutable` : "no-cache");
-    if (asked("if-none-match") === this.etag && status === 200) {
+    lines.push("cache-control", this.immutable ? `public, max-age=${YEAR}, immutable` : "no-cache");
+    if (requestHeader("if-none-match") === this.etag && status === 200) {
       response.writeHead(NOT_MODIFIED, lines).end();
       return;
     }
-    const small = this.body.length >= WORTH && /\bgzip\b/.test(asked("accept-encoding") ?? "");
-    if (small) lines.push("content-encoding", "gzip");
-    this.small ??= small ? compressed(this.body, { level: constants.Z_BEST_COMPRESSION }) : undefined;
-    const body = small ? await (this.small as Promise<Buffer>) : this.body;
+    const gzips = this.body.length >= MIN_GZIP_BYTES && /\bgzip\b/.test(requestHeader("accept-encoding") ?? "");
+    if (gzips) lines.push("content-encoding", "gzip");
+    this.gzipped ??= gzips ? gzipAsync(this.body, { level: constants.Z_BEST_COMPRESSION }) : undefined;
+    const body = gzips ? await (this.gzipped as Promise<Buffer>) : this.body;
     lines.push("content-type", this.type, "content-length", String(body.length));
     response.writeHead(status, lines).end(body);
   }
@@ -140,16 +140,16 @@ export class PageFiles {
    */
   page(name: string, script: string, visitor: "known" | "unknown" = "unknown"): PageFile {
     const id = `${name} ${script} ${visitor}`;
-    const page = this.pages.get(id) ?? this.make(name, script, visitor);
+    const page = this.pages.get(id) ?? this.buildPage(name, script, visitor);
     this.pages.set(id, page);
     return page;
   }
 
-  private make(name: string, script: string, visitor: string): PageFile {
+  private buildPage(name: string, script: string, visitor: string): PageFile {
     const shell = this.shells.get(`${name}.html`);
     if (shell === undefined) throw new Error(`There is no page ${name}.`);
     const first = [...shell.matchAll(SCRIPTS)].map(([, each = ""]) => each);
-    const needed = importsOf([...first, script], (each) => this.textOf(each));
+    const needed = transitiveImports([...first, script], (each) => this.scriptText(each));
     const links = [script, ...needed].map((each) => `<link rel="modulepreload" href="/pages/{{version}}/${each}" />`);
     const text = shell
       .replace("<!-- modules -->", links.join("\n    "))
@@ -158,7 +158,7 @@ export class PageFiles {
     return new PageFile(Buffer.from(text), TYPES[".html"] as string);
   }
 
-  private textOf(name: string): string {
+  private scriptText(name: string): string {
     const found = this.files.get(name);
     if (!found) throw new Error(`There is no script ${name}.`);
     return found.body.toString();
@@ -166,8 +166,8 @@ export class PageFiles {
 
   /** Returns the script or style at a path; undefined: there is none. */
   find(path: string): PageFile | undefined {
-    if (!path.startsWith(FOLDER)) return undefined;
-    const [version = "", ...name] = path.slice(FOLDER.length).split("/");
+    if (!path.startsWith(FILES_PREFIX)) return undefined;
+    const [version = "", ...name] = path.slice(FILES_PREFIX.length).split("/");
     return version === this.version ? this.files.get(name.join("/")) : undefined;
   }
 }

@@ -1,16 +1,16 @@
 import type { ServerResponse } from "node:http";
 import type { Marketplace, Model } from "../core/marketplace.ts";
 import type { Protocol } from "../core/protocol.ts";
-import type { Incoming } from "../downstream/incoming.ts";
+import type { ServerRequest } from "../downstream/server-request.ts";
 import type { Client } from "../loader/clients.ts";
 import type { Health } from "../upstream/health.ts";
 import { modelCard, type ProtocolCard, protocolCards } from "./model-card.ts";
 import { PageFile, type PageFiles } from "./page-files.ts";
 
 /** The data of the marketplace's pages. */
-const MODELS = "/pages/models.json";
+const MODELS_PATH = "/pages/models.json";
 /** Milliseconds for which a response with that data is reused. */
-const FRESH = 1000;
+const MAX_AGE = 1000;
 
 /** What the marketplace's pages show, besides the files. */
 interface PublicFacts {
@@ -29,15 +29,15 @@ interface PublicFacts {
  * makes public, and nothing about users; what a key may use, they query from the API with that key.
  */
 export class PublicPages {
-  private readonly served: readonly ProtocolCard[];
+  private readonly protocolCards: readonly ProtocolCard[];
   private models: PageFile | undefined;
-  private made = Number.NEGATIVE_INFINITY;
+  private builtAt = Number.NEGATIVE_INFINITY;
 
   constructor(
     private readonly files: PageFiles,
     private readonly facts: PublicFacts,
   ) {
-    this.served = protocolCards(facts.protocols, facts.paths);
+    this.protocolCards = protocolCards(facts.protocols, facts.paths);
   }
 
   /**
@@ -46,35 +46,35 @@ export class PublicPages {
    * @param id of the request
    * @returns false where the path is no page
    */
-  answer(path: string, request: Incoming, response: ServerResponse, id: string): boolean {
+  serve(path: string, request: ServerRequest, response: ServerResponse, id: string): boolean {
     const more = ["x-request-id", id];
-    const file = path === MODELS ? this.list() : this.files.find(path);
+    const file = path === MODELS_PATH ? this.modelsFile() : this.files.find(path);
     if (file) void file.send(request, response, { more });
-    else if (isPage(path) && request.lines.get("accept")?.includes("text/html"))
+    else if (isPage(path) && request.headerList.get("accept")?.includes("text/html"))
       void this.files
-        .page("marketplace", scriptOf(path))
-        .send(request, response, { more, status: this.knows(path) ? 200 : 404 });
+        .page("marketplace", pageScript(path))
+        .send(request, response, { more, status: this.hasModelOf(path) ? 200 : 404 });
     else return false;
     return true;
   }
 
   /** Returns false for the page of an unknown model. */
-  private knows(path: string): boolean {
+  private hasModelOf(path: string): boolean {
     const id = /^\/models\/(.+)$/.exec(path)?.[1];
-    const model = id === undefined ? undefined : this.facts.marketplace.find(unescaped(id));
+    const model = id === undefined ? undefined : this.facts.marketplace.find(decodePath(id));
     return id === undefined || (model !== undefined && isPublic(model));
   }
 
-  private list(): PageFile {
+  private modelsFile(): PageFile {
     const now = Date.now();
-    if (this.models && now - this.made < FRESH) return this.models;
+    if (this.models && now - this.builtAt < MAX_AGE) return this.models;
     const { marketplace, health, protocols, clients, serves } = this.facts;
-    const served = this.served.map(({ name }) => name);
+    const served = this.protocolCards.map(({ name }) => name);
     const shown = marketplace.models.filter(isPublic);
     const models = shown.map((model) => modelCard(model, served, { health, protocols, now }));
-    const body = JSON.stringify({ models, protocols: this.served, serves, clients });
+    const body = JSON.stringify({ models, protocols: this.protocolCards, serves, clients });
     this.models = new PageFile(Buffer.from(body), "application/json");
-    this.made = now;
+    this.builtAt = now;
     return this.models;
   }
 }
@@ -86,12 +86,12 @@ const isPage = (path: string): boolean =>
   path === "/" || path === "/play" || path === "/models" || path.startsWith("/models/");
 
 /** Returns the script for the page at a path. */
-function scriptOf(path: string): string {
+function pageScript(path: string): string {
   const name = path === "/play" ? "play" : path.startsWith("/models/") ? "model" : "catalogue";
   return `marketplace/${name}.js`;
 }
 
-function unescaped(text: string): string {
+function decodePath(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

@@ -12,25 +12,25 @@ export interface AdmissionLimits {
 }
 
 /** An exchange that asks for admission, and is admitted at most once. */
-export interface Applicant {
+export interface AdmissionRequest {
   readonly caller?: { readonly id: string } | undefined;
   /** The client's address; it identifies callers without a key. */
   readonly address: string;
   /** Set while it is admitted. */
   admitted?: boolean;
-  /** Runs `leave` when the applicant gives up, at once if it already has. Returns a function that unsubscribes. */
-  onAbort(leave: () => void): () => void;
+  /** Runs `listener` when the request is aborted, at once if it already has. Returns a function that unsubscribes. */
+  onAbort(listener: () => void): () => void;
 }
 
 /** A caller's state: the number of its admitted exchanges, and its queue. */
-interface Party {
-  inside: number;
-  readonly waiting: WaitingApplicant[];
+interface CallerQueue {
+  active: number;
+  readonly queued: QueuedRequest[];
 }
 
-interface WaitingApplicant {
-  readonly enter: () => void;
-  readonly giveUp: (error: GatewayError) => void;
+interface QueuedRequest {
+  readonly admit: () => void;
+  readonly reject: (error: GatewayError) => void;
 }
 
 /**
@@ -38,9 +38,9 @@ interface WaitingApplicant {
  * exchanges is served next: a caller that sends too many delays only itself.
  */
 export class Admission {
-  private inside = 0;
-  private waiting = 0;
-  private readonly parties = new Map<string, Party>();
+  private active = 0;
+  private queued = 0;
+  private readonly callers = new Map<string, CallerQueue>();
 
   /** @param what the limited resource, for the message, like "The gateway" */
   constructor(
@@ -49,84 +49,84 @@ export class Admission {
   ) {}
 
   /** Whether another exchange can be admitted. */
-  get free(): boolean {
+  get hasCapacity(): boolean {
     const { concurrency } = this.limits;
-    return concurrency === 0 || this.inside < concurrency;
+    return concurrency === 0 || this.active < concurrency;
   }
 
   /** Whether no exchange is admitted or queued. */
-  get empty(): boolean {
-    return this.inside + this.waiting === 0;
+  get isIdle(): boolean {
+    return this.active + this.queued === 0;
   }
 
   /**
    * Admits an exchange: now, or when the promise resolves.
    * @throws GatewayError `overloaded` when the queue is full, or the wait too long; `client_gone`
    */
-  enter(applicant: Applicant): Promise<void> | undefined {
-    const key = keyOf(applicant);
-    if (this.roomFor(key)) {
-      this.take(this.party(key), applicant);
+  acquire(applicant: AdmissionRequest): Promise<void> | undefined {
+    const key = admissionKey(applicant);
+    if (this.canAdmit(key)) {
+      this.markAdmitted(this.callerQueue(key), applicant);
       return undefined;
     }
     const { queue, wait } = this.limits;
-    if (wait === 0 || (this.waiting >= queue && !this.makeRoom(key))) throw this.full();
+    if (wait === 0 || (this.queued >= queue && !this.evictQueued(key))) throw this.overloadedError();
     return this.wait(key, applicant);
   }
 
   /** Ends an exchange; has no effect for one that is not admitted. */
-  leave(applicant: Applicant): void {
+  release(applicant: AdmissionRequest): void {
     if (!applicant.admitted) return;
     applicant.admitted = false;
-    const key = keyOf(applicant);
-    const party = this.party(key);
-    this.inside--;
-    party.inside--;
-    this.forget(key, party);
-    if (this.waiting > 0) this.admit();
+    const key = admissionKey(applicant);
+    const party = this.callerQueue(key);
+    this.active--;
+    party.active--;
+    this.deleteIfEmpty(key, party);
+    if (this.queued > 0) this.admit();
   }
 
   /** Reports whether an exchange of a caller could be admitted at once. */
-  private roomFor(key: string): boolean {
+  private canAdmit(key: string): boolean {
     const { perKey } = this.limits;
-    if (!this.free) return false;
-    return perKey === 0 || (this.parties.get(key)?.inside ?? 0) < perKey;
+    if (!this.hasCapacity) return false;
+    return perKey === 0 || (this.callers.get(key)?.active ?? 0) < perKey;
   }
 
   /** Where the queue is full, removes the last queued exchange of the caller with the most, if the new one's caller has fewer. */
-  private makeRoom(key: string): boolean {
-    const own = this.parties.get(key)?.waiting.length ?? 0;
-    let most: readonly WaitingApplicant[] = [];
-    for (const { waiting } of this.parties.values()) if (waiting.length > most.length) most = waiting;
+  private evictQueued(key: string): boolean {
+    const own = this.callers.get(key)?.queued.length ?? 0;
+    let most: readonly QueuedRequest[] = [];
+    for (const { queued: waiting } of this.callers.values()) if (waiting.length > most.length) most = waiting;
     if (most.length <= own + 1) return false;
-    most.at(-1)?.giveUp(this.full());
+    most.at(-1)?.reject(this.overloadedError());
     return true;
   }
 
-  private wait(key: string, applicant: Applicant): Promise<void> {
-    const party = this.party(key);
+  private wait(key: string, applicant: AdmissionRequest): Promise<void> {
+    const party = this.callerQueue(key);
     return new Promise((resolve, reject) => {
       let unsubscribe = (): void => {};
       const giveUp = (error: GatewayError) => {
-        const at = party.waiting.indexOf(waiting);
+        const at = party.queued.indexOf(waiting);
         if (at < 0) return;
-        party.waiting.splice(at, 1);
-        this.waiting--;
-        this.forget(key, party);
+        party.queued.splice(at, 1);
+        this.queued--;
+        this.deleteIfEmpty(key, party);
         clearTimeout(timer);
         unsubscribe();
         reject(error);
       };
-      const enter = () => {
-        this.take(party, applicant);
+      const admit = () => {
+        this.markAdmitted(party, applicant);
         clearTimeout(timer);
         unsubscribe();
         resolve();
       };
-      const waiting: WaitingApplicant = { enter, giveUp };
-      party.waiting.push(waiting);
-      this.waiting++;
-      const timer = setTimeout(() => giveUp(this.full()), this.limits.wait).unref();
+      const waiting: QueuedRequest = { admit, reject: giveUp };
+      party.queued.push(waiting);
+      this.queued++;
+      const timer = setTimeout(() => giveUp(this.overloadedError()), this.limits.wait).unref();
       unsubscribe = applicant.onAbort(() => giveUp(new GatewayError("client_gone")));
     });
   }
@@ -136,48 +136,48 @@ export class Admission {
    */
   private admit(): void {
     for (;;) {
-      let next: [key: string, party: Party] | undefined;
-      for (const entry of this.parties) {
-        const [key, { inside, waiting }] = entry;
-        if (waiting.length > 0 && (!next || inside < next[1].inside) && this.roomFor(key)) next = entry;
+      let next: [key: string, party: CallerQueue] | undefined;
+      for (const entry of this.callers) {
+        const [key, { active: inside, queued: waiting }] = entry;
+        if (waiting.length > 0 && (!next || inside < next[1].active) && this.canAdmit(key)) next = entry;
       }
       if (!next) return;
       const [key, party] = next;
-      const first = party.waiting.shift();
-      this.waiting--;
+      const first = party.queued.shift();
+      this.queued--;
       // Moved to the end, so that callers with equally many take turns.
-      this.parties.delete(key);
-      this.parties.set(key, party);
-      first?.enter();
+      this.callers.delete(key);
+      this.callers.set(key, party);
+      first?.admit();
     }
   }
 
-  private take(party: Party, applicant: Applicant): void {
+  private markAdmitted(party: CallerQueue, applicant: AdmissionRequest): void {
     applicant.admitted = true;
-    this.inside++;
-    party.inside++;
+    this.active++;
+    party.active++;
   }
 
-  private party(key: string): Party {
-    const known = this.parties.get(key);
+  private callerQueue(key: string): CallerQueue {
+    const known = this.callers.get(key);
     if (known) return known;
-    const party: Party = { inside: 0, waiting: [] };
-    this.parties.set(key, party);
+    const party: CallerQueue = { active: 0, queued: [] };
+    this.callers.set(key, party);
     return party;
   }
 
-  private forget(key: string, { inside, waiting }: Party): void {
-    if (inside === 0 && waiting.length === 0) this.parties.delete(key);
+  private deleteIfEmpty(key: string, { active: inside, queued: waiting }: CallerQueue): void {
+    if (inside === 0 && waiting.length === 0) this.callers.delete(key);
   }
 
-  private full(): GatewayError {
+  private overloadedError(): GatewayError {
     const message = `${this.what} has as many requests as it can serve at a time.`;
-    return new GatewayError("overloaded", { message, retryAfter: soon() });
+    return new GatewayError("overloaded", { message, retryAfter: randomRetryAfter() });
   }
 }
 
 /** Distinct from each other: a key's id contains no point, an address a point or a colon. */
-const keyOf = ({ caller, address }: Applicant): string => caller?.id ?? address;
+const admissionKey = ({ caller, address }: AdmissionRequest): string => caller?.id ?? address;
 
 /** Returns the seconds until a retry makes sense, randomized so that clients do not all return at once. */
-export const soon = (): number => 1 + Math.round(Math.random() * 2000) / 1000;
+export const randomRetryAfter = (): number => 1 + Math.round(Math.random() * 2000) / 1000;

@@ -5,7 +5,7 @@ import { GatewayError } from "./errors.ts";
 import type { Protocol, TextKind, TextPlace } from "./protocol.ts";
 import type { Stage } from "./stage.ts";
 import { type Replace, type TextMatch, type TextOutput, TextPattern, TextReplacer } from "./text-replacer.ts";
-import { outputFor, placesIn, replaced, textAt, textEdits } from "./texts.ts";
+import { createTextOutput, filterPlaces, replaceText, textAt, textEdits } from "./texts.ts";
 
 /** What to search for in the texts of a response. */
 export interface AnswerTextMatch extends TextMatch {
@@ -14,9 +14,9 @@ export interface AnswerTextMatch extends TextMatch {
 }
 
 /** Maximum bytes of a response that is not streamed. */
-const LARGEST = 64 * 1024 * 1024;
+const MAX_BYTES = 64 * 1024 * 1024;
 /** Maximum number of held-back frames, and of texts that are tracked. */
-const MOST = 64;
+const MAX_TRACKED = 64;
 
 /** A text in a frame, before and after replacement. */
 interface FrameText {
@@ -26,13 +26,13 @@ interface FrameText {
 }
 
 /** A frame that is held back. */
-interface Waiting {
+interface PendingFrame {
   readonly frame: Frame;
   readonly texts: readonly FrameText[];
 }
 
 /** A text that arrives in pieces. */
-interface GrowingText {
+interface PartialText {
   readonly kind: TextKind;
   readonly output: TextOutput;
   /** The place of its last piece: the held-back rest goes there, unless the text continues. */
@@ -44,14 +44,14 @@ interface GrowingText {
  * No frame is added or lost. A frame whose text ends in a possible match is held back until the next piece of that text; the
  * replacement of a match across frames is put into its last frame.
  */
-export class AnswerTexts {
+export class AnswerTextReplacer {
   private readonly pattern: TextPattern;
   private readonly kinds: readonly TextKind[] | undefined;
-  private readonly growing = new Map<string, GrowingText>();
-  private waiting: Waiting[] = [];
+  private readonly partialTexts = new Map<string, PartialText>();
+  private pendingFrames: PendingFrame[] = [];
   /** True if several texts of a kind grow in parallel, as with several choices. */
-  private sideBySide = false;
-  private latest: string | undefined;
+  private interleaved = false;
+  private latestPiece: string | undefined;
 
   /** @throws SyntaxError for a pattern that can match the empty string */
   constructor(
@@ -65,14 +65,15 @@ export class AnswerTexts {
 
   /** The stage for a stream. */
   readonly stage: Stage = (frame) => {
-    if (frame.kind === "end") return this.waiting.length === 0 ? frame : [...this.settle(() => true), frame];
+    if (frame.kind === "end")
+      return this.pendingFrames.length === 0 ? frame : [...this.endCompleted(() => true), frame];
     // The position of a comment does not matter; that of an array's end does.
     if (frame.text === undefined && frame.kind === "event") return frame;
     const places = this.placesOf(frame.json());
-    const ahead = this.waiting.length === 0 ? [] : this.settle(this.overBefore(places));
+    const ahead = this.pendingFrames.length === 0 ? [] : this.endCompleted(this.completedBy(places));
     const waits = this.read(frame, places);
-    this.waiting.push(waits);
-    const free = this.letGo();
+    this.pendingFrames.push(waits);
+    const free = this.releaseFrames();
     return ahead.length === 0 && free.length === 1 && free[0] === frame ? frame : [...ahead, ...free];
   };
 
@@ -84,7 +85,7 @@ export class AnswerTexts {
       if (frame.kind !== "end") {
         pieces.push(frame);
         length += frame.bytes.length;
-        if (length > LARGEST) throw new GatewayError("upstream_invalid", { message: "The answer is over 64 MiB." });
+        if (length > MAX_BYTES) throw new GatewayError("upstream_invalid", { message: "The answer is over 64 MiB." });
         return [];
       }
       const bytes = Buffer.concat(pieces.map((piece) => piece.bytes));
@@ -101,42 +102,42 @@ export class AnswerTexts {
     } catch {
       return [];
     }
-    const texts = this.placesOf(json).map((place) => this.whole(place, textAt(json, place.path)));
-    return textEdits(bytes, changed(texts));
+    const texts = this.placesOf(json).map((place) => this.replaceWhole(place, textAt(json, place.path)));
+    return textEdits(bytes, changedTexts(texts));
   }
 
   private placesOf(json: unknown): TextPlace[] {
-    return typeof json === "object" && json !== null ? placesIn(this.texts.response(json), this.kinds) : [];
+    return typeof json === "object" && json !== null ? filterPlaces(this.texts.response(json), this.kinds) : [];
   }
 
-  private whole(place: TextPlace, before: string): FrameText {
-    return { place, before, after: replaced(before, place, this.output) };
+  private replaceWhole(place: TextPlace, before: string): FrameText {
+    return { place, before, after: replaceText(before, place, this.createReplacer) };
   }
 
-  private readonly output = (encode?: (text: string) => string): TextOutput =>
+  private readonly createReplacer = (encode?: (text: string) => string): TextOutput =>
     new TextReplacer(this.pattern, this.replace, encode);
 
-  private read(frame: Frame, places: readonly TextPlace[]): Waiting {
+  private read(frame: Frame, places: readonly TextPlace[]): PendingFrame {
     const json = places.length === 0 ? undefined : frame.json();
     const texts = places.map((place): FrameText => {
       const before = textAt(json, place.path);
       const { kind, piece } = place;
-      if (piece === undefined) return this.whole(place, before);
+      if (piece === undefined) return this.replaceWhole(place, before);
       const text: FrameText = { place, before, after: before };
-      let growing = this.growing.get(piece);
-      if (growing && this.latest !== piece && this.growing.get(this.latest ?? "")?.kind === kind)
-        this.sideBySide = true;
-      this.latest = piece;
+      let growing = this.partialTexts.get(piece);
+      if (growing && this.latestPiece !== piece && this.partialTexts.get(this.latestPiece ?? "")?.kind === kind)
+        this.interleaved = true;
+      this.latestPiece = piece;
       if (!growing) {
-        growing = { kind, output: outputFor(place, this.output), last: text };
-        this.growing.set(piece, growing);
-        this.forget();
+        growing = { kind, output: createTextOutput(place, this.createReplacer), last: text };
+        this.partialTexts.set(piece, growing);
+        this.evictOldest();
       }
       const out = growing.output.push(before);
-      const { back } = growing.output;
+      const { carriedOver } = growing.output;
       // Text that was held back and is no match returns to its original frame.
-      if (back > 0) growing.last.after += out.slice(0, back);
-      text.after = out.slice(back);
+      if (carriedOver > 0) growing.last.after += out.slice(0, carriedOver);
+      text.after = out.slice(carriedOver);
       growing.last = text;
       return text;
     });
@@ -144,44 +145,46 @@ export class AnswerTexts {
   }
 
   /** Forgets the oldest text beyond MOST, unless a part of it is held back. */
-  private forget(): void {
-    if (this.growing.size <= MOST) return;
-    for (const [piece, { output }] of this.growing) {
-      if (output.waits) continue;
-      this.growing.delete(piece);
+  private evictOldest(): void {
+    if (this.partialTexts.size <= MAX_TRACKED) return;
+    for (const [piece, { output }] of this.partialTexts) {
+      if (output.isPending) continue;
+      this.partialTexts.delete(piece);
       return;
     }
   }
 
   /** Returns a predicate for open texts that a frame with these places shows to be complete. */
-  private overBefore(places: readonly TextPlace[]): (piece: string, growing: GrowingText) => boolean {
-    if (this.waiting.length >= MOST) return () => true;
+  private completedBy(places: readonly TextPlace[]): (piece: string, growing: PartialText) => boolean {
+    if (this.pendingFrames.length >= MAX_TRACKED) return () => true;
     const next = new Set(places.map(({ piece }) => piece));
     return (piece, { kind }) => {
       if (next.has(piece)) return false;
       const sibling = places.some((place) => place.kind === kind && place.piece !== undefined);
-      return !sibling && !(places.length === 0 && this.sideBySide);
+      return !sibling && !(places.length === 0 && this.interleaved);
     };
   }
 
   /** Decides on open texts that are complete. Returns the frames that are no longer held back, in order. */
-  private settle(over: (piece: string, growing: GrowingText) => boolean): Frame[] {
-    for (const [piece, growing] of this.growing)
-      if (growing.output.waits && over(piece, growing)) growing.last.after += growing.output.end();
-    return this.letGo();
+  private endCompleted(over: (piece: string, growing: PartialText) => boolean): Frame[] {
+    for (const [piece, growing] of this.partialTexts)
+      if (growing.output.isPending && over(piece, growing)) growing.last.after += growing.output.end();
+    return this.releaseFrames();
   }
 
   /** Releases frames in order, up to the first that must still be held back. */
-  private letGo(): Frame[] {
-    const open = new Set([...this.growing.values()].flatMap(({ output, last }) => (output.waits ? [last] : [])));
-    const first = this.waiting.findIndex(({ texts }) => texts.some((text) => open.has(text)));
-    const free = this.waiting.splice(0, first < 0 ? this.waiting.length : first);
+  private releaseFrames(): Frame[] {
+    const open = new Set(
+      [...this.partialTexts.values()].flatMap(({ output, last }) => (output.isPending ? [last] : [])),
+    );
+    const first = this.pendingFrames.findIndex(({ texts }) => texts.some((text) => open.has(text)));
+    const free = this.pendingFrames.splice(0, first < 0 ? this.pendingFrames.length : first);
     return free.map(({ frame, texts }) => {
-      const changes = changed(texts);
+      const changes = changedTexts(texts);
       return changes.length === 0 ? frame : frame.edited(textEdits(frame.data, changes));
     });
   }
 }
 
-const changed = (texts: readonly FrameText[]): [path: JsonPath, text: string][] =>
+const changedTexts = (texts: readonly FrameText[]): [path: JsonPath, text: string][] =>
   texts.flatMap(({ place, before, after }) => (after === before ? [] : [[place.path, after]]));

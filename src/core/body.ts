@@ -1,15 +1,15 @@
 import { JsonError, type JsonFault, type Member, type Scan, Scanner } from "../wire/json.ts";
 import type { FormError } from "../wire/multipart.ts";
 import { countMembers, firstElements } from "../wire/paths.ts";
-import { type ByteSpan, type Edit, movedSpan, splice } from "../wire/splice.ts";
+import { type ByteSpan, type Edit, shiftSpan, splice } from "../wire/splice.ts";
 import { GatewayError } from "./errors.ts";
 
 /** Bytes of a string that every scan checks. */
-const CHECKED = 256;
+const CHECKED_BYTES = 256;
 /** More names than any body can have: its scan has already checked the limit. */
-const MANY_KEYS = 1 << 30;
-const DEEP = 1 << 12;
-const DEEP_INSIDE = Buffer.from("[[");
+const UNLIMITED_KEYS = 1 << 30;
+const UNLIMITED_DEPTH = 1 << 12;
+const NESTED_START = Buffer.from("[[");
 /** Characters of a member's name that an error repeats. */
 const LONGEST_NAME = 64;
 
@@ -43,7 +43,7 @@ export class Body {
    * @throws GatewayError when an edit has made it invalid
    */
   get scan(): Scan | undefined {
-    if (this.found === "json") this.found = scanned(this.buffers);
+    if (this.found === "json") this.found = scanWritten(this.buffers);
     return this.found;
   }
 
@@ -54,7 +54,7 @@ export class Body {
    */
   edited(edits: readonly Edit[]): Body {
     if (edits.length === 0) return this;
-    const field = this.modelField && movedSpan(this.modelField, edits);
+    const field = this.modelField && shiftSpan(this.modelField, edits);
     return new Body(splice(this.buffers, edits), this.found && "json", field);
   }
 
@@ -89,7 +89,7 @@ export class Body {
    */
   value(name: string): unknown {
     const member = this.member(name);
-    return member && this.reading(() => JSON.parse(this.slice(member.start, member.end).toString()));
+    return member && this.parse(() => JSON.parse(this.slice(member.start, member.end).toString()));
   }
 
   /**
@@ -98,19 +98,19 @@ export class Body {
    * @throws GatewayError `invalid_json`
    */
   check(but: readonly string[] = []): void {
-    if (this.length <= CHECKED) return;
+    if (this.length <= CHECKED_BYTES) return;
     for (const { name, start, end } of this.scan?.members ?? [])
-      if (end - start > CHECKED && !but.includes(name)) this.checkWhole(start, end);
+      if (end - start > CHECKED_BYTES && !but.includes(name)) this.checkWhole(start, end);
   }
 
   private checkWhole(start: number, end: number): void {
-    const scanner = new Scanner({ strings: "whole", maxDepth: DEEP, maxKeys: MANY_KEYS });
+    const scanner = new Scanner({ strings: "whole", maxDepth: UNLIMITED_DEPTH, maxKeys: UNLIMITED_KEYS });
     try {
       // Deep inside, the scanner keeps no names, and so reads tokens many times as fast.
-      scanner.push(DEEP_INSIDE);
+      scanner.push(NESTED_START);
       scanner.push(this.slice(start, end));
     } catch (cause) {
-      throw this.fault() ?? GatewayError.from(cause, "invalid_json");
+      throw this.findFault() ?? GatewayError.from(cause, "invalid_json");
     }
   }
 
@@ -122,7 +122,7 @@ export class Body {
     const member = this.member(name);
     if (member?.kind !== "array") return [];
     const elements = firstElements(this.slice(member.start, member.end), count);
-    return this.reading(() => elements.map((element) => JSON.parse(element.toString()) as unknown));
+    return this.parse(() => elements.map((element) => JSON.parse(element.toString()) as unknown));
   }
 
   /**
@@ -130,7 +130,7 @@ export class Body {
    * @throws GatewayError `invalid_json`
    */
   json(): unknown {
-    this.parsed ??= { value: this.reading(() => JSON.parse(this.bytes().toString())) };
+    this.parsed ??= { value: this.parse(() => JSON.parse(this.bytes().toString())) };
     return this.parsed.value;
   }
 
@@ -139,24 +139,24 @@ export class Body {
    * reported as the scan would report them.
    * @throws GatewayError `invalid_json` with member and byte for a SyntaxError
    */
-  reading<Result>(read: () => Result): Result {
+  parse<Result>(read: () => Result): Result {
     try {
       return read();
     } catch (thrown) {
       if (thrown instanceof SyntaxError || (thrown instanceof GatewayError && thrown.code === "invalid_json"))
-        throw this.fault() ?? GatewayError.from(thrown, "invalid_json");
+        throw this.findFault() ?? GatewayError.from(thrown, "invalid_json");
       throw thrown;
     }
   }
 
-  private fault(): GatewayError | undefined {
+  private findFault(): GatewayError | undefined {
     const scanner = new Scanner({ strings: "whole" });
     try {
       for (const piece of this.buffers) scanner.push(piece);
       scanner.end();
       return undefined;
     } catch (error) {
-      return notJson(error as JsonError);
+      return invalidJsonError(error as JsonError);
     }
   }
 
@@ -167,8 +167,8 @@ export class Body {
    */
   uniqueJson(): unknown {
     const value = this.json();
-    this.unique ??= countMembers(this.bytes()) === membersOf(value);
-    if (!this.unique) throw namedTwice();
+    this.unique ??= countMembers(this.bytes()) === countParsedMembers(value);
+    if (!this.unique) throw duplicateMemberError();
     return value;
   }
 
@@ -180,7 +180,7 @@ export class Body {
     const member = this.member(name);
     if (!member) return undefined;
     const value = this.value(name);
-    if (countMembers(this.slice(member.start, member.end)) !== membersOf(value)) throw namedTwice();
+    if (countMembers(this.slice(member.start, member.end)) !== countParsedMembers(value)) throw duplicateMemberError();
     return value;
   }
 
@@ -194,7 +194,7 @@ export class Body {
   }
 }
 
-const namedTwice = (): GatewayError =>
+const duplicateMemberError = (): GatewayError =>
   new GatewayError("invalid_json", {
     message: "An object of the request body names a member twice.",
     hint: "Name each member once: readers differ in which one they take.",
@@ -204,18 +204,18 @@ const namedTwice = (): GatewayError =>
  * Parses a JSON text that all parsers read alike.
  * @throws GatewayError `invalid_json` for invalid JSON, and where a member of any object is named twice
  */
-export function uniquely(json: Buffer): unknown {
+export function parseUnambiguous(json: Buffer): unknown {
   try {
     const value: unknown = JSON.parse(json.toString());
-    if (countMembers(json) === membersOf(value)) return value;
+    if (countMembers(json) === countParsedMembers(value)) return value;
   } catch (cause) {
     throw new GatewayError("invalid_json", { cause });
   }
-  throw namedTwice();
+  throw duplicateMemberError();
 }
 
 /** Returns a scanner's error as an error for the client. */
-export function notJson(error: JsonError): GatewayError {
+export function invalidJsonError(error: JsonError): GatewayError {
   const { member } = error;
   const where = member === undefined ? "" : `, in its member ${JSON.stringify(member.slice(0, LONGEST_NAME))}`;
   return new GatewayError("invalid_json", {
@@ -226,7 +226,7 @@ export function notJson(error: JsonError): GatewayError {
 }
 
 /** Returns a form's error as an error for the client. */
-export const notForm = (error: FormError): GatewayError =>
+export const invalidFormError = (error: FormError): GatewayError =>
   new GatewayError("invalid_form", {
     message: `The form is malformed, or not read alike by everybody, at byte ${error.at}: ${error.message}`,
     hint: "Let a library for multipart/form-data write it.",
@@ -234,17 +234,17 @@ export const notForm = (error: FormError): GatewayError =>
   });
 
 /** Returns the total number of members of all objects in a parsed value. The scanner limits its depth. */
-function membersOf(value: unknown): number {
+function countParsedMembers(value: unknown): number {
   if (typeof value !== "object" || value === null) return 0;
   let sum = 0;
   if (Array.isArray(value)) {
-    for (const each of value) if (typeof each === "object") sum += membersOf(each);
+    for (const each of value) if (typeof each === "object") sum += countParsedMembers(each);
     return sum;
   }
   // For an object with very many names, Object.keys takes longer than iteration.
   for (const name in value) {
     const each: unknown = (value as Record<string, unknown>)[name];
-    sum += typeof each === "object" ? 1 + membersOf(each) : 1;
+    sum += typeof each === "object" ? 1 + countParsedMembers(each) : 1;
   }
   return sum;
 }
@@ -253,22 +253,22 @@ function membersOf(value: unknown): number {
  * Limits for a body written by the gateway. They are higher, so that a client's request just within its limits is not refused
  * after translation: a message has more names in one protocol than in another, and arguments that were a string become objects.
  */
-const WRITTEN = { maxDepth: 256, maxKeys: 200_000 } as const;
+const WRITTEN_LIMITS = { maxDepth: 256, maxKeys: 200_000 } as const;
 
 /** How such a body goes beyond a limit, by the scanner's fault. */
-const BEYOND: ReadonlyMap<JsonFault, string> = new Map([
-  ["depth", `is nested deeper than ${WRITTEN.maxDepth} levels`],
-  ["keys", `has more than ${WRITTEN.maxKeys} names`],
+const LIMIT_MESSAGES: ReadonlyMap<JsonFault, string> = new Map([
+  ["depth", `is nested deeper than ${WRITTEN_LIMITS.maxDepth} levels`],
+  ["keys", `has more than ${WRITTEN_LIMITS.maxKeys} names`],
   ["name", "has a name that is too long"],
 ]);
 
-function scanned(pieces: readonly Buffer[]): Scan {
-  const scanner = new Scanner(WRITTEN);
+function scanWritten(pieces: readonly Buffer[]): Scan {
+  const scanner = new Scanner(WRITTEN_LIMITS);
   try {
     for (const piece of pieces) scanner.push(piece);
     return scanner.end();
   } catch (cause) {
-    const beyond = BEYOND.get((cause as JsonError).fault);
+    const beyond = LIMIT_MESSAGES.get((cause as JsonError).fault);
     if (beyond === undefined)
       throw new GatewayError("plugin_failed", { message: "A plugin left a body that is not JSON.", cause });
     throw new GatewayError("not_translatable", {

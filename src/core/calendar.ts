@@ -7,7 +7,7 @@ interface PeriodSpan {
   readonly end: number;
 }
 
-const ALWAYS: PeriodSpan = { start: 0, end: Number.POSITIVE_INFINITY };
+const UNBOUNDED: PeriodSpan = { start: 0, end: Number.POSITIVE_INFINITY };
 
 /** The start and end of hours, days, weeks (from Monday) and months in a time zone. */
 export class Calendar {
@@ -30,15 +30,15 @@ export class Calendar {
    * @param now Unix milliseconds
    */
   span(per: Period, now: number): PeriodSpan {
-    if (per === "total") return ALWAYS;
+    if (per === "total") return UNBOUNDED;
     const known = this.spans.get(per);
     if (known && now >= known.start && now < known.end) return known;
-    const span = this.around(per, now);
+    const span = this.spanAround(per, now);
     this.spans.set(per, span);
     return span;
   }
 
-  private around(per: Exclude<Period, "total">, now: number): PeriodSpan {
+  private spanAround(per: Exclude<Period, "total">, now: number): PeriodSpan {
     const time = Temporal.Instant.fromEpochMilliseconds(Math.floor(now)).toZonedDateTimeISO(this.zone);
     if (per === "hour") {
       const start = time.round({ smallestUnit: "hour", roundingMode: "floor" });

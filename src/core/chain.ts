@@ -1,9 +1,9 @@
 import { Frame } from "../wire/frame.ts";
 import { GatewayError } from "./errors.ts";
-import { type Attempt, type Exchange, type FailedAnswer, type Head, isFinal } from "./exchange.ts";
-import { PHASES, type Phase, type Plugin } from "./plugin.ts";
+import { type Attempt, type Exchange, type FailedAnswer, type Head, isFinalStatus } from "./exchange.ts";
+import { type MaybePromise, PHASES, type Phase, type Plugin } from "./plugin.ts";
+import { readThroughStages } from "./read-through-stages.ts";
 import type { Stage } from "./stage.ts";
-import { wholeBehind } from "./whole-answer.ts";
 
 /** A plugin in its chain, under the name gateway.yaml gives it. */
 export interface Link {
@@ -16,11 +16,8 @@ export interface Link {
 /** Default milliseconds for a phase of a plugin. */
 const PHASE_DEADLINE = 10_000;
 
-/** A value, or a promise of it. */
-export type Later<T> = T | Promise<T>;
-
 /** One of so many calls is timed. A prime, so that every phase is timed in turn, however many there are. */
-const TIMED = 17;
+const TIMED_ONE_IN = 17;
 
 /** Receives the durations of phases, and failures to record. */
 export interface PhaseObserver {
@@ -29,22 +26,22 @@ export interface PhaseObserver {
    * @param hook the phase, or `serve`
    * @param ms of one call in 17
    */
-  took(plugin: string, hook: string, ms: number): void;
+  onDuration(plugin: string, hook: string, ms: number): void;
   /** Reports that a plugin's `done` has thrown, or did not end in time. */
-  failed(plugin: string): void;
+  onDoneFailed(plugin: string): void;
   /** Reports a timed call that blocked the event loop for more than 50 ms: up to its first `await`, or a stage for one frame. */
-  blocked(plugin: string, hook: string, ms: number): void;
+  onBlocked(plugin: string, hook: string, ms: number): void;
 }
 
 /** Milliseconds that a call may block the event loop, during which nothing else is served. */
-export const BLOCKING = 50;
+export const BLOCKING_MS = 50;
 /** Number of calls that are all timed after something has blocked the event loop: the cause usually repeats. */
-const SUSPECT = 200;
+const TIMED_AFTER_BLOCK = 200;
 /** One of so many frames of a stage is timed, and the last: a stage that blocks the loop does it again. */
-const LOOKED_AT = 16;
+const FRAMES_PER_TIMING = 16;
 
 /** The origin of a promise, and its deadline. */
-export interface Bound {
+export interface PluginDeadline {
   /** Plugin and phase, like `auth.access`. */
   readonly origin: string;
   /** Milliseconds; 0: no limit. */
@@ -52,7 +49,7 @@ export interface Bound {
 }
 
 /** One phase of one plugin. */
-interface Step<Run> extends Bound {
+interface Step<Run> extends PluginDeadline {
   /** The plugin's name. */
   readonly name: string;
   /** The plugin's index in the chain. */
@@ -62,22 +59,22 @@ interface Step<Run> extends Bound {
   readonly observer: PhaseObserver | undefined;
 }
 
-type Run = (exchange: Exchange, attempt?: Attempt, answer?: FailedAnswer) => Later<void>;
-type Respond = (exchange: Exchange, head: Head) => Later<Stage | undefined>;
+type Run = (exchange: Exchange, attempt?: Attempt, answer?: FailedAnswer) => MaybePromise<void>;
+type Respond = (exchange: Exchange, head: Head) => MaybePromise<Stage | undefined>;
 
 /** Reports whether a result must be awaited: a promise, or any other object with a `then`, like queries of database clients. */
-export const isLater = <T>(made: T | PromiseLike<T>): made is PromiseLike<T> =>
+export const isThenable = <T>(made: T | PromiseLike<T>): made is PromiseLike<T> =>
   made !== undefined && typeof (made as PromiseLike<T> | null)?.then === "function";
 
 /** The plugins of a path by phase: in list order for the request, in reverse order for the response. */
 export class Chain {
-  private readonly steps: StepsOf;
+  private readonly steps: PhaseSteps;
   /** The same steps, with timing. */
-  private readonly timed: StepsOf;
+  private readonly timedSteps: PhaseSteps;
   /** Calls until the next one is timed. */
-  private untimed = 0;
-  /** Calls of all chains still to be timed regardless of `untimed`. */
-  private static suspects = 0;
+  private callsUntilTimed = 0;
+  /** Calls of all chains still to be timed regardless of `callsUntilTimed`. */
+  private static timedCallsLeft = 0;
 
   /** @param serving the plugin that responds on the chain's path itself, after all others have accepted the request */
   constructor(
@@ -86,78 +83,78 @@ export class Chain {
     readonly serving?: Link,
     private readonly observer?: PhaseObserver,
   ) {
-    this.steps = stepsOf(links, serving);
-    this.timed = observer ? stepsOf(links, serving, observer) : this.steps;
+    this.steps = buildSteps(links, serving);
+    this.timedSteps = observer ? buildSteps(links, serving, observer) : this.steps;
   }
 
   /** Times all calls for a while, as something has blocked the event loop. */
-  static suspect(): void {
-    Chain.suspects = SUSPECT;
+  static timeAllCalls(): void {
+    Chain.timedCallsLeft = TIMED_AFTER_BLOCK;
   }
 
   /** Returns the steps of a phase, timed or not. */
-  private of<Name extends Phase>(phase: Name): StepsOf[Name] {
-    if (Chain.suspects > 0) Chain.suspects--;
-    else if (this.untimed-- > 0) return this.steps[phase];
-    else this.untimed = TIMED - 1;
-    return this.timed[phase];
+  private stepsFor<Name extends Phase>(phase: Name): PhaseSteps[Name] {
+    if (Chain.timedCallsLeft > 0) Chain.timedCallsLeft--;
+    else if (this.callsUntilTimed-- > 0) return this.steps[phase];
+    else this.callsUntilTimed = TIMED_ONE_IN - 1;
+    return this.timedSteps[phase];
   }
 
-  access(exchange: Exchange): Later<void> {
-    return onward(this.of("access"), 0, exchange);
+  access(exchange: Exchange): MaybePromise<void> {
+    return runSteps(this.stepsFor("access"), 0, exchange);
   }
 
-  request(exchange: Exchange): Later<void> {
-    return onward(this.of("request"), 0, exchange);
+  request(exchange: Exchange): MaybePromise<void> {
+    return runSteps(this.stepsFor("request"), 0, exchange);
   }
 
-  route(exchange: Exchange): Later<void> {
-    return onward(this.of("route"), 0, exchange);
+  route(exchange: Exchange): MaybePromise<void> {
+    return runSteps(this.stepsFor("route"), 0, exchange);
   }
 
-  send(exchange: Exchange, attempt: Attempt): Later<void> {
-    return onward(this.of("send"), 0, exchange, attempt);
+  send(exchange: Exchange, attempt: Attempt): MaybePromise<void> {
+    return runSteps(this.stepsFor("send"), 0, exchange, attempt);
   }
 
   /** Whether a plugin handles responses that are not passed to the client. */
-  get hasFailed(): boolean {
+  get hasFailedPhase(): boolean {
     return this.steps.failed.length > 0;
   }
 
-  failed(exchange: Exchange, attempt: Attempt, answer: FailedAnswer): Later<void> {
-    return onward(this.of("failed"), 0, exchange, attempt, answer);
+  failed(exchange: Exchange, attempt: Attempt, answer: FailedAnswer): MaybePromise<void> {
+    return runSteps(this.stepsFor("failed"), 0, exchange, attempt, answer);
   }
 
   /**
    * Returns stages in the order in which frames pass them. A plugin's own response passes only those of the plugins before it.
    */
-  response(exchange: Exchange, head: Head): Later<Stage[]> {
+  response(exchange: Exchange, head: Head): MaybePromise<Stage[]> {
     const { answerer } = exchange;
     exchange.head = head;
-    const responding = this.of("response");
+    const responding = this.stepsFor("response");
     const steps = answerer ? responding.filter(({ at }) => at < answerer.at) : responding;
-    return gather(steps, 0, exchange, head, []);
+    return collectStages(steps, 0, exchange, head, []);
   }
 
   /** Runs every plugin's `done`, even if another one throws. Returns one of the errors, for the log. */
-  done(exchange: Exchange): Later<GatewayError | undefined> {
+  done(exchange: Exchange): MaybePromise<GatewayError | undefined> {
     exchange.end();
-    return conclude(this.of("done"), exchange, this.observer);
+    return runDone(this.stepsFor("done"), exchange, this.observer);
   }
 }
 
 /** The steps of each phase, in the order in which they run. */
-type StepsOf = Readonly<
+type PhaseSteps = Readonly<
   Record<Exclude<Phase, "response">, readonly Step<Run>[]> & { response: readonly Step<Respond>[] }
 >;
 
 /** @param observer receives the duration of each step */
-function stepsOf(links: readonly Link[], serving: Link | undefined, observer?: PhaseObserver): StepsOf {
+function buildSteps(links: readonly Link[], serving: Link | undefined, observer?: PhaseObserver): PhaseSteps {
   const stepIn = ({ name, deadline = PHASE_DEADLINE }: Link, at: number, phase: string, run: Run): Step<Run> => ({
     name,
     origin: `${name}.${phase}`,
     at,
-    run: observer ? timedBy(observer, name, phase, run) : run,
+    run: observer ? timePhase(observer, name, phase, run) : run,
     deadline,
     observer,
   });
@@ -167,26 +164,26 @@ function stepsOf(links: readonly Link[], serving: Link | undefined, observer?: P
       return run ? [stepIn(link, at, phase, run.bind(link.plugin) as Run)] : [];
     });
   const steps = Object.fromEntries(PHASES.map((phase) => [phase, of(phase)])) as Record<Phase, Step<Run>[]>;
-  if (serving) steps.access.push(stepIn(serving, links.length, "serve", served(serving.plugin)));
+  if (serving) steps.access.push(stepIn(serving, links.length, "serve", serveAsPhase(serving.plugin)));
   return { ...steps, response: steps.response.toReversed() as Step<unknown>[] as Step<Respond>[] };
 }
 
 /** Wraps a phase to report its duration. */
-function timedBy(observer: PhaseObserver, plugin: string, phase: string, run: Run): Run {
+function timePhase(observer: PhaseObserver, plugin: string, phase: string, run: Run): Run {
   return (exchange, attempt, answer) => {
     const began = performance.now();
-    const took = () => observer.took(plugin, phase, performance.now() - began);
-    let later: Later<void>;
+    const took = () => observer.onDuration(plugin, phase, performance.now() - began);
+    let later: MaybePromise<void>;
     try {
       later = run(exchange, attempt, answer);
     } catch (thrown) {
       took();
       throw thrown;
     } finally {
-      judgeBlocking(observer, plugin, phase, began);
+      reportBlocking(observer, plugin, phase, began);
     }
     // `then` is called once: some thenables start again with each call.
-    if (isLater(later)) return Promise.resolve(later).finally(took);
+    if (isThenable(later)) return Promise.resolve(later).finally(took);
     took();
     return later;
   };
@@ -196,13 +193,13 @@ function timedBy(observer: PhaseObserver, plugin: string, phase: string, run: Ru
  * Reports a call that blocked the event loop for too long.
  * @param began `performance.now()` before it
  */
-function judgeBlocking(observer: PhaseObserver, plugin: string, hook: string, began: number): void {
+function reportBlocking(observer: PhaseObserver, plugin: string, hook: string, began: number): void {
   const ms = performance.now() - began;
-  if (ms > BLOCKING) observer.blocked(plugin, hook, ms);
+  if (ms > BLOCKING_MS) observer.onBlocked(plugin, hook, ms);
 }
 
 /** Wraps `serve` as a phase that always responds. */
-function served(plugin: Plugin): Run {
+function serveAsPhase(plugin: Plugin): Run {
   return async (exchange) => {
     exchange.answer = (await plugin.serve?.(exchange)) ?? { status: 404, body: "" };
   };
@@ -210,98 +207,99 @@ function served(plugin: Plugin): Run {
 
 // Most plugins are synchronous: unless one returns a promise, no promise is created and no timer is set.
 
-function onward(
+function runSteps(
   steps: readonly Step<Run>[],
   from: number,
   exchange: Exchange,
   attempt?: Attempt,
   answer?: FailedAnswer,
-): Later<void> {
+): MaybePromise<void> {
   for (let i = from; i < steps.length; i++) {
     const step = steps[i] as Step<Run>;
-    let later: Later<void>;
+    let later: MaybePromise<void>;
     try {
       later = step.run(exchange, attempt, answer);
     } catch (thrown) {
-      throw blame(thrown, step.origin);
+      throw toPluginError(thrown, step.origin);
     }
-    if (isLater(later))
-      return settled(later, step, { exchange }).then(() =>
-        answered(exchange, step) ? undefined : onward(steps, i + 1, exchange, attempt, answer),
+    if (isThenable(later))
+      return awaitPlugin(later, step, { exchange }).then(() =>
+        hasAnswered(exchange, step) ? undefined : runSteps(steps, i + 1, exchange, attempt, answer),
       );
-    if (exchange.answer !== undefined && answered(exchange, step)) return;
+    if (exchange.answer !== undefined && hasAnswered(exchange, step)) return;
   }
 }
 
 /** Reports whether a plugin has responded; plugins after it do not see the request then. */
-function answered(exchange: Exchange, { name, at, deadline }: Step<Run>): boolean {
+function hasAnswered(exchange: Exchange, { name, at, deadline }: Step<Run>): boolean {
   if (exchange.answer === undefined) return false;
   exchange.answerer = { name, at, deadline, origin: `${name}.answer` };
   return true;
 }
 
-function gather(
+function collectStages(
   steps: readonly Step<Respond>[],
   from: number,
   exchange: Exchange,
   head: Head,
   stages: Stage[],
-): Later<Stage[]> {
+): MaybePromise<Stage[]> {
   for (let i = from; i < steps.length; i++) {
     const step = steps[i] as Step<Respond>;
-    let made: Later<Stage | undefined>;
+    let made: MaybePromise<Stage | undefined>;
     try {
       made = step.run(exchange, head);
     } catch (thrown) {
-      throw blame(thrown, step.origin);
+      throw toPluginError(thrown, step.origin);
     }
-    if (isLater(made))
-      return settled(made, step, { head, exchange }).then((stage) => {
-        judge(head, step);
-        if (stage) add(stages, stage, step, head);
-        return gather(steps, i + 1, exchange, head, stages);
+    if (isThenable(made))
+      return awaitPlugin(made, step, { head, exchange }).then((stage) => {
+        checkStatus(head, step);
+        if (stage) addStage(stages, stage, step, head);
+        return collectStages(steps, i + 1, exchange, head, stages);
       });
-    judge(head, step);
-    if (made) add(stages, made, step, head);
+    checkStatus(head, step);
+    if (made) addStage(stages, made, step, head);
   }
   return stages;
 }
 
 /** Throws for a status that cannot be sent, while it is known who has set it. */
-function judge({ status }: Head, { origin }: Bound): void {
-  if (!isFinal(status)) throw blame(new RangeError(`An answer cannot have the status ${status}.`), origin);
+function checkStatus({ status }: Head, { origin }: PluginDeadline): void {
+  if (!isFinalStatus(status))
+    throw toPluginError(new RangeError(`An answer cannot have the status ${status}.`), origin);
 }
 
-function add(stages: Stage[], stage: Stage, { name, origin, observer }: Step<Respond>, head: Head): void {
-  if (stages.length === 0) wholeBehind(head, stages);
-  const one = guarded(stage, origin);
-  stages.push(observer ? watched(one, name, observer) : one);
+function addStage(stages: Stage[], stage: Stage, { name, origin, observer }: Step<Respond>, head: Head): void {
+  if (stages.length === 0) readThroughStages(head, stages);
+  const one = checkedStage(stage, origin);
+  stages.push(observer ? timedStage(one, name, observer) : one);
 }
 
 /** Runs the plugins' `done` concurrently: a slow one does not delay the others. */
-function conclude(
+function runDone(
   steps: readonly Step<Run>[],
   exchange: Exchange,
   observer: PhaseObserver | undefined,
-): Later<GatewayError | undefined> {
+): MaybePromise<GatewayError | undefined> {
   let first: GatewayError | undefined;
   const waiting: Promise<GatewayError | undefined>[] = [];
   for (const step of steps) {
     try {
       const later = step.run(exchange);
-      if (isLater(later))
+      if (isThenable(later))
         waiting.push(
-          recorded(later, step, exchange).then(
+          awaitDone(later, step, exchange).then(
             () => undefined,
             (error: GatewayError) => {
-              observer?.failed(step.name);
+              observer?.onDoneFailed(step.name);
               return error;
             },
           ),
         );
     } catch (thrown) {
-      observer?.failed(step.name);
-      first ??= blame(thrown, step.origin);
+      observer?.onDoneFailed(step.name);
+      first ??= toPluginError(thrown, step.origin);
     }
   }
   if (waiting.length === 0) return first;
@@ -309,23 +307,26 @@ function conclude(
 }
 
 /** Milliseconds that a plugin may still record once the gateway stops waiting. */
-const LAST_RECORD = 500;
+const DONE_GRACE = 500;
 
-/** Waits for a plugin's `done`. On a stop it waits no longer than LAST_RECORD, as the plugin's deadline may be infinite. */
-function recorded(later: PromiseLike<void>, step: Bound, exchange: Exchange): Promise<void> {
+/** Waits for a plugin's `done`. On a stop it waits no longer than DONE_GRACE, as the plugin's deadline may be infinite. */
+function awaitDone(later: PromiseLike<void>, step: PluginDeadline, exchange: Exchange): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>();
   let timer: NodeJS.Timeout | undefined;
   const unsubscribe = exchange.onInterrupt(() => {
-    timer = setTimeout(() => reject(blame(overdue({ ...step, deadline: LAST_RECORD }), step.origin)), LAST_RECORD);
+    timer = setTimeout(
+      () => reject(toPluginError(pluginTimeout({ ...step, deadline: DONE_GRACE }), step.origin)),
+      DONE_GRACE,
+    );
   });
-  return Promise.race([settled(later, step), promise]).finally(() => {
+  return Promise.race([awaitPlugin(later, step), promise]).finally(() => {
     clearTimeout(timer);
     unsubscribe();
   });
 }
 
 /** What a plugin works on. */
-interface Work {
+interface AwaitContext {
   /** The response's head: time that the plugin spends reading it whole counts as the provider's. */
   head?: Head;
   /** Once it is interrupted, the plugin is no longer awaited. */
@@ -336,20 +337,20 @@ interface Work {
  * Awaits a plugin's promise within its deadline.
  * @throws GatewayError what the plugin threw, `plugin_timeout` or `interrupted`; each names plugin and phase
  */
-export function settled<T>(
+export function awaitPlugin<T>(
   later: PromiseLike<T>,
-  { origin, deadline }: Bound,
-  { head, exchange }: Work = {},
+  { origin, deadline }: PluginDeadline,
+  { head, exchange }: AwaitContext = {},
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     const expired = () => {
       if (head?.reading) timer = setTimeout(expired, deadline);
-      else reject(blame(overdue({ origin, deadline }), origin));
+      else reject(toPluginError(pluginTimeout({ origin, deadline }), origin));
     };
     let timer = deadline > 0 ? setTimeout(expired, deadline) : undefined;
     const unsubscribe = exchange?.onInterrupt(() => {
       clearTimeout(timer);
-      reject(blame(exchange.interruption, origin));
+      reject(toPluginError(exchange.interruption, origin));
     });
     const settle = () => {
       clearTimeout(timer);
@@ -362,17 +363,17 @@ export function settled<T>(
       },
       (thrown) => {
         settle();
-        reject(blame(thrown, origin));
+        reject(toPluginError(thrown, origin));
       },
     );
   });
 }
 
-const overdue = ({ origin, deadline }: Bound): GatewayError =>
+const pluginTimeout = ({ origin, deadline }: PluginDeadline): GatewayError =>
   new GatewayError("plugin_timeout", { message: `${origin} did not end within ${deadline / 1000} s.` });
 
 /** Wraps a stage so that its errors name the plugin; returning anything but frames is an error. */
-const guarded =
+const checkedStage =
   (stage: Stage, origin: string): Stage =>
   (frame) => {
     try {
@@ -381,21 +382,21 @@ const guarded =
       if ((made as unknown) instanceof Promise) (made as unknown as Promise<unknown>).catch(() => {});
       throw new TypeError("A stage gives frames or nothing, and gives them at once.");
     } catch (thrown) {
-      throw blame(thrown, origin);
+      throw toPluginError(thrown, origin);
     }
   };
 
 /** Wraps a stage to report when it blocks the event loop. */
-function watched(stage: Stage, name: string, observer: PhaseObserver): Stage {
+function timedStage(stage: Stage, name: string, observer: PhaseObserver): Stage {
   let unseen = 0;
   return (frame) => {
     if (unseen-- > 0 && frame.kind !== "end") return stage(frame);
-    unseen = LOOKED_AT - 1;
+    unseen = FRAMES_PER_TIMING - 1;
     const began = performance.now();
     try {
       return stage(frame);
     } finally {
-      judgeBlocking(observer, name, "stage", began);
+      reportBlocking(observer, name, "stage", began);
     }
   };
 }
@@ -407,7 +408,7 @@ function areFrames(made: unknown): made is readonly Frame[] {
 }
 
 /** Returns any thrown value as a GatewayError that names plugin and phase. */
-export function blame(thrown: unknown, origin: string): GatewayError {
+export function toPluginError(thrown: unknown, origin: string): GatewayError {
   const error = GatewayError.from(thrown, "plugin_failed");
   error.origin ??= origin;
   return error;

@@ -1,12 +1,12 @@
 /** Is called when a deadline expires. */
 export interface DeadlineListener {
-  expired(): void;
+  onExpired(): void;
 }
 
 /** Deadlines without an owner. Their timers may still run. */
-const spare: Deadline[] = [];
+const pool: Deadline[] = [];
 /** How many of them are kept. */
-const SPARE = 256;
+const MAX_POOLED = 256;
 
 /**
  * A time limit that is moved at every chunk of a response. Setting a timer for each chunk would cost more than all other work for
@@ -22,7 +22,7 @@ export class Deadline {
   private constructor() {}
 
   static acquire(listener: DeadlineListener): Deadline {
-    const deadline = spare.pop() ?? new Deadline();
+    const deadline = pool.pop() ?? new Deadline();
     deadline.listener = listener;
     return deadline;
   }
@@ -39,27 +39,27 @@ export class Deadline {
     if (!this.listener) return;
     this.listener = undefined;
     this.at = Number.POSITIVE_INFINITY;
-    if (spare.length < SPARE) spare.push(this);
+    if (pool.length < MAX_POOLED) pool.push(this);
     else clearTimeout(this.timer);
   }
 
   private arm(ms: number): void {
     clearTimeout(this.timer);
     this.timerAt = this.at;
-    this.timer = setTimeout(look, ms, this).unref();
+    this.timer = setTimeout(runTimer, ms, this).unref();
   }
 
   /** Called by the timer only: the deadline may have been moved meanwhile. */
-  look(): void {
+  onTimer(): void {
     this.timerAt = Number.POSITIVE_INFINITY;
     if (this.at === Number.POSITIVE_INFINITY) return;
     const left = this.at - performance.now();
     // Timers may fire up to a millisecond early.
     if (left > 1) this.arm(left);
-    else this.listener?.expired();
+    else this.listener?.onExpired();
   }
 }
 
-function look(deadline: Deadline): void {
-  deadline.look();
+function runTimer(deadline: Deadline): void {
+  deadline.onTimer();
 }

@@ -288,12 +288,12 @@ const KINDS: Readonly<Record<number, ErrorKind>> = {
 };
 
 /** Returns the kind of fault that an HTTP status stands for. */
-export const kindOf = (status: number): ErrorKind => KINDS[status] ?? (status < 500 ? "invalid" : "internal");
+export const errorKindOf = (status: number): ErrorKind => KINDS[status] ?? (status < 500 ? "invalid" : "internal");
 
 /** Returns the entry for a code that is not in the table; a retry helps when the fault is not the client's. */
-const ownEntry = ({ status = 500, message = "" }: ErrorDetails): Omit<RefusalEntry, "step"> => ({
+const pluginErrorEntry = ({ status = 500, message = "" }: ErrorDetails): Omit<RefusalEntry, "step"> => ({
   status,
-  kind: kindOf(status),
+  kind: errorKindOf(status),
   message,
   retry: status >= 500 || status === 429,
 });
@@ -325,7 +325,7 @@ export class GatewayError extends Error {
   ) {
     const refusal: Omit<RefusalEntry, "step"> = Object.hasOwn(REFUSALS, code)
       ? REFUSALS[code as ErrorCode]
-      : ownEntry(details);
+      : pluginErrorEntry(details);
     const hint = details.hint ?? (details.message === undefined ? refusal.hint : undefined);
     const message = details.message ?? refusal.message;
     super(
@@ -356,7 +356,7 @@ export class GatewayError extends Error {
 }
 
 /** Seconds after which a retry makes sense while a store is unavailable. */
-const STORE_BACK = 5;
+const STORE_RETRY_AFTER = 5;
 
 /**
  * Returns the error for a request that cannot be served while a store does not respond. The store's address is in `cause` only,
@@ -367,7 +367,7 @@ export const storeUnavailable = (store: NonNullable<ErrorDetails["store"]>, unkn
   new GatewayError("store_unavailable", {
     message: unknown,
     hint: REFUSALS.store_unavailable.hint as string,
-    retryAfter: STORE_BACK,
+    retryAfter: STORE_RETRY_AFTER,
     store,
     cause,
   });
@@ -378,7 +378,7 @@ export class FileError extends Error {
 }
 
 /** A store that is unreachable or does not respond. The message names it by its setting and contains no password. */
-export class StoreAway extends Error {
+export class StoreUnavailableError extends Error {
   /** The error code of the system or the store. */
   readonly code: string | undefined;
 

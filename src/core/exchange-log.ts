@@ -5,10 +5,10 @@ import { Marketplace } from "./marketplace.ts";
 import type { Redactor } from "./redactor.ts";
 
 /** Number of responses since the start whose usage could not be read. */
-let unread = 0;
+let unreadUsages = 0;
 
 /** Maximum entries of a list in a log line. */
-const LOGGED = 20;
+const MAX_LISTED = 20;
 
 /**
  * Writes one log line for each exchange, however it ended; a warning when the fault was not the client's.
@@ -52,13 +52,16 @@ export function logExchange(
     bytes: exchange.written,
     bytes_up: exchange.received,
     close: exchange.closeCode,
-    dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, LOGGED).map(clean) : undefined,
+    dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, MAX_LISTED).map(clean) : undefined,
     unsaid: exchange.droppedFromAnswer.length > 0 ? exchange.droppedFromAnswer.map(clean) : undefined,
     // `refusal` is a provider's own error that passed unchanged; no decision depends on it.
-    error: error ? told(error, redactor) : last?.refusal,
+    error: error ? errorFields(error, redactor) : last?.refusal,
   };
-  if (exchange.unread !== undefined)
-    log.warn({ id: exchange.id, cause: exchange.unread, count: ++unread }, "the usage of an answer could not be read");
+  if (exchange.usageError !== undefined)
+    log.warn(
+      { id: exchange.id, cause: exchange.usageError, count: ++unreadUsages },
+      "the usage of an answer could not be read",
+    );
   if (failed)
     log.error(
       { id: exchange.id, origin: failed.origin, cause: redactor.text(causeOf(failed) ?? failed.message) },
@@ -69,7 +72,7 @@ export function logExchange(
 }
 
 /** Returns an error for the log, without secrets: it may contain a provider's text, or what a plugin could not send. */
-function told(error: GatewayError, redactor: Redactor) {
+function errorFields(error: GatewayError, redactor: Redactor) {
   const { code, message, origin } = error;
   const cause = causeOf(error);
   return { code, message: redactor.text(message), origin, cause: cause && redactor.text(cause) };

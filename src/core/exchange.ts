@@ -2,23 +2,23 @@ import type { Frame } from "../wire/frame.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
 import type { Edit } from "../wire/splice.ts";
-import { type TraceContext, traceOf } from "../wire/trace-context.ts";
-import { framesOf } from "./answer-frames.ts";
-import { type AnswerTextMatch, AnswerTexts } from "./answer-texts.ts";
+import { readTraceContext, type TraceContext } from "../wire/trace-context.ts";
+import { splitIntoFrames } from "./answer-frames.ts";
+import { type AnswerTextMatch, AnswerTextReplacer } from "./answer-texts.ts";
 import { Body } from "./body.ts";
 import type { DryRun } from "./dry-run.ts";
 import { GatewayError } from "./errors.ts";
-import { unnamedNotAllowed } from "./key-scope.ts";
+import { unnamedModelsNotAllowed } from "./key-scope.ts";
 import { type LookAlikes, lookAlikes } from "./look-alikes.ts";
 import type { Caller, Credential, Model, Target } from "./marketplace.ts";
-import { checkModel, readModel, sameModel } from "./model-name.ts";
-import { limitedBy } from "./networks.ts";
-import { type OtherModel, otherModelEdits, otherModels } from "./other-models.ts";
+import { checkModel, isSameModel, readModel } from "./model-name.ts";
+import { addressLimitKey } from "./networks.ts";
+import { findOtherModels, type OtherModel, otherModelEdits } from "./other-models.ts";
 import type { Operation, Protocol, StreamState, TextKind } from "./protocol.ts";
 import type { Slots } from "./slot.ts";
 import type { Stage } from "./stage.ts";
 import type { Replace } from "./text-replacer.ts";
-import { answerTextsOf, type MapText, mappedTexts, type TextSpan, textsOf, wholeTextsOf } from "./texts.ts";
+import { type MapText, mapTextEdits, requestTexts, responseTexts, type TextSpan, wholeResponseTexts } from "./texts.ts";
 import type { Usage } from "./usage.ts";
 
 /** What the engine knows about an attempt before any plugin has seen it. */
@@ -107,9 +107,9 @@ export class Attempt {
    */
   mapOtherModels(caller: Caller | undefined, map: (model: OtherModel) => string): void {
     const { body, protocol } = this;
-    const found = otherModels(body, protocol, caller?.models !== undefined);
+    const found = findOtherModels(body, protocol, caller?.models !== undefined);
     const unnamed = caller?.models && found.find((each) => each.unnamed);
-    if (unnamed) throw unnamedNotAllowed(caller, unnamed.path.join("."));
+    if (unnamed) throw unnamedModelsNotAllowed(caller, unnamed.path.join("."));
     this.edit(otherModelEdits(body, found, map));
   }
 }
@@ -119,11 +119,11 @@ export interface Form {
   /** False: the bytes after the body have not arrived yet and can be sent only once. */
   readonly replayable: boolean;
   /** Short fields that limit the output, as far as they have arrived. */
-  readonly texts: ReadonlyMap<string, string>;
+  readonly fields: ReadonlyMap<string, string>;
   /** Returns the whole form with `body` in its place; an error while streaming ends the request. */
-  around(body: readonly Buffer[]): readonly Buffer[] | AsyncIterable<Buffer>;
+  withBody(body: readonly Buffer[]): readonly Buffer[] | AsyncIterable<Buffer>;
   /** Returns the length of the whole form with a body of this many bytes; undefined: the client sent no length. */
-  lengthAround(body: number): number | undefined;
+  lengthWithBody(body: number): number | undefined;
   /** Frees the buffered bytes. */
   close(): void;
 }
@@ -139,7 +139,7 @@ export interface Answer {
 }
 
 /** Reports whether a status can be that of a final response. Vendors may send statuses that no RFC defines. */
-export const isFinal = (status: number): boolean => Number.isInteger(status) && status >= 200 && status <= 999;
+export const isFinalStatus = (status: number): boolean => Number.isInteger(status) && status >= 200 && status <= 999;
 
 /** The plugin that gave the response. */
 export interface Answerer {
@@ -171,7 +171,7 @@ export interface Head {
 
 /**
  * A provider's response to an attempt that is not passed to the client: another attempt follows, or the gateway reports the error
- * in its own words. Its body is read only if `keep` is called.
+ * in its own words. Its body is read only if `readBody` is called.
  */
 export interface FailedAnswer {
   /** Status and headers, without the gateway's own secrets. */
@@ -181,26 +181,26 @@ export interface FailedAnswer {
    * Settles when reading has stopped. The phase should not await it, since the next attempt waits for the phase. The cut may fall
    * inside a secret and leave its beginning: request more bytes than are shown.
    */
-  keep(limit: number): Promise<void>;
+  readBody(limit: number): Promise<void>;
   /** The part of the body received so far, without the gateway's own secrets; of a stream, its first event. */
   readonly body: Buffer;
   /** Number of body bytes received. */
   readonly bytes: number;
   /** Whether `body` is complete. */
-  readonly whole: boolean;
+  readonly isComplete: boolean;
 }
 
 /**
  * A response in progress. An object and not a closure in the exchange: with a closure, for whatever reason, V8 keeps the
  * exchanges of a busy connection alive one through another until a full mark of the heap, which costs a third of the CPU.
  */
-export interface Delivery {
+export interface ActiveResponse {
   /**
    * Called when the client has left and a plugin wants the rest of the response.
    * @param brief read on only if nothing but usage is outstanding, and only for a short time
    * @returns false: the rest is not read
    */
-  readOn(brief: boolean): boolean;
+  drain(brief: boolean): boolean;
   /** Writes a whole frame between two frames of the response. Returns false if it is not a stream. */
   push(bytes: Buffer): boolean;
 }
@@ -228,7 +228,7 @@ interface TranslatedHead {
 export type Outcome = "completed" | "aborted" | "upstream_error" | "rejected" | "failed" | "interrupted";
 
 /** What the engine knows about a request before any plugin has seen it. */
-export interface Arrival {
+export interface ExchangeStart {
   id: string;
   /** Unix milliseconds. */
   time: number;
@@ -307,7 +307,7 @@ export class Exchange {
    * The error that the client gets when `targets` fail and others were left out only because these keep something that the client
    * can do without.
    */
-  unkept: GatewayError | undefined;
+  objectError: GatewayError | undefined;
   /**
    * A value shared by all requests of one conversation and by no other, so that they keep to one credential; undefined: unknown.
    * It contains no text of the conversation.
@@ -316,7 +316,7 @@ export class Exchange {
   readonly attempts: Attempt[] = [];
   usage: Usage | undefined;
   /** Why the provider's usage could not be read, if that failed; contains none of the content. */
-  unread: string | undefined;
+  usageError: string | undefined;
   /** The charge recorded in the ledger; set at the end by the code that writes it. */
   charge: ExchangeCharge | undefined;
   /** Header lines for any response to it, error responses included: name, value, … */
@@ -357,19 +357,19 @@ export class Exchange {
    * Set by a plugin that wants the rest of a response read, for its usage, after the client has left. `end`: only if nothing but
    * usage is outstanding, and only for a short time.
    */
-  drains: boolean | "end" = false;
+  drain: boolean | "end" = false;
   /** The response in progress; set by the engine. */
-  delivery: Delivery | undefined;
+  activeResponse: ActiveResponse | undefined;
   /** The approximate number of output tokens so far; set by the plugin that counts them. */
   progress: { readonly tokens: number } | undefined;
   /** Called each time a WebSocket message has reported usage; set by the plugin that records it. */
-  told: ((exchange: Exchange) => void) | undefined;
+  onUsage: ((exchange: Exchange) => void) | undefined;
   /** Bytes of the response body written downstream. */
   written = 0;
   /** Number of writes in which a response that is parsed on its way was sent. */
-  pieces = 0;
+  bodyWrites = 0;
   /** Milliseconds spent waiting for the client's body. */
-  waited = 0;
+  bodyWait = 0;
   /** The close code of a WebSocket. */
   closeCode: number | undefined;
   /** Bytes of the request's body on a passthrough path. */
@@ -380,17 +380,17 @@ export class Exchange {
   firstByte: number | undefined;
 
   private controller: AbortController | undefined;
-  private gone = false;
+  private clientGone = false;
   /** Why the gateway itself breaks it off; undefined: it does not. */
-  private broken: GatewayError | undefined;
+  private interruptedBy: GatewayError | undefined;
   /** `performance.now()` at its end. */
-  private ended: number | undefined;
+  private endedAt: number | undefined;
   private readonly abortListeners: (() => void)[] = [];
   /** Set while it counts among the requests that run concurrently. */
   admitted = false;
   private interruptListeners: Set<() => void> | undefined;
 
-  constructor(arrival: Arrival) {
+  constructor(arrival: ExchangeStart) {
     this.id = arrival.id;
     this.time = arrival.time;
     this.clock = arrival.clock;
@@ -435,24 +435,24 @@ export class Exchange {
     const before = this.body;
     const edited = before.edited(edits);
     // Also checks that the body is still JSON, while it is known whose edit this was.
-    if (edited !== before && this.pathModel === undefined && !sameModel(before, edited))
+    if (edited !== before && this.pathModel === undefined && !isSameModel(before, edited))
       this.requestedModel = readModel(edited);
     this.body = edited;
   }
 
   /** Returns the human texts of the request, in any protocol; of all kinds by default. A form has none. */
   texts(kinds?: readonly TextKind[]): TextSpan[] {
-    return textsOf(this.body, this.protocol, kinds);
+    return requestTexts(this.body, this.protocol, kinds);
   }
 
   /** Replaces the request's texts of these kinds; all other bytes are kept. */
   mapText(kinds: readonly TextKind[], map: MapText): void {
-    this.edit(mappedTexts(this.body, this.protocol, kinds, map));
+    this.edit(mapTextEdits(this.body, this.protocol, kinds, map));
   }
 
   /** Returns the texts, or pieces of texts, in a response frame; for use in a stage. */
   answerTexts(frame: Frame, kinds?: readonly TextKind[]): TextSpan[] {
-    return answerTextsOf(frame.json(), this.answerProtocol, kinds);
+    return responseTexts(frame.json(), this.answerProtocol, kinds);
   }
 
   /**
@@ -460,7 +460,7 @@ export class Exchange {
    * collected. Each text is complete.
    */
   wholeTexts(bytes: Buffer, kinds?: readonly TextKind[]): TextSpan[] {
-    return wholeTextsOf(framesOf(bytes, this.head?.framing), this.answerProtocol, kinds);
+    return wholeResponseTexts(splitIntoFrames(bytes, this.head?.framing), this.answerProtocol, kinds);
   }
 
   /**
@@ -472,7 +472,7 @@ export class Exchange {
     const { head } = this;
     const { texts } = this.answerProtocol;
     if (!head || !texts || head.status >= 300) return undefined;
-    const answer = new AnswerTexts(texts, match, replace);
+    const answer = new AnswerTextReplacer(texts, match, replace);
     if (head.framing) return answer.stage;
     if (!head.headers.get("content-type")?.startsWith("application/json")) return undefined;
     head.headers.delete("content-length");
@@ -498,46 +498,46 @@ export class Exchange {
 
   /** The key for limits per address: the client's address, for IPv6 its /64. */
   get network(): string {
-    return limitedBy(this.address);
+    return addressLimitKey(this.address);
   }
 
   /** The caller's trace context; undefined: none was sent. */
   get trace(): TraceContext | undefined {
-    return traceOf(this.headers);
+    return readTraceContext(this.headers);
   }
 
   /** Milliseconds since arrival; after the end, its total duration. */
   get elapsed(): number {
-    return (this.ended ?? performance.now()) - this.clock;
+    return (this.endedAt ?? performance.now()) - this.clock;
   }
 
   /** Marks the end. Called by the engine before plugins record it, as that may take time. */
   end(): void {
-    this.ended ??= performance.now();
+    this.endedAt ??= performance.now();
   }
 
   /** True once the client has left. */
   get aborted(): boolean {
-    return this.gone;
+    return this.clientGone;
   }
 
   /** The error for the client once the gateway breaks it off, as when it stops and can wait no longer. */
   get interruption(): GatewayError | undefined {
-    return this.broken;
+    return this.interruptedBy;
   }
 
   /** Fires when the client leaves, or the gateway breaks it off. Created on demand: most exchanges never need it. */
   get signal(): AbortSignal {
     if (!this.controller) {
       this.controller = new AbortController();
-      if (this.gone || this.broken) this.controller.abort();
+      if (this.clientGone || this.interruptedBy) this.controller.abort();
     }
     return this.controller.signal;
   }
 
-  /** Runs `leave` when `signal` fires, at once if it already has. Returns a function that unsubscribes. */
+  /** Runs `listener` when `signal` fires, at once if it already has. Returns a function that unsubscribes. */
   onAbort(leave: () => void): () => void {
-    if (this.gone || this.broken) {
+    if (this.clientGone || this.interruptedBy) {
       leave();
       return () => {};
     }
@@ -550,34 +550,34 @@ export class Exchange {
 
   /** Handles the client's disconnection. Called by the engine, once. */
   abort(): void {
-    if (this.gone || this.broken) return;
-    this.gone = true;
-    if (!this.drains || !this.delivery?.readOn(this.drains === "end")) this.leave();
+    if (this.clientGone || this.interruptedBy) return;
+    this.clientGone = true;
+    if (!this.drain || !this.activeResponse?.drain(this.drain === "end")) this.fireAbort();
   }
 
   /** Breaks it off: by default because the gateway stops and can wait no longer. Called by the engine, once. */
   interrupt(why = new GatewayError("interrupted")): void {
-    if (this.broken) return;
-    this.broken = why;
-    this.leave();
+    if (this.interruptedBy) return;
+    this.interruptedBy = why;
+    this.fireAbort();
     for (const act of this.interruptListeners ?? []) act();
   }
 
   /** Runs `act` when the gateway breaks it off, at once if it already has. Returns a function that unsubscribes. */
   onInterrupt(act: () => void): () => void {
-    if (this.broken) act();
+    if (this.interruptedBy) act();
     this.interruptListeners ??= new Set();
     this.interruptListeners.add(act);
     return () => void this.interruptListeners?.delete(act);
   }
 
-  private leave(): void {
+  private fireAbort(): void {
     this.controller?.abort();
     for (const leave of this.abortListeners.splice(0)) leave();
   }
 
   /** Writes a whole frame downstream now, between two frames of the response. Returns false if no stream is open. */
   push(bytes: Buffer): boolean {
-    return this.delivery?.push(bytes) === true;
+    return this.activeResponse?.push(bytes) === true;
   }
 }

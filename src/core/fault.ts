@@ -1,4 +1,4 @@
-import { type ErrorKind, kindOf } from "./errors.ts";
+import { type ErrorKind, errorKindOf } from "./errors.ts";
 
 /** An error in the terms that a protocol can express. A GatewayError is one. */
 export interface Fault {
@@ -36,7 +36,7 @@ export function errorObject(fault: Fault, words: ErrorWords) {
 }
 
 /** Returns the fault that an HTTP status stands for. */
-export function faultOf(status: number, message: string): Fault {
-  const kind = kindOf(status);
+export function statusFault(status: number, message: string): Fault {
+  const kind = errorKindOf(status);
   return { status, kind, code: kind, message };
 }

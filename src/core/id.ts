@@ -6,7 +6,7 @@ let random = "";
 let used = 0;
 /** The last timestamp prefix, cached with its time: under load many ids are made in a millisecond. */
 let stamp = "";
-let stamped = -1;
+let stampTime = -1;
 
 /** Returns a UUIDv7 (RFC 9562): Unix milliseconds, then 74 random bits; sorts by time. */
 export function newId(time: number): string {
@@ -14,10 +14,10 @@ export function newId(time: number): string {
     random = randomFillSync(POOL).toString("hex");
     used = 0;
   }
-  if (time !== stamped) {
+  if (time !== stampTime) {
     const hex = time.toString(16).padStart(12, "0");
     stamp = `${hex.slice(0, 8)}-${hex.slice(8)}-7`;
-    stamped = time;
+    stampTime = time;
   }
   const at = used;
   used += 19;

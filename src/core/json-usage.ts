@@ -14,7 +14,7 @@ export class JsonUsage {
   fault: string | undefined;
   /** Bytes received. */
   bytes = 0;
-  /** The id that the usage belongs to, where it may be reported again; see `KeptAnswers.late`. */
+  /** The id that the usage belongs to, where it may be reported again; see `StoredResponses.late`. */
   late: string | undefined;
   /** The response says that it is still being made. */
   unfinished = false;
@@ -40,8 +40,8 @@ export class JsonUsage {
       this.first = bytes;
       return;
     }
-    this.guarded(() => {
-      this.scanner ??= this.begun();
+    this.recordFault(() => {
+      this.scanner ??= this.startScanner();
       this.scanner.push(bytes);
       this.first ??= bytes;
     });
@@ -51,10 +51,10 @@ export class JsonUsage {
   end(): Usage | undefined {
     const { first, scanner } = this;
     if (!first || this.fault !== undefined) return undefined;
-    return this.guarded(() => {
-      const json = scanner ? this.captured(scanner) : (JSON.parse(first.toString()) as unknown);
+    return this.recordFault(() => {
+      const json = scanner ? this.capturedMembers(scanner) : (JSON.parse(first.toString()) as unknown);
       const pictures = this.protocols[0]?.pictures;
-      return pictures ? this.counted(pictures, json) : this.read(json);
+      return pictures ? this.addPictures(pictures, json) : this.read(json);
     });
   }
 
@@ -64,11 +64,11 @@ export class JsonUsage {
   }
 
   /** Returns the loggable part of an error: foreign messages may quote what they read. */
-  static faultOf(thrown: unknown): string {
+  static loggableError(thrown: unknown): string {
     return thrown instanceof JsonError ? thrown.message : thrown instanceof Error ? thrown.name : "unknown";
   }
 
-  private begun(): Scanner {
+  private startScanner(): Scanner {
     const names = this.protocols.flatMap(({ usageMembers, kept, pictures }) => [
       ...usageMembers,
       ...(kept?.late.members ?? []),
@@ -81,7 +81,7 @@ export class JsonUsage {
   }
 
   /** Returns the captured members, each parsed on access: some are long, and needed only if others say so. */
-  private captured(scanner: Scanner): Record<string, unknown> {
+  private capturedMembers(scanner: Scanner): Record<string, unknown> {
     scanner.end();
     const members: Record<string, unknown> = {};
     for (const name of this.members) {
@@ -110,7 +110,7 @@ export class JsonUsage {
   }
 
   /** Adds the number of pictures, and the size and quality that the response reports. */
-  private counted({ size, quality }: PictureWords, json: unknown): Usage | undefined {
+  private addPictures({ size, quality }: PictureWords, json: unknown): Usage | undefined {
     const usage = this.read(json);
     const count = this.pictures;
     if (count === 0) return usage;
@@ -121,11 +121,11 @@ export class JsonUsage {
     return { in: {}, out: {}, raw: undefined, ...usage, images };
   }
 
-  private guarded<T>(act: () => T): T | undefined {
+  private recordFault<T>(act: () => T): T | undefined {
     try {
       return act();
     } catch (thrown) {
-      this.fault = JsonUsage.faultOf(thrown);
+      this.fault = JsonUsage.loggableError(thrown);
       return undefined;
     }
   }

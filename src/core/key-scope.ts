@@ -11,7 +11,7 @@ interface KeyScope {
 }
 
 /** Entries of a list that an error names. */
-const NAMED = 8;
+const MAX_NAMED = 8;
 
 /** Parsed address lists, by list: a key keeps the same list object for as long as it is cached. */
 const networks = new WeakMap<readonly string[], Networks>();
@@ -24,37 +24,37 @@ export function checkKeyScope(
   { name, paths, addresses }: KeyScope,
   { method, path, address }: { method: string; path: string; address: string },
 ): void {
-  if (addresses && !networkOf(addresses).has(address))
+  if (addresses && !parsedNetworks(addresses).has(address))
     throw new GatewayError("key_not_allowed", {
-      message: `The key "${name}" may not be used from ${address || "an address that is not known"}: its addresses are ${listed(addresses)}.`,
+      message: `The key "${name}" may not be used from ${address || "an address that is not known"}: its addresses are ${formatList(addresses)}.`,
       hint: "Use it from there; the operator sets a key's addresses, and with trust: the proxies that tell them.",
     });
   // A pattern that begins with a method applies to that method; one that begins with the path applies to all.
   if (paths && !matchesAny(paths, path) && !matchesAny(paths, `${method} ${path}`))
     throw new GatewayError("key_not_allowed", {
-      message: `The key "${name}" may not use ${method} on the path ${path}: its paths are ${listed(paths)}.`,
+      message: `The key "${name}" may not use ${method} on the path ${path}: its paths are ${formatList(paths)}.`,
     });
 }
 
 /** Returns the error for an existing model that the key may not use. */
 export function modelNotAllowed({ name, models = [] }: KeyScope, asked: string): GatewayError {
   return new GatewayError("key_not_allowed", {
-    message: `The key "${name}" may not use the model "${asked}": its models are ${listed(models)}.`,
+    message: `The key "${name}" may not use the model "${asked}": its models are ${formatList(models)}.`,
     param: "model",
   });
 }
 
 /** Returns the same error for a model that a request names besides the requested one. */
-export function otherNotAllowed({ name, models = [] }: KeyScope, asked: string, param: string): GatewayError {
+export function otherModelNotAllowed({ name, models = [] }: KeyScope, asked: string, param: string): GatewayError {
   return new GatewayError("key_not_allowed", {
-    message: `${param} names the model "${asked}", which the key "${name}" may not use: its models are ${listed(models)}.`,
+    message: `${param} names the model "${asked}", which the key "${name}" may not use: its models are ${formatList(models)}.`,
     hint: `Leave ${param} out, or name there a model of GET /v1/models.`,
     param,
   });
 }
 
 /** Returns the error for such a model that the caller may use but the provider of the request does not have. */
-export function otherNotHere(asked: string, param: string): GatewayError {
+export function otherModelNotServed(asked: string, param: string): GatewayError {
   return new GatewayError("not_served", {
     message: `${param} names the model "${asked}", which the provider of this request does not have.`,
     hint: `Leave ${param} out, or name there a model of the same provider.`,
@@ -63,21 +63,21 @@ export function otherNotHere(asked: string, param: string): GatewayError {
 }
 
 /** Returns the error for a caller restricted to some models whose request leaves the choice of others to the vendor. */
-export function unnamedNotAllowed({ name, models = [] }: KeyScope, param: string): GatewayError {
+export function unnamedModelsNotAllowed({ name, models = [] }: KeyScope, param: string): GatewayError {
   return new GatewayError("key_not_allowed", {
-    message: `${param} lets the vendor choose models, and the key "${name}" may use some only: ${listed(models)}.`,
+    message: `${param} lets the vendor choose models, and the key "${name}" may use some only: ${formatList(models)}.`,
     hint: `Name the models in ${param}, or leave it out.`,
     param,
   });
 }
 
-function listed(entries: readonly string[]): string {
-  const rest = entries.length - NAMED;
-  const named = entries.slice(0, NAMED).join(", ");
+function formatList(entries: readonly string[]): string {
+  const rest = entries.length - MAX_NAMED;
+  const named = entries.slice(0, MAX_NAMED).join(", ");
   return entries.length === 0 ? "none" : rest > 0 ? `${named} and ${rest} more` : named;
 }
 
-function networkOf(addresses: readonly string[]): Networks {
+function parsedNetworks(addresses: readonly string[]): Networks {
   let found = networks.get(addresses);
   if (!found) {
     found = new Networks(addresses);

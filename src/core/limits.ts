@@ -29,10 +29,11 @@ export interface LimitLevel {
 }
 
 /** Returns the name under which a level is counted. */
-export const scopeOf = (kind: LimitLevel["kind"], name: string): string => (kind === "all" ? kind : `${kind}:${name}`);
+export const limitScope = (kind: LimitLevel["kind"], name: string): string =>
+  kind === "all" ? kind : `${kind}:${name}`;
 
 /** Returns a group and its parents: `acme/research`, `acme`. */
-export function groupsOf(group: string): string[] {
+export function groupAndParents(group: string): string[] {
   const found = [group];
   for (let at = group.lastIndexOf("/"); at > 0; at = group.lastIndexOf("/", at - 1)) found.push(group.slice(0, at));
   return found;
@@ -56,7 +57,7 @@ export class Levels {
 
   constructor(private readonly table: LimitTable = {}) {
     const levels = (kind: LimitLevel["kind"], of: ReadonlyMap<string, Limits> = new Map()) =>
-      new Map([...of].flatMap(([name, limits]) => levelOf(kind, name, limits).map((level) => [name, level])));
+      new Map([...of].flatMap(([name, limits]) => levelsFor(kind, name, limits).map((level) => [name, level])));
     this.providers = levels("provider", table.providers);
     this.models = levels("model", table.models);
   }
@@ -100,9 +101,11 @@ export class Levels {
     const { groups, all = {} } = this.table;
     const key = keyLimits(this.table, id, limits);
     const own = [
-      ...levelOf("key", id, key, label),
-      ...(group === undefined ? [] : groupsOf(group).flatMap((name) => levelOf("group", name, groups?.get(name)))),
-      ...levelOf("all", "", all),
+      ...levelsFor("key", id, key, label),
+      ...(group === undefined
+        ? []
+        : groupAndParents(group).flatMap((name) => levelsFor("group", name, groups?.get(name)))),
+      ...levelsFor("all", "", all),
     ];
     const made = { label, group, limits, own, byModel: new Map() };
     this.callers.set(id, made);
@@ -123,19 +126,26 @@ export const keyLimits = ({ keys, default: usual }: LimitTable, id: string, own?
 /** Reports whether any limit is configured. */
 export const hasLimits = ({ default: usual, all, groups, models, providers, keys }: LimitTable): boolean =>
   [usual, all, ...[groups, models, providers, keys].flatMap((each) => (each ? [...each.values()] : []))].some(
-    (limits) => levelOf("all", "", limits).length > 0,
+    (limits) => levelsFor("all", "", limits).length > 0,
   );
 
 /** Returns the periods of all budgets in gateway.yaml. */
-export function periodsOf({ default: usual, all, groups, models, providers, keys }: LimitTable): ReadonlySet<Period> {
+export function budgetPeriods({
+  default: usual,
+  all,
+  groups,
+  models,
+  providers,
+  keys,
+}: LimitTable): ReadonlySet<Period> {
   const named = [groups, models, providers, keys].flatMap((each) => (each ? [...each.values()] : []));
   return new Set([usual, all, ...named].flatMap((limits) => (limits?.budgets ?? []).map(({ per }) => per)));
 }
 
 /** Returns no level if nothing is limited. */
-function levelOf(kind: LimitLevel["kind"], name: string, limits: Limits = {}, label?: string): LimitLevel[] {
+function levelsFor(kind: LimitLevel["kind"], name: string, limits: Limits = {}, label?: string): LimitLevel[] {
   const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits;
   if (rpm + tpm + concurrency + budgets.length === 0) return [];
-  const level = { kind, name, scope: scopeOf(kind, name), limits: { rpm, tpm, concurrency, budgets } };
+  const level = { kind, name, scope: limitScope(kind, name), limits: { rpm, tpm, concurrency, budgets } };
   return [label === undefined || label === name ? level : { ...level, label }];
 }

@@ -1,5 +1,5 @@
 import sonic, { type SonicBoom } from "sonic-boom";
-import { isPlain, jsonString } from "../wire/json-string.ts";
+import { jsonString, needsNoEscapes } from "../wire/json-string.ts";
 
 /** The gateway's log. Never pass headers, bodies or credentials to it. */
 export abstract class Log {
@@ -18,9 +18,9 @@ const LEVELS: Readonly<Record<string, number>> = { trace: 10, debug: 20, info: 3
 
 /** Writes JSON lines to a file descriptor, in the background. */
 export class JsonLog extends Log {
-  private readonly lines: Lines;
+  private readonly lines: LineWriter;
   /** The lowest level that is written. */
-  private least = 30;
+  private minLevel = 30;
   /** The second of the last line, and its ISO text up to the decimal point. */
   private second = -1;
   private time = "";
@@ -30,13 +30,13 @@ export class JsonLog extends Log {
    *   process cannot exit before that ends. Node makes its standard output non-blocking when it opens it.
    * @param limit bytes that may be queued for a reader that has stopped reading; later lines are lost, and counted
    */
-  constructor(fd: number = process.stdout.fd, limit: number = LIMIT) {
+  constructor(fd: number = process.stdout.fd, limit: number = MAX_QUEUED) {
     super();
-    this.lines = new Lines(fd, limit);
+    this.lines = new LineWriter(fd, limit);
   }
 
   override set level(level: string) {
-    this.least = LEVELS[level] ?? Number.POSITIVE_INFINITY;
+    this.minLevel = LEVELS[level] ?? Number.POSITIVE_INFINITY;
   }
 
   debug(fields: object, message: string): void {
@@ -70,7 +70,7 @@ export class JsonLog extends Log {
   }
 
   private log(level: number, fields: object, message: string): void {
-    if (level < this.least) return;
+    if (level < this.minLevel) return;
     const head = `{"level":${level},"time":"${this.now()}",`;
     this.lines.write(`${head}${plainMembers(fields) ?? anyMembers(fields)}"msg":${jsonString(message)}}\n`);
   }
@@ -106,21 +106,21 @@ function plainMembers(fields: object & { err?: unknown; toJSON?: unknown }): str
     } else if (Number.isFinite(value) || typeof value === "boolean") members += `"${name}":${value},`;
     else return undefined;
   }
-  return isPlain(texts) ? members : undefined;
+  return needsNoEscapes(texts) ? members : undefined;
 }
 
 /** Does the same for any fields. A plugin's values may not be serializable: the line then says so, and logging does not throw. */
 function anyMembers(fields: object & { err?: unknown }): string {
   const { err } = fields;
   try {
-    const text = JSON.stringify(err instanceof Error ? { ...fields, err: told(err) } : fields);
+    const text = JSON.stringify(err instanceof Error ? { ...fields, err: serializeError(err) } : fields);
     return text === "{}" ? "" : `${text.slice(1, -1)},`;
   } catch (thrown) {
     return `"unwritten":${JSON.stringify(String(thrown))},`;
   }
 }
 
-const told = ({ name: type, message, stack }: Error) => ({ type, message, stack });
+const serializeError = ({ name: type, message, stack }: Error) => ({ type, message, stack });
 
 const NEWLINE = 10;
 
@@ -128,12 +128,12 @@ const NEWLINE = 10;
  * Bytes that justify a write of their own, and the maximum milliseconds that a line waits for others. Each write wakes a thread,
  * which costs more than its bytes do.
  */
-const ENOUGH = 64 * 1024;
-const DELAY = 100;
+const MIN_WRITE = 64 * 1024;
+const FLUSH_INTERVAL = 100;
 /** About 60,000 lines. */
-const LIMIT = 16 * 1024 * 1024;
+const MAX_QUEUED = 16 * 1024 * 1024;
 /** Milliseconds that the reader has when the process is about to exit. */
-const PATIENCE = 1000;
+const FLUSH_TIMEOUT = 1000;
 
 declare module "sonic-boom" {
   interface SonicBoom {
@@ -143,15 +143,15 @@ declare module "sonic-boom" {
 }
 
 /** Passes lines to a sonic-boom, which writes in the background, and counts those that it could not write. */
-class Lines {
+class LineWriter {
   private readonly file: SonicBoom;
   /** The end of each line not yet known to be written, in bytes since the start. */
-  private ends: number[] = [];
+  private lineEnds: number[] = [];
   private accepted = 0;
   private written = 0;
   /** Lines dropped for lack of space and not yet reported. */
   private lost = 0;
-  private patient = true;
+  private retries = true;
 
   constructor(fd: number, limit: number) {
     this.file = new sonic.SonicBoom({
@@ -159,18 +159,18 @@ class Lines {
       sync: false,
       // A buffer's length is known; of strings sonic-boom would measure the whole queue with each line.
       contentMode: "buffer",
-      minLength: ENOUGH,
-      maxWrite: 2 * ENOUGH,
+      minLength: MIN_WRITE,
+      maxWrite: 2 * MIN_WRITE,
       maxLength: limit,
-      periodicFlush: DELAY,
-      retryEAGAIN: () => this.patient,
+      periodicFlush: FLUSH_INTERVAL,
+      retryEAGAIN: () => this.retries,
     });
     this.file.on("write", (bytes: number) => (this.written += bytes));
     this.file.on("drop", () => this.lost++);
-    this.file.on("drain", () => this.drained());
+    this.file.on("drain", () => this.onDrain());
     // The reader has left, or the disk is full: sonic-boom keeps its queue and retries with the next lines.
     this.file.on("error", () => {});
-    process.once("exit", () => this.rescue());
+    process.once("exit", () => this.flushOnExit());
   }
 
   /** @param lines one or more, each with its newline */
@@ -182,7 +182,7 @@ class Lines {
     // sonic-boom reports a drop once, however many lines it contains.
     if (!found) this.lost--;
     for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, end + 1))
-      if (found) this.ends.push(this.accepted + end + 1);
+      if (found) this.lineEnds.push(this.accepted + end + 1);
       else this.lost++;
     if (found) this.accepted += bytes.length;
   }
@@ -190,48 +190,48 @@ class Lines {
   /** Resolves when everything is written, or after PATIENCE; lines that the reader has not taken by then are given up. */
   async flush(): Promise<void> {
     const limit = Promise.withResolvers<void>();
-    const timer = setTimeout(limit.resolve, PATIENCE);
+    const timer = setTimeout(limit.resolve, FLUSH_TIMEOUT);
     // The first flush may end with a write that was in progress, and leave later lines to the second.
-    await Promise.race([this.flushed().then(() => this.flushed()), limit.promise]);
+    await Promise.race([this.flushOnce().then(() => this.flushOnce()), limit.promise]);
     clearTimeout(timer);
-    this.giveUp();
+    this.reportLost();
   }
 
   async close(): Promise<void> {
     await this.flush();
-    this.patient = false;
+    this.retries = false;
     const closed = new Promise((done) => this.file.once("close", done));
     this.file.end();
     await closed;
   }
 
-  private flushed(): Promise<void> {
+  private flushOnce(): Promise<void> {
     // Errors are ignored, as a pipe cannot be synced; only the count of written bytes matters.
     return new Promise((done) => this.file.flush(() => done()));
   }
 
-  private drained(): void {
-    const first = this.ends.findIndex((end) => end > this.written);
-    this.ends = first < 0 ? [] : this.ends.slice(first);
+  private onDrain(): void {
+    const first = this.lineEnds.findIndex((end) => end > this.written);
+    this.lineEnds = first < 0 ? [] : this.lineEnds.slice(first);
     const { lost } = this;
     this.lost = 0;
     if (lost > 0) this.write(lostLine(lost));
   }
 
   /** Writes to standard error how many lines were not read, including a partly read one. */
-  private giveUp(): void {
-    const lost = this.lost + this.ends.filter((end) => end > this.written).length;
+  private reportLost(): void {
+    const lost = this.lost + this.lineEnds.filter((end) => end > this.written).length;
     this.lost = 0;
-    this.ends = [];
+    this.lineEnds = [];
     if (lost === 0) return;
-    this.patient = false;
+    this.retries = false;
     process.stderr.write(lostLine(lost));
   }
 
   /** Writes the last lines of a process that exits without a flush. */
-  private rescue(): void {
-    if (!this.patient) return;
-    this.patient = false;
+  private flushOnExit(): void {
+    if (!this.retries) return;
+    this.retries = false;
     try {
       this.file.flushSync();
     } catch {

@@ -1,5 +1,5 @@
-import { FOLDED, foldCase, inAnyCase } from "../wire/any-case.ts";
-import { changesAt, type JsonPath } from "../wire/paths.ts";
+import { anyCasePattern, FOLDABLE, foldCase } from "../wire/any-case.ts";
+import { type JsonPath, pathEdits } from "../wire/paths.ts";
 import { type Edit, removeMembers } from "../wire/splice.ts";
 import { asList, asObject } from "../wire/values.ts";
 import type { Body } from "./body.ts";
@@ -7,7 +7,7 @@ import { GatewayError } from "./errors.ts";
 import type { Protocol } from "./protocol.ts";
 
 /** Maximum number of look-alikes in a body: they have no legitimate use, and removing many is wasted work. */
-const MOST = 100;
+const MAX_LOOK_ALIKES = 100;
 
 /** Members inside an object, or inside the entries of a list. */
 interface InnerMembers {
@@ -19,7 +19,7 @@ interface InnerMembers {
 }
 
 /** Members by which a request is checked: its models, its output limits, and the objects it names. */
-class JudgedMembers {
+class CheckedMembers {
   /** The exact names. */
   private readonly exact: ReadonlySet<string>;
   /** The case-folded names, and those of them that differ from the exact ones. */
@@ -29,15 +29,15 @@ class JudgedMembers {
   private readonly inner: Map<string, InnerMembers>;
 
   constructor({ output, otherModels, objects, includeUsage }: Protocol) {
-    const paths = output ? [...output.tokens, ...output.times] : [];
+    const paths = output ? [...output.tokens, ...output.multipliers] : [];
     const [tier] = output?.tier ?? [];
     const all = [
       ...[
         "model",
         ...(output?.service ?? ["service_tier"]),
         tier,
-        output?.further,
-        output?.later,
+        output?.fallbackModels,
+        output?.background,
         ...(otherModels?.below ?? []),
       ],
       includeUsage?.member({}).name,
@@ -59,17 +59,17 @@ class JudgedMembers {
         ),
       ]),
     );
-    if (output?.further === undefined) return;
+    if (output?.fallbackModels === undefined) return;
     const each = ["model", ...(tier === undefined ? [] : [tier]), ...output.tokens.map(([name]) => String(name))];
-    this.inner.set(output.further, innerMembers(each, true));
+    this.inner.set(output.fallbackModels, innerMembers(each, true));
   }
 
   /** Returns look-alikes at the top level of a body. */
-  top({ scan }: Body): string[] {
+  topLookAlikes({ scan }: Body): string[] {
     const { exact, folded, changed } = this;
     const found: string[] = [];
     for (const { name } of scan?.members ?? []) {
-      const is = FOLDED.test(name)
+      const is = FOLDABLE.test(name)
         ? folded.has(foldCase(name)) && !exact.has(name)
         : changed.size > 0 && changed.has(name);
       if (is) found.push(name);
@@ -78,7 +78,7 @@ class JudgedMembers {
   }
 
   /** Returns look-alikes inside members that contain checked ones. */
-  within(body: Body): JsonPath[] {
+  nestedLookAlikes(body: Body): JsonPath[] {
     const found: JsonPath[] = [];
     for (const [outer, { isList, exact, folded, pattern }] of this.inner) {
       const member = body.member(outer);
@@ -97,7 +97,7 @@ class JudgedMembers {
 }
 
 function innerMembers(names: readonly string[], isList: boolean): InnerMembers {
-  const likes = names.map((each) => `(?!${each}")${inAnyCase(each)}`);
+  const likes = names.map((each) => `(?!${each}")${anyCasePattern(each)}`);
   const pattern = new RegExp(`"(?:${likes.join("|")})"|\\\\u`);
   return { isList, exact: new Set(names), folded: new Set(names.map(foldCase)), pattern };
 }
@@ -108,7 +108,7 @@ export interface LookAlikes {
   readonly edits: Edit[];
 }
 
-const known = new WeakMap<Protocol, JudgedMembers>();
+const checkedMembers = new WeakMap<Protocol, CheckedMembers>();
 
 /**
  * Finds members that case-insensitive servers (mostly written in Go) read as one by which a request was checked, and the edits
@@ -116,15 +116,15 @@ const known = new WeakMap<Protocol, JudgedMembers>();
  * @throws GatewayError `invalid_field` where there are more than a mistake would explain
  */
 export function lookAlikes(body: Body, protocol: Protocol): LookAlikes {
-  let judged = known.get(protocol);
-  if (!judged) {
-    judged = new JudgedMembers(protocol);
-    known.set(protocol, judged);
+  let checked = checkedMembers.get(protocol);
+  if (!checked) {
+    checked = new CheckedMembers(protocol);
+    checkedMembers.set(protocol, checked);
   }
-  const top = judged.top(body);
-  const inner = judged.within(body);
+  const top = checked.topLookAlikes(body);
+  const inner = checked.nestedLookAlikes(body);
   const names = [...top, ...inner.map((path) => path.join("."))];
-  if (names.length > MOST) {
+  if (names.length > MAX_LOOK_ALIKES) {
     const param = names[0] as string;
     throw new GatewayError("invalid_field", {
       message: `The request has ${names.length} members like ${param}, in other letters than the API has them.`,
@@ -136,7 +136,7 @@ export function lookAlikes(body: Body, protocol: Protocol): LookAlikes {
     names,
     edits: [
       ...(body.scan && top.length > 0 ? removeMembers(body.scan, top) : []),
-      ...(inner.length > 0 ? changesAt(body.bytes(), { remove: inner }) : []),
+      ...(inner.length > 0 ? pathEdits(body.bytes(), { remove: inner }) : []),
     ],
   };
 }

@@ -1,6 +1,6 @@
 import type { GatewayError } from "./errors.ts";
-import { globOf, matchesAny } from "./glob.ts";
-import { modelNotAllowed, otherNotAllowed, otherNotHere } from "./key-scope.ts";
+import { compileGlob, matchesAny } from "./glob.ts";
+import { modelNotAllowed, otherModelNotAllowed, otherModelNotServed } from "./key-scope.ts";
 import type { Limits } from "./limit-kinds.ts";
 import type { PriceList } from "./price-list.ts";
 import type { Shape } from "./shape.ts";
@@ -29,7 +29,7 @@ export interface Caller {
   expires?: number;
 }
 
-export const CALLER: Shape<Caller> = {
+export const CALLER_SHAPE: Shape<Caller> = {
   ...{ id: true, name: true, models: true, paths: true, addresses: true, group: true, owner: true, tags: true },
   ...{ limits: true, expires: true },
 };
@@ -74,7 +74,7 @@ export interface Provider {
   health: HealthLimits;
 }
 
-export const PROVIDER: Shape<Provider> = {
+export const PROVIDER_SHAPE: Shape<Provider> = {
   ...{ name: true, url: true, credentials: true, header: true, speaks: true, forward: true, threads: true },
   ...{ shared: true, concurrency: true, timeouts: true, vendor: true, idempotency: true, warm: true, health: true },
 };
@@ -142,7 +142,7 @@ export interface Target {
   longest?: number;
 }
 
-export const TARGET: Shape<Target> = {
+export const TARGET_SHAPE: Shape<Target> = {
   ...{ provider: true, model: true, weight: true, serves: true, prices: true, via: true, facts: true, longest: true },
 };
 
@@ -168,7 +168,7 @@ export interface Model {
   public?: boolean;
 }
 
-export const MODEL: Shape<Model> = {
+export const MODEL_SHAPE: Shape<Model> = {
   ...{ id: true, name: true, description: true, aliases: true, created: true, context: true, output: true, can: true },
   ...{ balance: true, targets: true, fallback: true, public: true },
 };
@@ -211,7 +211,7 @@ export class Marketplace {
     for (const model of models) {
       this.byName.set(model.id, model);
       for (const alias of model.aliases) {
-        if (alias.includes("*")) this.byPattern.push({ pattern: globOf(alias), length: alias.length, model });
+        if (alias.includes("*")) this.byPattern.push({ pattern: compileGlob(alias), length: alias.length, model });
         else this.byName.set(alias, model);
       }
     }
@@ -221,7 +221,7 @@ export class Marketplace {
   /** Returns the model of that name or alias, if the caller may use it; names are case-sensitive. */
   find(name: string, caller?: Caller): Model | undefined {
     const model = this.byName.get(name) ?? this.byPattern.find(({ pattern }) => pattern.test(name))?.model;
-    return model && allowed(model, caller) ? model : undefined;
+    return model && isAllowed(model, caller) ? model : undefined;
   }
 
   /**
@@ -255,22 +255,22 @@ export class Marketplace {
    * @throws GatewayError `key_not_allowed` where the caller is restricted to other models; `not_served` where this provider does
    *   not have the model
    */
-  other(name: string, param: string, provider: Provider, caller?: Caller): string {
+  otherModelName(name: string, param: string, provider: Provider, caller?: Caller): string {
     const model = this.find(name, caller);
     const target = model?.targets.find((each) => each.provider.name === provider.name);
     if (target) return target.model;
     if (!caller?.models) return name;
-    throw model ? otherNotHere(name, param) : otherNotAllowed(caller, name, param);
+    throw model ? otherModelNotServed(name, param) : otherModelNotAllowed(caller, name, param);
   }
 
   /** Returns the error for a caller who may not use an existing model; undefined: there is no such model, or it may use it. */
-  keptFrom(name: string, caller: Caller | undefined): GatewayError | undefined {
+  notAllowedError(name: string, caller: Caller | undefined): GatewayError | undefined {
     return caller && this.find(name) && !this.find(name, caller) ? modelNotAllowed(caller, name) : undefined;
   }
 
   /** Returns the models that the caller may use, in the order of gateway.yaml. */
   list(caller?: Caller): Model[] {
-    return this.models.filter((model) => allowed(model, caller));
+    return this.models.filter((model) => isAllowed(model, caller));
   }
 
   /**
@@ -282,12 +282,12 @@ export class Marketplace {
   }
 
   /** Returns up to three ids of usable models that are similar to this name. */
-  near(name: string, caller?: Caller): string[] {
+  similarIds(name: string, caller?: Caller): string[] {
     const wanted = name.toLowerCase();
     return this.usable(caller)
-      .map((model) => ({ id: model.id, distance: distance(wanted, model.id.toLowerCase()) }))
+      .map((model) => ({ id: model.id, distance: editDistance(wanted, model.id.toLowerCase()) }))
       .filter(
-        ({ id, distance }) => distance <= Math.max(2, Math.min(wanted.length, id.length) / 3) || related(wanted, id),
+        ({ id, distance }) => distance <= Math.max(2, Math.min(wanted.length, id.length) / 3) || isRelated(wanted, id),
       )
       .sort((a, b) => a.distance - b.distance)
       .slice(0, 3)
@@ -298,14 +298,14 @@ export class Marketplace {
 /** The date suffix of a vendor's model version. */
 const DATE = /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/;
 
-const allowed = (model: Model, caller: Caller | undefined): boolean =>
+const isAllowed = (model: Model, caller: Caller | undefined): boolean =>
   !caller?.models || matchesAny(caller.models, model.id);
 
-const related = (wanted: string, id: string): boolean =>
+const isRelated = (wanted: string, id: string): boolean =>
   wanted.length >= 4 && (id.includes(wanted) || wanted.includes(id));
 
 /** Returns the edits (insert, delete, replace, swap) between two texts, cut to 64 characters, as only small distances matter. */
-export function distance(a: string, b: string): number {
+export function editDistance(a: string, b: string): number {
   const left = a.slice(0, 64);
   const right = b.slice(0, 64);
   let before: number[] = [];

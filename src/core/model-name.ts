@@ -13,12 +13,12 @@ export function readModel(body: Body): string {
   const { modelField } = body;
   if (modelField) return checkModel(body.slice(modelField.start, modelField.end).toString());
   const member = body.member("model");
-  if (!member) throw badModel("The request names no model.", 'Send "model" with a name that GET /v1/models lists.');
-  if (member.kind !== "string") throw badModel(`model must be a string, not ${kindInWords(member.kind)}.`);
+  if (!member) throw invalidModel("The request names no model.", 'Send "model" with a name that GET /v1/models lists.');
+  if (member.kind !== "string") throw invalidModel(`model must be a string, not ${kindInWords(member.kind)}.`);
   // An escape has six bytes and stands for at least one: a longer value is too long without parsing it.
-  if (member.end - member.start > 6 * MAX_MODEL + 2) throw longModel();
+  if (member.end - member.start > 6 * MAX_MODEL + 2) throw modelTooLong();
   const text = body.slice(member.start, member.end).toString();
-  return PROPER.has(text.slice(1, -1)) ? text.slice(1, -1) : checkModel(body.value("model") as string);
+  return VALID_NAMES.has(text.slice(1, -1)) ? text.slice(1, -1) : checkModel(body.value("model") as string);
 }
 
 /**
@@ -27,35 +27,35 @@ export function readModel(body: Body): string {
  * @throws GatewayError `invalid_field`
  */
 export function checkModel(model: string): string {
-  if (PROPER.has(model)) return model;
-  if (model === "") throw badModel("model is empty.", "Send a name that GET /v1/models lists.");
-  if (Buffer.byteLength(model) > MAX_MODEL) throw longModel();
-  if (!model.isWellFormed()) throw badModel("model holds half of a surrogate pair.", "Write the character whole.");
-  if (/\p{Cc}/u.test(model)) throw badModel("model holds a control character.", "Remove it.");
-  if (model !== model.trim()) throw badModel("model begins or ends with white space.", "Remove it.");
+  if (VALID_NAMES.has(model)) return model;
+  if (model === "") throw invalidModel("model is empty.", "Send a name that GET /v1/models lists.");
+  if (Buffer.byteLength(model) > MAX_MODEL) throw modelTooLong();
+  if (!model.isWellFormed()) throw invalidModel("model holds half of a surrogate pair.", "Write the character whole.");
+  if (/\p{Cc}/u.test(model)) throw invalidModel("model holds a control character.", "Remove it.");
+  if (model !== model.trim()) throw invalidModel("model begins or ends with white space.", "Remove it.");
   // A name that JSON would escape is checked each time.
-  if (PROPER.size < MANY && !/["\\]/.test(model)) PROPER.add(model);
+  if (VALID_NAMES.size < MAX_CACHED && !/["\\]/.test(model)) VALID_NAMES.add(model);
   return model;
 }
 
 /** Reports whether two bodies write their model with the same bytes. */
-export function sameModel(a: Body, b: Body): boolean {
-  const [one, other] = [writtenModel(a), writtenModel(b)];
+export function isSameModel(a: Body, b: Body): boolean {
+  const [one, other] = [modelBytes(a), modelBytes(b)];
   return one && other ? one.equals(other) : one === other;
 }
 
-function writtenModel(body: Body): Buffer | undefined {
+function modelBytes(body: Body): Buffer | undefined {
   const span = body.modelField ?? body.member("model");
   return span && body.slice(span.start, span.end);
 }
 
 /** Names that passed the checks: nearly all requests name one of a few. */
-const PROPER = new Set<string>();
-const MANY = 500;
+const VALID_NAMES = new Set<string>();
+const MAX_CACHED = 500;
 
-const longModel = (): GatewayError =>
-  badModel(`model is longer than ${MAX_MODEL} bytes.`, "Send a name that GET /v1/models lists.");
+const modelTooLong = (): GatewayError =>
+  invalidModel(`model is longer than ${MAX_MODEL} bytes.`, "Send a name that GET /v1/models lists.");
 
-function badModel(message: string, hint?: string): GatewayError {
+function invalidModel(message: string, hint?: string): GatewayError {
   return new GatewayError("invalid_field", { message, param: "model", ...(hint === undefined ? {} : { hint }) });
 }

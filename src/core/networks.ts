@@ -12,7 +12,7 @@ export function plainAddress(text: string): string | undefined {
 }
 
 /** Returns the key for limits per address: of IPv6 the /64, which one customer usually has as a whole. */
-export function limitedBy(address: string): string {
+export function addressLimitKey(address: string): string {
   if (!address.includes(":")) return address;
   const [left = [], right = []] = address.split("::").map((half) => (half === "" ? [] : half.split(":")));
   const zeros = address.includes("::") ? 8 - left.length - right.length : 0;

@@ -1,7 +1,7 @@
 import { foldCase } from "../wire/any-case.ts";
-import { changesAt, type JsonPath } from "../wire/paths.ts";
+import { type JsonPath, pathEdits } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
-import { spellings, Watch } from "../wire/watch.ts";
+import { caseSpellings, Watch } from "../wire/watch.ts";
 import type { Body } from "./body.ts";
 import { GatewayError } from "./errors.ts";
 import type { OtherModelWords, Protocol } from "./protocol.ts";
@@ -18,9 +18,9 @@ export interface OtherModel {
 }
 
 /** Maximum models in one request; vendors accept at most some hundreds of requests in one. */
-const MOST = 1000;
+const MAX_OTHER_MODELS = 1000;
 const MEMBER = "model";
-const WATCH = new Watch(spellings(MEMBER));
+const WATCH = new Watch(caseSpellings(MEMBER));
 const NAME = Buffer.from(`"${MEMBER}"`);
 /** The name in another case: some servers, mostly written in Go, read names case-insensitively. */
 const SPELLED = /"(?!model")[mM][oO][dD][eE][lL]"/;
@@ -34,20 +34,20 @@ const [COLON, QUOTE, SPACE] = [0x3a, 0x22, 0x20];
  * @param everywhere searches also places used only to hide a name, which takes time proportional to the body's size
  * @throws GatewayError `invalid_json` where two parsers could read different names; `invalid_field` for too many
  */
-export function otherModels(body: Body, { otherModels: words }: Protocol, everywhere: boolean): OtherModel[] {
+export function findOtherModels(body: Body, { otherModels: words }: Protocol, everywhere: boolean): OtherModel[] {
   const found: OtherModel[] = [];
   if (!words || !body.scan) return found;
-  const { below, around = [], unnamed = [] } = words;
-  for (const name of unnamed) {
+  const { below, around = [], vendorChooses = [] } = words;
+  for (const name of vendorChooses) {
     if (body.member(name)?.kind === "string")
       found.push({ name: String(body.value(name)), prefix: "", path: [name], unnamed: true });
   }
-  if (!WATCH.maySee(body.scan)) return found;
+  if (!WATCH.mayMatch(body.scan)) return found;
   for (const name of everywhere ? [...below, ...around] : below) {
     const member = body.member(name);
     if (member?.kind !== "array" && member?.kind !== "object") continue;
-    if (!mayName(body.slice(member.start, member.end), everywhere)) continue;
-    walk(body.uniqueValue(name), [name], below.includes(name), words, found);
+    if (!mayNameModel(body.slice(member.start, member.end), everywhere)) continue;
+    collectModels(body.uniqueValue(name), [name], below.includes(name), words, found);
   }
   return found;
 }
@@ -59,45 +59,52 @@ export function otherModelEdits(body: Body, models: readonly OtherModel[], map: 
     const name = map(model);
     return name === model.name ? [] : [[model.path, JSON.stringify(model.prefix + name)] as const];
   });
-  return changes.length === 0 ? [] : changesAt(body.bytes(), { replace: changes });
+  return changes.length === 0 ? [] : pathEdits(body.bytes(), { replace: changes });
 }
 
 /** Reports whether a text may contain a member of that name with a string value: most occurrences are schemas. */
-function mayName(json: Buffer, hidden: boolean): boolean {
+function mayNameModel(json: Buffer, hidden: boolean): boolean {
   for (let at = json.indexOf(NAME); at >= 0; at = json.indexOf(NAME, at)) {
-    at = behindSpace(json, at + NAME.length);
-    if (json[at] === COLON && json[behindSpace(json, at + 1)] === QUOTE) return true;
+    at = skipSpace(json, at + NAME.length);
+    if (json[at] === COLON && json[skipSpace(json, at + 1)] === QUOTE) return true;
   }
   if (!hidden) return false;
   const text = json.toString("latin1");
   return SPELLED.test(text) || (json.includes(ESCAPE) && HIDDEN.test(text));
 }
 
-function behindSpace(json: Buffer, from: number): number {
+function skipSpace(json: Buffer, from: number): number {
   let at = from;
   while ((json[at] as number) <= SPACE) at++;
   return at;
 }
 
 /** @param counts whether a model named here will be used */
-function walk(value: unknown, path: JsonPath, counts: boolean, words: OtherModelWords, found: OtherModel[]): void {
+function collectModels(
+  value: unknown,
+  path: JsonPath,
+  counts: boolean,
+  words: OtherModelWords,
+  found: OtherModel[],
+): void {
   if (typeof value !== "object" || value === null) return;
   if (Array.isArray(value)) {
-    for (const [i, each] of value.entries()) walk(each, [...path, i], counts, words, found);
+    for (const [i, each] of value.entries()) collectModels(each, [...path, i], counts, words, found);
     return;
   }
   for (const [name, inner] of Object.entries(value)) {
     if (counts && foldCase(name) === MEMBER && typeof inner === "string") {
-      if (found.length === MOST) throw tooMany(path);
+      if (found.length === MAX_OTHER_MODELS) throw tooManyModels(path);
       const prefix = words.prefix !== undefined && inner.startsWith(words.prefix) ? words.prefix : "";
       found.push({ name: inner.slice(prefix.length), prefix, path: [...path, name] });
-    } else if (!words.unread.includes(name)) walk(inner, [...path, name], counts || isBelow(name, words), words, found);
+    } else if (!words.notSearched.includes(name))
+      collectModels(inner, [...path, name], counts || isBelow(name, words), words, found);
   }
 }
 
-const tooMany = (path: JsonPath): GatewayError =>
+const tooManyModels = (path: JsonPath): GatewayError =>
   new GatewayError("invalid_field", {
-    message: `The request names more than ${MOST} models.`,
+    message: `The request names more than ${MAX_OTHER_MODELS} models.`,
     hint: "Ask with fewer at a time.",
     param: path.join("."),
   });

@@ -24,11 +24,11 @@ export const topic = <Fact>(name: string): Topic<Fact> => ({ name });
 export const question = <Ask, Answer>(name: string): Question<Ask, Answer> => ({ name });
 
 /** The handlers that answer the questions of all workers. */
-export class Answers {
-  private readonly answerers = new Map<string, (asked: unknown) => unknown>();
+export class QuestionHandlers {
+  private readonly handlers = new Map<string, (asked: unknown) => unknown>();
 
   set<Ask, Answer>({ name }: Question<Ask, Answer>, answer: (asked: Ask) => Answer | Promise<Answer>): void {
-    this.answerers.set(name, answer as (asked: unknown) => unknown);
+    this.handlers.set(name, answer as (asked: unknown) => unknown);
   }
 
   /**
@@ -36,7 +36,7 @@ export class Answers {
    * @throws Error where no handler is registered
    */
   answer(name: string, asked: unknown): unknown {
-    const answer = this.answerers.get(name);
+    const answer = this.handlers.get(name);
     if (!answer) throw new Error(`nobody answers the question ${name}`);
     return answer(asked);
   }
@@ -47,13 +47,13 @@ export class Peers {
   private readonly listeners = new Map<string, ((key: string, fact: unknown) => void)[]>();
 
   /** @param answers the handlers of this process, which has no primary */
-  constructor(private readonly answers: Answers = new Answers()) {}
+  constructor(private readonly answers: QuestionHandlers = new QuestionHandlers()) {}
 
   /** Sends a fact to all other workers, also to those that start later, which receive the last fact of each key. */
-  tell<Fact>(_topic: Topic<Fact>, _key: string, _fact: Fact): void {}
+  publish<Fact>(_topic: Topic<Fact>, _key: string, _fact: Fact): void {}
 
   /** Subscribes to facts of other workers. */
-  hear<Fact>({ name }: Topic<Fact>, listener: (key: string, fact: Fact) => void): void {
+  subscribe<Fact>({ name }: Topic<Fact>, listener: (key: string, fact: Fact) => void): void {
     const listeners = this.listeners.get(name) ?? [];
     this.listeners.set(name, [...listeners, listener as (key: string, fact: unknown) => void]);
   }
@@ -64,7 +64,7 @@ export class Peers {
   }
 
   /** Passes on a fact from another worker. */
-  protected heard({ topic, key, fact }: SharedFact): void {
+  protected dispatch({ topic, key, fact }: SharedFact): void {
     for (const listener of this.listeners.get(topic) ?? []) listener(key, fact);
   }
 }

@@ -32,15 +32,15 @@ export type RequestExchange = Pick<
 export type RouteExchange = Pick<Exchange, keyof RequestExchange | "model" | "targets" | "conversation">;
 
 /** What every phase from `route` on can read: the request and its targets. */
-export type AskedExchange = Readonly<Pick<Exchange, AskedFields>>;
+export type RoutedExchange = Readonly<Pick<Exchange, AskedFields>>;
 
 /** In `send`: the request is final; only the attempt can still be changed. */
-export type SendExchange = AskedExchange & Readonly<Pick<Exchange, "attempts">> & Pick<Exchange, "told">;
+export type SendExchange = RoutedExchange & Readonly<Pick<Exchange, "attempts">> & Pick<Exchange, "onUsage">;
 
 /** In `response`: the head of a response has been received. */
 export type ResponseExchange = SendExchange &
   Readonly<Pick<Exchange, "attempt" | "answerer" | "head" | "answerTexts" | "wholeTexts" | "mapAnswerText" | "push">> &
-  Pick<Exchange, "usage" | "unread" | "error" | "drains" | "progress">;
+  Pick<Exchange, "usage" | "usageError" | "error" | "drain" | "progress">;
 
 /** In `done`: the exchange has ended, however. Fields that were never set are undefined or empty. */
 export type DoneExchange = SendExchange &

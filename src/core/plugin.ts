@@ -11,7 +11,8 @@ import type {
 import type { Recorded } from "./recorded.ts";
 import type { Stage } from "./stage.ts";
 
-type MaybePromise<T> = T | Promise<T>;
+/** A value, or a promise of it. */
+export type MaybePromise<T> = T | Promise<T>;
 
 /**
  * A class in a file of `plugins/`, its default export, constructed by tsyringe with constructor injection. Every phase is

@@ -3,8 +3,8 @@ import { cost, isPriced, type Price } from "./price.ts";
 import type { Usage } from "./usage.ts";
 
 /** The source of a price that the operator wrote, and of that of the built-in provider. */
-export const OWN = "gateway.yaml";
-export const DEMO = "demo";
+export const OPERATOR_SOURCE = "gateway.yaml";
+export const DEMO_SOURCE = "demo";
 
 /** Prices as referenced by ledger rows. */
 export interface PriceVersion {
@@ -21,23 +21,23 @@ export interface PriceVersion {
 export interface DatedPrice {
   readonly price: Price;
   /** The source of each figure that comes from another table than the rest, by the figure's name. */
-  readonly lent?: Readonly<Record<string, string>>;
+  readonly sourceOverrides?: Readonly<Record<string, string>>;
   /** Unix milliseconds from which they apply. */
   readonly from?: number;
   /** The only time of day at which they apply, in milliseconds in UTC; `end` is exclusive. */
   readonly daily?: { readonly start: number; readonly end: number };
 }
 
-type Dated = Omit<DatedPrice, "price" | "lent"> & { readonly terms: PriceVersion };
+type DatedTerms = Omit<DatedPrice, "price" | "lent"> & { readonly terms: PriceVersion };
 
 /** Returns the cost of usage in integer nano-dollars; undefined where the prices do not cover all of it. */
 function costAt(usage: Usage, { price, source }: PriceVersion): number | undefined {
-  if (!isPriced(usage, price, source !== OWN && source !== DEMO)) return undefined;
+  if (!isPriced(usage, price, source !== OPERATOR_SOURCE && source !== DEMO_SOURCE)) return undefined;
   return cost(usage, price);
 }
 
 /** What a vendor ran in addition to a response. */
-type RunBesides = NonNullable<Usage["besides"]>[number];
+type AdditionalUsage = NonNullable<Usage["besides"]>[number];
 
 /**
  * Returns the cost of usage with everything that the vendor ran in addition, each part at its model's prices; undefined where
@@ -48,13 +48,13 @@ export function totalCost(
   usage: Usage,
   terms: PriceVersion,
   termsOf: (model: string) => PriceVersion | undefined,
-): { cost: number; besides?: RunBesides[] } | undefined {
+): { cost: number; besides?: AdditionalUsage[] } | undefined {
   let sum = costAt(usage, terms);
   if (!usage.besides || sum === undefined) return sum === undefined ? undefined : { cost: sum };
-  const besides: RunBesides[] = [];
+  const besides: AdditionalUsage[] = [];
   for (const each of usage.besides) {
     const own = each.model === undefined ? terms : termsOf(each.model);
-    const more = own && costBeside(each, usage, own);
+    const more = own && additionalCost(each, usage, own);
     if (own === undefined || more === undefined) return undefined;
     sum += more;
     besides.push(own === terms ? each : { ...each, price: own.version });
@@ -63,18 +63,18 @@ export function totalCost(
 }
 
 /** Returns the cost of one part that was run in addition to a response; undefined as in `costAt`. */
-export const costBeside = (part: Partial<Usage>, usage: Usage, terms: PriceVersion): number | undefined =>
-  costAt(besidesOf(part, usage), withoutRequest(terms));
+export const additionalCost = (part: Partial<Usage>, usage: Usage, terms: PriceVersion): number | undefined =>
+  costAt(additionalUsage(part, usage), withoutRequest(terms));
 
 /** Returns the minimum cost of usage, with everything that the vendor ran in addition: parts without a price count as 0. */
-export const leastCost = (usage: Usage, terms: PriceVersion): number =>
+export const minimumCost = (usage: Usage, terms: PriceVersion): number =>
   (usage.besides ?? []).reduce(
-    (sum, each) => sum + cost(besidesOf(each, usage), withoutRequest(terms).price),
+    (sum, each) => sum + cost(additionalUsage(each, usage), withoutRequest(terms).price),
     cost(usage, terms.price),
   );
 
 /** Returns the part as usage of its own, in the response's tier. */
-const besidesOf = (part: Partial<Usage>, { tier }: Usage): Usage => ({
+const additionalUsage = (part: Partial<Usage>, { tier }: Usage): Usage => ({
   ...{ in: part.in ?? {}, out: part.out ?? {}, raw: undefined },
   ...(part.drawn ? { drawn: part.drawn } : {}),
   ...(part.serverTools ? { serverTools: part.serverTools } : {}),
@@ -92,7 +92,7 @@ const DAY = 86_400_000;
 const DIGITS = 12;
 
 /** Returns the version of a price. */
-export function versionOf(price: Price): string {
+export function priceVersion(price: Price): string {
   return createHash("sha256").update(canonical(price)).digest("hex").slice(0, DIGITS);
 }
 
@@ -107,7 +107,7 @@ function canonical(value: unknown): string {
 
 /** The prices of a target over time. */
 export class PriceList {
-  private readonly dated: readonly Dated[];
+  private readonly dated: readonly DatedTerms[];
   /** The only price, if it always applies. */
   private readonly only: PriceVersion | undefined;
 
@@ -121,7 +121,7 @@ export class PriceList {
     /** The price is that of a model with a similar name. */
     readonly guessed = false,
   ) {
-    this.dated = prices.map(({ lent, ...dated }) => datedOf(dated, source, lent));
+    this.dated = prices.map(({ sourceOverrides, ...dated }) => datedTerms(dated, source, sourceOverrides));
     const [only] = this.dated;
     if (this.dated.length === 1 && only?.from === undefined && only?.daily === undefined) this.only = only?.terms;
   }
@@ -130,7 +130,7 @@ export class PriceList {
   at(time: number): PriceVersion | undefined {
     if (this.only) return this.only;
     for (let n = this.dated.length - 1; n >= 0; n--) {
-      const { from, daily, terms } = this.dated[n] as Dated;
+      const { from, daily, terms } = this.dated[n] as DatedTerms;
       if (from !== undefined && time < from) continue;
       if (daily !== undefined && !within(time % DAY, daily)) continue;
       return terms;
@@ -144,10 +144,14 @@ export class PriceList {
   }
 }
 
-function datedOf({ price, ...when }: DatedPrice, source: string, lent: DatedPrice["lent"] = {}): Dated {
+function datedTerms(
+  { price, ...when }: DatedPrice,
+  source: string,
+  lent: DatedPrice["sourceOverrides"] = {},
+): DatedTerms {
   const sources = Object.fromEntries(Object.keys(price).map((name) => [name, lent[name] ?? source]));
   const all = [...new Set([source, ...Object.values(lent)])].join(" with ");
-  return { ...when, terms: { version: versionOf(price), price, source: all, sources } };
+  return { ...when, terms: { version: priceVersion(price), price, source: all, sources } };
 }
 
 /** Reports whether a time of day is in a span, which may extend past midnight. */

@@ -46,13 +46,13 @@ export type Price = TieredRates & {
 /** One price, or prices by the requested quality and size, like `hd 1024x1024`; a missing value is left out of the key. */
 type PerImage = number | Readonly<Record<string, number>>;
 
-/** Pico-dollars (10⁻¹² dollars) for a token, in the order returned by `rated`: integers, so that sums are exact. */
-type Rated = readonly number[];
+/** Pico-dollars (10⁻¹² dollars) for a token, in the order returned by `tokenRates`: integers, so that sums are exact. */
+type TokenRates = readonly number[];
 
 /** A price step: applies to requests with more than `above` input tokens. */
 interface PriceStep {
   above: number;
-  rates: Rated;
+  rates: TokenRates;
 }
 
 /** A price prepared for calculation. */
@@ -61,7 +61,7 @@ interface Compiled {
   tiers: ReadonlyMap<string, readonly PriceStep[]>;
   request: number;
   webSearch: number;
-  drawing: ReadonlyMap<string, Rated>;
+  drawing: ReadonlyMap<string, TokenRates>;
 }
 
 /** USD per million tokens, times 10⁶, is pico-dollars per token. */
@@ -69,9 +69,9 @@ const PER_TOKEN = 1e6;
 const PICO = 1e12;
 const PICO_IN_NANO = 1000;
 
-const whole = (usd: number, factor: number): number => Math.round(usd * factor);
+const toInteger = (usd: number, factor: number): number => Math.round(usd * factor);
 
-function rated(rates: Rates): Rated {
+function tokenRates(rates: Rates): TokenRates {
   const { input = 0, output = 0 } = rates;
   const { cached = input, cache_write = input, input_audio = input, input_image = input } = rates;
   return [
@@ -88,32 +88,32 @@ function rated(rates: Rates): Rated {
     rates.reasoning ?? output,
     rates.output_audio ?? output,
     rates.output_image ?? output,
-  ].map((usd) => whole(usd, PER_TOKEN));
+  ].map((usd) => toInteger(usd, PER_TOKEN));
 }
 
 /** Returns the steps of rates, the highest first. */
-function stepsOf({ above = [], ...base }: TieredRates): PriceStep[] {
-  const higher = above.map(({ tokens, ...own }) => ({ above: tokens, rates: rated({ ...base, ...own }) }));
-  return [...higher, { above: -1, rates: rated(base) }].sort((a, b) => b.above - a.above);
+function priceSteps({ above = [], ...base }: TieredRates): PriceStep[] {
+  const higher = above.map(({ tokens, ...own }) => ({ above: tokens, rates: tokenRates({ ...base, ...own }) }));
+  return [...higher, { above: -1, rates: tokenRates(base) }].sort((a, b) => b.above - a.above);
 }
 
 function compile(price: Price): Compiled {
   const { batch, flex, priority, fast, request = 0, web_search = 0, image_generation = {}, ...usual } = price;
   const tiers = Object.entries({ batch, flex, priority, fast }).flatMap(([name, own]): [string, PriceStep[]][] =>
-    own ? [[name, stepsOf({ ...usual, ...own })]] : [],
+    own ? [[name, priceSteps({ ...usual, ...own })]] : [],
   );
   return {
-    usual: stepsOf(usual),
+    usual: priceSteps(usual),
     tiers: new Map(tiers),
-    request: whole(request, PICO),
-    webSearch: whole(web_search, PICO),
-    drawing: new Map(Object.entries(image_generation).map(([model, rates]) => [model, rated(rates)])),
+    request: toInteger(request, PICO),
+    webSearch: toInteger(web_search, PICO),
+    drawing: new Map(Object.entries(image_generation).map(([model, rates]) => [model, tokenRates(rates)])),
   };
 }
 
 const compiled = new WeakMap<Price, Compiled>();
 
-function compiledOf(price: Price): Compiled {
+function compiledPrice(price: Price): Compiled {
   let found = compiled.get(price);
   if (!found) {
     found = compile(price);
@@ -126,7 +126,7 @@ function compiledOf(price: Price): Compiled {
 const WEB_SEARCHES = ["web_search_requests", "web_search_calls", "web_search"];
 
 /** Returns the number of web searches, under any of these names. */
-function searches({ serverTools }: Usage): number {
+function countSearches({ serverTools }: Usage): number {
   let found = 0;
   if (serverTools) for (const name of WEB_SEARCHES) found += serverTools[name] ?? 0;
   return found;
@@ -135,12 +135,12 @@ function searches({ serverTools }: Usage): number {
 /** A prefix that vendors put before the name of a tier. */
 const ON_DEMAND = /^on_demand_/;
 /** Tiers that are paid for separately. */
-const PREPAID = new Set(["scale", "provisioned", "provisioned_throughput"]);
-const USUAL = new Set(["default", "standard", "auto", "on_demand"]);
+const PREPAID_TIERS = new Set(["scale", "provisioned", "provisioned_throughput"]);
+const DEFAULT_TIERS = new Set(["default", "standard", "auto", "on_demand"]);
 /** Tools of vendors that cost only their tokens. */
 const FREE_TOOLS = new Set(["web_fetch_requests", "mcp_calls"]);
 
-const tierOf = (tier: string): string => tier.toLowerCase().replace(ON_DEMAND, "");
+const normalizeTier = (tier: string): string => tier.toLowerCase().replace(ON_DEMAND, "");
 
 /**
  * Reports whether everything that an exchange used has a price, so that `cost` is complete.
@@ -150,10 +150,10 @@ const tierOf = (tier: string): string => tier.toLowerCase().replace(ON_DEMAND, "
 export function isPriced(usage: Usage, price: Price, isListed: boolean): boolean {
   const { images, drawn, serverTools, tier } = usage;
   if (price.image !== undefined && price.input === undefined && price.output === undefined && !images) return false;
-  if (images && perImage(images, price) === undefined) return false;
-  if (drawn && !drawingOf(drawn.model, compiledOf(price))) return false;
+  if (images && imagePrice(images, price) === undefined) return false;
+  if (drawn && !drawingRates(drawn.model, compiledPrice(price))) return false;
   if (!isListed) return true;
-  if (tier !== undefined && !USUAL.has(tier) && !hasTier(tierOf(tier), price)) return false;
+  if (tier !== undefined && !DEFAULT_TIERS.has(tier) && !hasTier(normalizeTier(tier), price)) return false;
   for (const name in serverTools) {
     if ((serverTools[name] as number) === 0 || FREE_TOOLS.has(name)) continue;
     if (price.web_search === undefined || !WEB_SEARCHES.includes(name)) return false;
@@ -162,12 +162,12 @@ export function isPriced(usage: Usage, price: Price, isListed: boolean): boolean
 }
 
 function hasTier(tier: string, price: Price): boolean {
-  if (PREPAID.has(tier) || tier === "ultrafast") return false;
+  if (PREPAID_TIERS.has(tier) || tier === "ultrafast") return false;
   return !SERVICE_TIERS.includes(tier as ServiceTier) || price[tier as ServiceTier] !== undefined;
 }
 
 /** Returns USD for each picture: 0 where only tokens are charged, undefined where the price is unknown. */
-function perImage({ size, quality, edited }: NonNullable<Usage["images"]>, price: Price): number | undefined {
+function imagePrice({ size, quality, edited }: NonNullable<Usage["images"]>, price: Price): number | undefined {
   if (price.image === undefined && price.image_edit === undefined) return 0;
   const each = edited ? price.image_edit : price.image;
   if (each === undefined || typeof each === "number") return each;
@@ -175,18 +175,18 @@ function perImage({ size, quality, edited }: NonNullable<Usage["images"]>, price
   return Object.hasOwn(each, asked) ? each[asked] : undefined;
 }
 
-const drawingOf = (model: string | undefined, { drawing }: Compiled): Rated | undefined =>
+const drawingRates = (model: string | undefined, { drawing }: Compiled): TokenRates | undefined =>
   drawing.get(model ?? "*") ?? drawing.get("*");
 
 /** Returns USD for a picture of unknown price: the highest of the known prices, so that no budget takes it for free. */
-const dearestPicture = ({ image, image_edit }: Price): number =>
+const highestImagePrice = ({ image, image_edit }: Price): number =>
   Math.max(0, ...[image, image_edit].flatMap((each = 0) => (typeof each === "number" ? each : Object.values(each))));
 
 /** Returns the pico-dollars of pictures. */
-function pictures({ images, drawn }: Usage, price: Price, compiled: Compiled): number {
-  let pico = images ? images.count * whole(perImage(images, price) ?? dearestPicture(price), PICO) : 0;
-  const rates = drawn && drawingOf(drawn.model, compiled);
-  if (rates) for (const [part, count] of countsOf(drawn).entries()) pico += count * (rates[part] as number);
+function imageCost({ images, drawn }: Usage, price: Price, compiled: Compiled): number {
+  let pico = images ? images.count * toInteger(imagePrice(images, price) ?? highestImagePrice(price), PICO) : 0;
+  const rates = drawn && drawingRates(drawn.model, compiled);
+  if (rates) for (const [part, count] of tokenCounts(drawn).entries()) pico += count * (rates[part] as number);
   return pico;
 }
 
@@ -196,24 +196,24 @@ function pictures({ images, drawn }: Usage, price: Price, compiled: Compiled): n
  * first.
  */
 export function cost(usage: Usage, price: Price): number {
-  const compiled = compiledOf(price);
+  const compiled = compiledPrice(price);
   const { usual, tiers, request, webSearch } = compiled;
-  const steps = usage.tier === undefined ? usual : (tiers.get(tierOf(usage.tier)) ?? usual);
+  const steps = usage.tier === undefined ? usual : (tiers.get(normalizeTier(usage.tier)) ?? usual);
   const total = usage.in.total ?? 0;
   let step = 0;
   while ((steps[step] as PriceStep).above >= total && step < steps.length - 1) step++;
   const { rates } = steps[step] as PriceStep;
-  const counts = countsOf(usage);
-  const fixed = request + (usage.images || usage.drawn ? pictures(usage, price, compiled) : 0);
-  let pico = fixed + (usage.serverTools ? searches(usage) * webSearch : 0);
+  const counts = tokenCounts(usage);
+  const fixed = request + (usage.images || usage.drawn ? imageCost(usage, price, compiled) : 0);
+  let pico = fixed + (usage.serverTools ? countSearches(usage) * webSearch : 0);
   for (let part = 0; part < counts.length; part++) pico += (counts[part] as number) * (rates[part] as number);
-  if (!Number.isSafeInteger(pico)) return exactly(counts, rates, fixed, searches(usage), webSearch);
+  if (!Number.isSafeInteger(pico)) return exactCost(counts, rates, fixed, countSearches(usage), webSearch);
   const rest = pico % PICO_IN_NANO;
   return (pico - rest) / PICO_IN_NANO + (rest * 2 >= PICO_IN_NANO ? 1 : 0);
 }
 
 /** Calculates the same with BigInt, for sums beyond the safe integers. */
-function exactly(counts: Rated, rates: Rated, fixed: number, found: number, webSearch: number): number {
+function exactCost(counts: TokenRates, rates: TokenRates, fixed: number, found: number, webSearch: number): number {
   const sum = counts.reduce(
     (all, count, part) => all + BigInt(count) * BigInt(rates[part] as number),
     BigInt(fixed) + BigInt(found) * BigInt(webSearch),
@@ -222,37 +222,51 @@ function exactly(counts: Rated, rates: Rated, fixed: number, found: number, webS
 }
 
 /**
- * Returns the number of tokens of each kind of `rated`. No kind takes more than is left: vendors' parts can exceed their totals.
+ * Returns the number of tokens of each kind of `tokenRates`. No kind takes more than is left: vendors' parts can exceed their totals.
  */
-function countsOf({ in: input, out }: Pick<Usage, "in" | "out">): number[] {
-  let left = input.total ?? 0;
-  const taken = (tokens: number | undefined): number => {
-    const part = Math.max(0, Math.min(tokens ?? 0, left));
-    left -= part;
+function tokenCounts({ in: input, out }: Pick<Usage, "in" | "out">): number[] {
+  let inputLeft = input.total ?? 0;
+  const takeInput = (tokens: number | undefined): number => {
+    const part = Math.max(0, Math.min(tokens ?? 0, inputLeft));
+    inputLeft -= part;
     return part;
   };
   const { write, cachedAudio = 0, cachedImage = 0 } = input;
   const long = write ? (write["1h"] ?? 0) + (write["12h"] ?? 0) : 0;
-  const hour = taken(long);
-  const written = write ? taken(sumOf(write) - long) : 0;
+  const hour = takeInput(long);
+  const written = write ? takeInput(sumWrites(write) - long) : 0;
   // Cached tokens count as text first, unless the vendor reports otherwise.
-  const heard = taken(cachedAudio);
-  const seen = taken(cachedImage);
-  const cached = taken((input.cached ?? 0) - heard - seen);
-  const audio = taken((input.audio ?? 0) - heard);
-  const image = taken((input.image ?? 0) - seen);
-  const video = taken(input.video);
-  let behind = out.total ?? 0;
-  const gone = (tokens: number | undefined): number => {
-    const part = Math.max(0, Math.min(tokens ?? 0, behind));
-    behind -= part;
+  const audioFromCache = takeInput(cachedAudio);
+  const imageFromCache = takeInput(cachedImage);
+  const cached = takeInput((input.cached ?? 0) - audioFromCache - imageFromCache);
+  const audio = takeInput((input.audio ?? 0) - audioFromCache);
+  const image = takeInput((input.image ?? 0) - imageFromCache);
+  const video = takeInput(input.video);
+  let outputLeft = out.total ?? 0;
+  const takeOutput = (tokens: number | undefined): number => {
+    const part = Math.max(0, Math.min(tokens ?? 0, outputLeft));
+    outputLeft -= part;
     return part;
   };
-  const [spoken, drawn, thought] = [gone(out.audio), gone(out.image), gone(out.reasoning)];
-  return [left, cached, written, hour, audio, heard, image, seen, video, behind, thought, spoken, drawn];
+  const [audioOut, drawn, reasoningOut] = [takeOutput(out.audio), takeOutput(out.image), takeOutput(out.reasoning)];
+  return [
+    inputLeft,
+    cached,
+    written,
+    hour,
+    audio,
+    audioFromCache,
+    image,
+    imageFromCache,
+    video,
+    outputLeft,
+    reasoningOut,
+    audioOut,
+    drawn,
+  ];
 }
 
-function sumOf(write: NonNullable<Usage["in"]["write"]>): number {
+function sumWrites(write: NonNullable<Usage["in"]["write"]>): number {
   let sum = 0;
   for (const time in write) sum += write[time as keyof typeof write] ?? 0;
   return sum;

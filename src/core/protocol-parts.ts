@@ -5,7 +5,7 @@ import type { Operation, Protocol } from "./protocol.ts";
 export const bearer = (secret: string): readonly [name: string, value: string] => ["authorization", `Bearer ${secret}`];
 
 /** An SSE comment that keeps an idle stream alive; parsers skip it. */
-export const PING: Buffer = Buffer.from(": ping\n\n");
+export const SSE_PING: Buffer = Buffer.from(": ping\n\n");
 
 /** Returns one server-sent event: its name, if any, and a value as JSON. */
 export function eventBytes(value: unknown, name?: string): Buffer {

@@ -24,7 +24,7 @@ export interface Protocol {
   /** The version segment appended to a provider's URL that is a bare origin, like `/v1`. */
   readonly segment: string;
   /** True for the default protocol, used when nothing tells which one the caller speaks; exactly one protocol sets it. */
-  readonly common?: boolean;
+  readonly isDefault?: boolean;
   /** Request headers of this protocol that are sent upstream: exact lower-case names, or prefixes ending in `*`. */
   readonly headers: readonly string[];
   /** Request headers sent upstream when the client did not send them: name and value. */
@@ -52,7 +52,7 @@ export interface Protocol {
    * Returns the operation of a request: `path` is the path it is mounted on, `rest` the text that its `*` matched, still escaped.
    * Undefined: no such path. May throw a GatewayError with more detail.
    */
-  locate(path: string, rest: string, query: QueryView): Located | undefined;
+  locate(path: string, rest: string, query: QueryView): LocatedOperation | undefined;
   /**
    * Returns true when a request on an unknown or shared path comes from a client of this protocol.
    * @param query absent where the path is not served: its query may not be parseable
@@ -63,12 +63,12 @@ export interface Protocol {
    * provider's base URL, decoded, in lower case, without matrix parameters and white space. A path that only begins like such an
    * endpoint (`keys.json`, `keys:`) counts as one: vendors' servers accept more than they document.
    */
-  readonly mints?: (method: string, path: string) => boolean;
+  readonly createsKey?: (method: string, path: string) => boolean;
   /**
    * Returns why a provider of this protocol must not be sent this request, although its bytes could pass; undefined: it may be.
    * Some members are known to the vendor only; other servers respond as if they were absent.
    */
-  readonly beyond?: (provider: Provider, body: Body) => GatewayError | undefined;
+  readonly whyNotSendable?: (provider: Provider, body: Body) => GatewayError | undefined;
   /** Returns the header that carries our credential to a provider, as name and value. */
   credential(secret: string): readonly [name: string, value: string];
   /**
@@ -129,7 +129,7 @@ export interface Protocol {
   /** Its WebSocket messages, where the protocol has any. */
   readonly socket?: SocketWords;
   /** Responses that the vendor stores and returns again; undefined: it stores none. */
-  readonly kept?: KeptAnswers;
+  readonly kept?: StoredResponses;
   /** How the vendor's other endpoints name objects; undefined: nothing is known about them. */
   readonly vendor?: VendorObjects;
   /** What identifies the conversation of a request; undefined: the protocol has none. */
@@ -172,7 +172,7 @@ export interface OutputWords {
   /** Paths of the maximum number of tokens; where several are given, the largest counts. */
   readonly tokens: readonly JsonPath[];
   /** Paths of the multiplier: a number, or a list with one response for each element. */
-  readonly times: readonly JsonPath[];
+  readonly multipliers: readonly JsonPath[];
   /** Members that request a service tier; default `service_tier`. */
   readonly service?: readonly string[];
   /** A member, its value that requests a dearer service, and the tier whose rates then apply. */
@@ -181,11 +181,11 @@ export interface OutputWords {
    * A list of models that the vendor may try one after the other for the same response; its entries may hold the members above
    * too. A string in its place leaves the choice to the vendor.
    */
-  readonly further?: string;
+  readonly fallbackModels?: string;
   /** The type of the vendor's drawing tool, and the maximum tokens of a picture that it draws. */
-  readonly draws?: readonly [tool: string, tokens: number];
+  readonly imageTool?: readonly [tool: string, tokens: number];
   /** A member that requests a response made later, unless it is false: its usage is reported when the response is fetched. */
-  readonly later?: string;
+  readonly background?: string;
 }
 
 /** The distance to the nearest limits. */
@@ -219,7 +219,7 @@ export interface TextPlace {
 /** What only a protocol knows about its WebSockets. */
 export interface SocketWords {
   /** As `Protocol.locate`, for a handshake; the model is the one the query names. */
-  locate(path: string, rest: string, query: QueryView): Located | undefined;
+  locate(path: string, rest: string, query: QueryView): LocatedOperation | undefined;
   /** The query parameter that names the model. */
   readonly model: string;
   /** Other query parameters that may name a model or an object, in lower case. */
@@ -257,7 +257,7 @@ export interface QueryView {
 /** `complete`: the response is whole. `error`: the upstream reported a failure in its own words. */
 export type Ending = "complete" | "error";
 
-export interface Located {
+export interface LocatedOperation {
   operation: Operation;
   /** The model that the path names, decoded; absent when the body names it. */
   model?: string;
@@ -326,7 +326,7 @@ export interface ListedModel {
 }
 
 /** Responses that a vendor stores under an id of its own. */
-export interface KeptAnswers {
+export interface StoredResponses {
   /**
    * Returns the operation that a request for a stored response wants; `rest` is the path after the first of the protocol's paths.
    */
@@ -351,7 +351,7 @@ export interface VendorObjects {
   /** Values that may stand in place of an id without being one. */
   readonly actions: readonly string[];
   /** Collections that every key may read, like `models`. */
-  readonly anybodys: readonly string[];
+  readonly public: readonly string[];
   /** Where bodies name objects (`anywhere`), and the response members that hold ids of created objects. */
   readonly words: ObjectWords;
   /**
@@ -391,7 +391,7 @@ export interface ConversationWords {
 }
 
 /** The part of a request's body that shows what its top level asks for. */
-export type AskedBody = Pick<Body, "member" | "slice">;
+export type RequestMembers = Pick<Body, "member" | "slice">;
 
 /** Where a request names models besides the requested one. */
 export interface OtherModelWords {
@@ -400,11 +400,11 @@ export interface OtherModelWords {
   /** Top-level members that contain such members again, at any depth, like tools inside an item. */
   readonly around?: readonly string[];
   /** Members that the vendor does not search: schemas, examples, labels. */
-  readonly unread: readonly string[];
+  readonly notSearched: readonly string[];
   /** An optional prefix of a name. */
   readonly prefix?: string;
   /** Top-level members in which a string leaves the choice of models to the vendor. */
-  readonly unnamed?: readonly string[];
+  readonly vendorChooses?: readonly string[];
 }
 
 /** How a vendor names the objects that it keeps: files, stores, containers, responses and their items. */
@@ -414,43 +414,43 @@ export interface ObjectWords {
   /** Members that name one at any depth. Their value is an id, a list of ids, or an object with its `id`. */
   readonly anywhere: readonly string[];
   /** Like `anywhere`, but a string there names nothing: a built-in voice, the text of a prompt. */
-  readonly asObjects?: readonly string[];
+  readonly objectsOnly?: readonly string[];
   /**
    * Members at any depth that name something of the account by being there, under their own name: an address that the vendor calls
    * with the account's identity, a choice of another model.
    */
-  readonly itself?: readonly string[];
+  readonly byPresence?: readonly string[];
   /** The `type` of objects whose own `id` names another object. */
   readonly references?: readonly string[];
   /** Like `references`, by type, with the name of a member that may hold the whole content. Other protocols read no id there. */
-  readonly whole?: Readonly<Record<string, string>>;
+  readonly inlineContent?: Readonly<Record<string, string>>;
   /**
    * Like `references`, for items that report what the vendor made, which no other protocol looks up either: by type, the member
    * (`sealed`) that makes a lookup unnecessary, and those (`beside`) with which the id may be the client's own.
    */
-  readonly recalled?: Readonly<Record<string, { readonly sealed: string; readonly beside: readonly string[] }>>;
+  readonly outputItems?: Readonly<Record<string, { readonly sealed: string; readonly beside: readonly string[] }>>;
   /** The `type` of objects in a member `source` that stand for objects made with any key; such a request names the type. */
   readonly sources?: readonly string[];
   /** Set if a list element that has only an `id`, without a `type`, names another object too. */
   readonly untyped?: true;
   /** Members that the vendor does not search: arguments, schemas, labels. */
-  readonly unread: readonly string[];
+  readonly notSearched: readonly string[];
   /** Returns the id in the text of such a member (or list element); undefined: it names nothing that the vendor keeps. */
   readonly id?: (text: string, member?: string | number) => string | undefined;
   /** A prefix of such an id: the rest names a place whose objects belong to no key, like a bucket. */
-  readonly places?: string;
-  /** URL members that name something only if they begin with `places`, and only for servers that speak the protocol. */
+  readonly placePrefix?: string;
+  /** URL members that name something only if they begin with `placePrefix`, and only for servers that speak the protocol. */
   readonly addresses?: readonly string[];
   /** The error details for an unknown object named there, if clients need other words to continue. */
   readonly unknown?: (param: string) => ErrorDetails | undefined;
   /** Returns false if the response to a request makes nothing that can be named. Called for each response: inspects bytes. */
-  makes?(request: AskedBody): boolean;
+  createsObjects?(request: RequestMembers): boolean;
   /** Top-level members of a response that hold ids of what it made. */
   readonly members: readonly string[];
   /** Returns the ids in these members, or in an event of a stream. */
-  made(json: JsonObject, request: AskedBody): Iterable<string>;
+  createdIds(json: JsonObject, request: RequestMembers): Iterable<string>;
   /** Returns false for a frame that holds no id. Called for each frame: inspects bytes. */
-  tells(frame: Frame): boolean;
+  mayHoldIds(frame: Frame): boolean;
 }
 
 export interface Listing {

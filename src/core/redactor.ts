@@ -1,19 +1,19 @@
 import { hash } from "node:crypto";
+import { cacheSlot } from "../wire/cache-slot.ts";
 import type { HeaderList } from "../wire/headers.ts";
-import { placeOf } from "../wire/place.ts";
 import shapes from "./key-shapes.json" with { type: "json" };
 
 /** The replacement for a secret: it has no meaning in JSON, HTML, SSE or a header. */
-const STARS = "***";
+const MASK = "***";
 /** A shorter text is not a secret, and occurs in too many others. */
 const SHORTEST = 8;
 /** Number of cached header values, and their maximum length; a provider can invent any number. */
-const PLACES = 256;
+const CACHE_SLOTS = 256;
 const LONGEST = 64;
 /** A key begins at a word boundary; the letter of an escape (`\n`, `%20`) does not belong to a word. */
 const START = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]|\\\\u[0-9a-f]{4}|%[0-9a-f]{2}))";
 /** Everything that looks like a key, of any vendor. A key that a vendor has shortened itself (`sk-…****abcd`) does not match. */
-const SHAPES = new RegExp(`${START}(?:${shapes.map(({ shape }) => shape).join("|")})`, "gi");
+const KEY_SHAPES = new RegExp(`${START}(?:${shapes.map(({ shape }) => shape).join("|")})`, "gi");
 /** A delimited part of a path. */
 const PART = new RegExp(`[^/:;,=&]{${SHORTEST},}`, "g");
 /** A text without any of these contains no escaped character. */
@@ -25,7 +25,7 @@ const ESCAPED = /[\\%&]/;
  */
 export class Redactor {
   /** Everything that looks like a key; for a text that arrives in pieces. */
-  static readonly shapes = SHAPES;
+  static readonly shapes = KEY_SHAPES;
   /** The secrets literally, in hexadecimal, and in base64 at any alignment. Longest first: one may be a part of another. */
   private readonly texts: readonly string[];
   /** Matches the secrets with each character plain or escaped as in JSON, a URL or HTML. */
@@ -34,7 +34,7 @@ export class Redactor {
   private last = "";
   private lastClean = "";
   /** Cached header values in which no secret was found, each in its slot. */
-  private readonly harmless: string[] = new Array(PLACES).fill("");
+  private readonly cleanValues: string[] = new Array(CACHE_SLOTS).fill("");
 
   /**
    * @param secrets credentials, as they are sent; of one like `Basic …` the second word is a secret of its own too
@@ -55,14 +55,14 @@ export class Redactor {
    * @param shown the keys that a client has sent, of any shape
    */
   text(text: string, shown?: readonly string[]): string {
-    let clean = this.withoutOthers(text);
-    if (shown) for (const key of shown) if (key.length >= SHORTEST) clean = clean.replaceAll(key, STARS);
+    let clean = this.redactSecrets(text);
+    if (shown) for (const key of shown) if (key.length >= SHORTEST) clean = clean.replaceAll(key, MASK);
     return clean;
   }
 
   /** Does the same for a path, in which segments and their parts are also compared with callers' keys. */
   path(path: string, shown?: readonly string[]): string {
-    const clean = this.hashes.size === 0 ? path : path.replaceAll(PART, (part) => (this.isKey(part) ? STARS : part));
+    const clean = this.hashes.size === 0 ? path : path.replaceAll(PART, (part) => (this.isKey(part) ? MASK : part));
     return this.text(clean, shown);
   }
 
@@ -71,12 +71,12 @@ export class Redactor {
     return this.hashes.has(hash("sha256", plain));
   }
 
-  private withoutOthers(text: string): string {
+  private redactSecrets(text: string): string {
     if (text === this.last) return this.lastClean;
     let clean = text;
-    for (const secret of this.texts) if (clean.includes(secret)) clean = clean.replaceAll(secret, STARS);
-    if (this.spelled && ESCAPED.test(clean)) clean = clean.replace(this.spelled, STARS);
-    clean = clean.replace(SHAPES, STARS);
+    for (const secret of this.texts) if (clean.includes(secret)) clean = clean.replaceAll(secret, MASK);
+    if (this.spelled && ESCAPED.test(clean)) clean = clean.replace(this.spelled, MASK);
+    clean = clean.replace(KEY_SHAPES, MASK);
     if (text.length <= LONGEST) {
       this.last = text;
       this.lastClean = clean;
@@ -90,11 +90,11 @@ export class Redactor {
     for (let i = 1; i < lines.length; i += 2) {
       const value = lines[i] as string;
       if (value.length < SHORTEST) continue;
-      const place = placeOf(value, PLACES);
-      if (this.harmless[place] === value) continue;
+      const place = cacheSlot(value, CACHE_SLOTS);
+      if (this.cleanValues[place] === value) continue;
       const clean = this.text(value);
       if (clean !== value) lines[i] = clean;
-      else if (value.length <= LONGEST) this.harmless[place] = value;
+      else if (value.length <= LONGEST) this.cleanValues[place] = value;
     }
     return headers;
   }

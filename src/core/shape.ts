@@ -6,7 +6,7 @@ export type Shape<T> = { readonly [Name in keyof Required<T>]: true };
  * V8 reads objects of one shape fastest, and code compiled for one of them stays valid for all, whatever each operator has
  * written in gateway.yaml.
  */
-export function shaped<T extends object>(shape: Shape<T>, object: T): T {
+export function withShape<T extends object>(shape: Shape<T>, object: T): T {
   const made: Partial<T> = {};
   for (const name in shape) made[name as keyof T] = object[name as keyof T];
   return made as T;

@@ -8,7 +8,7 @@ import { Frame } from "../wire/frame.ts";
 export type Stage = (frame: Frame) => Frame | readonly Frame[] | void;
 
 /** Passes a frame through the stages, beginning with stage `from`, and appends the resulting frames to `out`. */
-export function passStages(stages: readonly Stage[], frame: Frame, out: Frame[], from = 0): void {
+export function runStages(stages: readonly Stage[], frame: Frame, out: Frame[], from = 0): void {
   let current = frame;
   for (let i = from; i < stages.length; i++) {
     const result = (stages[i] as Stage)(current);
@@ -17,7 +17,7 @@ export function passStages(stages: readonly Stage[], frame: Frame, out: Frame[],
       current = result;
       continue;
     }
-    for (const each of result) passStages(stages, each, out, i + 1);
+    for (const each of result) runStages(stages, each, out, i + 1);
     return;
   }
   out.push(current);

@@ -9,7 +9,7 @@ interface LifeStepEntry {
  * The steps of a request's life at which it can end, in order: two of the engine's own, then each plugin phase with the engine's
  * work around it. The table of refusals names the step for each.
  */
-export const STEPS = {
+export const LIFE_STEPS = {
   head: {
     does: "The request's head is checked before anything else uses it.",
     ending:
@@ -47,4 +47,4 @@ export const STEPS = {
   },
 } as const satisfies Record<string, LifeStepEntry>;
 
-export type LifeStep = keyof typeof STEPS;
+export type LifeStep = keyof typeof LIFE_STEPS;

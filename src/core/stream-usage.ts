@@ -27,13 +27,13 @@ export class StreamUsage {
           if (each.protocol.holdsUsage(frame)) each.usage = each.protocol.usage(frame.json(), each.usage);
     } catch (thrown) {
       this.splitter = undefined;
-      this.fault = JsonUsage.faultOf(thrown);
+      this.fault = JsonUsage.loggableError(thrown);
     }
   }
 
   /** The usage so far, of the first protocol that finds a total, or else the first without totals. */
   get usage(): Usage | undefined {
-    const told = this.found.flatMap(({ usage }) => usage ?? []);
-    return told.find(({ in: input, out }) => input.total !== undefined || out.total !== undefined) ?? told[0];
+    const reported = this.found.flatMap(({ usage }) => usage ?? []);
+    return reported.find(({ in: input, out }) => input.total !== undefined || out.total !== undefined) ?? reported[0];
   }
 }

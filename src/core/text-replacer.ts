@@ -21,9 +21,9 @@ export interface TextOutput {
   /** Ends the text. Returns the rest of the output. */
   end(): string;
   /** True while a part of the text is held back for what follows. */
-  readonly waits: boolean;
+  readonly isPending: boolean;
   /** How many characters at the start of the last output were held back before and are unchanged. */
-  readonly back: number;
+  readonly carriedOver: number;
 }
 
 /** Characters before the held-back text that are kept for lookbehind. */
@@ -35,14 +35,14 @@ export class TextPattern {
   readonly partial: PartialMatch;
   readonly longest: number;
   /** Characters kept for lookbehind, plus one that shows whether the text begins there. */
-  readonly behind: number;
+  readonly lookbehind: number;
 
   /** @throws SyntaxError for a pattern that can match the empty string */
   constructor({ pattern, longest }: TextMatch) {
     this.expression = new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`);
     this.partial = new PartialMatch(pattern);
     this.longest = longest;
-    this.behind = Math.max(longest, LOOK_BACK) + 1;
+    this.lookbehind = Math.max(longest, LOOK_BACK) + 1;
   }
 }
 
@@ -55,7 +55,7 @@ export class TextReplacer implements TextOutput {
   private before = "";
   private open = "";
   private rawOpen: readonly string[] | undefined;
-  back = 0;
+  carriedOver = 0;
 
   constructor(
     private readonly pattern: TextPattern,
@@ -63,7 +63,7 @@ export class TextReplacer implements TextOutput {
     private readonly encode: (text: string) => string = (text) => text,
   ) {}
 
-  get waits(): boolean {
+  get isPending(): boolean {
     return this.open !== "";
   }
 
@@ -78,7 +78,7 @@ export class TextReplacer implements TextOutput {
   }
 
   private read(text: string, raw: readonly string[] | undefined, more: boolean): string {
-    const { expression, partial, longest, behind } = this.pattern;
+    const { expression, partial, longest, lookbehind } = this.pattern;
     const start = this.before.length;
     const all = this.before + text;
     const plain = (from: number, to: number): string =>
@@ -86,13 +86,13 @@ export class TextReplacer implements TextOutput {
     const waited = this.open.length;
     let out = "";
     let at = start;
-    this.back = 0;
-    let open = more ? partial.openAt(all, Math.max(at, all.length - longest)) : all.length;
+    this.carriedOver = 0;
+    let open = more ? partial.partialStart(all, Math.max(at, all.length - longest)) : all.length;
     for (;;) {
       expression.lastIndex = at;
       const found = expression.exec(all);
       const until = found ? Math.min(found.index, open) : open;
-      if (at === start) this.back = plain(start, Math.min(until, start + waited)).length;
+      if (at === start) this.carriedOver = plain(start, Math.min(until, start + waited)).length;
       if (!found || found.index >= open) {
         out += plain(at, open);
         at = open;
@@ -101,9 +101,9 @@ export class TextReplacer implements TextOutput {
       out += plain(at, found.index) + this.encode(this.replace(found[0]));
       at = found.index + found[0].length;
       // A match that ends before the open part does not change where that begins.
-      if (at > open) open = partial.openAt(all, at);
+      if (at > open) open = partial.partialStart(all, at);
     }
-    this.before = all.slice(Math.max(0, at - behind), at);
+    this.before = all.slice(Math.max(0, at - lookbehind), at);
     this.open = all.slice(at);
     this.rawOpen = raw?.slice(at - start);
     return out;
@@ -111,8 +111,8 @@ export class TextReplacer implements TextOutput {
 }
 
 /** Collects a whole text and replaces it by the result of a function. */
-export class WholeText implements TextOutput {
-  readonly back = 0;
+export class WholeTextOutput implements TextOutput {
+  readonly carriedOver = 0;
   private text = "";
   private raw: readonly string[] | undefined;
 
@@ -121,7 +121,7 @@ export class WholeText implements TextOutput {
     private readonly encode: (text: string) => string = (text) => text,
   ) {}
 
-  get waits(): boolean {
+  get isPending(): boolean {
     return this.text !== "";
   }
 
@@ -141,79 +141,79 @@ export class WholeText implements TextOutput {
 }
 
 /** Returns the text escaped for a JSON string. */
-export const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
+export const escapeJson = (text: string): string => JSON.stringify(text).slice(1, -1);
 
 /**
  * JSON text that arrives in pieces with arbitrary boundaries: each string value is a text of its own; member names and everything
  * else pass as written. Text that is not JSON passes too.
  */
-export class JsonText implements TextOutput {
+export class JsonTextOutput implements TextOutput {
   /** For each open container, whether it is an object. */
   private readonly objects: boolean[] = [];
-  private named = false;
+  private afterColon = false;
   private inside: "value" | "name" | undefined;
   /** An incomplete escape sequence. */
-  private part = "";
+  private partialEscape = "";
   private text = "";
   private raw: string[] = [];
   /** True from the start of a push with held-back text until the leaf's next output. */
   private waiting = false;
-  back = 0;
+  carriedOver = 0;
 
   /** @param leaf takes the strings one after the other; must escape its replacements */
   constructor(private readonly leaf: TextOutput) {}
 
-  get waits(): boolean {
-    return this.part !== "" || this.leaf.waits;
+  get isPending(): boolean {
+    return this.partialEscape !== "" || this.leaf.isPending;
   }
 
   push(text: string): string {
     let out = "";
-    this.waiting = this.leaf.waits;
-    this.back = 0;
+    this.waiting = this.leaf.isPending;
+    this.carriedOver = 0;
     for (let i = 0; i < text.length; i++)
-      out += this.inside ? this.within(text[i] as string) : this.between(text[i] as string);
-    return out + this.given();
+      out += this.inside ? this.readInString(text[i] as string) : this.readOutside(text[i] as string);
+    return out + this.flushText();
   }
 
   end(): string {
-    const { part } = this;
-    this.part = "";
-    return (this.inside === "value" ? this.given() + this.ended() : "") + part;
+    const { partialEscape: part } = this;
+    this.partialEscape = "";
+    return (this.inside === "value" ? this.flushText() + this.endString() : "") + part;
   }
 
-  private between(char: string): string {
+  private readOutside(char: string): string {
     if (char === "{" || char === "[") this.objects.push(char === "{");
     else if (char === "}" || char === "]") this.objects.pop();
-    else if (char === '"') this.inside = this.objects.at(-1) && !this.named ? "name" : "value";
-    if (char === ":") this.named = true;
-    else if (char === "," || char === "{") this.named = false;
+    else if (char === '"') this.inside = this.objects.at(-1) && !this.afterColon ? "name" : "value";
+    if (char === ":") this.afterColon = true;
+    else if (char === "," || char === "{") this.afterColon = false;
     return char;
   }
 
-  private within(char: string): string {
-    if (this.part !== "") return this.escaping(char);
-    if (char === "\\") this.part = char;
-    else if (char !== '"') return this.take(char, char);
+  private readInString(char: string): string {
+    if (this.partialEscape !== "") return this.readEscape(char);
+    if (char === "\\") this.partialEscape = char;
+    else if (char !== '"') return this.addChar(char, char);
     else {
-      const out = this.inside === "value" ? this.given() + this.ended() : "";
+      const out = this.inside === "value" ? this.flushText() + this.endString() : "";
       this.inside = undefined;
       return out + char;
     }
     return "";
   }
 
-  private escaping(char: string): string {
-    const written = this.part + char;
+  private readEscape(char: string): string {
+    const written = this.partialEscape + char;
     if (written.startsWith("\\u") && written.length < 6) {
-      this.part = written;
+      this.partialEscape = written;
       return "";
     }
-    this.part = "";
-    return this.take(meaning(written), written);
+    this.partialEscape = "";
+    return this.addChar(unescapeChar(written), written);
   }
 
-  private take(char: string, raw: string): string {
+  private addChar(char: string, raw: string): string {
     if (this.inside === "name") return raw;
     this.text += char;
     this.raw.push(raw);
@@ -221,27 +221,27 @@ export class JsonText implements TextOutput {
   }
 
   /** Returns the leaf's output for the collected text. */
-  private given(): string {
+  private flushText(): string {
     if (this.text === "") return "";
     const { text, raw } = this;
     this.text = "";
     this.raw = [];
-    return this.heard(this.leaf.push(text, raw));
+    return this.trackCarriedOver(this.leaf.push(text, raw));
   }
 
-  private ended(): string {
-    return this.heard(this.leaf.end());
+  private endString(): string {
+    return this.trackCarriedOver(this.leaf.end());
   }
 
-  private heard(out: string): string {
-    if (this.waiting) this.back = this.leaf.back;
+  private trackCarriedOver(out: string): string {
+    if (this.waiting) this.carriedOver = this.leaf.carriedOver;
     this.waiting = false;
     return out;
   }
 }
 
 /** Returns the character of an escape; for an invalid one a noncharacter that no text contains. */
-function meaning(written: string): string {
+function unescapeChar(written: string): string {
   try {
     return JSON.parse(`"${written}"`) as string;
   } catch {

@@ -1,10 +1,10 @@
 import type { Frame } from "../wire/frame.ts";
 import { isJsonText } from "../wire/nested.ts";
-import { changesAt, type JsonPath } from "../wire/paths.ts";
+import { type JsonPath, pathEdits } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
 import type { Body } from "./body.ts";
 import type { Protocol, TextKind, TextPlace } from "./protocol.ts";
-import { escaped, JsonText, type TextOutput, WholeText } from "./text-replacer.ts";
+import { escapeJson, JsonTextOutput, type TextOutput, WholeTextOutput } from "./text-replacer.ts";
 
 /** A human text, or a piece of one. */
 export interface TextSpan {
@@ -18,27 +18,31 @@ export interface TextSpan {
 export type MapText = (text: string, kind: TextKind) => string;
 
 /** Returns the texts of a request, in order. */
-export function textsOf(body: Body, { texts }: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
+export function requestTexts(body: Body, { texts }: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
   if (!texts || !body.scan) return [];
   const json = body.uniqueJson();
-  return placesIn(texts.request(json), kinds).flatMap((place) =>
-    spansAt(json, asWritten(place, textAt(json, place.path))),
+  return filterPlaces(texts.request(json), kinds).flatMap((place) =>
+    spansAt(json, checkJsonPlace(place, textAt(json, place.path))),
   );
 }
 
 /** Returns the texts of a complete response, or the pieces of texts in a frame. */
-export function answerTextsOf(json: unknown, { texts }: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
-  return texts ? placesIn(texts.response(json), kinds).flatMap((place) => spansAt(json, place)) : [];
+export function responseTexts(json: unknown, { texts }: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
+  return texts ? filterPlaces(texts.response(json), kinds).flatMap((place) => spansAt(json, place)) : [];
 }
 
 /**
  * Returns the texts of a complete response from its frames: pieces are joined, and texts that a stream repeats in full after
  * their pieces are left out.
  */
-export function wholeTextsOf(frames: readonly Frame[], protocol: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
+export function wholeResponseTexts(
+  frames: readonly Frame[],
+  protocol: Protocol,
+  kinds?: readonly TextKind[],
+): TextSpan[] {
   const spans = frames.flatMap((frame) => {
     const json = frame.json();
-    return json === undefined ? [] : answerTextsOf(json, protocol, kinds);
+    return json === undefined ? [] : responseTexts(json, protocol, kinds);
   });
   const pieced = new Map<string, { kind: TextKind; text: string }>();
   const kindsInPieces = new Set(spans.flatMap(({ kind, piece }) => (piece === undefined ? [] : kind)));
@@ -56,16 +60,16 @@ export function wholeTextsOf(frames: readonly Frame[], protocol: Protocol, kinds
 }
 
 /** Returns the edits that replace texts of a request. */
-export function mappedTexts(body: Body, { texts }: Protocol, kinds: readonly TextKind[], map: MapText): Edit[] {
+export function mapTextEdits(body: Body, { texts }: Protocol, kinds: readonly TextKind[], map: MapText): Edit[] {
   if (!texts || !body.scan) return [];
   const json = body.uniqueJson();
   const changes: [path: JsonPath, text: string][] = [];
-  for (const place of placesIn(texts.request(json), kinds)) {
+  for (const place of filterPlaces(texts.request(json), kinds)) {
     const before = textAt(json, place.path);
-    const after = replaced(
+    const after = replaceText(
       before,
-      asWritten(place, before),
-      (encode) => new WholeText((text) => map(text, place.kind), encode),
+      checkJsonPlace(place, before),
+      (encode) => new WholeTextOutput((text) => map(text, place.kind), encode),
     );
     if (after !== before) changes.push([place.path, after]);
   }
@@ -76,9 +80,9 @@ export function mappedTexts(body: Body, { texts }: Protocol, kinds: readonly Tex
 export const textEdits = (json: Buffer, changes: readonly (readonly [path: JsonPath, text: string])[]): Edit[] =>
   changes.length === 0
     ? []
-    : changesAt(json, { replace: changes.map(([path, text]) => [path, JSON.stringify(text)] as const) });
+    : pathEdits(json, { replace: changes.map(([path, text]) => [path, JSON.stringify(text)] as const) });
 
-export function placesIn(places: Iterable<TextPlace>, kinds: readonly TextKind[] | undefined): TextPlace[] {
+export function filterPlaces(places: Iterable<TextPlace>, kinds: readonly TextKind[] | undefined): TextPlace[] {
   const all = [...places];
   return kinds ? all.filter(({ kind }) => kinds.includes(kind)) : all;
 }
@@ -90,21 +94,23 @@ export const textAt = (json: unknown, path: JsonPath): string =>
  * Returns the output for the texts at a place.
  * @param make is given the function that encodes replacements for the source
  */
-export const outputFor = (place: TextPlace, make: (encode?: (text: string) => string) => TextOutput): TextOutput =>
-  place.json ? new JsonText(make(escaped)) : make();
+export const createTextOutput = (
+  place: TextPlace,
+  make: (encode?: (text: string) => string) => TextOutput,
+): TextOutput => (place.json ? new JsonTextOutput(make(escapeJson)) : make());
 
 /** Returns the replacement of a complete text. */
-export function replaced(
+export function replaceText(
   text: string,
   place: TextPlace,
   make: (encode?: (text: string) => string) => TextOutput,
 ): string {
-  const output = outputFor(place, make);
+  const output = createTextOutput(place, make);
   return output.push(text) + output.end();
 }
 
 /** Treats a text that a client declares as JSON but that is not JSON as plain text, so that all of it is seen. */
-const asWritten = (place: TextPlace, text: string): TextPlace =>
+const checkJsonPlace = (place: TextPlace, text: string): TextPlace =>
   place.json && !isJsonText(text) ? { path: place.path, kind: place.kind } : place;
 
 /** Returns the text at a place; of a complete JSON text, the strings in it. */
@@ -117,6 +123,6 @@ function spansAt(json: unknown, place: TextPlace): TextSpan[] {
     if (each !== "") spans.push({ kind, text: each });
     return each;
   };
-  replaced(text, place, (encode) => new WholeText(keep, encode));
+  replaceText(text, place, (encode) => new WholeTextOutput(keep, encode));
   return spans;
 }

@@ -1,23 +1,23 @@
 import type { IncomingMessage } from "node:http";
+import { type BodyRateLimits, type BodyRateListener, BodyRateMonitor } from "../core/body-rate.ts";
 import { GatewayError } from "../core/errors.ts";
-import { Pace, type PaceLimits, type PaceListener } from "../core/pace.ts";
-import { Incoming } from "./incoming.ts";
+import { ServerRequest } from "./server-request.ts";
 
 /** Bytes that are worth an event loop turn of their own. */
 const ENOUGH = 32 * 1024;
 
 /** A request's body in pieces, read only on demand. */
-export class BodyPieces implements PaceListener {
-  private readonly pace: Pace;
+export class BodyPieces implements BodyRateListener {
+  private readonly pace: BodyRateMonitor;
   private fail: ((error: GatewayError) => void) | undefined;
   /** Chunks already counted. */
-  private told = 0;
+  private countedChunks = 0;
 
   constructor(
     private readonly request: IncomingMessage,
-    limits: PaceLimits,
+    limits: BodyRateLimits,
   ) {
-    this.pace = new Pace(limits, this);
+    this.pace = new BodyRateMonitor(limits, this);
     this.pace.pause();
   }
 
@@ -47,7 +47,7 @@ export class BodyPieces implements PaceListener {
         if (parts.length === 0) return;
         settle();
         const bytes = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
-        const refused = this.judge(bytes.length);
+        const refused = this.checkPace(bytes.length);
         if (refused) reject(refused);
         else resolve(bytes);
       };
@@ -77,17 +77,17 @@ export class BodyPieces implements PaceListener {
   }
 
   /** Counts what was read; returns an error if it arrived too slowly or in too many chunks. */
-  private judge(bytes: number): GatewayError | undefined {
-    const { request, told } = this;
-    this.told = request instanceof Incoming ? request.pieces : told + 1;
+  private checkPace(bytes: number): GatewayError | undefined {
+    const { request, countedChunks: told } = this;
+    this.countedChunks = request instanceof ServerRequest ? request.pieces : told + 1;
     let refused: GatewayError | undefined;
     this.fail = (error) => (refused = error);
-    this.pace.came(bytes, this.told - told);
+    this.pace.addBytes(bytes, this.countedChunks - told);
     this.fail = undefined;
     return refused;
   }
 
-  late(error: GatewayError): void {
+  onTooSlow(error: GatewayError): void {
     this.fail?.(error);
   }
 

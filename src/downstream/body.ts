@@ -1,11 +1,11 @@
 import type { IncomingMessage } from "node:http";
-import { Body, notJson } from "../core/body.ts";
+import { Body, invalidJsonError } from "../core/body.ts";
+import { type BodyRateLimits, type BodyRateListener, BodyRateMonitor } from "../core/body-rate.ts";
 import { GatewayError } from "../core/errors.ts";
-import { Pace, type PaceLimits, type PaceListener } from "../core/pace.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { JsonError, kindInWords, Scanner } from "../wire/json.ts";
-import { type BodyDecoder, type Coding, checkMediaType, decoder, readCoding } from "./coding.ts";
-import { Incoming, type Taker } from "./incoming.ts";
+import { type BodyDecoder, type Coding, checkMediaType, createBodyDecoder, readCoding } from "./coding.ts";
+import { type BodyConsumer, ServerRequest } from "./server-request.ts";
 
 /** The maximum ratio of decoded to received bytes, and the decoded size from which it applies. */
 const MAX_RATIO = 100;
@@ -15,14 +15,14 @@ const RATIO_FROM = 4 << 20;
  * Limits beyond any real request that protect the parser: members of the body itself, values in total. Token arrays for
  * embeddings are the longest real ones.
  */
-const REQUEST = { maxMembers: 1000, maxValues: 400_000 } as const;
+const SCAN_LIMITS = { maxMembers: 1000, maxValues: 400_000 } as const;
 
 /** Small chunks after the first few are copied together: each buffer object takes more memory than a hundred bytes. */
 const FEW = 16;
 const SMALL = 1024;
 const BLOCK = 16 * 1024;
 
-export interface BodyLimits extends PaceLimits {
+export interface BodyLimits extends BodyRateLimits {
   /** Maximum bytes of a body, both as received and as decoded. */
   readonly maxBytes: number;
 }
@@ -37,7 +37,7 @@ export interface BodyLimits extends PaceLimits {
 export function readBody(
   request: IncomingMessage,
   limits: BodyLimits,
-  options: { json: boolean; headers: HeaderList; go?: (() => void) | undefined },
+  options: { json: boolean; headers: HeaderList; beforeRead?: (() => void) | undefined },
 ): Promise<Body> {
   return new Promise((resolve, reject) => {
     const { headers } = options;
@@ -46,18 +46,18 @@ export function readBody(
     const announced = headers.get("content-length");
     if (announced !== undefined && Number(announced) > limits.maxBytes) {
       request.resume();
-      throw tooLarge(limits.maxBytes);
+      throw bodyTooLarge(limits.maxBytes);
     }
     if (announced === undefined ? headers.has("transfer-encoding") : Number(announced) !== 0) {
-      options.go?.();
+      options.beforeRead?.();
       new BodyReader(request, limits, options.json, coding, resolve, reject);
-    } else if (options.json) throw empty();
+    } else if (options.json) throw emptyBody();
     else resolve(Body.empty);
   });
 }
 
 /** Reads one body. */
-class BodyReader implements Taker, PaceListener {
+class BodyReader implements BodyConsumer, BodyRateListener {
   private readonly pieces: Buffer[] = [];
   /** The buffer in which small chunks are collected, and its used bytes. */
   private block: Buffer | undefined;
@@ -66,7 +66,7 @@ class BodyReader implements Taker, PaceListener {
   private length = 0;
   private readonly scanner: Scanner | undefined;
   private readonly decoder: BodyDecoder | undefined;
-  private readonly pace: Pace;
+  private readonly pace: BodyRateMonitor;
   private over = false;
 
   constructor(
@@ -77,54 +77,54 @@ class BodyReader implements Taker, PaceListener {
     private readonly resolve: (body: Body) => void,
     private readonly reject: (error: GatewayError) => void,
   ) {
-    this.scanner = json ? new Scanner(REQUEST) : undefined;
-    this.pace = new Pace(limits, this);
+    this.scanner = json ? new Scanner(SCAN_LIMITS) : undefined;
+    this.pace = new BodyRateMonitor(limits, this);
     if (coding) this.decoder = this.decode(coding);
-    request.on("error", this.leave);
-    request.on("close", this.leave);
-    if (!(request instanceof Incoming && request.handTo(this))) {
-      request.on("data", (piece: Buffer) => this.receive(piece));
-      request.on("end", () => this.finish());
+    request.on("error", this.onClose);
+    request.on("close", this.onClose);
+    if (!(request instanceof ServerRequest && request.deliverTo(this))) {
+      request.on("data", (piece: Buffer) => this.onChunk(piece));
+      request.on("end", () => this.onEnd());
     }
     if (request.destroyed) this.fail(new GatewayError("client_gone"));
   }
 
-  late(error: GatewayError): void {
+  onTooSlow(error: GatewayError): void {
     this.fail(error);
   }
 
-  receive(chunk: Buffer): void {
+  onChunk(chunk: Buffer): void {
     if (this.over) return;
-    this.pace.came(chunk.length);
+    this.pace.addBytes(chunk.length);
     if (this.over) return;
     this.received += chunk.length;
-    if (this.received > this.limits.maxBytes) this.fail(tooLarge(this.limits.maxBytes));
+    if (this.received > this.limits.maxBytes) this.fail(bodyTooLarge(this.limits.maxBytes));
     else if (this.decoder) this.decoder.write(chunk);
-    else this.take(chunk);
+    else this.addPiece(chunk);
   }
 
-  finish(): void {
+  onEnd(): void {
     if (this.over) return;
     if (this.decoder) this.decoder.end();
     else this.complete();
   }
 
-  private readonly leave = (): void => {
+  private readonly onClose = (): void => {
     if (!this.request.complete) this.fail(new GatewayError("client_gone"));
   };
 
-  private take(piece: Buffer): void {
+  private addPiece(piece: Buffer): void {
     if (this.over) return;
     this.length += piece.length;
     try {
-      this.keep(piece);
+      this.bufferPiece(piece);
     } catch (error) {
-      this.fail(refusal(error));
+      this.fail(bodyError(error));
     }
   }
 
   /** @throws JsonError */
-  private keep(piece: Buffer): void {
+  private bufferPiece(piece: Buffer): void {
     if (piece.length >= SMALL || this.pieces.length < FEW) {
       this.flush();
       this.pieces.push(piece);
@@ -162,23 +162,24 @@ class BodyReader implements Taker, PaceListener {
       this.stop();
       this.resolve(this.length === 0 ? Body.empty : new Body(this.pieces, scan));
     } catch (error) {
-      this.fail(refusal(error));
+      this.fail(bodyError(error));
     }
   }
 
   /** Decodes asynchronously; a decompression bomb is detected by its size relative to the bytes received. */
   private decode(coding: Coding): BodyDecoder {
-    return decoder(coding, {
+    return createBodyDecoder(coding, {
       piece: (piece) => {
         if (this.over) return;
         const maxBytes = this.limits.maxBytes;
         const length = this.length + piece.length;
-        if (length > maxBytes) this.fail(tooLarge(maxBytes, "decoded "));
-        else if (length > RATIO_FROM && length > MAX_RATIO * (this.decoder?.taken ?? 0)) this.fail(bomb());
-        else this.take(piece);
+        if (length > maxBytes) this.fail(bodyTooLarge(maxBytes, "decoded "));
+        else if (length > RATIO_FROM && length > MAX_RATIO * (this.decoder?.consumed ?? 0))
+          this.fail(decompressionBomb());
+        else this.addPiece(piece);
       },
       end: () => this.complete(),
-      error: (cause) => this.fail(broken(coding, cause)),
+      error: (cause) => this.fail(invalidEncoding(coding, cause)),
     });
   }
 
@@ -194,38 +195,38 @@ class BodyReader implements Taker, PaceListener {
     this.over = true;
     this.pace.stop();
     this.decoder?.destroy();
-    if (this.request instanceof Incoming) this.request.letGo();
-    this.request.off("error", this.leave);
-    this.request.off("close", this.leave);
+    if (this.request instanceof ServerRequest) this.request.detachConsumer();
+    this.request.off("error", this.onClose);
+    this.request.off("close", this.onClose);
   }
 }
 
 const ignore = (): void => {};
 
-const empty = (): GatewayError =>
+const emptyBody = (): GatewayError =>
   new GatewayError("invalid_json", { message: "The request body is empty.", hint: "Send a JSON object." });
 
 /** @param what the part of the body that is too large */
-export function tooLarge(maxBytes: number, what = "", hint?: string): GatewayError {
+export function bodyTooLarge(maxBytes: number, what = "", hint?: string): GatewayError {
   const limit = Number((maxBytes / 2 ** 20).toFixed(2));
   const message = `The ${what}request body is larger than ${limit} MiB.`;
   return new GatewayError("body_too_large", { message, ...(hint === undefined ? {} : { hint }) });
 }
 
-const bomb = (): GatewayError =>
+const decompressionBomb = (): GatewayError =>
   new GatewayError("body_too_large", {
     message: `The request body grows to more than ${MAX_RATIO} times its size when it is decoded.`,
     hint: "Send it without content-encoding.",
   });
 
-const broken = (coding: Coding, cause: Error): GatewayError =>
+const invalidEncoding = (coding: Coding, cause: Error): GatewayError =>
   new GatewayError("bad_request", {
     message: `The request body is not valid ${coding}, as its content-encoding says.`,
     hint: "Compress it again, or send it without content-encoding.",
     cause,
   });
 
-function refusal(error: unknown): GatewayError {
+function bodyError(error: unknown): GatewayError {
   if (!(error instanceof JsonError)) return GatewayError.from(error);
-  return error.fault === "empty" ? empty() : notJson(error);
+  return error.fault === "empty" ? emptyBody() : invalidJsonError(error);
 }

@@ -46,7 +46,7 @@ export interface BodyDecoder {
   write(chunk: Buffer): void;
   end(): void;
   /** Number of compressed bytes that have been decoded; others may be buffered. */
-  readonly taken: number;
+  readonly consumed: number;
   /** Stops all output. */
   destroy(): void;
 }
@@ -55,27 +55,27 @@ export interface BodyDecoder {
 const ZSTD = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
 
 /** Returns a decoder that works chunk by chunk. */
-export function decoder(coding: Coding, output: DecoderOutput): BodyDecoder {
-  if (coding === "gzip") return connect(createGunzip(), output);
-  if (coding === "br") return connect(createBrotliDecompress(), output);
-  if (coding === "zstd") return connect(createZstdDecompress(ZSTD), output);
+export function createBodyDecoder(coding: Coding, output: DecoderOutput): BodyDecoder {
+  if (coding === "gzip") return wrapStream(createGunzip(), output);
+  if (coding === "br") return wrapStream(createBrotliDecompress(), output);
+  if (coding === "zstd") return wrapStream(createZstdDecompress(ZSTD), output);
   let inner: BodyDecoder | undefined;
   return {
     write(chunk) {
       if (chunk.length === 0) return;
       // A zlib header begins with compression method 8, which raw deflate cannot begin with.
-      inner ??= connect(((chunk[0] as number) & 15) === 8 ? createInflate() : createInflateRaw(), output);
+      inner ??= wrapStream(((chunk[0] as number) & 15) === 8 ? createInflate() : createInflateRaw(), output);
       inner.write(chunk);
     },
     end: () => (inner ? inner.end() : output.end()),
-    get taken() {
-      return inner?.taken ?? 0;
+    get consumed() {
+      return inner?.consumed ?? 0;
     },
     destroy: () => inner?.destroy(),
   };
 }
 
-function connect(
+function wrapStream(
   stream: ReturnType<typeof createGunzip | typeof createZstdDecompress>,
   output: DecoderOutput,
 ): BodyDecoder {
@@ -85,7 +85,7 @@ function connect(
   return {
     write: (chunk) => void stream.write(chunk),
     end: () => void stream.end(),
-    get taken() {
+    get consumed() {
       return stream.bytesWritten;
     },
     destroy: () => void stream.destroy(),

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { limitedBy, Networks, plainAddress } from "../core/networks.ts";
+import { addressLimitKey, Networks, plainAddress } from "../core/networks.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
 /** Connection limits, and the proxies that speak for other addresses. */
@@ -17,17 +17,17 @@ export interface ConnectionLimits {
 /** Loopback addresses. */
 const LOCAL = /^(?:::1|127\.\d+\.\d+\.\d+)$/;
 /** Maximum requests of a connection that wait for their turn. */
-const WAITING = 500;
+const MAX_WAITING = 500;
 /** Number of waiting requests from which reading stops: only while the socket is read is a client's disconnect noticed. */
-const AHEAD = 16;
+const READ_AHEAD = 16;
 const ignore = (): void => {};
 
 /** A client connection, on which requests are served one after the other. */
 export class ClientConnection {
   /** The response to its latest request. */
-  last: ServerResponse | undefined;
+  lastResponse: ServerResponse | undefined;
   /** Number of request heads received. */
-  heads = 0;
+  headsReceived = 0;
   private waiting = 0;
 
   /** @param address the peer's; empty if it has already disconnected */
@@ -39,7 +39,7 @@ export class ClientConnection {
   ) {
     // Node resumes reading after every message. A socket that was paused again meanwhile would not emit `pause` again.
     socket.on("resume", () => {
-      if (this.waiting < AHEAD) return;
+      if (this.waiting < READ_AHEAD) return;
       if (socket.isPaused()) socket.emit("pause");
       else socket.pause();
     });
@@ -55,16 +55,16 @@ export class ClientConnection {
    * socket is not read: only requests of one packet can exceed that. Returns false if there are too many.
    * @param response has no socket yet
    */
-  wait(response: ServerResponse, serve: () => void): boolean {
-    if (this.waiting === WAITING) return false;
-    const { last, socket } = this;
+  enqueue(response: ServerResponse, serve: () => void): boolean {
+    if (this.waiting === MAX_WAITING) return false;
+    const { lastResponse, socket } = this;
     this.waiting++;
-    this.last = response;
-    if (this.waiting >= AHEAD) socket.pause();
-    last?.once("close", () => {
+    this.lastResponse = response;
+    if (this.waiting >= READ_AHEAD) socket.pause();
+    lastResponse?.once("close", () => {
       this.waiting--;
       if (response.socket === null) return;
-      if (this.waiting === AHEAD - 1) socket.resume();
+      if (this.waiting === READ_AHEAD - 1) socket.resume();
       serve();
     });
     return true;
@@ -73,7 +73,7 @@ export class ClientConnection {
 
 /** All client connections. */
 export class Connections {
-  private readonly known = new WeakMap<Socket, ClientConnection>();
+  private readonly bySocket = new WeakMap<Socket, ClientConnection>();
   /** Open sockets. */
   private readonly open = new Set<Socket>();
   /** Number of connections by limit key. */
@@ -91,15 +91,15 @@ export class Connections {
     // Node adds a timeout to a connection with its first response: set from the start, all sockets have one shape for V8.
     socket.setTimeout(0);
     const proxy = trust.has(address);
-    this.known.set(socket, new ClientConnection(socket, address, proxy));
+    this.bySocket.set(socket, new ClientConnection(socket, address, proxy));
     this.open.add(socket);
     socket.once("close", () => this.open.delete(socket));
     if (proxy || address === "" || (trust.empty && LOCAL.test(address))) return;
-    if (this.count(limitedBy(address), socket) > perAddress) socket.destroy();
+    if (this.count(addressLimitKey(address), socket) > perAddress) socket.destroy();
   }
 
-  of(socket: Socket): ClientConnection {
-    return this.known.get(socket) as ClientConnection;
+  get(socket: Socket): ClientConnection {
+    return this.bySocket.get(socket) as ClientConnection;
   }
 
   /** Number of open connections. */
@@ -108,25 +108,25 @@ export class Connections {
   }
 
   /** Whether a response is still being sent to a client. */
-  get sending(): boolean {
+  get isSending(): boolean {
     for (const socket of this.open) {
-      const { last } = this.of(socket);
-      if (socket.writableLength > 0 || (last && !last.writableFinished)) return true;
+      const { lastResponse } = this.get(socket);
+      if (socket.writableLength > 0 || (lastResponse && !lastResponse.writableFinished)) return true;
     }
     return false;
   }
 
   /** Whether a connection has not received any request yet. */
-  get fresh(): boolean {
-    for (const socket of this.open) if (!this.of(socket).last) return true;
+  get hasUnused(): boolean {
+    for (const socket of this.open) if (!this.get(socket).lastResponse) return true;
     return false;
   }
 
   /** Lets connections end with responses whose head has not been sent. */
-  endWithAnswers(): void {
+  closeAfterResponses(): void {
     for (const socket of this.open) {
-      const { last } = this.of(socket);
-      if (last && !last.headersSent) last.shouldKeepAlive = false;
+      const { lastResponse } = this.get(socket);
+      if (lastResponse && !lastResponse.headersSent) lastResponse.shouldKeepAlive = false;
     }
   }
 
@@ -165,7 +165,7 @@ export class Connections {
    * Returns the client's address: the peer's own, or what trusted proxies report, up to the first address that is not trusted.
    * Entries by the client itself are left of that, and are ignored.
    */
-  client({ address, proxy }: ClientConnection, headers: HeaderList): string {
+  clientAddress({ address, proxy }: ClientConnection, headers: HeaderList): string {
     if (!proxy) return address;
     const told: string[] = [];
     for (const [name, value] of headers.entries()) if (name === "x-forwarded-for") told.push(...value.split(","));
@@ -182,5 +182,5 @@ export class Connections {
 }
 
 /** Matches headers in which proxies report the client: they have been read here and must not be forwarded. */
-export const isForwarded = (name: string): boolean =>
+export const isForwardingHeader = (name: string): boolean =>
   name.startsWith("x-forwarded-") || name === "forwarded" || name === "x-real-ip";

@@ -58,7 +58,7 @@ export class Cors {
   }
 
   /** Answers a preflight of an allowed origin. */
-  answer(headers: HeaderList, response: ServerResponse, id: string): void {
+  answerPreflight(headers: HeaderList, response: ServerResponse, id: string): void {
     const named = headers.get("access-control-request-headers");
     const lines = ["access-control-allow-methods", METHODS, "access-control-max-age", this.maxAge, "x-request-id", id];
     if (named !== undefined && NAMES.test(named)) lines.push("access-control-allow-headers", named);

@@ -6,7 +6,7 @@ export interface QueueItem {
   readonly since: number;
 }
 
-interface QueuePlace<Item> {
+interface QueueEntry<Item> {
   /** Undefined once it was taken or given up, so that places still in a list do not keep it alive. */
   item: Item | undefined;
   readonly caller: WaitingCaller<Item>;
@@ -46,7 +46,7 @@ class Fifo<Entry> {
 /** The queued items of one caller. */
 interface WaitingCaller<Item> {
   readonly name: string;
-  readonly places: Fifo<QueuePlace<Item>>;
+  readonly places: Fifo<QueueEntry<Item>>;
   /** Number of places that still have an item. */
   waiting: number;
 }
@@ -60,7 +60,7 @@ export class FairQueue<Item extends QueueItem> {
   /** Callers in the order of their turns. */
   private readonly turns = new Fifo<WaitingCaller<Item>>();
   /** All places in order of arrival. */
-  private readonly all = new Fifo<QueuePlace<Item>>();
+  private readonly all = new Fifo<QueueEntry<Item>>();
   private count = 0;
 
   get size(): number {
@@ -68,7 +68,7 @@ export class FairQueue<Item extends QueueItem> {
   }
 
   /** Returns the number of a caller's items. */
-  of(caller: string): number {
+  countOf(caller: string): number {
     return this.callers.get(caller)?.waiting ?? 0;
   }
 
@@ -76,13 +76,13 @@ export class FairQueue<Item extends QueueItem> {
    * Returns how many items at most precede the next one of a caller.
    * @param own number of its items in the queue
    */
-  before(own: number): number {
+  maxAhead(own: number): number {
     return Math.min(this.count, (own + 1) * this.callers.size);
   }
 
   /** The item that has waited longest. */
   get oldest(): Item | undefined {
-    return first(this.all)?.item;
+    return firstEntry(this.all)?.item;
   }
 
   add(item: Item): void {
@@ -100,11 +100,11 @@ export class FairQueue<Item extends QueueItem> {
   }
 
   /** Removes and returns the next item by turn. */
-  next(): Item | undefined {
+  takeNext(): Item | undefined {
     for (let caller = this.turns.shift(); caller; caller = this.turns.shift()) {
-      const place = first(caller.places);
+      const place = firstEntry(caller.places);
       caller.places.shift();
-      if (first(caller.places)) this.turns.push(caller);
+      if (firstEntry(caller.places)) this.turns.push(caller);
       else this.callers.delete(caller.name);
       if (place) return this.take(place);
     }
@@ -112,18 +112,18 @@ export class FairQueue<Item extends QueueItem> {
   }
 
   /** Removes and returns the item that has waited longest. */
-  giveUp(): Item | undefined {
-    const place = first(this.all);
+  takeOldest(): Item | undefined {
+    const place = firstEntry(this.all);
     return place && this.take(place);
   }
 
-  private take(place: QueuePlace<Item>): Item {
-    const item = this.leave(place);
-    first(this.all);
+  private take(place: QueueEntry<Item>): Item {
+    const item = this.release(place);
+    firstEntry(this.all);
     return item;
   }
 
-  private leave(place: QueuePlace<Item>): Item {
+  private release(place: QueueEntry<Item>): Item {
     const { item, caller } = place;
     place.item = undefined;
     this.count--;
@@ -133,7 +133,7 @@ export class FairQueue<Item extends QueueItem> {
 }
 
 /** Returns the first place with an item, and drops those before it. */
-function first<Item>(waiting: Fifo<QueuePlace<Item>>): QueuePlace<Item> | undefined {
+function firstEntry<Item>(waiting: Fifo<QueueEntry<Item>>): QueueEntry<Item> | undefined {
   while (waiting.first && !waiting.first.item) waiting.shift();
   return waiting.first;
 }

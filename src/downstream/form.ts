@@ -1,31 +1,31 @@
 import type { IncomingMessage } from "node:http";
-import { Body, notForm } from "../core/body.ts";
+import { Body, invalidFormError } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Form } from "../core/exchange.ts";
 import { MAX_MODEL } from "../core/model-name.ts";
-import { boundaryOf, FormError, FormScanner } from "../wire/multipart.ts";
-import { type BodyLimits, tooLarge } from "./body.ts";
+import { FormError, FormScanner, parseBoundary } from "../wire/multipart.ts";
+import { type BodyLimits, bodyTooLarge } from "./body.ts";
 import { BodyPieces } from "./body-pieces.ts";
 import { Spool } from "./spool.ts";
 
 /** Bytes of a form that are buffered in memory; more are buffered in a file. */
-const MEMORY = 256 * 1024;
+const MEMORY_LIMIT = 256 * 1024;
 
 /**
  * Reads a form up to its field `model`, which determines the route. What precedes it is buffered, up to the limit, in a file;
  * what follows it is streamed through as it is checked.
- * @param beside names of other short fields to read, as far as they have arrived
- * @param refused reports whether a field may not occur in the form
+ * @param otherFields names of other short fields to read, as far as they have arrived
+ * @param isForbidden reports whether a field may not occur in the form
  * @throws GatewayError `unsupported_media_type`, `unsupported_encoding`, `body_too_large`, `body_timeout`, `invalid_form`,
  *   `invalid_field`, `client_gone`
  */
 export async function readForm(
   request: IncomingMessage,
   limits: BodyLimits,
-  beside: readonly string[] = [],
-  refused?: (name: string) => boolean,
+  otherFields: readonly string[] = [],
+  isForbidden?: (name: string) => boolean,
 ): Promise<{ body: Body; form: Form }> {
-  const boundary = boundaryOf(request.headers["content-type"] ?? "");
+  const boundary = parseBoundary(request.headers["content-type"] ?? "");
   if (boundary === undefined)
     throw new GatewayError("unsupported_media_type", {
       message: "This path takes multipart/form-data with a boundary.",
@@ -34,20 +34,20 @@ export async function readForm(
   if (request.headers["content-encoding"])
     throw new GatewayError("unsupported_encoding", { hint: "Send the form without content-encoding." });
   const declared = request.headers["content-length"];
-  const scanner = new FormScanner(boundary, "model", MAX_MODEL, beside, refused);
+  const scanner = new FormScanner(boundary, "model", MAX_MODEL, otherFields, isForbidden);
   const reader = new FormReader(new BodyPieces(request, limits), scanner, limits.maxBytes, declared);
   try {
-    return { body: await reader.begin(), form: reader };
+    return { body: await reader.readToModel(), form: reader };
   } catch (thrown) {
     reader.close();
     throw thrown;
   }
 }
 
-/** Reads one form. Bytes received but not yet passed on are in `kept`, and those before them in `spool`. */
+/** Reads one form. Bytes received but not yet passed on are in `buffered`, and those before them in `spool`. */
 class FormReader implements Form {
-  private readonly kept: Buffer[] = [];
-  /** The offsets of `kept` in the form. */
+  private readonly buffered: Buffer[] = [];
+  /** The offsets of `buffered` in the form. */
   private from = 0;
   private to = 0;
   private spool: Spool | undefined;
@@ -69,21 +69,21 @@ class FormReader implements Form {
    * Reads the bytes around the field `model`. A small form that has fully arrived is read to its end, so that it can be sent
    * again.
    */
-  async begin(): Promise<Body> {
+  async readToModel(): Promise<Body> {
     const { scanner } = this;
     // The last chunk arrives slightly before node sets `complete`.
-    const here = () => this.pieces.complete || this.to === this.declared;
-    while (!scanner.found || (here() && !this.ended && this.to - this.from < MEMORY)) {
-      await this.more();
-      if (!scanner.found && this.to - this.from > MEMORY) await this.spill();
+    const hasArrived = () => this.pieces.complete || this.to === this.declared;
+    while (!scanner.found || (hasArrived() && !this.ended && this.to - this.from < MEMORY_LIMIT)) {
+      await this.readNext();
+      if (!scanner.found && this.to - this.from > MEMORY_LIMIT) await this.spill();
     }
     const base = this.from;
-    const bytes = this.judged();
+    const bytes = this.takeChecked();
     this.bodyEnd = this.from;
     return new Body(bytes, undefined, { start: scanner.found.start - base, end: scanner.found.end - base });
   }
 
-  get texts(): ReadonlyMap<string, string> {
+  get fields(): ReadonlyMap<string, string> {
     return this.scanner.texts;
   }
 
@@ -91,11 +91,11 @@ class FormReader implements Form {
     return this.ended;
   }
 
-  around(body: readonly Buffer[]): readonly Buffer[] | AsyncIterable<Buffer> {
-    return this.ended && !this.spool ? body : this.whole(body);
+  withBody(body: readonly Buffer[]): readonly Buffer[] | AsyncIterable<Buffer> {
+    return this.ended && !this.spool ? body : this.streamAround(body);
   }
 
-  lengthAround(body: number): number | undefined {
+  lengthWithBody(body: number): number | undefined {
     const before = this.spool?.length ?? 0;
     if (this.ended) return before + body;
     return this.declared === undefined ? undefined : before + body + this.declared - this.bodyEnd;
@@ -106,33 +106,33 @@ class FormReader implements Form {
     this.spool?.close();
   }
 
-  private async *whole(body: readonly Buffer[]): AsyncGenerator<Buffer> {
+  private async *streamAround(body: readonly Buffer[]): AsyncGenerator<Buffer> {
     if (this.spool) yield* this.spool.read();
     yield* body;
     while (!this.ended) {
-      await this.more();
-      const judged = this.judged();
+      await this.readNext();
+      const judged = this.takeChecked();
       // The end of the previous piece comes with this one: joined, as each is a write to the provider.
       if (judged.length > 0) yield judged.length === 1 ? (judged[0] as Buffer) : Buffer.concat(judged);
     }
   }
 
   /** Takes the next piece, or the end. */
-  private async more(): Promise<void> {
+  private async readNext(): Promise<void> {
     const { scanner } = this;
     const piece = await this.pieces.next();
     this.to += piece?.length ?? 0;
     const searching = !scanner.found;
     try {
       if (piece) {
-        this.kept.push(piece);
+        this.buffered.push(piece);
         scanner.push(piece);
       } else scanner.end();
     } catch (error) {
-      throw refusal(error);
+      throw formError(error);
     }
     if (searching && (scanner.found?.start ?? this.to) > this.maxBytes)
-      throw tooLarge(
+      throw bodyTooLarge(
         this.maxBytes,
         "part in front of the field model of the ",
         "Put the field model before the files.",
@@ -146,7 +146,7 @@ class FormReader implements Form {
   private async spill(): Promise<void> {
     try {
       this.spool ??= await Spool.open();
-      await this.spool.write(this.judged());
+      await this.spool.write(this.takeChecked());
     } catch (cause) {
       throw new GatewayError("internal", {
         status: 503,
@@ -158,22 +158,22 @@ class FormReader implements Form {
   }
 
   /** Removes and returns the checked bytes. */
-  private judged(): Buffer[] {
+  private takeChecked(): Buffer[] {
     const taken: Buffer[] = [];
-    while (this.from < this.scanner.judged) {
-      const piece = this.kept.shift() as Buffer;
-      const bytes = this.scanner.judged - this.from;
+    while (this.from < this.scanner.checkedUntil) {
+      const piece = this.buffered.shift() as Buffer;
+      const bytes = this.scanner.checkedUntil - this.from;
       taken.push(piece.subarray(0, bytes));
-      if (bytes < piece.length) this.kept.unshift(piece.subarray(bytes));
+      if (bytes < piece.length) this.buffered.unshift(piece.subarray(bytes));
       this.from += Math.min(bytes, piece.length);
     }
     return taken;
   }
 }
 
-function refusal(error: unknown): GatewayError {
+function formError(error: unknown): GatewayError {
   if (!(error instanceof FormError)) return GatewayError.from(error);
   if (error.field !== undefined)
     return new GatewayError("invalid_field", { message: error.message, param: error.field, cause: error });
-  return notForm(error);
+  return invalidFormError(error);
 }

@@ -32,33 +32,35 @@ export function guard(request: IncomingMessage, headers: HeaderList): void {
   const { method = "", httpVersion, url = "" } = request;
   if (headers.lines.length > 2 * MAX_LINES) throw new GatewayError("headers_too_large");
   const twice = headers.repeated(ONCE);
-  if (twice !== undefined) throw bad(`The header ${twice} occurs twice.`);
-  if (httpVersion !== "1.1" && httpVersion !== "1.0") throw bad("Use HTTP/1.1.");
+  if (twice !== undefined) throw badRequest(`The header ${twice} occurs twice.`);
+  if (httpVersion !== "1.1" && httpVersion !== "1.0") throw badRequest("Use HTTP/1.1.");
   checkFraming(httpVersion, headers.get("transfer-encoding"), headers.get("content-length"));
   const expect = headers.get("expect");
   if (expect !== undefined && expect.toLowerCase() !== "100-continue")
-    throw bad("The only expectation accepted is 100-continue.");
+    throw badRequest("The only expectation accepted is 100-continue.");
   const host = headers.get("host");
   if (host === undefined ? httpVersion === "1.1" : !HOST.test(host))
-    throw bad("Host must be a name or address with an optional port.");
+    throw badRequest("Host must be a name or address with an optional port.");
   // After the framing checks, as the connection stays open after this error: the start of the next request must be beyond doubt.
   if (!METHODS.has(method)) throw new GatewayError("method_not_allowed", { allow: [...METHODS] });
-  if (PASSED.has(url)) return;
+  if (PASSED_TARGETS.has(url)) return;
   checkTarget(url);
-  if (PASSED.size < MANY && url.length <= SHORT && !url.includes("?")) PASSED.add(url);
+  if (PASSED_TARGETS.size < MAX_PASSED && url.length <= MAX_PASSED_LENGTH && !url.includes("?"))
+    PASSED_TARGETS.add(url);
 }
 
 /** Targets that have passed, without those that may contain a key: nearly all requests have one of a few. */
-const PASSED = new Set<string>();
-const MANY = 500;
-const SHORT = 100;
+const PASSED_TARGETS = new Set<string>();
+const MAX_PASSED = 500;
+const MAX_PASSED_LENGTH = 100;
 
 function checkFraming(httpVersion: string, coding: string | undefined, length: string | undefined): void {
-  if (length !== undefined && !/^\d{1,15}$/.test(length)) throw bad("content-length must be one decimal number.");
+  if (length !== undefined && !/^\d{1,15}$/.test(length))
+    throw badRequest("content-length must be one decimal number.");
   if (coding === undefined) return;
-  if (coding.toLowerCase() !== "chunked") throw bad("The only transfer-encoding accepted is chunked.");
-  if (httpVersion === "1.0") throw bad("HTTP/1.0 has no transfer-encoding.");
-  if (length !== undefined) throw bad("Send content-length or transfer-encoding, not both.");
+  if (coding.toLowerCase() !== "chunked") throw badRequest("The only transfer-encoding accepted is chunked.");
+  if (httpVersion === "1.0") throw badRequest("HTTP/1.0 has no transfer-encoding.");
+  if (length !== undefined) throw badRequest("Send content-length or transfer-encoding, not both.");
 }
 
 /** Accepts the origin form only, in plain ASCII, without anything that another parser could read as a delimiter or `..`. */
@@ -74,23 +76,23 @@ function checkTarget(target: string): void {
     // Also with matrix parameters, which some servers remove first.
     if (segments.some((segment) => /^\.\.?(?:;|$)/.test(segment))) throw new GatewayError("bad_target");
   }
-  if (holdsKey(path)) throw new GatewayError("misplaced_key");
+  if (containsKey(path)) throw new GatewayError("misplaced_key");
 }
 
 /**
  * Reports whether a path, which is sent to the provider and logged, contains a gateway key: one of those presented, or its shape.
  */
-export function holdsKey(path: string, presented: readonly string[] = []): boolean {
+export function containsKey(path: string, presented: readonly string[] = []): boolean {
   const plain = unescaped(path);
-  return /gw_\w{20}/.test(plain) || presented.some((key) => key.length >= SECRET && plain.includes(key));
+  return /gw_\w{20}/.test(plain) || presented.some((key) => key.length >= MIN_SECRET_LENGTH && plain.includes(key));
 }
 
 /** Length from which a presented key is taken as a secret and not as a word. */
-const SECRET = 16;
+const MIN_SECRET_LENGTH = 16;
 
 const unescaped = (path: string): string =>
   path.includes("%")
     ? path.replaceAll(/%[0-9a-f]{2}/gi, (byte) => String.fromCharCode(Number(`0x${byte.slice(1)}`)))
     : path;
 
-const bad = (hint: string): GatewayError => new GatewayError("bad_request", { hint });
+const badRequest = (hint: string): GatewayError => new GatewayError("bad_request", { hint });

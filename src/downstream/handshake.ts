@@ -2,7 +2,7 @@ import { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { GatewayError } from "../core/errors.ts";
 import type { SocketWords } from "../core/protocol.ts";
-import { closeSoon } from "../upstream/pass.ts";
+import { flushAndClose } from "../upstream/pass.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
 /**
@@ -17,17 +17,17 @@ export function handshakeKey(headers: HeaderList): string {
 }
 
 /** The content of a handshake's Sec-WebSocket-Protocol. */
-interface Offer {
+interface SubprotocolOffer {
   /** The gateway keys in it. */
   keys: string[];
   /** The subprotocols that may be sent to the provider. */
   protocols: string[];
   /** The subprotocol selected if the provider selects none: a client that offers only its key expects that to be returned. */
-  chosen: string | undefined;
+  defaultProtocol: string | undefined;
 }
 
 /** Removes Sec-WebSocket-Protocol from the headers, so that no key in it can be forwarded or logged. */
-export function readOffer(headers: HeaderList, words: readonly SocketWords[]): Offer {
+export function takeSubprotocols(headers: HeaderList, words: readonly SocketWords[]): SubprotocolOffer {
   const text = [...headers.entries()].flatMap(([name, value]) => (name === "sec-websocket-protocol" ? [value] : []));
   headers.delete("sec-websocket-protocol");
   const all = text.flatMap((value) => value.split(",").map((word) => word.trim())).filter((word) => word !== "");
@@ -38,7 +38,7 @@ export function readOffer(headers: HeaderList, words: readonly SocketWords[]): O
     if (key) keys.push(entry.slice(key.key.length));
     else if (!words.some(({ hidden }) => hidden.some((start) => entry.startsWith(start)))) protocols.push(entry);
   }
-  return { keys, protocols, chosen: protocols[0] ?? all[0] };
+  return { keys, protocols, defaultProtocol: protocols[0] ?? all[0] };
 }
 
 /** An HTTP response to a handshake: buffered until `send`, then its connection is closed. */
@@ -49,7 +49,7 @@ export class HandshakeResponse extends ServerResponse {
     if (socket.destroyed) return;
     this.once("finish", () => {
       this.detachSocket(socket);
-      closeSoon(socket);
+      flushAndClose(socket);
     });
     this.assignSocket(socket);
   }

@@ -3,12 +3,12 @@ import type { Exchange } from "../core/exchange.ts";
 import type { KeyChange, Keys } from "../store/keys.ts";
 
 /** Milliseconds between two checks for expired keys. */
-const LOOK = 1000;
+const CHECK_INTERVAL = 1000;
 
 /** The exchanges that are running. */
 interface RunningExchanges {
   /** Breaks off those for which `why` returns an error. */
-  end(why: (exchange: Exchange) => GatewayError | undefined): void;
+  interruptWhere(why: (exchange: Exchange) => GatewayError | undefined): void;
 }
 
 /** Ends running exchanges whose key is revoked, disabled or expires: streams and WebSockets may last for hours. */
@@ -20,8 +20,8 @@ export class KeyWatch {
     keys: Keys,
     private readonly running: RunningExchanges,
   ) {
-    this.unsubscribe = keys.watch((change) => this.changed(change));
-    this.timer = setInterval(() => this.expire(), LOOK).unref();
+    this.unsubscribe = keys.watch((change) => this.onKeyChange(change));
+    this.timer = setInterval(() => this.endExpired(), CHECK_INTERVAL).unref();
   }
 
   close(): void {
@@ -29,15 +29,15 @@ export class KeyWatch {
     clearInterval(this.timer);
   }
 
-  private changed({ id, kind }: KeyChange): void {
+  private onKeyChange({ id, kind }: KeyChange): void {
     if (kind === "changed") return;
     const code = kind === "disabled" ? "disabled_api_key" : "revoked_api_key";
-    this.running.end(({ caller }) => (caller?.id === id ? new GatewayError(code) : undefined));
+    this.running.interruptWhere(({ caller }) => (caller?.id === id ? new GatewayError(code) : undefined));
   }
 
-  private expire(): void {
+  private endExpired(): void {
     const now = Date.now();
-    this.running.end(({ caller }) =>
+    this.running.interruptWhere(({ caller }) =>
       caller?.expires !== undefined && caller.expires <= now ? new GatewayError("revoked_api_key") : undefined,
     );
   }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { Pace, type PaceListener } from "../core/pace.ts";
-import { Incoming, type Taker } from "./incoming.ts";
+import { type BodyRateListener, BodyRateMonitor } from "../core/body-rate.ts";
+import { type BodyConsumer, ServerRequest } from "./server-request.ts";
 
 /**
  * How much of an unread request body is read and discarded, in bytes and milliseconds: a connection that is closed while its
@@ -15,77 +15,77 @@ const CHUNKS = { most: 1000, size: 4096 };
 /** Sends a response at once, and ends it, which may close the connection, when the client has sent its whole request. */
 export function linger(request: IncomingMessage, response: ServerResponse, body: Buffer): void {
   response.write(body);
-  new Lingering(request, response);
+  new LingeringClose(request, response);
 }
 
 /** Discards the rest of a request that was refused. */
-class Lingering implements Taker, PaceListener {
-  private readonly pace = new Pace(LIMITS, this);
-  private readonly limit = setTimeout(() => this.late(), LIMITS.time);
+class LingeringClose implements BodyConsumer, BodyRateListener {
+  private readonly pace = new BodyRateMonitor(LIMITS, this);
+  private readonly limit = setTimeout(() => this.onTooSlow(), LIMITS.time);
   private readonly chunked: boolean;
   private received = 0;
   private pieces = 0;
-  private cut = false;
+  private detached = false;
 
   constructor(
     private readonly request: IncomingMessage,
     response: ServerResponse,
   ) {
-    this.chunked = request instanceof Incoming && request.lines.has("transfer-encoding");
+    this.chunked = request instanceof ServerRequest && request.headerList.has("transfer-encoding");
     request.on("error", () => {});
     request.once("close", () => {
-      this.finish();
+      this.onEnd();
       response.end();
     });
-    if (!(request instanceof Incoming && request.handTo(this))) {
-      request.on("data", (piece: Buffer) => this.receive(piece));
+    if (!(request instanceof ServerRequest && request.deliverTo(this))) {
+      request.on("data", (piece: Buffer) => this.onChunk(piece));
       request.resume();
     }
   }
 
-  receive(piece: Buffer): void {
-    if (this.cut) return;
+  onChunk(piece: Buffer): void {
+    if (this.detached) return;
     this.pieces++;
     this.count(piece.length);
-    if (this.chunked && this.pieces > CHUNKS.most && this.received < this.pieces * CHUNKS.size) this.hangUp();
+    if (this.chunked && this.pieces > CHUNKS.most && this.received < this.pieces * CHUNKS.size) this.halfClose();
   }
 
-  finish(): void {
+  onEnd(): void {
     clearTimeout(this.limit);
     this.pace.stop();
   }
 
-  late(): void {
+  onTooSlow(): void {
     this.request.destroy();
   }
 
   private count(bytes: number): void {
     this.received += bytes;
-    if (this.received > LIMITS.bytes) this.late();
-    else this.pace.came(bytes);
+    if (this.received > LIMITS.bytes) this.onTooSlow();
+    else this.pace.addBytes(bytes);
   }
 
   /**
    * Parsing small chunks costs many times as much as reading them: sends a FIN to the client, and discards the raw bytes that it
    * still sends until it has seen that.
    */
-  private hangUp(): void {
-    this.cut = true;
+  private halfClose(): void {
+    this.detached = true;
     const { socket } = this.request;
     // Deferred, as node's parser is still processing these bytes.
     setImmediate(() => {
       if (socket.destroyed || this.request.complete) {
-        this.cut = false;
+        this.detached = false;
         return;
       }
-      unread(socket, (bytes) => this.count(bytes));
+      detachParser(socket, (bytes) => this.count(bytes));
       socket.end();
     });
   }
 }
 
 /** Detaches a connection from node's parser permanently; further bytes are only counted. */
-function unread(socket: Socket, came: (bytes: number) => void): void {
+function detachParser(socket: Socket, came: (bytes: number) => void): void {
   // node's parser stops reading the handle directly once another `data` listener is added.
   const count = (piece: Buffer): void => came(piece.length);
   socket.on("data", count);

@@ -1,35 +1,35 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Plug, SHORTEST } from "./plug.ts";
+import { AcceptQueueFiller, MIN_BACKLOG } from "./accept-queue.ts";
 
 /** The source of connections: an address, or a listening socket that another process keeps. */
-export type ListenPlace = { readonly host: string; readonly port: number } | { readonly fd: number };
+export type SocketAddress = { readonly host: string; readonly port: number } | { readonly fd: number };
 
 /** Maximum length of the accept queue. */
 const BACKLOG = 4096;
 
 /** How often a queue is filled in order to drain it, as clients may connect in between; and the time limit in milliseconds. */
 const TRIES = 5;
-const PATIENCE = 1000;
+const CLOSE_TIMEOUT = 1000;
 
 /** A listening socket. */
 export class Listener {
   private server: Server;
-  private plug: Plug | undefined;
+  private filler: AcceptQueueFiller | undefined;
   private closing: Promise<void> | undefined;
   /** Whether the socket belongs to another process, which still accepts connections after this one has closed it. */
-  readonly kept: boolean;
+  readonly isInherited: boolean;
 
   /**
-   * @param take receives each connection
+   * @param onConnection receives each connection
    * @param paused does not read from connections, because another process will
    */
   constructor(
-    private readonly place: ListenPlace,
-    private readonly take: (socket: Socket) => void,
+    private readonly place: SocketAddress,
+    private readonly onConnection: (socket: Socket) => void,
     private readonly paused = false,
   ) {
-    this.kept = "fd" in place;
+    this.isInherited = "fd" in place;
     this.server = this.make();
   }
 
@@ -51,27 +51,27 @@ export class Listener {
    * Stops accepting; open connections stay, and those in the accept queue are accepted first. Resolves within about a second.
    */
   close(): Promise<void> {
-    this.closing ??= this.server.listening ? this.closeEmpty() : Promise.resolve();
+    this.closing ??= this.server.listening ? this.drainAndClose() : Promise.resolve();
     return this.closing;
   }
 
   private make(): Server {
     return createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: this.paused }, (socket) => {
-      if (!this.plug?.took(socket)) this.take(socket);
+      if (!this.filler?.claim(socket)) this.onConnection(socket);
     });
   }
 
-  private async closeEmpty(): Promise<void> {
+  private async drainAndClose(): Promise<void> {
     const address = this.server.address() as AddressInfo;
-    const late = sleep(PATIENCE, true, { ref: false });
+    const late = sleep(CLOSE_TIMEOUT, true, { ref: false });
     // If another process has a copy of the socket, its queue survives.
-    for (let tries = 0, over = this.kept || process.platform !== "linux"; !over && tries < TRIES; tries++) {
-      const plug = new Plug(address);
-      this.plug = plug;
+    for (let tries = 0, over = this.isInherited || process.platform !== "linux"; !over && tries < TRIES; tries++) {
+      const plug = new AcceptQueueFiller(address);
+      this.filler = plug;
       await new Promise<void>((connecting) => process.nextTick(connecting));
-      this.shorten(SHORTEST);
+      this.setBacklog(MIN_BACKLOG);
       over = await Promise.race([plug.settled, late]);
-      if (!over) this.shorten(BACKLOG);
+      if (!over) this.setBacklog(BACKLOG);
       else this.server.close();
       plug.close();
     }
@@ -79,7 +79,7 @@ export class Listener {
   }
 
   /** Changes the length of the accept queue. */
-  private shorten(backlog: number): void {
+  private setBacklog(backlog: number): void {
     const next = this.make().on("error", () => {});
     // Both servers share the socket now; the new one gets its connections.
     this.server = next.listen(this.server, backlog);
@@ -87,16 +87,16 @@ export class Listener {
 }
 
 /** The first file descriptor passed by systemd (`sd_listen_fds(3)`). */
-const FIRST = 3;
+const FIRST_FD = 3;
 
 /**
  * Returns the listening socket that systemd, or a program with the same protocol, keeps under a name (`FileDescriptorName=`); one
  * with another name is used for the public side. Undefined if there is none.
  */
-export function keptSocket(name: "listen" | "admin", env: NodeJS.ProcessEnv): { fd: number } | undefined {
+export function inheritedSocket(name: "listen" | "admin", env: NodeJS.ProcessEnv): { fd: number } | undefined {
   if (Number(env["LISTEN_PID"]) !== process.pid) return undefined;
   const count = Number(env["LISTEN_FDS"]) || 0;
   const names = (env["LISTEN_FDNAMES"] ?? "").split(":");
-  for (let i = 0; i < count; i++) if ((names[i] === "admin" ? "admin" : "listen") === name) return { fd: FIRST + i };
+  for (let i = 0; i < count; i++) if ((names[i] === "admin" ? "admin" : "listen") === name) return { fd: FIRST_FD + i };
   return undefined;
 }

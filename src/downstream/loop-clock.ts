@@ -3,9 +3,9 @@ export interface LoopClock {
   /** Returns milliseconds, as `performance.now()`. */
   now(): number;
   /** Returns the milliseconds of CPU time of this thread. */
-  cpu(): number;
+  cpuTime(): number;
   /** Returns the utilization of the event loop since the last call. */
-  busy(): number;
+  utilization(): number;
   /**
    * Runs a function periodically.
    * @returns a function that stops it
@@ -18,11 +18,11 @@ export function loopClock(): LoopClock {
   let used = performance.eventLoopUtilization();
   return {
     now: () => performance.now(),
-    cpu() {
+    cpuTime() {
       const { user, system } = process.threadCpuUsage();
       return (user + system) / 1000;
     },
-    busy() {
+    utilization() {
       const { utilization } = performance.eventLoopUtilization(used);
       used = performance.eventLoopUtilization();
       return utilization;

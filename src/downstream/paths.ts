@@ -36,7 +36,7 @@ export interface RouteMatch {
 }
 
 /** The operation of a path that a plugin serves. */
-const SERVED: Operation = {
+const SERVE_OPERATION: Operation = {
   name: "serve",
   method: "GET",
   body: "json",
@@ -47,22 +47,22 @@ const SERVED: Operation = {
 };
 
 /** The operation of a passthrough path. */
-const PASSED: Operation = { ...SERVED, name: "pass", body: "none", generates: true };
+const PASS_OPERATION: Operation = { ...SERVE_OPERATION, name: "pass", body: "none", generates: true };
 
 /** Finds the mount of a request, tolerating the usual mistakes in a base URL; never redirects. */
 export class Paths {
   private readonly exact = new Map<string, Mount[]>();
-  private readonly open: Mount[] = [];
+  private readonly wildcards: Mount[] = [];
   /** Mounts with stored responses of a vendor below them. */
-  private readonly keeping: readonly Mount[];
-  private readonly segments: readonly string[];
+  private readonly storedMounts: readonly Mount[];
+  private readonly versionSegments: readonly string[];
   /** The WebSocket words of all protocols that have them. */
   readonly socketWords: readonly SocketWords[];
   /** Longest first. */
-  private readonly passing: readonly Mount[];
-  private readonly common: Protocol;
+  private readonly passMounts: readonly Mount[];
+  private readonly commonProtocol: Protocol;
 
-  private readonly off: ReadonlySet<string>;
+  private readonly removedPaths: ReadonlySet<string>;
 
   /** @param off default paths that the operator has removed: no passthrough path serves them */
   constructor(
@@ -70,23 +70,25 @@ export class Paths {
     private readonly protocols: readonly Protocol[],
     off: readonly string[] = [],
   ) {
-    this.off = new Set(off);
+    this.removedPaths = new Set(off);
     this.socketWords = protocols.flatMap(({ socket }) => socket ?? []);
-    this.passing = mounts
+    this.passMounts = mounts
       .filter((mount) => mount.pass)
       .sort((a, b) => b.pattern.replace(/\*$/, "").length - a.pattern.replace(/\*$/, "").length);
     for (const mount of mounts) {
       if (mount.pass) continue;
-      if (mount.pattern.endsWith("/*")) this.open.push(mount);
+      if (mount.pattern.endsWith("/*")) this.wildcards.push(mount);
       else this.exact.set(mount.pattern, [...(this.exact.get(mount.pattern) ?? []), mount]);
     }
-    this.open.sort((a, b) => b.pattern.length - a.pattern.length);
-    this.keeping = mounts.filter(({ protocol, pattern, as = pattern }) => protocol?.kept && protocol.paths[0] === as);
+    this.wildcards.sort((a, b) => b.pattern.length - a.pattern.length);
+    this.storedMounts = mounts.filter(
+      ({ protocol, pattern, as = pattern }) => protocol?.kept && protocol.paths[0] === as,
+    );
     const first = mounts
       .map((mount) => mount.pattern.split("/")[1] as string)
       .filter((segment) => /^v\d/.test(segment));
-    this.segments = [...new Set(first)];
-    this.common = protocols.find((protocol) => protocol.common) ?? (protocols[0] as Protocol);
+    this.versionSegments = [...new Set(first)];
+    this.commonProtocol = protocols.find((protocol) => protocol.isDefault) ?? (protocols[0] as Protocol);
   }
 
   /**
@@ -95,28 +97,28 @@ export class Paths {
    * @throws GatewayError `path_not_found`, `method_not_allowed`, or the protocol's own error
    */
   find(method: string, raw: string, query: Query, headers: HeaderList): RouteMatch {
-    const direct = raw.includes("//") ? undefined : this.look(method, raw, query, headers);
+    const direct = raw.includes("//") ? undefined : this.lookUp(method, raw, query, headers);
     if (direct) return direct;
     const candidates = this.candidates(raw);
     for (const path of candidates) {
-      const found = this.look(method, path, query, headers);
+      const found = this.lookUp(method, path, query, headers);
       if (!found) continue;
       return path === raw ? found : { ...found, notice: notice(raw, path) };
     }
     // Passthrough comes last: a path that any other mount takes is not passed through.
     for (const path of candidates) {
-      const found = this.passed(path, path !== candidates[0]);
+      const found = this.findPass(path, path !== candidates[0]);
       if (!found) continue;
       return path === raw ? found : { ...found, notice: notice(raw, path) };
     }
-    throw this.missing(method, raw, candidates);
+    throw this.notFoundError(method, raw, candidates);
   }
 
   /**
    * Returns the route of a WebSocket; undefined: no path takes it.
    * @param raw the original path, without the query
    */
-  socket(raw: string, query: Query): RouteMatch | undefined {
+  findSocket(raw: string, query: Query): RouteMatch | undefined {
     const candidates = this.candidates(raw);
     for (const path of candidates) {
       const mounts = this.mountsOf(path).filter(({ protocol }) => protocol);
@@ -127,7 +129,7 @@ export class Paths {
           return { chain, protocol, operation: located.operation, path, pathModel: located.model };
       }
       if (mounts.length > 0) return undefined;
-      const passed = this.passed(path, path !== candidates[0]);
+      const passed = this.findPass(path, path !== candidates[0]);
       if (passed) return passed;
     }
     return undefined;
@@ -135,44 +137,45 @@ export class Paths {
 
   /** Returns the protocol whose clients send such a request; it decides the dialect of errors, and of plugins that serve. */
   dialect(path: string, headers: HeaderList, query?: Query): Protocol {
-    const theirs = this.protocols.find((each) => !each.common && each.recognises(path, headers, query));
-    return theirs ?? this.common;
+    const theirs = this.protocols.find((each) => !each.isDefault && each.recognises(path, headers, query));
+    return theirs ?? this.commonProtocol;
   }
 
   /** Returns every path that is served, in the order of gateway.yaml. */
-  served(): string[] {
-    return [...this.exact.keys(), ...[...this.open, ...this.passing].map((mount) => mount.pattern)];
+  servedPaths(): string[] {
+    return [...this.exact.keys(), ...[...this.wildcards, ...this.passMounts].map((mount) => mount.pattern)];
   }
 
   /** Returns the paths that a path may have been meant to be. */
   private candidates(raw: string): string[] {
-    const clean = this.fold(raw);
-    return [clean, ...this.segments.map((segment) => `/${segment}${clean}`)];
+    const clean = this.normalize(raw);
+    return [clean, ...this.versionSegments.map((segment) => `/${segment}${clean}`)];
   }
 
   /** Removes doubled slashes, a trailing slash and all but the last version segment: `/v1/v1/x`, `/v1beta/v1/x`. */
-  private fold(raw: string): string {
+  private normalize(raw: string): string {
     let path = raw.includes("//") ? raw.replaceAll(/\/{2,}/g, "/") : raw;
     if (path.length > 1 && path.endsWith("/")) path = path.slice(0, -1);
     for (;;) {
       const [, first, second] = path.split("/", 3);
-      if (!first || !second || !this.segments.includes(first) || !this.segments.includes(second)) return path;
+      if (!first || !second || !this.versionSegments.includes(first) || !this.versionSegments.includes(second))
+        return path;
       path = path.slice(first.length + 1);
     }
   }
 
-  private look(method: string, path: string, query: Query, headers: HeaderList): RouteMatch | undefined {
+  private lookUp(method: string, path: string, query: Query, headers: HeaderList): RouteMatch | undefined {
     const asked = method === "HEAD" ? "GET" : method;
     for (const { pattern, protocol, chain, serve, as = pattern, strict = false } of this.mountsOf(path)) {
       if (serve && asked === "GET")
-        return { chain, protocol: this.dialect(path, headers, query), operation: SERVED, path };
+        return { chain, protocol: this.dialect(path, headers, query), operation: SERVE_OPERATION, path };
       const rest = pattern.endsWith("*") ? path.slice(pattern.length - 1) : "";
       const located = asked === "POST" ? protocol?.locate(as, rest, query) : undefined;
       if (!protocol || !located) continue;
       const { operation, model } = located;
       return { chain, protocol, operation, path, strict, ...(model === undefined ? {} : { pathModel: model }) };
     }
-    for (const { pattern, protocol, chain } of this.keeping) {
+    for (const { pattern, protocol, chain } of this.storedMounts) {
       if (!protocol || !path.startsWith(`${pattern}/`)) continue;
       const operation = protocol.kept?.locate(method, path.slice(pattern.length + 1));
       if (operation) return { chain, protocol, operation, path };
@@ -183,12 +186,12 @@ export class Paths {
   /**
    * @param guessed a version was prefixed to the original path: a mount of a whole version (`/v1/*`) would then match every path
    */
-  private passed(path: string, guessed: boolean): RouteMatch | undefined {
-    if (this.off.has(path)) return undefined;
-    for (const { pass, chain, pattern } of this.passing) {
+  private findPass(path: string, guessed: boolean): RouteMatch | undefined {
+    if (this.removedPaths.has(path)) return undefined;
+    for (const { pass, chain, pattern } of this.passMounts) {
       if (guessed && pattern.split("/").length < 4) continue;
       const match = pass?.match(path);
-      if (match) return { chain, protocol: match.path.dialect, operation: PASSED, pass: match, path };
+      if (match) return { chain, protocol: match.path.dialect, operation: PASS_OPERATION, pass: match, path };
     }
     return undefined;
   }
@@ -197,7 +200,7 @@ export class Paths {
   private mountsOf(path: string): Mount[] {
     const exact = this.exact.get(path);
     if (exact?.some((mount) => mount.protocol)) return exact;
-    const open = this.open.filter(
+    const open = this.wildcards.filter(
       (mount) => path.startsWith(mount.pattern.slice(0, -1)) && path.length >= mount.pattern.length,
     );
     const served = [...this.exact.values()]
@@ -206,7 +209,7 @@ export class Paths {
     return [...(exact ?? []), ...open, ...served];
   }
 
-  private missing(method: string, raw: string, candidates: readonly string[]): GatewayError {
+  private notFoundError(method: string, raw: string, candidates: readonly string[]): GatewayError {
     if (candidates.some((path) => this.exact.get(path)?.some(({ protocol }) => protocol?.socket)))
       return new GatewayError("websocket_only");
     const allow = candidates.map((path) => this.methodsOf(path)).find((found) => found.length > 0);
@@ -218,17 +221,17 @@ export class Paths {
       });
     return new GatewayError("path_not_found", {
       message: `${method} ${raw} is not served here.`,
-      hint: `${this.mend(raw)}; GET / lists the paths.`,
+      hint: `${this.pathHint(raw)}; GET / lists the paths.`,
     });
   }
 
   /** Returns advice: another base URL, or, where that is correct, what the operator can configure. */
-  private mend(raw: string): string {
+  private pathHint(raw: string): string {
     const [, segment = "", first = ""] = /^\/([^/]+)\/([^/]+)/.exec(raw) ?? [];
     // The version stands behind the first part there.
     const uploads = this.protocols.some(({ vendor }) => vendor?.uploads?.path === `/${segment}`);
-    if (!uploads && (!this.segments.includes(segment) || this.segments.includes(first)))
-      return `Set the client's base address to this host ${this.advice()}`;
+    if (!uploads && (!this.versionSegments.includes(segment) || this.versionSegments.includes(first)))
+      return `Set the client's base address to this host ${this.baseUrlHint()}`;
     return `A vendor's call besides can be passed on by whoever runs this gateway, with paths: { /${segment}/${first}/*: { pass: PROVIDER } }`;
   }
 
@@ -241,8 +244,8 @@ export class Paths {
     ];
   }
 
-  private advice(): string {
-    return `with /${this.segments[0] ?? ""} (most client libraries) or without it (clients that add it themselves)`;
+  private baseUrlHint(): string {
+    return `with /${this.versionSegments[0] ?? ""} (most client libraries) or without it (clients that add it themselves)`;
   }
 }
 

@@ -1,5 +1,5 @@
-import { type Bound, blame, isLater, settled } from "../core/chain.ts";
-import { type Answer, type Answerer, type Exchange, isFinal } from "../core/exchange.ts";
+import { awaitPlugin, isThenable, type PluginDeadline, toPluginError } from "../core/chain.ts";
+import { type Answer, type Answerer, type Exchange, isFinalStatus } from "../core/exchange.ts";
 import type { Operation } from "../core/protocol.ts";
 import { framingOf, type UpstreamAnswer } from "../upstream/attempts.ts";
 import { BufferedResponse } from "../upstream/buffered-response.ts";
@@ -13,18 +13,18 @@ import { HeaderList } from "../wire/headers.ts";
 export function pluginAnswer(exchange: Exchange, answer: Answer): UpstreamAnswer {
   const answerer = exchange.answerer as Answerer;
   try {
-    return responseOf(answer, exchange.operation, answerer);
+    return buildResponse(answer, exchange.operation, answerer);
   } catch (thrown) {
-    throw blame(thrown, answerer.origin);
+    throw toPluginError(thrown, answerer.origin);
   }
 }
 
-function responseOf(
+function buildResponse(
   { status = 200, headers: own = {}, body }: Answer,
   operation: Operation,
-  bound: Bound,
+  bound: PluginDeadline,
 ): UpstreamAnswer {
-  if (!isFinal(status)) throw new RangeError(`An answer cannot have the status ${status}.`);
+  if (!isFinalStatus(status)) throw new RangeError(`An answer cannot have the status ${status}.`);
   const bytes = typeof body === "string" ? Buffer.from(body) : Buffer.isBuffer(body) ? body : undefined;
   const type = bytes || operation.framing === "array" ? "application/json" : "text/event-stream";
   const headers = new HeaderList(["content-type", type]);
@@ -50,7 +50,7 @@ class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"
 
   constructor(
     private readonly pieces: AnswerPieces,
-    private readonly bound: Bound,
+    private readonly bound: PluginDeadline,
   ) {}
 
   read(receiver: BodyReceiver): void {
@@ -67,14 +67,14 @@ class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"
         this.fail(thrown);
         return;
       }
-      if (isLater(next)) {
-        settled(next, this.bound).then(
-          (result) => this.take(result) && this.resume(),
+      if (isThenable(next)) {
+        awaitPlugin(next, this.bound).then(
+          (result) => this.handleResult(result) && this.resume(),
           (thrown) => this.fail(thrown),
         );
         return;
       }
-      more = this.take(next);
+      more = this.handleResult(next);
     }
   }
 
@@ -86,11 +86,11 @@ class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"
   }
 
   /** Returns true when the next piece may follow. */
-  private take({ done, value }: IteratorResult<Buffer>): boolean {
+  private handleResult({ done, value }: IteratorResult<Buffer>): boolean {
     const { receiver } = this;
     if (!receiver) return false;
     if (!done) {
-      const piece = this.copied(value);
+      const piece = this.copyPiece(value);
       return piece !== undefined && receiver.chunk(piece);
     }
     this.receiver = undefined;
@@ -99,7 +99,7 @@ class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"
   }
 
   /** Copies a piece, as a plugin may reuse its buffer. Undefined: it is not a buffer, and the failure has been reported. */
-  private copied(piece: Buffer): Buffer | undefined {
+  private copyPiece(piece: Buffer): Buffer | undefined {
     try {
       return Buffer.from(piece);
     } catch (thrown) {
@@ -111,6 +111,6 @@ class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"
   private fail(thrown: unknown): void {
     const { receiver } = this;
     this.receiver = undefined;
-    receiver?.fail(blame(thrown, this.bound.origin));
+    receiver?.fail(toPluginError(thrown, this.bound.origin));
   }
 }

@@ -7,28 +7,28 @@ const MODEL = /^\W*(?:models?|deployments?|engines?)(?:[-_.]?(?:id|name))?(?:\W|
 const TIER = "service_tier";
 const PARTS = /[^\p{L}\p{N}_-]+/u;
 
-const known = new WeakMap<Protocol, ReadonlySet<string>>();
+const checkedNames = new WeakMap<Protocol, ReadonlySet<string>>();
 
 /**
  * Reports whether a query parameter repeats something that is checked in path and body: a model, an object that keys own, an
  * output limit. Some servers merge query parameters into the body (`?cachedContent=`, `?generationConfig.maxOutputTokens=`).
  */
-export function saysWhatIsJudged(name: string, protocol: Protocol): boolean {
+export function repeatsCheckedMember(name: string, protocol: Protocol): boolean {
   if (MODEL.test(name)) return true;
-  let judged = known.get(protocol);
-  if (!judged) {
-    judged = new Set(judgedMembers(protocol).map(plain));
-    known.set(protocol, judged);
+  let checked = checkedNames.get(protocol);
+  if (!checked) {
+    checked = new Set(checkedMembers(protocol).map(normalizeName));
+    checkedNames.set(protocol, checked);
   }
-  return name.split(PARTS).some((part) => judged.has(plain(part)));
+  return name.split(PARTS).some((part) => checked.has(normalizeName(part)));
 }
 
-function judgedMembers({ objects, otherModels, output }: Protocol): string[] {
-  const paths = [...(output?.tokens ?? []), ...(output?.times ?? [])];
-  const found = [TIER, output?.later, output?.tier?.[0], output?.further, ...paths.flat()];
+function checkedMembers({ objects, otherModels, output }: Protocol): string[] {
+  const paths = [...(output?.tokens ?? []), ...(output?.multipliers ?? [])];
+  const found = [TIER, output?.background, output?.tier?.[0], output?.fallbackModels, ...paths.flat()];
   const named = [...(objects?.top ?? []), ...(objects?.anywhere ?? [])];
   return [...named, ...(otherModels?.below ?? []), ...found].filter((each) => typeof each === "string");
 }
 
 /** Normalizes spellings: `max_output_tokens`, `maxOutputTokens` and `max_output_to\u212aens` become equal. */
-const plain = (name: string): string => foldCase(name).replaceAll(/[-_]/g, "");
+const normalizeName = (name: string): string => foldCase(name).replaceAll(/[-_]/g, "");

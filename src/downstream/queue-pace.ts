@@ -9,7 +9,7 @@ export class QueuePace {
   private since = Number.NaN;
 
   /** Counts a served request. */
-  served(): void {
+  countServed(): void {
     this.count++;
   }
 
@@ -17,7 +17,7 @@ export class QueuePace {
    * Begins a turn in which requests from an earlier turn are waiting.
    * @param cpu milliseconds of CPU time of this thread: one that was not scheduled does not serve more slowly
    */
-  turn(cpu: number): void {
+  beginTurn(cpu: number): void {
     if (this.count > 0 && cpu >= this.since) {
       const mean = (cpu - this.since) / this.count;
       this.each = this.each === 0 ? mean : this.each + (mean - this.each) * WEIGHT;
@@ -27,7 +27,7 @@ export class QueuePace {
   }
 
   /** Ends the measurement: the queue is empty, and later requests are not served back to back. */
-  rest(): void {
+  reset(): void {
     this.since = Number.NaN;
   }
 }

@@ -5,15 +5,15 @@ const CALLERS = 10_000;
 
 /** The recent share of each caller. */
 export class RecentShares {
-  private before = new Map<string, number>();
-  private now = new Map<string, number>();
+  private previous = new Map<string, number>();
+  private current = new Map<string, number>();
   private total = 0;
-  private totalBefore = 0;
-  private began = 0;
+  private previousTotal = 0;
+  private windowStart = 0;
 
   /** Counts a served request of a caller. */
   add(caller: string): void {
-    const { now } = this;
+    const { current: now } = this;
     const name = now.size < CALLERS || now.has(caller) ? caller : "";
     now.set(name, (now.get(name) ?? 0) + 1);
     this.total++;
@@ -21,23 +21,23 @@ export class RecentShares {
 
   /** Returns a caller's share, where 1 is the mean of all callers with any; 0: none. */
   share(caller: string): number {
-    const { now, before } = this;
+    const { current: now, previous: before } = this;
     const own = (now.get(caller) ?? 0) + (before.get(caller) ?? 0);
     const callers = Math.max(now.size, before.size, 1);
-    return own === 0 ? 0 : (own * callers) / (this.total + this.totalBefore);
+    return own === 0 ? 0 : (own * callers) / (this.total + this.previousTotal);
   }
 
   /**
    * Advances the windows.
    * @param time in milliseconds
    */
-  turn(time: number): void {
-    if (time - this.began < WINDOW) return;
-    const old = time - this.began >= 2 * WINDOW;
-    this.before = old ? new Map() : this.now;
-    this.totalBefore = old ? 0 : this.total;
-    this.now = new Map();
+  advance(time: number): void {
+    if (time - this.windowStart < WINDOW) return;
+    const old = time - this.windowStart >= 2 * WINDOW;
+    this.previous = old ? new Map() : this.current;
+    this.previousTotal = old ? 0 : this.total;
+    this.current = new Map();
     this.total = 0;
-    this.began = time;
+    this.windowStart = time;
   }
 }

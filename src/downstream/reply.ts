@@ -8,7 +8,7 @@ import type { Stage } from "../core/stage.ts";
 import type { UpstreamAnswer } from "../upstream/attempts.ts";
 import { linger } from "./linger.ts";
 import { ResponseStream } from "./response-stream.ts";
-import { ResponseWriter, STALLED } from "./response-writer.ts";
+import { ResponseWriter, STALL_TIMEOUT } from "./response-writer.ts";
 
 /** Sends the response of one exchange, once, in the client's own protocol. */
 export class Reply {
@@ -37,8 +37,8 @@ export class Reply {
     exchange.status = head.status;
     exchange.streaming = head.framing !== undefined;
     const lines = [...head.headers.lines];
-    addOwn(lines, exchange);
-    if (isKept(this.request) && !head.headers.has("cache-control")) lines.push(...UNCACHED);
+    addGatewayLines(lines, exchange);
+    if (isCacheable(this.request) && !head.headers.has("cache-control")) lines.push(...UNCACHED);
     if (head.framing) lines.push("x-accel-buffering", "no");
     this.writer.head(head.status, lines, head.framing !== undefined);
     return new Promise((done, fail) => {
@@ -55,7 +55,7 @@ export class Reply {
   /** Returns the gateway's own header lines for the response: name, value, … */
   ownHeaders(): string[] {
     const lines: string[] = [];
-    addOwn(lines, this.exchange);
+    addGatewayLines(lines, this.exchange);
     return lines;
   }
 
@@ -81,30 +81,30 @@ export class Reply {
       exchange.written = 0;
       exchange.firstByte = undefined;
       const lines = [...attemptLines(exchange), ...noticeLines(exchange, exchange.dropped)];
-      const answer = () => refuse(this.request, response, exchange.protocol, error, exchange.id, lines);
+      const answer = () => sendErrorResponse(this.request, response, exchange.protocol, error, exchange.id, lines);
       if (now) answer();
-      else writer.conclude(answer);
+      else writer.deferEnd(answer);
       return;
     }
     let last: Buffer | undefined;
     if (this.running && exchange.streaming) {
       const { state } = this.running;
-      const told = exchange.protocol.streamError(error, exchange.id, state);
+      const errorBytes = exchange.protocol.streamError(error, exchange.id, state);
       // In a chunk of its own: one vendor's SDK looks for an error in the data of a single read, and only if that contains
       // nothing else.
       writer.flush();
       // An array is complete with its error and closing bracket: a client that parses it as one text would lose both if the
       // connection broke.
-      if (state.operation.framing === "array" && told.length > 0 && response.chunkedEncoding) {
-        writer.write([told]);
+      if (state.operation.framing === "array" && errorBytes.length > 0 && response.chunkedEncoding) {
+        writer.write([errorBytes]);
         writer.end();
         return;
       }
-      last = told;
+      last = errorBytes;
     }
-    writer.conclude(() => {
+    writer.deferEnd(() => {
       if (last) writer.write([last]);
-      writer.cut();
+      writer.abort();
     });
   }
 }
@@ -113,15 +113,15 @@ export class Reply {
 const UNCACHED = ["cache-control", "no-store"];
 
 /** Reports whether a cache could store the response (RFC 9111 §3). */
-const isKept = ({ method }: IncomingMessage): boolean => method === "GET" || method === "HEAD";
+const isCacheable = ({ method }: IncomingMessage): boolean => method === "GET" || method === "HEAD";
 
 /** Refusals after which nothing more is read from the connection. */
-const CLOSING: ReadonlySet<string> = new Set(
+const CLOSING_CODES: ReadonlySet<string> = new Set(
   "bad_request headers_too_large body_timeout draining interrupted".split(" "),
 );
 
 /** Sends an error in a protocol's dialect; also for requests that never became an exchange. */
-export function refuse(
+export function sendErrorResponse(
   request: IncomingMessage,
   response: ServerResponse,
   protocol: Protocol,
@@ -140,27 +140,27 @@ export function refuse(
   ];
   if (!error.retry) lines.push("x-should-retry", "false");
   if (error.allow) lines.push("allow", error.allow.join(", "));
-  if (isKept(request)) lines.push(...UNCACHED);
-  if (error.retryAfter !== undefined) lines.push(...waitLines(error.retryAfter));
+  if (isCacheable(request)) lines.push(...UNCACHED);
+  if (error.retryAfter !== undefined) lines.push(...retryAfterLines(error.retryAfter));
   // No further request may follow framing that is in doubt, or a body that may never be sent.
   const waiting = request.headers.expect !== undefined && !request.complete;
-  if (waiting || CLOSING.has(error.code)) lines.push("connection", "close");
+  if (waiting || CLOSING_CODES.has(error.code)) lines.push("connection", "close");
   response.writeHead(error.status, lines);
   // A client that was too slow is not waited for again.
-  if (request.complete || request.destroyed || error.code === "body_timeout") finish(response, body);
+  if (request.complete || request.destroyed || error.code === "body_timeout") endResponse(response, body);
   else linger(request, response, body);
 }
 
 /** A placeholder id in a response that is built once; with the length of an id. */
-const ANY_ID = newId(0);
+const PLACEHOLDER_ID = newId(0);
 /** The overload response for each protocol: the parts of its body around the id, and its length. */
-const shedBodies = new WeakMap<Protocol, { parts: readonly string[]; length: string }>();
+const overloadedBodies = new WeakMap<Protocol, { parts: readonly string[]; length: string }>();
 
 /**
  * Refuses a request because of overload, at minimum cost.
  * @param retryAfter seconds
  */
-export function shed(
+export function sendOverloaded(
   request: IncomingMessage,
   response: ServerResponse,
   protocol: Protocol,
@@ -168,27 +168,27 @@ export function shed(
   retryAfter: number,
 ): void {
   if (!request.complete) {
-    refuse(request, response, protocol, new GatewayError("overloaded", { retryAfter }), id);
+    sendErrorResponse(request, response, protocol, new GatewayError("overloaded", { retryAfter }), id);
     return;
   }
-  let body = shedBodies.get(protocol);
+  let body = overloadedBodies.get(protocol);
   if (!body) {
-    const text = protocol.error(new GatewayError("overloaded", { retryAfter }), ANY_ID);
-    body = { parts: text.split(ANY_ID), length: String(Buffer.byteLength(text)) };
-    shedBodies.set(protocol, body);
+    const text = protocol.error(new GatewayError("overloaded", { retryAfter }), PLACEHOLDER_ID);
+    body = { parts: text.split(PLACEHOLDER_ID), length: String(Buffer.byteLength(text)) };
+    overloadedBodies.set(protocol, body);
   }
   const lines = ["content-type", "application/json", "content-length", body.length];
-  lines.push(...idLines(protocol, id), ...waitLines(retryAfter));
-  if (isKept(request)) lines.push(...UNCACHED);
+  lines.push(...idLines(protocol, id), ...retryAfterLines(retryAfter));
+  if (isCacheable(request)) lines.push(...UNCACHED);
   response.writeHead(503, lines);
-  finish(response, body.parts.join(id));
+  endResponse(response, body.parts.join(id));
 }
 
 /**
  * Ends a response of the gateway's own; a client that does not read it is disconnected.
  * @param stalled milliseconds
  */
-export function finish(response: ServerResponse, body: Buffer | string, stalled = STALLED): void {
+export function endResponse(response: ServerResponse, body: Buffer | string, stalled = STALL_TIMEOUT): void {
   response.end(body);
   if (!response.socket || response.socket.writableLength === 0) return;
   response.setTimeout(stalled, () => response.destroy());
@@ -197,7 +197,7 @@ export function finish(response: ServerResponse, body: Buffer | string, stalled 
 }
 
 /** Whole seconds for every client, and milliseconds for clients that read them. */
-const waitLines = (seconds: number): string[] => [
+const retryAfterLines = (seconds: number): string[] => [
   "retry-after",
   String(Math.ceil(seconds)),
   "retry-after-ms",
@@ -224,14 +224,14 @@ const idLines = (protocol: Protocol, id: string): string[] => [
 function noticeLines({ notices, replyHeaders }: Exchange, dropped: readonly string[]): string[] {
   const lines = [...replyHeaders];
   for (const notice of notices) lines.push("gateway-notice", headerSafe(notice));
-  if (dropped.length > 0) lines.push("gateway-dropped", headerSafe(listed(dropped)));
+  if (dropped.length > 0) lines.push("gateway-dropped", headerSafe(joinLimited(dropped)));
   return lines;
 }
 
 /** Maximum characters of a list in a header; further entries are counted. */
 const LIST = 2048;
 
-function listed(paths: readonly string[]): string {
+function joinLimited(paths: readonly string[]): string {
   let text = "";
   for (const [i, path] of paths.entries()) {
     if (text.length + path.length > LIST) return `${text}${text === "" ? "" : ", "}+${paths.length - i}`;
@@ -249,7 +249,7 @@ function attemptLines({ attempt, tries, model, dryRun }: Exchange): string[] {
 }
 
 /** Adds the gateway's own header lines of every response. */
-function addOwn(lines: string[], exchange: Exchange): void {
+function addGatewayLines(lines: string[], exchange: Exchange): void {
   const { id, protocol, notices, replyHeaders, dropped, droppedFromAnswer } = exchange;
   lines.push("x-request-id", id);
   lines.push(...attemptLines(exchange));

@@ -1,14 +1,14 @@
-import { blame } from "../core/chain.ts";
+import { toPluginError } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Delivery, Exchange } from "../core/exchange.ts";
+import type { ActiveResponse, Exchange } from "../core/exchange.ts";
 import type { StreamState } from "../core/protocol.ts";
-import { passStages, type Stage } from "../core/stage.ts";
+import { runStages, type Stage } from "../core/stage.ts";
 import type { UpstreamAnswer } from "../upstream/attempts.ts";
 import type { BodyReceiver } from "../upstream/response.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";
-import { type ResponseWriter, STALLED } from "./response-writer.ts";
+import { type ResponseWriter, STALL_TIMEOUT } from "./response-writer.ts";
 
 const END = new Frame("end", Buffer.alloc(0));
 /** Maximum bytes and milliseconds for reading on where a client leaves at the end and the usage follows at once. */
@@ -35,17 +35,17 @@ function bytesOf(frames: readonly Frame[]): Buffer[] {
  * unchanged is sent as the same buffer; nothing of an incomplete frame is sent, so that anything written next starts at a frame
  * boundary.
  */
-export class ResponseStream implements BodyReceiver, Delivery {
+export class ResponseStream implements BodyReceiver, ActiveResponse {
   readonly state: StreamState;
   /** Whether a stage keeps the state, because the client's frames are not the upstream's. */
-  private readonly kept: boolean;
+  private readonly stageKeepsState: boolean;
   private readonly splitter: SseSplitter | ArraySplitter | undefined;
   private stalled: NodeJS.Timeout | undefined;
   private over = false;
   /** The upstream's last frame. */
   private last: Frame | undefined;
   /** Bytes that may still be read after a client has left at the end; undefined: no limit. */
-  private left: number | undefined;
+  private bytesLeft: number | undefined;
   private unsubscribe = (): void => {};
 
   constructor(
@@ -58,22 +58,22 @@ export class ResponseStream implements BodyReceiver, Delivery {
     const { translated } = upstream.head;
     const { framing } = translated ?? upstream.head;
     this.splitter = framing === "sse" ? new SseSplitter() : framing === "array" ? new ArraySplitter() : undefined;
-    this.kept = translated !== undefined;
+    this.stageKeepsState = translated !== undefined;
     this.state = translated?.state ?? { operation: exchange.operation, frames: 0, first: undefined, last: undefined };
-    exchange.delivery = this;
-    this.unsubscribe = exchange.onAbort(() => this.breakOff(new GatewayError("client_gone")));
+    exchange.activeResponse = this;
+    this.unsubscribe = exchange.onAbort(() => this.abort(new GatewayError("client_gone")));
   }
 
   chunk(bytes: Buffer): boolean {
     try {
       const going = this.write(this.splitter ? this.split(bytes, this.splitter) : this.piece(bytes));
-      if (!this.readEnough(bytes)) return going;
-      this.breakOff(new GatewayError("client_gone"));
+      if (!this.hasReadEnough(bytes)) return going;
+      this.abort(new GatewayError("client_gone"));
       return false;
     } catch (thrown) {
       // A stage's error already names its plugin; other errors come from the splitter, for a frame that is too large to be held.
       const { answerer } = this.exchange;
-      this.breakOff(answerer ? blame(thrown, answerer.origin) : GatewayError.from(thrown, "upstream_invalid"));
+      this.abort(answerer ? toPluginError(thrown, answerer.origin) : GatewayError.from(thrown, "upstream_invalid"));
       return false;
     }
   }
@@ -81,30 +81,30 @@ export class ResponseStream implements BodyReceiver, Delivery {
   end(): void {
     const rest = this.splitter?.end();
     const kind = this.splitter instanceof ArraySplitter ? "element" : "event";
-    this.finish(rest ? this.cleaned([new Frame(kind, rest)], rest) : []);
+    this.finish(rest ? this.redactFrames([new Frame(kind, rest)], rest) : []);
   }
 
   /** Handles a broken upstream connection. After the terminal event the response is complete anyway. */
   fail(error: unknown): void {
     if (!this.over && this.last && this.upstream.terminal?.(this.last)) this.finish([]);
-    else this.breakOff(error);
+    else this.abort(error);
   }
 
   private finish(rest: readonly Frame[]): void {
     try {
-      const last = rest.length > 0 ? this.pass(rest) : [];
-      this.write([...last, ...this.pass([END])]);
+      const last = rest.length > 0 ? this.passFrames(rest) : [];
+      this.write([...last, ...this.passFrames([END])]);
       if (this.exchange.aborted) throw new GatewayError("client_gone");
       this.writer.end();
     } catch (thrown) {
-      this.breakOff(thrown);
+      this.abort(thrown);
       return;
     }
     this.close();
     this.settle.done();
   }
 
-  private breakOff(error: unknown): void {
+  private abort(error: unknown): void {
     if (this.over) return;
     this.close();
     this.upstream.destroy();
@@ -113,25 +113,25 @@ export class ResponseStream implements BodyReceiver, Delivery {
 
   private close(): void {
     this.over = true;
-    this.exchange.delivery = undefined;
+    this.exchange.activeResponse = undefined;
     clearTimeout(this.stalled);
     this.unsubscribe();
   }
 
   private piece(bytes: Buffer): readonly Buffer[] {
-    return this.stages.length === 0 ? [bytes] : this.pass([new Frame("piece", bytes)]);
+    return this.stages.length === 0 ? [bytes] : this.passFrames([new Frame("piece", bytes)]);
   }
 
   private split(chunk: Buffer, splitter: SseSplitter | ArraySplitter): readonly Buffer[] {
-    const frames = this.cleaned(splitter.push(chunk), chunk);
+    const frames = this.redactFrames(splitter.push(chunk), chunk);
     if (frames.length === 0) return [];
     this.last = frames.at(-1);
-    if (!this.kept) {
+    if (!this.stageKeepsState) {
       this.state.first ??= frames[0]?.bytes;
       this.state.last = this.last;
       this.state.frames += frames.length;
     }
-    const out = this.pass(frames);
+    const out = this.passFrames(frames);
     // Usually a chunk is one event, and the frame's bytes already are the chunk.
     if (frames.length === 1) return out;
     const untouched = out.length === frames.length && out.every((bytes, i) => bytes === frames[i]?.bytes);
@@ -141,19 +141,19 @@ export class ResponseStream implements BodyReceiver, Delivery {
   }
 
   /** Removes secrets from frames that report an error. One search of the chunk rules that out for nearly all frames. */
-  private cleaned(frames: Frame[], chunk: Buffer): readonly Frame[] {
+  private redactFrames(frames: Frame[], chunk: Buffer): readonly Frame[] {
     const { upstream } = this;
     const [first] = frames;
-    if (!upstream.clean || !first) return frames;
+    if (!upstream.redact || !first) return frames;
     if (!chunk.includes(ERROR) && (isWithin(first.bytes, chunk) || !first.bytes.includes(ERROR))) return frames;
-    return frames.map((frame) => upstream.clean?.(frame) ?? frame);
+    return frames.map((frame) => upstream.redact?.(frame) ?? frame);
   }
 
   /** Passes frames through all stages; returns the resulting bytes. */
-  private pass(frames: readonly Frame[]): Buffer[] {
+  private passFrames(frames: readonly Frame[]): Buffer[] {
     const out: Frame[] = [];
     try {
-      for (const frame of frames) passStages(this.stages, frame, out);
+      for (const frame of frames) runStages(this.stages, frame, out);
     } catch (thrown) {
       // Frames before the failure are complete and useful.
       this.write(bytesOf(out));
@@ -168,9 +168,9 @@ export class ResponseStream implements BodyReceiver, Delivery {
     if (exchange.aborted) return true;
     exchange.firstByte ??= exchange.elapsed;
     for (const piece of pieces) exchange.written += piece.length;
-    exchange.pieces++;
+    exchange.bodyWrites++;
     if (this.writer.write(pieces)) return true;
-    this.wait();
+    this.pauseUpstream();
     return false;
   }
 
@@ -181,13 +181,13 @@ export class ResponseStream implements BodyReceiver, Delivery {
   }
 
   /** The client has left and a plugin wants the rest: the upstream is no longer paused. */
-  readOn(brief: boolean): boolean {
+  drain(brief: boolean): boolean {
     if (brief && !this.lacksUsage) return false;
     clearTimeout(this.stalled);
     this.stalled = undefined;
     if (brief) {
-      this.left = BRIEF_BYTES;
-      this.stalled = setTimeout(() => this.breakOff(new GatewayError("client_gone")), BRIEF_TIME);
+      this.bytesLeft = BRIEF_BYTES;
+      this.stalled = setTimeout(() => this.abort(new GatewayError("client_gone")), BRIEF_TIME);
     }
     this.upstream.resume();
     return true;
@@ -201,20 +201,20 @@ export class ResponseStream implements BodyReceiver, Delivery {
   }
 
   /** Reports whether enough has been read for a client that has left. */
-  private readEnough(bytes: Buffer): boolean {
-    if (this.left === undefined) return false;
-    this.left -= bytes.length;
-    return this.left <= 0 || this.exchange.usage?.out.total !== undefined;
+  private hasReadEnough(bytes: Buffer): boolean {
+    if (this.bytesLeft === undefined) return false;
+    this.bytesLeft -= bytes.length;
+    return this.bytesLeft <= 0 || this.exchange.usage?.out.total !== undefined;
   }
 
   /** The client is slower than the upstream: pauses the upstream until the client has caught up, or gives up. */
-  private wait(): void {
+  private pauseUpstream(): void {
     if (this.stalled || this.over) return;
     this.stalled = setTimeout(
-      () => this.breakOff(new GatewayError("client_gone", { message: "The client took no byte for a minute." })),
-      STALLED,
+      () => this.abort(new GatewayError("client_gone", { message: "The client took no byte for a minute." })),
+      STALL_TIMEOUT,
     );
-    this.writer.drained(() => {
+    this.writer.onDrain(() => {
       clearTimeout(this.stalled);
       this.stalled = undefined;
       if (!this.over) this.upstream.resume();

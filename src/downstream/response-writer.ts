@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
 /** Milliseconds for which a client may read nothing before it is disconnected. */
-export const STALLED = 60_000;
+export const STALL_TIMEOUT = 60_000;
 /** Below this many bytes a copy into one buffer is cheaper than a vectored write. */
 const COPY_BELOW = 16 * 1024;
 const CRLF = Buffer.from("\r\n");
@@ -15,17 +15,17 @@ export class ResponseWriter {
   private direct = false;
   private streaming = false;
   /** The head of a whole response, sent with the first byte after it: until then another response can replace it. */
-  private waitingHead: { status: number; lines: string[] } | undefined;
+  private pendingHead: { status: number; lines: string[] } | undefined;
   /** The first piece of a whole response, sent with its end, or when another follows: a single write for a small response. */
   private firstPiece: Buffer | undefined;
   /** Pieces of a stream, sent as one chunk when the read that returned them has been processed. */
   private readonly pending: Buffer[] = [];
   private pendingBytes = 0;
 
-  /** @param ending called before the last bytes are sent */
+  /** @param beforeEnd called before the last bytes are sent */
   constructor(
     readonly response: ServerResponse,
-    private readonly ending: () => void = () => {},
+    private readonly beforeEnd: () => void = () => {},
   ) {}
 
   /**
@@ -36,7 +36,7 @@ export class ResponseWriter {
   head(status: number, lines: string[], streaming: boolean): void {
     this.streaming = streaming;
     if (!streaming) {
-      this.waitingHead = { status, lines };
+      this.pendingHead = { status, lines };
       return;
     }
     this.response.writeHead(status, lines);
@@ -45,7 +45,7 @@ export class ResponseWriter {
     this.direct = this.response.socket !== null && this.response.chunkedEncoding;
   }
 
-  /** Writes some buffers. Returns false if the caller must wait for `drained` before the next write. */
+  /** Writes some buffers. Returns false if the caller must wait for `onDrain` before the next write. */
   write(pieces: readonly Buffer[]): boolean {
     const { socket } = this.response;
     if (!this.direct || !socket) return this.queue(pieces);
@@ -70,7 +70,7 @@ export class ResponseWriter {
     const pieces = pending.splice(0);
     if (!socket || socket.destroyed) return;
     if (length < COPY_BELOW) {
-      socket.write(joined(pieces, length));
+      socket.write(encodeChunk(pieces, length));
       return;
     }
     socket.cork();
@@ -81,7 +81,7 @@ export class ResponseWriter {
   }
 
   /** Runs `go` when more can be written. */
-  drained(go: () => void): void {
+  onDrain(go: () => void): void {
     (this.direct && this.response.socket ? this.response.socket : this.response).once("drain", go);
   }
 
@@ -91,32 +91,32 @@ export class ResponseWriter {
    * that only once.
    */
   end(): void {
-    this.letHeadGo();
-    depart(this);
+    this.sendHead();
+    scheduleEnd(this);
   }
 
   /**
    * Defers the last write of a response that ends differently, like that of a complete one.
    * @param write writes the last bytes
    */
-  conclude(write: () => void): void {
-    depart({
-      depart: () => {
-        this.ending();
+  deferEnd(write: () => void): void {
+    scheduleEnd({
+      writeEnd: () => {
+        this.beforeEnd();
         write();
       },
     });
   }
 
-  private letHeadGo(): void {
-    const { waitingHead } = this;
-    if (!waitingHead) return;
-    this.waitingHead = undefined;
-    this.response.writeHead(waitingHead.status, waitingHead.lines);
+  private sendHead(): void {
+    const { pendingHead } = this;
+    if (!pendingHead) return;
+    this.pendingHead = undefined;
+    this.response.writeHead(pendingHead.status, pendingHead.lines);
   }
 
-  depart(): void {
-    this.ending();
+  writeEnd(): void {
+    this.beforeEnd();
     this.flush();
     const { response, firstPiece } = this;
     const { socket } = response;
@@ -133,13 +133,13 @@ export class ResponseWriter {
       response.setTimeout(0);
       response.end();
     };
-    response.setTimeout(STALLED, () => response.destroy());
+    response.setTimeout(STALL_TIMEOUT, () => response.destroy());
     if (firstPiece) response.write(firstPiece, end);
     else socket?.write("", end);
   }
 
   /** Sends what was written, then closes the connection without ending the response: the client sees that it is incomplete. */
-  cut(): void {
+  abort(): void {
     this.flush();
     const { socket } = this.response;
     if (this.firstPiece) this.response.write(this.firstPiece);
@@ -153,7 +153,7 @@ export class ResponseWriter {
   /** Closes the connection without waiting for unsent bytes; if queued after an earlier response, when that has ended. */
   drop(): void {
     if (this.response.socket) this.response.destroy();
-    else this.cut();
+    else this.abort();
   }
 
   private queue(pieces: readonly Buffer[]): boolean {
@@ -162,7 +162,7 @@ export class ResponseWriter {
       const ready = this.streaming ? piece : this.firstPiece;
       if (!this.streaming) this.firstPiece = piece;
       if (!ready) continue;
-      this.letHeadGo();
+      this.sendHead();
       more = this.response.write(ready);
     }
     return more;
@@ -184,26 +184,26 @@ function flushAll(): void {
 }
 
 /** Responses of which only the last part has not been sent. */
-let ended: { depart(): void }[] = [];
+let endQueue: { writeEnd(): void }[] = [];
 
-function depart(one: { depart(): void }): void {
-  if (ended.length === 0) queueMicrotask(departSoon);
-  ended.push(one);
+function scheduleEnd(one: { writeEnd(): void }): void {
+  if (endQueue.length === 0) queueMicrotask(writeEndsSoon);
+  endQueue.push(one);
 }
 
 // Runs after all promises that are settled by now, including those of exchanges that wait for recording.
-const departSoon = (): void => process.nextTick(departAll);
+const writeEndsSoon = (): void => process.nextTick(writeEnds);
 
-function departAll(): void {
-  const writers = ended;
-  ended = [];
-  for (const writer of writers) writer.depart();
+function writeEnds(): void {
+  const writers = endQueue;
+  endQueue = [];
+  for (const writer of writers) writer.writeEnd();
 }
 
 const DIGITS = Buffer.from("0123456789abcdef");
 
 /** Returns one HTTP chunk in one buffer. */
-function joined(pieces: readonly Buffer[], length: number): Buffer {
+function encodeChunk(pieces: readonly Buffer[], length: number): Buffer {
   const digits = length < 0x10 ? 1 : length < 0x100 ? 2 : length < 0x1000 ? 3 : 4;
   const chunk = Buffer.allocUnsafe(digits + length + 4);
   for (let i = digits - 1, rest = length; i >= 0; i--, rest >>= 4) chunk[i] = DIGITS[rest & 15] as number;

@@ -2,31 +2,31 @@ import { createServer, type Server, type ServerResponse, STATUS_CODES } from "no
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { GatewayError } from "../core/errors.ts";
-import { type Arrival, Exchange } from "../core/exchange.ts";
+import { Exchange, type ExchangeStart } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import { Networks } from "../core/networks.ts";
 import type { Redactor } from "../core/redactor.ts";
 import type { Generation } from "../generation.ts";
-import { pass } from "../pass.ts";
-import { live } from "../pipeline.ts";
-import { websocket } from "../websocket.ts";
+import { runPassthrough } from "../pass.ts";
+import { runExchange } from "../pipeline.ts";
+import { runWebSocket } from "../websocket.ts";
 import { Query } from "../wire/query.ts";
-import { Bag } from "./bag.ts";
-import { type ClientConnection, type ConnectionLimits, Connections, isForwarded } from "./connections.ts";
-import { credentials, presented } from "./credentials.ts";
-import { asksToExplain, explained, explainsNothing } from "./explained.ts";
-import { guard, holdsKey } from "./guard.ts";
-import { HandshakeResponse, handshakeKey, readOffer } from "./handshake.ts";
-import { Incoming } from "./incoming.ts";
-import { Listener, type ListenPlace } from "./listener.ts";
+import { type ClientConnection, type ConnectionLimits, Connections, isForwardingHeader } from "./connections.ts";
+import { refuseExplanation, sendExplanation, wantsExplanation } from "./explanation.ts";
+import { containsKey, guard } from "./guard.ts";
+import { HandshakeResponse, handshakeKey, takeSubprotocols } from "./handshake.ts";
+import { Listener, type SocketAddress } from "./listener.ts";
 import { Overload, type OverloadLimits, WaitingRequest } from "./overload.ts";
 import type { RouteMatch } from "./paths.ts";
-import { saysWhatIsJudged } from "./query-names.ts";
-import { receiver } from "./receive.ts";
-import { finish, Reply, refuse, shed } from "./reply.ts";
+import { presentedKey, takeKeys } from "./presented-keys.ts";
+import { repeatsCheckedMember } from "./query-names.ts";
+import { createReceiveBody } from "./receive-body.ts";
+import { endResponse, Reply, sendErrorResponse, sendOverloaded } from "./reply.ts";
+import { ServerRequest } from "./server-request.ts";
+import { UnorderedList } from "./unordered-list.ts";
 
 /** Served without a key: the list of paths, the check that some clients send first, and the API description. */
-const GREETINGS = new Set(["/", "/api/hello", "/openapi.json"]);
+const KEYLESS_PATHS = new Set(["/", "/api/hello", "/openapi.json"]);
 
 /** Paths for load balancers that can reach no other listener; unless gateway.yaml mounts these paths itself. */
 const PROBES = new Set(["/livez", "/readyz"]);
@@ -48,19 +48,19 @@ const LIMITS: ServerLimits = {
 };
 
 /** How long a stop waits, in milliseconds. */
-export interface Patience {
+export interface StopTimeouts {
   /** For new connections and for requests on idle ones, if no other process accepts them. */
   linger?: number | undefined;
   /** For everything that runs. */
   drain: number;
   /** Aborts the wait. */
-  hurry?: AbortSignal | undefined;
+  signal?: AbortSignal | undefined;
 }
 
 /** Milliseconds for the last bytes of responses to reach their clients, and for clients to close. */
 const LAST_BYTES = 1000;
 /** Milliseconds between two checks of what a stop waits for. */
-const LOOK = 10;
+const CHECK_INTERVAL = 10;
 
 /** An exchange that has not ended. */
 export interface RunningExchange {
@@ -72,17 +72,17 @@ export interface RunningExchange {
 
 /** The public side: accepts connections, checks heads, creates exchanges. */
 export class Downstream {
-  private readonly server: Server<typeof Incoming>;
+  private readonly server: Server<typeof ServerRequest>;
   private listener: Listener | undefined;
   /** Called for each exchange that has ended and is recorded. */
-  ended: (exchange: Exchange) => void = () => {};
+  onEnded: (exchange: Exchange) => void = () => {};
   /** Called with the code of each refusal of a request that did not become an exchange. */
-  refused: (code: string) => void = () => {};
+  onRefused: (code: string) => void = () => {};
   /** Called for each preflight that was answered. */
-  preflight: () => void = () => {};
-  private readonly running = new Bag<RunningExchange>();
+  onPreflight: () => void = () => {};
+  private readonly running = new UnorderedList<RunningExchange>();
   /** The gateway is stopping: connections end with their next response. */
-  private leaving = false;
+  private stopBegun = false;
   private draining = false;
   /** `performance.now()` when a stop last had something to wait for. */
   private busyAt = 0;
@@ -107,33 +107,39 @@ export class Downstream {
         maxHeaderSize: 16 * 1024,
         insecureHTTPParser: false,
         requireHostHeader: false,
-        IncomingMessage: Incoming,
+        IncomingMessage: ServerRequest,
         // Any other upgrade is optional for the server (RFC 9110 §7.8): the request is served without it.
         shouldUpgradeCallback: (request) => this.mayUpgrade(request),
       },
-      (request, response) => this.take(request, response),
+      (request, response) => this.onRequest(request, response),
     );
     // No limit here, so that the guard sees and counts all header lines and node drops none.
     this.server.maxHeadersCount = 0;
-    this.server.on("checkContinue", (request: Incoming, response: ServerResponse) =>
-      this.take(request, response, true),
+    this.server.on("checkContinue", (request: ServerRequest, response: ServerResponse) =>
+      this.onRequest(request, response, true),
     );
-    this.server.on("checkExpectation", (request: Incoming, response: ServerResponse) => this.take(request, response));
-    this.server.on("upgrade", (request: Incoming, socket: Socket, head: Buffer) => this.upgrade(request, socket, head));
+    this.server.on("checkExpectation", (request: ServerRequest, response: ServerResponse) =>
+      this.onRequest(request, response),
+    );
+    this.server.on("upgrade", (request: ServerRequest, socket: Socket, head: Buffer) =>
+      this.upgrade(request, socket, head),
+    );
     this.server.on("connection", (socket: Socket) => this.connections.accept(socket));
-    this.server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => this.malformed(error, socket));
-    this.server.on("connect", (_request: Incoming, socket: Socket) => this.malformed(new Error("CONNECT"), socket));
+    this.server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => this.onClientError(error, socket));
+    this.server.on("connect", (_request: ServerRequest, socket: Socket) =>
+      this.onClientError(new Error("CONNECT"), socket),
+    );
     // Connections are passed to node's server, which never listens itself; `listening` starts its check for slow heads.
     this.server.emit("listening");
   }
 
   /** @throws the system's error for the address */
-  async listen(place: ListenPlace): Promise<AddressInfo> {
+  async listen(place: SocketAddress): Promise<AddressInfo> {
     this.listener = new Listener(place, (socket) => {
-      if (!this.overload.sent(socket)) this.accept(socket);
+      if (!this.overload.countConnection(socket)) this.accept(socket);
     });
     const address = await this.listener.listen();
-    this.overload.listens(address);
+    this.overload.setAddress(address);
     return address;
   }
 
@@ -158,7 +164,7 @@ export class Downstream {
    */
   cancel(id: string): boolean {
     let found = false;
-    this.end((exchange) => {
+    this.interruptWhere((exchange) => {
       if (exchange.id !== id) return undefined;
       found = true;
       return new GatewayError("cancelled");
@@ -179,22 +185,22 @@ export class Downstream {
   retire(generation: Generation): void {
     generation.proxy.drain();
     const error = () => new GatewayError("interrupted", { message: "The gateway's configuration has been replaced." });
-    this.end((_exchange, { generation: own, reply }) => (own === generation && reply ? error() : undefined));
+    this.interruptWhere((_exchange, { generation: own, reply }) => (own === generation && reply ? error() : undefined));
     setTimeout(
-      () => this.end((_exchange, each) => (each.generation === generation ? error() : undefined)),
+      () => this.interruptWhere((_exchange, each) => (each.generation === generation ? error() : undefined)),
       LAST_BYTES,
     ).unref();
   }
 
   /** Whether a stop has begun. */
-  get stopping(): boolean {
-    return this.leaving;
+  get isStopping(): boolean {
+    return this.stopBegun;
   }
 
   /** Prepares a stop: from now on responses close their connections. */
-  leave(): void {
-    this.leaving = true;
-    this.connections.endWithAnswers();
+  prepareStop(): void {
+    this.stopBegun = true;
+    this.connections.closeAfterResponses();
   }
 
   /** Refuses everything new from now on, as the process may be in an unknown state. */
@@ -206,7 +212,7 @@ export class Downstream {
    * Breaks off running exchanges; their clients get an error in their own protocol.
    * @param why returns the error; undefined: that one continues
    */
-  end(why: (exchange: Exchange, running: RunningExchange) => GatewayError | undefined): void {
+  interruptWhere(why: (exchange: Exchange, running: RunningExchange) => GatewayError | undefined): void {
     for (const each of this.running.items()) {
       const error = why(each.exchange, each);
       if (error) each.exchange.interrupt(error);
@@ -225,24 +231,24 @@ export class Downstream {
    * Idle connections are closed last, with a FIN from this side, so that none is reset. Never throws, never hangs.
    * @returns exchanges that could not be ended
    */
-  async close({ linger = 0, drain, hurry }: Patience): Promise<Exchange[]> {
+  async close({ linger = 0, drain, signal }: StopTimeouts): Promise<Exchange[]> {
     const { connections, listener } = this;
     const limit = performance.now() + drain;
-    const late = () => performance.now() >= limit || hurry?.aborted === true;
-    this.leave();
+    const late = () => performance.now() >= limit || signal?.aborted === true;
+    this.prepareStop();
     this.busyAt = performance.now();
     const began = this.busyAt;
-    if (listener && !listener.kept) await until(() => late() || performance.now() - began >= linger);
+    if (listener && !listener.isInherited) await waitUntil(() => late() || performance.now() - began >= linger);
     // While everything is refused, an error response is better than a refused connection.
-    if (!this.draining || listener?.kept) await listener?.close();
+    if (!this.draining || listener?.isInherited) await listener?.close();
     for (const { proxy } of new Set([this.current(), ...this.generations])) proxy.drain();
-    await until(() => late() || this.quiet(linger));
+    await waitUntil(() => late() || this.isQuiet(linger));
     await listener?.close();
-    if (this.running.size > 0) await this.interrupt();
+    if (this.running.size > 0) await this.interruptAll();
     connections.end();
-    await until(() => connections.size === 0, LAST_BYTES);
+    await waitUntil(() => connections.size === 0, LAST_BYTES);
     connections.destroy();
-    await until(() => this.running.size === 0, LAST_BYTES);
+    await waitUntil(() => this.running.size === 0, LAST_BYTES);
     this.server.close();
     this.overload.close();
     return this.running.items().map(({ exchange }) => exchange);
@@ -253,47 +259,49 @@ export class Downstream {
   }
 
   /** Reports whether nothing runs, nothing is being sent to a client, and no request is likely to arrive on open connections. */
-  private quiet(linger: number): boolean {
-    if (this.running.size > 0 || this.overload.waiting > 0 || this.connections.sending) {
+  private isQuiet(linger: number): boolean {
+    if (this.running.size > 0 || this.overload.waiting > 0 || this.connections.isSending) {
       this.busyAt = performance.now();
       return false;
     }
     if (this.connections.size === 0) return true;
     // A client that has just connected is about to send a request.
-    const wait = this.connections.fresh ? Math.max(linger, LAST_BYTES) : linger;
+    const wait = this.connections.hasUnused ? Math.max(linger, LAST_BYTES) : linger;
     return performance.now() - this.busyAt >= wait;
   }
 
   /** Interrupts all remaining exchanges. */
-  private async interrupt(): Promise<void> {
-    this.end(() => new GatewayError("interrupted"));
-    await until(() => this.running.size === 0 && !this.connections.sending, LAST_BYTES);
+  private async interruptAll(): Promise<void> {
+    this.interruptWhere(() => new GatewayError("interrupted"));
+    await waitUntil(() => this.running.size === 0 && !this.connections.isSending, LAST_BYTES);
   }
 
   /** Reports whether a request may take over the connection: earlier responses are finished, and it has no body. */
-  private mayUpgrade(request: Incoming): boolean {
+  private mayUpgrade(request: ServerRequest): boolean {
     if (request.method !== "GET" || !wantsSocket(request) || !request.socket.writable) return false;
-    const { last } = this.connections.of(request.socket);
-    const { lines } = request;
+    const { lastResponse } = this.connections.get(request.socket);
+    const { headerList } = request;
     return (
-      (last === undefined || last.writableFinished) && !lines.has("content-length") && !lines.has("transfer-encoding")
+      (lastResponse === undefined || lastResponse.writableFinished) &&
+      !headerList.has("content-length") &&
+      !headerList.has("transfer-encoding")
     );
   }
 
   /** Serves the requests of a connection one after the other, however many are pipelined. */
-  private take(request: Incoming, response: ServerResponse, waiting = false): void {
+  private onRequest(request: ServerRequest, response: ServerResponse, waiting = false): void {
     const { socket } = request;
-    const connection = this.connections.of(socket);
+    const connection = this.connections.get(socket);
     // After a response that closes the connection, node may still parse pipelined requests, which must be ignored.
     if (!socket.writable) return;
-    connection.heads++;
-    const arrival = { request, response, connection, waiting, fresh: connection.last === undefined };
+    connection.headsReceived++;
+    const arrival = { request, response, connection, waiting, fresh: connection.lastResponse === undefined };
     if (response.socket) {
-      connection.last = response;
+      connection.lastResponse = response;
       this.serve(arrival);
-    } else if (!connection.wait(response, () => this.serve(arrival)) && !socket.destroyed) {
+    } else if (!connection.enqueue(response, () => this.serve(arrival)) && !socket.destroyed) {
       this.current().log.info({ address: connection.address, error: { code: "too_many_pipelined" } }, "refused");
-      this.refused("too_many_pipelined");
+      this.onRefused("too_many_pipelined");
       socket.destroy();
     }
   }
@@ -304,10 +312,10 @@ export class Downstream {
     const id = newId(time);
     const clock = performance.now();
     const generation = this.current();
-    const [raw = "", text = ""] = split(request.url ?? "");
-    const headers = request.lines;
-    const address = this.connections.client(arrival.connection, headers);
-    if (this.leaving) {
+    const [raw = "", text = ""] = splitTarget(request.url ?? "");
+    const headers = request.headerList;
+    const address = this.connections.clientAddress(arrival.connection, headers);
+    if (this.stopBegun) {
       this.busyAt = clock;
       response.shouldKeepAlive = false;
     }
@@ -316,7 +324,7 @@ export class Downstream {
     const refuse = (thrown: unknown) => {
       const error = GatewayError.from(thrown);
       refuseEarly(request, response, generation, raw, error, id, address);
-      this.refused(error.code);
+      this.onRefused(error.code);
     };
     try {
       // First of all, so that a page's scripts can also read the reason of a refusal.
@@ -326,19 +334,19 @@ export class Downstream {
       // These responses do not read the body, and the client should stop sending it.
       if ((preflight || isGet(request)) && hasBody(request)) response.shouldKeepAlive = false;
       if (preflight) {
-        generation.cors?.answer(headers, response, id);
+        generation.cors?.answerPreflight(headers, response, id);
         const { log, redactor } = generation;
         log.info(earlyFields(request, raw, { id, address, status: response.statusCode }, redactor), "preflight");
-        this.preflight();
+        this.onPreflight();
         return;
       }
-      if (isGet(request) && generation.pages?.answer(raw, request, response, id)) return;
-      if (PROBES.has(raw) && isGet(request) && !generation.paths.served().includes(raw)) {
-        probe(response, id, raw === "/livez" || !this.leaving);
+      if (isGet(request) && generation.pages?.serve(raw, request, response, id)) return;
+      if (PROBES.has(raw) && isGet(request) && !generation.paths.servedPaths().includes(raw)) {
+        sendProbeResponse(response, id, raw === "/livez" || !this.stopBegun);
         return;
       }
-      if (GREETINGS.has(raw) && isGet(request)) {
-        generation.greet(response, id, raw);
+      if (KEYLESS_PATHS.has(raw) && isGet(request)) {
+        generation.sendSummary(response, id, raw);
         return;
       }
     } catch (thrown) {
@@ -348,120 +356,127 @@ export class Downstream {
     request.hold();
     const serve = () => {
       try {
-        this.begin(arrival, this.current(), { raw, text }, { id, time, clock, address });
+        this.beginExchange(arrival, this.current(), { raw, text }, { id, time, clock, address });
       } catch (thrown) {
         refuse(thrown);
       }
     };
-    const turnAway = (retryAfter: number) => {
-      shed(request, response, generation.paths.dialect(raw, headers), id, retryAfter);
-      this.refused("overloaded");
+    const refuseOverloaded = (retryAfter: number) => {
+      sendOverloaded(request, response, generation.paths.dialect(raw, headers), id, retryAfter);
+      this.onRefused("overloaded");
     };
-    const since = arrival.fresh ? this.overload.before(clock) : clock;
-    const caller = () => presented(headers) ?? (text.includes("key=") ? text : address);
-    this.overload.arrive(new WaitingRequest(since, caller, serve, turnAway));
+    const since = arrival.fresh ? this.overload.waitingSince(clock) : clock;
+    const caller = () => presentedKey(headers) ?? (text.includes("key=") ? text : address);
+    this.overload.add(new WaitingRequest(since, caller, serve, refuseOverloaded));
   }
 
   /**
    * Creates an exchange for a request at its turn in the queue.
    * @throws GatewayError if it is refused
    */
-  private begin(
+  private beginExchange(
     { request, response, waiting }: RequestArrival,
     generation: Generation,
     { raw, text }: RequestTarget,
-    known: Known,
+    known: ArrivalFacts,
   ): void {
-    const headers = request.lines;
-    const query = queryOf(text);
+    const headers = request.headerList;
+    const query = parseQuery(text);
     if (wantsSocket(request)) throw new GatewayError("upgrade_required");
     const destination = generation.paths.find(request.method ?? "", raw, query, headers);
     const { pass: passes, chain } = destination;
-    if (passes) explainsNothing(headers);
-    once(query, passes ? ["key"] : undefined);
+    if (passes) refuseExplanation(headers);
+    refuseRepeated(query, passes ? ["key"] : undefined);
     const uploader = passes?.path.takeTicket(passes.below, query, known.time);
-    const keys = credentials(headers, query);
-    const judged = (name: string) => saysWhatIsJudged(name, destination.protocol);
-    const dropped = passes ? [] : query.take(judged).map((name) => `?${name}`);
-    const origin = passes && this.connections.origin(this.connections.of(request.socket), headers);
-    const exchange = begin(request, query, destination, passes ? { ...known, origin, uploader } : known, keys);
+    const keys = takeKeys(headers, query);
+    const judged = (name: string) => repeatsCheckedMember(name, destination.protocol);
+    const dropped = passes ? [] : query.removeWhere(judged).map((name) => `?${name}`);
+    const origin = passes && this.connections.origin(this.connections.get(request.socket), headers);
+    const exchange = createExchange(request, query, destination, passes ? { ...known, origin, uploader } : known, keys);
     exchange.dropped.push(...dropped);
     response.on("close", () => {
       if (!response.writableFinished) exchange.abort();
     });
     if (response.destroyed) exchange.abort();
     const reply = new Reply(exchange, request, response, generation.upstreams.persist);
-    const receive = receiver(exchange, request, response, generation, waiting);
+    const receive = createReceiveBody(exchange, request, response, generation, waiting);
     this.run(
       generation,
       exchange,
       reply,
       passes
-        ? pass(exchange, chain, generation, passes, reply, waiting)
-        : asksToExplain(headers)
-          ? explained(exchange, chain, generation, receive, reply)
-          : live(exchange, chain, generation, receive, reply),
+        ? runPassthrough(exchange, chain, generation, passes, reply, waiting)
+        : wantsExplanation(headers)
+          ? sendExplanation(exchange, chain, generation, receive, reply)
+          : runExchange(exchange, chain, generation, receive, reply),
     );
   }
 
   /** Handles a request for a WebSocket, whose socket node has released. */
-  private upgrade(request: Incoming, socket: Socket, head: Buffer): void {
+  private upgrade(request: ServerRequest, socket: Socket, head: Buffer): void {
     const time = Date.now();
     const id = newId(time);
     const clock = performance.now();
     const generation = this.current();
-    const [raw = "", text = ""] = split(request.url ?? "");
-    const headers = request.lines;
-    const connection = this.connections.of(request.socket);
-    connection.heads++;
-    const address = this.connections.client(connection, headers);
+    const [raw = "", text = ""] = splitTarget(request.url ?? "");
+    const headers = request.headerList;
+    const connection = this.connections.get(request.socket);
+    connection.headsReceived++;
+    const address = this.connections.clientAddress(connection, headers);
     const response = new HandshakeResponse(request);
     const serve = () => {
       try {
         if (this.draining) throw new GatewayError("draining");
         guard(request, headers);
-        this.shake(request, socket, head, response, { id, time, clock, address, raw, text });
+        this.beginSocketExchange(request, socket, head, response, { id, time, clock, address, raw, text });
       } catch (thrown) {
         refuse(GatewayError.from(thrown));
       }
     };
     const refuse = (error: GatewayError) => {
       refuseEarly(request, response, generation, raw, error, id, address);
-      this.refused(error.code);
+      this.onRefused(error.code);
       response.send(socket);
     };
-    const caller = () => presented(headers) ?? address;
+    const caller = () => presentedKey(headers) ?? address;
     const turnAway = (retryAfter: number) => refuse(new GatewayError("overloaded", { retryAfter }));
-    this.overload.arrive(new WaitingRequest(clock, caller, serve, turnAway));
+    this.overload.add(new WaitingRequest(clock, caller, serve, turnAway));
   }
 
   /**
    * Creates an exchange for a handshake at its turn in the queue.
    * @throws GatewayError if it is refused
    */
-  private shake(
-    request: Incoming,
+  private beginSocketExchange(
+    request: ServerRequest,
     socket: Socket,
     head: Buffer,
     response: HandshakeResponse,
-    { raw, text, ...known }: RequestTarget & Known,
+    { raw, text, ...known }: RequestTarget & ArrivalFacts,
   ): void {
     const generation = this.current();
-    const headers = request.lines;
-    const query = queryOf(text);
-    const destination = generation.paths.socket(raw, query);
+    const headers = request.headerList;
+    const query = parseQuery(text);
+    const destination = generation.paths.findSocket(raw, query);
     if (!destination) throw new GatewayError("upgrade_required");
-    explainsNothing(headers);
+    refuseExplanation(headers);
     const { protocol, pass: passes } = destination;
-    once(query, passes ? ["key"] : ["key", protocol.socket?.model ?? "model"]);
+    refuseRepeated(query, passes ? ["key"] : ["key", protocol.socket?.model ?? "model"]);
     const key = handshakeKey(headers);
-    const offer = readOffer(headers, generation.paths.socketWords);
-    const keys = [...new Set([...credentials(headers, query), ...offer.keys])];
-    const exchange = begin(request, query, destination, known, keys);
+    const offer = takeSubprotocols(headers, generation.paths.socketWords);
+    const keys = [...new Set([...takeKeys(headers, query), ...offer.keys])];
+    const exchange = createExchange(request, query, destination, known, keys);
     socket.once("close", () => exchange.abort());
     if (socket.destroyed) exchange.abort();
-    const handshake = { request, socket, head, key, protocols: offer.protocols, chosen: offer.chosen };
-    this.run(generation, exchange, undefined, websocket(exchange, destination, generation, handshake, response));
+    const handshake = {
+      request,
+      socket,
+      head,
+      key,
+      protocols: offer.protocols,
+      defaultProtocol: offer.defaultProtocol,
+    };
+    this.run(generation, exchange, undefined, runWebSocket(exchange, destination, generation, handshake, response));
   }
 
   private run(generation: Generation, exchange: Exchange, reply: Reply | undefined, life: Promise<void>): void {
@@ -470,43 +485,43 @@ export class Downstream {
     life.then(() => {
       this.running.remove(entry);
       generation.release();
-      this.ended(exchange);
+      this.onEnded(exchange);
     });
   }
 
   /** Handles what node's parser refused, or did not receive in time. */
-  private malformed(error: NodeJS.ErrnoException, socket: Socket): void {
+  private onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
     if (error.code !== TIMEOUT) {
       this.refuseHead(error, socket);
       return;
     }
-    const connection = this.connections.of(socket);
-    const { heads } = connection;
+    const connection = this.connections.get(socket);
+    const { headsReceived } = connection;
     if (connection.busy) {
       // The rest of a head that nobody reads: node will not time it out again, so the connection ends with the queued responses.
-      if (connection.last) connection.last.shouldKeepAlive = false;
+      if (connection.lastResponse) connection.lastResponse.shouldKeepAlive = false;
       return;
     }
     // Node checks the timeout before it reads: if this process was busy, the head may already be in the socket.
     setImmediate(() => {
-      if (connection.heads === heads) this.refuseHead(error, socket);
+      if (connection.headsReceived === headsReceived) this.refuseHead(error, socket);
     });
   }
 
   /** Refuses a head. The client's protocol is unknown, so the body is JSON of the common protocol. */
   private refuseHead(error: NodeJS.ErrnoException, socket: Socket): void {
-    const { last, address } = this.connections.of(socket);
+    const { lastResponse, address } = this.connections.get(socket);
     if (error.code === "ECONNRESET" || !socket.writable) {
       socket.destroy();
       return;
     }
-    if (last && !mayRefuse(last)) {
+    if (lastResponse && !mayRefuse(lastResponse)) {
       socket.destroySoon();
       return;
     }
     const { common, log } = this.current();
     const id = newId(Date.now());
-    const refusal = faultOf(error, last);
+    const refusal = headError(error, lastResponse);
     const body = common.error(refusal, id);
     const lines = [
       `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
@@ -519,13 +534,13 @@ export class Downstream {
     socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
     socket.destroySoon();
     log.info({ id, address, status: refusal.status, error: { code: refusal.code, cause: error.code } }, "refused");
-    this.refused(refusal.code);
+    this.onRefused(refusal.code);
   }
 }
 
 /** A request on its connection. */
 interface RequestArrival {
-  request: Incoming;
+  request: ServerRequest;
   response: ServerResponse;
   connection: ClientConnection;
   /** Whether the client waits for `100 Continue`. */
@@ -543,14 +558,14 @@ interface RequestTarget {
 }
 
 /** What is known about a request before it is parsed. */
-type Known = Pick<Arrival, "id" | "time" | "clock" | "origin" | "uploader"> & { address: string };
+type ArrivalFacts = Pick<ExchangeStart, "id" | "time" | "clock" | "origin" | "uploader"> & { address: string };
 
 /** Node's error code for a head that has not arrived in time. */
 const TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";
 /** Polls a condition, for a maximum of milliseconds. */
-async function until(enough: () => boolean, most = Number.POSITIVE_INFINITY): Promise<void> {
+async function waitUntil(enough: () => boolean, most = Number.POSITIVE_INFINITY): Promise<void> {
   const limit = performance.now() + most;
-  while (!enough() && performance.now() < limit) await sleep(LOOK);
+  while (!enough() && performance.now() < limit) await sleep(CHECK_INTERVAL);
 }
 
 /**
@@ -561,7 +576,7 @@ const mayRefuse = (last: ServerResponse): boolean =>
   last.headersSent ? last.req.complete && last.writableFinished : last.socket !== null;
 
 /** @param last the previous response on the connection */
-function faultOf({ code }: NodeJS.ErrnoException, last: ServerResponse | undefined): GatewayError {
+function headError({ code }: NodeJS.ErrnoException, last: ServerResponse | undefined): GatewayError {
   if (code === "HPE_HEADER_OVERFLOW") return new GatewayError("headers_too_large");
   if (code === TIMEOUT)
     return new GatewayError("body_timeout", { message: "The head of the request did not arrive in time." });
@@ -576,7 +591,7 @@ function faultOf({ code }: NodeJS.ErrnoException, last: ServerResponse | undefin
  * @param names those that the gateway reads; undefined: all
  * @throws GatewayError `bad_target` where one occurs twice
  */
-function once(query: Query, names: readonly string[] | undefined): void {
+function refuseRepeated(query: Query, names: readonly string[] | undefined): void {
   const repeated = query.repeated(names);
   if (repeated === undefined) return;
   throw new GatewayError("bad_target", {
@@ -586,16 +601,16 @@ function once(query: Query, names: readonly string[] | undefined): void {
 }
 
 /** @throws GatewayError `misplaced_key` */
-function begin(
-  request: Incoming,
+function createExchange(
+  request: ServerRequest,
   query: Query,
   { path, protocol, operation, strict = false, pathModel, notice }: RouteMatch,
-  known: Known,
+  known: ArrivalFacts,
   keys: readonly string[],
 ): Exchange {
-  if (holdsKey(path, keys)) throw new GatewayError("misplaced_key");
-  const { method = "", lines: headers } = request;
-  headers.deleteWhere(isForwarded);
+  if (containsKey(path, keys)) throw new GatewayError("misplaced_key");
+  const { method = "", headerList: headers } = request;
+  headers.deleteWhere(isForwardingHeader);
   const arrival = {
     ...known,
     method,
@@ -615,7 +630,7 @@ function begin(
 
 /** Sends an error for a request that never became an exchange. */
 function refuseEarly(
-  request: Incoming,
+  request: ServerRequest,
   response: ServerResponse,
   { paths, log, redactor }: Generation,
   path: string,
@@ -624,7 +639,7 @@ function refuseEarly(
   address: string,
 ): void {
   const extra = error.code === "websocket_only" ? ["upgrade", "websocket"] : [];
-  refuse(request, response, paths.dialect(path, request.lines), error, id, extra);
+  sendErrorResponse(request, response, paths.dialect(path, request.headerList), error, id, extra);
   const known = { id, address, status: error.status, error: { code: error.code } };
   // Load shedding logs a summary: a line for each refusal would add load.
   if (error.code !== "overloaded") log.info(earlyFields(request, path, known, redactor), "refused");
@@ -632,39 +647,40 @@ function refuseEarly(
 
 /** Returns the log fields for a request that never became an exchange; the path is left out if it contains a key. */
 function earlyFields(
-  { method, lines }: Incoming,
+  { method, headerList }: ServerRequest,
   path: string,
   { id, address, ...more }: { id: string; address: string; status: number; error?: { code: string } },
   redactor: Redactor,
 ): object {
   const fields = { id, address, method, ...more };
-  const secret = more.error?.code === "misplaced_key" || holdsKey(path, credentials(lines, new Query()));
-  return secret ? fields : { ...fields, path: redactor.path(nameless(path)) };
+  const secret = more.error?.code === "misplaced_key" || containsKey(path, takeKeys(headerList, new Query()));
+  return secret ? fields : { ...fields, path: redactor.path(withoutUserInfo(path)) };
 }
 
 /** Returns a request target without user name and password. */
-const nameless = (path: string): string => path.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1");
+const withoutUserInfo = (path: string): string => path.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1");
 
 /** Reports whether the process accepts requests, and nothing else, as it needs no authentication. */
-function probe(response: ServerResponse, id: string, well: boolean): void {
+function sendProbeResponse(response: ServerResponse, id: string, well: boolean): void {
   const body = well ? "ok\n" : "stopping\n";
   const head = ["content-type", "text/plain", "content-length", String(body.length), "cache-control", "no-store"];
-  finish(response.writeHead(well ? 200 : 503, [...head, "x-request-id", id]), body);
+  endResponse(response.writeHead(well ? 200 : 503, [...head, "x-request-id", id]), body);
 }
 
-const hasBody = ({ lines }: Incoming): boolean =>
-  lines.has("transfer-encoding") || Number(lines.get("content-length") ?? 0) > 0;
+const hasBody = ({ headerList }: ServerRequest): boolean =>
+  headerList.has("transfer-encoding") || Number(headerList.get("content-length") ?? 0) > 0;
 
-const isGet = ({ method }: Incoming): boolean => method === "GET" || method === "HEAD";
+const isGet = ({ method }: ServerRequest): boolean => method === "GET" || method === "HEAD";
 
-const wantsSocket = ({ lines }: Incoming): boolean => lines.get("upgrade")?.toLowerCase() === "websocket";
+const wantsSocket = ({ headerList }: ServerRequest): boolean =>
+  headerList.get("upgrade")?.toLowerCase() === "websocket";
 
-function split(target: string): [string, string] {
+function splitTarget(target: string): [string, string] {
   const mark = target.indexOf("?");
   return mark < 0 ? [target, ""] : [target.slice(0, mark), target.slice(mark + 1)];
 }
 
-function queryOf(text: string): Query {
+function parseQuery(text: string): Query {
   try {
     return new Query(text);
   } catch {

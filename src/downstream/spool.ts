@@ -30,7 +30,7 @@ export class Spool {
     while (rest.length > 0) {
       const { bytesWritten } = await this.file.writev(rest, this.length);
       this.length += bytesWritten;
-      rest = behind(rest, bytesWritten);
+      rest = piecesAfter(rest, bytesWritten);
     }
   }
 
@@ -53,7 +53,7 @@ export class Spool {
 }
 
 /** Returns the rest of the pieces after a number of bytes: a full disk may have taken only some of them. */
-function behind(pieces: readonly Buffer[], bytes: number): Buffer[] {
+function piecesAfter(pieces: readonly Buffer[], bytes: number): Buffer[] {
   const left: Buffer[] = [];
   let skip = bytes;
   for (const piece of pieces) {

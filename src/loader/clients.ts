@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { BUILT_IN } from "./discover.ts";
-import { readFolder } from "./yaml-folder.ts";
+import { PLUGINS_FOLDER } from "./discover.ts";
+import { readYamlFolder } from "./yaml-folder.ts";
 
 const nonEmpty = z.string().min(1);
 
@@ -22,7 +22,7 @@ const ClientFile = z.strictObject({
   notes: z.array(nonEmpty).default([]),
 });
 
-/** The settings of a client for a gateway; `filled` inserts address, key and model into its texts. */
+/** The settings of a client for a gateway; `fillPlaceholders` inserts address, key and model into its texts. */
 export type Client = z.output<typeof ClientFile> & {
   /** Its file's name without the extension: the argument of `connect`. */
   readonly id: string;
@@ -41,7 +41,7 @@ export interface ClientValues {
  * Loads the known clients, sorted by order and id.
  * @throws PluginError with file and reason.
  */
-export const loadClients = (folder = join(BUILT_IN, "clients")): Client[] => readFolder(folder, ClientFile);
+export const loadClients = (folder = join(PLUGINS_FOLDER, "clients")): Client[] => readYamlFolder(folder, ClientFile);
 
 let builtIn: readonly Client[] | undefined;
 
@@ -52,5 +52,5 @@ let builtIn: readonly Client[] | undefined;
 export const knownClients = (): readonly Client[] => (builtIn ??= loadClients());
 
 /** Replaces the placeholders in a client's text. */
-export const filled = (text: string, values: ClientValues): string =>
+export const fillPlaceholders = (text: string, values: ClientValues): string =>
   text.replaceAll(/\{\{(address|key|model)\}\}/g, (_, name: keyof ClientValues) => values[name]);

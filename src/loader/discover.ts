@@ -3,27 +3,27 @@ import { registerHooks } from "node:module";
 import { join, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import type { ZodType } from "zod";
-import { namesAt } from "../config/issues.ts";
-import { COMMON } from "../config/secrets.ts";
+import { allowedKeys } from "../config/issues.ts";
+import { COMMON_OPTIONS } from "../config/secrets.ts";
 import type { PluginClass } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { pluginError } from "./problems.ts";
 import { importCode } from "./versions.ts";
 
 /** The folder of the built-in plugins. */
-export const BUILT_IN = fileURLToPath(new URL("../../plugins", import.meta.url));
+export const PLUGINS_FOLDER = fileURLToPath(new URL("../../plugins", import.meta.url));
 
 /** Milliseconds for a file to run: a top-level `await` may never end. */
-const PATIENCE = 10_000;
+const IMPORT_TIMEOUT = 10_000;
 
 /** Extensions of a plugin's file, in order of precedence. */
-const ENDINGS = [".ts", ".mts", ".js", ".mjs"];
+const EXTENSIONS = [".ts", ".mts", ".js", ".mjs"];
 
-export const isBuiltIn = (file: string): boolean => file.startsWith(BUILT_IN + sep);
+export const isBuiltIn = (file: string): boolean => file.startsWith(PLUGINS_FOLDER + sep);
 
 /** Returns the names of plugins that need no `from`: the operator's own first, then the built-in ones. */
 export function pluginNames(folder: string): string[] {
-  const names = [join(folder, "plugins"), BUILT_IN]
+  const names = [join(folder, "plugins"), PLUGINS_FOLDER]
     .filter(existsSync)
     .flatMap((each) => readdirSync(each))
     .flatMap((file) => /^(.+?)(?<!\.d)\.m?[tj]s$/.exec(file)?.[1] ?? []);
@@ -36,13 +36,13 @@ export function pluginNames(folder: string): string[] {
  */
 export function pluginFile(name: string, from: string | undefined, folder: string): string | undefined {
   if (from !== undefined) return isPath(from) ? [resolve(folder, from)].find(existsSync) : packageFile(from, folder);
-  return [join(folder, "plugins"), BUILT_IN]
-    .flatMap((place) => ENDINGS.map((ending) => join(place, name + ending)))
+  return [join(folder, "plugins"), PLUGINS_FOLDER]
+    .flatMap((place) => EXTENSIONS.map((ending) => join(place, name + ending)))
     .find(existsSync);
 }
 
 /** Describes where `pluginFile` looked without success. */
-export const nothingAt = (from: string, folder: string): string =>
+export const notFoundMessage = (from: string, folder: string): string =>
   isPath(from)
     ? `there is no file ${resolve(folder, from)}`
     : `there is no package ${from} in node_modules of ${resolve(folder)} or of a folder above it`;
@@ -51,7 +51,7 @@ export const nothingAt = (from: string, folder: string): string =>
  * Reports whether `from` is a path: it starts with a dot or a slash, or has a file extension. `@scope/name`, `name` and
  * `name/part` are packages.
  */
-const isPath = (from: string): boolean => /^[./]/.test(from) || ENDINGS.some((ending) => from.endsWith(ending));
+const isPath = (from: string): boolean => /^[./]/.test(from) || EXTENSIONS.some((ending) => from.endsWith(ending));
 
 /** Resolves `import "name"` from a folder, by Node's own rules, including a package's exports. */
 function packageFile(name: string, folder: string): string | undefined {
@@ -73,14 +73,15 @@ function packageFile(name: string, folder: string): string | undefined {
  * @param patience milliseconds
  * @throws PluginError with file, field and reason.
  */
-export async function loadPlugin(file: string, patience = PATIENCE): Promise<PluginClass> {
-  const Class = (await load(file, patience)) as PluginClass | undefined;
+export async function loadPlugin(file: string, patience = IMPORT_TIMEOUT): Promise<PluginClass> {
+  const Class = (await importDefault(file, patience)) as PluginClass | undefined;
   if (typeof Class !== "function" || Class.prototype === undefined)
     throw pluginError(file, "the default export must be a class: export default class … implements Plugin");
   const { options, after, before }: { options?: unknown; after?: unknown; before?: unknown } = Class;
   if (options !== undefined && typeof (options as { safeParse?: unknown }).safeParse !== "function")
     throw pluginError(file, "static options must be a zod schema");
-  const taken = options === undefined ? undefined : namesAt(options as ZodType).find((name) => COMMON.has(name));
+  const taken =
+    options === undefined ? undefined : allowedKeys(options as ZodType).find((name) => COMMON_OPTIONS.has(name));
   if (taken !== undefined)
     throw pluginError(file, `static options cannot hold "${taken}", which every plugin has in gateway.yaml`);
   for (const [member, names] of Object.entries({ after, before }))
@@ -90,27 +91,29 @@ export async function loadPlugin(file: string, patience = PATIENCE): Promise<Plu
 }
 
 /** Loads every protocol of `plugins/protocols/`, and checks that its name is that of its folder. */
-export async function loadProtocols(folder = join(BUILT_IN, "protocols")): Promise<Protocol[]> {
+export async function loadProtocols(folder = join(PLUGINS_FOLDER, "protocols")): Promise<Protocol[]> {
   const names = readdirSync(folder, { withFileTypes: true }).filter(
     (entry) => entry.isDirectory() && existsSync(join(folder, entry.name, "index.ts")),
   );
   const protocols = await Promise.all(
-    names.map(({ name }) => load(join(folder, name, "index.ts"), PATIENCE, imported) as Promise<Protocol>),
+    names.map(
+      ({ name }) => importDefault(join(folder, name, "index.ts"), IMPORT_TIMEOUT, importOnce) as Promise<Protocol>,
+    ),
   );
   for (const [i, protocol] of protocols.entries()) {
     const expected = names[i]?.name as string;
     if (protocol?.name !== expected)
       throw pluginError(join(folder, expected, "index.ts"), `name must be "${expected}", as the folder is called`);
   }
-  if (protocols.filter((protocol) => protocol.common).length !== 1)
+  if (protocols.filter((protocol) => protocol.isDefault).length !== 1)
     throw pluginError(folder, "exactly one protocol must be the common dialect");
   return protocols;
 }
 
 /** Imports the gateway's own code, of which there is one version only. */
-const imported = (file: string): Promise<unknown> => import(pathToFileURL(file).href);
+const importOnce = (file: string): Promise<unknown> => import(pathToFileURL(file).href);
 
-async function load(file: string, patience: number, importing = importCode): Promise<unknown> {
+async function importDefault(file: string, patience: number, importing = importCode): Promise<unknown> {
   const late = Promise.withResolvers<never>();
   const waited = () => late.reject(new Error(`has not run to its end after ${patience / 1000} s: a top-level await?`));
   const timer = setTimeout(waited, patience);

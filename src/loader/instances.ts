@@ -1,11 +1,11 @@
 import { existsSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import type { DependencyContainer } from "tsyringe";
-import { withoutSecrets } from "../config/options.ts";
-import { buildPlugin, INJECTABLE, injected } from "../container.ts";
+import { replaceSecrets } from "../config/options.ts";
+import { buildPlugin, INJECTABLE, injectedTypes } from "../container.ts";
 import type { Plugin, PluginClass } from "../core/plugin.ts";
 import { Redactor } from "../core/redactor.ts";
-import { METHODS, methodsOf, misspelt } from "./methods.ts";
+import { methodsOf, misspeltMethods, PLUGIN_METHODS } from "./methods.ts";
 import { PluginError, type PluginProblem } from "./problems.ts";
 
 /** A loaded plugin class and its file. */
@@ -21,7 +21,7 @@ export interface LoadedPlugin {
 }
 
 /** Returns the digests of plugins' code, by the plugins' names. */
-export const versionsOf = (plugins: ReadonlyMap<string, LoadedPlugin>): Map<string, string> =>
+export const codeVersions = (plugins: ReadonlyMap<string, LoadedPlugin>): Map<string, string> =>
   new Map([...plugins].map(([name, { version = "" }]) => [name, version]));
 
 /**
@@ -39,9 +39,9 @@ export function makePlugin(container: DependencyContainer, loaded: LoadedPlugin,
     throw new PluginError([buildProblem(loaded, thrown)], thrown);
   }
   const methods = methodsOf(plugin);
-  if (methods.some((name) => METHODS.includes(name))) return plugin;
-  const found = misspelt(methods).join(", ") || `it has ${methods.join(", ") || "no methods"}`;
-  const says = `class ${nameOf(Class)} fills no phase: ${found}; phases are ${METHODS.join(", ")}`;
+  if (methods.some((name) => PLUGIN_METHODS.includes(name))) return plugin;
+  const found = misspeltMethods(methods).join(", ") || `it has ${methods.join(", ") || "no methods"}`;
+  const says = `class ${classLabel(Class)} fills no phase: ${found}; phases are ${PLUGIN_METHODS.join(", ")}`;
   throw new PluginError([problemAt(file, Class, says)]);
 }
 
@@ -54,7 +54,7 @@ export async function startPlugin(plugin: Plugin, loaded: LoadedPlugin, dry: boo
   try {
     await plugin.start?.({ dry });
   } catch (thrown) {
-    throw new PluginError([thrownBy(loaded, "start() of", thrown)], thrown);
+    throw new PluginError([thrownProblem(loaded, "start() of", thrown)], thrown);
   }
 }
 
@@ -63,7 +63,7 @@ export async function closePlugin(plugin: Plugin, loaded: LoadedPlugin): Promise
   try {
     await plugin.close?.();
   } catch (thrown) {
-    throw new PluginError([thrownBy(loaded, "close() of", thrown)], thrown);
+    throw new PluginError([thrownProblem(loaded, "close() of", thrown)], thrown);
   }
 }
 
@@ -84,11 +84,11 @@ const NO_CLASS = new Set<unknown>([
 /** Returns problems of constructor parameters that cannot be injected. */
 function parameterProblems(file: string, Class: PluginClass): PluginProblem[] {
   const names = parameterNames(Class);
-  return injected(Class).flatMap((type, i) => {
+  return injectedTypes(Class).flatMap((type, i) => {
     if (!NO_CLASS.has(type)) return [];
     const name = names[i] ?? "";
     const message =
-      `class ${nameOf(Class)} cannot be built: parameter ${i + 1}${name && ` (${name})`} of its constructor has a type that is no class ` +
+      `class ${classLabel(Class)} cannot be built: parameter ${i + 1}${name && ` (${name})`} of its constructor has a type that is no class ` +
       `when it runs. A class must be imported as one, not with \`import type\` or \`type\`; options are asked for with @inject(Options)`;
     return [problemAt(file, Class, message, name)];
   });
@@ -103,27 +103,27 @@ function buildProblem(loaded: LoadedPlugin, thrown: unknown): PluginProblem {
     return problemAt(
       file,
       Class,
-      `class ${nameOf(Class)} is not @injectable(): write that above it, imported from "tsyringe"`,
+      `class ${classLabel(Class)} is not @injectable(): write that above it, imported from "tsyringe"`,
     );
-  if (!part) return thrownBy(loaded, "the constructor of", thrown);
+  if (!part) return thrownProblem(loaded, "the constructor of", thrown);
   const [, name = "", number] = part;
   const says =
-    `class ${nameOf(Class)} cannot be built: parameter ${Number(number) + 1} (${name}) of its constructor asks for what is not there; ` +
+    `class ${classLabel(Class)} cannot be built: parameter ${Number(number) + 1} (${name}) of its constructor asks for what is not there; ` +
     `there are ${INJECTABLE.join(", ")}, and @inject(Options)`;
   return problemAt(file, Class, says, name);
 }
 
 /** Names the plugin's file and its configuration, as the mistake may be in either. */
-function thrownBy(
+function thrownProblem(
   { file, Class, place, secrets = new Map() }: LoadedPlugin,
   what: string,
   thrown: unknown,
 ): PluginProblem {
   const error = thrown instanceof Error ? thrown : undefined;
   // Driver errors repeat addresses with their passwords, also in a normalized spelling.
-  const told = new Redactor(secrets.keys()).text(withoutSecrets(error?.message ?? String(thrown), secrets));
+  const told = new Redactor(secrets.keys()).text(replaceSecrets(error?.message ?? String(thrown), secrets));
   const configured = place === undefined ? "" : `; fix it or its options (${place}), or take it out of chains`;
-  const message = `${what} class ${nameOf(Class)} threw: ${told}${configured}`;
+  const message = `${what} class ${classLabel(Class)} threw: ${told}${configured}`;
   // Finds the first stack frame in the plugin's own file.
   for (const line of error?.stack?.split("\n") ?? []) {
     const place = /\(?([^()\s]+):(\d+):(\d+)\)?$/.exec(line);
@@ -139,7 +139,7 @@ function problemAt(file: string, Class: PluginClass, message: string, parameter 
   // A class under test has no known file.
   if (!existsSync(file)) return { file, message };
   const text = readFileSync(file, "utf8");
-  const start = text.search(new RegExp(`\\bclass\\s+${nameOf(Class)}\\b|\\bexport\\s+default\\s+class\\b`));
+  const start = text.search(new RegExp(`\\bclass\\s+${classLabel(Class)}\\b|\\bexport\\s+default\\s+class\\b`));
   const list = start < 0 || parameter === "" ? -1 : text.indexOf("constructor", start);
   const within = list < 0 ? -1 : text.slice(list).search(new RegExp(`\\b${parameter}\\b`));
   const at = within < 0 ? start : list + within;
@@ -148,7 +148,7 @@ function problemAt(file: string, Class: PluginClass, message: string, parameter 
   return { file, line: above.length, column: (above.at(-1) as string).length + 1, message };
 }
 
-const nameOf = (Class: PluginClass): string => Class.name || "default";
+const classLabel = (Class: PluginClass): string => Class.name || "default";
 
 /** Returns the names of a constructor's parameters, parsed from its text; empty where a default value hides one. */
 function parameterNames(Class: PluginClass): string[] {

@@ -2,7 +2,7 @@ import { nearest } from "../config/suggest.ts";
 import { PHASES, type PluginClass } from "../core/plugin.ts";
 
 /** Methods of a plugin that the engine calls: its phases, and those outside of an exchange. */
-export const METHODS: readonly string[] = [...PHASES, "serve", "recorded", "start", "close"];
+export const PLUGIN_METHODS: readonly string[] = [...PHASES, "serve", "recorded", "start", "close"];
 
 /** Returns the names of an object's methods, including inherited ones and functions in fields. */
 export function methodsOf(object: object): string[] {
@@ -25,10 +25,10 @@ export function phasesOf(Class: PluginClass): string[] {
 }
 
 /** Describes unknown methods whose names are close to those of phases. */
-export function misspelt(methods: readonly string[]): string[] {
-  const free = METHODS.filter((name) => !methods.includes(name));
+export function misspeltMethods(methods: readonly string[]): string[] {
+  const free = PLUGIN_METHODS.filter((name) => !methods.includes(name));
   return methods.flatMap((name) => {
-    const meant = METHODS.includes(name) ? undefined : nearest(name, free);
+    const meant = PLUGIN_METHODS.includes(name) ? undefined : nearest(name, free);
     return meant === undefined ? [] : [`${name} is no phase, did you mean ${meant}?`];
   });
 }

@@ -18,7 +18,7 @@ export class PluginError extends Error {
     readonly problems: readonly PluginProblem[],
     cause?: unknown,
   ) {
-    super(problems.map(shown).join("\n"), cause === undefined ? undefined : { cause });
+    super(problems.map(formatPluginProblem).join("\n"), cause === undefined ? undefined : { cause });
   }
 }
 
@@ -27,6 +27,6 @@ export function pluginError(file: string, message: string, cause?: unknown): Plu
   return new PluginError([{ file, message }], cause);
 }
 
-const shown = ({ file, line, column, message, frame }: PluginProblem): string =>
+const formatPluginProblem = ({ file, line, column, message, frame }: PluginProblem): string =>
   (line === undefined ? `${file}: ${message}` : `${file}:${line}:${column ?? 1}: ${message}`) +
   (frame ? `\n${frame}` : "");

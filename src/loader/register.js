@@ -54,7 +54,7 @@ const require = nodeModule.createRequire(import.meta.url);
 /** @param {string} text */
 const hash = (text) => createHash("sha1").update(text).digest("hex");
 /** Changes with the compiler and its options. */
-const MAKER = hash(readFileSync(new URL(import.meta.url), "utf8") + require("oxc-transform/package.json").version);
+const COMPILER = hash(readFileSync(new URL(import.meta.url), "utf8") + require("oxc-transform/package.json").version);
 
 nodeModule.registerHooks({
   resolve(specifier, context, next) {
@@ -77,7 +77,9 @@ nodeModule.registerHooks({
     if (!/\.m?ts$/.test(path)) return next(url, context);
     const written = readFileSync(path, "utf8");
     const source =
-      OURS.test(path.slice(ROOT.length)) && path.startsWith(ROOT) ? kept(path, written) : made(path, written);
+      OURS.test(path.slice(ROOT.length)) && path.startsWith(ROOT)
+        ? compileCached(path, written)
+        : compileInline(path, written);
     return { format: "module", shortCircuit: true, source };
   },
 });
@@ -88,9 +90,9 @@ nodeModule.registerHooks({
  * @param {string} path
  * @param {string} written
  */
-function kept(path, written) {
+function compileCached(path, written) {
   const file = join(CACHE, "javascript", hash(path));
-  const source = hash(MAKER + written);
+  const source = hash(COMPILER + written);
   try {
     const text = readFileSync(file, "utf8");
     const [, code = "", stamp] = /^(.*)#([0-9a-f]{80})$/s.exec(text) ?? [];
@@ -98,7 +100,7 @@ function kept(path, written) {
   } catch {
     // There is none yet.
   }
-  const { code, map } = transformed(path, written);
+  const { code, map } = transpile(path, written);
   try {
     mkdirSync(dirname(file), { recursive: true });
     write(`${file}.map`, map);
@@ -124,8 +126,8 @@ function write(file, text) {
 }
 
 /** @param {string} path @param {string} written */
-function made(path, written) {
-  const { code, map } = transformed(path, written);
+function compileInline(path, written) {
+  const { code, map } = transpile(path, written);
   return withMap(code, map);
 }
 
@@ -134,7 +136,7 @@ const withMap = (code, map) =>
   `${code}\n//# sourceMappingURL=data:application/json;base64,${Buffer.from(map).toString("base64")}`;
 
 /** @param {string} path @param {string} written */
-function transformed(path, written) {
+function transpile(path, written) {
   const result = require("oxc-transform").transformSync(path, written, {
     lang: "ts",
     sourceType: "module",

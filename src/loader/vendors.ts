@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { BUILT_IN } from "./discover.ts";
-import { readFolder } from "./yaml-folder.ts";
+import { PLUGINS_FOLDER } from "./discover.ts";
+import { readYamlFolder } from "./yaml-folder.ts";
 
 const nonEmpty = z.string().min(1);
 
@@ -30,8 +30,8 @@ export type Vendor = z.output<typeof VendorFile> & {
  * Loads the known vendors, sorted by order and id.
  * @throws PluginError with file and reason.
  */
-export const loadVendors = (folder = join(BUILT_IN, "vendors")): Vendor[] => readFolder(folder, VendorFile);
+export const loadVendors = (folder = join(PLUGINS_FOLDER, "vendors")): Vendor[] => readYamlFolder(folder, VendorFile);
 
 /** Returns the protocols that a vendor speaks, best first. */
-export const spokenBy = ({ provider: { speaks, protocol } }: Vendor): readonly string[] =>
+export const vendorProtocols = ({ provider: { speaks, protocol } }: Vendor): readonly string[] =>
   speaks ?? (protocol === undefined ? [] : [protocol]);

@@ -17,7 +17,7 @@ interface CodeFile {
   /** URLs of loaded versions, by the digest of the file and of everything it imports. */
   readonly versions: Map<string, string>;
   /** URLs that were imported, successfully or not. */
-  readonly tried: Set<string>;
+  readonly importedUrls: Set<string>;
 }
 
 const SOURCE = fileURLToPath(new URL("..", import.meta.url));
@@ -41,7 +41,7 @@ registerHooks({
     const file = fileOf(resolved.url);
     if (!importer || !isCode(file)) return resolved;
     importer.imports.add(file);
-    return { ...resolved, url: addressOf(file) };
+    return { ...resolved, url: codeUrl(file) };
   },
 });
 
@@ -50,14 +50,14 @@ registerHooks({
  * @param longest milliseconds for which it may delay the next load
  */
 export function importCode(path: string, longest = LONGEST): Promise<unknown> {
-  const file = real(path);
+  const file = realPath(path);
   if (!isCode(file)) return import(pathToFileURL(file).href);
   const load = async () => {
     const resolved = new Map<string, string>();
     loading = resolved;
     try {
-      const module: unknown = await import(addressOf(file));
-      for (const [each, address] of resolved) files.get(each)?.versions.set(versionOf(each), address);
+      const module: unknown = await import(codeUrl(file));
+      for (const [each, address] of resolved) files.get(each)?.versions.set(codeDigest(each), address);
       return module;
     } finally {
       if (loading === resolved) loading = undefined;
@@ -66,12 +66,12 @@ export function importCode(path: string, longest = LONGEST): Promise<unknown> {
   // One load at a time, so that the resolved version of each file is known; a load that never ends does not block the next ones.
   const before = queue;
   const loaded = before.then(load);
-  queue = before.then(() => settled(loaded, longest));
+  queue = before.then(() => waitSettled(loaded, longest));
   return loaded;
 }
 
 /** Waits until a promise has settled, but not longer than `longest` milliseconds. */
-async function settled(loaded: Promise<unknown>, longest: number): Promise<void> {
+async function waitSettled(loaded: Promise<unknown>, longest: number): Promise<void> {
   const late = Promise.withResolvers<void>();
   const timer = setTimeout(late.resolve, longest);
   await Promise.race([loaded, late.promise]).catch(() => {});
@@ -79,19 +79,19 @@ async function settled(loaded: Promise<unknown>, longest: number): Promise<void>
 }
 
 /** Returns the digest of a file and of everything it imports of the plugin's code, from their current content. */
-export function versionOf(path: string): string {
+export function codeDigest(path: string): string {
   const digest = createHash("sha256");
-  for (const each of [...withImports(real(path))].sort()) digest.update(`${each}\0${contentOf(each)}\0`);
+  for (const each of [...withImports(realPath(path))].sort()) digest.update(`${each}\0${contentOf(each)}\0`);
   return digest.digest("hex").slice(0, 16);
 }
 
 /** Returns every loaded file of a plugin's code. */
-export function filesOf(path: string): string[] {
-  return [...withImports(real(path))];
+export function codeFiles(path: string): string[] {
+  return [...withImports(realPath(path))];
 }
 
 /** Resolves symbolic links, as the module loader does. */
-function real(path: string): string {
+function realPath(path: string): string {
   try {
     return realpathSync(path);
   } catch {
@@ -99,19 +99,19 @@ function real(path: string): string {
   }
 }
 
-function addressOf(file: string): string {
+function codeUrl(file: string): string {
   const resolved = loading?.get(file);
   if (resolved !== undefined) return resolved;
-  const code = files.get(file) ?? { imports: new Set(), versions: new Map(), tried: new Set() };
+  const code = files.get(file) ?? { imports: new Set(), versions: new Map(), importedUrls: new Set() };
   files.set(file, code);
-  const version = versionOf(file);
-  const address = code.versions.get(version) ?? fresh(file, version, code.tried);
+  const version = codeDigest(file);
+  const address = code.versions.get(version) ?? unusedUrl(file, version, code.importedUrls);
   loading?.set(file, address);
   return address;
 }
 
 /** Returns a URL that was never imported: a failed import stays cached under its URL. */
-function fresh(file: string, version: string, tried: Set<string>): string {
+function unusedUrl(file: string, version: string, tried: Set<string>): string {
   const plain = pathToFileURL(file).href;
   let address = tried.size === 0 ? plain : `${plain}?v=${version}`;
   for (let again = 2; tried.has(address); again++) address = `${plain}?v=${version}-${again}`;

@@ -8,7 +8,7 @@ import { pluginError } from "./problems.ts";
  * Reads the YAML files of a folder, sorted by `order` and id; `id` is a file's name without the extension.
  * @throws PluginError with file and reason.
  */
-export function readFolder<Form extends z.ZodType<{ order: number }>>(folder: string, form: Form) {
+export function readYamlFolder<Form extends z.ZodType<{ order: number }>>(folder: string, form: Form) {
   const names = readdirSync(folder).flatMap((file) => /^(.+)\.yaml$/.exec(file)?.[1] ?? []);
   const all = names.map((id): z.output<Form> & { readonly id: string } => {
     const file = join(folder, `${id}.yaml`);

@@ -1,17 +1,17 @@
-import { countedApart, openPaths } from "../config/limits.ts";
+import { unlimitedPaths, unsharedLimitsReason } from "../config/limits.ts";
 import { warningAt } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
 import type { Limits } from "../core/limit-kinds.ts";
 import type { Marketplace, Target } from "../core/marketplace.ts";
 import type { PluginProblem } from "../loader/problems.ts";
 import { Catalogue } from "../prices/catalogue.ts";
-import { marketplaceOf, providersOn } from "./marketplace-of.ts";
+import { buildMarketplace, enabledProviders } from "./marketplace-of.ts";
 
 /**
  * Returns why the limits of a key created at run time could not be enforced; undefined: they can.
  * @param models that the key may use; undefined: all
  */
-export async function unkeptLimits(
+export async function limitsProblem(
   {
     paths,
     chains,
@@ -23,15 +23,15 @@ export async function unkeptLimits(
   { budgets = [] }: Limits,
   models?: readonly string[],
 ): Promise<string | undefined> {
-  const [open] = openPaths(paths, (use) => chains.get(use) ?? []);
+  const [open] = unlimitedPaths(paths, (use) => chains.get(use) ?? []);
   if (open) return open.message;
-  const apart = countedApart(store, instances);
-  if (apart !== undefined) return apart;
+  const sharingProblem = unsharedLimitsReason(store, instances);
+  if (sharingProblem !== undefined) return sharingProblem;
   if (budgets.length === 0) return undefined;
-  const on = providersOn(providers);
-  const marketplace = marketplaceOf(all, on, await Catalogue.for(on.values()));
+  const enabled = enabledProviders(providers);
+  const marketplace = buildMarketplace(all, enabled, await Catalogue.for(enabled.values()));
   const hard = budgets.some(({ soft }) => !soft);
-  return [...unknownIn({ budgets: [{ hard, ...(models && { models }) }], providers }, marketplace).keys()][0];
+  return [...missingFacts({ budgets: [{ hard, ...(models && { models }) }], providers }, marketplace).keys()][0];
 }
 
 /**
@@ -42,14 +42,14 @@ export function budgetProblems(
   config: Pick<Config, "budgets" | "providers" | "file" | "text">,
   marketplace: Marketplace,
 ): PluginProblem[] {
-  return [...unknownIn(config, marketplace)].map(([message, id]) => {
+  return [...missingFacts(config, marketplace)].map(([message, id]) => {
     const { file, line, column, frame } = warningAt(config, { path: ["models", id], key: true, message });
     return { file, line, column, frame, message };
   });
 }
 
 /** Returns messages about missing facts of models to which budgets apply, with the models' ids. */
-function unknownIn(
+function missingFacts(
   { budgets, providers }: Pick<Config, "budgets" | "providers">,
   marketplace: Marketplace,
 ): Map<string, string> {
@@ -60,7 +60,7 @@ function unknownIn(
       for (const target of targets) {
         const { name } = target.provider;
         if (free.has(name) || (provider !== undefined && provider !== name)) continue;
-        const message = unknownOf(target, hard);
+        const message = missingFact(target, hard);
         if (message !== undefined) found.set(message, id);
       }
   }
@@ -68,7 +68,7 @@ function unknownIn(
 }
 
 /** Returns a message about a fact that a budget needs and a target lacks. */
-function unknownOf({ prices, facts, provider, model, serves }: Target, hard: boolean): string | undefined {
+function missingFact({ prices, facts, provider, model, serves }: Target, hard: boolean): string | undefined {
   if (!prices)
     return `a budget needs prices, and what ${provider.name}:${model} of the model ${JSON.stringify(serves)} costs is not known; give the model a price, like price: { input: 1.25, output: 10 }, or 0 where it costs nothing`;
   if (hard && prices.all.some(({ price }) => (price.output ?? 0) > 0) && facts?.output === undefined)

@@ -1,15 +1,15 @@
 import type { Config, ConfiguredModel, ConfiguredTarget } from "../config/types.ts";
-import { Marketplace, MODEL, type Model, type Provider, TARGET, type Target } from "../core/marketplace.ts";
-import { OWN, PriceList } from "../core/price-list.ts";
-import { shaped } from "../core/shape.ts";
+import { Marketplace, MODEL_SHAPE, type Model, type Provider, TARGET_SHAPE, type Target } from "../core/marketplace.ts";
+import { OPERATOR_SOURCE, PriceList } from "../core/price-list.ts";
+import { withShape } from "../core/shape.ts";
 import { type Catalogue, type ModelFacts, vendorOf } from "../prices/catalogue.ts";
-import { MARKS_CACHE, thinksByTokens } from "../prices/vendors.ts";
+import { CACHE_MARK_VENDORS, usesThinkingBudget } from "../prices/vendors.ts";
 
 /** A placeholder address of the built-in provider, on which nothing listens. */
 const DEMO = new URL("http://demo.invalid");
 
 /** Returns the providers that are on, by name, for lookups only, not for requests. */
-export const providersOn = (providers: Config["providers"]): Map<string, Provider> =>
+export const enabledProviders = (providers: Config["providers"]): Map<string, Provider> =>
   new Map(
     providers.flatMap(({ url, off, ...provider }): [string, Provider][] =>
       off === undefined ? [[provider.name, { ...provider, url: url === "demo:" ? DEMO : url }]] : [],
@@ -17,15 +17,15 @@ export const providersOn = (providers: Config["providers"]): Map<string, Provide
   );
 
 /** Builds the marketplace of a file's models and the providers that are on; facts missing in the file come from the catalogue. */
-export function marketplaceOf(
+export function buildMarketplace(
   models: readonly ConfiguredModel[],
   providers: ReadonlyMap<string, Provider>,
   catalogue: Catalogue,
 ): Marketplace {
-  return new Marketplace(models.map((model) => resolved(model, providers, catalogue)));
+  return new Marketplace(models.map((model) => buildModel(model, providers, catalogue)));
 }
 
-function resolved(
+function buildModel(
   { place: _, ...model }: ConfiguredModel,
   providers: ReadonlyMap<string, Provider>,
   catalogue: Catalogue,
@@ -36,31 +36,31 @@ function resolved(
     if (!provider) return [];
     const facts = catalogue.find(provider, configured.model);
     found.push(facts);
-    return [target(configured, provider, facts, model)];
+    return [buildTarget(configured, provider, facts, model)];
   });
-  return shaped(MODEL, { ...model, ...common(model, found), targets });
+  return withShape(MODEL_SHAPE, { ...model, ...commonFacts(model, found), targets });
 }
 
-function target(
+function buildTarget(
   configured: ConfiguredTarget,
   provider: Provider,
   facts: ModelFacts,
   { id: serves, can }: Pick<ConfiguredModel, "id" | "can">,
 ): Target {
   const { price, ...rest } = configured;
-  const prices = price ? new PriceList([{ price }], OWN) : facts.prices;
+  const prices = price ? new PriceList([{ price }], OPERATOR_SOURCE) : facts.prices;
   const output = rest.facts?.output ?? facts.output?.value;
   const reasons = can?.includes("reasoning") || (facts.can?.value.includes("reasoning") ?? true);
   const vendor = vendorOf(provider);
   const known = {
-    ...(MARKS_CACHE.has(vendor ?? "") ? { cache_marks: true } : {}),
+    ...(CACHE_MARK_VENDORS.has(vendor ?? "") ? { cache_marks: true } : {}),
     // A model without thinking is left to `reasons`.
-    ...(reasons && thinksByTokens(vendor, configured.model) ? { thinking: "budget" as const } : {}),
+    ...(reasons && usesThinkingBudget(vendor, configured.model) ? { thinking: "budget" as const } : {}),
     ...rest.facts,
     ...(output === undefined ? {} : { output }),
     ...(reasons ? {} : { reasons }),
   };
-  return shaped(TARGET, {
+  return withShape(TARGET_SHAPE, {
     ...rest,
     ...(Object.keys(known).length === 0 ? {} : { facts: known }),
     ...(output === undefined ? {} : { longest: Math.max(output, facts.output?.value ?? 0) }),
@@ -71,16 +71,16 @@ function target(
 }
 
 /** Returns what holds for every target: the smallest limits, and the abilities that all of them have. */
-function common(
+function commonFacts(
   { context, output, can }: Pick<ConfiguredModel, "context" | "output" | "can">,
   found: readonly ModelFacts[],
 ): Pick<Model, "context" | "output" | "can"> {
-  const least = (told: number | undefined, name: "context" | "output") => {
+  const smallest = (configured: number | undefined, name: "context" | "output") => {
     const known = found.flatMap((facts) => facts[name]?.value ?? []);
-    const number = told ?? (known.length === found.length && known.length > 0 ? Math.min(...known) : undefined);
+    const number = configured ?? (known.length === found.length && known.length > 0 ? Math.min(...known) : undefined);
     return number === undefined ? {} : { [name]: number };
   };
   const [first, ...others] = found.map((facts) => facts.can?.value ?? []);
   const shared = first?.filter((ability) => others.every((abilities) => abilities.includes(ability))) ?? [];
-  return { ...least(context, "context"), ...least(output, "output"), can: can ?? shared };
+  return { ...smallest(context, "context"), ...smallest(output, "output"), can: can ?? shared };
 }

@@ -8,29 +8,33 @@ export interface MetricDefinition {
   /** Upper ends of a histogram's buckets. */
   readonly buckets?: readonly number[];
   /** Values of its only label that exist from the start, at 0, so that `increase` sees the first event. */
-  readonly known?: readonly string[];
+  readonly initialValues?: readonly string[];
   /** How the values of several processes are aggregated; absent: their sum. */
-  readonly across?: "max" | "min" | "average" | "first";
+  readonly aggregation?: "max" | "min" | "average" | "first";
 }
 
-const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
-const SHORT = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-const RATES = [1, 2, 5, 10, 20, 30, 40, 60, 80, 100, 150, 200, 300, 500, 1000];
+const SECONDS_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+const SHORT_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const RATE_BUCKETS = [1, 2, 5, 10, 20, 30, 40, 60, 80, 100, 150, 200, 300, 500, 1000];
 
-const counter = (labels: readonly string[], help: string, known?: readonly string[]): MetricDefinition => ({
+const counter = (labels: readonly string[], help: string, initialValues?: readonly string[]): MetricDefinition => ({
   ...{ type: "counter", labels, help },
-  ...(known && { known }),
+  ...(initialValues && { initialValues }),
 });
-const gauge = (labels: readonly string[], help: string, across?: MetricDefinition["across"]): MetricDefinition => ({
+const gauge = (
+  labels: readonly string[],
+  help: string,
+  aggregation?: MetricDefinition["aggregation"],
+): MetricDefinition => ({
   ...{ type: "gauge", labels, help },
-  ...(across && { across }),
+  ...(aggregation && { aggregation }),
 });
 const histogram = (labels: readonly string[], help: string, buckets: readonly number[]): MetricDefinition => ({
   ...{ type: "histogram", labels, help, buckets },
 });
 
 /** Reasons for which a request may be refused before it becomes an exchange. */
-const EARLY = [
+const EARLY_REFUSALS = [
   ...Object.entries(REFUSALS).flatMap(([code, { step }]) => (step === "head" || step === "path" ? [code] : [])),
   ...["conflicting_api_keys", "invalid_field", "too_many_pipelined"],
 ];
@@ -41,22 +45,26 @@ export const METRICS = {
     ["api", "model", "target", "outcome", "code"],
     "Exchanges that have ended; each counts once, however many attempts it took.",
   ),
-  gateway_request_duration_seconds: histogram(["api"], "From arrival to end.", SECONDS),
+  gateway_request_duration_seconds: histogram(["api"], "From arrival to end.", SECONDS_BUCKETS),
   gateway_overhead_seconds: histogram(
     ["api"],
     "The gateway's own part of the time to first byte: includes waiting in queues and before retries, excludes waiting for the client's body and for providers.",
-    SHORT,
+    SHORT_BUCKETS,
   ),
-  gateway_ttft_seconds: histogram(["model", "target"], "From arrival to the first byte of the answer's body.", SECONDS),
+  gateway_ttft_seconds: histogram(
+    ["model", "target"],
+    "From arrival to the first byte of the answer's body.",
+    SECONDS_BUCKETS,
+  ),
   gateway_output_tokens_per_second: histogram(
     ["model", "target"],
     "Output tokens per second from first byte to end, of completed streams of two tokens or more.",
-    RATES,
+    RATE_BUCKETS,
   ),
   gateway_inter_chunk_seconds: histogram(
     ["model", "target"],
     "Mean time between two chunks, of completed streams of two chunks or more.",
-    SHORT,
+    SHORT_BUCKETS,
   ),
   gateway_tokens_total: counter(["model", "target", "type"], "Tokens, as recorded in the ledger."),
   gateway_cost_usd_total: counter(["key", "model"], "Cost of exchanges in dollars, as recorded in the ledger."),
@@ -72,7 +80,7 @@ export const METRICS = {
   gateway_refused_total: counter(
     ["reason"],
     "Requests that were refused before they became exchanges: malformed heads, unknown paths and methods, overload.",
-    EARLY,
+    EARLY_REFUSALS,
   ),
   gateway_preflights_total: counter(
     [],

@@ -6,17 +6,17 @@ export type MetricJson = MetricObjectWithValues<MetricValue<string>>;
 type Labels = Record<string, string>;
 
 /** Limit of series per family; further ones share a series whose labels are `other`. */
-const MOST = 5000;
+const MAX_SERIES = 5000;
 
 const definitionOf = (name: MetricName): MetricDefinition => METRICS[name];
 
-function json(name: MetricName, values: MetricJson["values"]): MetricJson {
-  const { type, help, across = "sum" } = definitionOf(name);
-  return { name, help, type, values, aggregator: across } as unknown as MetricJson;
+function metricJson(name: MetricName, values: MetricJson["values"]): MetricJson {
+  const { type, help, aggregation = "sum" } = definitionOf(name);
+  return { name, help, type, values, aggregator: aggregation } as unknown as MetricJson;
 }
 
 /** The series of a metric. Callers keep a series once found, so that counting changes only a number. */
-class Family<Series> {
+class MetricFamily<Series> {
   private readonly series = new Map<string, { labels: Labels; series: Series }>();
 
   constructor(
@@ -25,12 +25,12 @@ class Family<Series> {
   ) {}
 
   /** @param values of the labels, in the definition's order */
-  of(...values: string[]): Series {
+  labels(...values: string[]): Series {
     const key = values.join("\0");
     const known = this.series.get(key);
     if (known) return known.series;
-    if (values.length > 0 && this.series.size >= MOST && values.some((value) => value !== "other"))
-      return this.of(...values.map(() => "other"));
+    if (values.length > 0 && this.series.size >= MAX_SERIES && values.some((value) => value !== "other"))
+      return this.labels(...values.map(() => "other"));
     const { labels: names } = definitionOf(this.name);
     const labels = Object.fromEntries(names.map((name, i) => [name, values[i] ?? ""]));
     const series = this.make();
@@ -44,7 +44,7 @@ class Family<Series> {
 }
 
 /** Returns the value of a key in a map, creating it where there is none. */
-export function under<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
+export function getOrCreate<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
   const known = map.get(key);
   if (known !== undefined) return known;
   const made = make();
@@ -53,20 +53,20 @@ export function under<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Va
 }
 
 /** A counter, which only grows. */
-export class Count {
+export class CounterSeries {
   value = 0;
 }
 
-export class CounterFamily extends Family<Count> {
+export class CounterFamily extends MetricFamily<CounterSeries> {
   constructor(name: MetricName) {
-    super(name, () => new Count());
-    const { labels, known = [] } = definitionOf(name);
-    if (labels.length === 0) this.of();
-    for (const value of known) this.of(value);
+    super(name, () => new CounterSeries());
+    const { labels, initialValues = [] } = definitionOf(name);
+    if (labels.length === 0) this.labels();
+    for (const value of initialValues) this.labels(value);
   }
 
   json(): MetricJson {
-    return json(
+    return metricJson(
       this.name,
       Array.from(this.all(), ({ labels, series }) => ({ labels, value: series.value })),
     );
@@ -74,39 +74,39 @@ export class CounterFamily extends Family<Count> {
 }
 
 /** Counts of values by bucket. */
-export class Distribution {
+export class HistogramSeries {
   readonly counts: Float64Array;
   sum = 0;
 
-  constructor(private readonly ends: readonly number[]) {
-    this.counts = new Float64Array(ends.length + 1);
+  constructor(private readonly bounds: readonly number[]) {
+    this.counts = new Float64Array(bounds.length + 1);
   }
 
   observe(value: number): void {
-    const { ends, counts } = this;
+    const { bounds, counts } = this;
     let at = 0;
-    while (at < ends.length && value > (ends[at] as number)) at++;
+    while (at < bounds.length && value > (bounds[at] as number)) at++;
     counts[at] = (counts[at] as number) + 1;
     this.sum += value;
   }
 }
 
-export class HistogramFamily extends Family<Distribution> {
-  private readonly ends: readonly number[];
+export class HistogramFamily extends MetricFamily<HistogramSeries> {
+  private readonly bounds: readonly number[];
 
   constructor(name: MetricName) {
     const { buckets = [] } = definitionOf(name);
-    super(name, () => new Distribution(buckets));
-    this.ends = buckets;
+    super(name, () => new HistogramSeries(buckets));
+    this.bounds = buckets;
   }
 
   json(): MetricJson {
-    const { name, ends } = this;
+    const { name, bounds } = this;
     const values = Array.from(this.all()).flatMap(({ labels, series }) => {
       let count = 0;
       const buckets = Array.from(series.counts, (own, at) => {
         count += own;
-        const le = at < ends.length ? String(ends[at]) : "+Inf";
+        const le = at < bounds.length ? String(bounds[at]) : "+Inf";
         return { metricName: `${name}_bucket`, labels: { ...labels, le }, value: count };
       });
       return [
@@ -115,16 +115,19 @@ export class HistogramFamily extends Family<Distribution> {
         { metricName: `${name}_count`, labels, value: count },
       ];
     });
-    return json(name, values);
+    return metricJson(name, values);
   }
 }
 
 /** Returns a metric whose values are read at the scrape. @param values each with its labels, in the definition's order */
-export function current(name: MetricName, values: Iterable<readonly [value: number, ...labels: string[]]>): MetricJson {
+export function scrapedMetric(
+  name: MetricName,
+  values: Iterable<readonly [value: number, ...labels: string[]]>,
+): MetricJson {
   const { labels: names } = definitionOf(name);
   const found = Array.from(values, ([value, ...labels]) => ({
     labels: Object.fromEntries(names.map((label, i) => [label, labels[i] ?? ""])),
     value,
   }));
-  return json(name, found);
+  return metricJson(name, found);
 }

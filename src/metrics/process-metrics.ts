@@ -2,25 +2,25 @@ import { createHash } from "node:crypto";
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { collectDefaultMetrics, Registry } from "prom-client";
 import type { Exchange } from "../core/exchange.ts";
-import { inTime } from "../core/in-time.ts";
 import type { Log } from "../core/log.ts";
 import { Marketplace } from "../core/marketplace.ts";
-import { type Answers, question } from "../core/peers.ts";
+import { type QuestionHandlers, question } from "../core/peers.ts";
+import { withTimeout } from "../core/timeout.ts";
 import type { RunningExchange } from "../downstream/server.ts";
 import type { Generation } from "../generation.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { ProviderRates } from "../upstream/provider-rates.ts";
 import { ExchangeMetrics } from "./exchange-metrics.ts";
-import { current, type MetricJson } from "./families.ts";
+import { type MetricJson, scrapedMetric } from "./families.ts";
 import { PluginTimes } from "./plugin-times.ts";
 
 /** The metrics of one process. */
 export const PROCESS_METRICS = question<null, MetricJson[]>("metrics");
 
 /** Milliseconds between measurements of the event loop's delay. */
-const LOOK = 20;
+const LAG_RESOLUTION = 20;
 /** Milliseconds to wait for budget standings: a scrape does not wait for a store that is down. */
-const PATIENCE = 1000;
+const STANDINGS_TIMEOUT = 1000;
 
 /** The parts of a gateway in this process that are measured. */
 export interface MeasuredGateway {
@@ -32,68 +32,68 @@ export interface MeasuredGateway {
 /** The metrics of this process: counters kept for its lifetime, and gauges read at each scrape. */
 export class ProcessMetrics {
   private readonly exchanges = new ExchangeMetrics();
-  readonly times: PluginTimes;
-  readonly rates = new ProviderRates();
+  readonly pluginTimes: PluginTimes;
+  readonly providerRates = new ProviderRates();
   /** Created at the first scrape, so that unscraped gateways pay nothing. */
-  private asked: { readonly registry: Registry; readonly lag: IntervalHistogram } | undefined;
+  private instruments: { readonly registry: Registry; readonly lag: IntervalHistogram } | undefined;
 
   constructor(log: Pick<Log, "warn">) {
-    this.times = new PluginTimes(log, (plugin) => this.exchanges.pluginFailed(plugin));
+    this.pluginTimes = new PluginTimes(log, (plugin) => this.exchanges.countPluginFailure(plugin));
   }
 
   /** Counts an exchange that has ended. */
-  ended(exchange: Exchange): void {
-    this.exchanges.ended(exchange);
+  countExchange(exchange: Exchange): void {
+    this.exchanges.countExchange(exchange);
   }
 
   /** Counts a request that was refused before it became an exchange. */
-  refused(code: string): void {
-    this.exchanges.refused(code);
+  countRefusal(code: string): void {
+    this.exchanges.countRefusal(code);
   }
 
   /** Counts an answered preflight of a browser. */
-  preflight(): void {
-    this.exchanges.preflight();
+  countPreflight(): void {
+    this.exchanges.countPreflight();
   }
 
   /** The counters and histograms that can be read without waiting. */
-  get counts(): MetricJson[] {
-    return [...this.exchanges.json(), ...this.times.json()];
+  get counters(): MetricJson[] {
+    return [...this.exchanges.json(), ...this.pluginTimes.json()];
   }
 
   async json(gateway: MeasuredGateway, ledger: Ledger): Promise<MetricJson[]> {
-    this.asked ??= observed();
-    const { registry, lag } = this.asked;
-    const late = Math.max(0, lag.percentile(99) / 1e6 - LOOK);
+    this.instruments ??= createInstruments();
+    const { registry, lag } = this.instruments;
+    const late = Math.max(0, lag.percentile(99) / 1e6 - LAG_RESOLUTION);
     lag.reset();
     const { generation } = gateway;
     const { limiter } = generation;
     const awaited = [
-      ...(await this.budgets(generation)),
-      ...(await stores(ledger, limiter.errors)),
+      ...(await this.budgetMetrics(generation)),
+      ...(await storeMetrics(ledger, limiter.errors)),
       ...((await registry.getMetricsAsJSON()) as MetricJson[]),
     ];
     return [
       // Read after the waiting: a primary must not get older counts than an earlier report contained.
       ...this.exchanges.json(generation.plugins.keys()),
-      ...this.times.json(),
-      ...running(gateway),
-      ...health(generation),
-      current(
+      ...this.pluginTimes.json(),
+      ...activityMetrics(gateway),
+      ...healthMetrics(generation),
+      scrapedMetric(
         "gateway_upstream_ratelimit_remaining",
-        this.rates.all.map(({ target, kind, left }) => [left, target, kind]),
+        this.providerRates.all.map(({ target, kind, left }) => [left, target, kind]),
       ),
-      current("gateway_limiter_degraded", [[limiter.state === "ok" ? 0 : 1]]),
-      current("gateway_eventloop_lag_seconds", [[late / 1000]]),
+      scrapedMetric("gateway_limiter_degraded", [[limiter.state === "ok" ? 0 : 1]]),
+      scrapedMetric("gateway_eventloop_lag_seconds", [[late / 1000]]),
       ...awaited,
     ];
   }
 
-  private async budgets(generation: Generation): Promise<MetricJson[]> {
+  private async budgetMetrics(generation: Generation): Promise<MetricJson[]> {
     const callers = [...this.exchanges.callers];
     const names = new Map(callers.map(({ id, name }) => [id, name]));
     // Without an answer in time these metrics are omitted.
-    const all = await inTime(PATIENCE, generation.standings(callers)).catch(() => []);
+    const all = await withTimeout(STANDINGS_TIMEOUT, generation.standings(callers)).catch(() => []);
     const rows = all.flatMap(({ kind, name, budgets }) =>
       budgets.map(({ limit, left, per }) => {
         const labels = [kind, kind === "key" ? (names.get(name) ?? name) : name, per] as const;
@@ -101,11 +101,11 @@ export class ProcessMetrics {
       }),
     );
     return [
-      current(
+      scrapedMetric(
         "gateway_budget_remaining_usd",
         rows.map(({ left }) => left),
       ),
-      current(
+      scrapedMetric(
         "gateway_budget_limit_usd",
         rows.map(({ limit }) => limit),
       ),
@@ -113,16 +113,16 @@ export class ProcessMetrics {
   }
 }
 
-function observed() {
+function createInstruments() {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LOOK });
-  const lag = monitorEventLoopDelay({ resolution: LOOK });
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LAG_RESOLUTION });
+  const lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION });
   lag.enable();
   return { registry, lag };
 }
 
 /** Returns metrics of what is running. */
-function running({ exchanges, generations, generation }: MeasuredGateway): MetricJson[] {
+function activityMetrics({ exchanges, generations, generation }: MeasuredGateway): MetricJson[] {
   const apis = new Map<string, number>();
   let streams = 0;
   for (const { exchange } of exchanges) {
@@ -134,17 +134,17 @@ function running({ exchanges, generations, generation }: MeasuredGateway): Metri
   for (const { protocol } of generation.paths.mounts)
     if (protocol) apis.set(protocol.name, apis.get(protocol.name) ?? 0);
   return [
-    current(
+    scrapedMetric(
       "gateway_inflight",
       Array.from(apis, ([api, count]) => [count, api]),
     ),
-    current("gateway_streams_open", [[streams]]),
-    current("gateway_generations", [[generations.length]]),
+    scrapedMetric("gateway_streams_open", [[streams]]),
+    scrapedMetric("gateway_generations", [[generations.length]]),
   ];
 }
 
 /** Returns metrics of the health of targets and credentials. */
-function health({ marketplace, upstreams }: Generation): MetricJson[] {
+function healthMetrics({ marketplace, upstreams }: Generation): MetricJson[] {
   const targets = new Map(
     marketplace.models.flatMap((model) => model.targets.map((target) => [Marketplace.nameOf(target), target])),
   );
@@ -162,42 +162,42 @@ function health({ marketplace, upstreams }: Generation): MetricJson[] {
       });
     }
   return [
-    current(
+    scrapedMetric(
       "gateway_target_up",
       reports.map(({ name, state }) => [state === "closed" ? 1 : 0, name]),
     ),
-    current(
+    scrapedMetric(
       "gateway_target_cooldown_seconds",
       reports.map(({ name, left }) => [left / 1000, name]),
     ),
-    current(
+    scrapedMetric(
       "gateway_credential_up",
       Array.from(credentials.values(), ({ provider, label, up }) => [up, provider, label]),
     ),
   ];
 }
 
-async function stores(ledger: Ledger, lost: number): Promise<MetricJson[]> {
+async function storeMetrics(ledger: Ledger, limiterErrors: number): Promise<MetricJson[]> {
   // The ledger's thread may have died.
   const { lag, oldest, bytes, errors } = await ledger
     .backlog()
     .catch(() => ({ lag: 0, oldest: 0, bytes: 0, errors: 1 }));
   return [
-    current("gateway_ledger_lag_seconds", [[lag]]),
-    current("gateway_journal_oldest_seconds", [[oldest]]),
-    current("gateway_journal_bytes", [[bytes]]),
-    current("gateway_journal_unwritten_lines", [[ledger.unwritten?.lines ?? 0]]),
-    current("gateway_store_errors_total", [
+    scrapedMetric("gateway_ledger_lag_seconds", [[lag]]),
+    scrapedMetric("gateway_journal_oldest_seconds", [[oldest]]),
+    scrapedMetric("gateway_journal_bytes", [[bytes]]),
+    scrapedMetric("gateway_journal_unwritten_lines", [[ledger.unwritten?.lines ?? 0]]),
+    scrapedMetric("gateway_store_errors_total", [
       [errors, "ledger"],
-      [lost, "limits"],
+      [limiterErrors, "limits"],
     ]),
   ];
 }
 
 /** Identifies the text of a gateway.yaml without revealing it. */
-export const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 32);
+export const configHash = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 32);
 
 /** Answers metrics questions for this process. */
-export function answerMetrics(answers: Answers, json: () => Promise<MetricJson[]>): void {
+export function answerMetrics(answers: QuestionHandlers, json: () => Promise<MetricJson[]>): void {
   answers.set(PROCESS_METRICS, json);
 }

@@ -1,8 +1,8 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
 /** Hexadecimal digits of a mark. */
-const DIGITS = 16;
-const MARKED = new RegExp(`^(.+)_([0-9a-f]{${DIGITS}})$`);
+const MARK_DIGITS = 16;
+const MARKED_ID = new RegExp(`^(.+)_([0-9a-f]{${MARK_DIGITS}})$`);
 
 /**
  * Ids that the gateway issues for items of responses which no provider stores. Each has a mark of its owner (an HMAC), so that a
@@ -17,17 +17,17 @@ export class IssuedIds {
 
   /** Returns the id with its owner's mark, 17 characters longer. */
   mark(id: string, owner: string): string {
-    return `${id}_${this.of(id, owner)}`;
+    return `${id}_${this.markOf(id, owner)}`;
   }
 
   /** Reports whether the gateway issued an id to one of these owners. */
-  isOf(id: string, owners: readonly string[]): boolean {
-    const [, bare, mark] = MARKED.exec(id) ?? [];
+  isIssuedTo(id: string, owners: readonly string[]): boolean {
+    const [, bare, mark] = MARKED_ID.exec(id) ?? [];
     if (bare === undefined || mark === undefined) return false;
-    return owners.some((owner) => timingSafeEqual(Buffer.from(this.of(bare, owner)), Buffer.from(mark)));
+    return owners.some((owner) => timingSafeEqual(Buffer.from(this.markOf(bare, owner)), Buffer.from(mark)));
   }
 
-  private of(id: string, owner: string): string {
-    return createHmac("sha256", this.key).update(`${owner.length} ${owner}${id}`).digest("hex").slice(0, DIGITS);
+  private markOf(id: string, owner: string): string {
+    return createHmac("sha256", this.key).update(`${owner.length} ${owner}${id}`).digest("hex").slice(0, MARK_DIGITS);
   }
 }

@@ -1,8 +1,8 @@
 import type { Provider } from "../core/marketplace.ts";
 import { type Price, type Rates, SERVICE_TIERS } from "../core/price.ts";
-import { type DatedPrice, DEMO, PriceList } from "../core/price-list.ts";
-import type { CutModel } from "./cut.ts";
-import type { KnownPrices } from "./genai.ts";
+import { type DatedPrice, DEMO_SOURCE, PriceList } from "../core/price-list.ts";
+import type { GenaiPrices } from "./genai.ts";
+import type { LiteLlmModel } from "./litellm-extract.ts";
 import { vendorAt } from "./vendors.ts";
 
 /** Facts about a model from public tables, with their sources. */
@@ -21,23 +21,26 @@ export interface SourcedFact<T> {
 
 /** The tables. They are large, and read only if a provider's vendor is known. */
 interface Tables {
-  genai: (vendor: string, model: string) => KnownPrices | undefined;
+  genai: (vendor: string, model: string) => GenaiPrices | undefined;
   genaiSource: string;
-  litellm: (vendor: string, model: string) => CutModel | undefined;
+  litellm: (vendor: string, model: string) => LiteLlmModel | undefined;
   /** Rates of the vendor's models that generate images. */
-  drawing: (vendor: string) => Readonly<Record<string, Rates>> | undefined;
+  imageRates: (vendor: string) => Readonly<Record<string, Rates>> | undefined;
   litellmSource: string;
 }
 
-type Seller = Pick<Provider, "vendor" | "url"> | { vendor?: string; url: URL | "demo:" };
+type PricedProvider = Pick<Provider, "vendor" | "url"> | { vendor?: string; url: URL | "demo:" };
 
 /** The price of the built-in provider. */
-const FREE = new PriceList([{ price: { input: 0, output: 0 } }], DEMO);
+const FREE_PRICES = new PriceList([{ price: { input: 0, output: 0 } }], DEMO_SOURCE);
 
-const NOTHING: ModelFacts = {};
+const NO_FACTS: ModelFacts = {};
 
 /** Names that vendors point to newer models over time (Mistral, DeepSeek), for which genai-prices keeps an old target. */
-const MOVING: Readonly<Record<string, RegExp>> = { mistral: /-latest$/, deepseek: /^deepseek-(?:chat|reasoner)$/ };
+const MOVING_ALIASES: Readonly<Record<string, RegExp>> = {
+  mistral: /-latest$/,
+  deepseek: /^deepseek-(?:chat|reasoner)$/,
+};
 
 /**
  * Facts about models from public tables: prices and contexts from genai-prices, and the rest from an excerpt of LiteLLM's
@@ -49,24 +52,24 @@ export class Catalogue {
   private constructor(private readonly tables: Tables | undefined) {}
 
   /** Reads the tables if one of these providers has a vendor in them. */
-  static async for(sellers: Iterable<Seller>): Promise<Catalogue> {
-    const wanted = [...sellers].some((seller) => !["demo", undefined].includes(vendorOf(seller)));
-    if (!wanted) return new Catalogue(undefined);
+  static async for(providers: Iterable<PricedProvider>): Promise<Catalogue> {
+    const needsTables = [...providers].some((provider) => !["demo", undefined].includes(vendorOf(provider)));
+    if (!needsTables) return new Catalogue(undefined);
     const [genai, litellm] = await Promise.all([import("./genai.ts"), import("./litellm.ts")]);
     return new Catalogue({
       genai: genai.genaiPrices,
       genaiSource: `genai-prices ${genai.genaiVersion()}`,
       litellm: litellm.litellmModel,
-      drawing: litellm.drawingModels,
+      imageRates: litellm.imageModelRates,
       litellmSource: `litellm ${litellm.litellmVersion()}`,
     });
   }
 
   /** Returns what is known of a provider's model. */
-  find(seller: Seller, model: string): ModelFacts {
-    const vendor = vendorOf(seller);
-    if (vendor === "demo") return { prices: FREE };
-    if (vendor === undefined || !this.tables) return NOTHING;
+  find(provider: PricedProvider, model: string): ModelFacts {
+    const vendor = vendorOf(provider);
+    if (vendor === "demo") return { prices: FREE_PRICES };
+    if (vendor === undefined || !this.tables) return NO_FACTS;
     const name = `${vendor}:${model}`;
     let facts = this.known.get(name);
     if (!facts) {
@@ -78,7 +81,7 @@ export class Catalogue {
 }
 
 /** Returns the vendor of a provider, if it is known. */
-export const vendorOf = ({ vendor, url }: Seller): string | undefined =>
+export const vendorOf = ({ vendor, url }: PricedProvider): string | undefined =>
   vendor ?? (url === "demo:" ? "demo" : vendorAt(url));
 
 function factsOf(tables: Tables, vendor: string, model: string): ModelFacts {
@@ -86,16 +89,16 @@ function factsOf(tables: Tables, vendor: string, model: string): ModelFacts {
   const priced = tables.genai(vendor, model);
   const row = tables.litellm(vendor, model);
   const facts: ModelFacts = {};
-  const draws = row?.can?.includes("tools") ? tables.drawing(vendor) : undefined;
-  const doubted = priced?.guessed || MOVING[vendor]?.test(model);
+  const imageRates = row?.can?.includes("tools") ? tables.imageRates(vendor) : undefined;
+  const doubted = priced?.guessed || MOVING_ALIASES[vendor]?.test(model);
   if (priced && !(doubted && row?.price)) {
-    const drawing = draws ? { image_generation: draws } : {};
+    const drawing = imageRates ? { image_generation: imageRates } : {};
     const whole = priced.prices.map((each) =>
-      lent(each, { ...missing(each.price, row?.price), ...drawing }, litellmSource),
+      addRates(each, { ...missingRates(each.price, row?.price), ...drawing }, litellmSource),
     );
     facts.prices = new PriceList(whole, genaiSource, priced.guessed);
   } else if (row?.price) {
-    const price = draws ? { ...row.price, image_generation: draws } : row.price;
+    const price = imageRates ? { ...row.price, image_generation: imageRates } : row.price;
     facts.prices = new PriceList([{ price }], litellmSource);
   }
   if (priced?.context !== undefined && !priced.guessed) facts.context = { value: priced.context, source: genaiSource };
@@ -106,15 +109,15 @@ function factsOf(tables: Tables, vendor: string, model: string): ModelFacts {
 }
 
 /** Adds another table's figures to a price, with their source. */
-function lent(dated: DatedPrice, more: Price, source: string): DatedPrice {
+function addRates(dated: DatedPrice, more: Price, source: string): DatedPrice {
   const names = Object.keys(more);
   if (names.length === 0) return dated;
   const from = Object.fromEntries(names.map((name) => [name, source]));
-  return { ...dated, price: { ...dated.price, ...more }, lent: from };
+  return { ...dated, price: { ...dated.price, ...more }, sourceOverrides: from };
 }
 
 /** Returns rates of service tiers and of long caching, which genai-prices lacks, if both tables agree on the basic rates. */
-function missing(price: Price, other: Price | undefined): Price {
+function missingRates(price: Price, other: Price | undefined): Price {
   const more: Price = {};
   if (!other || price.input !== other.input || price.output !== other.output) return more;
   for (const tier of SERVICE_TIERS)

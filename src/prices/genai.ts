@@ -1,17 +1,17 @@
 import { readFileSync } from "node:fs";
 import type { Price, Rates } from "../core/price.ts";
 import type { DatedPrice } from "../core/price-list.ts";
-import type { GenaiConstraint, GenaiCut, GenaiModel, GenaiTable, GenaiVendor, NameRule } from "./genai-cut.ts";
+import type { GenaiConstraint, GenaiExtract, GenaiModel, GenaiTable, GenaiVendor, NameRule } from "./genai-extract.ts";
 
 /** A model's data in genai-prices. */
-export interface KnownPrices {
+export interface GenaiPrices {
   context?: number;
   prices: readonly DatedPrice[];
   /** Whether only a rule for similar names matched. */
   guessed: boolean;
 }
 
-const RATES: Readonly<Record<string, keyof Rates>> = {
+const GENAI_RATES: Readonly<Record<string, keyof Rates>> = {
   input_mtok: "input",
   cache_read_mtok: "cached",
   cache_write_mtok: "cache_write",
@@ -29,28 +29,28 @@ const RATES: Readonly<Record<string, keyof Rates>> = {
 
 const FILE = new URL("genai.json", import.meta.url);
 
-let cut: GenaiCut | undefined;
+let extract: GenaiExtract | undefined;
 
 /** Reads the table on first use. */
-const table = (): GenaiCut => (cut ??= JSON.parse(readFileSync(FILE, "utf8")) as GenaiCut);
+const table = (): GenaiExtract => (extract ??= JSON.parse(readFileSync(FILE, "utf8")) as GenaiExtract);
 
 /** Returns the version of the package that the table was extracted from. */
 export const genaiVersion = (): string => table().version;
 
 /** Looks a model up by the vendor's own name. Undefined if it is unknown or has no price that the gateway can compute with. */
-export function genaiPrices(vendor: string, model: string): KnownPrices | undefined {
-  const found = lookUp(vendor, model);
+export function genaiPrices(vendor: string, model: string): GenaiPrices | undefined {
+  const found = findModel(vendor, model);
   if (!found) return undefined;
   const { id, match, prices, context_window: context } = found;
   const dated = isList(prices)
-    ? prices.map(({ constraint, prices }): DatedPrice => ({ price: priceOf(prices), ...whenOf(constraint) }))
-    : [{ price: priceOf(prices) }];
+    ? prices.map(({ constraint, prices }): DatedPrice => ({ price: genaiPrice(prices), ...validityOf(constraint) }))
+    : [{ price: genaiPrice(prices) }];
   // Models sold by the hour, page or message are not supported.
   if (dated.some(({ price }) => price.input === undefined && price.output === undefined)) return undefined;
   return {
     ...(typeof context === "number" && context > 0 ? { context } : {}),
     prices: dated,
-    guessed: !isNamed(model.toLowerCase(), id, match),
+    guessed: !isExactMatch(model.toLowerCase(), id, match),
   };
 }
 
@@ -61,29 +61,29 @@ const isList = (prices: GenaiModel["prices"]): prices is Extract<GenaiModel["pri
 const SOLID_DATE = /-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=-|:|$)/g;
 
 /** Returns the first model whose rule matches, like the package itself. */
-function lookUp(vendor: string, model: string): GenaiModel | undefined {
+function findModel(vendor: string, model: string): GenaiModel | undefined {
   const found = table().vendors.find(({ id }) => id === vendor);
-  return found && (modelOf(found, model) ?? modelOf(found, model.replace(SOLID_DATE, "-$1-$2-$3")));
+  return found && (findVendorModel(found, model) ?? findVendorModel(found, model.replace(SOLID_DATE, "-$1-$2-$3")));
 }
 
-function modelOf(
+function findVendorModel(
   { models, fallback_model_providers: others = [] }: GenaiVendor,
   model: string,
 ): GenaiModel | undefined {
-  const found = models.find(({ match }) => fits(match, model.toLowerCase(), model));
+  const found = models.find(({ match }) => matchesRule(match, model.toLowerCase(), model));
   if (found) return found;
   for (const other of others) {
     const vendor = table().vendors.find(({ id }) => id === other);
-    const found = vendor && modelOf(vendor, model);
+    const found = vendor && findVendorModel(vendor, model);
     if (found) return found;
   }
   return undefined;
 }
 
 /** @param name in lower case @param written the original name, for regular expressions */
-function fits(rule: NameRule, name: string, written: string): boolean {
-  if ("or" in rule) return rule.or.some((each) => fits(each, name, written));
-  if ("and" in rule) return rule.and.every((each) => fits(each, name, written));
+function matchesRule(rule: NameRule, name: string, written: string): boolean {
+  if ("or" in rule) return rule.or.some((each) => matchesRule(each, name, written));
+  if ("and" in rule) return rule.and.every((each) => matchesRule(each, name, written));
   if ("equals" in rule) return name === rule.equals.toLowerCase();
   if ("starts_with" in rule) return name.startsWith(rule.starts_with.toLowerCase());
   if ("ends_with" in rule) return name.endsWith(rule.ends_with.toLowerCase());
@@ -94,22 +94,22 @@ function fits(rule: NameRule, name: string, written: string): boolean {
 const DATE = /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/;
 
 /** Reports whether a rule names exactly this model, with or without a date. */
-function isNamed(model: string, id: string, match: NameRule): boolean {
+function isExactMatch(model: string, id: string, match: NameRule): boolean {
   const bare = model.replace(DATE, "");
-  return [model, bare].some((name) => name === id.toLowerCase() || names(match, name));
+  return [model, bare].some((name) => name === id.toLowerCase() || matchesExactly(match, name));
 }
 
-function names(rule: NameRule, name: string): boolean {
+function matchesExactly(rule: NameRule, name: string): boolean {
   if ("equals" in rule) return rule.equals.toLowerCase() === name;
   if ("regex" in rule) return /^\^.*\$$/.test(rule.regex) && new RegExp(rule.regex).test(name);
-  return "or" in rule && rule.or.some((each) => names(each, name));
+  return "or" in rule && rule.or.some((each) => matchesExactly(each, name));
 }
 
-function priceOf(table: GenaiTable): Price {
+function genaiPrice(table: GenaiTable): Price {
   const base: Rates = {};
   const above = new Map<number, Rates>();
   for (const [unit, value] of Object.entries(table)) {
-    const name = RATES[unit];
+    const name = GENAI_RATES[unit];
     if (name === undefined || value === undefined) continue;
     base[name] = typeof value === "number" ? value : value.base;
     if (typeof value === "number") continue;
@@ -120,19 +120,19 @@ function priceOf(table: GenaiTable): Price {
   return {
     ...base,
     ...(steps.length > 0 ? { above: steps } : {}),
-    ...(typeof searches === "number" ? { web_search: perEach(searches) } : {}),
-    ...(typeof requests === "number" ? { request: perEach(requests) } : {}),
+    ...(typeof searches === "number" ? { web_search: perUnit(searches) } : {}),
+    ...(typeof requests === "number" ? { request: perUnit(requests) } : {}),
   };
 }
 
 /** Converts a price per thousand. */
-const perEach = (thousand: number): number => Math.round(thousand * 1e6) / 1e9;
+const perUnit = (thousand: number): number => Math.round(thousand * 1e6) / 1e9;
 
-function whenOf(constraint: GenaiConstraint | undefined): Omit<DatedPrice, "price"> {
+function validityOf(constraint: GenaiConstraint | undefined): Omit<DatedPrice, "price"> {
   if (!constraint) return {};
   if (constraint.type === "start_date") return { from: Date.parse(constraint.start_date) };
-  return { daily: { start: timeOf(constraint.start_time), end: timeOf(constraint.end_time) } };
+  return { daily: { start: timeOfDay(constraint.start_time), end: timeOfDay(constraint.end_time) } };
 }
 
 /** Returns the milliseconds of a time like `16:30:00Z`. */
-const timeOf = (text: string): number => Date.parse(`1970-01-01T${text}`);
+const timeOfDay = (text: string): number => Date.parse(`1970-01-01T${text}`);

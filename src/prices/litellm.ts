@@ -1,35 +1,35 @@
 import { readFileSync } from "node:fs";
 import type { Rates } from "../core/price.ts";
-import type { CutModel, LiteLlmCut } from "./cut.ts";
+import type { LiteLlmExtract, LiteLlmModel } from "./litellm-extract.ts";
 
 const FILE = new URL("litellm.json", import.meta.url);
 const DATE = /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/;
 
-let cut: LiteLlmCut | undefined;
+let extract: LiteLlmExtract | undefined;
 
 /** Reads the table on first use. */
-const table = (): LiteLlmCut => (cut ??= JSON.parse(readFileSync(FILE, "utf8")) as LiteLlmCut);
+const table = (): LiteLlmExtract => (extract ??= JSON.parse(readFileSync(FILE, "utf8")) as LiteLlmExtract);
 
 /** Returns the version of the package that the table was extracted from. */
 export const litellmVersion = (): string => table().version;
 
 /** Looks a model up by the vendor's own name, or that without a date. */
-export function litellmModel(vendor: string, model: string): CutModel | undefined {
+export function litellmModel(vendor: string, model: string): LiteLlmModel | undefined {
   const { models } = table();
-  return own(models, `${vendor}:${model}`) ?? own(models, `${vendor}:${model.replace(DATE, "")}`);
+  return ownModel(models, `${vendor}:${model}`) ?? ownModel(models, `${vendor}:${model.replace(DATE, "")}`);
 }
 
 /** Vendors whose other models use these to generate images, and report their tokens separately. */
-const DRAWING = new Set(["openai", "azure"]);
-const drawing = new Map<string, Readonly<Record<string, Rates>> | undefined>();
+const IMAGE_TOOL_VENDORS = new Set(["openai", "azure"]);
+const imageRates = new Map<string, Readonly<Record<string, Rates>> | undefined>();
 
 /** Returns the rates of a vendor's models that generate images for others, by name. */
-export function drawingModels(vendor: string): Readonly<Record<string, Rates>> | undefined {
-  if (DRAWING.has(vendor) && !drawing.has(vendor)) drawing.set(vendor, ratesOfDrawing(`${vendor}:`));
-  return drawing.get(vendor);
+export function imageModelRates(vendor: string): Readonly<Record<string, Rates>> | undefined {
+  if (IMAGE_TOOL_VENDORS.has(vendor) && !imageRates.has(vendor)) imageRates.set(vendor, readImageRates(`${vendor}:`));
+  return imageRates.get(vendor);
 }
 
-const ratesOfDrawing = (prefix: string): Record<string, Rates> =>
+const readImageRates = (prefix: string): Record<string, Rates> =>
   Object.fromEntries(
     Object.entries(table().models).flatMap(([id, { can, price }]) => {
       if (!id.startsWith(prefix) || !can?.includes("images") || price?.input === undefined) return [];
@@ -38,5 +38,5 @@ const ratesOfDrawing = (prefix: string): Record<string, Rates> =>
     }),
   );
 
-const own = (models: LiteLlmCut["models"], name: string): CutModel | undefined =>
+const ownModel = (models: LiteLlmExtract["models"], name: string): LiteLlmModel | undefined =>
   Object.hasOwn(models, name) ? models[name] : undefined;

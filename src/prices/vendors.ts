@@ -25,13 +25,13 @@ const HOSTS = {
 export const VENDORS = Object.keys(HOSTS) as (keyof typeof HOSTS)[];
 
 /** Vendors whose Chat protocol has markers for prompt caching. Others refuse unknown members. */
-export const MARKS_CACHE: ReadonlySet<string> = new Set(["openai"]);
+export const CACHE_MARK_VENDORS: ReadonlySet<string> = new Set(["openai"]);
 
 /** Anthropic's models of version 4, with the minor version. What follows may be a date. */
 const CLAUDE_4 = /claude-(?:opus|sonnet|haiku)-4(?:[-.](\d))?(?!\d)/;
 
 /** Reports whether a vendor's model takes thinking only as a number of tokens, and refuses levels and efforts. [D] */
-export function thinksByTokens(vendor: string | undefined, model: string): boolean {
+export function usesThinkingBudget(vendor: string | undefined, model: string): boolean {
   if (vendor === "google") return /(?:^|\/)gemini-2\.5-/.test(model);
   if (vendor !== "anthropic") return false;
   const [claude4, minor = 0] = CLAUDE_4.exec(model) ?? [];

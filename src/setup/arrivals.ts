@@ -1,7 +1,7 @@
-import { unreachable } from "./listing.ts";
+import { unreachableReason } from "./listing.ts";
 
 /** When the pieces of a streamed response arrived, in milliseconds from the request. */
-interface Arrivals {
+interface ChunkArrivals {
   /** The first piece of text. */
   first: number;
   last: number;
@@ -16,7 +16,11 @@ const AT_ONCE = 100;
 const LONG_ENOUGH = 1000;
 
 /** Requests a streamed response from a gateway, like a client. Never throws. */
-export async function arrivalsOf(url: string, key: string, model: string): Promise<Arrivals | { problem: string }> {
+export async function measureArrivals(
+  url: string,
+  key: string,
+  model: string,
+): Promise<ChunkArrivals | { problem: string }> {
   const began = performance.now();
   try {
     const response = await fetch(`${url.replace(/\/+$/, "")}/v1/chat/completions`, {
@@ -43,12 +47,12 @@ export async function arrivalsOf(url: string, key: string, model: string): Promi
     if (first === undefined || last === undefined) return { problem: "the stream held no text" };
     return { first, last, pieces: times.length };
   } catch (thrown) {
-    return { problem: unreachable(thrown, PATIENCE) };
+    return { problem: unreachableReason(thrown, PATIENCE) };
   }
 }
 
 /** Reports whether a stream was buffered on its way; undefined: it was too short to tell. */
-export function isBuffered({ first, last }: Arrivals): boolean | undefined {
+export function isBuffered({ first, last }: ChunkArrivals): boolean | undefined {
   if (last - first >= AT_ONCE) return false;
   return last >= LONG_ENOUGH ? true : undefined;
 }

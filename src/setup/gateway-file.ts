@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import { thousands } from "../text/table.ts";
+import { groupDigits } from "../text/table.ts";
 import type { ModelOffer, VendorOffer } from "./offers.ts";
 
 /** A gateway.yaml in parts: entries in order, with comments. */
@@ -31,7 +31,7 @@ function oneLine(value: unknown): string {
 }
 
 /** Returns the text of a gateway.yaml: short, one entry per line. */
-export function textOf({ about, sections = {}, providers, models }: NewFile): string {
+export function formatGatewayFile({ about, sections = {}, providers, models }: NewFile): string {
   const entry = ({ name, entry: value, comment }: NewEntry) =>
     `  ${oneLine(name)}: ${oneLine(value)}${comment === undefined ? "" : `   # ${comment}`}`;
   const section = ([name, value]: [string, unknown]): string[] =>
@@ -57,7 +57,11 @@ export function textOf({ about, sections = {}, providers, models }: NewFile): st
 }
 
 /** Builds a gateway.yaml from vendors' offers, with the built-in provider added. */
-export function fileOf(offers: readonly VendorOffer[], chosen: ReadonlySet<ModelOffer>, command: string): NewFile {
+export function fileFromOffers(
+  offers: readonly VendorOffer[],
+  chosen: ReadonlySet<ModelOffer>,
+  command: string,
+): NewFile {
   const taken = new Set<string>();
   const models = offers.flatMap(({ vendor, models }): NewEntry[] =>
     models
@@ -65,7 +69,7 @@ export function fileOf(offers: readonly VendorOffer[], chosen: ReadonlySet<Model
       .map((model) => {
         const name = taken.has(model.id) ? `${vendor.id}/${model.id}` : model.id;
         taken.add(name);
-        const comment = termsOf(model);
+        const comment = priceAndContext(model);
         return {
           name,
           entry: { ...model.entry, targets: [`${vendor.id}:${model.id}`] },
@@ -93,7 +97,7 @@ export function fileOf(offers: readonly VendorOffer[], chosen: ReadonlySet<Model
 }
 
 /** Formats a model's price and context; empty where both are unknown. */
-export function termsOf({ price, context }: ModelOffer): string {
+export function priceAndContext({ price, context }: ModelOffer): string {
   const cost = price?.input === undefined ? "" : `$${price.input} / $${price.output ?? 0}`;
-  return [cost, context === undefined ? "" : `${thousands(context)} tokens`].filter(Boolean).join(", ");
+  return [cost, context === undefined ? "" : `${groupDigits(context)} tokens`].filter(Boolean).join(", ");
 }

@@ -3,12 +3,12 @@ import { pathToFileURL } from "node:url";
 import { parse } from "yaml";
 import { nearest } from "../config/suggest.ts";
 import { loadVendors, type Vendor } from "../loader/vendors.ts";
-import { Misuse } from "../text/reason.ts";
+import { UsageError } from "../text/format-error.ts";
 import type { NewEntry, NewFile } from "./gateway-file.ts";
-import { IMPORTS, importNames } from "./import-names.ts";
+import { IMPORTS_FOLDER, importNames } from "./import-names.ts";
 
 /** The result of a module of `plugins/imports/` for another gateway's file. */
-interface Imported {
+interface ImportResult {
   providers: NewEntry[];
   models: NewEntry[];
   sections: Record<string, unknown>;
@@ -18,30 +18,32 @@ interface Imported {
 /**
  * Converts another gateway's file to a gateway.yaml.
  * @param about the first line of the new file
- * @throws Misuse for an unknown kind, a file that is neither YAML nor JSON, or one without any model of that kind
+ * @throws UsageError for an unknown kind, a file that is neither YAML nor JSON, or one without any model of that kind
  */
 export async function readImport(
   kind: string,
   text: string,
   about: string,
-): Promise<{ file: NewFile; lost: Imported["lost"] }> {
+): Promise<{ file: NewFile; lost: ImportResult["lost"] }> {
   const names = importNames();
   if (!names.includes(kind)) {
     const near = nearest(kind, names);
-    throw new Misuse(`--from ${kind}: ${near === undefined ? "" : `did you mean ${near}? `}known: ${names.join(", ")}`);
+    throw new UsageError(
+      `--from ${kind}: ${near === undefined ? "" : `did you mean ${near}? `}known: ${names.join(", ")}`,
+    );
   }
   let parsed: unknown;
   try {
     parsed = parse(text);
   } catch (thrown) {
-    throw new Misuse(`the file is neither YAML nor JSON: ${(thrown as Error).message.split("\n", 1)[0]}`);
+    throw new UsageError(`the file is neither YAML nor JSON: ${(thrown as Error).message.split("\n", 1)[0]}`);
   }
-  const module = (await import(pathToFileURL(join(IMPORTS, `${kind}.ts`)).href)) as {
-    default(file: unknown, vendors: readonly Vendor[]): Imported;
+  const module = (await import(pathToFileURL(join(IMPORTS_FOLDER, `${kind}.ts`)).href)) as {
+    default(file: unknown, vendors: readonly Vendor[]): ImportResult;
   };
   const { providers, models, sections, lost } = module.default(parsed, loadVendors());
   if (models.length === 0)
-    throw new Misuse(
+    throw new UsageError(
       [`there is no model in it that could be served here.`, ...lost.map(({ path, why }) => `  ${path}: ${why}`)].join(
         "\n",
       ),

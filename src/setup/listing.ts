@@ -12,7 +12,7 @@ export interface VendorModel {
 }
 
 /** The provider to query, and its credential. */
-interface ListedAt {
+interface ListingRequest {
   /** Base URL that ends with the version segment. */
   url: string;
   protocol: Protocol;
@@ -40,17 +40,17 @@ export interface VendorListing {
 const PATIENCE = 10_000;
 
 /** Limit of pages that are read; vendors have one or two. */
-const PAGES = 50;
+const MAX_PAGES = 50;
 
 /** Lists all models of a provider, which costs nothing and checks the credential. Never throws. */
 export async function listModels(
-  { url, protocol, secret, header }: ListedAt,
+  { url, protocol, secret, header }: ListingRequest,
   patience = PATIENCE,
 ): Promise<VendorListing> {
   const headers = new Headers({ accept: "application/json" });
   for (const [name, value] of protocol.defaults ?? []) headers.set(name, value);
   if (secret !== undefined)
-    headers.set(...(header === undefined ? own(protocol, secret) : ([header, secret] as const)));
+    headers.set(...(header === undefined ? credentialHeader(protocol, secret) : ([header, secret] as const)));
   const began = performance.now();
   const took = () => Math.round(performance.now() - began);
   try {
@@ -60,28 +60,28 @@ export async function listModels(
     for (let page = 1; ; page++) {
       const address = `${url.replace(/\/$/, "")}/models${query}`;
       const response = await fetch(address, { headers, redirect: "manual", signal });
-      const told = Date.parse(response.headers.get("date") ?? "");
-      const date = Number.isNaN(told) ? {} : { date: told };
+      const dateHeader = Date.parse(response.headers.get("date") ?? "");
+      const date = Number.isNaN(dateHeader) ? {} : { date: dateHeader };
       const text = await response.text();
       const { status } = response;
-      if (status !== 200) return { status, problem: refusal(status), time: took(), ...date };
-      const found = read(text);
+      if (status !== 200) return { status, problem: statusReason(status), time: took(), ...date };
+      const found = parsePage(text);
       if (!found) return { status, problem: "it did not answer with a list of models", time: took(), ...date };
       all.push(...found.models);
-      if (found.more === undefined || page === PAGES) return { status, models: all, time: took(), ...date };
-      query = `?${new URLSearchParams(found.more)}`;
+      if (found.nextQuery === undefined || page === MAX_PAGES) return { status, models: all, time: took(), ...date };
+      query = `?${new URLSearchParams(found.nextQuery)}`;
     }
   } catch (thrown) {
-    return { problem: unreachable(thrown, patience), time: took() };
+    return { problem: unreachableReason(thrown, patience), time: took() };
   }
 }
 
-const own = (protocol: Protocol, secret: string): [name: string, value: string] => {
+const credentialHeader = (protocol: Protocol, secret: string): [name: string, value: string] => {
   const [name, value] = protocol.credential(secret);
   return [name, value];
 };
 
-const refusal = (status: number): string =>
+const statusReason = (status: number): string =>
   status === 401 || status === 403
     ? `it does not accept the credential (${status})`
     : status >= 300 && status < 400
@@ -93,7 +93,7 @@ const refusal = (status: number): string =>
           : `it answers ${status}`;
 
 /** Describes why a provider could not be reached. @param patience the timeout in milliseconds */
-export function unreachable(thrown: unknown, patience: number): string {
+export function unreachableReason(thrown: unknown, patience: number): string {
   const error = thrown as Error & { cause?: NodeJS.ErrnoException };
   if (error.name === "TimeoutError") return `it did not answer within ${patience / 1000} s`;
   const { code, message } = error.cause ?? (error as NodeJS.ErrnoException);
@@ -116,11 +116,11 @@ export function unreachable(thrown: unknown, patience: number): string {
 /** A page of a list, and the query of the next one. */
 interface Page {
   models: VendorModel[];
-  more?: Record<string, string>;
+  nextQuery?: Record<string, string>;
 }
 
 /** Parses the forms in which vendors list models: `data` with ids, or `models` with names. */
-function read(text: string): Page | undefined {
+function parsePage(text: string): Page | undefined {
   let json: Record<string, unknown> | undefined;
   try {
     json = asObject(JSON.parse(text));
@@ -145,12 +145,16 @@ function read(text: string): Page | undefined {
       },
     ];
   });
-  const more = behind(json ?? {});
-  return { models, ...(more && { more }) };
+  const nextQuery = nextPageQuery(json ?? {});
+  return { models, ...(nextQuery && { nextQuery }) };
 }
 
 /** Returns the query of the next page, where there is one: with a token, or with the last id of this page. */
-function behind({ nextPageToken, has_more: hasMore, last_id: last }: Record<string, unknown>): Page["more"] {
+function nextPageQuery({
+  nextPageToken,
+  has_more: hasMore,
+  last_id: last,
+}: Record<string, unknown>): Page["nextQuery"] {
   if (typeof nextPageToken === "string" && nextPageToken !== "") return { pageToken: nextPageToken };
   return hasMore === true && typeof last === "string" ? { after_id: last } : undefined;
 }

@@ -1,8 +1,8 @@
 import { MODEL_ID } from "../config/schema.ts";
-import { globOf } from "../core/glob.ts";
+import { compileGlob } from "../core/glob.ts";
 import type { Price } from "../core/price.ts";
 import type { Protocol } from "../core/protocol.ts";
-import { spokenBy, type Vendor } from "../loader/vendors.ts";
+import { type Vendor, vendorProtocols } from "../loader/vendors.ts";
 import type { Catalogue } from "../prices/catalogue.ts";
 import { listModels, type VendorListing, type VendorModel } from "./listing.ts";
 
@@ -16,7 +16,7 @@ export interface ModelOffer {
   /** Unix seconds. */
   created: number;
   /** Whether it is preselected. */
-  marked: boolean;
+  preselected: boolean;
 }
 
 /** A vendor whose key is in the environment, or that runs on this machine. */
@@ -30,12 +30,12 @@ export interface VendorOffer {
 }
 
 /** Number of preselected models of a vendor without suggestions: the newest ones with a known price. */
-const UNSUGGESTED = 3;
+const PRESELECTED = 3;
 /** Timeout in milliseconds for a server on this machine. */
-const NEAR = 500;
+const LOCAL_TIMEOUT = 500;
 
 /** Queries all vendors whose key is in the environment, and those that may run on this machine, in parallel. */
-export async function offersOf(
+export async function queryOffers(
   vendors: readonly Vendor[],
   protocols: readonly Protocol[],
   env: NodeJS.ProcessEnv,
@@ -45,17 +45,17 @@ export async function offersOf(
     const variable = vendor.variables.find((name) => env[name]);
     if (variable === undefined && vendor.variables.length > 0) return [];
     const url = vendor.base.map((name) => env[name]).find(Boolean) ?? vendor.provider.url;
-    return URL.canParse(url) ? [{ vendor, variable, url: versioned(url, vendor) }] : [];
+    return URL.canParse(url) ? [{ vendor, variable, url: withVersionSegment(url, vendor) }] : [];
   });
   const catalogue = await catalogueFor(asked.map(({ url }) => ({ url: new URL(url) })));
   const offers = await Promise.all(
     asked.map(async ({ vendor, variable, url }): Promise<VendorOffer[]> => {
-      const protocol = protocols.find(({ name }) => name === spokenBy(vendor)[0]);
+      const protocol = protocols.find(({ name }) => name === vendorProtocols(vendor)[0]);
       if (!protocol) return [];
       const secret = variable === undefined ? undefined : env[variable];
-      const listing = await listModels({ url, protocol, secret }, variable === undefined ? NEAR : undefined);
+      const listing = await listModels({ url, protocol, secret }, variable === undefined ? LOCAL_TIMEOUT : undefined);
       if (variable === undefined && !listing.models?.length) return [];
-      const models = modelsOf(vendor, url, listing, catalogue);
+      const models = modelOffers(vendor, url, listing, catalogue);
       return [{ vendor, ...(variable !== undefined && { variable }), url, listing, models }];
     }),
   );
@@ -63,12 +63,17 @@ export async function offersOf(
 }
 
 /** Adds the version segment, which the addresses in some variables lack. */
-function versioned(url: string, { provider }: Vendor): string {
+function withVersionSegment(url: string, { provider }: Vendor): string {
   const { pathname } = new URL(url);
   return pathname === "/" ? `${url.replace(/\/$/, "")}${new URL(provider.url).pathname}` : url.replace(/\/$/, "");
 }
 
-function modelsOf(vendor: Vendor, url: string, { models: listed }: VendorListing, catalogue: Catalogue): ModelOffer[] {
+function modelOffers(
+  vendor: Vendor,
+  url: string,
+  { models: listed }: VendorListing,
+  catalogue: Catalogue,
+): ModelOffer[] {
   const suggested = vendor.suggest.filter(({ id }) => !id.includes("*"));
   const available: readonly VendorModel[] = listed ?? suggested.map(({ id }) => ({ id }));
   const now = Date.now();
@@ -84,19 +89,19 @@ function modelsOf(vendor: Vendor, url: string, { models: listed }: VendorListing
       ...(context !== undefined && { context }),
       ...(price && { price }),
       created: model.created ?? 0,
-      marked: false,
+      preselected: false,
     };
   });
-  const newest = known.toSorted((a, b) => b.created - a.created || natural(b.id, a.id));
+  const newest = known.toSorted((a, b) => b.created - a.created || compareNatural(b.id, a.id));
   for (const { id, ...entry } of vendor.suggest) {
-    const pattern = globOf(id);
+    const pattern = compileGlob(id);
     const best = newest.find((model) => pattern.test(model.id));
-    if (best) Object.assign(best, { marked: true, entry });
+    if (best) Object.assign(best, { preselected: true, entry });
   }
-  if (!newest.some(({ marked }) => marked))
-    for (const model of newest.filter(({ price }) => price || vendor.variables.length === 0).slice(0, UNSUGGESTED))
-      model.marked = true;
+  if (!newest.some(({ preselected }) => preselected))
+    for (const model of newest.filter(({ price }) => price || vendor.variables.length === 0).slice(0, PRESELECTED))
+      model.preselected = true;
   return newest;
 }
 
-const natural = (a: string, b: string): number => a.localeCompare(b, "en", { numeric: true });
+const compareNatural = (a: string, b: string): number => a.localeCompare(b, "en", { numeric: true });

@@ -21,10 +21,10 @@ export interface TimedBudgetMark extends BudgetMark {
 }
 
 /** Budgets of which something is to be told at most; the first ones stay. */
-const MOST = 1000;
+const MAX_MARKS = 1000;
 
 /** Milliseconds after which a mark is too old to report. */
-const FRESH = 60_000;
+const MAX_AGE = 60_000;
 
 /** Keeps marks until they are taken: the highest of each budget. */
 export class BudgetMarks {
@@ -37,14 +37,14 @@ export class BudgetMarks {
     const { kind, name, per, limit, share } = mark;
     const key = `${kind} ${name} ${per} ${limit}`;
     const known = this.marks.get(key);
-    if (known ? known.mark.share < share : this.marks.size < MOST)
+    if (known ? known.mark.share < share : this.marks.size < MAX_MARKS)
       this.marks.set(key, { mark: { ...mark, time: Date.now() }, at: this.clock() });
   };
 
   /** Those of late: where nobody has asked for longer, nobody wants to know. */
-  take(): TimedBudgetMark[] {
+  drain(): TimedBudgetMark[] {
     if (this.marks.size === 0) return [];
-    const since = this.clock() - FRESH;
+    const since = this.clock() - MAX_AGE;
     const taken = [...this.marks.values()].flatMap(({ mark, at }) => (at >= since ? [mark] : []));
     this.marks = new Map();
     return taken;

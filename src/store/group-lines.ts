@@ -2,7 +2,7 @@ import type { Keys } from "./keys.ts";
 import type { Ledger, LedgerQuery } from "./ledger.ts";
 
 /** The totals of a group, including its subgroups. */
-export interface GroupLine {
+export interface GroupTotals {
   group: string;
   /** Names of keys that are not revoked. */
   keys: string[];
@@ -15,15 +15,15 @@ export interface GroupLine {
  * Returns groups with their spending, each before its subgroups.
  * @param more groups to include besides those of keys and of recorded usage
  */
-export async function groupLines(
+export async function groupTotals(
   keys: Keys,
   ledger: Ledger,
   query: LedgerQuery,
   more: readonly string[] = [],
-): Promise<GroupLine[]> {
-  const groups = new Map<string, GroupLine>();
+): Promise<GroupTotals[]> {
+  const groups = new Map<string, GroupTotals>();
   /** Returns the lines of a group and of its parents. */
-  const lines = (path: string): GroupLine[] =>
+  const lines = (path: string): GroupTotals[] =>
     path.split("/").map((_, at, parts) => {
       const group = parts.slice(0, at + 1).join("/");
       const line = groups.get(group) ?? { group, keys: [], requests: 0, cost: 0 };
@@ -39,8 +39,8 @@ export async function groupLines(
         line.requests += requests;
         line.cost += cost;
       }
-  return [...groups.values()].sort((a, b) => (placeOf(a.group) < placeOf(b.group) ? -1 : 1));
+  return [...groups.values()].sort((a, b) => (sortKey(a.group) < sortKey(b.group) ? -1 : 1));
 }
 
 /** Sorts groups as a tree: acme/research comes before acme-2, although "/" sorts after "-". */
-const placeOf = (group: string): string => group.replaceAll("/", "\0");
+const sortKey = (group: string): string => group.replaceAll("/", "\0");

@@ -12,7 +12,7 @@ interface KeepTerms {
  */
 export abstract class KeptValues {
   /** Bytes that this process has written since the last check of the total, by space. */
-  private readonly added = new Map<string, number>();
+  private readonly bytesSincePrune = new Map<string, number>();
 
   /**
    * @param space the namespace, like a plugin's name
@@ -28,12 +28,12 @@ export abstract class KeptValues {
   async keep(space: string, name: string, value: Buffer, { milliseconds, bytes }: KeepTerms): Promise<void> {
     if (value.length > bytes) throw new RangeError(`${value.length} bytes are more than the ${bytes} of all values.`);
     const now = Date.now();
-    const added = (this.added.get(space) ?? bytes) + value.length;
+    const added = (this.bytesSincePrune.get(space) ?? bytes) + value.length;
     // Computing the total at each write would cost too much.
-    const looks = added * 16 > bytes;
-    this.added.set(space, looks ? 0 : added);
+    const mustPrune = added * 16 > bytes;
+    this.bytesSincePrune.set(space, mustPrune ? 0 : added);
     await this.write(space, name, value, now + milliseconds, now);
-    if (looks) await this.prune(space, bytes, now);
+    if (mustPrune) await this.prune(space, bytes, now);
   }
 
   protected abstract write(space: string, name: string, value: Buffer, until: number, now: number): Promise<void>;

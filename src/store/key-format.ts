@@ -39,7 +39,7 @@ function checksum(text: string): string {
  * Creates a key and its public id, which is part of it.
  * @param id that of the key it replaces
  */
-export function newKey(id: string = random(10, 36)): { key: string; id: string } {
+export function generateKey(id: string = random(10, 36)): { key: string; id: string } {
   const body = `gw_${id}_${random(43, 62)}_`;
   return { key: body + checksum(body), id };
 }
@@ -50,9 +50,9 @@ export function looksLikeKey(text: string): boolean {
 }
 
 /** Returns the public id in text that looks like a key; undefined for other text. */
-export const idIn = (text: string): string | undefined => (looksLikeKey(text) ? text.slice(3, 13) : undefined);
+export const parseKeyId = (text: string): string | undefined => (looksLikeKey(text) ? text.slice(3, 13) : undefined);
 
 /** Reports whether this gateway may have issued a key: shape and checksum are right. Does not query the store. */
-export function validKey(text: string): boolean {
+export function isValidKey(text: string): boolean {
   return looksLikeKey(text) && checksum(text.slice(0, -CHECKSUM)) === text.slice(-CHECKSUM);
 }

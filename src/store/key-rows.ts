@@ -1,7 +1,7 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import type { SQLInputValue, SQLOutputValue } from "node:sqlite";
 import type { Limits } from "../core/limit-kinds.ts";
-import { shaped } from "../core/shape.ts";
+import { withShape } from "../core/shape.ts";
 import { KEY_RECORD, type KeyEdit, type KeyFields, type KeyRecord } from "./keys.ts";
 
 /** A key in gateway.yaml, given as itself or as its SHA-256 in hex. */
@@ -27,7 +27,7 @@ const FIELDS = {
 const SCOPE = ["models", "paths", "addresses", "group", "owner", "tags", "expires"] as const;
 
 /** Returns the columns that an edit sets, quoted, and their values. */
-export function columnsOf(edit: KeyEdit): { columns: string[]; values: SQLInputValue[] } {
+export function keyColumns(edit: KeyEdit): { columns: string[]; values: SQLInputValue[] } {
   const given = Object.keys(FIELDS).filter((field) => edit[field as keyof KeyEdit] !== undefined);
   const write = (field: string) => {
     const value = edit[field as keyof KeyEdit];
@@ -45,22 +45,22 @@ export class StoredKey {
   /** The number of its last change. */
   readonly changed: number;
   private readonly digest: Buffer;
-  private readonly old: { digest: Buffer; record: KeyRecord } | undefined;
+  private readonly previous: { digest: Buffer; record: KeyRecord } | undefined;
 
   constructor(row: KeyRow) {
-    this.record = storedRecord(row);
+    this.record = rowToKeyRecord(row);
     this.changed = Number(row["changed"]);
     this.digest = Buffer.from(this.record.hash, "hex");
     const { old_hash: before, old_until: until } = row;
     if (before === null || before === undefined) return;
-    const record = shaped(KEY_RECORD, { ...this.record, replaced: Number(until) });
+    const record = withShape(KEY_RECORD, { ...this.record, replaced: Number(until) });
     record.expires = Math.min(Number(until), record.expires ?? Number.POSITIVE_INFINITY);
-    this.old = { digest: Buffer.from(String(before), "hex"), record };
+    this.previous = { digest: Buffer.from(String(before), "hex"), record };
   }
 
   /** The row it was made from, as plain JSON, so that another process can construct it again. */
   get row(): KeyRow {
-    const { record, changed, old } = this;
+    const { record, changed, previous } = this;
     const { id, name, hash, created, group = null, owner = null, expires = null } = record;
     const { disabled = null, revoked = null, rotating = null } = record;
     const { models, paths, addresses, tags, limits } = record;
@@ -68,29 +68,29 @@ export class StoredKey {
     return {
       ...{ id, name, hash, created, group, owner, expires, disabled, revoked, changed },
       ...Object.fromEntries(texts.map(([field, value]) => [field, value === undefined ? null : JSON.stringify(value)])),
-      ...{ old_hash: old?.digest.toString("hex") ?? null, old_until: rotating },
+      ...{ old_hash: previous?.digest.toString("hex") ?? null, old_until: rotating },
     };
   }
 
   /** Returns the record for a presented key; undefined for another key with the same id. @param digest its SHA-256 */
-  opened(digest: Buffer): KeyRecord | undefined {
+  verify(digest: Buffer): KeyRecord | undefined {
     if (timingSafeEqual(digest, this.digest)) return this.record;
-    return this.old && timingSafeEqual(digest, this.old.digest) ? this.old.record : undefined;
+    return this.previous && timingSafeEqual(digest, this.previous.digest) ? this.previous.record : undefined;
   }
 }
 
 /**
  * Returns the records of a key in gateway.yaml, whose id is its name; none without key and hash, as when its variable is unset.
  */
-export function fileRecord(entry: FileKey): [string, KeyRecord][] {
+export function fileKeyRecords(entry: FileKey): [string, KeyRecord][] {
   const hex = entry.hash?.toLowerCase() ?? (entry.key ? hash("sha256", entry.key) : undefined);
   if (!hex) return [];
   const record: KeyRecord = { id: entry.name, name: entry.name, hash: hex, source: "file", created: 0 };
   for (const field of SCOPE) if (entry[field] !== undefined) Object.assign(record, { [field]: entry[field] });
-  return [[hex, shaped(KEY_RECORD, record)]];
+  return [[hex, withShape(KEY_RECORD, record)]];
 }
 
-export function storedRecord(row: Record<string, SQLOutputValue>): KeyRecord {
+export function rowToKeyRecord(row: Record<string, SQLOutputValue>): KeyRecord {
   const record: KeyRecord = {
     id: String(row["id"]),
     name: String(row["name"]),
@@ -106,7 +106,7 @@ export function storedRecord(row: Record<string, SQLOutputValue>): KeyRecord {
   for (const time of ["expires", "disabled", "revoked"] as const)
     if (row[time] !== null) record[time] = Number(row[time]);
   if (row["old_until"] !== null) record.rotating = Number(row["old_until"]);
-  return shaped(KEY_RECORD, record);
+  return withShape(KEY_RECORD, record);
 }
 
 function plain(value: string | number): SQLInputValue {

@@ -1,7 +1,7 @@
 import { checkKeyScope } from "../core/key-scope.ts";
 import type { Limits } from "../core/limit-kinds.ts";
-import { CALLER, type Caller } from "../core/marketplace.ts";
-import { type Shape, shaped } from "../core/shape.ts";
+import { CALLER_SHAPE, type Caller } from "../core/marketplace.ts";
+import { type Shape, withShape } from "../core/shape.ts";
 
 /** A gateway key as stored: never the key itself, only its SHA-256. Times are Unix milliseconds. */
 export interface KeyRecord extends Caller {
@@ -20,7 +20,7 @@ export interface KeyRecord extends Caller {
 }
 
 export const KEY_RECORD: Shape<KeyRecord> = {
-  ...CALLER,
+  ...CALLER_SHAPE,
   ...{ hash: true, source: true, created: true, disabled: true, revoked: true, rotating: true, replaced: true },
 };
 
@@ -75,7 +75,7 @@ export abstract class Keys {
   callerOf(record: KeyRecord): Caller {
     let caller = this.callers.get(record);
     if (!caller) {
-      caller = shaped<Caller>(CALLER, record);
+      caller = withShape<Caller>(CALLER_SHAPE, record);
       this.callers.set(record, caller);
     }
     return caller;

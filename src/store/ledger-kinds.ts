@@ -1,20 +1,20 @@
 import type { StatementSync } from "node:sqlite";
-import { KIND, type Row } from "./ledger-row.ts";
-import type { Database } from "./sqlite/database.ts";
+import { KIND_COLUMNS, type UsageRow } from "./ledger-row.ts";
+import type { SqliteDatabase } from "./sqlite/database.ts";
 
 /** Maximum cached numbers. */
-const MOST = 10_000;
+const MAX_CACHED = 10_000;
 
 /** Stores values that many rows share once, under a number; numbers are cached. */
-export class Kinds {
+export class SqliteDictionary {
   private readonly numbers = new Map<string, number>();
   private readonly ensure: StatementSync;
   /** The last kind, which most rows share. */
-  private last: Row["kind"] = [];
+  private last: UsageRow["kind"] = [];
   private lastNumber = 0;
 
   /** @param names columns of the table besides its `number` */
-  constructor(database: Database, table = "usage_kind", names: readonly string[] = KIND) {
+  constructor(database: SqliteDatabase, table = "usage_kind", names: readonly string[] = KIND_COLUMNS) {
     const columns = names.join(", ");
     // The update changes nothing, but makes SQLite return the number of an existing kind.
     this.ensure = database.prepare(
@@ -24,7 +24,7 @@ export class Kinds {
   }
 
   /** Returns the number of a kind, inserting a new one. @throws SQLite's error when the kind is wrong or cannot be written. */
-  number(kind: Row["kind"]): number {
+  numberFor(kind: UsageRow["kind"]): number {
     if (same(kind, this.last)) return this.lastNumber;
     const name = JSON.stringify(kind);
     const number = this.numbers.get(name) ?? this.write(kind, name);
@@ -34,20 +34,20 @@ export class Kinds {
   }
 
   /** Must be called after a rollback, which may have removed new kinds. */
-  forget(): void {
+  clearCache(): void {
     this.numbers.clear();
     this.last = [];
   }
 
-  private write(kind: Row["kind"], name: string): number {
-    if (this.numbers.size >= MOST) this.numbers.clear();
+  private write(kind: UsageRow["kind"], name: string): number {
+    if (this.numbers.size >= MAX_CACHED) this.numbers.clear();
     const number = Number(this.ensure.get(...kind)?.["number"]);
     this.numbers.set(name, number);
     return number;
   }
 }
 
-function same(a: Row["kind"], b: Row["kind"]): boolean {
+function same(a: UsageRow["kind"], b: UsageRow["kind"]): boolean {
   for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
   return true;
 }

@@ -4,75 +4,76 @@ import type { Usage } from "../core/usage.ts";
 import type { LedgerEntry } from "./ledger.ts";
 
 /** Columns of the table `usage_kind`: values that many exchanges share. */
-export const KIND = [
+export const KIND_COLUMNS = [
   ...["key", "model", "target", "protocol", "operation", "status", "outcome", "streaming", "source"],
   "price",
 ] as const;
 
 /** Columns of the table `usage` besides `kind`. */
-export const COLUMNS = [
+export const USAGE_COLUMNS = [
   ...["id", "time", "attempts", "first_byte", "duration", "cost", "tokens_in", "cached", "tokens_out", "reasoning"],
   "detail",
 ] as const;
 
 /** Columns of the table `usage_holder`. */
-export const HOLDER = ["group_path", "tags"] as const;
+export const HOLDER_COLUMNS = ["group_path", "tags"] as const;
 
-type Column = (typeof KIND)[number] | (typeof COLUMNS)[number] | (typeof HOLDER)[number];
+type Column = (typeof KIND_COLUMNS)[number] | (typeof USAGE_COLUMNS)[number] | (typeof HOLDER_COLUMNS)[number];
 
 /** The value of a column: finite numbers only. */
 export type Cell = string | number | null;
 
-/** The values bound to inserts, in the order of `KIND` and `COLUMNS`. */
-export interface Row {
+/** The values bound to inserts, in the order of `KIND_COLUMNS` and `USAGE_COLUMNS`. */
+export interface UsageRow {
   kind: readonly Cell[];
   values: readonly Cell[];
-  /** In the order of `HOLDER`; absent: neither. */
+  /** In the order of `HOLDER_COLUMNS`; absent: neither. */
   holder?: readonly [group: string, tags: string];
   /** The name under which its usage counts once, and the row to store if that has already been counted. */
-  once?: { readonly name: string; readonly counted: Row };
+  once?: { readonly name: string; readonly duplicate: UsageRow };
 }
 
 /**
  * Converts an entry to a row. Invalid numbers become null, so that no entry is refused because of one. Runs once per exchange
  * on the main thread: a typical entry needs no JSON.
  */
-export function rowOf(entry: LedgerEntry): Row {
+export function entryToRow(entry: LedgerEntry): UsageRow {
   const { usage, once } = entry;
-  const row: Row = {
-    kind: kindOf(entry),
+  const row: UsageRow = {
+    kind: internKind(entry),
     values: [
       entry.id,
-      whole(entry.time),
-      onlyStart(entry) ?? JSON.stringify(entry.attempts),
-      tenth(entry.firstByte),
-      tenth(entry.duration) ?? 0,
-      whole(entry.cost),
-      whole(usage?.in.total),
-      whole(usage?.in.cached),
-      whole(usage?.out.total),
-      whole(usage?.out.reasoning),
-      detailOf(entry),
+      toInteger(entry.time),
+      soleAttemptStart(entry) ?? JSON.stringify(entry.attempts),
+      roundToTenth(entry.firstByte),
+      roundToTenth(entry.duration) ?? 0,
+      toInteger(entry.cost),
+      toInteger(usage?.in.total),
+      toInteger(usage?.in.cached),
+      toInteger(usage?.out.total),
+      toInteger(usage?.out.reasoning),
+      detailJson(entry),
     ],
   };
-  if (entry.group !== undefined || entry.tags) row.holder = holderOf(entry.group ?? "", tagsText(entry.tags));
+  if (entry.group !== undefined || entry.tags) row.holder = internHolder(entry.group ?? "", tagsText(entry.tags));
   if (once !== undefined) {
     const { once: _, ...again } = { ...entry, usage: { in: {}, out: {}, raw: undefined }, cost: 0 };
-    row.once = { name: once, counted: rowOf(again) };
+    row.once = { name: once, duplicate: entryToRow(again) };
   }
   return row;
 }
 
 /** A hash table of recent kinds, with as many places as a busy gateway has kinds; entries of one kind share its array. */
-const PLACES = 256;
-const kinds: Row["kind"][] = [];
+const RECENT_KINDS = 256;
+const recentKinds: UsageRow["kind"][] = [];
 
-function kindOf(entry: LedgerEntry): Row["kind"] {
+function internKind(entry: LedgerEntry): UsageRow["kind"] {
   const { key, model, target, protocol, operation, outcome, source, price = "" } = entry;
-  const status = whole(entry.status);
+  const status = toInteger(entry.status);
   const streaming = entry.streaming ? 1 : 0;
-  const at = (key.length + 3 * model.length + 7 * target.length + 31 * outcome.length + (status ?? 0)) & (PLACES - 1);
-  const known = kinds[at];
+  const at =
+    (key.length + 3 * model.length + 7 * target.length + 31 * outcome.length + (status ?? 0)) & (RECENT_KINDS - 1);
+  const known = recentKinds[at];
   if (
     known &&
     known[0] === key &&
@@ -88,50 +89,50 @@ function kindOf(entry: LedgerEntry): Row["kind"] {
   )
     return known;
   const made = [key, model, target, protocol, operation, status, outcome, streaming, source, price];
-  kinds[at] = made;
+  recentKinds[at] = made;
   return made;
 }
 
 /** The last holder: consecutive entries often share it. */
-let lastHolder: NonNullable<Row["holder"]> = ["", ""];
+let lastHolder: NonNullable<UsageRow["holder"]> = ["", ""];
 
-function holderOf(group: string, tags: string): NonNullable<Row["holder"]> {
+function internHolder(group: string, tags: string): NonNullable<UsageRow["holder"]> {
   if (group !== lastHolder[0] || tags !== lastHolder[1]) lastHolder = [group, tags];
   return lastHolder;
 }
 
-const texts = new WeakMap<object, string>();
+const tagTexts = new WeakMap<object, string>();
 
 /** Serializes tags in the order of their names, so that equal tags give equal text. */
 function tagsText(tags: LedgerEntry["tags"]): string {
   if (!tags) return "";
-  let text = texts.get(tags);
+  let text = tagTexts.get(tags);
   if (text === undefined) {
     const names = Object.keys(tags).sort();
     text = names.length === 0 ? "" : JSON.stringify(Object.fromEntries(names.map((name) => [name, tags[name]])));
-    texts.set(tags, text);
+    tagTexts.set(tags, text);
   }
   return text;
 }
 
-const ATTEMPTS = COLUMNS.indexOf("attempts");
-const DETAIL = COLUMNS.indexOf("detail");
+const ATTEMPTS = USAGE_COLUMNS.indexOf("attempts");
+const DETAIL = USAGE_COLUMNS.indexOf("detail");
 
 /** Estimates the bytes of memory that a waiting row takes. */
-export function size({ values }: Row): number {
-  return 500 + length(values[ATTEMPTS]) + length(values[DETAIL]);
+export function estimateRowBytes({ values }: UsageRow): number {
+  return 500 + textLength(values[ATTEMPTS]) + textLength(values[DETAIL]);
 }
 
 /** Converts a row that is not in the store yet to an entry. */
-export function entryIn({ kind, values, holder = ["", ""] }: Row): LedgerEntry {
+export function rowToEntry({ kind, values, holder = ["", ""] }: UsageRow): LedgerEntry {
   const columns = (names: readonly string[], bound: readonly SQLInputValue[]) =>
     names.map((name, at) => [name, bound[at] ?? null] as const);
-  const row = [...columns(KIND, kind), ...columns(COLUMNS, values), ...columns(HOLDER, holder)];
-  return entryOf(Object.fromEntries(row) as Record<string, SQLOutputValue>);
+  const row = [...columns(KIND_COLUMNS, kind), ...columns(USAGE_COLUMNS, values), ...columns(HOLDER_COLUMNS, holder)];
+  return sqlRowToEntry(Object.fromEntries(row) as Record<string, SQLOutputValue>);
 }
 
 /** Converts a row joined with its kind and holder to the original entry, except for the vendor's own usage object. */
-export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
+export function sqlRowToEntry(row: Record<string, SQLOutputValue>): LedgerEntry {
   const text = (column: Column) => String(row[column]);
   const number = (column: Column) => (row[column] === null ? undefined : Number(row[column]));
   const entry: LedgerEntry = {
@@ -163,7 +164,7 @@ export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
   if (row["price"]) entry.price = text("price");
   if (row["detail"] === null) return entry;
   const { bytes, address, error, dropped, notices, known, ...detail } = JSON.parse(text("detail")) as Partial<Usage> &
-    Besides & { known?: false };
+    DetailFields & { known?: false };
   if (bytes) entry.bytes = bytes;
   if (address !== undefined) entry.address = address;
   if (error) entry.error = error;
@@ -172,8 +173,8 @@ export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
   if (known === false || entry.source === "none") return entry;
   entry.usage = {
     ...detail,
-    in: present({ total: number("tokens_in"), cached: number("cached"), ...detail.in }),
-    out: present({ total: number("tokens_out"), reasoning: number("reasoning"), ...detail.out }),
+    in: presentMembers({ total: number("tokens_in"), cached: number("cached"), ...detail.in }),
+    out: presentMembers({ total: number("tokens_out"), reasoning: number("reasoning"), ...detail.out }),
     raw: undefined,
   };
   return entry;
@@ -190,7 +191,7 @@ export const isBilledApart = ({ usage }: LedgerEntry): boolean =>
   usage !== undefined && BILLED_APART.some((name) => usage[name] !== undefined);
 
 /** Returns the start of the only attempt if the row describes the rest of it: most exchanges have one successful attempt. */
-function onlyStart({ attempts, target, status }: LedgerEntry): number | undefined {
+function soleAttemptStart({ attempts, target, status }: LedgerEntry): number | undefined {
   const [only] = attempts;
   if (
     only === undefined ||
@@ -206,10 +207,10 @@ function onlyStart({ attempts, target, status }: LedgerEntry): number | undefine
 }
 
 /** The parts of an entry in `detail` besides its usage. */
-type Besides = Pick<LedgerEntry, "bytes" | "address" | "error" | "dropped" | "notices">;
+type DetailFields = Pick<LedgerEntry, "bytes" | "address" | "error" | "dropped" | "notices">;
 
 /** Serializes what has no column of its own. */
-function detailOf({ usage, bytes, address, error, dropped, notices }: LedgerEntry): string | null {
+function detailJson({ usage, bytes, address, error, dropped, notices }: LedgerEntry): string | null {
   if (!usage) {
     const some = bytes || address !== undefined || error || dropped || notices;
     return some ? JSON.stringify({ bytes, address, error, dropped, notices, known: false }) : null;
@@ -221,9 +222,9 @@ function detailOf({ usage, bytes, address, error, dropped, notices }: LedgerEntr
   if (error) rest["error"] = error;
   if (dropped) rest["dropped"] = dropped;
   if (notices) rest["notices"] = notices;
-  const restIn = others(input, "total", "cached");
+  const restIn = omitMembers(input, "total", "cached");
   if (restIn) rest["in"] = restIn;
-  const restOut = others(output, "total", "reasoning");
+  const restOut = omitMembers(output, "total", "reasoning");
   if (restOut) rest["out"] = restOut;
   if (serverTools) rest["serverTools"] = serverTools;
   if (tier !== undefined) rest["tier"] = tier;
@@ -236,7 +237,7 @@ function detailOf({ usage, bytes, address, error, dropped, notices }: LedgerEntr
 }
 
 /** Returns the members except these two; undefined if there are no others. */
-function others(members: Record<string, unknown>, one: string, two: string): Record<string, unknown> | undefined {
+function omitMembers(members: Record<string, unknown>, one: string, two: string): Record<string, unknown> | undefined {
   let rest: Record<string, unknown> | undefined;
   for (const name in members) {
     if (name === one || name === two) continue;
@@ -247,20 +248,20 @@ function others(members: Record<string, unknown>, one: string, two: string): Rec
 }
 
 /** Returns the members that are not undefined. */
-function present<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+function presentMembers<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;
   };
 }
 
-function whole(number: number | undefined): number | null {
+function toInteger(number: number | undefined): number | null {
   if (number === undefined || !Number.isFinite(number)) return null;
   return Math.round(Math.min(Math.max(number, Number.MIN_SAFE_INTEGER), Number.MAX_SAFE_INTEGER));
 }
 
 /** Milliseconds with one decimal. */
-function tenth(number: number | undefined): number | null {
+function roundToTenth(number: number | undefined): number | null {
   return number === undefined || !Number.isFinite(number) ? null : Math.round(number * 10) / 10;
 }
 
-const length = (value: SQLInputValue | undefined): number => (typeof value === "string" ? value.length : 0);
+const textLength = (value: SQLInputValue | undefined): number => (typeof value === "string" ? value.length : 0);

@@ -8,17 +8,17 @@ import type {
   LedgerSpeed,
   SpeedGroup,
 } from "./ledger.ts";
-import { type LedgerDialect, wholeRow } from "./ledger-sql.ts";
+import { type LedgerDialect, selectRowsSql } from "./ledger-sql.ts";
 import { Percentiles } from "./percentiles.ts";
 
 // Queries of the console for single rows, in SQL common to SQLite and PostgreSQL.
 
 /** Maximum rows of a span from which percentiles are computed, the newest: older ones change little. */
-const MOST = 50_000;
+const MAX_SPEED_ROWS = 50_000;
 const FOREVER = Number.MAX_SAFE_INTEGER;
 
 /** A query and its bound values. */
-export interface LedgerQuestion {
+export interface SqlQuery {
   readonly text: string;
   readonly values: readonly (string | number)[];
 }
@@ -26,67 +26,67 @@ export interface LedgerQuestion {
 type Condition = [sql: string, ...values: (string | number)[]];
 
 /** Returns the query for a search's rows, newest first. */
-export function searchOf(asked: LedgerSearch, dialect: LedgerDialect): LedgerQuestion {
-  const { since = 0, until = FOREVER, before, limit, id, group, status, slower, dearer } = asked;
+export function searchQuery(search: LedgerSearch, dialect: LedgerDialect): SqlQuery {
+  const { since = 0, until = FOREVER, before, limit, id, group, status, slower, dearer } = search;
   const conditions: Condition[] = [["time >= ? and time < ?", since, until]];
   // The first condition makes both stores use the index on time.
   if (before) conditions.push(["time <= ? and (time, id) < (?, ?)", before.time, before.time, before.id]);
-  if (id !== undefined) conditions.push(["time = ? and id = ?", timeOf(id), id]);
+  if (id !== undefined) conditions.push(["time = ? and id = ?", uuidTime(id), id]);
   // Conditions compare numbers; an unknown kind or holder has none. No row is read for its texts.
   const kinds: Condition[] = (["key", "model", "target", "outcome"] as const).flatMap((field) => {
-    const value = asked[field];
+    const value = search[field];
     return value === undefined ? [] : [[`${field} = ?`, value] satisfies Condition];
   });
   if (status) kinds.push(["status between ? and ?", ...status]);
-  if (kinds.length > 0) conditions.push(numbered(dialect, "kind", "usage_kind", kinds));
+  if (kinds.length > 0) conditions.push(numberCondition(dialect, "kind", "usage_kind", kinds));
   if (group !== undefined) {
-    const inGroup: Condition = ["(group_path = ? or group_path like ? escape '!')", group, below(group)];
-    conditions.push(numbered(dialect, "holder", "usage_holder", [inGroup]));
+    const inGroup: Condition = ["(group_path = ? or group_path like ? escape '!')", group, subgroupPattern(group)];
+    conditions.push(numberCondition(dialect, "holder", "usage_holder", [inGroup]));
   }
   if (slower !== undefined) conditions.push(["duration > ?", slower]);
   if (dearer !== undefined) conditions.push(["cost > ?", dearer]);
-  const where = allOf(conditions);
+  const where = joinConditions(conditions);
   const values = conditions.flatMap(([, ...bound]) => bound);
   return {
-    text: `${wholeRow(dialect)} where ${where} order by time desc, id desc limit ?`,
+    text: `${selectRowsSql(dialect)} where ${where} order by time desc, id desc limit ?`,
     values: [...values, limit],
   };
 }
 
 /** Returns the query for the time of the last of so many rows of a span, newest first; it finds no row if there are fewer. */
-export function reachOf({ since = 0, until = FOREVER, before }: LedgerReach, rows: number): LedgerQuestion {
+export function reachQuery({ since = 0, until = FOREVER, before }: LedgerReach, rows: number): SqlQuery {
   const text = "select time from usage where time >= ? and time < ? order by time desc limit 1 offset ?";
   return { text, values: [since, Math.min(until, before ? before.time + 1 : FOREVER), rows] };
 }
 
 /** A condition on the number of a kind or holder that meets other conditions. */
-function numbered(
-  { among }: LedgerDialect,
+function numberCondition(
+  { isIn }: LedgerDialect,
   column: string,
   table: string,
   conditions: readonly Condition[],
 ): Condition {
   const values = conditions.flatMap(([, ...bound]) => bound);
-  return [among(`usage.${column}`, `select number from ${table} where ${allOf(conditions)}`), ...values];
+  return [isIn(`usage.${column}`, `select number from ${table} where ${joinConditions(conditions)}`), ...values];
 }
 
-const allOf = (conditions: readonly Condition[]): string => conditions.map(([sql]) => sql).join(" and ");
+const joinConditions = (conditions: readonly Condition[]): string => conditions.map(([sql]) => sql).join(" and ");
 
-/** Returns the query for response speeds in a span; its rows are for `speedsOf`. */
-export function speedRows(
+/** Returns the query for response speeds in a span; its rows are for `computeSpeeds`. */
+export function speedQuery(
   { since = 0, until = FOREVER }: LedgerSpan,
   by: SpeedGroup | undefined,
   { join }: LedgerDialect,
-): LedgerQuestion {
+): SqlQuery {
   const name = by === undefined ? "''" : `k.${by}`;
   const text = `select ${name} as name, streaming, first_byte, duration, tokens_out
     from usage ${join} usage_kind as k on k.number = kind
-    where time >= ? and time < ? and outcome = 'completed' order by time desc limit ${MOST}`;
+    where time >= ? and time < ? and outcome = 'completed' order by time desc limit ${MAX_SPEED_ROWS}`;
   return { text, values: [since, until] };
 }
 
 /** Computes response speeds from rows. */
-export function speedsOf(rows: Iterable<Record<string, unknown>>): LedgerSpeed[] {
+export function computeSpeeds(rows: Iterable<Record<string, unknown>>): LedgerSpeed[] {
   const found = new Map<string, { requests: number; first: Percentiles; rate: Percentiles; duration: Percentiles }>();
   for (const row of rows) {
     const name = String(row["name"]);
@@ -117,19 +117,16 @@ const newSpeed = () => ({
 });
 
 /** Maximum rows of a query for failures, of exchanges and of attempts each. */
-const MOST_FAILURES = 1000;
+const MAX_FAILURE_ROWS = 1000;
 
 /** Matches the JSON of attempts if one of them failed: within texts, quotes are escaped by a backslash. */
 const FAILED = `(attempts like '%"error":"upstream!_%' escape '!' or attempts like '%"status":4%' or attempts like '%"status":5%')`;
 
 /**
- * Returns the query for incomplete exchanges of a span and for failed attempts, for `failuresOf`. The span's rows are scanned
+ * Returns the query for incomplete exchanges of a span and for failed attempts, for `parseFailures`. The span's rows are scanned
  * once, and only failed ones or those with a failed attempt are read further.
  */
-export function failureRows(
-  { since = 0, until = FOREVER }: LedgerSpan,
-  { items, isList }: LedgerDialect,
-): LedgerQuestion {
+export function failureQuery({ since = 0, until = FOREVER }: LedgerSpan, { items, isList }: LedgerDialect): SqlQuery {
   // A row without a list describes its only attempt itself.
   const listed = isList("attempts");
   const text = `with found as materialized (
@@ -141,7 +138,7 @@ export function failureRows(
       ) as rows_of_kind join usage_kind on number = kind
     ), exchanges as (
       select target, model, outcome, status, sum(counted) as requests from found
-      where outcome <> 'completed' group by 1, 2, 3, 4 order by requests desc limit ${MOST_FAILURES}
+      where outcome <> 'completed' group by 1, 2, 3, 4 order by requests desc limit ${MAX_FAILURE_ROWS}
     ), listed as (
       select outcome, tried, counted from found where tried not in ('', '[]')
     ), tries as (
@@ -153,7 +150,7 @@ export function failureRows(
       select target, status, error, sum(counted) as requests,
         sum(case when outcome = 'completed' then counted else 0 end) as answered from tries
       where status >= 400 or error like 'upstream!_%' escape '!'
-      group by 1, 2, 3 order by requests desc limit ${MOST_FAILURES}
+      group by 1, 2, 3 order by requests desc limit ${MAX_FAILURE_ROWS}
     )
     select target, model, outcome, status, cast(null as text) as error, requests, cast(null as integer) as answered from exchanges
     union all select target, null, null, status, error, requests, answered from attempts`;
@@ -161,7 +158,7 @@ export function failureRows(
 }
 
 /** Sorted by number of requests or attempts, descending. */
-export function failuresOf(rows: readonly Record<string, unknown>[]): LedgerFailures {
+export function parseFailures(rows: readonly Record<string, unknown>[]): LedgerFailures {
   const exchanges: LedgerFailure[] = [];
   const attempts: LedgerFailedAttempts[] = [];
   for (const { target, model, outcome, status, error, requests, answered } of rows) {
@@ -183,8 +180,8 @@ export function failuresOf(rows: readonly Record<string, unknown>[]): LedgerFail
 }
 
 /** Returns the time of an exchange from its id, as a UUIDv7 begins with it; -1 for other ids. */
-const timeOf = (id: string): number =>
+const uuidTime = (id: string): number =>
   /^[0-9a-f]{8}-[0-9a-f]{4}-7/.test(id) ? Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16) : -1;
 
 /** Returns the `like` pattern of a group's subgroups: acme/research is below acme. */
-const below = (group: string): string => `${group.replaceAll(/[!%_]/g, "!$&")}/%`;
+const subgroupPattern = (group: string): string => `${group.replaceAll(/[!%_]/g, "!$&")}/%`;

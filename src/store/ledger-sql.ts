@@ -1,7 +1,7 @@
 import type { LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "./ledger.ts";
 import { PAGE_ROWS } from "./ledger-pages.ts";
 import { BILLED_APART } from "./ledger-row.ts";
-import { DAY, HOUR, SUMMED, WEEK } from "./ledger-sums.ts";
+import { DAY, HOUR, SUM_COLUMNS, WEEK } from "./ledger-sums.ts";
 
 // Queries of the ledger, in SQL common to SQLite and PostgreSQL. Differences are passed in as a dialect.
 
@@ -16,11 +16,11 @@ export interface LedgerDialect {
   /** A join of two tables in exactly this order. */
   readonly join: string;
   /** Tests that a column is in the result of a `select`, which runs once; rows are still read in order of time. */
-  readonly among: (column: string, select: string) => string;
+  readonly isIn: (column: string, select: string) => string;
   /** Whether sums are first added up in stored order, where that costs less than sorting all of them. */
-  readonly inOrder: boolean;
+  readonly preaggregates: boolean;
   /** Orders rows of one millisecond: the later row has the greater value. */
-  readonly later: string;
+  readonly insertOrder: string;
 }
 
 /** The expressions to group sums by; those of holders are group and tag. */
@@ -28,29 +28,29 @@ const GROUPS: Record<LedgerGroup, string> = {
   ...{ key: "key", model: "model", target: "target", day: `time / ${DAY}` },
   ...{ group: "group_path", tag: "coalesce(tag.key || '=' || tag.value, '')" },
 };
-const OF_HOLDERS: readonly LedgerGroup[] = ["group", "tag"];
+const HOLDER_GROUPS: readonly LedgerGroup[] = ["group", "tag"];
 
-/** Returns the query for sums; `ranges` returns its values. */
-export function sumsText(query: LedgerQuery, { tags, inOrder }: LedgerDialect): string {
+/** Returns the query for sums; `sumBounds` returns its values. */
+export function sumsSql(query: LedgerQuery, { tags, preaggregates }: LedgerDialect): string {
   const { by } = query;
-  const parts = partsOf(inOrder ? leading(by) : undefined);
+  const parts = sumParts(preaggregates ? leadingColumns(by) : undefined);
   const byDay = by.indexOf("day");
   const order = `order by ${byDay < 0 ? "" : `g${byDay}, `} cost desc, requests desc`;
-  const own = by.flatMap((group, at) => (OF_HOLDERS.includes(group) ? [] : [`${GROUPS[group]} as g${at}`]));
+  const own = by.flatMap((group, at) => (HOLDER_GROUPS.includes(group) ? [] : [`${GROUPS[group]} as g${at}`]));
   const names = (all: readonly string[]) => all.map((column) => column.split(" as ")[1]);
   const grouped = (by: readonly unknown[]) => (by.length > 0 ? `group by ${by.join(", ")}` : "");
   if (own.length === by.length)
-    return `select ${[...own, ADDED_UP].join(", ")} from (${parts}) as part ${grouped(names(own))} ${order}`;
+    return `select ${[...own, AGGREGATES].join(", ")} from (${parts}) as part ${grouped(names(own))} ${order}`;
   // Summed by holder first: there are few holders, and a lookup for each part would cost more than the sum.
-  const byHolder = `select ${[...own, "holder", ADDED_UP].join(", ")} from (${parts}) as part ${grouped([...names(own), "holder"])}`;
-  const columns = by.map((group, at) => (OF_HOLDERS.includes(group) ? `${GROUPS[group]} as g${at}` : `g${at}`));
-  return `select ${[...columns, ADDED_UP].join(", ")} from (${byHolder}) as by_holder join usage_holder as h on h.number = holder
+  const byHolder = `select ${[...own, "holder", AGGREGATES].join(", ")} from (${parts}) as part ${grouped([...names(own), "holder"])}`;
+  const columns = by.map((group, at) => (HOLDER_GROUPS.includes(group) ? `${GROUPS[group]} as g${at}` : `g${at}`));
+  return `select ${[...columns, AGGREGATES].join(", ")} from (${byHolder}) as by_holder join usage_holder as h on h.number = holder
     ${by.includes("tag") ? tags : ""} ${grouped(by.map((_, at) => `g${at}`))} ${order}`;
 }
 
 /** Returns the leading columns of the stored order that a query needs; undefined if it needs nearly all. */
-function leading(by: readonly LedgerGroup[]): readonly string[] | undefined {
-  if (by.some((group) => group === "target" || OF_HOLDERS.includes(group))) return undefined;
+function leadingColumns(by: readonly LedgerGroup[]): readonly string[] | undefined {
+  if (by.some((group) => group === "target" || HOLDER_GROUPS.includes(group))) return undefined;
   return by.includes("model") ? ["key", "model"] : by.includes("key") ? ["key"] : [];
 }
 
@@ -58,20 +58,20 @@ function leading(by: readonly LedgerGroup[]): readonly string[] | undefined {
  * Unites whole weeks, then whole days and whole hours at both ends, and single rows outside of these.
  * @param columns by which sums are added up first
  */
-function partsOf(columns: readonly string[] | undefined): string {
+function sumParts(columns: readonly string[] | undefined): string {
   const sums = (table: SumTable) => {
-    const time = timeIn(table);
+    const time = timeColumn(table);
     const span = `from ${table} where ${time} >= ? and ${time} < ?`;
-    if (!columns) return `select ${time} as time, ${PLACE}, ${SUMS} ${span}`;
+    if (!columns) return `select ${time} as time, ${SUM_KEY}, ${SUMS} ${span}`;
     const place = ["key", "model", "target"].map((name) => (columns.includes(name) ? name : `'' as ${name}`));
-    return `select ${time} as time, ${place.join(", ")}, 0 as holder, ${ADDED_UP} ${span} group by ${[time, ...columns].join(", ")}`;
+    return `select ${time} as time, ${place.join(", ")}, 0 as holder, ${AGGREGATES} ${span} group by ${[time, ...columns].join(", ")}`;
   };
   const [week, day, hour] = [sums("usage_week"), sums("usage_day"), sums("usage_hour")];
   return [week, day, day, hour, hour, ONE_ROW, ONE_ROW].join(" union all ");
 }
 
-/** Returns the bounds for `sumsText`. */
-export function ranges({ since = 0, until = Number.MAX_SAFE_INTEGER, by }: LedgerQuery): number[] {
+/** Returns the bounds for `sumsSql`. */
+export function sumBounds({ since = 0, until = Number.MAX_SAFE_INTEGER, by }: LedgerQuery): number[] {
   const [hours, ...rows] = wholeParts(since, until, HOUR);
   const [days, ...outerHours] = wholeParts(...hours, DAY);
   // Sums of a week do not distinguish its days.
@@ -90,51 +90,51 @@ export function inWholeHours<T extends LedgerSpan>(span: T, before: number): T {
 }
 
 /** Selects the newest rows, up to a limit. */
-export const newestText = (dialect: LedgerDialect): string =>
+export const newestRowsSql = (dialect: LedgerDialect): string =>
   // The condition, which all rows meet, makes SQLite use the index on time; without it, SQLite would sort all rows.
-  `${wholeRow(dialect)} where time >= 0 order by time desc, ${dialect.later} desc limit ?`;
+  `${selectRowsSql(dialect)} where time >= 0 order by time desc, ${dialect.insertOrder} desc limit ?`;
 
 /** Selects a page of rows: after a place (bound as time, time, id) and before a time. */
-export const pageText = (dialect: LedgerDialect, billedApart = false): string =>
-  `${wholeRow(dialect)} where time >= ? and (time, id) > (?, ?) and time < ? ${billedApart ? `and (${BILLED_APART_ROWS})` : ""} order by time, id limit ${PAGE_ROWS}`;
+export const pageSql = (dialect: LedgerDialect, billedApart = false): string =>
+  `${selectRowsSql(dialect)} where time >= ? and (time, id) > (?, ?) and time < ? ${billedApart ? `and (${BILLED_APART_ROWS})` : ""} order by time, id limit ${PAGE_ROWS}`;
 
 /** Matches rows for which `isBilledApart` holds. Within other texts, quotes are escaped by a backslash. */
 const BILLED_APART_ROWS = BILLED_APART.map((name) => `detail like '%"${name}":%'`).join(" or ");
 
 /** In this join order the small tables are looked up for each row. */
-export const wholeRow = ({ join }: LedgerDialect): string =>
+export const selectRowsSql = ({ join }: LedgerDialect): string =>
   `select * from usage ${join} usage_kind as k on k.number = kind ${join} usage_holder as h on h.number = holder`;
 
 /** Columns of usage and its kind: whose row it is, and what it adds to sums. */
-export const SINGLE = `key, model, target, holder, 1 as requests, case when outcome <> 'completed' then 1 else 0 end as failed,
+export const ROW_AS_SUMS = `key, model, target, holder, 1 as requests, case when outcome <> 'completed' then 1 else 0 end as failed,
   case when source not in ('reported', 'free') or cost is null then 1 else 0 end as unsettled,
   tokens_in, cached, tokens_out, reasoning, cost`;
 
-const PLACE = "key, model, target, holder";
-const SUMS = SUMMED.join(", ");
-const ADDED_UP = SUMMED.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(", ");
-const ONE_ROW = `select time, ${SINGLE} from usage join usage_kind on number = kind where time >= ? and time < ?`;
+const SUM_KEY = "key, model, target, holder";
+const SUMS = SUM_COLUMNS.join(", ");
+const AGGREGATES = SUM_COLUMNS.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(", ");
+const ONE_ROW = `select time, ${ROW_AS_SUMS} from usage join usage_kind on number = kind where time >= ? and time < ?`;
 type SumTable = "usage_hour" | "usage_day" | "usage_week";
 /** Returns the column with the first millisecond of the summed period. */
-const timeIn = (table: SumTable): string => table.slice("usage_".length);
+const timeColumn = (table: SumTable): string => table.slice("usage_".length);
 
 /** Adds to the sums of an hour or a day: values, or a `select` of them. */
-export const sumUp = (
+export const addToSumsSql = (
   table: "usage_hour" | "usage_day",
   values: string,
-): string => `insert into ${table} (${timeIn(table)}, ${PLACE}, ${SUMS}) ${values}
-  on conflict (${timeIn(table)}, ${PLACE}) do update set
-  ${SUMMED.map((name) => `${name} = ${table}.${name} + excluded.${name}`).join(", ")}`;
+): string => `insert into ${table} (${timeColumn(table)}, ${SUM_KEY}, ${SUMS}) ${values}
+  on conflict (${timeColumn(table)}, ${SUM_KEY}) do update set
+  ${SUM_COLUMNS.map((name) => `${name} = ${table}.${name} + excluded.${name}`).join(", ")}`;
 
-const FROM_ROWS = `select time - time % ${HOUR} as hour, ${PLACE}, ${ADDED_UP} from (${ONE_ROW}) as one group by 1, 2, 3, 4, 5`;
-const KEPT = `select hour, ${PLACE}, ${SUMS} from usage_hour where hour >= ?`;
-const DAYS = `select day, ${PLACE}, ${SUMS} from usage_day`;
-const FROM_HOURS = `select hour - hour % ${DAY} as day, ${PLACE}, ${ADDED_UP} from usage_hour group by 1, 2, 3, 4, 5`;
+const FROM_ROWS = `select time - time % ${HOUR} as hour, ${SUM_KEY}, ${AGGREGATES} from (${ONE_ROW}) as one group by 1, 2, 3, 4, 5`;
+const KEPT = `select hour, ${SUM_KEY}, ${SUMS} from usage_hour where hour >= ?`;
+const DAYS = `select day, ${SUM_KEY}, ${SUMS} from usage_day`;
+const FROM_HOURS = `select hour - hour % ${DAY} as day, ${SUM_KEY}, ${AGGREGATES} from usage_hour group by 1, 2, 3, 4, 5`;
 
 /** Selects hours whose stored sums differ from those of their rows, missing on either side. Values: from, to, from, limit. */
-export const DIFFERING = `with found as (${FROM_ROWS}), kept as (${KEPT})
-  select hour, ${PLACE} from (select * from found except select * from kept) as more
-  union select hour, ${PLACE} from (select * from kept except select * from found) as less
+export const DIFFERING_HOURS = `with found as (${FROM_ROWS}), kept as (${KEPT})
+  select hour, ${SUM_KEY} from (select * from found except select * from kept) as more
+  union select hour, ${SUM_KEY} from (select * from kept except select * from found) as less
   order by hour limit ?`;
 
 /** Selects days whose sums differ from those of their hours. Value: limit. */
@@ -143,8 +143,8 @@ export const DIFFERING_DAYS = `with kept as (${DAYS}), found as (${FROM_HOURS})
   union select day from (select * from found except select * from kept) as less
   order by day limit ?`;
 
-const WEEKS = `select week, ${PLACE}, ${SUMS} from usage_week`;
-const FROM_DAYS = `select day - day % ${WEEK} as week, ${PLACE}, ${ADDED_UP} from usage_day group by 1, 2, 3, 4, 5`;
+const WEEKS = `select week, ${SUM_KEY}, ${SUMS} from usage_week`;
+const FROM_DAYS = `select day - day % ${WEEK} as week, ${SUM_KEY}, ${AGGREGATES} from usage_day group by 1, 2, 3, 4, 5`;
 
 /** Selects weeks whose sums differ from those of their days. Value: limit. */
 export const DIFFERING_WEEKS = `with kept as (${WEEKS}), found as (${FROM_DAYS})
@@ -153,22 +153,22 @@ export const DIFFERING_WEEKS = `with kept as (${WEEKS}), found as (${FROM_DAYS})
   order by week limit ?`;
 
 /** Differing sums, as the store returns them. */
-interface Differing {
+interface DifferingSums {
   readonly hours: readonly Record<string, unknown>[];
   readonly days: readonly Record<string, unknown>[];
   readonly weeks: readonly Record<string, unknown>[];
 }
 
 /** Describes the differences for operators. */
-export function differences({ hours, days, weeks }: Differing, most: number): string[] {
-  const told = hours.slice(0, most).map(({ hour, key, model, target }) => {
+export function describeDifferences({ hours, days, weeks }: DifferingSums, most: number): string[] {
+  const hourTexts = hours.slice(0, most).map(({ hour, key, model, target }) => {
     const at = new Date(Number(hour)).toISOString().slice(0, 13).replace("T", " ");
     return `the sums of ${at}h UTC, key ${key || "-"}, model ${model || "-"}, target ${target || "-"} are not those of their rows`;
   });
   const more = hours.length > most ? ["and more of the same kind"] : [];
   const ofDays = days.map(({ day }) => `the sums of the day ${dayAt(day)} UTC are not those of its hours`);
   const ofWeeks = weeks.map(({ week }) => `the sums of the week from ${dayAt(week)} UTC are not those of its days`);
-  return [...told, ...more, ...ofDays, ...ofWeeks];
+  return [...hourTexts, ...more, ...ofDays, ...ofWeeks];
 }
 
 const dayAt = (time: unknown): string => new Date(Number(time)).toISOString().slice(0, 10);
@@ -192,7 +192,7 @@ function wholeParts(from: number, to: number, part: number): [whole: Bounds, bef
 const dayOf = (days: number): string => new Date(days * DAY).toISOString().slice(0, 10);
 
 /** Converts a row of sums, with any representation of numbers; beyond 2^53 they are rounded. */
-export function sumOf(row: Record<string, unknown>, { by }: LedgerQuery): LedgerSum {
+export function parseSum(row: Record<string, unknown>, { by }: LedgerQuery): LedgerSum {
   return {
     group: by.map((group, at) => (group === "day" ? dayOf(Number(row[`g${at}`])) : String(row[`g${at}`]))),
     requests: Number(row["requests"]),

@@ -1,4 +1,4 @@
-import type { LedgerPlace } from "./journal/ledger-messages.ts";
+import type { LedgerLocation } from "./journal/ledger-messages.ts";
 import type {
   LedgerEntry,
   LedgerFailures,
@@ -12,26 +12,26 @@ import type {
   LedgerWarn,
   SpeedGroup,
 } from "./ledger.ts";
-import type { Row } from "./ledger-row.ts";
+import type { UsageRow } from "./ledger-row.ts";
 import type { ObjectRows } from "./object-rows.ts";
 import { PostgresDatabase } from "./postgres/database.ts";
 import { PostgresLedger } from "./postgres/ledger.ts";
 import { PostgresObjects } from "./postgres/objects.ts";
-import { agingPostgres } from "./postgres/partitions.ts";
-import type { AgingRows } from "./retention.ts";
-import type { RowPlace } from "./row-place.ts";
-import { Database } from "./sqlite/database.ts";
+import { prunablePostgres } from "./postgres/partitions.ts";
+import type { PrunableRows } from "./retention.ts";
+import type { RowCursor } from "./row-cursor.ts";
+import { SqliteDatabase } from "./sqlite/database.ts";
 import { SqliteLedger } from "./sqlite/ledger.ts";
 import { SqliteObjects } from "./sqlite/objects.ts";
-import { aging } from "./sqlite/pruning.ts";
+import { prunableSqlite } from "./sqlite/pruning.ts";
 
 /** Connections of a feeding thread: one writes, the others serve queries, so that a large query does not delay writes. */
 const CONNECTIONS = 3;
 
 /** A ledger of any store, as the thread that feeds it uses it. */
-export interface LedgerStore extends AgingRows {
+export interface LedgerStore extends PrunableRows {
   readonly ledger: {
-    appendRow(row: Row): void;
+    appendRow(row: UsageRow): void;
     /** @throws Error when the store cannot be written; rows are kept and retried. */
     flush(): Promise<void>;
     sums(query: LedgerQuery): Promise<LedgerSum[]>;
@@ -41,7 +41,7 @@ export interface LedgerStore extends AgingRows {
     speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
     failures(span: LedgerSpan): Promise<LedgerFailures>;
     lastUsed(keys: readonly string[]): Promise<Map<string, number>>;
-    page(span: LedgerRows, after?: RowPlace): LedgerEntry[] | Promise<LedgerEntry[]>;
+    page(span: LedgerRows, after?: RowCursor): LedgerEntry[] | Promise<LedgerEntry[]>;
     readonly state: "ok" | "waiting";
   };
   readonly objects: ObjectRows;
@@ -53,20 +53,20 @@ export interface LedgerStore extends AgingRows {
  * @param durable whether what is written survives a power cut
  * @throws FileError when a file cannot be used, or the package for a database is missing
  */
-export async function openLedgerStore(place: LedgerPlace, durable: boolean, warn: LedgerWarn): Promise<LedgerStore> {
+export async function openLedgerStore(place: LedgerLocation, durable: boolean, warn: LedgerWarn): Promise<LedgerStore> {
   if (typeof place !== "string" && !("inode" in place)) {
     const database = await PostgresDatabase.open(place, CONNECTIONS, durable);
     const ledger = new PostgresLedger(database, warn);
     const objects = new PostgresObjects(database);
-    return { ledger, objects, ...agingPostgres(database), close: () => database.close() };
+    return { ledger, objects, ...prunablePostgres(database), close: () => database.close() };
   }
   // Durable, because journals are deleted once their rows are here, and the rows must survive what the journals would.
   const { file, inode } = typeof place === "string" ? { file: place } : place;
-  const database = new Database(file, durable, undefined, inode);
+  const database = new SqliteDatabase(file, durable, undefined, inode);
   const ledger = new SqliteLedger(database, warn, true);
   const close = async () => {
     await ledger.close();
     database.close();
   };
-  return { ledger, objects: new SqliteObjects(database), ...aging(database), close };
+  return { ledger, objects: new SqliteObjects(database), ...prunableSqlite(database), close };
 }

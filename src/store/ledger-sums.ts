@@ -1,6 +1,6 @@
 import type { SQLInputValue } from "node:sqlite";
 import type { LedgerSum } from "./ledger.ts";
-import { COLUMNS, KIND, type Row } from "./ledger-row.ts";
+import { KIND_COLUMNS, USAGE_COLUMNS, type UsageRow } from "./ledger-row.ts";
 
 /** Milliseconds. */
 export const HOUR = 3_600_000;
@@ -8,7 +8,7 @@ export const DAY = 24 * HOUR;
 export const WEEK = 7 * DAY;
 
 /** The columns that `usage_hour` sums: three counts of exchanges, then columns of `usage`. */
-export const SUMMED = [
+export const SUM_COLUMNS = [
   ...["requests", "failed", "unsettled"],
   ...["tokens_in", "cached", "tokens_out", "reasoning", "cost"],
 ] as const;
@@ -21,20 +21,20 @@ export const sumFields = ({ tokensIn, tokensOut, ...sum }: LedgerSum) => ({
 });
 
 const COUNTS = 3;
-const UNSETTLED = SUMMED.indexOf("unsettled");
-const ADDED = SUMMED.slice(COUNTS).map((column) => (COLUMNS as readonly string[]).indexOf(column));
-const COST = (COLUMNS as readonly string[]).indexOf("cost");
-const TIME = COLUMNS.indexOf("time");
-const OUTCOME = KIND.indexOf("outcome");
-const SOURCE = KIND.indexOf("source");
+const UNSETTLED = SUM_COLUMNS.indexOf("unsettled");
+const ADDED = SUM_COLUMNS.slice(COUNTS).map((column) => (USAGE_COLUMNS as readonly string[]).indexOf(column));
+const COST = (USAGE_COLUMNS as readonly string[]).indexOf("cost");
+const TIME = USAGE_COLUMNS.indexOf("time");
+const OUTCOME = KIND_COLUMNS.indexOf("outcome");
+const SOURCE = KIND_COLUMNS.indexOf("source");
 
 /** The amounts that a batch of rows adds to the sums of its hours. */
 export class HourSums {
   /** By the numbers of holders. */
-  private readonly sums = new Map<number, Map<number, { hour: number; kind: Row["kind"]; sum: number[] }>>();
+  private readonly sums = new Map<number, Map<number, { hour: number; kind: UsageRow["kind"]; sum: number[] }>>();
 
   /** Adds a row whose kind and holder have these numbers. */
-  add({ kind, values }: Row, number: number, holder: number): void {
+  add({ kind, values }: UsageRow, number: number, holder: number): void {
     let sums = this.sums.get(holder);
     if (!sums) {
       sums = new Map();
@@ -45,7 +45,7 @@ export class HourSums {
     const place = hours * 2 ** 32 + number;
     let found = sums.get(place);
     if (!found) {
-      found = { hour: hours * HOUR, kind, sum: SUMMED.map(() => 0) };
+      found = { hour: hours * HOUR, kind, sum: SUM_COLUMNS.map(() => 0) };
       sums.set(place, found);
     }
     const { sum } = found;
@@ -56,7 +56,7 @@ export class HourSums {
     }
   }
 
-  /** Returns hour, key, model, target and holder, then the columns of `SUMMED`. A group has one row for each kind in it. */
+  /** Returns hour, key, model, target and holder, then the columns of `SUM_COLUMNS`. A group has one row for each kind in it. */
   rows(): SQLInputValue[][] {
     const all = [...this.sums].flatMap(([holder, sums]) => [...sums.values()].map((sum) => ({ ...sum, holder })));
     return all.map(({ hour, kind, holder, sum: [requests = 0, , unsettled = 0, ...added] }) => {
@@ -66,4 +66,4 @@ export class HourSums {
   }
 }
 
-const isSettled = (kind: Row["kind"]): boolean => kind[SOURCE] === "reported" || kind[SOURCE] === "free";
+const isSettled = (kind: UsageRow["kind"]): boolean => kind[SOURCE] === "reported" || kind[SOURCE] === "free";

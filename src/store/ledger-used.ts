@@ -8,7 +8,7 @@ import { DAY, HOUR, WEEK } from "./ledger-sums.ts";
  * number of rows. Each lookup is a subquery with a limit, as PostgreSQL would otherwise join all sums.
  * @param keys a query of the requested keys, as a column `key`, with one bound value
  */
-export const lastUsedText = (
+export const lastUsedSql = (
   keys: string,
 ): string => `with recursive bounds(oldest, newest, newest_day, newest_hour) as (
     select (select min(week) from usage_week), (select max(week) from usage_week),
@@ -16,23 +16,23 @@ export const lastUsedText = (
   ), weeks(key, week) as (
     select key, newest from (${keys}) as asked, bounds where newest is not null
     union all
-    select key, week - ${WEEK} from weeks, bounds where week >= oldest and ${none("usage_week", "week", "weeks")}
+    select key, week - ${WEEK} from weeks, bounds where week >= oldest and ${noRowSql("usage_week", "week", "weeks")}
   ), days(key, day) as (
-    select key, ${earlier(`min(week) + ${WEEK - DAY}`, "newest_day")} from weeks, bounds
+    select key, ${leastSql(`min(week) + ${WEEK - DAY}`, "newest_day")} from weeks, bounds
     group by key, oldest, newest_day having min(week) >= oldest
     union all
-    select key, day - ${DAY} from days where day % ${WEEK} > 0 and ${none("usage_day", "day", "days")}
+    select key, day - ${DAY} from days where day % ${WEEK} > 0 and ${noRowSql("usage_day", "day", "days")}
   ), hours(key, hour) as (
-    select key, ${earlier(`min(day) + ${DAY - HOUR}`, "newest_hour")} from days, bounds group by key, newest_hour
+    select key, ${leastSql(`min(day) + ${DAY - HOUR}`, "newest_hour")} from days, bounds group by key, newest_hour
     union all
-    select key, hour - ${HOUR} from hours where hour % ${DAY} > 0 and ${none("usage_hour", "hour", "hours")}
+    select key, hour - ${HOUR} from hours where hour % ${DAY} > 0 and ${noRowSql("usage_hour", "hour", "hours")}
   ) select key, min(hour) as hour from hours group by key`;
 
-const earlier = (one: string, other: string): string => `case when ${one} < ${other} then ${one} else ${other} end`;
+const leastSql = (one: string, other: string): string => `case when ${one} < ${other} then ${one} else ${other} end`;
 
-const none = (table: string, time: string, steps: string): string =>
+const noRowSql = (table: string, time: string, steps: string): string =>
   `(select 1 from ${table} as kept where kept.${time} = ${steps}.${time} and kept.key = ${steps}.key limit 1) is null`;
 
 /** Returns keys with the hour of their last use, in Unix milliseconds; keys that were never used are missing. */
-export const lastUsedOf = (rows: Iterable<Record<string, unknown>>): Map<string, number> =>
+export const parseLastUsed = (rows: Iterable<Record<string, unknown>>): Map<string, number> =>
   new Map([...rows].map((row) => [String(row["key"]), Number(row["hour"])]));

@@ -2,7 +2,7 @@ import { type GatewayError, storeUnavailable } from "../core/errors.ts";
 import type { Outcome } from "../core/exchange.ts";
 import type { Usage } from "../core/usage.ts";
 import type { PercentileFigures } from "./percentiles.ts";
-import type { RowPlace } from "./row-place.ts";
+import type { RowCursor } from "./row-cursor.ts";
 
 /** An error: the gateway's code, and the beginning of its message, without secrets. */
 interface LedgerFault {
@@ -126,7 +126,7 @@ export interface LedgerSum {
 export interface LedgerSearch extends LedgerSpan {
   limit: number;
   /** Only entries after this one in that order. */
-  before?: RowPlace;
+  before?: RowCursor;
   id?: string;
   key?: string;
   /** The group and its subgroups. */

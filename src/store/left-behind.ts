@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { PostgresDatabase, tableExists } from "./postgres/database.ts";
-import type { PostgresPlace } from "./postgres/place.ts";
+import type { PostgresSettings } from "./postgres/place.ts";
 
 /** The default of `store: ledger`, beside gateway.yaml. */
 const DEFAULT = ["data", "gateway.db"];
@@ -12,16 +12,19 @@ const DEFAULT = ["data", "gateway.db"];
  * empty: keys, spending and owners stay in the file. Undefined: there is nothing to warn of, or it cannot be read.
  * @param file the path of gateway.yaml
  */
-export async function leftBehind(file: string, postgres: PostgresPlace | undefined): Promise<string | undefined> {
+export async function leftBehindWarning(
+  file: string,
+  postgres: PostgresSettings | undefined,
+): Promise<string | undefined> {
   if (!postgres) return undefined;
   const path = join(dirname(file), ...DEFAULT);
-  const kept = existsSync(path) ? keptIn(path) : undefined;
+  const kept = existsSync(path) ? describeContents(path) : undefined;
   if (kept === undefined || !(await isEmpty(postgres))) return undefined;
   return `the database is empty, but ${DEFAULT.join("/")} beside gateway.yaml holds ${kept}; nothing of it comes along, so its keys get 401 and budgets begin at 0 (see docs/store.md). Move the file away if that is intended.`;
 }
 
 /** Returns what a SQLite store holds in words; undefined: neither keys nor requests, or it is no store. */
-function keptIn(path: string): string | undefined {
+function describeContents(path: string): string | undefined {
   try {
     const sqlite = new DatabaseSync(path, { readOnly: true });
     try {
@@ -41,12 +44,12 @@ function keptIn(path: string): string | undefined {
   }
 }
 
-async function isEmpty(postgres: PostgresPlace): Promise<boolean> {
+async function isEmpty(postgres: PostgresSettings): Promise<boolean> {
   try {
     const database = await PostgresDatabase.open(postgres, 1);
     try {
-      if (!(await tableExists(database.ask, "key"))) return true;
-      const [row] = await database.ask("select exists (select 1 from key) or exists (select 1 from usage) as used");
+      if (!(await tableExists(database.query, "key"))) return true;
+      const [row] = await database.query("select exists (select 1 from key) or exists (select 1 from usage) as used");
       return row?.["used"] === false;
     } finally {
       await database.close();

@@ -4,7 +4,7 @@ import type { Audit, Author } from "./audit.ts";
 export type ProgressListener = (message: string) => void;
 
 /** How a backup replaces a store. */
-export interface RestoreTerms {
+export interface RestoreOptions {
   /** Also over a store with exchanges or changes of keys that the backup does not have. */
   readonly force: boolean;
   /** Who restores, for the audit trail. */
@@ -13,7 +13,7 @@ export interface RestoreTerms {
 }
 
 /** The result of a restore. */
-export interface Restored {
+export interface RestoreResult {
   /** Rows of the restored store. */
   readonly rows: number;
   /** The path of the previous store; absent if there was none. */

@@ -3,24 +3,25 @@ import type { Budget } from "../core/limit-kinds.ts";
 import type { LimitLevel } from "../core/limits.ts";
 import type { RateDistance } from "../core/protocol.ts";
 import type { BudgetMark } from "./budget-marks.ts";
+import { CountedNames, NO_CHARGE } from "./counted-names.ts";
 import {
-  counting,
-  crowded,
-  distanceOf,
+  budgetExcess,
+  budgetStanding,
+  concurrencyExcess,
   isRepeated,
-  markOf,
-  marksPassed,
-  nearer,
-  nearlySpent,
-  overspent,
-  SOFT_UNKNOWN,
-  spendUnknown,
-  standingOf,
-  toldOf,
-  tooFast,
-  tooMany,
-  withoutSoft,
-} from "./limit-answers.ts";
+  markMessage,
+  nearlySpentWarning,
+  newBudgetMarks,
+  rateDistance,
+  refusalMark,
+  rpmExcess,
+  SOFT_BUDGETS_UNKNOWN,
+  spendUnknownError,
+  tighterLimit,
+  tokensToReserve,
+  tpmExcess,
+  withoutSoftBudgets,
+} from "./limit-results.ts";
 import {
   type Charge,
   type Excess,
@@ -31,7 +32,6 @@ import {
   type Spending,
   type Standing,
 } from "./limiter.ts";
-import { NOTHING, OnceNames } from "./once-names.ts";
 import { RateWindow } from "./rate-window.ts";
 
 /** Returns nano-dollars spent since a time (Unix milliseconds), by scope. */
@@ -46,7 +46,7 @@ export interface LimitPart {
 }
 
 /** Milliseconds for which earlier spending is cached: later a new scope may come from a newer gateway.yaml. */
-const FRESH = 60_000;
+const LEDGER_TTL = 60_000;
 
 /** Money of one scope in one kind of period. */
 interface SpentSum {
@@ -65,9 +65,9 @@ interface SpentSum {
 class ScopeCounts {
   private requestWindow: RateWindow | undefined;
   private tokenWindow: RateWindow | undefined;
-  inside = 0;
+  running = 0;
   /** When an exchange was last settled here. */
-  settled = 0;
+  lastSettled = 0;
   readonly sums: SpentSum[] = [];
 
   /** A linear search, as there are rarely two sums. */
@@ -90,7 +90,7 @@ class ScopeCounts {
   }
 }
 
-interface MadeReservation {
+interface ActiveReservation {
   readonly reservation: Reservation;
   /** One for each level. */
   readonly counts: readonly ScopeCounts[];
@@ -100,9 +100,9 @@ interface MadeReservation {
 }
 
 /** Money spent before this process began, by kind of period. */
-interface SpentBefore {
+interface LedgerSpending {
   /** When it was loaded. */
-  readonly asked: number;
+  readonly loadedAt: number;
   readonly start: number;
   readonly sums: ReadonlyMap<string, number>;
 }
@@ -110,12 +110,12 @@ interface SpentBefore {
 /** Counts in this process's memory. What was spent before it started is loaded from the ledger. */
 export class MemoryLimiter extends Limiter {
   private readonly scopes = new Map<string, ScopeCounts>();
-  private readonly reservations = new Map<string, MadeReservation>();
-  private readonly before = new Map<Period, SpentBefore>();
+  private readonly reservations = new Map<string, ActiveReservation>();
+  private readonly ledgerSpending = new Map<Period, LedgerSpending>();
   private readonly loading = new Map<Period, Promise<void>>();
-  private readonly names = new OnceNames();
+  private readonly countedNames = new CountedNames();
   /** Whether the ledger could not return the spending of soft budgets, which was logged. */
-  private blind = false;
+  private softUnknownLogged = false;
 
   /**
    * @param warn called when a soft budget is nearly spent, and when it is spent
@@ -141,18 +141,18 @@ export class MemoryLimiter extends Limiter {
   override reserve(reservation: Reservation, owner?: string): Reserved | Promise<Reserved> {
     const now = this.clock();
     const { levels, most } = reservation;
-    const missing = this.missing(levels, now);
+    const missing = this.unloadedPeriod(levels, now);
     if (missing)
-      return this.load(missing, levels, now).then(
+      return this.loadSums(missing, levels, now).then(
         () => this.reserve(reservation, owner),
         (thrown) => this.reserve(this.withoutSoft(reservation, missing, thrown), owner),
       );
     const counts: ScopeCounts[] = [];
     for (const level of levels) {
       const count = this.countsOf(level.scope);
-      const excess = this.excess(level, count, most, now);
+      const excess = this.findExcess(level, count, most, now);
       if (excess) {
-        const mark = markOf(excess);
+        const mark = refusalMark(excess);
         if (mark) this.marked(mark);
         return { excess };
       }
@@ -160,14 +160,14 @@ export class MemoryLimiter extends Limiter {
     }
     const grant: { -readonly [Name in keyof Grant]: Grant[Name] } = {};
     for (let i = 0; i < levels.length; i++)
-      this.take(levels[i] as LimitLevel, counts[i] as ScopeCounts, most, now, grant);
+      this.reserveLevel(levels[i] as LimitLevel, counts[i] as ScopeCounts, most, now, grant);
     this.reservations.set(reservation.id, { reservation, counts, time: now, owner });
     return { grant };
   }
 
   override async prepare(periods: Iterable<Period>): Promise<void> {
     const now = this.clock();
-    await Promise.all(Array.from(periods, (per) => this.ask(per, now)));
+    await Promise.all(Array.from(periods, (per) => this.loadSpending(per, now)));
   }
 
   /** Adds a running reservation made elsewhere, even without room for it. @param time when it was made */
@@ -178,9 +178,9 @@ export class MemoryLimiter extends Limiter {
     for (let i = 0; i < levels.length; i++) {
       const { rpm = 0, tpm = 0 } = (levels[i] as LimitLevel).limits;
       const count = counts[i] as ScopeCounts;
-      count.inside++;
+      count.running++;
       if (rpm > 0) count.requests.correct(now, time, 1);
-      if (tpm > 0) count.tokens.correct(now, time, counting(most, this.partOf(tpm)));
+      if (tpm > 0) count.tokens.correct(now, time, tokensToReserve(most, this.partOf(tpm)));
       // `pendingOf` adds it to sums that begin later.
       for (const sum of count.sums)
         if (time >= sum.start && hasBudget(levels[i]?.limits.budgets, sum.per)) sum.pending += most.cost;
@@ -193,28 +193,28 @@ export class MemoryLimiter extends Limiter {
     if (!made) return;
     this.reservations.delete(id);
     const now = this.clock();
-    const used = this.names.count(charge);
+    const used = this.countedNames.countOnce(charge);
     const { levels, most } = made.reservation;
     for (let i = 0; i < levels.length; i++) {
       const level = levels[i] as LimitLevel;
-      const { tokens, cost } = level.scope === unused ? NOTHING : used;
+      const { tokens, cost } = level.scope === unused ? NO_CHARGE : used;
       const count = made.counts[i] as ScopeCounts;
-      count.inside--;
-      count.settled = now;
+      count.running--;
+      count.lastSettled = now;
       const { tpm = 0 } = level.limits;
-      if (tpm > 0) count.tokens.correct(now, made.time, tokens - counting(most, this.partOf(tpm)));
+      if (tpm > 0) count.tokens.correct(now, made.time, tokens - tokensToReserve(most, this.partOf(tpm)));
       const { budgets = [] } = level.limits;
       for (let at = 0; at < budgets.length; at++) {
         const { per } = budgets[at] as Budget;
         const sum = count.sum(per);
         if (!sum || isRepeated(budgets, at)) continue;
-        this.begin(sum, per, now);
+        this.rollOver(sum, per, now);
         // An exchange belongs to the period in which it began, as in the ledger.
         if (made.time < sum.start) continue;
         sum.pending -= most.cost;
         sum.spent += cost;
-        const marks = marksPassed(level, per, sum.spent, cost);
-        if (marks.length > 0) this.mark(marks);
+        const marks = newBudgetMarks(level, per, sum.spent, cost);
+        if (marks.length > 0) this.reportMarks(marks);
       }
       this.spendUnreserved(count, budgets, made.time, cost);
     }
@@ -231,9 +231,9 @@ export class MemoryLimiter extends Limiter {
     }
   }
 
-  private mark(marks: readonly BudgetMark[]): void {
+  private reportMarks(marks: readonly BudgetMark[]): void {
     for (const mark of marks) {
-      if (mark.soft) this.warn(toldOf(mark));
+      if (mark.soft) this.warn(markMessage(mark));
       this.marked(mark);
     }
   }
@@ -245,9 +245,9 @@ export class MemoryLimiter extends Limiter {
 
   override async standings(levels: readonly LimitLevel[]): Promise<Standing[]> {
     const now = this.clock();
-    const missing = this.missing(levels, now);
+    const missing = this.unloadedPeriod(levels, now);
     if (missing) {
-      await this.load(missing, levels, now);
+      await this.loadSums(missing, levels, now);
       return this.standings(levels);
     }
     return levels.map((level) => this.standing(level, now));
@@ -262,28 +262,28 @@ export class MemoryLimiter extends Limiter {
       ...(rpm > 0 && { requests: this.distance(counts.requests, rpm, now) }),
       ...(tpm > 0 && { tokens: this.distance(counts.tokens, tpm, now) }),
       ...(concurrency > 0 && {
-        concurrency: { limit: concurrency, left: Math.max(0, this.partOf(concurrency) - counts.inside) },
+        concurrency: { limit: concurrency, left: Math.max(0, this.partOf(concurrency) - counts.running) },
       }),
       budgets: budgets.map((budget) => {
         const sum = this.sumOf(counts, budget.per, now);
-        return standingOf(budget, sum, this.allowed(budget.nano, sum));
+        return budgetStanding(budget, sum, this.allowed(budget.nano, sum));
       }),
     };
   }
 
   /** Returns the exceeded limit of a level; undefined: there is room. */
-  private excess(level: LimitLevel, counts: ScopeCounts, most: Spending, now: number): Excess | undefined {
+  private findExcess(level: LimitLevel, counts: ScopeCounts, most: Spending, now: number): Excess | undefined {
     const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = level.limits;
-    if (concurrency > 0 && counts.inside >= this.partOf(concurrency)) return crowded(level, concurrency);
+    if (concurrency > 0 && counts.running >= this.partOf(concurrency)) return concurrencyExcess(level, concurrency);
     const requests = this.partOf(rpm);
     if (rpm > 0 && counts.requests.sum(now) >= requests)
-      return tooFast(level, rpm, counts.requests.wait(now, 1, requests));
+      return rpmExcess(level, rpm, counts.requests.timeUntilRoom(now, 1, requests));
     if (tpm > 0 && most.tokens > 0) {
       const room = this.partOf(tpm);
-      const asked = counting(most, room);
+      const asked = tokensToReserve(most, room);
       const { tokens } = counts;
       const sum = tokens.sum(now);
-      if (sum + asked > room) return tooMany(level, tpm, room - sum, asked, tokens.wait(now, asked, room));
+      if (sum + asked > room) return tpmExcess(level, tpm, room - sum, asked, tokens.timeUntilRoom(now, asked, room));
     }
     if (most.cost > 0)
       for (const budget of budgets) {
@@ -291,7 +291,7 @@ export class MemoryLimiter extends Limiter {
         const sum = this.sumOf(counts, budget.per, now);
         const allowed = this.allowed(budget.nano, sum);
         if (sum.spent + sum.pending + most.cost > allowed)
-          return overspent(level, budget, sum, most.cost, now, allowed);
+          return budgetExcess(level, budget, sum, most.cost, now, allowed);
       }
     return undefined;
   }
@@ -307,10 +307,10 @@ export class MemoryLimiter extends Limiter {
   }
 
   private distance(window: RateWindow, limit: number, now: number): RateDistance {
-    return distanceOf({ sum: window.sum(now), reset: window.reset(now) }, limit, this.partOf(limit));
+    return rateDistance({ sum: window.sum(now), reset: window.timeUntilEmpty(now) }, limit, this.partOf(limit));
   }
 
-  private take(
+  private reserveLevel(
     level: LimitLevel,
     counts: ScopeCounts,
     most: Spending,
@@ -318,19 +318,19 @@ export class MemoryLimiter extends Limiter {
     grant: { -readonly [Name in keyof Grant]: Grant[Name] },
   ): void {
     const { rpm = 0, tpm = 0, budgets = [] } = level.limits;
-    counts.inside++;
+    counts.running++;
     if (rpm > 0) {
       counts.requests.add(now, 1);
-      grant.requests = nearer(grant.requests, this.distance(counts.requests, rpm, now));
+      grant.requests = tighterLimit(grant.requests, this.distance(counts.requests, rpm, now));
     }
     if (tpm > 0) {
-      counts.tokens.add(now, counting(most, this.partOf(tpm)));
-      grant.tokens = nearer(grant.tokens, this.distance(counts.tokens, tpm, now));
+      counts.tokens.add(now, tokensToReserve(most, this.partOf(tpm)));
+      grant.tokens = tighterLimit(grant.tokens, this.distance(counts.tokens, tpm, now));
     }
     for (let i = 0; i < budgets.length; i++) {
       const budget = budgets[i] as Budget;
       const sum = this.sumOf(counts, budget.per, now);
-      const warning = nearlySpent(level, budget, sum.spent);
+      const warning = nearlySpentWarning(level, budget, sum.spent);
       if (warning !== undefined) grant.warnings = [...(grant.warnings ?? []), warning];
       if (!isRepeated(budgets, i)) sum.pending += most.cost;
     }
@@ -347,12 +347,12 @@ export class MemoryLimiter extends Limiter {
   /** Returns the current sum of a period; what was spent before must be loaded. */
   private sumOf(counts: ScopeCounts, per: Period, now: number): SpentSum {
     const sum = counts.sum(per) as SpentSum;
-    this.begin(sum, per, now);
+    this.rollOver(sum, per, now);
     return sum;
   }
 
   /** Resets a sum when its period is over. */
-  private begin(sum: SpentSum, per: Period, now: number): void {
+  private rollOver(sum: SpentSum, per: Period, now: number): void {
     if (now < sum.end) return;
     Object.assign(sum, this.calendar.span(per, now), { spent: 0, pending: 0, known: 0, elsewhere: 0 });
   }
@@ -368,24 +368,30 @@ export class MemoryLimiter extends Limiter {
   }
 
   /** Returns a kind of period whose earlier spending is not loaded; undefined: all is loaded. */
-  private missing(levels: readonly LimitLevel[], now: number): Period | undefined {
+  private unloadedPeriod(levels: readonly LimitLevel[], now: number): Period | undefined {
     for (const { scope, limits } of levels) {
       const { budgets = [] } = limits;
       if (budgets.length === 0) continue;
       const counts = this.countsOf(scope);
       for (const { per } of budgets) {
         if (!lacksSum(counts, per, now)) continue;
-        const before = this.before.get(per);
-        if (!before || now - before.asked > FRESH || now < before.asked) return per;
+        const before = this.ledgerSpending.get(per);
+        if (!before || now - before.loadedAt > LEDGER_TTL || now < before.loadedAt) return per;
         // What has been settled here since is in the ledger, but not in the loaded sums.
-        if (counts.settled >= before.asked) return per;
-        this.beginAt(counts, scope, per, before, now);
+        if (counts.lastSettled >= before.loadedAt) return per;
+        this.startSum(counts, scope, per, before, now);
       }
     }
     return undefined;
   }
 
-  private beginAt(counts: ScopeCounts, scope: string, per: Period, { start, sums }: SpentBefore, now: number): void {
+  private startSum(
+    counts: ScopeCounts,
+    scope: string,
+    per: Period,
+    { start, sums }: LedgerSpending,
+    now: number,
+  ): void {
     const span = this.calendar.span(per, now);
     const spent = start === span.start ? (sums.get(scope) ?? 0) : 0;
     const pending = this.pendingOf(scope, per, span.start);
@@ -397,40 +403,43 @@ export class MemoryLimiter extends Limiter {
   }
 
   /** @throws GatewayError when the ledger does not respond: a budget that may be exhausted is not spent */
-  private async load(per: Period, levels: readonly LimitLevel[], now: number): Promise<void> {
-    await this.ask(per, now);
-    const before = this.before.get(per) as SpentBefore;
+  private async loadSums(per: Period, levels: readonly LimitLevel[], now: number): Promise<void> {
+    await this.loadSpending(per, now);
+    const before = this.ledgerSpending.get(per) as LedgerSpending;
     for (const { scope, limits } of levels) {
       const counts = this.countsOf(scope);
       const began = this.clock();
       const lacks = hasBudget(limits.budgets, per) && lacksSum(counts, per, began);
-      if (lacks) this.beginAt(counts, scope, per, before, began);
+      if (lacks) this.startSum(counts, scope, per, before, began);
     }
   }
 
   /** @throws `thrown` if a hard budget needs the unknown sum */
   private withoutSoft(reservation: Reservation, per: Period, thrown: unknown): Reservation {
     const now = this.clock();
-    const known = withoutSoft(reservation, ({ scope }, of) => of === per && lacksSum(this.countsOf(scope), per, now));
+    const known = withoutSoftBudgets(
+      reservation,
+      ({ scope }, of) => of === per && lacksSum(this.countsOf(scope), per, now),
+    );
     if (!known) throw thrown;
-    if (!this.blind) this.warn(SOFT_UNKNOWN);
-    this.blind = true;
+    if (!this.softUnknownLogged) this.warn(SOFT_BUDGETS_UNKNOWN);
+    this.softUnknownLogged = true;
     return known;
   }
 
-  /** @throws GatewayError like `load` */
-  private ask(per: Period, now: number): Promise<void> {
+  /** @throws GatewayError like `loadSums` */
+  private loadSpending(per: Period, now: number): Promise<void> {
     const known = this.loading.get(per);
     if (known) return known;
     const { start } = this.calendar.span(per, now);
     const loading = this.spentSince(start)
       .then(
         (sums) => {
-          this.blind = false;
-          this.before.set(per, { asked: now, start, sums });
+          this.softUnknownLogged = false;
+          this.ledgerSpending.set(per, { loadedAt: now, start, sums });
         },
         (cause: unknown) => {
-          throw spendUnknown(cause);
+          throw spendUnknownError(cause);
         },
       )
       .finally(() => this.loading.delete(per));

@@ -1,7 +1,7 @@
 import { type OwnedObject, Owners } from "./owners.ts";
 
 /** Maximum number of ids; beyond that, the oldest are removed. */
-const MOST = 100_000;
+const MAX_IDS = 100_000;
 
 /** Owners in memory, by id. */
 export class MemoryOwners extends Owners {
@@ -27,7 +27,7 @@ export class MemoryOwners extends Owners {
     if (known?.some((other) => other.provider === provider)) return false;
     if (known) known.push(object);
     else this.objects.set(id, [object]);
-    if (this.objects.size > MOST) this.forgetOldest();
+    if (this.objects.size > MAX_IDS) this.forgetOldest();
     return true;
   }
 
@@ -45,7 +45,7 @@ export class MemoryOwners extends Owners {
 
   /** Removes one in a hundred, so that this does not run for each insert. */
   private forgetOldest(): void {
-    let count = MOST / 100;
+    let count = MAX_IDS / 100;
     for (const id of this.objects.keys()) {
       this.objects.delete(id);
       if (--count === 0) return;

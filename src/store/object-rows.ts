@@ -2,7 +2,7 @@ import { type GatewayError, storeUnavailable } from "../core/errors.ts";
 import type { OwnedObject } from "./owners.ts";
 
 /** An object and when it was first seen, Unix milliseconds. */
-export interface MadeObject extends OwnedObject {
+export interface CreatedObject extends OwnedObject {
   readonly time: number;
 }
 
@@ -11,15 +11,15 @@ export interface ObjectRows {
   /** @throws Error when the store does not respond */
   find(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]>;
   /** Inserts all or none; ids that a provider already has stay unchanged. @throws Error on failure */
-  insert(made: readonly MadeObject[]): Promise<void>;
+  insert(made: readonly CreatedObject[]): Promise<void>;
 }
 
 /** The error while owners cannot be determined. */
-export const ownersSilent = (cause: unknown): GatewayError =>
+export const ownersUnavailable = (cause: unknown): GatewayError =>
   storeUnavailable("objects", "Who made the object is not known, as the gateway's store of that cannot answer.", cause);
 
 /** Converts a row of the table to an object. */
-export const objectOf = ({ id, provider, key, group, model }: Record<string, unknown>): OwnedObject => ({
+export const rowToObject = ({ id, provider, key, group, model }: Record<string, unknown>): OwnedObject => ({
   id: String(id),
   provider: String(provider),
   key: String(key),

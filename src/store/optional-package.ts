@@ -19,13 +19,13 @@ export async function optionalPackage<T>(
     if ((thrown as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw thrown;
     const all = [names].flat();
     const what = all.length === 1 ? `the package ${all[0]}, which is` : `the packages ${all.join(", ")}, which are`;
-    const install = all.map((name) => `${name}@${versionOf(name)}`).join(" ");
+    const install = all.map((name) => `${name}@${testedVersion(name)}`).join(" ");
     throw new FileError(`${user} needs ${what} not installed: npm i ${install}`, { cause: thrown });
   }
 }
 
 /** Returns the version that this program is tested with. */
-function versionOf(name: string): string {
+function testedVersion(name: string): string {
   const { peerDependencies } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
     peerDependencies: Record<string, string>;
   };

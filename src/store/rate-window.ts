@@ -36,7 +36,7 @@ export class RateWindow {
   }
 
   /** Returns the milliseconds until an amount fits below a limit; undefined: it never does. */
-  wait(now: number, amount: number, limit: number): number | undefined {
+  timeUntilRoom(now: number, amount: number, limit: number): number | undefined {
     this.advance(now);
     if (amount > limit) return undefined;
     let left = this.total;
@@ -48,13 +48,13 @@ export class RateWindow {
   }
 
   /** Returns the milliseconds until all amounts have expired. */
-  reset(now: number): number {
+  timeUntilEmpty(now: number): number {
     this.advance(now);
     return this.total > 0 ? (this.last + SECONDS) * 1000 - now : 0;
   }
 
   /** Handles a clock set back by more than the window: the amounts keep their age. */
-  private putBack(second: number): void {
+  private handleSetBack(second: number): void {
     const before = this.seconds.slice();
     for (let age = 0; age < SECONDS; age++) {
       const at = (this.current - age + SECONDS) % SECONDS;
@@ -66,7 +66,7 @@ export class RateWindow {
 
   private advance(now: number): void {
     const second = Math.floor(now / 1000);
-    if (this.current - second > SECONDS) this.putBack(second);
+    if (this.current - second > SECONDS) this.handleSetBack(second);
     // After a smaller step back, the window's clock stands still until the time is reached again.
     if (second <= this.current) return;
     const behind = Math.min(second - this.current, SECONDS);

@@ -1,15 +1,15 @@
 import { DAY } from "./ledger-sums.ts";
 
 /** Days for which vendors return responses generated in the background: until then their usage must not count again. */
-const GIVEN_OUT = 31;
+const BACKGROUND_DAYS = 31;
 
 /** Returns the time before which once-counted names are deleted, when rows are deleted before `before`. Unix milliseconds. */
-export const oldestName = (before: number): number => Math.min(before, Date.now() - GIVEN_OUT * DAY);
+export const onceNameCutoff = (before: number): number => Math.min(before, Date.now() - BACKGROUND_DAYS * DAY);
 
 /** Milliseconds from a ledger's opening to the first check of its age: short-lived readers have exited by then. */
-const FIRST = 60_000;
+const FIRST_CHECK = 60_000;
 /** Milliseconds between checks. */
-const AGAIN = 3_600_000;
+const CHECK_INTERVAL = 3_600_000;
 
 /** The age of a ledger's rows, in Unix milliseconds. */
 interface LedgerAge {
@@ -20,11 +20,11 @@ interface LedgerAge {
 }
 
 /** The rows of a ledger, for retention. */
-export interface AgingRows {
+export interface PrunableRows {
   /** @param now the current time of the clock */
   age(now: number): Promise<LedgerAge>;
   /** Deletes rows from before a time (Unix milliseconds), in steps. */
-  pruned(before: number): AsyncIterable<number>;
+  prune(before: number): AsyncIterable<number>;
 }
 
 /**
@@ -33,7 +33,7 @@ export interface AgingRows {
  */
 export class Retention {
   private timer: NodeJS.Timeout | undefined;
-  private doubted = false;
+  private clockDoubted = false;
   private running: Promise<void> = Promise.resolve();
   private stopped = false;
 
@@ -44,13 +44,13 @@ export class Retention {
    * @param clock Unix milliseconds; injectable for tests
    */
   constructor(
-    private readonly rows: AgingRows,
+    private readonly rows: PrunableRows,
     private readonly keep: number,
     private readonly warn: (message: string) => void,
-    first = FIRST,
+    first = FIRST_CHECK,
     private readonly clock: () => number = Date.now,
   ) {
-    if (keep > 0) this.timer = setTimeout(this.look, first).unref();
+    if (keep > 0) this.timer = setTimeout(this.check, first).unref();
   }
 
   /** Stops after the current step. */
@@ -60,35 +60,35 @@ export class Retention {
     await this.running;
   }
 
-  private readonly look = (): void => {
+  private readonly check = (): void => {
     this.running = this.prune().catch((thrown: Error) => {
       this.warn(`Rows that are older than store: keep says cannot be taken away: ${thrown.message}.`);
     });
     void this.running.then(() => {
-      if (!this.stopped) this.timer = setTimeout(this.look, AGAIN).unref();
+      if (!this.stopped) this.timer = setTimeout(this.check, CHECK_INTERVAL).unref();
     });
   };
 
   private async prune(): Promise<void> {
-    const before = await this.before(this.clock());
-    for await (const _ of this.rows.pruned(before)) if (this.stopped) return;
+    const before = await this.cutoff(this.clock());
+    for await (const _ of this.rows.prune(before)) if (this.stopped) return;
   }
 
   /** Returns the start of the oldest day to keep. */
-  private async before(now: number): Promise<number> {
+  private async cutoff(now: number): Promise<number> {
     const { newest, pruned } = await this.rows.age(now);
-    const asked = dayOf(now - this.keep);
+    const asked = startOfDay(now - this.keep);
     // If the clock was set ahead, today's rows prove nothing, as their times come from it. If the gateway was idle for days,
     // neither do earlier rows: then each check deletes one more day.
-    const sure = Math.max(dayOf(newest + 2 * DAY - this.keep), pruned + DAY);
+    const sure = Math.max(startOfDay(newest + 2 * DAY - this.keep), pruned + DAY);
     const doubted = newest > 0 && sure < asked;
-    if (doubted && !this.doubted)
+    if (doubted && !this.clockDoubted)
       this.warn(
         `The clock is ${Math.floor((now - newest) / DAY)} days ahead of the newest rows that are a day old. In case it is wrong, rows older than store: keep says go by one day each hour until all have gone.`,
       );
-    this.doubted = doubted;
+    this.clockDoubted = doubted;
     return doubted ? sure : asked;
   }
 }
 
-const dayOf = (time: number): number => Math.floor(time / DAY) * DAY;
+const startOfDay = (time: number): number => Math.floor(time / DAY) * DAY;

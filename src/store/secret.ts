@@ -12,7 +12,7 @@ import type { PostgresDatabase } from "./postgres/database.ts";
  * @param warn called when other users can read the file, and when a secret that was in use is missing
  * @throws FileError when it can neither be read nor created.
  */
-export function keptSecret(ledger: string, warn: (message: string) => void): Buffer {
+export function loadOrCreateSecret(ledger: string, warn: (message: string) => void): Buffer {
   if (ledger === ":memory:") return randomBytes(32);
   const file = `${ledger}.secret`;
   try {
@@ -21,7 +21,7 @@ export function keptSecret(ledger: string, warn: (message: string) => void): Buf
     writeFileSync(file, `${randomBytes(32).toString("hex")}\n`, { flag: "wx", mode: 0o600 });
     if (hasExchanges(ledger))
       warn(
-        `The secret ${file} was missing and is made anew, though the ledger has exchanges from before it: ${WITHOUT}`,
+        `The secret ${file} was missing and is made anew, though the ledger has exchanges from before it: ${CONSEQUENCES}`,
       );
   } catch (thrown) {
     const { code, syscall, message } = thrown as NodeJS.ErrnoException;
@@ -41,13 +41,13 @@ export function keptSecret(ledger: string, warn: (message: string) => void): Buf
 }
 
 /** The consequences of a lost secret, and what to do. */
-const WITHOUT =
+const CONSEQUENCES =
   "envelopes (gw1state…) in conversations that go on are refused (400 invalid_field), ids of items from before are unknown, and who was signed in at the console has to sign in again. Put the former file back (store backup keeps it as FILE.secret), and restart.";
 
 /** Describes a secret missing beside a used ledger, before a new one is created; undefined: it is not missing. */
-export function missingSecret(ledger: string): string | undefined {
+export function missingSecretWarning(ledger: string): string | undefined {
   if (ledger === ":memory:" || existsSync(`${ledger}.secret`) || !hasExchanges(ledger)) return undefined;
-  return `it is missing, and the next start makes another one, after which ${WITHOUT}`;
+  return `it is missing, and the next start makes another one, after which ${CONSEQUENCES}`;
 }
 
 /** Reports whether a ledger's file contains exchanges, in which the secret may have been used. */
@@ -75,8 +75,11 @@ function read(file: string): string {
 }
 
 /** Returns the secret in a database: the first instance creates it for all. @throws Error of the database */
-export async function sharedSecret({ ask }: Pick<PostgresDatabase, "ask">): Promise<Buffer> {
-  await ask("insert into secret values ('envelopes', ?::text) on conflict do nothing", randomBytes(32).toString("hex"));
-  const [row] = await ask("select value from secret where name = 'envelopes'");
+export async function databaseSecret({ query }: Pick<PostgresDatabase, "query">): Promise<Buffer> {
+  await query(
+    "insert into secret values ('envelopes', ?::text) on conflict do nothing",
+    randomBytes(32).toString("hex"),
+  );
+  const [row] = await query("select value from secret where name = 'envelopes'");
   return Buffer.from(String(row?.["value"]), "hex");
 }

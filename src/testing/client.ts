@@ -1,4 +1,4 @@
-import { request as askOver } from "node:http";
+import { request as httpRequest } from "node:http";
 import type { Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import type { Protocol } from "../core/protocol.ts";
@@ -10,7 +10,7 @@ import { ArraySplitter } from "../wire/array.ts";
 import type { Frame } from "../wire/frame.ts";
 import { NestedJson } from "../wire/nested.ts";
 import { SseSplitter } from "../wire/sse.ts";
-import { piecesOf } from "./scripted-provider.ts";
+import { splitBytes } from "./scripted-provider.ts";
 
 /** A client's request. */
 export interface TestRequest {
@@ -41,7 +41,7 @@ export interface TestRequest {
 }
 
 /** A request in its wire form. */
-interface WrittenTest {
+interface EncodedTest {
   method: string;
   path: string;
   headers: Record<string, string>;
@@ -66,9 +66,9 @@ export interface SpokenWords {
 }
 
 /** Encodes a request in its protocol. @throws Error for one that needs an explicit body */
-export function writeTest(protocol: Protocol, asked: TestRequest): WrittenTest {
+export function encodeTest(protocol: Protocol, asked: TestRequest): EncodedTest {
   const { model = "any", stream = false, body, headers = {} } = asked;
-  const { method = "POST", path, json } = spoken(protocol, asked, model, stream);
+  const { method = "POST", path, json } = encodeConversation(protocol, asked, model, stream);
   const own = typeof body === "string" || Buffer.isBuffer(body);
   const bytes = Buffer.from(own ? body : JSON.stringify({ ...json, ...body }));
   return {
@@ -79,7 +79,7 @@ export function writeTest(protocol: Protocol, asked: TestRequest): WrittenTest {
   };
 }
 
-function spoken(
+function encodeConversation(
   protocol: Protocol,
   { text = "Hello", system, body, path }: TestRequest,
   model: string,
@@ -127,7 +127,7 @@ const turnOf = (role: "system" | "user", text: string): Conversation["turns"][nu
 /** Sends a request on a connection of its own, and reads the response to its end, however it ends. */
 export function sendTest(
   socket: Socket,
-  { method, path, headers, body }: WrittenTest,
+  { method, path, headers, body }: EncodedTest,
   { cut, leaveAfter = Number.POSITIVE_INFINITY }: Pick<TestRequest, "cut" | "leaveAfter">,
 ): Promise<GotAnswer> {
   const { promise, resolve } = Promise.withResolvers<GotAnswer>();
@@ -135,7 +135,7 @@ export function sendTest(
   let length = 0;
   const got: GotAnswer = { status: 0, headers: {}, body: Buffer.alloc(0), whole: false };
   const over = () => resolve({ ...got, body: Buffer.concat(pieces) });
-  const outgoing = askOver({ method, path, headers, createConnection: () => socket });
+  const outgoing = httpRequest({ method, path, headers, createConnection: () => socket });
   outgoing.on("error", over);
   outgoing.on("response", (response) => {
     got.status = response.statusCode ?? 0;
@@ -159,7 +159,7 @@ async function writePieces(
   body: Buffer,
   cut: number | undefined,
 ): Promise<void> {
-  for (const piece of cut === undefined ? [body] : piecesOf(body, cut)) {
+  for (const piece of cut === undefined ? [body] : splitBytes(body, cut)) {
     if (piece.length > 0) outgoing.write(piece);
     await turn();
   }
@@ -167,19 +167,19 @@ async function writePieces(
 }
 
 /** Returns the frames of a stream; none for another response. */
-export function framesOf({ headers, body }: GotAnswer, stream: boolean): Frame[] {
+export function responseFrames({ headers, body }: GotAnswer, stream: boolean): Frame[] {
   const type = headers["content-type"] ?? "";
   if (type.startsWith("text/event-stream")) return new SseSplitter().push(body);
   return stream && body[0] === "[".charCodeAt(0) ? new ArraySplitter().push(body) : [];
 }
 
 /** Returns the content of a response; empty for an error, for an invalid response, and for a protocol without conversations. */
-export function wordsOf(protocol: Protocol, got: GotAnswer, stream: boolean): SpokenWords {
+export function responseContent(protocol: Protocol, got: GotAnswer, stream: boolean): SpokenWords {
   const words: SpokenWords = { text: "", reasoning: "", calls: [] };
   const response = translationOf(protocol)?.response;
   if (!response || got.status >= 300 || got.body.length === 0) return words;
   const source = { account: "test", model: "test" };
-  const frames = framesOf(got, stream);
+  const frames = responseFrames(got, stream);
   const events: Event[] = [];
   if (frames.length === 0) {
     try {
@@ -192,11 +192,11 @@ export function wordsOf(protocol: Protocol, got: GotAnswer, stream: boolean): Sp
     for (const frame of frames) decoder.frame(frame, events);
     decoder.end(events);
   }
-  gather(events, words);
+  collectContent(events, words);
   return words;
 }
 
-function gather(events: readonly Event[], words: SpokenWords): void {
+function collectContent(events: readonly Event[], words: SpokenWords): void {
   const calls = new Map<number, SpokenWords["calls"][number]>();
   const kinds = new Map<number, string>();
   for (const event of events) {

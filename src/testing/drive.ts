@@ -7,22 +7,22 @@ import type { Protocol } from "../core/protocol.ts";
 import { Gateway } from "../gateway.ts";
 import { phasesOf } from "../loader/methods.ts";
 import type { LedgerEntry } from "../store/ledger.ts";
-import { translates } from "../translation/codec.ts";
+import { isTranslatable } from "../translation/codec.ts";
 import { Pools } from "../upstream/http1/pools.ts";
-import { type Words, words } from "../vocabulary.ts";
+import { buildVocabulary, type LoadedVocabulary } from "../vocabulary.ts";
 import {
-  framesOf,
+  encodeTest,
   type GotAnswer,
+  responseContent,
+  responseFrames,
   type SpokenWords,
   sendTest,
   type TestRequest,
-  wordsOf,
-  writeTest,
 } from "./client.ts";
 import { type LogLine, MemoryLog } from "./memory-log.ts";
 import { socketPair } from "./memory-socket.ts";
 import type { ProviderAnswer } from "./provider-answer.ts";
-import { MARK, type ProviderPart, ScriptedProvider, type SentRequest } from "./scripted-provider.ts";
+import { MARK_HEADER, ScriptedProvider, type SentRequest, type TestResponder } from "./scripted-provider.ts";
 
 /** Options of a driven plugin. */
 export interface DriveOptions {
@@ -71,14 +71,14 @@ export interface TestResult extends GotAnswer, SpokenWords {
 }
 
 /** The default key of tests. */
-const KEY = "test-key-0123456789abcdef";
+const TEST_KEY = "test-key-0123456789abcdef";
 /** The usual chain of models, without the plugin. */
-const CHAIN = ["sse", "auth", "scrub", "models", "limits", "rewrite", "usage"];
+const DEFAULT_CHAIN = ["sse", "auth", "scrub", "models", "limits", "rewrite", "usage"];
 /** Names of the two observing plugins: before all others, and after them. */
 const [FIRST, LAST] = ["test-begins", "test-ends"] as const;
 
 /** The providers' side of each test, by its mark. */
-type ProviderParts = Map<string, ProviderPart & { failed(thrown: unknown): void }>;
+type TestResponders = Map<string, TestResponder & { failed(thrown: unknown): void }>;
 
 /** Exchanges of tests by mark, and marks by exchange. */
 interface Marks {
@@ -93,21 +93,21 @@ interface Marks {
  */
 export async function drive(Class: PluginClass, driving: DriveOptions = {}): Promise<Driven> {
   const { folder = process.cwd(), env = {} } = driving;
-  const name = driving.name ?? nameOf(Class);
+  const name = driving.name ?? kebabName(Class);
   const marks: Marks = { exchanges: new Map(), names: new WeakMap() };
-  const vocabulary = await words(folder);
-  const own = new Map<string, PluginClass>([[name, Class], ...watching(marks)]);
+  const vocabulary = await buildVocabulary(folder);
+  const own = new Map<string, PluginClass>([[name, Class], ...observerPlugins(marks)]);
   const config = await loadConfig(
     join(folder, "gateway.yaml"),
-    withOwn(vocabulary, own),
+    withTestPlugins(vocabulary, own),
     env,
     folder,
-    written(name, Class, driving, vocabulary.protocolList),
+    gatewayYaml(name, Class, driving, vocabulary.protocolList),
   );
   const log = new MemoryLog();
-  const parts: ProviderParts = new Map();
+  const parts: TestResponders = new Map();
   const provider = new ScriptedProvider(vocabulary.protocolList, parts);
-  const pools = new Pools({ environment: {}, within: () => provider.connect() });
+  const pools = new Pools({ environment: {}, connectInProcess: () => provider.connect() });
   const gateway = await Gateway.open({ config, vocabulary, env }, log, 1, undefined, pools);
   return new DrivenGateway(
     gateway,
@@ -146,11 +146,11 @@ class DrivenGateway implements Driven {
 
   constructor(
     private readonly gateway: Gateway,
-    private readonly memory: MemoryLog,
+    private readonly memoryLog: MemoryLog,
     private readonly name: string,
-    private readonly known: ReadonlyMap<string, Protocol>,
+    private readonly protocolsByName: ReadonlyMap<string, Protocol>,
     /** The providers' side of running requests. */
-    private readonly parts: ProviderParts,
+    private readonly responders: TestResponders,
     private readonly exchanges: Map<string, Exchange>,
   ) {}
 
@@ -160,11 +160,11 @@ class DrivenGateway implements Driven {
   }
 
   get protocols(): readonly string[] {
-    return [...this.known.values()].filter(translates).map(({ name }) => name);
+    return [...this.protocolsByName.values()].filter(isTranslatable).map(({ name }) => name);
   }
 
   get log(): readonly LogLine[] {
-    return this.memory.lines;
+    return this.memoryLog.lines;
   }
 
   async ledger(): Promise<readonly LedgerEntry[]> {
@@ -174,31 +174,33 @@ class DrivenGateway implements Driven {
   }
 
   async ask(request: TestRequest, answer: ProviderScript = {}): Promise<TestResult> {
-    const protocol = this.known.get(request.protocol);
+    const protocol = this.protocolsByName.get(request.protocol);
     if (!protocol)
-      throw new Error(`There is no protocol "${request.protocol}"; there are ${[...this.known.keys()].join(", ")}.`);
-    const { key = KEY, cut, stream = false } = request;
+      throw new Error(
+        `There is no protocol "${request.protocol}"; there are ${[...this.protocolsByName.keys()].join(", ")}.`,
+      );
+    const { key = TEST_KEY, cut, stream = false } = request;
     const mark = String(++this.asked);
     const sent: SentRequest[] = [];
     let failure: unknown;
-    this.parts.set(mark, {
+    this.responders.set(mark, {
       cut,
       failed: (thrown) => (failure = thrown),
       answer: async (each) => {
-        const told = await scripted(answer, each, sent.push(each) - 1);
+        const told = await scriptedAnswer(answer, each, sent.push(each) - 1);
         return typeof told === "string" ? { text: told } : told;
       },
     });
-    const test = writeTest(protocol, request);
+    const test = encodeTest(protocol, request);
     const shown = key === null ? [] : [protocol.credential(key)];
-    const headers = { host: "gateway.test", ...Object.fromEntries(shown), ...test.headers, [MARK]: mark };
+    const headers = { host: "gateway.test", ...Object.fromEntries(shown), ...test.headers, [MARK_HEADER]: mark };
     const [near, far] = socketPair();
     this.gateway.accept(far);
     const got = await sendTest(near, { ...test, headers }, request);
     while (this.gateway.exchanges.some(({ exchange }) => exchange === this.exchanges.get(mark))) await turn();
     const exchange = this.exchanges.get(mark);
     this.exchanges.delete(mark);
-    this.parts.delete(mark);
+    this.responders.delete(mark);
     if (failure !== undefined) throw failure;
     return resultOf({ protocol, got, sent, stream, exchange });
   }
@@ -213,7 +215,7 @@ class DrivenGateway implements Driven {
   }
 }
 
-function scripted(script: ProviderScript, sent: SentRequest, at: number) {
+function scriptedAnswer(script: ProviderScript, sent: SentRequest, at: number) {
   if (typeof script === "function") return script(sent);
   if (!Array.isArray(script)) return script as string | ProviderAnswer;
   return (script[Math.min(at, script.length - 1)] ?? {}) as string | ProviderAnswer;
@@ -235,9 +237,9 @@ function resultOf({
   const { error, outcome } = exchange ?? {};
   return {
     ...got,
-    ...wordsOf(protocol, got, stream),
+    ...responseContent(protocol, got, stream),
     json: () => JSON.parse(got.body.toString()) as unknown,
-    events: framesOf(got, stream).flatMap((frame) => frame.json() ?? []),
+    events: responseFrames(got, stream).flatMap((frame) => frame.json() ?? []),
     sent,
     outcome,
     error: error && { code: error.code, status: error.status, message: error.message, origin: error.origin },
@@ -245,11 +247,11 @@ function resultOf({
 }
 
 /** Converts `RouteByTeam` to `route-by-team`. */
-const nameOf = (Class: PluginClass): string =>
+const kebabName = (Class: PluginClass): string =>
   (Class as { name?: string }).name?.replaceAll(/(?<=[a-z0-9])(?=[A-Z])/g, "-").toLowerCase() || "plugin";
 
 /** Adds plugins under test to the vocabulary, as they have no file. */
-function withOwn(vocabulary: Words, own: ReadonlyMap<string, PluginClass>): Words {
+function withTestPlugins(vocabulary: LoadedVocabulary, own: ReadonlyMap<string, PluginClass>): LoadedVocabulary {
   const { plugin } = vocabulary;
   vocabulary.plugin = async (name, from, folder) => {
     const Class = own.get(name);
@@ -266,19 +268,19 @@ function withOwn(vocabulary: Words, own: ReadonlyMap<string, PluginClass>): Word
  * Returns the two observing plugins: the first identifies a test's exchange by its mark and removes the mark; the last sends it
  * to the provider.
  */
-function watching({ exchanges, names }: Marks): [string, PluginClass][] {
+function observerPlugins({ exchanges, names }: Marks): [string, PluginClass][] {
   class Begins implements Plugin {
     access: NonNullable<Plugin["access"]> = (exchange) => {
-      const mark = exchange.headers.get(MARK);
+      const mark = exchange.headers.get(MARK_HEADER);
       if (mark === undefined) return;
-      exchange.headers.delete(MARK);
+      exchange.headers.delete(MARK_HEADER);
       exchanges.set(mark, exchange as Exchange);
       names.set(exchange, mark);
     };
   }
   class Ends implements Plugin {
     send: NonNullable<Plugin["send"]> = (exchange, attempt) => {
-      attempt.headers.set(MARK, names.get(exchange) ?? "");
+      attempt.headers.set(MARK_HEADER, names.get(exchange) ?? "");
     };
   }
   return [
@@ -288,13 +290,17 @@ function watching({ exchanges, names }: Marks): [string, PluginClass][] {
 }
 
 /** Returns the gateway.yaml of a gateway under test. */
-function written(
+function gatewayYaml(
   name: string,
   { before = [], twice = false }: PluginClass,
-  { options = {}, gateway = {}, chain = twice ? [name, ...CHAIN, name] : usual(name, before) }: DriveOptions,
+  {
+    options = {},
+    gateway = {},
+    chain = twice ? [name, ...DEFAULT_CHAIN, name] : chainWith(name, before),
+  }: DriveOptions,
   protocols: readonly Protocol[],
 ): string {
-  const spoken = protocols.filter(translates).map((protocol) => protocol.name);
+  const spoken = protocols.filter(isTranslatable).map((protocol) => protocol.name);
   const all = protocols.filter(({ paths, socket }) => paths.length > 0 && !socket).map((protocol) => protocol.name);
   const names = { any: all, ...Object.fromEntries(spoken.map((each) => [each, [each]])) };
   const each = <T>(of: (name: string, speaks: string[]) => T) =>
@@ -304,7 +310,7 @@ function written(
     pages: "off",
     overload: { delay: "off" },
     store: { ledger: "sqlite::memory:" },
-    keys: { test: { key: KEY } },
+    keys: { test: { key: TEST_KEY } },
     providers: each((provider, speaks) => ({ url: `http://${provider}.test`, speaks })),
     models: each((model) => ({ targets: [`${model}:vendors-model`] })),
     ...gateway,
@@ -315,7 +321,7 @@ function written(
 }
 
 /** Returns the usual chain with a plugin before `rewrite`, or further ahead where its `before` requires it. */
-function usual(name: string, before: readonly string[]): string[] {
-  const places = [...before, "rewrite"].map((each) => CHAIN.indexOf(each)).filter((at) => at >= 0);
-  return CHAIN.toSpliced(Math.min(...places), 0, name);
+function chainWith(name: string, before: readonly string[]): string[] {
+  const places = [...before, "rewrite"].map((each) => DEFAULT_CHAIN.indexOf(each)).filter((at) => at >= 0);
+  return DEFAULT_CHAIN.toSpliced(Math.min(...places), 0, name);
 }

@@ -7,41 +7,41 @@ import { Duplex } from "node:stream";
  */
 class MemorySocket extends Duplex {
   readonly remoteAddress = "127.0.0.1";
-  private other: MemorySocket | undefined;
+  private peer: MemorySocket | undefined;
   /** Called when the last piece has been read. */
-  private taken: ((error?: Error) => void) | undefined;
+  private onRead: ((error?: Error) => void) | undefined;
 
-  join(other: MemorySocket): void {
-    this.other = other;
+  connectTo(other: MemorySocket): void {
+    this.peer = other;
   }
 
   override _read(): void {
-    const { taken } = this;
-    this.taken = undefined;
-    if (taken) setImmediate(taken);
+    const { onRead } = this;
+    this.onRead = undefined;
+    if (onRead) setImmediate(onRead);
   }
 
   override _write(piece: Buffer, _encoding: string, done: (error?: Error) => void): void {
-    const { other } = this;
-    if (!other || other.destroyed) done(reset());
+    const { peer } = this;
+    if (!peer || peer.destroyed) done(connectionReset());
     else if (piece.length === 0) setImmediate(done);
     else {
-      other.taken = done;
-      other.push(piece);
+      peer.onRead = done;
+      peer.push(piece);
     }
   }
 
   override _final(done: () => void): void {
-    this.other?.push(null);
+    this.peer?.push(null);
     done();
   }
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    const { other, taken } = this;
-    this.other = undefined;
-    this.taken = undefined;
-    taken?.(reset());
-    if (other) setImmediate(() => other.leftAlone(this.writableFinished));
+    const { peer, onRead } = this;
+    this.peer = undefined;
+    this.onRead = undefined;
+    onRead?.(connectionReset());
+    if (peer) setImmediate(() => peer.peerDestroyed(this.writableFinished));
     done(error);
   }
 
@@ -72,16 +72,16 @@ class MemorySocket extends Duplex {
   }
 
   /** @param ended whether the other end had finished writing */
-  private leftAlone(ended: boolean): void {
-    this.other = undefined;
+  private peerDestroyed(ended: boolean): void {
+    this.peer = undefined;
     if (this.destroyed) return;
     // Its last piece has still to be read.
-    if (ended) this.taken?.();
-    else this.destroy(reset());
+    if (ended) this.onRead?.();
+    else this.destroy(connectionReset());
   }
 }
 
-const reset = (): Error => Object.assign(new Error("The connection was reset."), { code: "ECONNRESET" });
+const connectionReset = (): Error => Object.assign(new Error("The connection was reset."), { code: "ECONNRESET" });
 
 /**
  * Returns both ends of a connection inside the process, with the parts of a socket that node's HTTP and the gateway's client use.
@@ -89,7 +89,7 @@ const reset = (): Error => Object.assign(new Error("The connection was reset."),
 export function socketPair(): [Socket, Socket] {
   const options = { decodeStrings: true, allowHalfOpen: true };
   const [one, two] = [new MemorySocket(options), new MemorySocket(options)];
-  one.join(two);
-  two.join(one);
+  one.connectTo(two);
+  two.connectTo(one);
   return [one as unknown as Socket, two as unknown as Socket];
 }

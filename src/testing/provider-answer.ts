@@ -1,8 +1,8 @@
 import { Body } from "../core/body.ts";
 import type { DemoAnswer, DemoRequest, Protocol } from "../core/protocol.ts";
-import { textsOf } from "../core/texts.ts";
-import { clientSide } from "../translation/codec.ts";
-import { encodedAnswer } from "../translation/demo.ts";
+import { requestTexts } from "../core/texts.ts";
+import { clientTranslationOf } from "../translation/codec.ts";
+import { encodeAnswer } from "../translation/demo.ts";
 import type { Event, EventOf } from "../translation/events.ts";
 
 /** A provider's answer, independent of the protocol and of streaming. */
@@ -27,7 +27,7 @@ export interface ProviderAnswer {
 
 /** Characters of each piece of a streamed text: short, so that words are split. */
 const PIECE = 3;
-const cut = (text: string): string[] => text.match(new RegExp(`.{1,${PIECE}}`, "gsu")) ?? [];
+const splitText = (text: string): string[] => text.match(new RegExp(`.{1,${PIECE}}`, "gsu")) ?? [];
 
 /** Yields an answer as protocol-independent events; without streaming, each text is one piece. */
 function* eventsOf(
@@ -46,7 +46,7 @@ function* eventsOf(
   for (const [open, content] of blocks) {
     yield open;
     const { block, kind } = open;
-    for (const piece of streaming ? cut(content) : [content])
+    for (const piece of streaming ? splitText(content) : [content])
       yield { type: kind === "tool_call" ? "arguments" : "text", block, text: piece };
     yield { type: "close", block };
   }
@@ -57,16 +57,16 @@ function* eventsOf(
 }
 
 /** Encodes an answer in the protocol of the request. */
-export function answerIn(protocol: Protocol, request: DemoRequest, answer: ProviderAnswer): DemoAnswer {
+export function encodeProviderAnswer(protocol: Protocol, request: DemoRequest, answer: ProviderAnswer): DemoAnswer {
   const { status = 200, headers = {}, body } = answer;
-  if (body !== undefined || !clientSide(protocol) || request.operation.task !== "generate") {
+  if (body !== undefined || !clientTranslationOf(protocol) || request.operation.task !== "generate") {
     const given = body ?? {};
     const bytes = typeof given === "string" || Buffer.isBuffer(given) ? given : JSON.stringify(given);
     return { status, headers: { "content-type": "application/json", ...headers }, frames: [{ bytes }] };
   }
   if (status !== 200) throw new Error(`An answer with the status ${status} needs a body.`);
   const asked = new Body([Buffer.from(JSON.stringify(request.body ?? {}))], "json");
-  const echo = textsOf(asked, protocol, ["user"]).at(-1)?.text ?? "";
-  const encoded = encodedAnswer(protocol, request, [...eventsOf(answer, echo, request.streaming)]);
+  const echo = requestTexts(asked, protocol, ["user"]).at(-1)?.text ?? "";
+  const encoded = encodeAnswer(protocol, request, [...eventsOf(answer, echo, request.streaming)]);
   return { ...encoded, headers: { ...encoded.headers, ...headers } };
 }

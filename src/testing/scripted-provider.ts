@@ -3,10 +3,10 @@ import type { Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import { Body } from "../core/body.ts";
 import type { DemoAnswer, Protocol, TextKind } from "../core/protocol.ts";
-import { textsOf } from "../core/texts.ts";
-import { askedOf } from "../upstream/demo.ts";
+import { requestTexts } from "../core/texts.ts";
+import { identifyRequest } from "../upstream/demo.ts";
 import { socketPair } from "./memory-socket.ts";
-import { answerIn, type ProviderAnswer } from "./provider-answer.ts";
+import { encodeProviderAnswer, type ProviderAnswer } from "./provider-answer.ts";
 
 /** A request as a provider got it. */
 export interface SentRequest {
@@ -25,7 +25,7 @@ export interface SentRequest {
 }
 
 /** How a provider answers a test's request. */
-export interface ProviderPart {
+export interface TestResponder {
   /** Called with each request. */
   answer(sent: SentRequest): ProviderAnswer | Promise<ProviderAnswer>;
   /** Size in bytes of the pieces in which answers are sent; undefined: one piece per frame. */
@@ -33,7 +33,7 @@ export interface ProviderPart {
 }
 
 /** Header by which a provider identifies a test's request; no plugin sees it. */
-export const MARK = "gateway-test";
+export const MARK_HEADER = "gateway-test";
 
 /** All providers of a gateway under test: real HTTP on connections inside the process. */
 export class ScriptedProvider {
@@ -44,7 +44,7 @@ export class ScriptedProvider {
   /** @param parts the answers of each test, by its mark */
   constructor(
     private readonly protocols: readonly Protocol[],
-    private readonly parts: ReadonlyMap<string, ProviderPart & { failed(thrown: unknown): void }>,
+    private readonly parts: ReadonlyMap<string, TestResponder & { failed(thrown: unknown): void }>,
   ) {}
 
   /** Returns a connection to the provider at an address. */
@@ -55,11 +55,11 @@ export class ScriptedProvider {
   }
 
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const part = this.parts.get(String(request.headers[MARK]));
+    const part = this.parts.get(String(request.headers[MARK_HEADER]));
     const body = Buffer.concat(await Array.fromAsync(request as AsyncIterable<Buffer>));
-    const asked = askedOf(this.protocols, request.url ?? "/", body);
+    const asked = identifyRequest(this.protocols, request.url ?? "/", body);
     if (!part || !asked) throw new Error(`No protocol's usual path leads to ${request.url}.`);
-    const { [MARK]: _mark, ...headers } = request.headers;
+    const { [MARK_HEADER]: _mark, ...headers } = request.headers;
     const answer = await part.answer({
       method: request.method ?? "",
       url: `http://${headers.host}${request.url}`,
@@ -68,19 +68,26 @@ export class ScriptedProvider {
       body,
       json: () => JSON.parse(body.toString()) as unknown,
       texts: (...kinds) =>
-        textsOf(new Body([body], "json"), asked.protocol, kinds.length > 0 ? kinds : undefined).map(({ text }) => text),
+        requestTexts(new Body([body], "json"), asked.protocol, kinds.length > 0 ? kinds : undefined).map(
+          ({ text }) => text,
+        ),
     });
-    await write(response, answerIn(asked.protocol, asked.request, answer), part.cut, answer.breakAfter);
+    await writeAnswer(
+      response,
+      encodeProviderAnswer(asked.protocol, asked.request, answer),
+      part.cut,
+      answer.breakAfter,
+    );
   }
 
   private failed(thrown: unknown, request: IncomingMessage, response: ServerResponse): void {
-    this.parts.get(String(request.headers[MARK]))?.failed(thrown);
+    this.parts.get(String(request.headers[MARK_HEADER]))?.failed(thrown);
     response.destroy();
   }
 }
 
 /** Writes an answer piece by piece. */
-async function write(
+async function writeAnswer(
   response: ServerResponse,
   { status, headers, frames }: DemoAnswer,
   cut: number | undefined,
@@ -89,7 +96,7 @@ async function write(
   response.writeHead(status, headers).flushHeaders();
   let left = breakAfter;
   const bytes = frames.map((frame) => Buffer.from(frame.bytes));
-  for (const piece of cut === undefined ? bytes : piecesOf(Buffer.concat(bytes), cut)) {
+  for (const piece of cut === undefined ? bytes : splitBytes(Buffer.concat(bytes), cut)) {
     await turn();
     if (piece.length > 0) response.write(piece.subarray(0, left));
     left -= piece.length;
@@ -103,7 +110,7 @@ async function write(
 }
 
 /** Yields pieces of a given size. */
-export function* piecesOf(bytes: Buffer, size: number): Generator<Buffer> {
+export function* splitBytes(bytes: Buffer, size: number): Generator<Buffer> {
   if (!(size >= 1)) throw new RangeError(`cut: ${size} is no number of bytes.`);
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
 }

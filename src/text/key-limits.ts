@@ -1,4 +1,4 @@
-import { limit, money, moneyWords } from "../config/units.ts";
+import { formatMoney, parseLimit, parseMoney } from "../config/units.ts";
 import type { Budget, Limits } from "../core/limit-kinds.ts";
 
 /** Command line options for a key's limits. */
@@ -24,7 +24,7 @@ export const LIMITS_HELP = `  --rpm N            requests a minute, like 300; of
  * @returns undefined: no option was given; null: no limit is left
  * @throws Error that names the option and its accepted values
  */
-export function limitsOf(options: LimitOptions, before: Limits = {}): Limits | null | undefined {
+export function mergeLimits(options: LimitOptions, before: Limits = {}): Limits | null | undefined {
   const { budget } = options;
   const counts = (["rpm", "tpm", "concurrency"] as const).filter((name) => options[name] !== undefined);
   if (counts.length === 0 && budget === undefined) return undefined;
@@ -32,14 +32,14 @@ export function limitsOf(options: LimitOptions, before: Limits = {}): Limits | n
   for (const name of counts) {
     const text = options[name] ?? "";
     if (text === "") delete limits[name];
-    else limits[name] = told(name, () => limit(text));
+    else limits[name] = withOptionName(name, () => parseLimit(text));
   }
   if (budget?.every((text) => text === "")) delete limits.budgets;
-  else if (budget) limits.budgets = told("budget", () => budgetsOf(budget));
+  else if (budget) limits.budgets = withOptionName("budget", () => parseBudgets(budget));
   return Object.keys(limits).length === 0 ? null : limits;
 }
 
-function told<T>(option: string, read: () => T): T {
+function withOptionName<T>(option: string, read: () => T): T {
   try {
     return read();
   } catch (thrown) {
@@ -47,19 +47,19 @@ function told<T>(option: string, read: () => T): T {
   }
 }
 
-function budgetsOf(texts: readonly string[]): Budget[] {
+function parseBudgets(texts: readonly string[]): Budget[] {
   if (texts.includes("off")) {
     if (texts.length > 1) throw new RangeError("off stands alone");
     return [];
   }
   return texts.map((text) => {
     const [, sum = "", soft] = /^(\S*)( +soft)?$/.exec(text.trim()) ?? [text, text];
-    return { ...money(sum), soft: soft !== undefined };
+    return { ...parseMoney(sum), soft: soft !== undefined };
   });
 }
 
 /** Formats limits as options; an unlimited value is absent. */
-export function limitWords({ rpm = 0, tpm = 0, concurrency = 0, budgets = [] }: Limits): {
+export function formatLimitOptions({ rpm = 0, tpm = 0, concurrency = 0, budgets = [] }: Limits): {
   rpm?: number;
   tpm?: number;
   concurrency?: number;
@@ -69,9 +69,9 @@ export function limitWords({ rpm = 0, tpm = 0, concurrency = 0, budgets = [] }: 
     ...(rpm > 0 && { rpm }),
     ...(tpm > 0 && { tpm }),
     ...(concurrency > 0 && { concurrency }),
-    ...(budgets.length > 0 && { budget: budgets.map(budgetWords) }),
+    ...(budgets.length > 0 && { budget: budgets.map(formatBudgetOption) }),
   };
 }
 
 /** Formats a budget as an option. */
-export const budgetWords = (budget: Budget): string => `${moneyWords(budget)}${budget.soft ? " soft" : ""}`;
+export const formatBudgetOption = (budget: Budget): string => `${formatMoney(budget)}${budget.soft ? " soft" : ""}`;

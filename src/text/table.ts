@@ -5,7 +5,7 @@ export interface TableColumn {
 }
 
 /** Formats a table: titles, then rows, columns two spaces apart, no trailing spaces. */
-export function table(columns: readonly TableColumn[], rows: readonly (readonly string[])[]): string[] {
+export function formatTable(columns: readonly TableColumn[], rows: readonly (readonly string[])[]): string[] {
   const lines = [columns.map(({ title }) => title), ...rows].map((row) =>
     columns.map((_, at) => printable(row[at] ?? "")),
   );
@@ -20,18 +20,18 @@ export function table(columns: readonly TableColumn[], rows: readonly (readonly 
 }
 
 /** Formats 1234567 as `1,234,567`. */
-export function thousands(count: number): string {
+export function groupDigits(count: number): string {
   return count.toLocaleString("en-US");
 }
 
 /** Formats a count with its noun: `1 row`, `1,200 rows`. */
-export const counted = (count: number, thing: string): string =>
-  `${thousands(count)} ${thing}${count === 1 ? "" : "s"}`;
+export const countNoun = (count: number, thing: string): string =>
+  `${groupDigits(count)} ${thing}${count === 1 ? "" : "s"}`;
 
 /**
- * Formats nano-dollars as dollars, with four decimals or as many as four significant digits need: `$1,204.5000`, `$0.00003125`.
+ * Formats nano-dollars, with four decimals or as many as four significant digits need: `$1,204.5000`, `$0.00003125`.
  */
-export function dollars(nano: number): string {
+export function formatCost(nano: number): string {
   const amount = nano / 1e9;
   const size = amount === 0 ? 0 : Math.floor(Math.log10(Math.abs(amount)));
   const most = Math.min(9, Math.max(4, 3 - size));
@@ -46,7 +46,7 @@ export function dollars(nano: number): string {
 const FORMULA = /^[=+\-@\t\r].*[(|!]/s;
 
 /** Formats rows as CSV lines (RFC 4180); a formula gets a `'` in front, which spreadsheets read as text. */
-export function csv(rows: readonly (readonly string[])[]): string[] {
+export function formatCsv(rows: readonly (readonly string[])[]): string[] {
   const plain = (text: string) => (FORMULA.test(text) ? `'${text}` : text);
   const quoted = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
   const cell = (text: string) => quoted(plain(text));
@@ -54,7 +54,7 @@ export function csv(rows: readonly (readonly string[])[]): string[] {
 }
 
 /** Formats Unix milliseconds as `2026-11-21 12:54:03Z`. */
-export function utc(time: number): string {
+export function formatUtc(time: number): string {
   return `${new Date(time).toISOString().slice(0, 19).replace("T", " ")}Z`;
 }
 

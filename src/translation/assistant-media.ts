@@ -2,7 +2,7 @@ import type { EncodeContext } from "./codec.ts";
 import type { Conversation, Media, Part, Turn } from "./conversation.ts";
 
 /** Declares media made by the assistant: vendors differ on whether its turns can hold them. */
-export function declareMedia({ turns, uses }: Conversation): void {
+export function declareAssistantMedia({ turns, uses }: Conversation): void {
   for (const { role, parts } of turns)
     if (role === "assistant")
       for (const { at } of parts.filter(isMedia)) uses.push({ feature: "assistant_media", path: at });
@@ -13,7 +13,7 @@ export function declareMedia({ turns, uses }: Conversation): void {
  * for protocols whose assistant turns hold text only. The user's next turn is usually about them.
  * @param context receives a notice for each; media that no user turn follows are dropped
  */
-export function mediaWithUser(
+export function moveMediaToUser(
   conversation: Conversation,
   context: Pick<EncodeContext, "change" | "drop">,
 ): Conversation {
@@ -25,9 +25,9 @@ export function mediaWithUser(
   for (const [n, turn] of conversation.turns.entries()) {
     if (turn.role === "assistant") {
       waiting.push(...turn.parts.filter(isMedia));
-      const parts = n < last ? saying(turn.parts) : turn.parts.filter((part) => !isMedia(part));
+      const parts = n < last ? withoutMedia(turn.parts) : turn.parts.filter((part) => !isMedia(part));
       if (parts.length > 0 || turn.parts.length === 0) turns.push({ ...turn, parts });
-    } else if (turn.role === "user" && waiting.length > 0 && takesMedia(turn, conversation.turns[n + 1])) {
+    } else if (turn.role === "user" && waiting.length > 0 && acceptsMedia(turn, conversation.turns[n + 1])) {
       for (const { at } of waiting)
         context.change(
           at,
@@ -45,7 +45,7 @@ export function mediaWithUser(
  * Returns an assistant turn's parts without media. A turn that would be empty gets a placeholder text, because turns must
  * alternate, and reasoning must come before the output it led to.
  */
-function saying(parts: readonly Part[]): Part[] {
+function withoutMedia(parts: readonly Part[]): Part[] {
   const words = parts.filter((part) => !isMedia(part));
   const [media] = parts.filter(isMedia);
   if (media && words.every(({ kind }) => kind === "reasoning"))
@@ -56,7 +56,7 @@ function saying(parts: readonly Part[]): Part[] {
 const isMedia = (part: Part): part is Media => part.kind === "media";
 
 /** Each result of a step may be a turn of its own: media go after the last of them. */
-const takesMedia = ({ parts }: Turn, next: Turn | undefined): boolean =>
+const acceptsMedia = ({ parts }: Turn, next: Turn | undefined): boolean =>
   next?.role !== "user" || parts.some(({ kind }) => kind !== "tool_result");
 
 function withMedia(turn: Turn, media: readonly Media[]): Turn {

@@ -3,7 +3,7 @@ import type { Conversation } from "./conversation.ts";
 import { invalidField } from "./fields.ts";
 
 /** Checks that the conversation is not empty. @throws GatewayError `invalid_field` with the client's own path */
-export function checkAsked({ turns, turnsAt }: Conversation): void {
+export function checkNotEmpty({ turns, turnsAt }: Conversation): void {
   if (turns.length === 0 && turnsAt !== undefined)
     throw invalidField(turnsAt, `${turnsAt} is empty: there is nothing to answer.`);
 }
@@ -13,30 +13,31 @@ export function checkAsked({ turns, turnsAt }: Conversation): void {
  * does not invent missing parts. Calls of the vendor's own tools are not checked.
  * @throws GatewayError `invalid_field` with the client's own path
  */
-export function checkPairs({ turns }: Conversation): void {
+export function checkToolPairs({ turns }: Conversation): void {
   /** Paths of calls without a result, by call id; undefined once a call has one. */
   const open = new Map<string, string | undefined>();
   for (const { parts } of turns) {
     for (const part of parts) {
       if (part.kind === "tool_call") {
-        if (open.get(part.id) !== undefined) throw wrong(part.at, `The tool call id "${part.id}" occurs twice.`);
+        if (open.get(part.id) !== undefined)
+          throw toolPairError(part.at, `The tool call id "${part.id}" occurs twice.`);
         open.set(part.id, part.at);
       } else if (part.kind === "tool_result") {
         if (!open.has(part.callId))
-          throw wrong(
+          throw toolPairError(
             part.at,
             `This is the result of the tool call "${part.callId}", which no assistant turn before it makes.`,
           );
         if (open.get(part.callId) === undefined)
-          throw wrong(part.at, `The tool call "${part.callId}" has a result already.`);
+          throw toolPairError(part.at, `The tool call "${part.callId}" has a result already.`);
         open.set(part.callId, undefined);
       }
     }
   }
-  for (const [id, at] of open) if (at !== undefined) throw wrong(at, `The tool call "${id}" has no result.`);
+  for (const [id, at] of open) if (at !== undefined) throw toolPairError(at, `The tool call "${id}" has no result.`);
 }
 
-const wrong = (param: string, message: string): GatewayError =>
+const toolPairError = (param: string, message: string): GatewayError =>
   new GatewayError("invalid_field", {
     message: `${param}: ${message}`,
     hint: "Send each call with its result, or neither.",

@@ -18,7 +18,7 @@ import type { Steps } from "./steps.ts";
 export interface TranslatedProtocol extends Protocol {
   readonly translation: Translation;
   /** Another protocol that serves some requests better, where a provider supports both. */
-  readonly better?: Better;
+  readonly better?: BetterProtocol;
 }
 
 /** A protocol that is translated on the client's side only: no provider is called with it. */
@@ -27,11 +27,11 @@ export interface ClientProtocol extends Protocol {
 }
 
 /** Requests that a vendor supports in full only in another of its protocols. */
-interface Better {
+interface BetterProtocol {
   /** The other protocol's name. */
   readonly protocol: string;
   /** Reports whether a parsed request needs the other protocol. */
-  wants(body: Record<string, unknown>): boolean;
+  isNeededFor(body: Record<string, unknown>): boolean;
 }
 
 export interface Translation {
@@ -39,11 +39,11 @@ export interface Translation {
     /** Parses a request. @throws GatewayError `invalid_field` with the client's own path as `param`. */
     decode(request: IncomingRequest): Conversation;
     /** Does the same in steps, for large requests; absent: they are parsed in one. */
-    decoding?(request: IncomingRequest): Steps<Conversation>;
+    decodeInSteps?(request: IncomingRequest): Steps<Conversation>;
     /** Serializes a request for a vendor. @throws GatewayError as `terms.refuse` makes it. */
     encode(conversation: Conversation, terms: EncodeContext): EncodedRequest;
     /** Does the same in steps, for large requests; absent: they are serialized in one. */
-    encoding?(conversation: Conversation, terms: EncodeContext): Steps<EncodedRequest>;
+    encodeInSteps?(conversation: Conversation, terms: EncodeContext): Steps<EncodedRequest>;
     /** True where the response schema's root must be an object; the engine wraps other schemas, and unwraps the response. */
     readonly objectSchemas?: true;
     /** True where assistant turns can hold media; for other protocols the engine moves them into the user's next turn. */
@@ -70,7 +70,7 @@ export interface Translation {
     /** Serializes a whole response as JSON text: the fold of the events. */
     encode(events: readonly Event[], context: ResponseContext): string;
     /** Parses an error response. `text` can be anything, including HTML or nothing. */
-    failure(status: number, headers: HeaderList, text: string): Fault;
+    decodeError(status: number, headers: HeaderList, text: string): Fault;
   };
   /** Codec of token counts; absent: the vendor has no endpoint for them. */
   readonly count?: {
@@ -100,7 +100,7 @@ export interface OpaquePlace {
    * Returns JSON to replace the span with, where plain fields can express what an envelope holds; undefined: they cannot.
    * @throws GatewayError `invalid_field` for an envelope that is not allowed here
    */
-  readonly instead?: (state: Opaque) => string | undefined;
+  readonly replacement?: (state: Opaque) => string | undefined;
 }
 
 export interface OpaqueConsequence {
@@ -113,7 +113,7 @@ export interface OpaqueConsequence {
 
 /** The client's half of a translation: of a protocol whose requests are decoded, and never encoded for a provider. */
 export interface ClientTranslation {
-  readonly request: Pick<Translation["request"], "decode" | "decoding" | "fields">;
+  readonly request: Pick<Translation["request"], "decode" | "decodeInSteps" | "fields">;
   readonly response: Pick<Translation["response"], "encoder" | "encode">;
 }
 
@@ -132,7 +132,7 @@ export interface IncomingRequest {
    */
   open(text: string, kind: string): Opaque;
   /** Reports whether a string looks like one of the gateway's envelopes. */
-  sealed(text: string): boolean;
+  isEnvelope(text: string): boolean;
   /**
    * Returns an envelope kept for a client whose protocol has no place for it, by call id, or by preceding turns and TextKey; a
    * fallback only. The key is not converted to a string where nothing is kept.
@@ -236,18 +236,20 @@ export const translationOf = (protocol: Protocol): Translation | undefined =>
   (protocol as Partial<TranslatedProtocol>).translation;
 
 /** Reports whether a protocol can be translated on both sides. */
-export const translates = (protocol: Protocol): protocol is TranslatedProtocol => translationOf(protocol) !== undefined;
+export const isTranslatable = (protocol: Protocol): protocol is TranslatedProtocol =>
+  translationOf(protocol) !== undefined;
 
 /** Returns the protocol that serves some requests of this one better. */
-export const betterOf = (protocol: Protocol): Better | undefined => (protocol as Partial<TranslatedProtocol>).better;
+export const betterProtocolOf = (protocol: Protocol): BetterProtocol | undefined =>
+  (protocol as Partial<TranslatedProtocol>).better;
 
 /** Returns the client's half of a protocol's translation; undefined: its clients need a provider that supports it. */
-export const clientSide = (protocol: Protocol): ClientTranslation | undefined =>
+export const clientTranslationOf = (protocol: Protocol): ClientTranslation | undefined =>
   translationOf(protocol) ?? (protocol as Partial<ClientProtocol>).clientTranslation;
 
 /** Does the same for a protocol that must have one. @throws Error where it has none */
-export function clientHalf(protocol: Protocol): ClientTranslation {
-  const half = clientSide(protocol);
+export function requireClientTranslation(protocol: Protocol): ClientTranslation {
+  const half = clientTranslationOf(protocol);
   if (!half) throw new Error(`The protocol ${protocol.name} has no translation for its clients.`);
   return half;
 }

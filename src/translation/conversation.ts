@@ -15,7 +15,7 @@ export interface CacheMark {
   at?: string;
 }
 
-interface Placed {
+interface PartBase {
   /** The client's path, like `messages.3.content.0`. */
   at: string;
   cache?: CacheMark;
@@ -41,14 +41,14 @@ export type MediaSource =
   | { id: string; protocol: string }
   | { text: string };
 
-export interface Text extends Placed {
+export interface Text extends PartBase {
   kind: "text";
   text: string;
   citations?: Citation[];
   opaque?: Opaque;
 }
 
-export interface Media extends Placed {
+export interface Media extends PartBase {
   kind: "media";
   media: "image" | "audio" | "video" | "file";
   /** Like `image/png`, as the client declares it; never detected from the bytes. */
@@ -64,7 +64,7 @@ export interface Media extends Placed {
   opaque?: Opaque;
 }
 
-export interface Reasoning extends Placed {
+export interface Reasoning extends PartBase {
   kind: "reasoning";
   text?: string;
   summary?: string[];
@@ -72,12 +72,12 @@ export interface Reasoning extends Placed {
   opaque?: Opaque;
 }
 
-export interface Refusal extends Placed {
+export interface Refusal extends PartBase {
   kind: "refusal";
   text: string;
 }
 
-export interface ToolCall extends Placed {
+export interface ToolCall extends PartBase {
   kind: "tool_call";
   id: string;
   name: string;
@@ -88,7 +88,7 @@ export interface ToolCall extends Placed {
   opaque?: Opaque;
 }
 
-export interface ToolResult extends Placed {
+export interface ToolResult extends PartBase {
   kind: "tool_result";
   callId: string;
   name?: string;
@@ -101,7 +101,7 @@ export interface ToolResult extends Placed {
 }
 
 /** A part that only its own protocol understands: a server tool's call or result, a compaction, a new kind of block. */
-export interface Foreign extends Placed {
+export interface Foreign extends PartBase {
   kind: "foreign";
   protocol: string;
   /** Its type there, for messages. */
@@ -166,9 +166,9 @@ export interface Format {
   description?: string;
   strict?: boolean;
   /** The client's vendor enforces every schema strictly, without a setting. */
-  holds?: true;
+  alwaysStrict?: true;
   /** The schema is of a string, and the response is that string's text instead of JSON. */
-  plain?: true;
+  isPlainText?: true;
 }
 
 /** One feature that the client used, recorded so that no loss is silent. */
@@ -183,7 +183,7 @@ export interface FeatureUse {
 }
 
 /** A value that no other protocol has, replaced by an equivalent when the request was decoded. */
-export interface Changed {
+export interface DecodingChange {
   /** The client's own path. */
   path: string;
   why: string;
@@ -236,5 +236,5 @@ export interface Conversation {
   /** Each feature that the client used besides plain turns, with its path. */
   uses: FeatureUse[];
   /** Changes within the meaning that decoding made; reported when the request is encoded in another protocol. */
-  changed?: Changed[];
+  changed?: DecodingChange[];
 }

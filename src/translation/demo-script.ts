@@ -1,7 +1,7 @@
 /** The scripts of the demo provider's models, independent of protocols. */
 
 import { hash } from "node:crypto";
-import { type Fault, faultOf } from "../core/fault.ts";
+import { type Fault, statusFault } from "../core/fault.ts";
 import type { DemoAnswer, DemoFrame, DemoRequest } from "../core/protocol.ts";
 import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
 
@@ -9,7 +9,7 @@ import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
 export const DEMO_MODELS = ["echo", "tool", "reasoning", "image", "slow", "long", "error-stream", "cut"] as const;
 
 /** The parts of a request that a script uses. */
-interface DemoAsk<Tool> {
+interface ScriptInput<Tool> {
   /** The user's last text. */
   text: string;
   /** Tools that may be called, the requested one first. */
@@ -42,18 +42,18 @@ export interface DemoScript<Tool> {
 /** Returns the model's error, or undefined where it responds. `error-stream` can fail in mid-stream only in a stream. */
 export function demoFault(model: string, streaming: boolean): Fault | undefined {
   const status = Number(/^error-([45]\d\d)$/.exec(model)?.[1] ?? (model === "error-stream" && !streaming ? 500 : 0));
-  if (status > 0) return faultOf(status, `This is the ${status} that the demo model ${model} is for.`);
+  if (status > 0) return statusFault(status, `This is the ${status} that the demo model ${model} is for.`);
   if ((DEMO_MODELS as readonly string[]).includes(model)) return undefined;
   const known = [...DEMO_MODELS, "error-NNN"].join(", ");
   return {
-    ...faultOf(404, `The demo provider has no model "${model}". It has: ${known}.`),
+    ...statusFault(404, `The demo provider has no model "${model}". It has: ${known}.`),
     code: "model_not_found",
     param: "model",
   };
 }
 
 /** Returns the script of a model that responds. */
-export function demoScript<Tool>(model: string, ask: DemoAsk<Tool>): DemoScript<Tool> {
+export function demoScript<Tool>(model: string, ask: ScriptInput<Tool>): DemoScript<Tool> {
   const slow = model === "slow";
   const script: DemoScript<Tool> = {
     pieces: [],
@@ -63,32 +63,32 @@ export function demoScript<Tool>(model: string, ask: DemoAsk<Tool>): DemoScript<
   if (model === "reasoning") script.reasoning = "The user wrote something. I am made to repeat it, so I do.";
   const call = model === "tool" && ask.result === undefined ? ask.tools[0] : undefined;
   if (call !== undefined) return { ...script, call };
-  return limited(stopped({ ...script, pieces: piecesOf(model, ask) }, ask.stop), ask.limit);
+  return applyLimit(applyStop({ ...script, pieces: piecesOf(model, ask) }, ask.stop), ask.limit);
 }
 
-function piecesOf(model: string, ask: DemoAsk<unknown>): string[] {
+function piecesOf(model: string, ask: ScriptInput<unknown>): string[] {
   switch (model) {
     case "tool":
-      return words(
+      return splitWords(
         ask.result === undefined ? "No tool was offered that could be called." : `The tool answered: ${ask.result}`,
       );
     case "image":
       if (ask.picture) return ["Here is ", "a picture."];
-      return words("Pictures come from the image paths: ask there for the model of this name.");
+      return splitWords("Pictures come from the image paths: ask there for the model of this name.");
     case "slow":
       return ["Slow ", "and ", "steady: ", "three ", "seconds ", "long."];
     case "long":
       return Array.from({ length: 400 }, (_, i) => `word ${i + 1}${i === 399 ? "." : " "}`);
     case "error-stream":
     case "cut":
-      return words("This answer will not be finished, whatever it began with.");
+      return splitWords("This answer will not be finished, whatever it began with.");
     default:
-      return words(ask.text === "" ? "There was no text to repeat." : ask.text);
+      return splitWords(ask.text === "" ? "There was no text to repeat." : ask.text);
   }
 }
 
 /** Splits a text into pieces of whole words, about 200 at most for any length. */
-function words(text: string): string[] {
+function splitWords(text: string): string[] {
   const size = text.length / 200;
   const pieces: string[] = [];
   let piece = "";
@@ -101,21 +101,21 @@ function words(text: string): string[] {
   return piece === "" ? pieces : [...pieces, piece];
 }
 
-function stopped<Tool>(script: DemoScript<Tool>, stop: readonly string[] = []): DemoScript<Tool> {
+function applyStop<Tool>(script: DemoScript<Tool>, stop: readonly string[] = []): DemoScript<Tool> {
   if (script.end !== "whole") return script;
   const text = script.pieces.join("");
   const found = stop.filter((each) => each !== "" && text.includes(each));
   const [first] = found.sort((a, b) => text.indexOf(a) - text.indexOf(b));
   return first === undefined
     ? script
-    : { ...script, pieces: words(text.slice(0, text.indexOf(first))), stopped: first };
+    : { ...script, pieces: splitWords(text.slice(0, text.indexOf(first))), stopped: first };
 }
 
-function limited<Tool>(script: DemoScript<Tool>, limit: number | undefined): DemoScript<Tool> {
+function applyLimit<Tool>(script: DemoScript<Tool>, limit: number | undefined): DemoScript<Tool> {
   const text = script.pieces.join("");
   if (limit === undefined || script.end !== "whole" || demoTokens(text) <= limit) return script;
   const { stopped: _, ...rest } = script;
-  return { ...rest, pieces: words(text.slice(0, limit * 4).toWellFormed()), end: "length" };
+  return { ...rest, pieces: splitWords(text.slice(0, limit * 4).toWellFormed()), end: "length" };
 }
 
 /** Returns the token count reported for a text: one for each four characters. */
@@ -131,7 +131,7 @@ export function demoId({ operation, model, body }: DemoRequest): string {
 export const DEMO_CUT: DemoFrame = { after: 50, bytes: "", cut: true };
 
 /** Returns an error response. */
-export function demoRefusal(fault: Fault, body: string): DemoAnswer {
+export function demoErrorAnswer(fault: Fault, body: string): DemoAnswer {
   const wait = fault.kind.endsWith("_limit") || fault.kind === "overloaded" ? { "retry-after": "1" } : {};
   return { status: fault.status, headers: { "content-type": "application/json", ...wait }, frames: [{ bytes: body }] };
 }

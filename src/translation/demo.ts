@@ -1,20 +1,20 @@
 /** The built-in demo provider: one script for all protocols, encoded by each protocol's own codecs. */
 import { GatewayError } from "../core/errors.ts";
-import { type Fault, faultOf } from "../core/fault.ts";
+import { type Fault, statusFault } from "../core/fault.ts";
 import type { DemoAnswer, DemoFrame, DemoRequest, Protocol } from "../core/protocol.ts";
 import type { Usage } from "../core/usage.ts";
 import { HeaderList } from "../wire/headers.ts";
 import type { ClientTranslation, EncodedFrame, ResponseContext } from "./codec.ts";
-import { clientHalf, clientSide, translationOf } from "./codec.ts";
+import { clientTranslationOf, requireClientTranslation, translationOf } from "./codec.ts";
 import type { Conversation, Part, Tool } from "./conversation.ts";
 import { pictureEvents } from "./demo-picture.ts";
 import {
   DEMO_CUT,
   type DemoScript,
+  demoErrorAnswer,
   demoFault,
   demoId,
   demoPause,
-  demoRefusal,
   demoScript,
   demoStream,
   demoTokens,
@@ -45,30 +45,30 @@ type TimedEvent = Event & { after?: number };
  */
 export function demoAnswer(protocol: Protocol, request: DemoRequest, extra: DemoExtra = {}): DemoAnswer {
   const id = demoId(request);
-  const answer = answerTo(protocol, request, id, extra);
+  const answer = answerRequest(protocol, request, id, extra);
   const ids = (protocol.idHeaders ?? []).map((name) => [name, `req_${id}`] as const);
   return { ...answer, headers: { ...answer.headers, ...Object.fromEntries(ids) } };
 }
 
-function answerTo(protocol: Protocol, request: DemoRequest, id: string, extra: DemoExtra): DemoAnswer {
+function answerRequest(protocol: Protocol, request: DemoRequest, id: string, extra: DemoExtra): DemoAnswer {
   const own = extra.picture || extra.callState ? undefined : protocol.demo?.(request);
   if (own) return own;
   const fault = demoFault(request.model, request.streaming);
-  if (fault) return refusal(protocol, fault, id);
-  const codec = clientSide(protocol);
+  if (fault) return encodeDemoError(protocol, fault, id);
+  const codec = clientTranslationOf(protocol);
   if (!codec) throw new Error(`The protocol ${protocol.name} has neither a translation nor a demo of its own.`);
   try {
-    const conversation = read(protocol, codec, request);
-    if (conversation.task === "count") return counted(protocol, conversation);
-    refuseUndone(conversation);
-    const script = scriptOf(request.model, conversation, extra);
-    const events = eventsOf(protocol, script, conversation, { id, model: request.model, extra });
+    const conversation = decodeDemoRequest(protocol, codec, request);
+    if (conversation.task === "count") return answerCount(protocol, conversation);
+    refuseUnsupported(conversation);
+    const script = scriptForTurns(request.model, conversation, extra);
+    const events = scriptEvents(protocol, script, conversation, { id, model: request.model, extra });
     const context = contextOf(request, conversation, id);
-    if (request.streaming) return streamed(protocol, codec, script, events, request, context);
+    if (request.streaming) return encodeStream(protocol, codec, script, events, request, context);
     return demoWhole(JSON.parse(codec.response.encode(events, context)), script);
   } catch (thrown) {
     if (!(thrown instanceof GatewayError)) throw thrown;
-    return refusal(protocol, thrown, id);
+    return encodeDemoError(protocol, thrown, id);
   }
 }
 
@@ -76,25 +76,25 @@ function answerTo(protocol: Protocol, request: DemoRequest, id: string, extra: D
  * Encodes any events as a response of a protocol, with its own codec: a stream, or one body.
  * @throws Error for a protocol without a translation, GatewayError for an invalid request
  */
-export function encodedAnswer(protocol: Protocol, request: DemoRequest, events: readonly Event[]): DemoAnswer {
-  const codec = clientHalf(protocol);
-  const context = contextOf(request, read(protocol, codec, request), demoId(request));
-  if (request.streaming) return streamed(protocol, codec, {}, events, request, context);
+export function encodeAnswer(protocol: Protocol, request: DemoRequest, events: readonly Event[]): DemoAnswer {
+  const codec = requireClientTranslation(protocol);
+  const context = contextOf(request, decodeDemoRequest(protocol, codec, request), demoId(request));
+  if (request.streaming) return encodeStream(protocol, codec, {}, events, request, context);
   return demoWhole(JSON.parse(codec.response.encode(events, context)));
 }
 
-function refusal(protocol: Protocol, fault: Fault, id: string): DemoAnswer {
-  return demoRefusal(fault, protocol.error(asError(fault), `req_${id}`));
+function encodeDemoError(protocol: Protocol, fault: Fault, id: string): DemoAnswer {
+  return demoErrorAnswer(fault, protocol.error(toGatewayError(fault), `req_${id}`));
 }
 
 /** Returns the response to a request for a stored response. */
-export function demoKeepsNothing(protocol: Protocol): DemoAnswer {
+export function demoNotStored(protocol: Protocol): DemoAnswer {
   const message =
     "The demo provider keeps no answers: there is none to fetch, cancel or delete. Send the whole conversation again, or ask a model whose provider keeps them.";
-  return refusal(protocol, faultOf(404, message), "demo");
+  return encodeDemoError(protocol, statusFault(404, message), "demo");
 }
 
-const asError = (fault: Fault): GatewayError =>
+const toGatewayError = (fault: Fault): GatewayError =>
   fault instanceof GatewayError
     ? fault
     : new GatewayError("upstream_refused", {
@@ -106,7 +106,7 @@ const asError = (fault: Fault): GatewayError =>
         ...(fault.kind.endsWith("_limit") ? { retryAfter: 1 } : {}),
       });
 
-function read(protocol: Protocol, codec: ClientTranslation, request: DemoRequest): Conversation {
+function decodeDemoRequest(protocol: Protocol, codec: ClientTranslation, request: DemoRequest): Conversation {
   const { operation, streaming, body, query } = request;
   return codec.request.decode({
     operation,
@@ -116,18 +116,18 @@ function read(protocol: Protocol, codec: ClientTranslation, request: DemoRequest
     headers: new HeaderList([]),
     query,
     open: (data, kind) => ({ protocol: protocol.name, kind, data }),
-    sealed: () => false,
+    isEnvelope: () => false,
     recall: () => undefined,
   });
 }
 
-function counted(protocol: Protocol, conversation: Conversation): DemoAnswer {
+function answerCount(protocol: Protocol, conversation: Conversation): DemoAnswer {
   const count = translationOf(protocol)?.count;
-  return demoWhole(JSON.parse(count?.encode(demoTokens(promptOf(conversation))) ?? "{}"));
+  return demoWhole(JSON.parse(count?.encode(demoTokens(promptText(conversation))) ?? "{}"));
 }
 
 /** Refuses features that would change the response and that the demo lacks. @throws GatewayError like a vendor's error */
-function refuseUndone(conversation: Conversation): void {
+function refuseUnsupported(conversation: Conversation): void {
   const { choices = 1, logprobs } = conversation;
   if (choices <= 1 && logprobs === undefined) return;
   const [feature, what] =
@@ -141,14 +141,14 @@ function refuseUndone(conversation: Conversation): void {
 }
 
 /** Returns the script for the user's last turn: a tool's result in it takes precedence over its text. */
-function scriptOf(model: string, conversation: Conversation, extra: DemoExtra): DemoScript<CallableTool> {
+function scriptForTurns(model: string, conversation: Conversation, extra: DemoExtra): DemoScript<CallableTool> {
   const { turns, maxTokens, stop } = conversation;
   const last = turns.findLast(({ role }) => role === "user");
   const ends = turns.at(-1)?.parts.findLast((part) => part.kind === "tool_result");
   return demoScript(model, {
-    text: textIn(last?.parts ?? []),
-    tools: callable(conversation),
-    result: ends === undefined ? undefined : (ends.json ?? textIn(ends.parts)),
+    text: partsText(last?.parts ?? []),
+    tools: callableTools(conversation),
+    result: ends === undefined ? undefined : (ends.json ?? partsText(ends.parts)),
     limit: maxTokens,
     stop,
     picture: extra.picture ?? false,
@@ -156,14 +156,14 @@ function scriptOf(model: string, conversation: Conversation, extra: DemoExtra): 
 }
 
 /** Returns the tools that may be called, a required one first. */
-function callable({ tools, toolChoice: choice }: Conversation): CallableTool[] {
+function callableTools({ tools, toolChoice: choice }: Conversation): CallableTool[] {
   if (choice?.mode === "none") return [];
   const own = tools.filter((tool) => tool.kind === "function" || tool.kind === "custom");
   if (choice?.mode === "named") return own.filter(({ name }) => name === choice.name);
   return choice?.mode === "allowed" ? own.filter(({ name }) => choice.names.includes(name)) : own;
 }
 
-function eventsOf(
+function scriptEvents(
   protocol: Protocol,
   script: DemoScript<CallableTool>,
   conversation: Conversation,
@@ -173,9 +173,9 @@ function eventsOf(
   const { total } = usage.in;
   const start: Event = { type: "start", id, model, created: Math.floor(Date.now() / 1000) };
   const events: TimedEvent[] = [{ ...start, usage: { in: { total: total ?? 0 }, out: {}, raw: undefined } }];
-  if (script.reasoning !== undefined) events.push(...thoughtEvents(protocol, script.reasoning, id, model));
+  if (script.reasoning !== undefined) events.push(...reasoningEvents(protocol, script.reasoning, id, model));
   const block = script.reasoning === undefined ? 0 : 1;
-  const state = extra.callState === undefined ? undefined : stateOf(protocol, model, extra.callState);
+  const state = extra.callState === undefined ? undefined : demoState(protocol, model, extra.callState);
   if (script.call) events.push(...callEvents(script.call, id, block, state));
   else if (script.pieces.length > 0) events.push(...textEvents(script, block));
   if (script.end === "cut" || script.end === "error") return withoutLastClose(events);
@@ -194,7 +194,7 @@ function eventsOf(
 const withoutLastClose = (events: TimedEvent[]): TimedEvent[] =>
   events.at(-1)?.type === "close" ? events.slice(0, -1) : events;
 
-const stateOf = ({ name }: Protocol, model: string, data: string): Opaque => ({
+const demoState = ({ name }: Protocol, model: string, data: string): Opaque => ({
   protocol: name,
   account: "demo",
   model,
@@ -202,18 +202,18 @@ const stateOf = ({ name }: Protocol, model: string, data: string): Opaque => ({
   data,
 });
 
-function thoughtEvents(protocol: Protocol, thoughts: string, id: string, model: string): Event[] {
+function reasoningEvents(protocol: Protocol, thoughts: string, id: string, model: string): Event[] {
   const data = Buffer.from(`State of the demo, worth nothing elsewhere: ${id}`).toString("base64");
   return [
     { type: "open", block: 0, choice: 0, kind: "reasoning" },
     ...thoughts.split(/(?<= )/).map((text): Event => ({ type: "text", block: 0, text })),
-    { type: "opaque", block: 0, opaque: stateOf(protocol, model, data) },
+    { type: "opaque", block: 0, opaque: demoState(protocol, model, data) },
     { type: "close", block: 0 },
   ];
 }
 
 function callEvents(tool: CallableTool, id: string, block: number, opaque: Opaque | undefined): Event[] {
-  const input = inputOf(tool);
+  const input = callInput(tool);
   const half = input.length >> 1;
   const custom = tool.kind === "custom";
   return [
@@ -243,22 +243,22 @@ function textEvents(script: DemoScript<unknown>, block: number): TimedEvent[] {
 }
 
 /** Returns the input of a tool call: JSON for a function, free text for a custom tool. */
-const inputOf = (tool: CallableTool): string =>
+const callInput = (tool: CallableTool): string =>
   tool.kind === "custom" ? "demo" : JSON.stringify(sampleOf(tool.parameters?.value ?? {}));
 
 function usageOf({ reasoning, call, pieces }: DemoScript<CallableTool>, conversation: Conversation): Usage {
   const thoughts = demoTokens(reasoning ?? "");
-  const answer = demoTokens(call ? call.name + inputOf(call) : pieces.join(""));
+  const answer = demoTokens(call ? call.name + callInput(call) : pieces.join(""));
   return {
-    in: { total: demoTokens(promptOf(conversation)), cached: 0 },
+    in: { total: demoTokens(promptText(conversation)), cached: 0 },
     out: { total: thoughts + answer, ...(reasoning === undefined ? {} : { reasoning: thoughts }) },
     raw: undefined,
   };
 }
 
-const promptOf = ({ turns }: Conversation): string => turns.map(({ parts }) => textIn(parts)).join("");
+const promptText = ({ turns }: Conversation): string => turns.map(({ parts }) => partsText(parts)).join("");
 
-const textIn = (parts: readonly Part[]): string =>
+const partsText = (parts: readonly Part[]): string =>
   parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n");
 
 function contextOf(request: DemoRequest, conversation: Conversation, id: string): ResponseContext {
@@ -277,12 +277,12 @@ function contextOf(request: DemoRequest, conversation: Conversation, id: string)
 }
 
 /** Milliseconds before a stream fails, so that sent frames have been read: clients discard data that arrives with the failure. */
-const SETTLE = 100;
+const FAILURE_DELAY = 100;
 
 /** The error in the stream of `error-stream`. */
-const FAILURE: Fault = faultOf(500, "The demo model failed in mid-stream, as it is made to.");
+const STREAM_FAULT: Fault = statusFault(500, "The demo model failed in mid-stream, as it is made to.");
 
-function streamed(
+function encodeStream(
   protocol: Protocol,
   codec: ClientTranslation,
   script: Partial<DemoScript<unknown>>,
@@ -304,8 +304,8 @@ function streamed(
   if (script.end === "cut") frames.push(DEMO_CUT);
   else if (script.end === "error")
     frames.push({
-      after: SETTLE,
-      bytes: protocol.streamError(asError(FAILURE), `req_${context.id}`, framing.state),
+      after: FAILURE_DELAY,
+      bytes: protocol.streamError(toGatewayError(STREAM_FAULT), `req_${context.id}`, framing.state),
     });
   else for (const { bytes } of framing.close()) frames.push({ bytes });
   return { ...demoStream(frames), headers: { "content-type": framing.type, "cache-control": "no-cache" } };

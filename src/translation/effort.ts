@@ -12,11 +12,11 @@ const TOKENS = {
   high: 24_576,
 } as const satisfies Partial<Record<Effort, number>>;
 
-const LADDER = Object.entries(TOKENS) as [Effort, number][];
+const EFFORT_LEVELS = Object.entries(TOKENS) as [Effort, number][];
 
 /** Converts between an effort and a number of reasoning tokens. */
 export const ReasoningBudget = {
   tokens: TOKENS,
   /** Returns the effort that corresponds to a number of tokens. */
-  effortOf: (tokens: number): Effort => LADDER.find(([, most]) => tokens <= most)?.[0] ?? "xhigh",
+  effortOf: (tokens: number): Effort => EFFORT_LEVELS.find(([, most]) => tokens <= most)?.[0] ?? "xhigh",
 };

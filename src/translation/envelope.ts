@@ -3,7 +3,7 @@ import { GatewayError } from "../core/errors.ts";
 import { IssuedIds } from "../objects/issued.ts";
 import { UploadTickets } from "../objects/upload-tickets.ts";
 import { asObject, asText } from "../wire/values.ts";
-import { Sought } from "../wire/window.ts";
+import { ByteSearch } from "../wire/window.ts";
 import type { Opaque } from "./events.ts";
 
 /**
@@ -13,21 +13,21 @@ import type { Opaque } from "./events.ts";
 const MARK = "gw1state";
 const MARK_BYTES = Buffer.from(MARK, "base64");
 /** The mark as it appears in JSON. */
-const QUOTED = Buffer.from(`"${MARK}`);
-const QUOTE = QUOTED[0] as number;
-const MARKED = new Sought(QUOTED);
-const NOTHING = Buffer.alloc(0);
-const NONCE = 12;
-const TAG = 16;
+const QUOTED_MARK = Buffer.from(`"${MARK}`);
+const QUOTE = QUOTED_MARK[0] as number;
+const MARK_SEARCH = new ByteSearch(QUOTED_MARK);
+const NO_BYTES = Buffer.alloc(0);
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
 /** Maximum characters of an envelope. Signatures on pictures are the longest that vendors send. */
-const LONGEST = 16 * 1024 * 1024;
+const MAX_ENVELOPE = 16 * 1024 * 1024;
 /** For envelopes kept for clients that lose them: maximum milliseconds, maximum number, and maximum characters in total. */
-const KEPT = { age: 3_600_000, count: 20_000, size: 64 * 1024 * 1024 };
+const REMEMBER_LIMITS = { age: 3_600_000, count: 20_000, size: 64 * 1024 * 1024 };
 
 /** How an opaque string is packed: as the bytes that its base64 or base64url decodes to, or as text. */
 const CODINGS = ["base64", "base64url", "utf8"] as const;
 
-interface KeptEnvelope {
+interface RememberedEnvelope {
   envelope: string;
   since: number;
 }
@@ -42,11 +42,11 @@ export class Envelopes {
   readonly ids: IssuedIds;
   /** Proofs of which key began an upload. */
   readonly uploads: UploadTickets;
-  private readonly sealing: Buffer;
-  private readonly naming: Buffer;
+  private readonly encryptionKey: Buffer;
+  private readonly nonceKey: Buffer;
   /** By caller and call id; the oldest first. */
-  private readonly kept = new Map<string, KeptEnvelope>();
-  private size = 0;
+  private readonly remembered = new Map<string, RememberedEnvelope>();
+  private rememberedSize = 0;
 
   /**
    * @param secret whoever has it can open and forge envelopes; without one they are valid only for this process's lifetime.
@@ -57,8 +57,8 @@ export class Envelopes {
   ) {
     this.ids = new IssuedIds(secret);
     this.uploads = new UploadTickets(secret);
-    this.sealing = createHmac("sha256", secret).update("model-gateway envelope").digest();
-    this.naming = createHmac("sha256", secret).update("model-gateway nonce").digest();
+    this.encryptionKey = createHmac("sha256", secret).update("model-gateway envelope").digest();
+    this.nonceKey = createHmac("sha256", secret).update("model-gateway nonce").digest();
   }
 
   /**
@@ -66,14 +66,14 @@ export class Envelopes {
    * @throws GatewayError `upstream_invalid` for content of many megabytes.
    */
   seal(opaque: Opaque, owner = ""): string {
-    const plain = packed(opaque);
+    const plain = pack(opaque);
     // A nonce derived from the content repeats only for the same content of the same owner.
-    const naming = createHmac("sha256", this.naming).update(`${owner.length} ${owner}`);
-    const nonce = naming.update(plain).digest().subarray(0, NONCE);
-    const cipher = createCipheriv("aes-256-gcm", this.sealing, nonce).setAAD(Buffer.from(owner));
+    const naming = createHmac("sha256", this.nonceKey).update(`${owner.length} ${owner}`);
+    const nonce = naming.update(plain).digest().subarray(0, NONCE_BYTES);
+    const cipher = createCipheriv("aes-256-gcm", this.encryptionKey, nonce).setAAD(Buffer.from(owner));
     const sealed = [MARK_BYTES, nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()];
     const envelope = Buffer.concat(sealed).toString("base64");
-    if (envelope.length > LONGEST)
+    if (envelope.length > MAX_ENVELOPE)
       throw new GatewayError("upstream_invalid", {
         message: "The provider's opaque state is too large to be carried.",
       });
@@ -81,24 +81,24 @@ export class Envelopes {
   }
 
   /** Reports whether a JSON text, given in pieces, may hold an envelope. */
-  among(pieces: readonly Buffer[]): boolean {
-    const side = QUOTED.length - 1;
-    let before: Buffer = NOTHING;
+  mayBeIn(pieces: readonly Buffer[]): boolean {
+    const side = QUOTED_MARK.length - 1;
+    let before: Buffer = NO_BYTES;
     for (const piece of pieces) {
-      if (MARKED.in(piece) >= 0) return true;
-      if (before.length > 0 && Buffer.concat([before, piece.subarray(0, side)]).includes(QUOTED)) return true;
+      if (MARK_SEARCH.indexIn(piece) >= 0) return true;
+      if (before.length > 0 && Buffer.concat([before, piece.subarray(0, side)]).includes(QUOTED_MARK)) return true;
       before = (piece.length < side ? Buffer.concat([before, piece]) : piece).subarray(-side);
     }
     return false;
   }
 
   /** Returns the content of the last envelope in a JSON text; undefined where there is none, or it is another owner's. */
-  last(pieces: readonly Buffer[], owners?: readonly string[]): Opaque | undefined {
-    if (!this.among(pieces)) return undefined;
+  openLast(pieces: readonly Buffer[], owners?: readonly string[]): Opaque | undefined {
+    if (!this.mayBeIn(pieces)) return undefined;
     const text = Buffer.concat(pieces);
-    const start = text.lastIndexOf(QUOTED);
+    const start = text.lastIndexOf(QUOTED_MARK);
     const end = text.indexOf(QUOTE, start + 1);
-    if (start < 0 || end < 0 || end - start > LONGEST) return undefined;
+    if (start < 0 || end < 0 || end - start > MAX_ENVELOPE) return undefined;
     try {
       return this.open(JSON.parse(text.toString("latin1", start, end + 1)) as string, owners);
     } catch {
@@ -108,7 +108,7 @@ export class Envelopes {
   }
 
   /** Reports whether a string looks like an envelope. */
-  sealed(text: string): boolean {
+  isEnvelope(text: string): boolean {
     return text.startsWith(MARK);
   }
 
@@ -120,23 +120,27 @@ export class Envelopes {
    * owner.
    */
   open(envelope: string, owners: readonly string[] = [""]): Opaque {
-    if (!this.sealed(envelope) || envelope.length > LONGEST) throw notOurs();
+    if (!this.isEnvelope(envelope) || envelope.length > MAX_ENVELOPE) throw invalidEnvelope();
     const all = Buffer.from(envelope, "base64");
     const bytes = all.subarray(MARK_BYTES.length);
     // Buffer.from skips characters that are not base64, and ignores spare bits of the last one: compare the canonical spelling.
-    if (bytes.length <= NONCE + TAG || spelled(all.toString("base64")) !== spelled(envelope)) throw notOurs();
+    if (
+      bytes.length <= NONCE_BYTES + TAG_BYTES ||
+      canonicalBase64(all.toString("base64")) !== canonicalBase64(envelope)
+    )
+      throw invalidEnvelope();
     for (const owner of owners) {
-      const plain = this.opened(bytes, owner);
-      if (plain) return unpacked(plain);
+      const plain = this.decrypt(bytes, owner);
+      if (plain) return unpack(plain);
     }
-    throw notOurs();
+    throw invalidEnvelope();
   }
 
-  private opened(bytes: Buffer, owner: string): Buffer | undefined {
-    const decipher = createDecipheriv("aes-256-gcm", this.sealing, bytes.subarray(0, NONCE));
-    decipher.setAAD(Buffer.from(owner)).setAuthTag(bytes.subarray(-TAG));
+  private decrypt(bytes: Buffer, owner: string): Buffer | undefined {
+    const decipher = createDecipheriv("aes-256-gcm", this.encryptionKey, bytes.subarray(0, NONCE_BYTES));
+    decipher.setAAD(Buffer.from(owner)).setAuthTag(bytes.subarray(-TAG_BYTES));
     try {
-      return Buffer.concat([decipher.update(bytes.subarray(NONCE, -TAG)), decipher.final()]);
+      return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]);
     } catch {
       return undefined;
     }
@@ -144,41 +148,41 @@ export class Envelopes {
 
   /** Keeps the state of a caller's tool call, for an hour at most, for clients that strip fields they do not know. */
   remember(caller: string, callId: string, opaque: Opaque): void {
-    const key = keyOf(caller, callId);
+    const key = rememberKey(caller, callId);
     this.forget(key);
     const envelope = this.seal(opaque, caller);
-    if (envelope.length > KEPT.size / 64) return;
-    this.kept.set(key, { envelope, since: this.now() });
-    this.size += envelope.length;
-    for (const [oldest, { since }] of this.kept) {
-      const fits = this.kept.size <= KEPT.count && this.size <= KEPT.size;
-      if (fits && since > this.now() - KEPT.age) break;
+    if (envelope.length > REMEMBER_LIMITS.size / 64) return;
+    this.remembered.set(key, { envelope, since: this.now() });
+    this.rememberedSize += envelope.length;
+    for (const [oldest, { since }] of this.remembered) {
+      const fits = this.remembered.size <= REMEMBER_LIMITS.count && this.rememberedSize <= REMEMBER_LIMITS.size;
+      if (fits && since > this.now() - REMEMBER_LIMITS.age) break;
       this.forget(oldest);
     }
   }
 
   /** Returns what was kept for a call of that caller. @param key not converted to a string where nothing is kept */
   recall(caller: string, key: { toString(): string }): Opaque | undefined {
-    const kept = this.kept.size === 0 ? undefined : this.kept.get(keyOf(caller, `${key}`));
-    return kept && kept.since > this.now() - KEPT.age ? this.open(kept.envelope, [caller]) : undefined;
+    const kept = this.remembered.size === 0 ? undefined : this.remembered.get(rememberKey(caller, `${key}`));
+    return kept && kept.since > this.now() - REMEMBER_LIMITS.age ? this.open(kept.envelope, [caller]) : undefined;
   }
 
   private forget(key: string): void {
-    this.size -= this.kept.get(key)?.envelope.length ?? 0;
-    this.kept.delete(key);
+    this.rememberedSize -= this.remembered.get(key)?.envelope.length ?? 0;
+    this.remembered.delete(key);
   }
 }
 
 /** Returns base64 text in a canonical spelling. */
-const spelled = (text: string): string =>
+const canonicalBase64 = (text: string): string =>
   text
     .replaceAll("+", "-")
     .replaceAll("/", "_")
     .replace(/={1,2}$/, "");
 
-const keyOf = (caller: string, callId: string): string => `${caller} ${callId}`;
+const rememberKey = (caller: string, callId: string): string => `${caller} ${callId}`;
 
-const notOurs = (): GatewayError =>
+const invalidEnvelope = (): GatewayError =>
   new GatewayError("invalid_field", {
     message:
       "The request carries opaque reasoning state that this gateway did not make for this key, or that was changed.",
@@ -186,7 +190,7 @@ const notOurs = (): GatewayError =>
   });
 
 /** Packs the head's length, the head as JSON, and the data as bytes. */
-function packed({ protocol, account, model, kind, data, on, extra }: Opaque): Buffer {
+function pack({ protocol, account, model, kind, data, on, extra }: Opaque): Buffer {
   const coding = CODINGS.findIndex((each) => Buffer.from(data, each).toString(each) === data);
   const head = Buffer.from(
     JSON.stringify([protocol, account ?? null, model ?? null, kind, coding < 0 ? data : coding, on ?? null, extra]),
@@ -197,7 +201,7 @@ function packed({ protocol, account, model, kind, data, on, extra }: Opaque): Bu
   return Buffer.concat([length, head, body]);
 }
 
-function unpacked(plain: Buffer): Opaque {
+function unpack(plain: Buffer): Opaque {
   const end = 4 + plain.readUInt32BE();
   const [protocol, account, model, kind, coding, on, extra] = JSON.parse(plain.toString("utf8", 4, end)) as unknown[];
   const data = typeof coding === "number" ? plain.subarray(end).toString(CODINGS[coding]) : asText(coding);

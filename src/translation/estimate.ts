@@ -5,12 +5,12 @@ import type { Conversation, Media, Part } from "./conversation.ts";
  * other scripts have 3 bytes in UTF-8 per letter and about one token per letter; JSON's names and brackets come on top. Where
  * the estimate is too high, a client shortens its prompt early; where it is too low, the request exceeds the vendor's limit.
  */
-const BYTES = 3;
+const BYTES_PER_TOKEN = 3;
 
 /** Tokens of media: a large picture; a page or two, half a minute of audio or a few seconds of video. */
-const MEDIA: Readonly<Record<Media["media"], number>> = { image: 1600, audio: 1000, video: 2600, file: 3200 };
+const MEDIA_TOKENS: Readonly<Record<Media["media"], number>> = { image: 1600, audio: 1000, video: 2600, file: 3200 };
 /** Bytes of base64 after which media with a length count once more. */
-const PIECE: Readonly<Record<Media["media"], number>> = {
+const MEDIA_PIECE_BYTES: Readonly<Record<Media["media"], number>> = {
   image: Number.POSITIVE_INFINITY,
   audio: 640_000,
   video: 1_300_000,
@@ -18,7 +18,7 @@ const PIECE: Readonly<Record<Media["media"], number>> = {
 };
 
 /** Estimates a request's tokens; rather too many than too few. @param body its JSON text, or the byte length of that */
-export function estimate(conversation: Conversation, body: string | number): number {
+export function estimateTokens(conversation: Conversation, body: string | number): number {
   const text = typeof body === "string" ? body : "";
   /** The end of the text counted so far, media excluded; and how often media were not found in the text. */
   let at = 0;
@@ -31,31 +31,31 @@ export function estimate(conversation: Conversation, body: string | number): num
     if (part.kind !== "media") return;
     const base64 = "base64" in part.source ? part.source.base64 : "";
     bytes -= base64.length;
-    const from = misses < MISSES ? placeOf(base64, text, at) : -1;
+    const from = misses < MAX_MISSES ? findBase64(base64, text, at) : -1;
     if (from >= 0) {
-      found += pieces(text.slice(at, from));
+      found += countPieces(text.slice(at, from));
       at = from + base64.length;
     } else if (base64 !== "" && text !== "") {
       // Some clients escape the slashes of base64.
       misses++;
-      found -= pieces(base64);
+      found -= countPieces(base64);
     }
-    tokens += ofMedia(part.media, base64);
+    tokens += tokensOfMedia(part.media, base64);
   };
   for (const { parts } of conversation.turns) parts.forEach(count);
-  found += pieces(text.slice(at));
-  return Math.ceil(Math.max(0, bytes / BYTES, found * MORE)) + tokens;
+  found += countPieces(text.slice(at));
+  return Math.ceil(Math.max(0, bytes / BYTES_PER_TOKEN, found * TOKENS_PER_PIECE)) + tokens;
 }
 
-const ofMedia = (media: Media["media"], base64: string): number =>
-  MEDIA[media] * Math.max(1, Math.ceil(base64.length / PIECE[media]));
+const tokensOfMedia = (media: Media["media"], base64: string): number =>
+  MEDIA_TOKENS[media] * Math.max(1, Math.ceil(base64.length / MEDIA_PIECE_BYTES[media]));
 
 /** Estimates the tokens of a request's media, which is everything but text. */
-export function mediaTokens({ turns }: Conversation): number {
+export function estimateMediaTokens({ turns }: Conversation): number {
   const ofPart = (part: Part): number => {
     if (part.kind === "tool_result") return sum(part.parts.map(ofPart));
     if (part.kind !== "media" || "text" in part.source) return 0;
-    return ofMedia(part.media, "base64" in part.source ? part.source.base64 : "");
+    return tokensOfMedia(part.media, "base64" in part.source ? part.source.base64 : "");
   };
   return sum(turns.flatMap(({ parts }) => parts.map(ofPart)));
 }
@@ -63,19 +63,19 @@ export function mediaTokens({ turns }: Conversation): number {
 const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
 
 /** Media usually are at the next match of their beginning: the text is not searched more often than this without a match. */
-const MISSES = 3;
+const MAX_MISSES = 3;
 /** Characters of base64 to search for: with long needles a search may take the product of both lengths. */
-const BEGIN = 16;
+const SEARCHED_LENGTH = 16;
 
 /** Returns the position of base64 in a text after an offset; -1: not at the first match of its beginning. */
-function placeOf(base64: string, text: string, from: number): number {
+function findBase64(base64: string, text: string, from: number): number {
   if (base64 === "" || text === "") return -1;
-  const at = text.indexOf(base64.slice(0, BEGIN), from);
+  const at = text.indexOf(base64.slice(0, SEARCHED_LENGTH), from);
   return at >= 0 && text.startsWith(base64, at) ? at : -1;
 }
 
 /** Tokens per piece, where tokenizers find a little more than one: measured with numbers, base64, hex, tables and logs. */
-const MORE = 1.1;
+const TOKENS_PER_PIECE = 1.1;
 
 const [SPACE, LOWER, UPPER, DIGIT, MARK] = [0, 1, 2, 3, 4];
 
@@ -83,7 +83,7 @@ const [SPACE, LOWER, UPPER, DIGIT, MARK] = [0, 1, 2, 3, 4];
  * Counts the pieces of a text: a new one begins where the kind of character changes, at every third digit and every second
  * mark. Numbers and random letters have many per byte, prose few. Letters of other scripts count by their bytes.
  */
-function pieces(text: string): number {
+function countPieces(text: string): number {
   let found = 0;
   let kind = SPACE;
   let length = 0;
@@ -92,7 +92,7 @@ function pieces(text: string): number {
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
     if (code >= 0x80) {
-      found += (code < 0x800 ? 2 : 3) / BYTES / MORE;
+      found += (code < 0x800 ? 2 : 3) / BYTES_PER_TOKEN / TOKENS_PER_PIECE;
       if (kind === SPACE) kind = LOWER;
       continue;
     }

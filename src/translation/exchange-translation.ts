@@ -3,52 +3,58 @@ import { Body } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Attempt, Head } from "../core/exchange.ts";
 import type { Target } from "../core/marketplace.ts";
-import type { AskedExchange, ResponseExchange } from "../core/phases.ts";
+import type { ResponseExchange, RoutedExchange } from "../core/phases.ts";
 import type { Stage } from "../core/stage.ts";
 import { Frame } from "../wire/frame.ts";
 import { HeaderList } from "../wire/headers.ts";
 import type { JsonObject } from "../wire/values.ts";
-import { type ResponseContext, type TranslatedProtocol, translates, translationOf } from "./codec.ts";
+import { isTranslatable, type ResponseContext, type TranslatedProtocol, translationOf } from "./codec.ts";
 import type { Conversation } from "./conversation.ts";
 import type { Envelopes } from "./envelope.ts";
-import { estimate } from "./estimate.ts";
-import { refusal } from "./faults.ts";
+import { isJson } from "./error-response.ts";
+import { estimateTokens } from "./estimate.ts";
+import { toClientError } from "./faults.ts";
 import { FEATURES, type Feature } from "./features.ts";
 import { Framing } from "./framing.ts";
 import { Losses } from "./losses.ts";
-import { isJson } from "./refused.ts";
 import {
   type ClientRequest,
   type RequestDestination,
-  readingRequest,
   readRequest,
+  readRequestInSteps,
   type WrittenRequest,
   writeRequest,
-  writingRequest,
+  writeRequestInSteps,
 } from "./request.ts";
-import { inTurns } from "./steps.ts";
-import { type ResponseTranslation, StreamTranslator, wholeEvents, wholeStream, wholeText } from "./translator.ts";
-import { withoutUnreadable } from "./unreadable.ts";
+import { runInTurns } from "./steps.ts";
+import {
+  decodeWhole,
+  encodeWhole,
+  encodeWholeAsStream,
+  type ResponseTranslation,
+  StreamTranslator,
+} from "./translator.ts";
+import { removeUnreadable } from "./unreadable.ts";
 
 /** Maximum bytes of a response that is translated as a whole, and of an error response. */
-const LARGEST = 64 * 1024 * 1024;
-const LARGEST_ERROR = 1024 * 1024;
+const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
+const MAX_ERROR_BYTES = 1024 * 1024;
 /**
  * Bytes of a request from which it is decoded and encoded in many ticks: the work grows with the bytes, and blocks other
  * requests.
  */
-const LARGE = 256 * 1024;
+const LARGE_REQUEST_BYTES = 256 * 1024;
 /**
  * Reports whether a provider cannot count tokens, or not at the moment. It is estimated then: clients count to stay within
  * limits.
  */
-const uncounted = (status: number): boolean => status === 404 || status === 405 || status >= 500;
+const cannotCount = (status: number): boolean => status === 404 || status === 405 || status >= 500;
 /** Client headers that are independent of protocols. */
-const NEUTRAL = new Set(["accept-language", "user-agent"]);
+const NEUTRAL_HEADERS = new Set(["accept-language", "user-agent"]);
 /** Features whose content is stored at a vendor; the request holds only an id. */
-const KEPT: ReadonlySet<Feature> = new Set(["stored_state", "cache_handle"]);
+const STORED_FEATURES: ReadonlySet<Feature> = new Set(["stored_state", "cache_handle"]);
 /** Maximum number of omitted paths in the log. */
-const UNSAID = 20;
+const MAX_LOGGED_DROPS = 20;
 
 /** The translation of one exchange: its request is decoded once, and encoded for each target that needs it. */
 export class ExchangeTranslation {
@@ -56,22 +62,22 @@ export class ExchangeTranslation {
   private source: Body;
   private decoded: Conversation | undefined;
   /** The error of decoding in many ticks. */
-  private unread: { readonly thrown: unknown } | undefined;
+  private decodeFailure: { readonly thrown: unknown } | undefined;
   /** The result of encoding in many ticks. */
-  private ahead: { readonly attempt: Attempt; readonly take: () => WrittenRequest } | undefined;
+  private prepared: { readonly attempt: Attempt; readonly result: () => WrittenRequest } | undefined;
   private written: WrittenRequest | undefined;
   private losses: Losses | undefined;
 
   /**
    * @param targets those that need another protocol than the client's
-   * @param bearsState whether the request may hold state of providers of other protocols
+   * @param mayHoldState whether the request may hold state of providers of other protocols
    * @param owners the owner of new state, followed by other possible owners of the request's state
    */
   constructor(
-    private readonly exchange: AskedExchange,
+    private readonly exchange: RoutedExchange,
     private readonly targets: ReadonlyMap<Target, TranslatedProtocol>,
     private readonly envelopes: Envelopes,
-    private readonly bearsState: boolean,
+    private readonly mayHoldState: boolean,
     private readonly owners: readonly string[] = [""],
   ) {
     this.source = exchange.body;
@@ -83,36 +89,36 @@ export class ExchangeTranslation {
   }
 
   /** Resets the decoded state where a plugin has changed the body for one attempt. */
-  private take({ body }: Attempt): void {
+  private resetIfChanged({ body }: Attempt): void {
     if (body === this.source) return;
     this.source = body;
-    this.decoded = this.unread = this.ahead = undefined;
+    this.decoded = this.decodeFailure = this.prepared = undefined;
   }
 
   /**
-   * Decodes and encodes a large request in many ticks of the event loop, before `send`; undefined where nothing is translated,
-   * or the request is small. Never rejects: `send` throws the error.
+   * Decodes and encodes a large request in many ticks of the event loop, before `encode`; undefined where nothing is translated,
+   * or the request is small. Never rejects: `encode` throws the error.
    */
-  read(attempt: Attempt): Promise<void> | undefined {
+  prepare(attempt: Attempt): Promise<void> | undefined {
     const to = this.targets.get(attempt.target);
-    if (attempt.body.length < LARGE || !to) return undefined;
-    this.take(attempt);
-    return this.translateAhead(attempt, to);
+    if (attempt.body.length < LARGE_REQUEST_BYTES || !to) return undefined;
+    this.resetIfChanged(attempt);
+    return this.prepareInTurns(attempt, to);
   }
 
-  private async translateAhead(attempt: Attempt, to: TranslatedProtocol): Promise<void> {
+  private async prepareInTurns(attempt: Attempt, to: TranslatedProtocol): Promise<void> {
     await turn();
-    const conversation = this.decoded ?? (this.unread ? undefined : await this.readInTurns());
+    const conversation = this.decoded ?? (this.decodeFailure ? undefined : await this.decodeInTurns());
     if (!conversation) return;
     try {
-      const written = await inTurns(
-        writingRequest(conversation, destination(attempt.target, to), this.exchange.strict),
+      const written = await runInTurns(
+        writeRequestInSteps(conversation, destination(attempt.target, to), this.exchange.strict),
       );
-      this.ahead = { attempt, take: () => written };
+      this.prepared = { attempt, result: () => written };
     } catch (thrown) {
-      this.ahead = {
+      this.prepared = {
         attempt,
-        take: () => {
+        result: () => {
           throw thrown;
         },
       };
@@ -120,22 +126,22 @@ export class ExchangeTranslation {
     await turn();
   }
 
-  private async readInTurns(): Promise<Conversation | undefined> {
+  private async decodeInTurns(): Promise<Conversation | undefined> {
     try {
-      const { received } = this;
+      const { received: clientRequest } = this;
       await turn();
-      this.decoded = await inTurns(readingRequest(received, this.envelopes));
+      this.decoded = await runInTurns(readRequestInSteps(clientRequest, this.envelopes));
     } catch (thrown) {
-      this.unread = { thrown };
+      this.decodeFailure = { thrown };
     }
     return this.decoded;
   }
 
   /** The client's request, decoded. @throws GatewayError `invalid_field`, `invalid_json` */
   get conversation(): Conversation {
-    const { unread } = this;
-    this.decoded ??= this.source.reading(() => {
-      if (unread) throw unread.thrown;
+    const { decodeFailure } = this;
+    this.decoded ??= this.source.parse(() => {
+      if (decodeFailure) throw decodeFailure.thrown;
       return readRequest(this.received, this.envelopes);
     });
     return this.decoded;
@@ -147,29 +153,29 @@ export class ExchangeTranslation {
    * @returns false where the client's own bytes are sent, without the state that this provider cannot read
    * @throws GatewayError `invalid_field`, `not_translatable`
    */
-  send(attempt: Attempt): boolean {
+  encode(attempt: Attempt): boolean {
     this.losses = this.written = undefined;
-    this.take(attempt);
+    this.resetIfChanged(attempt);
     const { provider, via } = attempt.target;
     const to = this.targets.get(attempt.target);
     try {
       if (to) this.translate(attempt, to);
       if (to) return true;
     } catch (thrown) {
-      const judged = thrown instanceof GatewayError && thrown.status === 400;
+      const isRefusal = thrown instanceof GatewayError && thrown.status === 400;
       const own = via !== to?.name && provider.speaks.includes(this.exchange.protocol.name);
-      if (!judged || !own) throw thrown;
+      if (!isRefusal || !own) throw thrown;
     }
-    this.clean(attempt);
+    this.removeUnreadableState(attempt);
     return false;
   }
 
-  private clean(attempt: Attempt): void {
+  private removeUnreadableState(attempt: Attempt): void {
     const { protocol } = this.exchange;
-    if (!this.bearsState || !translates(protocol)) return;
+    if (!this.mayHoldState || !isTranslatable(protocol)) return;
     const { source } = this;
     const to = destination(attempt.target, protocol);
-    const { edits, losses } = withoutUnreadable(
+    const { edits, losses } = removeUnreadable(
       source.bytes(),
       source.json() as JsonObject,
       this.envelopes,
@@ -189,10 +195,10 @@ export class ExchangeTranslation {
 
   private translate(attempt: Attempt, to: TranslatedProtocol): void {
     const { exchange } = this;
-    const ahead = this.ahead?.attempt === attempt ? this.ahead : undefined;
-    this.ahead = undefined;
-    this.written = ahead
-      ? ahead.take()
+    const prepared = this.prepared?.attempt === attempt ? this.prepared : undefined;
+    this.prepared = undefined;
+    this.written = prepared
+      ? prepared.result()
       : writeRequest(this.conversation, destination(attempt.target, to), this.exchange.strict);
     const { encoded, losses } = this.written;
     this.losses = attempt.losses = losses;
@@ -200,12 +206,12 @@ export class ExchangeTranslation {
     attempt.operation = encoded.operation;
     attempt.method = encoded.operation.method;
     attempt.query = encoded.query ?? "";
-    attempt.headers = headersOf(exchange, attempt, to, encoded.headers ?? [], this.streaming);
+    attempt.headers = targetHeaders(exchange, attempt, to, encoded.headers ?? [], this.streaming);
     attempt.body = new Body([Buffer.from(encoded.body)], "json");
   }
 
   /** Reports to the client what the encoded request lost. */
-  declare(): void {
+  reportLosses(): void {
     const { exchange, losses } = this;
     for (const path of losses?.dropped ?? []) exchange.dropped.push(path);
     for (const notice of losses?.notices ?? []) exchange.notices.push(notice);
@@ -215,22 +221,22 @@ export class ExchangeTranslation {
    * Translates the target's response into the client's protocol.
    * @throws GatewayError the provider's error, or one for an invalid response
    */
-  async receive(exchange: ResponseExchange, attempt: Attempt, head: Head): Promise<Stage> {
+  async translateResponse(exchange: ResponseExchange, attempt: Attempt, head: Head): Promise<Stage> {
     if (head.status >= 300) {
-      if (this.conversation.task === "count" && uncounted(head.status)) return this.estimated(head);
-      throw await this.failure(exchange, attempt, head);
+      if (this.conversation.task === "count" && cannotCount(head.status)) return this.replaceByEstimate(head);
+      throw await this.errorOf(exchange, attempt, head);
     }
     const { framing } = head;
     const translation = this.translation(attempt);
     if (framing && this.streaming) {
       const translator = new StreamTranslator(translation);
-      this.streams(head, translator.framing);
+      this.setStreamHead(head, translator.framing);
       return translator.stage;
     }
-    const bytes = await whole(head, LARGEST);
+    const bytes = await whole(head, MAX_RESPONSE_BYTES);
     try {
       return this.conversation.task === "count"
-        ? this.counted(attempt, head, bytes)
+        ? this.translateCount(attempt, head, bytes)
         : this.whole(translation, head, bytes);
     } catch (thrown) {
       // The provider has done the work, and bills it.
@@ -241,21 +247,21 @@ export class ExchangeTranslation {
 
   private whole(translation: ResponseTranslation, head: Head, bytes: Buffer): Stage {
     const { framing } = head;
-    const events = wholeEvents(translation, bytes, framing);
-    if (!this.streaming) return this.answers(head, wholeText(translation, events));
+    const events = decodeWhole(translation, bytes, framing);
+    if (!this.streaming) return this.replaceBody(head, encodeWhole(translation, events));
     const target = new Framing(this.exchange.operation);
-    const frames = wholeStream(translation, events, target);
-    this.streams(head, target);
+    const frames = encodeWholeAsStream(translation, events, target);
+    this.setStreamHead(head, target);
     return (frame) => (frame.kind === "end" ? [...frames, frame] : []);
   }
 
-  private counted(attempt: Attempt, head: Head, bytes: Buffer): Stage {
-    const counting = this.targets.get(attempt.target)?.translation.count;
+  private translateCount(attempt: Attempt, head: Head, bytes: Buffer): Stage {
+    const countCodec = this.targets.get(attempt.target)?.translation.count;
     try {
-      return this.answers(head, this.counting(counting?.decode(bytes.toString()) ?? 0));
+      return this.replaceBody(head, this.encodeCount(countCodec?.decode(bytes.toString()) ?? 0));
     } catch {
       // The response is not a token count.
-      return this.estimated(head);
+      return this.replaceByEstimate(head);
     }
   }
 
@@ -263,9 +269,9 @@ export class ExchangeTranslation {
    * Replaces a count that the provider cannot make with an estimate: not every provider of a protocol has its counting
    * endpoint.
    */
-  estimated(head: Head): Stage {
-    const { body, headers } = this.estimate();
-    const stage = this.answers(head, body);
+  replaceByEstimate(head: Head): Stage {
+    const { body, headers } = this.estimateCount();
+    const stage = this.replaceBody(head, body);
     for (const [name, value] of Object.entries(headers)) head.headers.set(name, value);
     head.status = 200;
     return stage;
@@ -275,46 +281,46 @@ export class ExchangeTranslation {
    * Returns an estimate of the request's tokens, marked as one.
    * @throws GatewayError `not_translatable` where most of the prompt may be stored at a vendor
    */
-  estimate(): { body: string; headers: Record<string, string> } {
+  estimateCount(): { body: string; headers: Record<string, string> } {
     for (const { feature, path, hint, details } of this.conversation.uses)
-      if (KEPT.has(feature))
+      if (STORED_FEATURES.has(feature))
         new Losses("", this.exchange.strict).refuse(
           path,
           `${FEATURES[feature]} can be counted by that vendor only`,
           hint,
           details,
         );
-    const total = estimate(this.conversation, this.text);
-    return { body: this.counting(total), headers: { "gateway-estimate": "input_tokens" } };
+    const total = estimateTokens(this.conversation, this.text);
+    return { body: this.encodeCount(total), headers: { "gateway-estimate": "input_tokens" } };
   }
 
-  private counting(total: number): string {
+  private encodeCount(total: number): string {
     return translationOf(this.exchange.protocol)?.count?.encode(total) ?? "{}";
   }
 
   /** Sets the head of a whole response, and returns the stage that replaces the upstream's bytes with its text. */
-  private answers(head: Head, text: string): Stage {
+  private replaceBody(head: Head, text: string): Stage {
     const bytes = Buffer.from(text);
     const { framing } = head;
     const state = new Framing(this.exchange.operation).state;
-    head.headers = own("application/json").set("content-length", String(bytes.length));
+    head.headers = contentTypeHeaders("application/json").set("content-length", String(bytes.length));
     head.framing = undefined;
     head.translated = { framing, state };
     return (frame) => (frame.kind === "end" ? [new Frame("piece", bytes), frame] : []);
   }
 
-  private streams(head: Head, { type, state }: Framing): void {
+  private setStreamHead(head: Head, { type, state }: Framing): void {
     const { framing } = head;
-    head.headers = own(type);
+    head.headers = contentTypeHeaders(type);
     head.framing = this.exchange.operation.framing;
     head.translated = { framing, state };
   }
 
-  private async failure(exchange: ResponseExchange, attempt: Attempt, head: Head): Promise<Error> {
+  private async errorOf(exchange: ResponseExchange, attempt: Attempt, head: Head): Promise<Error> {
     const { status, headers } = head;
     // An error response whose body breaks off still counts as that error.
-    const text = await whole(head, LARGEST_ERROR).then(String, () => "");
-    const fault = (this.targets.get(attempt.target) as TranslatedProtocol).translation.response.failure(
+    const text = await whole(head, MAX_ERROR_BYTES).then(String, () => "");
+    const fault = (this.targets.get(attempt.target) as TranslatedProtocol).translation.response.decodeError(
       status,
       headers,
       text,
@@ -323,8 +329,8 @@ export class ExchangeTranslation {
     // Some responses report zeros for work that was not done.
     if (usage && (usage.in.total ?? 0) + (usage.out.total ?? 0) > 0) exchange.usage = usage;
     // An error that no client could parse has one code, translated or not.
-    const told = isJson(text) ? fault : { ...fault, code: "upstream_failed" };
-    return refusal(told, headers, this.exchange.protocol.overloaded);
+    const clientFault = isJson(text) ? fault : { ...fault, code: "upstream_failed" };
+    return toClientError(clientFault, headers, this.exchange.protocol.overloaded);
   }
 
   private get streaming(): boolean {
@@ -360,7 +366,7 @@ export class ExchangeTranslation {
       mark: (id) => envelopes.ids.mark(id, owners[0] ?? ""),
       remember: (callId, opaque) => envelopes.remember(caller, callId, opaque),
       drop: (path) => {
-        if (exchange.droppedFromAnswer.length < UNSAID && !exchange.droppedFromAnswer.includes(path))
+        if (exchange.droppedFromAnswer.length < MAX_LOGGED_DROPS && !exchange.droppedFromAnswer.includes(path))
           exchange.droppedFromAnswer.push(path);
       },
     };
@@ -374,7 +380,7 @@ const destination = ({ provider, model, facts = {} }: Target, protocol: Translat
   facts,
 });
 
-const own = (type: string): HeaderList => new HeaderList(["content-type", type]);
+const contentTypeHeaders = (type: string): HeaderList => new HeaderList(["content-type", type]);
 
 const whole = ({ whole }: Head, limit: number): Promise<Buffer> => whole?.(limit) ?? Promise.resolve(Buffer.alloc(0));
 
@@ -382,8 +388,8 @@ const whole = ({ whole }: Head, limit: number): Promise<Buffer> => whole?.(limit
  * Returns headers for the target's protocol: the client's neutral ones, those that the operator forwards, and those that
  * plugins added.
  */
-function headersOf(
-  { headers, protocol }: AskedExchange,
+function targetHeaders(
+  { headers, protocol }: RoutedExchange,
   attempt: Attempt,
   to: TranslatedProtocol,
   encoded: readonly (readonly [name: string, value: string])[],
@@ -394,7 +400,7 @@ function headersOf(
     forward.some((each) => (each.endsWith("*") ? name.startsWith(each.slice(0, -1)) : name === each));
   const usual = protocol.defaults ?? [];
   const added = (name: string) => !headers.has(name) && !usual.some(([each]) => each === name);
-  const sent = attempt.headers.filter((name) => NEUTRAL.has(name) || passes(name) || added(name));
+  const sent = attempt.headers.filter((name) => NEUTRAL_HEADERS.has(name) || passes(name) || added(name));
   sent.set("content-type", "application/json");
   sent.set("accept", streaming ? "text/event-stream" : "application/json");
   for (const [name, value] of encoded) sent.set(name, value);

@@ -1,13 +1,13 @@
 import { type ErrorCode, GatewayError, REFUSALS } from "../core/errors.ts";
 import { type Fault } from "../core/fault.ts";
 import type { HeaderList } from "../wire/headers.ts";
-import { retryAfter as retryAfterOf } from "../wire/retry-after.ts";
+import { parseRetryAfter as retryAfterOf } from "../wire/retry-after.ts";
 
 /** Providers' messages for a prompt that is too long. Clients that recognise them shorten it and retry. */
 const TOO_LONG =
   /context_length_exceeded|prompt is too long|maximum context length|context window|input token count.{0,40}exceeds|exceeds the maximum number of (?:input )?tokens/i;
 /** Statuses after which a retry of the same request may succeed. */
-const PASSING = new Set([408, 409, 425, 429]);
+const TRANSIENT_STATUSES = new Set([408, 409, 425, 429]);
 
 /**
  * Returns a provider's error as an error for a client of another protocol, with the same status, kind and message. An error
@@ -15,16 +15,16 @@ const PASSING = new Set([408, 409, 425, 429]);
  * @param headers of the error response, if there is one
  * @param overloaded the client protocol's status for an overloaded service
  */
-export function refusal(fault: Fault, headers?: HeaderList, overloaded = 503): GatewayError {
+export function toClientError(fault: Fault, headers?: HeaderList, overloaded = 503): GatewayError {
   const { code, kind, message, param } = fault;
-  if (fault.status < 500 && (TOO_LONG.test(code) || TOO_LONG.test(message))) return tooLong(message);
-  if (fault.status === 401 || kind === "authentication") return ofOurCredential(message);
+  if (fault.status < 500 && (TOO_LONG.test(code) || TOO_LONG.test(message))) return contextLengthError(message);
+  if (fault.status === 401 || kind === "authentication") return credentialError(message);
   const status = kind === "overloaded" ? overloaded : fault.status;
   const hint = headers?.get("x-should-retry");
-  const passing = kind !== "billing" && (status >= 500 || PASSING.has(status));
+  const passing = kind !== "billing" && (status >= 500 || TRANSIENT_STATUSES.has(status));
   const retry = hint === undefined ? passing : hint === "true";
   const retryAfter = headers === undefined ? fault.retryAfter : (retryAfterOf(headers) ?? fault.retryAfter);
-  const gatewayCode = OURS.has(code);
+  const gatewayCode = GATEWAY_CODES.has(code);
   return new GatewayError(gatewayCode ? (code as ErrorCode) : "upstream_refused", {
     status,
     kind,
@@ -37,15 +37,17 @@ export function refusal(fault: Fault, headers?: HeaderList, overloaded = 503): G
 }
 
 /** Codes of errors that decoders create, in the gateway's own words. */
-const OURS: ReadonlySet<string> = new Set(Object.keys(REFUSALS).filter((code) => code.startsWith("upstream_")));
+const GATEWAY_CODES: ReadonlySet<string> = new Set(
+  Object.keys(REFUSALS).filter((code) => code.startsWith("upstream_")),
+);
 
 /** Returns the error with a message that clients of every protocol recognise. */
-function tooLong(message: string): GatewayError {
+function contextLengthError(message: string): GatewayError {
   const recognised = /prompt is too long/i.test(message) ? message : `prompt is too long: ${message}`;
   return new GatewayError("context_length_exceeded", { message: recognised });
 }
 
-const ofOurCredential = (message: string): GatewayError =>
+const credentialError = (message: string): GatewayError =>
   new GatewayError("upstream_refused", {
     status: 401,
     kind: "authentication",

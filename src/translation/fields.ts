@@ -1,6 +1,6 @@
 import { GatewayError } from "../core/errors.ts";
 import { parseExact, RawJson } from "../wire/exact.ts";
-import { asObject, entryOf, type JsonObject } from "../wire/values.ts";
+import { asObject, type JsonObject, ownProperty } from "../wire/values.ts";
 import type { IncomingRequest } from "./codec.ts";
 import type { FeatureUse } from "./conversation.ts";
 import type { Feature } from "./features.ts";
@@ -149,7 +149,7 @@ export class Fields {
   }
 
   /** Returns the members that were not read, and those that were left. */
-  untaken(): [name: string, value: unknown][] {
+  unreadMembers(): [name: string, value: unknown][] {
     return Object.entries(this.of).filter(([name]) => !this.taken.includes(name) || this.left?.has(name));
   }
 
@@ -157,13 +157,13 @@ export class Fields {
    * Declares each unread member that is not null, also those of nested objects. Only the first call has an effect.
    * @param known features of members with known names
    */
-  rest(feature: Feature = "other", known: Readonly<Record<string, Feature>> = NONE): void {
+  declareUnread(feature: Feature = "other", known: Readonly<Record<string, Feature>> = NONE): void {
     if (this.settled) return;
     this.settled = true;
     for (const name of Object.keys(this.of))
       if (!this.taken.includes(name) && !this.left?.has(name) && this.of[name] !== null)
-        this.declare(name, entryOf(known, name) ?? feature);
-    for (const child of this.children?.values() ?? []) child.rest(feature);
+        this.declare(name, ownProperty(known, name) ?? feature);
+    for (const child of this.children?.values() ?? []) child.declareUnread(feature);
   }
 
   /** Returns the client's spelling of a name; overridden by a protocol that accepts several spellings. */
@@ -211,7 +211,7 @@ export function requestFields({ text }: IncomingRequest, uses: FeatureUse[], raw
 }
 
 /** Returns the members of a value. @throws GatewayError when it is not an object. */
-export function fieldsOf(value: unknown, at: string, uses: FeatureUse[]): Fields {
+export function objectFields(value: unknown, at: string, uses: FeatureUse[]): Fields {
   if (!isObject(value)) throw invalidField(at, `${at} must be an object.`);
   return new Fields(value, at, uses);
 }

@@ -66,7 +66,7 @@ export class PrefixKey {
   turn(number: number): string {
     for (; this.next < number; this.next++) {
       const { role, parts } = this.turns[this.next] as Turn;
-      const words = parts.flatMap(wordsOf);
+      const words = parts.flatMap(comparableContent);
       if (words.length > 0) this.digest = hash("sha256", JSON.stringify([this.digest, role, words]), "base64url");
     }
     return this.digest;
@@ -74,7 +74,7 @@ export class PrefixKey {
 }
 
 /** Returns a part without what clients may move or omit between two requests: marks, reasoning, state, places. */
-function wordsOf(part: Part): unknown[] {
+function comparableContent(part: Part): unknown[] {
   switch (part.kind) {
     case "text":
     case "refusal":
@@ -84,7 +84,7 @@ function wordsOf(part: Part): unknown[] {
     case "tool_call":
       return [[part.id, part.name, part.arguments]];
     case "tool_result":
-      return [[part.callId, part.json, ...part.parts.flatMap(wordsOf)]];
+      return [[part.callId, part.json, ...part.parts.flatMap(comparableContent)]];
     default:
       return [];
   }

@@ -31,7 +31,7 @@ export class Losses {
    * @param names names of blocks that only their vendor understands, by their paths
    * @throws GatewayError `not_translatable` for a feature whose loss would change the response
    */
-  judge(uses: readonly FeatureUse[], table: SupportTable, names?: ReadonlyMap<string, string>): void {
+  applySupport(uses: readonly FeatureUse[], table: SupportTable, names?: ReadonlyMap<string, string>): void {
     for (const { feature, path, hint, details } of uses) {
       const { support, note } = supportOf(table, feature);
       const name = names?.get(path);

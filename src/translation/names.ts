@@ -14,7 +14,7 @@ export class ToolNames implements ToolNameMap {
     const key = `${allowed} ${longest} ${name}`;
     const known = this.fitted.get(key);
     if (known !== undefined) return known;
-    const fit = this.free(name, name.replaceAll(new RegExp(`[^${allowed}]`, "gu"), "_"), longest);
+    const fit = this.uniqueName(name, name.replaceAll(new RegExp(`[^${allowed}]`, "gu"), "_"), longest);
     this.fitted.set(key, fit);
     this.originals.set(fit, name);
     return fit;
@@ -33,7 +33,7 @@ export class ToolNames implements ToolNameMap {
   }
 
   /** Returns the name itself where it fits and is not taken; otherwise one that ends in a hash of it. */
-  private free(name: string, safe: string, longest: number): string {
+  private uniqueName(name: string, safe: string, longest: number): string {
     const taken = (fit: string) => (this.originals.get(fit) ?? name) !== name;
     if (safe === name && name !== "" && name.length <= longest && !taken(name)) return name;
     for (let salt = ""; ; salt += "+") {

@@ -3,14 +3,14 @@ import { type Facts } from "../core/marketplace.ts";
 import type { Operation, Protocol, QueryView } from "../core/protocol.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { NestedJson } from "../wire/nested.ts";
-import { declareMedia, mediaWithUser } from "./assistant-media.ts";
-import { checkAsked, checkPairs } from "./checks.ts";
+import { declareAssistantMedia, moveMediaToUser } from "./assistant-media.ts";
+import { checkNotEmpty, checkToolPairs } from "./checks.ts";
 import {
   type ClientTranslation,
-  clientHalf,
   type EncodeContext,
   type EncodedRequest,
   type IncomingRequest,
+  requireClientTranslation,
   type TranslatedProtocol,
 } from "./codec.ts";
 import type { Conversation, Foreign } from "./conversation.ts";
@@ -19,11 +19,11 @@ import type { Feature } from "./features.ts";
 import { Losses } from "./losses.ts";
 import { ToolNames } from "./names.ts";
 import { dropUnknownNamespaces } from "./namespaces.ts";
-import { place, readable, UNREADABLE } from "./placing.ts";
+import { keepReadable, placeState, UNREADABLE_NOTICE } from "./opaque-state.ts";
 import { pathOfUse } from "./settings.ts";
 import type { Steps } from "./steps.ts";
-import { declareNeeded } from "./vendor-tools.ts";
-import { type Wrapped, wrap } from "./wrap.ts";
+import { declareNeededTools } from "./vendor-tools.ts";
+import { type WrapKind, wrapFormat } from "./wrap.ts";
 
 /** The parts of a client's request that decoding needs. */
 export interface ClientRequest {
@@ -47,43 +47,46 @@ export interface ClientRequest {
  * @throws GatewayError `invalid_field` with the client's own path
  */
 export const readRequest = (received: ClientRequest, envelopes: Envelopes): Conversation =>
-  checked(placed(() => half(received).decode(incomingOf(received, envelopes))));
+  checkConversation(decodeAndPlaceState(() => requestCodec(received).decode(incomingRequest(received, envelopes))));
 
 /** Does the same in steps, for large requests. @throws GatewayError `invalid_field` with the client's own path */
-export function* readingRequest(received: ClientRequest, envelopes: Envelopes): Steps<Conversation> {
-  const side = half(received);
-  const incoming = incomingOf(received, envelopes);
-  const steps = side.decoding?.(incoming);
-  if (!steps) return checked(placed(() => side.decode(incoming)));
-  let step = asJson(() => steps.next());
+export function* readRequestInSteps(received: ClientRequest, envelopes: Envelopes): Steps<Conversation> {
+  const side = requestCodec(received);
+  const incoming = incomingRequest(received, envelopes);
+  const steps = side.decodeInSteps?.(incoming);
+  if (!steps) return checkConversation(decodeAndPlaceState(() => side.decode(incoming)));
+  let step = withSyntaxErrors(() => steps.next());
   while (!step.done) {
     yield;
-    step = asJson(() => steps.next());
+    step = withSyntaxErrors(() => steps.next());
   }
   const { value } = step;
   yield;
-  const conversation = placed(() => value);
+  const conversation = decodeAndPlaceState(() => value);
   yield;
-  return checked(conversation);
+  return checkConversation(conversation);
 }
 
-function checked(conversation: Conversation): Conversation {
+function checkConversation(conversation: Conversation): Conversation {
   // Token counts may be for a part of a conversation, and a stored response's history is known to its vendor only.
   const whole =
     conversation.task === "generate" && !conversation.uses.some(({ feature }) => feature === "stored_state");
   if (whole) {
-    checkAsked(conversation);
-    checkPairs(conversation);
+    checkNotEmpty(conversation);
+    checkToolPairs(conversation);
   }
   dropUnknownNamespaces(conversation);
-  declareMedia(conversation);
-  declareNeeded(conversation);
+  declareAssistantMedia(conversation);
+  declareNeededTools(conversation);
   return conversation;
 }
 
-const half = ({ protocol, side = clientHalf(protocol) }: ClientRequest): ClientTranslation["request"] => side.request;
+const requestCodec = ({
+  protocol,
+  side = requireClientTranslation(protocol),
+}: ClientRequest): ClientTranslation["request"] => side.request;
 
-function incomingOf(received: ClientRequest, envelopes: Envelopes): IncomingRequest {
+function incomingRequest(received: ClientRequest, envelopes: Envelopes): IncomingRequest {
   const { protocol, operation, streaming, text, headers, query, caller, owners } = received;
   return {
     operation,
@@ -93,8 +96,8 @@ function incomingOf(received: ClientRequest, envelopes: Envelopes): IncomingRequ
     headers,
     query,
     open: (data, kind) =>
-      envelopes.sealed(data) ? envelopes.open(data, owners) : { protocol: protocol.name, kind, data },
-    sealed: (data) => envelopes.sealed(data),
+      envelopes.isEnvelope(data) ? envelopes.open(data, owners) : { protocol: protocol.name, kind, data },
+    isEnvelope: (data) => envelopes.isEnvelope(data),
     recall: (key) => {
       const opaque = envelopes.recall(caller, key);
       return opaque && { ...opaque, recalled: true };
@@ -102,9 +105,9 @@ function incomingOf(received: ClientRequest, envelopes: Envelopes): IncomingRequ
   };
 }
 
-function placed(decode: () => Conversation): Conversation {
-  const conversation = asJson(decode);
-  place(conversation);
+function decodeAndPlaceState(decode: () => Conversation): Conversation {
+  const conversation = withSyntaxErrors(decode);
+  placeState(conversation);
   return conversation;
 }
 
@@ -119,7 +122,7 @@ export interface RequestDestination {
 }
 
 /** Features that do not change the number of prompt tokens; leaving them out of a token count loses nothing. */
-const UNCOUNTED: ReadonlySet<Feature> = new Set([
+const UNCOUNTED_FEATURES: ReadonlySet<Feature> = new Set([
   "audio_out",
   "background",
   "choices",
@@ -144,7 +147,7 @@ export interface WrittenRequest {
   names: ToolNames;
   losses: Losses;
   /** Set when the response is wrapped in an object that the client did not request. */
-  wrapped?: Wrapped;
+  wrapped?: WrapKind;
 }
 
 /**
@@ -153,49 +156,49 @@ export interface WrittenRequest {
  * @throws GatewayError `not_translatable` with the client's own path
  */
 export function writeRequest(conversation: Conversation, to: RequestDestination, strict: boolean): WrittenRequest {
-  const writing = begun(conversation, to, strict);
+  const writing = prepareRequest(conversation, to, strict);
   return { ...writing.written, encoded: to.protocol.translation.request.encode(writing.asked, writing.terms) };
 }
 
 /** Does the same in steps, for large requests. @throws GatewayError `not_translatable` with the client's own path */
-export function* writingRequest(
+export function* writeRequestInSteps(
   conversation: Conversation,
   to: RequestDestination,
   strict: boolean,
 ): Steps<WrittenRequest> {
-  const { asked, terms, written } = begun(conversation, to, strict);
+  const { asked, terms, written } = prepareRequest(conversation, to, strict);
   yield;
   const { request } = to.protocol.translation;
   return {
     ...written,
-    encoded: request.encoding ? yield* request.encoding(asked, terms) : request.encode(asked, terms),
+    encoded: request.encodeInSteps ? yield* request.encodeInSteps(asked, terms) : request.encode(asked, terms),
   };
 }
 
 /** The part of encoding that is the same for all protocols. */
-interface BegunRequest {
+interface PreparedRequest {
   asked: Conversation;
   terms: EncodeContext;
   written: Omit<WrittenRequest, "encoded">;
 }
 
 /** Judges a request's features, and removes what its reader cannot read. */
-function begun(conversation: Conversation, to: RequestDestination, strict: boolean): BegunRequest {
+function prepareRequest(conversation: Conversation, to: RequestDestination, strict: boolean): PreparedRequest {
   const { support } = to.protocol.translation.request;
-  const losses = lossesAt(to, strict);
+  const losses = lossesFor(to, strict);
   const { uses, task } = conversation;
-  const counted = task === "count" ? uses.filter(({ feature }) => !UNCOUNTED.has(feature)) : uses;
+  const counted = task === "count" ? uses.filter(({ feature }) => !UNCOUNTED_FEATURES.has(feature)) : uses;
   const blocks = strict ? foreignBlocks(conversation) : [];
-  losses.judge(counted, support, new Map(blocks.map(({ at, name }) => [at, name])));
+  losses.applySupport(counted, support, new Map(blocks.map(({ at, name }) => [at, name])));
   for (const { path, why } of conversation.changed ?? []) losses.change(path, why);
-  return prunedFor(conversation, to, losses);
+  return pruneFor(conversation, to, losses);
 }
 
 const foreignBlocks = ({ turns }: Conversation): Foreign[] =>
   turns.flatMap(({ parts }) => parts.filter((part) => part.kind === "foreign"));
 
 /** Refuses a request that holds only system messages once blocks that only their vendor understands are removed. */
-function refuseNothing(whole: Conversation, left: Conversation, losses: Losses): void {
+function refuseIfEmpty(whole: Conversation, left: Conversation, losses: Losses): void {
   if (whole.task === "count" || left.turns.some(({ role }) => role === "user" || role === "assistant")) return;
   const [block] = foreignBlocks(whole);
   if (block)
@@ -206,13 +209,13 @@ function refuseNothing(whole: Conversation, left: Conversation, losses: Losses):
     );
 }
 
-export const lossesAt = ({ protocol }: RequestDestination, strict: boolean): Losses =>
+export const lossesFor = ({ protocol }: RequestDestination, strict: boolean): Losses =>
   new Losses(`${protocol.name}, which the model's provider speaks`, strict);
 
-function prunedFor(conversation: Conversation, to: RequestDestination, losses: Losses): BegunRequest {
+function pruneFor(conversation: Conversation, to: RequestDestination, losses: Losses): PreparedRequest {
   const { protocol, account, model, facts } = to;
   let pruned = false;
-  const readers = readable(conversation, { protocol: protocol.name, account }, ({ recalled }, path, on) => {
+  const readers = keepReadable(conversation, { protocol: protocol.name, account }, ({ recalled }, path, on) => {
     // A picture's signature holds no reasoning; others do not need it, and the picture stays.
     if (on === "media" && (recalled || !losses.strict)) return;
     pruned = true;
@@ -222,9 +225,9 @@ function prunedFor(conversation: Conversation, to: RequestDestination, losses: L
         path,
         `${on === "media" ? "The signature" : "Reasoning"} that another provider made can be read only by that one`,
       );
-    else losses.note(UNREADABLE);
+    else losses.note(UNREADABLE_NOTICE);
   });
-  refuseNothing(conversation, readers, losses);
+  refuseIfEmpty(conversation, readers, losses);
   const names = new ToolNames();
   const terms: EncodeContext = {
     client: conversation.protocol,
@@ -238,15 +241,15 @@ function prunedFor(conversation: Conversation, to: RequestDestination, losses: L
     refuse: (path, why, hint) => losses.refuse(path, why, hint),
   };
   const { request } = protocol.translation;
-  const wrapping = wrap(readers.format, request.objectSchemas === true);
-  const within = withinOutput(readers, terms);
-  const placed = request.assistantMedia ? within : mediaWithUser(within, terms);
+  const wrapping = wrapFormat(readers.format, request.objectSchemas === true);
+  const within = clampMaxTokens(readers, terms);
+  const placed = request.assistantMedia ? within : moveMediaToUser(within, terms);
   const asked = wrapping ? { ...placed, format: wrapping.format } : placed;
   return { asked, terms, written: { names, losses, ...(wrapping?.wrapped ? { wrapped: wrapping.wrapped } : {}) } };
 }
 
 /** Limits `max_tokens` to the model's maximum output: vendors refuse more, and thinking is counted within it. */
-function withinOutput(conversation: Conversation, terms: EncodeContext): Conversation {
+function clampMaxTokens(conversation: Conversation, terms: EncodeContext): Conversation {
   const { maxTokens, task } = conversation;
   const { output } = terms.facts;
   if (task === "count" || maxTokens === undefined || output === undefined || maxTokens <= output) return conversation;
@@ -255,7 +258,7 @@ function withinOutput(conversation: Conversation, terms: EncodeContext): Convers
 }
 
 /** Reports a syntax error as `invalid_json`: parts that the body's scan skips, like the end of a long string, may be invalid. */
-function asJson<Result>(read: () => Result): Result {
+function withSyntaxErrors<Result>(read: () => Result): Result {
   try {
     return read();
   } catch (thrown) {

@@ -1,8 +1,8 @@
 import type { ResponseSource, ToolNameMap } from "./codec.ts";
 import type { Event, EventOf } from "./events.ts";
 import { callIds } from "./ids.ts";
-import { UNSIGNED } from "./placing.ts";
-import { Unwrapping } from "./unwrap.ts";
+import { UNSIGNED_KIND } from "./opaque-state.ts";
+import { TextUnwrapper } from "./unwrap.ts";
 
 /**
  * Restores the client's own tool names in a response's events. Also gives ids to calls without one, unwraps the arguments of
@@ -12,7 +12,7 @@ import { Unwrapping } from "./unwrap.ts";
 export class NameRestorer {
   private nextId: (() => string) | undefined;
   /** Unwrappings of custom tools' arguments, by block. */
-  private readonly custom = new Map<number, Unwrapping>();
+  private readonly custom = new Map<number, TextUnwrapper>();
   /** Blocks of reasoning without opaque state so far. */
   private readonly unsigned = new Set<number>();
   private seed: string;
@@ -39,30 +39,30 @@ export class NameRestorer {
         break;
       case "open":
         if (event.kind === "reasoning") this.unsigned.add(event.block);
-        out.push(event.kind === "tool_call" ? this.opened(event) : event);
+        out.push(event.kind === "tool_call" ? this.restoreOpen(event) : event);
         break;
       case "opaque":
         this.unsigned.delete(event.block);
         out.push(event);
         break;
       case "arguments":
-        this.grown(event, out);
+        this.restoreArguments(event, out);
         break;
       case "close":
-        this.closed(event, out);
+        this.restoreClose(event, out);
         break;
       default:
         out.push(event);
     }
   }
 
-  private opened(event: EventOf<"open"> & { kind: "tool_call" }): Event {
+  private restoreOpen(event: EventOf<"open"> & { kind: "tool_call" }): Event {
     const { name, namespace, custom } = this.names.original(event.name);
     const restored = { ...event, name };
     if (namespace !== undefined) restored.namespace = namespace;
     if (custom && !event.custom) {
       restored.custom = true;
-      this.custom.set(event.block, new Unwrapping());
+      this.custom.set(event.block, new TextUnwrapper());
     }
     if (restored.id === undefined || restored.id === "") {
       this.nextId ??= callIds(this.seed);
@@ -71,7 +71,7 @@ export class NameRestorer {
     return restored;
   }
 
-  private grown(event: EventOf<"arguments">, out: Event[]): void {
+  private restoreArguments(event: EventOf<"arguments">, out: Event[]): void {
     const unwrapping = this.custom.get(event.block);
     if (!unwrapping) {
       out.push(event);
@@ -81,13 +81,13 @@ export class NameRestorer {
     if (text !== "") out.push({ type: "arguments", block: event.block, text });
   }
 
-  private closed(event: EventOf<"close">, out: Event[]): void {
+  private restoreClose(event: EventOf<"close">, out: Event[]): void {
     const text = this.custom.get(event.block)?.end() ?? "";
     this.custom.delete(event.block);
     if (text !== "") out.push({ type: "arguments", block: event.block, text });
     if (this.unsigned.delete(event.block)) {
       const { account, model } = this.source;
-      const opaque = { protocol: this.protocol, account, model, kind: UNSIGNED, data: "" };
+      const opaque = { protocol: this.protocol, account, model, kind: UNSIGNED_KIND, data: "" };
       out.push({ type: "opaque", block: event.block, opaque });
     }
     out.push(event);

@@ -15,9 +15,9 @@ export type SettingField =
  */
 export interface Setting {
   /** Its path in a request, with dots between names. */
-  readonly wire: string;
+  readonly path: string;
   /** Older names, read where the first one is absent, and never written. */
-  readonly older?: readonly string[];
+  readonly olderNames?: readonly string[];
   readonly field: SettingField;
   /** The feature that its use declares; absent: every protocol has it. */
   readonly feature?: Feature;
@@ -25,13 +25,13 @@ export interface Setting {
   /** The vendor's range; other values are refused when the request is encoded. */
   readonly range?: readonly [min: number, max: number];
   /** Maximum number of elements, or characters. */
-  readonly longest?: number;
+  readonly maxLength?: number;
   /** True: dropped where the model takes no sampling settings. */
   readonly sampling?: true;
   /** Wire values and their meanings; other wire values are refused, and a meaning without a wire value is dropped. */
   readonly words?: Readonly<Record<string, string>>;
   /** Reports whether a value has no effect, like the default: it is not declared. */
-  readonly silent?: (value: unknown) => boolean;
+  readonly hasNoEffect?: (value: unknown) => boolean;
   /** Replaces the default decoding by `type`. Undefined: no value that the vocabulary has. @param into what is decoded so far */
   readonly read?: (fields: Fields, name: string, into: Conversation) => unknown;
   /** Replaces the default encoding. Undefined: nothing is written. */
@@ -51,15 +51,15 @@ export const pathOfUse = (
  */
 export function readSettings(table: readonly Setting[], body: Fields, into: Conversation): void {
   for (const setting of table) {
-    const found = placeOf(setting, body);
+    const found = findSetting(setting, body);
     if (!found) continue;
     const { fields, name } = found;
     const value = readValue(setting, fields, name, into);
     if (value === undefined) continue;
     assign(into, setting.field, value);
-    if (setting.feature && !setting.silent?.(value)) fields.declare(name, setting.feature);
+    if (setting.feature && !setting.hasNoEffect?.(value)) fields.declare(name, setting.feature);
     // An older name adds nothing beside the newer one.
-    if (setting.older)
+    if (setting.olderNames)
       for (const other of namesOf(setting)) if (other !== name && !other.includes(".")) fields.leave(other);
   }
 }
@@ -74,8 +74,8 @@ export function writeSettings(
   for (const setting of table) {
     const value = valueIn(conversation, setting.field);
     if (value === undefined) continue;
-    const written = checked(setting, value, conversation, context);
-    if (written !== undefined) put(body, setting.wire, written);
+    const written = encodeValue(setting, value, conversation, context);
+    if (written !== undefined) setPath(body, setting.path, written);
   }
   return body;
 }
@@ -84,12 +84,12 @@ export function writeSettings(
 export const settingFields = (table: readonly Setting[]): (readonly [field: string, feature: Feature])[] =>
   table.flatMap((setting) => (setting.feature ? [[namesOf(setting).join(", "), setting.feature] as const] : []));
 
-const namesOf = ({ wire, older = [] }: Setting): readonly string[] => [wire, ...older];
+const namesOf = ({ path, olderNames = [] }: Setting): readonly string[] => [path, ...olderNames];
 
 /** Split paths by their text: tables are few and fixed, and each path is split once. */
 const splitPaths = new Map<string, readonly string[]>();
 
-function namesIn(path: string): readonly string[] {
+function splitPath(path: string): readonly string[] {
   let names = splitPaths.get(path);
   if (!names) {
     names = path.split(".");
@@ -105,14 +105,14 @@ interface SettingPlace {
   name: string;
 }
 
-function placeOf({ wire, older = [] }: Setting, body: Fields): SettingPlace | undefined {
-  let place = placeIn(body, wire);
-  for (let i = 0; !place && i < older.length; i++) place = placeIn(body, older[i] as string);
+function findSetting({ path, olderNames = [] }: Setting, body: Fields): SettingPlace | undefined {
+  let place = findSettingAt(body, path);
+  for (let i = 0; !place && i < olderNames.length; i++) place = findSettingAt(body, olderNames[i] as string);
   return place;
 }
 
-function placeIn(body: Fields, path: string): SettingPlace | undefined {
-  const names = namesIn(path);
+function findSettingAt(body: Fields, path: string): SettingPlace | undefined {
+  const names = splitPath(path);
   let fields: Fields | undefined = body;
   for (let i = 0; i < names.length - 1; i++) fields = fields?.object(names[i] as string);
   const name = names[names.length - 1] as string;
@@ -149,18 +149,18 @@ function plainValue({ type }: Setting, fields: Fields, name: string): unknown {
   }
 }
 
-function checked(setting: Setting, value: unknown, conversation: Conversation, context: EncodeContext): unknown {
-  const path = setting.feature ? pathOfUse(conversation, setting.feature) : setting.wire;
+function encodeValue(setting: Setting, value: unknown, conversation: Conversation, context: EncodeContext): unknown {
+  const path = setting.feature ? pathOfUse(conversation, setting.feature) : setting.path;
   if (setting.range && typeof value === "number") {
     const [min, max] = setting.range;
-    if (value < min || value > max) context.refuse(path, `It must be ${bounds(min, max)} there`);
+    if (value < min || value > max) context.refuse(path, `It must be ${rangeText(min, max)} there`);
   }
   if (setting.sampling && context.facts.sampling === false) {
     context.drop(path, "The model takes no sampling settings");
     return undefined;
   }
-  if (setting.longest !== undefined && Array.isArray(value) && value.length > setting.longest)
-    context.refuse(path, `At most ${setting.longest} are taken there`);
+  if (setting.maxLength !== undefined && Array.isArray(value) && value.length > setting.maxLength)
+    context.refuse(path, `At most ${setting.maxLength} are taken there`);
   if (setting.write) return setting.write(value as never, conversation, context);
   if (!setting.words) return value;
   const word = Object.keys(setting.words).find((each) => setting.words?.[each] === value);
@@ -168,24 +168,24 @@ function checked(setting: Setting, value: unknown, conversation: Conversation, c
   return word;
 }
 
-function bounds(min: number, max: number): string {
+function rangeText(min: number, max: number): string {
   if (max === Number.POSITIVE_INFINITY) return `${min} or more`;
   return min === Number.NEGATIVE_INFINITY ? `${max} or less` : `between ${min} and ${max}`;
 }
 
 function assign(into: Conversation, field: SettingField, value: unknown): void {
-  const [name, member] = namesIn(field) as [keyof Conversation, string | undefined];
+  const [name, member] = splitPath(field) as [keyof Conversation, string | undefined];
   if (member === undefined) (into as unknown as JsonObject)[name] = value;
   else into.reasoning = { ...into.reasoning, [member]: value };
 }
 
 function valueIn(conversation: Conversation, field: SettingField): unknown {
-  const [name, member] = namesIn(field) as [keyof Conversation, keyof ReasoningConfig | undefined];
+  const [name, member] = splitPath(field) as [keyof Conversation, keyof ReasoningConfig | undefined];
   return member === undefined ? conversation[name] : conversation.reasoning?.[member];
 }
 
-function put(body: JsonObject, wire: string, value: unknown): void {
-  const names = namesIn(wire);
+function setPath(body: JsonObject, wire: string, value: unknown): void {
+  const names = splitPath(wire);
   let object = body;
   for (const each of names.slice(0, -1)) {
     object[each] ??= {};

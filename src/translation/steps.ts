@@ -12,14 +12,17 @@ const STEP = 512;
 export const endsStep = (n: number): boolean => n % STEP === STEP - 1;
 
 /** Runs all steps at once. */
-export function atOnce<Result>(steps: Steps<Result>): Result {
+export function runAtOnce<Result>(steps: Steps<Result>): Result {
   let step = steps.next();
   while (!step.done) step = steps.next();
   return step.value;
 }
 
 /** Runs each step in an event-loop tick of its own. @param turn resolves in a later tick */
-export async function inTurns<Result>(steps: Steps<Result>, turn: () => Promise<unknown> = nextTurn): Promise<Result> {
+export async function runInTurns<Result>(
+  steps: Steps<Result>,
+  turn: () => Promise<unknown> = nextTurn,
+): Promise<Result> {
   let step = steps.next();
   while (!step.done) {
     await turn();
@@ -29,7 +32,7 @@ export async function inTurns<Result>(steps: Steps<Result>, turn: () => Promise<
 }
 
 /** Serializes an object like `writeJson`, in steps where a member is a long list. */
-export function* writingJson(object: JsonObject): Steps<string> {
+export function* writeJsonInSteps(object: JsonObject): Steps<string> {
   if (!Object.values(object).some((member) => Array.isArray(member) && member.length > STEP)) return writeJson(object);
   const members: string[] = [];
   for (const [name, member] of Object.entries(object)) {
@@ -50,4 +53,4 @@ function* writingList(list: readonly unknown[]): Steps<string> {
 }
 
 /** What a codec needs to work in steps. */
-export const Steps = { atOnce, endsStep, writingJson };
+export const Steps = { atOnce: runAtOnce, endsStep, writingJson: writeJsonInSteps };

@@ -1,24 +1,24 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/exchange.ts";
 import type { Marketplace, Model, Target } from "../core/marketplace.ts";
-import type { AskedExchange, ResponseExchange, RouteExchange } from "../core/phases.ts";
+import type { ResponseExchange, RoutedExchange, RouteExchange } from "../core/phases.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { Protocols } from "../core/protocols.ts";
 import { ownersOf, type Share } from "../objects/share.ts";
-import { choose } from "./choose.ts";
-import { betterOf, clientSide, type TranslatedProtocol, translationOf } from "./codec.ts";
+import { chooseProtocol } from "./choose-protocol.ts";
+import { betterProtocolOf, clientTranslationOf, type TranslatedProtocol, translationOf } from "./codec.ts";
 import type { Envelopes } from "./envelope.ts";
-import { estimate, mediaTokens } from "./estimate.ts";
+import { checkErrorResponse } from "./error-response.ts";
+import { estimateMediaTokens, estimateTokens } from "./estimate.ts";
 import { ExchangeTranslation } from "./exchange-translation.ts";
-import { isAlone, type Reach, reachOf } from "./reach.ts";
-import { refused } from "./refused.ts";
+import { isExclusive, modelReach, type Reach } from "./reach.ts";
 
 /** Decides for each exchange of a generation whether and how it is translated. A plugin's constructor can request it. */
 export class Translations {
   /** By protocol name: whether its clients are translated for some model, so that their requests may hold envelopes. */
-  private readonly mixed = new Map<string, boolean>();
+  private readonly mixedByProtocol = new Map<string, boolean>();
   /** Cached by a model's targets: lists of many models are requested often. */
-  private readonly reaches = new WeakMap<Model["targets"], Readonly<Record<string, Reach>>>();
+  private readonly reachCache = new WeakMap<Model["targets"], Readonly<Record<string, Reach>>>();
 
   constructor(
     private readonly protocols: Protocols,
@@ -37,20 +37,26 @@ export class Translations {
     const others = new Map<Target, TranslatedProtocol>();
     const { targets } = exchange;
     exchange.targets = targets.filter((target) => {
-      const chosen = choose(exchange, target, this.protocols);
+      const chosen = chooseProtocol(exchange, target, this.protocols);
       if (chosen !== undefined && chosen !== "own") others.set(target, chosen);
       return chosen !== undefined;
     });
     if (exchange.targets.length === 0 && !this.estimate(exchange)) throw notServed(exchange, targets);
-    const bearsState = this.bearsState(exchange);
-    if (others.size === 0 && !bearsState) return undefined;
-    return new ExchangeTranslation(exchange, others, this.envelopes, bearsState, ownersOf(this.share, exchange.caller));
+    const mayHoldState = this.mayHoldState(exchange);
+    if (others.size === 0 && !mayHoldState) return undefined;
+    return new ExchangeTranslation(
+      exchange,
+      others,
+      this.envelopes,
+      mayHoldState,
+      ownersOf(this.share, exchange.caller),
+    );
   }
 
   /** Returns the account whose state a request holds: the one that created the last of it. */
-  keeper({ protocol, body, caller }: AskedExchange): { account?: string; model?: string } | undefined {
-    if (!clientSide(protocol) || !this.isMixed(protocol)) return undefined;
-    return this.envelopes.last(body.pieces, ownersOf(this.share, caller));
+  stateOrigin({ protocol, body, caller }: RoutedExchange): { account?: string; model?: string } | undefined {
+    if (!clientTranslationOf(protocol) || !this.isMixed(protocol)) return undefined;
+    return this.envelopes.openLast(body.pieces, ownersOf(this.share, caller));
   }
 
   /**
@@ -58,47 +64,47 @@ export class Translations {
    * credit is left, which some providers report with a 429, the response tells clients not to retry.
    * @throws GatewayError with the same status where no client can parse the body: a proxy's page, a plain text, nothing
    */
-  refused(exchange: ResponseExchange, head: Head): Promise<undefined> {
-    return refused(exchange, head);
+  checkErrorResponse(exchange: ResponseExchange, head: Head): Promise<undefined> {
+    return checkErrorResponse(exchange, head);
   }
 
   /** Returns the protocols that serve a model, also over a WebSocket, and how, by name. */
   reach(model: Model): Readonly<Record<string, Reach>> {
-    let found = this.reaches.get(model.targets);
+    let found = this.reachCache.get(model.targets);
     if (!found) {
-      found = this.reachNow(model);
-      this.reaches.set(model.targets, found);
+      found = this.computeReach(model);
+      this.reachCache.set(model.targets, found);
     }
     return found;
   }
 
-  private reachNow(model: Model): Readonly<Record<string, Reach>> {
+  private computeReach(model: Model): Readonly<Record<string, Reach>> {
     const { all } = this.protocols;
     const spoken = ({ name }: Protocol) => model.targets.some(({ provider: { speaks } }) => speaks.includes(name));
     return Object.fromEntries(
       all.flatMap((protocol) => {
-        const reach = protocol.socket ? spoken(protocol) && "native" : reachOf(protocol, model, all);
+        const reach = protocol.socket ? spoken(protocol) && "native" : modelReach(protocol, model, all);
         return reach ? [[protocol.name, reach]] : [];
       }),
     );
   }
 
   /** Reports whether an exchange is a token count that could be estimated. */
-  counts({ protocol, operation }: AskedExchange): boolean {
+  canEstimateCount({ protocol, operation }: RoutedExchange): boolean {
     return operation.task === "count" && translationOf(protocol)?.count !== undefined;
   }
 
   /** Returns a translation for an untranslated exchange, to estimate a count that its provider cannot make. */
-  estimating(exchange: AskedExchange): ExchangeTranslation {
+  translationForEstimate(exchange: RoutedExchange): ExchangeTranslation {
     return new ExchangeTranslation(exchange, new Map(), this.envelopes, false, ownersOf(this.share, exchange.caller));
   }
 
   /** Estimates the tokens of a request without a count, rather high because they are reserved; undefined where it is not a conversation. */
-  tokensIn(exchange: AskedExchange): number | undefined {
-    if (exchange.operation.task !== "generate" || !clientSide(exchange.protocol)) return undefined;
+  tokensIn(exchange: RoutedExchange): number | undefined {
+    if (exchange.operation.task !== "generate" || !clientTranslationOf(exchange.protocol)) return undefined;
     try {
-      const { conversation, text } = this.estimating(exchange);
-      return estimate(conversation, text);
+      const { conversation, text } = this.translationForEstimate(exchange);
+      return estimateTokens(conversation, text);
     } catch {
       // A provider has accepted what translation would refuse.
       return undefined;
@@ -106,10 +112,10 @@ export class Translations {
   }
 
   /** Estimates the tokens of a request's media; 0 where it is not a conversation. */
-  mediaTokensIn(exchange: AskedExchange): number {
-    if (exchange.operation.task !== "generate" || !clientSide(exchange.protocol)) return 0;
+  mediaTokensIn(exchange: RoutedExchange): number {
+    if (exchange.operation.task !== "generate" || !clientTranslationOf(exchange.protocol)) return 0;
     try {
-      return mediaTokens(this.estimating(exchange).conversation);
+      return estimateMediaTokens(this.translationForEstimate(exchange).conversation);
     } catch {
       // A provider has accepted what a translation would refuse.
       return 0;
@@ -118,8 +124,8 @@ export class Translations {
 
   /** Responds to a token count with an estimate, marked as one. */
   private estimate(exchange: RouteExchange): boolean {
-    if (!this.counts(exchange)) return false;
-    exchange.answer = { status: 200, ...this.estimating(exchange).estimate() };
+    if (!this.canEstimateCount(exchange)) return false;
+    exchange.answer = { status: 200, ...this.translationForEstimate(exchange).estimateCount() };
     return true;
   }
 
@@ -127,36 +133,36 @@ export class Translations {
    * Reports whether a request to a provider of its own protocol may hold envelopes: a conversation begun with a provider of
    * another protocol holds that provider's state.
    */
-  private bearsState({ protocol, operation, targets, body }: AskedExchange): boolean {
-    if (operation.task === undefined || !clientSide(protocol)) return false;
+  private mayHoldState({ protocol, operation, targets, body }: RoutedExchange): boolean {
+    if (operation.task === undefined || !clientTranslationOf(protocol)) return false;
     // Also where another protocol is better for the request: that one may be unable to take it.
     if (!targets.some(({ provider }) => provider.speaks.includes(protocol.name))) return false;
-    return this.isMixed(protocol) && this.envelopes.among(body.pieces);
+    return this.isMixed(protocol) && this.envelopes.mayBeIn(body.pieces);
   }
 
-  private isMixed(protocol: AskedExchange["protocol"]): boolean {
+  private isMixed(protocol: RoutedExchange["protocol"]): boolean {
     const { name } = protocol;
-    const known = this.mixed.get(name);
+    const known = this.mixedByProtocol.get(name);
     if (known !== undefined) return known;
-    const better = betterOf(protocol);
+    const better = betterProtocolOf(protocol);
     const mixed = this.marketplace.models
       .flatMap((model) => model.targets)
       .some(
         ({ provider: { speaks }, via = name }) =>
           via !== name || !speaks.includes(name) || (better !== undefined && speaks.includes(better.protocol)),
       );
-    this.mixed.set(name, mixed);
+    this.mixedByProtocol.set(name, mixed);
     return mixed;
   }
 }
 
-function notServed({ model, protocol, operation }: AskedExchange, targets: readonly Target[]): GatewayError {
+function notServed({ model, protocol, operation }: RoutedExchange, targets: readonly Target[]): GatewayError {
   const spoken = [...new Set(targets.flatMap(({ provider }) => provider.speaks))];
-  const alone = spoken.filter((name) => isAlone(name, model?.can ?? []));
+  const alone = spoken.filter((name) => isExclusive(name, model?.can ?? []));
   const useful = alone.length > 0 ? alone : spoken;
   const { name } = protocol;
   // The protocol may serve the model for operations that can be translated.
-  const untranslated = clientSide(protocol) && operation.task === undefined;
+  const untranslated = clientTranslationOf(protocol) && operation.task === undefined;
   return new GatewayError("not_served", {
     message: untranslated
       ? `"${operation.name}" is not translated into other protocols, and no provider of the model "${model?.id}" speaks ${name}.`

@@ -13,22 +13,22 @@ import type {
   ResponseSource,
   ToolNameMap,
 } from "./codec.ts";
-import { clientHalf, type TranslatedProtocol } from "./codec.ts";
+import { requireClientTranslation, type TranslatedProtocol } from "./codec.ts";
 import type { Event } from "./events.ts";
-import { refusal } from "./faults.ts";
+import { toClientError } from "./faults.ts";
 import { Framing } from "./framing.ts";
 import { NameRestorer } from "./restore-names.ts";
 import { weightOf } from "./weight.ts";
-import { AnswerUnwrapper, type Wrapped } from "./wrap.ts";
+import { ResponseUnwrapper, type WrapKind } from "./wrap.ts";
 
 /** Minimum milliseconds between two pings to the client. */
-const PINGS = 5_000;
+const PING_INTERVAL = 5_000;
 
 /**
  * Maximum weight of a translated stream, without media and output of the vendor's own tools, which are not buffered: some
  * clients' protocols require reasoning, calls or the whole response to be repeated at the end.
  */
-const LONGEST = 16 * 1024 * 1024;
+const MAX_WEIGHT = 16 * 1024 * 1024;
 
 /** A response in translation from one protocol to another. */
 export interface ResponseTranslation {
@@ -42,11 +42,14 @@ export interface ResponseTranslation {
   source: ResponseSource;
   names: ToolNameMap;
   /** Set when the response is wrapped in an object that the client did not request. */
-  wrapped?: Wrapped | undefined;
+  wrapped?: WrapKind | undefined;
   context: ResponseContext;
 }
 
-const writing = ({ to, side = clientHalf(to) }: ResponseTranslation): ClientTranslation["response"] => side.response;
+const responseCodec = ({
+  to,
+  side = requireClientTranslation(to),
+}: ResponseTranslation): ClientTranslation["response"] => side.response;
 
 /** Translates a stream frame by frame. Its stage throws where the upstream reports an error or breaks off. */
 export class StreamTranslator {
@@ -54,10 +57,10 @@ export class StreamTranslator {
   private readonly decoder: ResponseDecoder;
   private readonly encoder: ResponseEncoder;
   private readonly restorer: NameRestorer;
-  private readonly unwrapper: AnswerUnwrapper | undefined;
-  private over = false;
-  private pinged: number;
-  private ping = false;
+  private readonly unwrapper: ResponseUnwrapper | undefined;
+  private ended = false;
+  private lastPing: number;
+  private isPingDue = false;
   private weight = 0;
   // Reused for all frames: a stream has many.
   private readonly decoded: Event[] = [];
@@ -70,69 +73,69 @@ export class StreamTranslator {
   ) {
     const { from, operation, source, names, wrapped, context } = translation;
     this.framing = new Framing(operation);
-    this.pinged = now();
+    this.lastPing = now();
     this.decoder = from.translation.response.decoder(source);
-    const encoder = writing(translation).encoder(context);
+    const encoder = responseCodec(translation).encoder(context);
     this.encoder = encoder;
     if (encoder.finished) this.framing.state.finished = () => encoder.finished?.() ?? [];
     this.restorer = new NameRestorer(names, from.name, source, context.id);
-    this.unwrapper = wrapped && new AnswerUnwrapper(wrapped);
+    this.unwrapper = wrapped && new ResponseUnwrapper(wrapped);
   }
 
   readonly stage: Stage = (frame) => {
     if (frame.kind === "end") return this.end(frame);
-    if (this.over) return [];
+    if (this.ended) return [];
     this.decoder.frame(frame, this.decoded);
-    this.write();
+    this.encodeDecoded();
     const frames = this.framing.frames(this.written);
-    if (frames.length === 0 && this.ping) frames.push(new Frame("event", this.translation.to.ping));
+    if (frames.length === 0 && this.isPingDue) frames.push(new Frame("event", this.translation.to.ping));
     return frames;
   };
 
   private end(frame: Frame): Frame[] {
-    if (!this.over) {
+    if (!this.ended) {
       this.decoder.end(this.decoded);
-      this.write();
-      if (!this.over) throw new GatewayError("upstream_truncated");
+      this.encodeDecoded();
+      if (!this.ended) throw new GatewayError("upstream_truncated");
     } else this.written.length = 0;
     return [...this.framing.frames(this.written), ...this.framing.close(), frame];
   }
 
   /** Encodes all decoded events. */
-  private write(): void {
+  private encodeDecoded(): void {
     const { decoded, restored, written, translation } = this;
     written.length = restored.length = 0;
-    this.ping = false;
+    this.isPingDue = false;
     for (const event of decoded) {
-      if (event.type !== "media" && event.type !== "server") this.grow(weightOf(event));
+      if (event.type !== "media" && event.type !== "server") this.addWeight(weightOf(event));
       this.restorer.restore(event, restored);
     }
     decoded.length = 0;
     const { unwrapper } = this;
     for (const event of unwrapper ? restored.flatMap((each) => unwrapper.unwrap(each)) : restored) {
-      if (this.over) return;
-      if (event.type === "error") throw refusal(event.fault, undefined, translation.to.overloaded);
-      if (event.type === "ping") this.alive();
+      if (this.ended) return;
+      if (event.type === "error") throw toClientError(event.fault, undefined, translation.to.overloaded);
+      if (event.type === "ping") this.schedulePing();
       else if (event.type === "unsaid") translation.context.drop(event.path, "no word for it");
       else {
         this.encoder.event(event, written);
-        this.over = event.type === "end";
+        this.ended = event.type === "end";
       }
     }
   }
 
-  private grow(weight: number): void {
+  private addWeight(weight: number): void {
     this.weight += weight;
-    if (this.weight > LONGEST)
+    if (this.weight > MAX_WEIGHT)
       throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 16 MiB." });
   }
 
   /** Schedules a ping to the client, because the upstream sent one. */
-  private alive(): void {
+  private schedulePing(): void {
     const now = this.now();
-    if (this.translation.operation.framing !== "sse" || now - this.pinged < PINGS) return;
-    this.pinged = now;
-    this.ping = true;
+    if (this.translation.operation.framing !== "sse" || now - this.lastPing < PING_INTERVAL) return;
+    this.lastPing = now;
+    this.isPingDue = true;
   }
 }
 
@@ -141,7 +144,7 @@ export class StreamTranslator {
  * @param framing the upstream's framing; a provider may stream an unstreamed request, or the other way round
  * @throws GatewayError the upstream's error, or `upstream_invalid`, `upstream_truncated`
  */
-export function wholeEvents(
+export function decodeWhole(
   translation: ResponseTranslation,
   bytes: Buffer,
   framing: "sse" | "array" | undefined,
@@ -149,40 +152,44 @@ export function wholeEvents(
   const { from, source, names, wrapped, context, to } = translation;
   const { response: answer } = from.translation;
   const decoded = framing
-    ? streamed(answer.decoder(source), framesOf(bytes, framing))
-    : asInvalid(() => answer.decode(bytes.toString(), source));
+    ? decodeFrames(answer.decoder(source), splitFrames(bytes, framing))
+    : asUpstreamInvalid(() => answer.decode(bytes.toString(), source));
   const restorer = new NameRestorer(names, from.name, source, context.id);
   const restored: Event[] = [];
   for (const event of decoded) {
-    if (event.type === "error") throw refusal(event.fault, undefined, to.overloaded);
+    if (event.type === "error") throw toClientError(event.fault, undefined, to.overloaded);
     if (event.type === "unsaid") context.drop(event.path, "no word for it");
     else if (event.type !== "ping") restorer.restore(event, restored);
   }
   if (restored.at(-1)?.type !== "end") throw new GatewayError("upstream_truncated");
-  const unwrapper = wrapped && new AnswerUnwrapper(wrapped);
+  const unwrapper = wrapped && new ResponseUnwrapper(wrapped);
   return unwrapper ? restored.flatMap((event) => unwrapper.unwrap(event)) : restored;
 }
 
 /** Encodes a whole response as the client's JSON text. @throws GatewayError `upstream_invalid` */
-export const wholeText = (translation: ResponseTranslation, events: readonly Event[]): string =>
-  asInvalid(() => writing(translation).encode(events, translation.context));
+export const encodeWhole = (translation: ResponseTranslation, events: readonly Event[]): string =>
+  asUpstreamInvalid(() => responseCodec(translation).encode(events, translation.context));
 
 /** Encodes a whole response as a stream. */
-export function wholeStream(translation: ResponseTranslation, events: readonly Event[], framing: Framing): Frame[] {
-  const encoder = writing(translation).encoder(translation.context);
+export function encodeWholeAsStream(
+  translation: ResponseTranslation,
+  events: readonly Event[],
+  framing: Framing,
+): Frame[] {
+  const encoder = responseCodec(translation).encoder(translation.context);
   const written: EncodedFrame[] = [];
   for (const event of events) if (event.type !== "error") encoder.event(event, written);
   return [...framing.frames(written), ...framing.close()];
 }
 
-function streamed(decoder: ResponseDecoder, frames: readonly Frame[]): Event[] {
+function decodeFrames(decoder: ResponseDecoder, frames: readonly Frame[]): Event[] {
   const out: Event[] = [];
   for (const frame of frames) decoder.frame(frame, out);
   decoder.end(out);
   return out;
 }
 
-function framesOf(bytes: Buffer, framing: "sse" | "array"): Frame[] {
+function splitFrames(bytes: Buffer, framing: "sse" | "array"): Frame[] {
   const splitter = framing === "sse" ? new SseSplitter() : new ArraySplitter();
   const frames = splitter.push(bytes);
   const rest = splitter.end();
@@ -190,7 +197,7 @@ function framesOf(bytes: Buffer, framing: "sse" | "array"): Frame[] {
 }
 
 /** Runs a codec; anything it throws counts as an error of the upstream's response. */
-function asInvalid<Result>(act: () => Result): Result {
+function asUpstreamInvalid<Result>(act: () => Result): Result {
   try {
     return act();
   } catch (thrown) {

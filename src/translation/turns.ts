@@ -4,7 +4,7 @@ import type { Turn } from "./conversation.ts";
  * Merges consecutive turns of the same role, for protocols whose turns must alternate or that keep a whole response in one
  * message. Parts keep their order. System turns are never merged: each stays a block of its own.
  */
-export function joined(turns: readonly Turn[]): Turn[] {
+export function mergeTurns(turns: readonly Turn[]): Turn[] {
   const out: Turn[] = [];
   for (const turn of turns) {
     const last = out.at(-1);

@@ -1,14 +1,14 @@
-import { changesAt, type JsonPath } from "../wire/paths.ts";
+import { type JsonPath, pathEdits } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
 import type { JsonObject } from "../wire/values.ts";
 import type { OpaquePlace } from "./codec.ts";
 import type { Envelopes } from "./envelope.ts";
 import type { Losses } from "./losses.ts";
-import { isReadable, UNREADABLE, UNSIGNED } from "./placing.ts";
-import { lossesAt, type RequestDestination } from "./request.ts";
+import { isReadable, UNREADABLE_NOTICE, UNSIGNED_KIND } from "./opaque-state.ts";
+import { lossesFor, type RequestDestination } from "./request.ts";
 
 /** Changes to a request that passes without translation to a provider of its own protocol. */
-interface Unreadable {
+interface UnreadableEdits {
   /** All other bytes stay unchanged. */
   edits: Edit[];
   losses: Losses;
@@ -23,32 +23,32 @@ interface Unreadable {
  * @param owners the state's possible owners
  * @throws GatewayError `invalid_field`, `not_translatable` with the client's own path
  */
-export function withoutUnreadable(
+export function removeUnreadable(
   text: Buffer,
   body: JsonObject,
   envelopes: Envelopes,
   to: RequestDestination,
   strict: boolean,
   owners?: readonly string[],
-): Unreadable {
-  const losses = lossesAt(to, strict);
+): UnreadableEdits {
+  const losses = lossesFor(to, strict);
   const { opaque } = to.protocol.translation.request;
   const remove: JsonPath[] = [];
   const replace: [JsonPath, string][] = [];
   const gone: JsonPath[] = [];
   for (const place of opaque.find(body)) {
-    const state = stateAt(place, body, envelopes, owners);
+    const state = openStateAt(place, body, envelopes, owners);
     if (!state) continue;
-    const instead = place.instead?.(state);
+    const instead = place.replacement?.(state);
     if (instead !== undefined) replace.push([place.span, instead]);
     else if (!isReadable(state, { protocol: to.protocol.name, account: to.account })) gone.push(place.span);
-    else if (state.kind === UNSIGNED) remove.push(place.path);
+    else if (state.kind === UNSIGNED_KIND) remove.push(place.path);
     else replace.push([place.path, JSON.stringify(state.data)]);
   }
   for (const span of gone) {
     // In strict mode nothing may be left out: `drop` refuses.
     if (strict) losses.drop(span.join("."), "Reasoning that another provider made can be read only by that one");
-    losses.note(UNREADABLE);
+    losses.note(UNREADABLE_NOTICE);
   }
   if (gone.length > 0)
     for (const { path, json, why } of opaque.consequences?.(body, gone, to.facts) ?? []) {
@@ -56,13 +56,13 @@ export function withoutUnreadable(
       else replace.push([path, json]);
       if (why !== undefined) losses.change(path.join("."), why);
     }
-  return { edits: changesAt(text, { remove: [...remove, ...gone], replace }), losses };
+  return { edits: pathEdits(text, { remove: [...remove, ...gone], replace }), losses };
 }
 
 /** Returns an envelope's content; undefined for another string, which the provider validates. */
-function stateAt({ path }: OpaquePlace, body: JsonObject, envelopes: Envelopes, owners?: readonly string[]) {
+function openStateAt({ path }: OpaquePlace, body: JsonObject, envelopes: Envelopes, owners?: readonly string[]) {
   let value: unknown = body;
   for (const name of path) value = (value as JsonObject | undefined)?.[name];
-  if (typeof value !== "string" || !envelopes.sealed(value)) return undefined;
+  if (typeof value !== "string" || !envelopes.isEnvelope(value)) return undefined;
   return envelopes.open(value, owners);
 }

@@ -9,19 +9,19 @@ const INPUT = { member: "input", opening: openingOf("input"), beginning: beginni
 const LONGEST_OPENING = 256;
 const ESCAPES: Readonly<Record<string, string>> = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
 const PLAIN = /[^"\\]+/y;
-const HIGH = /[\ud800-\udbff]$/;
+const HIGH_SURROGATE = /[\ud800-\udbff]$/;
 
 /**
  * Extracts the text from an object of one member, like the arguments of a custom tool that was offered as a function,
  * `{"input": "…"}`, from pieces cut anywhere. Arguments of another form are buffered to their end; unless they contain the
  * member, they are the text.
  */
-export class Unwrapping {
+export class TextUnwrapper {
   private state: "opening" | "text" | "over" | "other" = "opening";
   /** Input that cannot be decoded yet: an opening, or an incomplete escape. */
   private pending = "";
   /** The first half of a surrogate pair, waiting for the second. */
-  private half = "";
+  private highSurrogate = "";
 
   private readonly form: typeof INPUT;
 
@@ -34,20 +34,20 @@ export class Unwrapping {
   push(piece: string): string {
     if (this.state === "over") return "";
     this.pending += piece;
-    if (this.state === "opening") this.open();
-    return this.state === "text" ? this.read() : "";
+    if (this.state === "opening") this.readOpening();
+    return this.state === "text" ? this.readText() : "";
   }
 
   /** Ends the arguments, and returns the rest of the text. */
   end(): string {
-    const { half, pending } = this;
-    this.half = this.pending = "";
+    const { highSurrogate: half, pending } = this;
+    this.highSurrogate = this.pending = "";
     if (this.state === "text") return half + pending;
     if (this.state === "over") return "";
     return textIn(pending, this.form.member) ?? pending;
   }
 
-  private open(): void {
+  private readOpening(): void {
     const opening = this.form.opening.exec(this.pending)?.[0];
     if (opening !== undefined) {
       this.state = "text";
@@ -55,19 +55,19 @@ export class Unwrapping {
     } else if (this.pending.length > LONGEST_OPENING || !this.form.beginning.test(this.pending)) this.state = "other";
   }
 
-  private read(): string {
-    let text = this.half;
+  private readText(): string {
+    let text = this.highSurrogate;
     let at = 0;
     while (at < this.pending.length) {
       const char = this.pending[at] as string;
       if (char === '"') {
         this.state = "over";
-        this.half = this.pending = "";
+        this.highSurrogate = this.pending = "";
         return text;
       } else if (char === "\\") {
         const found = /^\\(?:u[\da-fA-F]{4}|[^u])/s.exec(this.pending.slice(at, at + 6))?.[0];
         if (found === undefined) break;
-        text += found.length === 6 ? String.fromCharCode(Number.parseInt(found.slice(2), 16)) : unescaped(found);
+        text += found.length === 6 ? String.fromCharCode(Number.parseInt(found.slice(2), 16)) : unescapeLetter(found);
         at += found.length;
       } else {
         PLAIN.lastIndex = at;
@@ -77,12 +77,12 @@ export class Unwrapping {
       }
     }
     this.pending = this.pending.slice(at);
-    this.half = this.state === "text" && HIGH.test(text) ? text.slice(-1) : "";
-    return this.half === "" ? text : text.slice(0, -1);
+    this.highSurrogate = this.state === "text" && HIGH_SURROGATE.test(text) ? text.slice(-1) : "";
+    return this.highSurrogate === "" ? text : text.slice(0, -1);
   }
 }
 
-const unescaped = ([, letter = ""]: string): string => ESCAPES[letter] ?? letter;
+const unescapeLetter = ([, letter = ""]: string): string => ESCAPES[letter] ?? letter;
 
 function textIn(json: string, member: string): string | undefined {
   try {

@@ -6,7 +6,7 @@ import { pathOfUse } from "./settings.ts";
  * Declares the vendor's tools that the request depends on: one that must be called, or that the conversation has used before.
  * All others are only offered: without them the response keeps its meaning.
  */
-export function declareNeeded(conversation: Conversation): void {
+export function declareNeededTools(conversation: Conversation): void {
   const { tools, toolChoice, turns, uses } = conversation;
   const listed = new Set(uses.flatMap(({ feature, path }) => (feature === "tools_server" ? path : [])));
   const isListed = (tool: Tool): boolean => tool.kind === "server" && listed.has(tool.at);
@@ -50,9 +50,9 @@ export function withTools(conversation: Conversation, tools: Tool[]): Conversati
   const { toolChoice, parallel, ...rest } = conversation;
   if (tools.length === 0) return { ...rest, tools };
   if (toolChoice?.mode !== "allowed") return { ...conversation, tools };
-  const gone = new Set(conversation.tools.filter((tool) => !tools.includes(tool)).map(nameOf));
+  const gone = new Set(conversation.tools.filter((tool) => !tools.includes(tool)).map(choiceName));
   const names = toolChoice.names.filter((name) => !gone.has(name));
   return { ...conversation, tools, toolChoice: names.length > 0 ? { ...toolChoice, names } : { mode: "none" } };
 }
 
-const nameOf = (tool: Tool): string => (tool.kind === "web_search" ? tool.kind : tool.name);
+const choiceName = (tool: Tool): string => (tool.kind === "web_search" ? tool.kind : tool.name);

@@ -2,80 +2,80 @@ import { parseExact, RawJson, writeJson } from "../wire/exact.ts";
 import { asObject, type JsonObject } from "../wire/values.ts";
 import type { Format } from "./conversation.ts";
 import type { Event } from "./events.ts";
-import { Unwrapping } from "./unwrap.ts";
+import { TextUnwrapper } from "./unwrap.ts";
 
 /** The only member of an object that wraps a response. */
 const MEMBER = "value";
 
 /** How a response is unwrapped from its object: as JSON, or as the text of a string. */
-export type Wrapped = "json" | "text";
+export type WrapKind = "json" | "text";
 
 /**
  * Returns a format whose schema has an object at its root, for vendors that require it, and how to unwrap the response where
  * an object was added. Undefined where the format needs no change.
  */
-export function wrap(
+export function wrapFormat(
   format: Format | undefined,
   objectsOnly: boolean,
-): { format: Format; wrapped?: Wrapped } | undefined {
-  const { schema, plain, ...rest } = format ?? {};
-  if (!schema || !(plain || objectsOnly)) return undefined;
+): { format: Format; wrapped?: WrapKind } | undefined {
+  const { schema, isPlainText, ...rest } = format ?? {};
+  if (!schema || !(isPlainText || objectsOnly)) return undefined;
   const root = asObject(parseExact(schema.text));
   if (!root || root instanceof RawJson) return undefined;
-  if (!plain && isObject(root)) return undefined;
-  const placed = plain ? undefined : withRootInPlace(root);
+  if (!isPlainText && isObjectSchema(root)) return undefined;
+  const placed = isPlainText ? undefined : inlineRoot(root);
   if (placed) return { format: { ...rest, kind: "schema", schema: new RawJson(writeJson(placed)) } };
   const { $defs, definitions, ...inner } = root;
   const json = writeJson({
     type: "object",
-    properties: { [MEMBER]: moved(inner) },
+    properties: { [MEMBER]: adjustReferences(inner) },
     required: [MEMBER],
     additionalProperties: false,
-    ...($defs === undefined ? {} : { $defs: moved($defs) }),
-    ...(definitions === undefined ? {} : { definitions: moved(definitions) }),
+    ...($defs === undefined ? {} : { $defs: adjustReferences($defs) }),
+    ...(definitions === undefined ? {} : { definitions: adjustReferences(definitions) }),
   });
-  return { format: { ...rest, kind: "schema", schema: new RawJson(json) }, wrapped: plain ? "text" : "json" };
+  return { format: { ...rest, kind: "schema", schema: new RawJson(json) }, wrapped: isPlainText ? "text" : "json" };
 }
 
-const isObject = (root: JsonObject): boolean => root["type"] === "object" || root["properties"] !== undefined;
+const isObjectSchema = (root: JsonObject): boolean => root["type"] === "object" || root["properties"] !== undefined;
 
 /**
  * Returns a schema whose root only refers to an object among its own definitions, like those of recursive models, with that
  * object inlined at its root; undefined for other schemas. Vendors that require an object do not follow the reference.
  */
-function withRootInPlace(root: JsonObject): JsonObject | undefined {
+function inlineRoot(root: JsonObject): JsonObject | undefined {
   const [, place = "", name = ""] = /^#\/(\$defs|definitions)\/([^/~%]+)$/.exec(String(root["$ref"])) ?? [];
   const schema = asObject(asObject(root[place])?.[name]);
-  if (!schema || schema instanceof RawJson || !isObject(schema)) return undefined;
+  if (!schema || schema instanceof RawJson || !isObjectSchema(schema)) return undefined;
   const { $ref: _, ...beside } = root;
   return { ...schema, ...beside };
 }
 
 /** Adjusts references for a schema moved one level deeper; its definitions stay at the root. */
-function moved(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(moved);
+function adjustReferences(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(adjustReferences);
   if (schema instanceof RawJson || !asObject(schema)) return schema;
   return Object.fromEntries(
     Object.entries(schema as JsonObject).map(([name, value]) => [
       name,
       name === "$ref" && typeof value === "string"
         ? value.replace(/^#(?!\/(?:\$defs|definitions)\/)(?=\/|$)/, `#/properties/${MEMBER}`)
-        : moved(value),
+        : adjustReferences(value),
     ]),
   );
 }
 
 /** Unwraps the texts of a response while they stream. Texts of another form stay unchanged. */
-export class AnswerUnwrapper {
+export class ResponseUnwrapper {
   /** Unwrappings by block. */
   private readonly texts = new Map<number, { push(piece: string): string; end(): string }>();
 
-  constructor(private readonly wrapped: Wrapped) {}
+  constructor(private readonly wrapped: WrapKind) {}
 
   /** Returns the events that replace an event. */
   unwrap(event: Event): Event[] {
     if (event.type === "open" && event.kind === "text")
-      this.texts.set(event.block, this.wrapped === "text" ? new Unwrapping(MEMBER) : new JsonUnwrapping());
+      this.texts.set(event.block, this.wrapped === "text" ? new TextUnwrapper(MEMBER) : new JsonUnwrapper());
     if (event.type !== "text" && event.type !== "close") return [event];
     const { block } = event;
     const texts = this.texts.get(block);
@@ -95,7 +95,7 @@ const OPENING = new RegExp(`^\\s*\\{\\s*"${MEMBER}"\\s*:\\s*`);
 const LONGEST_OPENING = 256;
 
 /** Extracts the JSON of the only member, unchanged: everything but the opening, and the last brace. */
-class JsonUnwrapping {
+class JsonUnwrapper {
   private state: "opening" | "inside" | "other" = "opening";
   /** An incomplete opening, or braces that may be the last. */
   private pending = "";
@@ -104,7 +104,7 @@ class JsonUnwrapping {
     this.pending += piece;
     if (this.state === "opening") this.open();
     if (this.state === "opening") return "";
-    const kept = this.state === "inside" ? trailing(this.pending) : 0;
+    const kept = this.state === "inside" ? trailingLength(this.pending) : 0;
     const text = this.pending.slice(0, this.pending.length - kept);
     this.pending = this.pending.slice(text.length);
     return text;
@@ -125,7 +125,7 @@ class JsonUnwrapping {
 }
 
 /** Returns the number of braces and white space characters at the end. */
-function trailing(text: string): number {
+function trailingLength(text: string): number {
   let at = text.length;
   while (at > 0 && " \t\r\n}".includes(text[at - 1] as string)) at--;
   return text.length - at;

@@ -5,21 +5,21 @@ import type { Protocol } from "../core/protocol.ts";
  * Returns path and query of an attempt, relative to the provider's origin, as a plugin has set them or as the protocol defines
  * them.
  */
-export function pathOf(exchange: Exchange, { target, protocol, operation, query, path }: Attempt): string {
+export function upstreamPath(exchange: Exchange, { target, protocol, operation, query, path }: Attempt): string {
   if (path !== undefined) return path;
   const { provider, model } = target;
   const text = query ?? exchange.query.toString();
   const below = (operation ?? exchange.operation).upstream(model);
-  return `${baseOf(provider.url, protocol)}${below}${text === "" ? "" : `?${text}`}`;
+  return `${basePath(provider.url, protocol)}${below}${text === "" ? "" : `?${text}`}`;
 }
 
 /** Returns the address's path; for a bare origin the protocol's default version segment. */
-export function baseOf(url: URL, protocol: Protocol): string {
+export function basePath(url: URL, protocol: Protocol): string {
   return url.pathname === "/" ? protocol.segment : url.pathname;
 }
 
 /** Adds our credential, in the protocol's own way or in the header that gateway.yaml names. */
-export function authenticate({ target: { provider }, credential, protocol, headers }: Attempt): void {
+export function addCredential({ target: { provider }, credential, protocol, headers }: Attempt): void {
   const { header } = provider;
   if (credential === undefined) return;
   const [name, value] = header === undefined ? protocol.credential(credential.secret) : [header, credential.secret];
@@ -27,7 +27,7 @@ export function authenticate({ target: { provider }, credential, protocol, heade
 }
 
 /** Returns an address with another path and query; no path can change its host. */
-export function addressed(url: URL, path: string): URL {
+export function urlWithPath(url: URL, path: string): URL {
   const address = new URL(url);
   const mark = path.indexOf("?");
   address.pathname = mark < 0 ? path : path.slice(0, mark);

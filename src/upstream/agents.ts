@@ -45,7 +45,7 @@ export class Agents {
    * @param connect milliseconds for a proxy to open a tunnel; 0: no limit
    * @param keepAlive false: a new connection, for a handshake that cannot be repeated
    */
-  of(target: URL, account: string, connect = 0, keepAlive = true): HttpAgent {
+  get(target: URL, account: string, connect = 0, keepAlive = true): HttpAgent {
     const { protocol } = target;
     const name = `${protocol} ${keepAlive} ${connect} ${account}`;
     let agent = this.agents.get(name);
@@ -59,7 +59,7 @@ export class Agents {
   }
 
   /** Returns the proxy in front of an address: it takes http requests itself, and opens a tunnel for https. */
-  proxy(target: URL): HttpProxy | undefined {
+  proxyFor(target: URL): HttpProxy | undefined {
     return this.proxies.for(target);
   }
 

@@ -20,32 +20,32 @@ const REQUEST_IDS = ["x-request-id", "request-id"] as const;
 /** Statuses of a response that a retry does not change. */
 const FINAL = new Set([401, 402, 403, 404]);
 /** Limit of cached names, as a client can make up any number. */
-const REMEMBERED = 500;
+const CACHE_LIMIT = 500;
 
 /** Header names that may pass. Results are cached, because a few names make up nearly all that occur. */
 export class AllowList {
-  private readonly known = new Map<string, boolean>();
+  private readonly cache = new Map<string, boolean>();
 
   /** @param names lower-case names, or prefixes that end in `*`. */
   constructor(private readonly names: readonly string[]) {}
 
-  readonly passes = (name: string): boolean => {
-    const known = this.known.get(name);
+  readonly allows = (name: string): boolean => {
+    const known = this.cache.get(name);
     if (known !== undefined) return known;
     const passes = this.names.some((each) => (each.endsWith("*") ? name.startsWith(each.slice(0, -1)) : name === each));
-    if (this.known.size < REMEMBERED) this.known.set(name, passes);
+    if (this.cache.size < CACHE_LIMIT) this.cache.set(name, passes);
     return passes;
   };
 }
 
 /** Characters of a request id that are kept; those of vendors have up to 40. */
-const LONGEST_ID = 128;
+const MAX_ID_LENGTH = 128;
 
-/** Returns the provider's own id of a request from its response's headers, cut to {@link LONGEST_ID}. */
-export const requestIdIn = (headers: HeaderList): string | undefined =>
-  (headers.get(REQUEST_IDS[0]) ?? headers.get(REQUEST_IDS[1]))?.slice(0, LONGEST_ID);
+/** Returns the provider's own id of a request from its response's headers, cut to {@link MAX_ID_LENGTH}. */
+export const requestIdOf = (headers: HeaderList): string | undefined =>
+  (headers.get(REQUEST_IDS[0]) ?? headers.get(REQUEST_IDS[1]))?.slice(0, MAX_ID_LENGTH);
 
 /** Marks a response as not worth a retry, unless the provider has said itself whether it is. */
-export function adviseRetry(status: number, headers: HeaderList): void {
+export function setShouldRetry(status: number, headers: HeaderList): void {
   if (FINAL.has(status) && !headers.has("x-should-retry")) headers.append("x-should-retry", "false");
 }

@@ -1,5 +1,5 @@
 /** Maximum of items in a group: more would evict each other from the core's caches. */
-const GROUP = 32;
+const GROUP_SIZE = 32;
 
 /**
  * Collects items during one turn of the event loop and processes them together afterwards. Concurrent requests then run one step
@@ -13,17 +13,17 @@ export class Batch<Item> {
   constructor(private readonly act: (item: Item) => void) {}
 
   add(item: Item): void {
-    if (this.items.length === 0) setImmediate(this.group);
+    if (this.items.length === 0) setImmediate(this.runGroup);
     this.items.push(item);
   }
 
-  private readonly group = (): void => {
+  private readonly runGroup = (): void => {
     const { items, act } = this;
-    const end = Math.min(items.length, this.done + GROUP);
+    const end = Math.min(items.length, this.done + GROUP_SIZE);
     try {
       while (this.done < end) act(items[this.done++] as Item);
     } finally {
-      if (this.done < items.length) queueMicrotask(this.soon);
+      if (this.done < items.length) queueMicrotask(this.runGroupSoon);
       else {
         this.items = [];
         this.done = 0;
@@ -31,5 +31,5 @@ export class Batch<Item> {
     }
   };
 
-  private readonly soon = (): void => process.nextTick(this.group);
+  private readonly runGroupSoon = (): void => process.nextTick(this.runGroup);
 }

@@ -7,9 +7,9 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
   /** Its head, as stages and plugins see it. */
   readonly head: Head;
   private bytes: Buffer | undefined;
-  private all: Promise<Buffer> | undefined;
+  private wholeBody: Promise<Buffer> | undefined;
   /** The receiver to which the end is still due, after it has applied backpressure. */
-  private waiting: BodyReceiver | undefined;
+  private pendingReceiver: BodyReceiver | undefined;
 
   constructor(
     private readonly upstream: Pick<UpstreamResponse, "read" | "resume" | "destroy">,
@@ -23,12 +23,12 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
    * @throws GatewayError what broke it off, or `upstream_invalid` when it is larger than `limit` bytes.
    */
   private whole(limit: number): Promise<Buffer> {
-    if (this.all) return this.all;
+    if (this.wholeBody) return this.wholeBody;
     this.head.reading = true;
-    this.all = this.readAll(limit).finally(() => {
+    this.wholeBody = this.readAll(limit).finally(() => {
       this.head.reading = false;
     });
-    return this.all;
+    return this.wholeBody;
   }
 
   private readAll(limit: number): Promise<Buffer> {
@@ -55,18 +55,18 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
   read(receiver: BodyReceiver): void {
     if (!this.bytes) this.upstream.read(receiver);
     else if (this.bytes.length === 0 || receiver.chunk(this.bytes)) receiver.end();
-    else this.waiting = receiver;
+    else this.pendingReceiver = receiver;
   }
 
   resume(): void {
-    const { waiting } = this;
-    this.waiting = undefined;
-    if (waiting) waiting.end();
+    const { pendingReceiver } = this;
+    this.pendingReceiver = undefined;
+    if (pendingReceiver) pendingReceiver.end();
     else this.upstream.resume();
   }
 
   destroy(): void {
-    this.waiting = undefined;
+    this.pendingReceiver = undefined;
     this.upstream.destroy();
   }
 }

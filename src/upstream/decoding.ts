@@ -1,9 +1,9 @@
 import type { Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { GatewayError } from "../core/errors.ts";
-import { without } from "../wire/headers.ts";
-import { UpstreamFault } from "./failures.ts";
-import type { BodyReceiver, ResponseLook, UpstreamResponse } from "./response.ts";
+import { withoutHeaders } from "../wire/headers.ts";
+import type { BodyInspector, BodyReceiver, UpstreamResponse } from "./response.ts";
+import { UpstreamFault } from "./transport-error.ts";
 
 const DECODERS: Record<string, () => Transform> = {
   gzip: createGunzip,
@@ -14,7 +14,7 @@ const DECODERS: Record<string, () => Transform> = {
 };
 
 /** Headers that describe the encoded body. */
-const OF_PACKED: ReadonlySet<string> = new Set(["content-encoding", "content-length"]);
+const CODING_HEADERS: ReadonlySet<string> = new Set(["content-encoding", "content-length"]);
 
 /**
  * Returns the one coding in a content-encoding value; undefined where there is none.
@@ -38,29 +38,29 @@ export function codingOf(encoding: string): string | undefined {
 }
 
 /** Returns a decoder. @param coding a result of {@link codingOf} */
-export const decoderOf = (coding: string): Transform => (DECODERS[coding] as () => Transform)();
+export const createResponseDecoder = (coding: string): Transform => (DECODERS[coding] as () => Transform)();
 
 /** A response that is encoded although identity was requested; decoded while it is read. */
 export class DecodedResponse implements UpstreamResponse {
   readonly status: number;
   readonly headers: string[];
   private decoder: Transform | undefined;
-  private broken: GatewayError | undefined;
+  private truncation: GatewayError | undefined;
 
   /** @param coding a result of {@link codingOf}. */
   constructor(
-    private readonly packed: UpstreamResponse,
+    private readonly encoded: UpstreamResponse,
     private readonly coding: string,
     private readonly host: string,
   ) {
-    this.status = packed.status;
-    this.headers = without(packed.headers, OF_PACKED);
+    this.status = encoded.status;
+    this.headers = withoutHeaders(encoded.headers, CODING_HEADERS);
   }
 
   read(receiver: BodyReceiver): void {
-    this.packed.read({
+    this.encoded.read({
       chunk: (bytes) => {
-        this.decoder ??= this.open(receiver);
+        this.decoder ??= this.createDecoder(receiver);
         return this.decoder.write(bytes);
       },
       end: () => {
@@ -70,7 +70,7 @@ export class DecodedResponse implements UpstreamResponse {
       },
       fail: (error) => {
         // Bytes that came before a truncation are still decoded and delivered; after a decision of ours nothing is.
-        this.broken = error;
+        this.truncation = error;
         if (this.decoder && error.code === "upstream_truncated") return void this.decoder.end();
         this.discard();
         receiver.fail(error);
@@ -79,7 +79,7 @@ export class DecodedResponse implements UpstreamResponse {
   }
 
   /** An encoded body cannot be inspected. */
-  peek(look: ResponseLook): void {
+  peek(look: BodyInspector): void {
     look([], true, false);
   }
 
@@ -89,7 +89,7 @@ export class DecodedResponse implements UpstreamResponse {
 
   destroy(): void {
     this.discard();
-    this.packed.destroy();
+    this.encoded.destroy();
   }
 
   private discard(): void {
@@ -97,18 +97,18 @@ export class DecodedResponse implements UpstreamResponse {
     this.decoder?.destroy();
   }
 
-  private open(receiver: BodyReceiver): Transform {
-    const decoder = decoderOf(this.coding);
+  private createDecoder(receiver: BodyReceiver): Transform {
+    const decoder = createResponseDecoder(this.coding);
     decoder.on("data", (bytes: Buffer) => {
       if (!receiver.chunk(bytes)) decoder.pause();
     });
-    decoder.on("drain", () => this.packed.resume());
-    decoder.once("end", () => (this.broken ? receiver.fail(this.broken) : receiver.end()));
+    decoder.on("drain", () => this.encoded.resume());
+    decoder.once("end", () => (this.truncation ? receiver.fail(this.truncation) : receiver.end()));
     decoder.once("error", (error: NodeJS.ErrnoException) => {
       this.destroy();
       const code = error.code ?? "ERR_DECODING";
       const kind = code === "Z_BUF_ERROR" ? "upstream_truncated" : "upstream_invalid";
-      receiver.fail(this.broken ?? new GatewayError(kind, { cause: new UpstreamFault(code, this.host) }));
+      receiver.fail(this.truncation ?? new GatewayError(kind, { cause: new UpstreamFault(code, this.host) }));
     });
     return decoder;
   }

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import type { DemoAnswer, DemoRequest, Protocol } from "../core/protocol.ts";
-import { demoAnswer, demoKeepsNothing } from "../translation/demo.ts";
+import { demoAnswer, demoNotStored } from "../translation/demo.ts";
 import { Query } from "../wire/query.ts";
 
 /** The built-in `demo:` provider: a real HTTP upstream inside the process that serves every protocol's scripted responses. */
@@ -31,7 +31,7 @@ export class Demo {
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = Buffer.concat(await Array.fromAsync(request as AsyncIterable<Buffer>));
     const target = request.url ?? "/";
-    const answer = this.answer(target, body) ?? this.absent(target);
+    const answer = this.answer(target, body) ?? this.notFoundAnswer(target);
     if (!answer) {
       response.writeHead(404).end();
       return;
@@ -58,19 +58,19 @@ export class Demo {
   }
 
   private answer(target: string, body: Buffer): DemoAnswer | undefined {
-    const asked = askedOf(this.protocols, target, body);
+    const asked = identifyRequest(this.protocols, target, body);
     return asked && demoAnswer(asked.protocol, asked.request);
   }
 
   /** Answers requests for stored objects, where other vendors have them, with the protocol's error for an unknown object. */
-  private absent(target: string): DemoAnswer | undefined {
+  private notFoundAnswer(target: string): DemoAnswer | undefined {
     const protocol = this.protocols.find(({ kept, paths }) => kept && target.startsWith(`${paths[0]}/`));
-    return protocol && demoKeepsNothing(protocol);
+    return protocol && demoNotStored(protocol);
   }
 }
 
 /** Identifies the protocol and operation of a request to a provider by the protocols' default paths; undefined: none matches. */
-export function askedOf(
+export function identifyRequest(
   protocols: readonly Protocol[],
   target: string,
   body: Buffer,
@@ -86,7 +86,7 @@ export function askedOf(
       const { operation } = located;
       const json = operation.body === "json" ? parse(body) : undefined;
       const asked = json as { model?: string; stream?: boolean } | undefined;
-      const model = located.model ?? asked?.model ?? multipartModel(body);
+      const model = located.model ?? asked?.model ?? multipartModelOf(body);
       const streaming = operation.streams === "asked" ? asked?.stream === true : operation.streams;
       return { protocol, request: { operation, model, body: json, streaming, query } };
     }
@@ -102,5 +102,5 @@ function parse(body: Buffer): unknown {
   }
 }
 
-const multipartModel = (body: Buffer): string =>
+const multipartModelOf = (body: Buffer): string =>
   /name="?model"?\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]+)/.exec(body.toString("latin1"))?.[1] ?? "";

@@ -1,27 +1,27 @@
-import { GatewayError, kindOf } from "../core/errors.ts";
+import { errorKindOf, GatewayError } from "../core/errors.ts";
 import type { Redactor } from "../core/redactor.ts";
 import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
 /** Limit in bytes of an error body; a vendor's message takes a few hundred. */
-export const LARGEST_ERROR = 256 * 1024;
+export const MAX_ERROR_BYTES = 256 * 1024;
 /** Milliseconds from its first byte in which an error must be complete: the client gets nothing until then. */
-export const LONGEST_ERROR = 10_000;
+export const MAX_ERROR_TIME = 10_000;
 
 /** The body of a provider's error, read to its end and redacted before anybody sees it. */
 export class ErrorBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
-  private waiting: BodyReceiver | undefined;
+  private pendingReceiver: BodyReceiver | undefined;
 
-  /** @param broken why it is truncated */
+  /** @param truncation why it is truncated */
   private constructor(
     readonly bytes: Buffer,
-    private readonly broken: GatewayError | undefined,
+    private readonly truncation: GatewayError | undefined,
   ) {}
 
   /**
    * Reads the body; also accepts what came before the provider broke off, which is still an error.
    * @throws GatewayError with its status when it is too large or too slow, or what ended it otherwise
    */
-  static of(upstream: UpstreamResponse, redactor: Redactor): Promise<ErrorBody> {
+  static readFrom(upstream: UpstreamResponse, redactor: Redactor): Promise<ErrorBody> {
     return new Promise((accept, refuse) => {
       const pieces: Buffer[] = [];
       let length = 0;
@@ -30,7 +30,7 @@ export class ErrorBody implements Pick<UpstreamResponse, "read" | "resume" | "de
         upstream.destroy();
         refuse(error);
       };
-      const timer = setTimeout(() => giveUp(tooSlow(upstream.status)), LONGEST_ERROR);
+      const timer = setTimeout(() => giveUp(errorTooSlow(upstream.status)), MAX_ERROR_TIME);
       const settle = (broken?: GatewayError): void => {
         clearTimeout(timer);
         accept(new ErrorBody(redactor.bytes(Buffer.concat(pieces)), broken));
@@ -38,8 +38,8 @@ export class ErrorBody implements Pick<UpstreamResponse, "read" | "resume" | "de
       upstream.read({
         chunk(bytes) {
           length += bytes.length;
-          if (length <= LARGEST_ERROR) return pieces.push(bytes) > 0;
-          giveUp(tooLarge(upstream.status));
+          if (length <= MAX_ERROR_BYTES) return pieces.push(bytes) > 0;
+          giveUp(errorTooLarge(upstream.status));
           return false;
         },
         end: settle,
@@ -50,36 +50,37 @@ export class ErrorBody implements Pick<UpstreamResponse, "read" | "resume" | "de
 
   read(receiver: BodyReceiver): void {
     if (this.bytes.length === 0 || receiver.chunk(this.bytes)) this.end(receiver);
-    else this.waiting = receiver;
+    else this.pendingReceiver = receiver;
   }
 
   resume(): void {
-    const { waiting } = this;
-    this.waiting = undefined;
-    if (waiting) this.end(waiting);
+    const { pendingReceiver } = this;
+    this.pendingReceiver = undefined;
+    if (pendingReceiver) this.end(pendingReceiver);
   }
 
   destroy(): void {
-    this.waiting = undefined;
+    this.pendingReceiver = undefined;
   }
 
   private end(receiver: BodyReceiver): void {
-    if (this.broken) receiver.fail(this.broken);
+    if (this.truncation) receiver.fail(this.truncation);
     else receiver.end();
   }
 }
 
 /** The error in place of a provider's own that is not passed on. */
-const unpassed = (status: number, how: string): GatewayError =>
+const replacementError = (status: number, how: string): GatewayError =>
   new GatewayError("upstream_refused", {
     status,
-    kind: kindOf(status),
+    kind: errorKindOf(status),
     message: `The provider answered ${status}, ${how}.`,
   });
 
 /** The error for a body over the limit. */
-export const tooLarge = (status: number): GatewayError => unpassed(status, `in more than ${LARGEST_ERROR} bytes`);
+export const errorTooLarge = (status: number): GatewayError =>
+  replacementError(status, `in more than ${MAX_ERROR_BYTES} bytes`);
 
 /** The error for a body that is not complete in time. */
-export const tooSlow = (status: number): GatewayError =>
-  unpassed(status, `and its error was not whole ${LONGEST_ERROR / 1000} s later`);
+export const errorTooSlow = (status: number): GatewayError =>
+  replacementError(status, `and its error was not whole ${MAX_ERROR_TIME / 1000} s later`);

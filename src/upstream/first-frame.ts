@@ -2,11 +2,11 @@ import { GatewayError } from "../core/errors.ts";
 import type { Attempt, Head } from "../core/exchange.ts";
 import { translationOf } from "../translation/codec.ts";
 import type { Event } from "../translation/events.ts";
-import { refusal } from "../translation/faults.ts";
+import { toClientError } from "../translation/faults.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import type { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";
-import { peeked } from "./peeked.ts";
+import { peekResponse } from "./peek-response.ts";
 import type { UpstreamResponse } from "./response.ts";
 
 /** Bytes to wait for in the first frame. An error is short. */
@@ -16,15 +16,15 @@ const LARGEST = 32 * 1024;
  * Returns the first frame of a stream that is no comment, consuming nothing; `none` where the stream ended without one; undefined
  * where none came within `limit` milliseconds, or the stream broke off.
  */
-export function firstFrame(
+export function peekFirstFrame(
   response: UpstreamResponse,
   framing: NonNullable<Head["framing"]>,
   limit: number,
 ): Promise<Frame | "none" | undefined> {
   const splitter = framing === "sse" ? new SseSplitter(LARGEST) : new ArraySplitter(LARGEST);
   let seen = 0;
-  return peeked<Frame | "none">(response, limit, (settle, pieces, last, whole) => {
-    const frame = next(splitter, pieces.slice(seen));
+  return peekResponse<Frame | "none">(response, limit, (settle, pieces, last, whole) => {
+    const frame = nextFrame(splitter, pieces.slice(seen));
     seen = pieces.length;
     if (frame === undefined) return last && settle(whole ? "none" : undefined);
     return settle(frame === "unreadable" ? undefined : frame);
@@ -32,7 +32,7 @@ export function firstFrame(
 }
 
 /** Returns the first frame with text; `unreadable` when none can follow within the limits. */
-function next(splitter: SseSplitter | ArraySplitter, pieces: readonly Buffer[]): Frame | "unreadable" | undefined {
+function nextFrame(splitter: SseSplitter | ArraySplitter, pieces: readonly Buffer[]): Frame | "unreadable" | undefined {
   try {
     for (const piece of pieces) for (const frame of splitter.push(piece)) if (frame.text !== undefined) return frame;
     return undefined;
@@ -45,7 +45,11 @@ function next(splitter: SseSplitter | ArraySplitter, pieces: readonly Buffer[]):
  * Returns the error that a provider reports in the first frame of its stream, or in its whole response; undefined: it is none.
  * @param overloaded the status that the client's protocol has for an overloaded service
  */
-export function reportedIn(frame: Frame, { protocol, target }: Attempt, overloaded?: number): GatewayError | undefined {
+export function errorInFrame(
+  frame: Frame,
+  { protocol, target }: Attempt,
+  overloaded?: number,
+): GatewayError | undefined {
   if (protocol.ending(frame) !== "error") return undefined;
   const events: Event[] = [];
   const source = { account: target.provider.name, model: target.model };
@@ -54,7 +58,7 @@ export function reportedIn(frame: Frame, { protocol, target }: Attempt, overload
   } catch {
     // An unreadable error is still an error.
   }
-  const told = events.find((event) => event.type === "error");
-  if (told) return refusal(told.fault, undefined, overloaded);
+  const errorEvent = events.find((event) => event.type === "error");
+  if (errorEvent) return toClientError(errorEvent.fault, undefined, overloaded);
   return new GatewayError("upstream_refused", { message: "The provider reported an error in its answer." });
 }

@@ -3,7 +3,7 @@ import { GatewayError } from "../core/errors.ts";
 import type { Attempt, Exchange } from "../core/exchange.ts";
 import type { Log } from "../core/log.ts";
 import { type Credential, Marketplace, type Target } from "../core/marketplace.ts";
-import { CredentialRests, type RestNews } from "./credential-rests.ts";
+import { type CooldownScope, CredentialCooldowns } from "./credential-cooldowns.ts";
 import { type TargetCondition, TargetHealth } from "./target-health.ts";
 
 /** Milliseconds for which a credential rests after a 429: without a retry-after, at least, and at most. */
@@ -57,16 +57,16 @@ export interface CredentialReport {
 interface ProviderState {
   readonly name: string;
   /** Credentials that the provider does not accept for any model. */
-  readonly rests: CredentialRests;
+  readonly cooldowns: CredentialCooldowns;
   /** Counter for round-robin over the credentials. */
-  turn: number;
+  nextCredential: number;
   readonly credentials: readonly Credential[];
 }
 
 interface TargetState {
   readonly health: TargetHealth;
   /** Credentials that may not use this model, or have to wait. */
-  readonly rests: CredentialRests;
+  readonly cooldowns: CredentialCooldowns;
   readonly provider: ProviderState;
 }
 
@@ -79,7 +79,7 @@ export class Health {
   private readonly byName = new Map<string, TargetState>();
   private readonly providers = new Map<string, ProviderState>();
   /** Shared with the former and the next generation, as their targets share state. */
-  private readonly others: { tell(news: HealthNews): void };
+  private readonly peers: { publish(news: HealthNews): void };
   /** Names of switched-off providers and targets; shared between generations even where these names change or go away. */
   private readonly off: Set<string>;
 
@@ -96,7 +96,7 @@ export class Health {
     former?: Health,
     same: (provider: string) => boolean = () => false,
   ) {
-    this.others = former?.others ?? { tell: () => {} };
+    this.peers = former?.peers ?? { publish: () => {} };
     this.off = former?.off ?? new Set();
     for (const [name, state] of former?.providers ?? []) if (same(name)) this.providers.set(name, state);
     for (const [name, state] of former?.byName ?? [])
@@ -108,34 +108,37 @@ export class Health {
    * @param targets whose changes are exchanged from the start; others follow once used
    */
   share(targets: Iterable<Target>, tell: (news: HealthNews) => void): void {
-    for (const target of targets) this.of(target);
-    this.others.tell = tell;
+    for (const target of targets) this.stateOf(target);
+    this.peers.publish = tell;
   }
 
   /** Applies a change that another process has found. */
-  learn({ about, credential: label, until, time, caller: by }: HealthNews): void {
+  learn({ about, credential: label, until, time, caller: onlyCaller }: HealthNews): void {
     const left = Math.max(0, until - Date.now());
     const { provider, ...target } = this.byName.get(about) ?? { provider: this.providers.get(about) };
     if (label === undefined) {
-      if ("health" in target) target.health.learn({ time: until === 0 ? 0 : time, left });
+      if ("health" in target) target.health.applyRemote({ time: until === 0 ? 0 : time, left });
       return;
     }
     const credential = provider?.credentials.find((each) => each.label === label);
     if (!credential) return;
-    const rests = "rests" in target ? target.rests : provider?.rests;
-    rests?.learn(credential, until === 0 ? undefined : { until: this.clock() + left, next: time, by });
+    const cooldowns = "cooldowns" in target ? target.cooldowns : provider?.cooldowns;
+    cooldowns?.applyRemote(
+      credential,
+      until === 0 ? undefined : { until: this.clock() + left, nextDuration: time, onlyCaller },
+    );
   }
 
   /** Ends the pauses of a provider's targets and credentials. @param model one of the provider's; absent: all of them */
   tryNow({ provider, model }: NamedTarget): void {
     const now = this.clock();
     const only = model === undefined ? undefined : `${provider}:${model}`;
-    for (const [name, { health, rests, provider: of }] of this.byName) {
+    for (const [name, { health, cooldowns: rests, provider: of }] of this.byName) {
       if (of.name !== provider || (only !== undefined && name !== only)) continue;
-      health.hurry();
-      rests.hurry(now);
+      health.probeNow();
+      rests.endAll(now);
     }
-    this.providers.get(provider)?.rests.hurry(now);
+    this.providers.get(provider)?.cooldowns.endAll(now);
   }
 
   /**
@@ -159,7 +162,7 @@ export class Health {
 
   /** @throws GatewayError no_target where the target is switched off */
   admit(target: Target): void {
-    if (this.isOff(target)) throw switchedOff();
+    if (this.isOff(target)) throw switchedOffError();
   }
 
   /**
@@ -168,28 +171,31 @@ export class Health {
    * @param caller whose request it would be; absent: no particular caller's
    */
   usable(target: Target, caller?: string): boolean {
-    const { health, rests, provider } = this.of(target);
+    const { health, cooldowns: rests, provider } = this.stateOf(target);
     const { credentials } = target.provider;
-    if (!health.usable || this.isOff(target)) return false;
+    if (!health.isUsable || this.isOff(target)) return false;
     if (credentials.length === 0) return true;
     const now = this.clock();
-    return credentials.some((each) => provider.rests.until(each, caller) <= now && rests.until(each, caller) <= now);
+    return credentials.some(
+      (each) => provider.cooldowns.usableAt(each, caller) <= now && rests.usableAt(each, caller) <= now,
+    );
   }
 
   /** Reports whether a target is healthy but for a short rest that its provider requested with a 429. */
   onlyRests(target: Target, caller?: string): boolean {
-    const { health, rests, provider } = this.of(target);
-    if (!health.usable || this.isOff(target)) return false;
+    const { health, cooldowns: rests, provider } = this.stateOf(target);
+    if (!health.isUsable || this.isOff(target)) return false;
     const now = this.clock();
-    const until = (each: Credential) => Math.max(provider.rests.until(each, caller), rests.until(each, caller));
+    const until = (each: Credential) =>
+      Math.max(provider.cooldowns.usableAt(each, caller), rests.usableAt(each, caller));
     const [soonest] = target.provider.credentials.toSorted((a, b) => until(a) - until(b));
     if (!soonest || until(soonest) > now + SHORT_REST) return false;
-    return !provider.rests.refused(soonest, caller) && !rests.refused(soonest, caller);
+    return !provider.cooldowns.isRefused(soonest, caller) && !rests.isRefused(soonest, caller);
   }
 
   /** Reports whether a target has failed more than once in a row. */
   failing(target: Target): boolean {
-    return this.of(target).health.failing;
+    return this.stateOf(target).health.isFailing;
   }
 
   /**
@@ -216,12 +222,12 @@ export class Health {
 
   /** Describes a target's health for the console. */
   report(target: Target): TargetReport {
-    const { health, rests, provider } = this.of(target);
+    const { health, cooldowns: rests, provider } = this.stateOf(target);
     const now = this.clock();
     const credentials = target.provider.credentials.map((credential): CredentialReport => {
-      const found = [provider.rests.of(credential), rests.of(credential)];
+      const found = [provider.cooldowns.get(credential), rests.get(credential)];
       const left = Math.max(0, ...found.map((rest) => (rest?.until ?? 0) - now));
-      const refused = found.some((rest) => rest !== undefined && rest.next > 0);
+      const refused = found.some((rest) => rest !== undefined && rest.nextDuration > 0);
       return { label: credential.label, state: refused ? "refused" : left > 0 ? "waiting" : "ok", left };
     });
     const { condition } = health;
@@ -230,7 +236,7 @@ export class Health {
 
   /** Returns the recent milliseconds to a target's first byte, times its requests in flight plus one; 0 where unknown. */
   load(target: Target): number {
-    return this.of(target).health.load;
+    return this.stateOf(target).health.load;
   }
 
   /**
@@ -238,14 +244,14 @@ export class Health {
    * same second one. Without a conversation the next in turn; where all rest, the one whose rest ends first.
    */
   credential(target: Target, conversation?: string, caller?: string): Credential | undefined {
-    const { provider, rests } = this.of(target);
+    const { provider, cooldowns: rests } = this.stateOf(target);
     const { credentials } = target.provider;
     if (credentials.length < 2) return credentials[0];
     const now = this.clock();
     let best: Credential | undefined;
     let soonest = Number.POSITIVE_INFINITY;
-    for (const credential of inTurn(credentials, conversation ?? provider.turn++)) {
-      const until = Math.max(provider.rests.until(credential, caller), rests.until(credential, caller), now);
+    for (const credential of credentialOrder(credentials, conversation ?? provider.nextCredential++)) {
+      const until = Math.max(provider.cooldowns.usableAt(credential, caller), rests.usableAt(credential, caller), now);
       if (until < soonest) [best, soonest] = [credential, until];
     }
     return best;
@@ -253,12 +259,12 @@ export class Health {
 
   /** Records that an attempt is about to be sent. */
   begin({ target, credential, caller }: Attempt): TargetHealth {
-    const { health, rests, provider } = this.of(target);
+    const { health, cooldowns: rests, provider } = this.stateOf(target);
     health.begin();
     if (credential) {
       const now = this.clock();
-      rests.show(credential, now, caller);
-      provider.rests.show(credential, now, caller);
+      rests.recordUse(credential, now, caller);
+      provider.cooldowns.recordUse(credential, now, caller);
     }
     return health;
   }
@@ -271,10 +277,13 @@ export class Health {
   passed(attempt: Attempt, known = true, refused = attempt.status === 401): void {
     const { target, credential, caller } = attempt;
     if (!credential || !refused) return;
-    const { rests } = this.of(target).provider;
-    if (known) this.refused(attempt, rests.refuse(credential, this.clock(), caller), "everywhere");
+    const { cooldowns: rests } = this.stateOf(target).provider;
+    if (known) this.logRefusal(attempt, rests.recordRefusal(credential, this.clock(), caller), "everywhere");
     else
-      this.log.warn(told(attempt), "the provider does not accept the credential on a path of its own: it stays in use");
+      this.log.warn(
+        refusalFields(attempt),
+        "the provider does not accept the credential on a path of its own: it stays in use",
+      );
   }
 
   /**
@@ -286,19 +295,20 @@ export class Health {
    */
   answered(attempt: Attempt, status: number, wait = COOLING, firstByte = 0): void {
     const { target, credential, caller } = attempt;
-    const { health, rests, provider } = this.of(target);
+    const { health, cooldowns: rests, provider } = this.stateOf(target);
     const now = this.clock();
-    if (status >= 500) health.fail();
-    else health.succeed(firstByte);
+    if (status >= 500) health.recordFailure();
+    else health.recordResponse(firstByte);
     if (!credential) return;
-    if (status === 401) this.refused(attempt, provider.rests.refuse(credential, now, caller), "everywhere");
-    else if (status === 403) this.refused(attempt, rests.refuse(credential, now, caller), "at this target");
+    if (status === 401)
+      this.logRefusal(attempt, provider.cooldowns.recordRefusal(credential, now, caller), "everywhere");
+    else if (status === 403) this.logRefusal(attempt, rests.recordRefusal(credential, now, caller), "at this target");
     else if (status === 429)
-      rests.cool(credential, now, Math.min(Math.max(wait, LEAST_COOLING), LONGEST_COOLING), caller);
+      rests.recordWait(credential, now, Math.min(Math.max(wait, LEAST_COOLING), LONGEST_COOLING), caller);
     else if (status < 300) {
-      const known = provider.rests.accept(credential, now, caller);
-      if (rests.accept(credential, now, caller) || known)
-        this.log.info(named(attempt), "the provider accepts the credential again");
+      const known = provider.cooldowns.recordAcceptance(credential, now, caller);
+      if (rests.recordAcceptance(credential, now, caller) || known)
+        this.log.info(attemptFields(attempt), "the provider accepts the credential again");
     }
   }
 
@@ -308,17 +318,17 @@ export class Health {
    * @param waited milliseconds that its client waited before it left; 0: the client did not leave
    */
   unanswered({ target }: Attempt, fault: boolean, waited = 0): void {
-    const { health } = this.of(target);
-    if (fault) health.fail();
-    else health.left(waited);
+    const { health } = this.stateOf(target);
+    if (fault) health.recordFailure();
+    else health.recordClientLeft(waited);
   }
 
-  private refused(attempt: Attempt, news: RestNews | undefined, where: string): void {
+  private logRefusal(attempt: Attempt, news: CooldownScope | undefined, where: string): void {
     if (!news) return;
     const alone = news === "caller" && attempt.caller !== "";
     const whose = alone ? " for this key, for all once another one is refused too" : "";
     this.log.error(
-      told(attempt),
+      refusalFields(attempt),
       `the provider does not accept the credential: switched off ${where}${whose}, retried now and then`,
     );
   }
@@ -328,13 +338,15 @@ export class Health {
   }
 
   private usableAt(target: Target, caller?: string): number {
-    const { health, rests, provider } = this.of(target);
+    const { health, cooldowns: rests, provider } = this.stateOf(target);
     const { credentials } = target.provider;
-    const free = credentials.map((each) => Math.max(provider.rests.until(each, caller), rests.until(each, caller)));
+    const free = credentials.map((each) =>
+      Math.max(provider.cooldowns.usableAt(each, caller), rests.usableAt(each, caller)),
+    );
     return Math.max(health.usableAt, credentials.length === 0 ? 0 : Math.min(...free));
   }
 
-  private of(target: Target): TargetState {
+  private stateOf(target: Target): TargetState {
     const known = this.targets.get(target);
     if (known) return known;
     const { name } = target.provider;
@@ -342,31 +354,36 @@ export class Health {
     let state = this.byName.get(full);
     if (!state) {
       const { credentials, health: limits } = target.provider;
-      const provider = this.providers.get(name) ?? { name, rests: this.rests(name), turn: 0, credentials };
+      const provider = this.providers.get(name) ?? {
+        name,
+        cooldowns: this.createCooldowns(name),
+        nextCredential: 0,
+        credentials,
+      };
       this.providers.set(name, provider);
-      const { log, others } = this;
-      const health = new TargetHealth(limits, this.clock, changed(full, log), () => {
-        const { time, left } = health.opening;
-        others.tell({ about: full, until: time === 0 ? 0 : Date.now() + left, time });
+      const { log, peers } = this;
+      const health = new TargetHealth(limits, this.clock, logChange(full, log), () => {
+        const { time, left } = health.openTime;
+        peers.publish({ about: full, until: time === 0 ? 0 : Date.now() + left, time });
       });
-      state = { health, rests: this.rests(full), provider };
+      state = { health, cooldowns: this.createCooldowns(full), provider };
       this.byName.set(full, state);
     }
     this.targets.set(target, state);
     return state;
   }
 
-  private rests(about: string): CredentialRests {
-    const { clock, others } = this;
-    const rests: CredentialRests = new CredentialRests((credential) => {
-      const { until = 0, next: time = 0, by } = rests.of(credential) ?? {};
+  private createCooldowns(about: string): CredentialCooldowns {
+    const { clock, peers } = this;
+    const rests: CredentialCooldowns = new CredentialCooldowns((credential) => {
+      const { until = 0, nextDuration: time = 0, onlyCaller } = rests.get(credential) ?? {};
       const moment = until === 0 ? 0 : Date.now() + until - clock();
-      others.tell({
+      peers.publish({
         about,
         credential: credential.label,
         until: moment,
         time,
-        ...(by !== undefined && { caller: by }),
+        ...(onlyCaller !== undefined && { caller: onlyCaller }),
       });
     });
     return rests;
@@ -374,13 +391,13 @@ export class Health {
 }
 
 /** Not retryable: the response is the same until an operator switches the target on. */
-export const switchedOff = (): GatewayError =>
+export const switchedOffError = (): GatewayError =>
   new GatewayError("no_target", {
     message: "The operator has switched off the provider of this request.",
     retry: false,
   });
 
-const changed =
+const logChange =
   (target: string, log: Log) =>
   (openFor: number): void => {
     if (openFor === 0) log.info({ target }, "target has recovered");
@@ -388,7 +405,7 @@ const changed =
   };
 
 /** Orders credentials: stable for one conversation (rendezvous hashing), or starting with the one whose turn it is. */
-function inTurn(credentials: readonly Credential[], by: string | number): readonly Credential[] {
+function credentialOrder(credentials: readonly Credential[], by: string | number): readonly Credential[] {
   if (typeof by === "string") {
     const scores = new Map(credentials.map((each) => [each, hash("sha256", `${by} ${each.label}`)]));
     return credentials.toSorted((a, b) => ((scores.get(a) as string) < (scores.get(b) as string) ? -1 : 1));
@@ -398,16 +415,16 @@ function inTurn(credentials: readonly Credential[], by: string | number): readon
 }
 
 /** Returns the id by which refusals of a credential are kept apart; all callers without a known key share one. */
-export const callerOf = ({ caller }: Pick<Exchange, "caller">): string => caller?.id ?? "";
+export const callerIdOf = ({ caller }: Pick<Exchange, "caller">): string => caller?.id ?? "";
 
 /** Returns the log fields for a refused credential. */
-const told = (attempt: Attempt) => ({
-  ...named(attempt),
+const refusalFields = (attempt: Attempt) => ({
+  ...attemptFields(attempt),
   status: attempt.status,
   ...(attempt.caller && { key: attempt.caller }),
 });
 
-const named = ({ target, credential }: Attempt) => ({
+const attemptFields = ({ target, credential }: Attempt) => ({
   target: Marketplace.nameOf(target),
   credential: credential?.label,
 });

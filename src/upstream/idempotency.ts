@@ -4,7 +4,7 @@ import type { Target } from "../core/marketplace.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
 /** The usual header in which vendors expect an idempotency key. */
-const USUAL = "idempotency-key";
+const DEFAULT_HEADER = "idempotency-key";
 
 /**
  * Scopes a client's idempotency key to its gateway key and to the target. To a provider all gateway keys are one account: without
@@ -16,10 +16,10 @@ export function scopeIdempotency(
   { caller, network }: Pick<Exchange, "caller" | "network">,
   { provider, model }: Target,
 ): void {
-  for (const name of new Set([USUAL, provider.idempotency ?? USUAL])) {
+  for (const name of new Set([DEFAULT_HEADER, provider.idempotency ?? DEFAULT_HEADER])) {
     const value = headers.get(name);
     if (value === undefined) continue;
-    const whose = caller ? ["key", caller.id] : ["address", network];
-    headers.set(name, hash("sha256", JSON.stringify([...whose, provider.name, model, value]), "base64url"));
+    const owner = caller ? ["key", caller.id] : ["address", network];
+    headers.set(name, hash("sha256", JSON.stringify([...owner, provider.name, model, value]), "base64url"));
   }
 }

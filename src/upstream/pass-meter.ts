@@ -3,14 +3,14 @@ import type { Attempt, Exchange } from "../core/exchange.ts";
 import { JsonUsage } from "../core/json-usage.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { StreamUsage } from "../core/stream-usage.ts";
-import type { PassingObjects } from "../objects/passing.ts";
+import type { PassThroughObjects } from "../objects/pass-through-objects.ts";
 import { HeaderList } from "../wire/headers.ts";
-import { adviseRetry, requestIdIn } from "./allow-list.ts";
-import { asFile } from "./as-file.ts";
-import { leadingBack } from "./leading-back.ts";
+import { requestIdOf, setShouldRetry } from "./allow-list.ts";
 import type { PassObserver } from "./pass.ts";
 import type { PassPath } from "./pass-path.ts";
-import { keepWords, noteCredential } from "./provider-words.ts";
+import { preventRendering } from "./prevent-rendering.ts";
+import { addCredentialNotice, recordErrorMessage } from "./provider-message.ts";
+import { rewriteAddresses } from "./rewrite-addresses.ts";
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/;
 
@@ -21,105 +21,107 @@ const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/;
 export class PassMeter implements PassObserver {
   private usage: JsonUsage | undefined;
   private streamed: StreamUsage | undefined;
-  private makes = false;
-  change: PassObserver["change"];
+  private createsObjects = false;
+  changeBody: PassObserver["changeBody"];
   /** Whether the provider does not accept our credential. */
   refused = false;
   /** Whether the error's body says so, and not only the status. */
-  sure = false;
+  confirmedByBody = false;
 
   /**
-   * @param own header lines that every response of the gateway has: name, value, …
+   * @param ownHeaders header lines that every response of the gateway has: name, value, …
    * @param settle runs before the last byte of a whole response is sent
    */
   constructor(
     private readonly exchange: Exchange,
     private readonly attempt: Attempt,
     private readonly path: PassPath,
-    private readonly own: () => readonly string[],
+    private readonly ownHeaders: () => readonly string[],
     readonly redactor: Redactor,
-    private readonly objects?: PassingObjects,
+    private readonly objects?: PassThroughObjects,
     private readonly settle = (): void => {},
   ) {
     exchange.received = 0;
   }
 
-  up(bytes: Buffer): void {
+  onRequestBody(bytes: Buffer): void {
     this.exchange.received = (this.exchange.received ?? 0) + bytes.length;
-    this.objects?.up(bytes);
+    this.objects?.onRequestData(bytes);
   }
 
-  whole(): void {
-    this.objects?.whole();
+  onRequestEnd(): void {
+    this.objects?.onRequestEnd();
   }
 
-  head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders {
+  onResponseHead(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders {
     const { exchange, attempt, path } = this;
     const received = new HeaderList([...rawHeaders]);
     const headers = this.redactor.headers(path.responseHeaders(received));
-    path.leadBack(headers, exchange);
-    const id = requestIdIn(received);
+    path.rewriteAddressHeaders(headers, exchange);
+    const id = requestIdOf(received);
     if (id !== undefined) attempt.requestId = this.redactor.text(id);
     attempt.status = status;
     exchange.status = status;
     this.refused = status === 401;
-    noteCredential(attempt, exchange);
+    addCredentialNotice(attempt, exchange);
     exchange.streaming = headers.get("content-type")?.startsWith("text/event-stream") ?? false;
-    adviseRetry(status, headers);
+    setShouldRetry(status, headers);
     // These two have no body for it to describe (RFC 9110 §8.6).
     if (status === 204 || status === 304) headers.delete("content-length");
     if (exchange.streaming) headers.append("x-accel-buffering", "no");
     const json = JSON_TYPE.test(headers.get("content-type") ?? "");
-    asFile(headers);
+    preventRendering(headers);
     if (status < 300 && json) {
-      this.usage = new JsonUsage(path.spoken);
-      this.makes = true;
-    } else if (status < 300) this.makes = exchange.streaming;
+      this.usage = new JsonUsage(path.protocols);
+      this.createsObjects = true;
+    } else if (status < 300) this.createsObjects = exchange.streaming;
     // A response that is only fetched again reported its usage when it was created.
-    if (status < 300 && exchange.streaming && exchange.method === "POST") this.streamed = new StreamUsage(path.spoken);
-    if (this.makes) this.objects?.answered(exchange.streaming);
+    if (status < 300 && exchange.streaming && exchange.method === "POST")
+      this.streamed = new StreamUsage(path.protocols);
+    if (this.createsObjects) this.objects?.onResponseHead(exchange.streaming);
     const members = this.objects?.addresses ?? [];
     // A partial response is not valid JSON.
     if (status < 300 && status !== 206 && json && members.length > 0 && exchange.method !== "HEAD")
-      this.change = (body) => leadingBack(body, members, (address) => path.back(address, exchange.origin));
+      this.changeBody = (body) =>
+        rewriteAddresses(body, members, (address) => path.gatewayAddress(address, exchange.origin));
     if (exchange.method === "GET" || exchange.method === "HEAD")
-      headers.set("cache-control", forOneKey(headers.get("cache-control")));
-    const own = this.own();
+      headers.set("cache-control", privateCacheControl(headers.get("cache-control")));
+    const own = this.ownHeaders();
     for (let i = 0; i < own.length; i += 2) headers.append(own[i] as string, own[i + 1] as string);
     return headerObject(headers);
   }
 
-  down(bytes: Buffer): void {
+  onResponseBody(bytes: Buffer): void {
     const { exchange } = this;
     exchange.firstByte ??= exchange.elapsed;
     exchange.written += bytes.length;
-    if (this.makes) this.objects?.down(bytes);
+    if (this.createsObjects) this.objects?.onResponseData(bytes);
     this.usage?.push(bytes);
     if (!this.streamed) return;
     // Updated with every piece, because the client may leave before the end.
     this.streamed.push(bytes);
     exchange.usage = this.streamed.usage;
-    exchange.unread = this.streamed.fault;
+    exchange.usageError = this.streamed.fault;
   }
 
-  failed(body: Buffer): IncomingHttpHeaders {
+  onErrorBody(body: Buffer): IncomingHttpHeaders {
     const { attempt, exchange, path } = this;
-    keepWords(attempt, exchange, body, this.redactor);
+    recordErrorMessage(attempt, exchange, body, this.redactor);
     const { status = 0 } = attempt;
-    const told = path.spoken.map((each) => each.refuses?.(status, body)).find((each) => each !== undefined);
+    const refusedPart = path.protocols.map((each) => each.refuses?.(status, body)).find((each) => each !== undefined);
     const noted = this.refused;
-    if (told) this.refused = told === "credential";
-    this.sure = told === "credential";
+    if (refusedPart) this.refused = refusedPart === "credential";
+    this.confirmedByBody = refusedPart === "credential";
     if (noted || !this.refused) return {};
-    noteCredential(attempt, exchange, true);
-    return headerObject(new HeaderList([...this.own()]));
+    addCredentialNotice(attempt, exchange, true);
+    return headerObject(new HeaderList([...this.ownHeaders()]));
   }
 
-  end(): void {
+  onResponseEnd(): void {
     const { exchange, usage } = this;
     if (usage) {
       exchange.usage = usage.end();
-      exchange.unread = usage.fault;
+      exchange.usageError = usage.fault;
     }
     if (exchange.status >= 400) exchange.outcome = "upstream_error";
     this.settle();
@@ -130,7 +132,7 @@ export class PassMeter implements PassObserver {
  * Rewrites a provider's cache-control so that only the client itself may cache. Shared caches do not know most places in which a
  * key is sent, and would take the responses for all keys as one.
  */
-export function forOneKey(caching = ""): string {
+export function privateCacheControl(caching = ""): string {
   const rules = caching.split(",").map((rule) => rule.trim());
   const own = rules.filter((rule) => rule !== "" && !/^(?:public|private|s-maxage|proxy-revalidate)\b/i.test(rule));
   return ["private", ...own].join(", ");

@@ -1,27 +1,27 @@
 import { Body } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
 import { Attempt, type Exchange } from "../core/exchange.ts";
+import { limitOwner } from "../core/limit-messages.ts";
 import type { LimitLevel } from "../core/limits.ts";
-import { whose } from "../core/limits-words.ts";
 import type { Caller, Provider } from "../core/marketplace.ts";
 import type { Protocol, UploadWords } from "../core/protocol.ts";
-import type { Objects } from "../objects/objects.ts";
-import { PassingObjects } from "../objects/passing.ts";
-import { TICKET, type UploadTickets } from "../objects/upload-tickets.ts";
+import type { ObjectAccess } from "../objects/objects.ts";
+import { PassThroughObjects } from "../objects/pass-through-objects.ts";
+import { TICKET_PARAMETER, type UploadTickets } from "../objects/upload-tickets.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
 import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { AllowList, REQUEST_HEADERS, RESPONSE_HEADERS, TRACE_HEADERS } from "./allow-list.ts";
-import { callerOf } from "./health.ts";
+import { callerIdOf } from "./health.ts";
 import { scopeIdempotency } from "./idempotency.ts";
 
 /** Request headers that are forwarded besides those of every protocol, because the body passes unchanged. */
-const PASSED_UP = [
+const PASS_REQUEST_HEADERS = [
   ...["content-encoding", "content-language", "content-disposition", "content-range", "cache-control"],
   ...["range", "if-range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since"],
 ];
 /** The corresponding response headers. */
-const PASSED_DOWN = [
+const PASS_RESPONSE_HEADERS = [
   ...["content-encoding", "content-range", "accept-ranges", "cache-control", "etag", "expires", "last-modified"],
 ];
 
@@ -33,7 +33,7 @@ interface PassPathOptions {
   /** Accepts requests of keys that are limited in their models or their spending. */
   readonly open: boolean;
   /** Returns a limit on tokens or money that applies to the caller; undefined: none does. */
-  readonly unmeasured?: (caller: Caller | undefined) => LimitLevel | undefined;
+  readonly unmeasuredLimit?: (caller: Caller | undefined) => LimitLevel | undefined;
   /** Accepts requests that create keys of the vendor. */
   readonly mint: boolean;
   readonly tickets: UploadTickets;
@@ -51,33 +51,39 @@ export interface PassMatch {
 /** A path of gateway.yaml whose requests pass to one provider without being read. */
 export class PassPath {
   readonly dialect: Protocol;
-  private readonly up: AllowList;
-  private readonly down: AllowList;
+  private readonly requestAllowList: AllowList;
+  private readonly responseAllowList: AllowList;
   private readonly uploads: readonly UploadWords[];
 
   /**
    * @param pattern may end in `/*`
    * @param provider undefined: it is switched off
-   * @param spoken the provider's protocols, best first
-   * @param all every protocol, as any of them may recognise a request that creates keys
+   * @param protocols the provider's protocols, best first
+   * @param allProtocols every protocol, as any of them may recognise a request that creates keys
    */
   constructor(
     readonly pattern: string,
     private readonly provider: Provider | undefined,
-    readonly spoken: readonly Protocol[],
-    private readonly all: readonly Protocol[],
+    readonly protocols: readonly Protocol[],
+    private readonly allProtocols: readonly Protocol[],
     private readonly options: PassPathOptions,
   ) {
-    this.dialect = spoken[0] as Protocol;
-    this.uploads = spoken.flatMap(({ vendor }) => vendor?.uploads ?? []);
+    this.dialect = protocols[0] as Protocol;
+    this.uploads = protocols.flatMap(({ vendor }) => vendor?.uploads ?? []);
     const both = this.uploads.flatMap(({ headers }) => headers);
-    const up = [...spoken.flatMap(({ headers }) => headers), ...both];
+    const up = [...protocols.flatMap(({ headers }) => headers), ...both];
     const trace = options.trace === true ? TRACE_HEADERS : [];
-    this.up = new AllowList([...REQUEST_HEADERS, ...trace, ...PASSED_UP, ...up, ...(provider?.forward ?? [])]);
-    this.down = new AllowList([
+    this.requestAllowList = new AllowList([
+      ...REQUEST_HEADERS,
+      ...trace,
+      ...PASS_REQUEST_HEADERS,
+      ...up,
+      ...(provider?.forward ?? []),
+    ]);
+    this.responseAllowList = new AllowList([
       ...RESPONSE_HEADERS,
-      ...PASSED_DOWN,
-      ...spoken.flatMap(({ answerHeaders = [] }) => answerHeaders),
+      ...PASS_RESPONSE_HEADERS,
+      ...protocols.flatMap(({ answerHeaders = [] }) => answerHeaders),
       ...both,
     ]);
   }
@@ -100,19 +106,19 @@ export class PassPath {
   private get prefix(): string {
     const { pattern, stem } = this;
     // The whole path is the vendor's.
-    if (this.besideVersion(pattern)) return "";
+    if (this.isUnversioned(pattern)) return "";
     return VERSION.exec(pattern)?.[0] ?? stem ?? pattern;
   }
 
   /** Reports whether the vendor has this path outside its versions, as it has uploads. */
-  private besideVersion(path: string): boolean {
+  private isUnversioned(path: string): boolean {
     return this.uploads.some((upload) => path.startsWith(`${upload.path}/`));
   }
 
   /** Returns the provider's path for a relative one. */
-  private pathOf(below: string): string {
+  private providerPath(below: string): string {
     const { pathname } = (this.provider as Provider).url;
-    return this.besideVersion(below)
+    return this.isUnversioned(below)
       ? `${withoutVersion(pathname)}${below}`
       : pathBelow(pathname, this.dialect.segment, below);
   }
@@ -121,17 +127,22 @@ export class PassPath {
    * Rewrites the provider's addresses in response headers to lead through this path, with a ticket for the upload's next requests;
    * drops those that cannot be rewritten.
    */
-  leadBack(headers: HeaderList, { origin, caller, time }: Pick<Exchange, "origin" | "caller" | "time">): void {
+  rewriteAddressHeaders(
+    headers: HeaderList,
+    { origin, caller, time }: Pick<Exchange, "origin" | "caller" | "time">,
+  ): void {
     for (const { addresses, session: parameter } of this.uploads)
       for (const name of addresses) {
         const address = headers.get(name);
         if (address === undefined) continue;
-        const ours = this.back(address, origin);
+        const ours = this.gatewayAddress(address, origin);
         if (ours === undefined) headers.delete(name);
         else {
           const session = URL.parse(address)?.searchParams.get(parameter);
           const upload = { path: this.pattern, session: session ?? "" };
-          const ticket = session ? `&${TICKET}=${this.options.tickets.issue(caller?.id ?? "", upload, time)}` : "";
+          const ticket = session
+            ? `&${TICKET_PARAMETER}=${this.options.tickets.issue(caller?.id ?? "", upload, time)}`
+            : "";
           headers.set(name, `${ours}${ticket}`);
         }
       }
@@ -144,10 +155,10 @@ export class PassPath {
    * query names none, or without a valid ticket, or the path is none of uploads: a ticket is good for nothing else
    */
   takeTicket(below: string, query: Query, time: number): string | undefined {
-    const ticket = query.get(TICKET);
+    const ticket = query.get(TICKET_PARAMETER);
     if (ticket === null) return undefined;
-    query.delete(TICKET);
-    if (!this.besideVersion(below)) return undefined;
+    query.delete(TICKET_PARAMETER);
+    if (!this.isUnversioned(below)) return undefined;
     const [session, second] = this.uploads.flatMap((each) => query.all(each.session));
     if (session === undefined || second !== undefined) return undefined;
     return this.options.tickets.keyOf(ticket, { path: this.pattern, session }, time);
@@ -158,7 +169,7 @@ export class PassPath {
    * @param origin scheme and host of the client's request
    * @returns undefined for an address outside the provider's
    */
-  back(address: string, origin = ""): string | undefined {
+  gatewayAddress(address: string, origin = ""): string | undefined {
     const { provider, prefix, dialect } = this;
     const theirs = URL.parse(address);
     if (!provider || theirs?.origin !== provider.url.origin) return undefined;
@@ -168,7 +179,7 @@ export class PassPath {
       .map((start) => pathname.slice(start.length));
     // A path with the version twice leads there too, but looks wrong.
     if (VERSION.test(prefix)) below.reverse();
-    const found = below.find((each) => this.pathOf(each) === pathname);
+    const found = below.find((each) => this.providerPath(each) === pathname);
     return found === undefined ? undefined : `${origin}${prefix}${found}${search}`;
   }
 
@@ -176,7 +187,7 @@ export class PassPath {
    * Creates the attempt of a request, if the request is allowed.
    * @throws GatewayError key_not_allowed, no_target
    */
-  attempt(exchange: Exchange, below: string): Attempt {
+  createAttempt(exchange: Exchange, below: string): Attempt {
     const { provider, dialect, options } = this;
     const { caller, method } = exchange;
     if (caller?.models && !options.open)
@@ -184,13 +195,13 @@ export class PassPath {
         message: `The key "${caller.name}" may use some models only, and the model of requests on this pass-through path is not known.`,
         hint: "Use another key, or let the operator set open: true on the path.",
       });
-    const level = options.open ? undefined : options.unmeasured?.(caller);
+    const level = options.open ? undefined : options.unmeasuredLimit?.(caller);
     if (level)
       throw new GatewayError("key_not_allowed", {
-        message: `${whose(level)} has a limit of tokens or a budget, and the usage of requests on this pass-through path is not known in advance.`,
+        message: `${limitOwner(level)} has a limit of tokens or a budget, and the usage of requests on this pass-through path is not known in advance.`,
         hint: "Use another key, or let the operator set open: true on the path.",
       });
-    if (!options.mint && this.all.some((protocol) => protocol.mints?.(method, plain(below))))
+    if (!options.mint && this.allProtocols.some((protocol) => protocol.createsKey?.(method, normalizePath(below))))
       throw new GatewayError("key_not_allowed", {
         message: "This request creates a vendor's own key, or begins a conversation, that works without this gateway.",
         hint: "Let the operator set mint: true on the path if that is wanted.",
@@ -212,28 +223,26 @@ export class PassPath {
       headers,
       body: Body.empty,
       startedAt: exchange.elapsed,
-      caller: callerOf(exchange),
+      caller: callerIdOf(exchange),
     });
     const query = exchange.query.toString();
-    attempt.path = `${this.pathOf(below)}${query === "" ? "" : `?${query}`}`;
+    attempt.path = `${this.providerPath(below)}${query === "" ? "" : `?${query}`}`;
     return attempt;
   }
 
   /** Returns the objects that the request addresses and names. @throws GatewayError unsupported_encoding */
-  objects(exchange: Exchange, below: string, objects: Objects, limit: number): PassingObjects {
-    return new PassingObjects(objects, exchange, this.provider?.name ?? "", below, this.spoken, limit);
+  objects(exchange: Exchange, below: string, objects: ObjectAccess, limit: number): PassThroughObjects {
+    return new PassThroughObjects(objects, exchange, this.provider?.name ?? "", below, this.protocols, limit);
   }
 
   /**
    * Reports whether a path belongs to the vendor's model API, as its protocols describe it. On any other path, such as account
    * management, a refusal says nothing about a credential that is meant for models.
    */
-  knows(below: string): boolean {
+  isModelApi(below: string): boolean {
     const [first = ""] = segments(below);
-    return this.spoken.some(({ paths, vendor }) =>
-      [...paths, ...(vendor?.collections ?? []), ...(vendor?.anybodys ?? [])].some(
-        (path) => segments(path)[0] === first,
-      ),
+    return this.protocols.some(({ paths, vendor }) =>
+      [...paths, ...(vendor?.collections ?? []), ...(vendor?.public ?? [])].some((path) => segments(path)[0] === first),
     );
   }
 
@@ -245,17 +254,17 @@ export class PassPath {
   /** Returns the response headers that go to the client. */
   readonly responseHeaders = (received: HeaderList): HeaderList => {
     const named = connectionNames(received);
-    return received.filter((name) => this.down.passes(name) && !named?.has(name));
+    return received.filter((name) => this.responseAllowList.allows(name) && !named?.has(name));
   };
 
   private requestHeaders(sent: HeaderList): (name: string) => boolean {
     const named = connectionNames(sent);
-    return (name) => this.up.passes(name) && !named?.has(name);
+    return (name) => this.requestAllowList.allows(name) && !named?.has(name);
   }
 }
 
 /** Normalizes a path as the vendor may read it: without escapes, capitals, white space or matrix parameters. */
-function plain(path: string): string {
+function normalizePath(path: string): string {
   return decodeURIComponent(path)
     .toLowerCase()
     .replaceAll(/;[^/]*|\s+/g, "")
@@ -269,7 +278,7 @@ const withoutVersion = (path: string): string =>
 
 /** Returns the segments of a path, without a leading version. */
 const segments = (path: string): string[] =>
-  plain(path)
+  normalizePath(path)
     .replace(VERSION, "")
     .split("/")
     .filter((part) => part !== "");

@@ -2,16 +2,16 @@ import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerRespons
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
+import { type BodyRateLimits, BodyRateMonitor } from "../core/body-rate.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
-import { Pace, type PaceLimits } from "../core/pace.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { HeaderList } from "../wire/headers.ts";
-import { failure, overdue, type Progress, UpstreamFault } from "./failures.ts";
-import { isClosed } from "./http1/connection.ts";
+import { isClosedByPeer } from "./http1/connection.ts";
 import type { HttpProxy } from "./http1/proxies.ts";
 import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
-import { changeable, errorBody, forwarderOf } from "./passed-error.ts";
+import { forwarderOf, readErrorBody, readRewritableBody } from "./pass-bodies.ts";
+import { type Progress, timeoutError, transportError, UpstreamFault } from "./transport-error.ts";
 
 /** Milliseconds for which the rest of a request is read and discarded when it was answered before its end. */
 const LINGER = 2000;
@@ -19,7 +19,7 @@ const LINGER = 2000;
 const FLUSH = 1000;
 
 /** Where a pass-through request goes. */
-export interface PassRequest {
+export interface OutgoingPass {
   /** The whole address, with path and query. */
   readonly target: URL;
   /** Complete but for framing and host: no other header of the client is added. */
@@ -28,7 +28,7 @@ export interface PassRequest {
   readonly account: string;
   readonly timeouts: Timeouts;
   /** The slowest rate at which the client may send its body. */
-  readonly pace?: PaceLimits;
+  readonly pace?: BodyRateLimits;
   /** The proxy in front of the provider. A proxy that takes requests in absolute-form may answer in the provider's place. */
   readonly proxy?: HttpProxy | undefined;
 }
@@ -39,22 +39,22 @@ export interface PassObserver {
    * Called with each piece of the request's body before it is forwarded.
    * @throws GatewayError where the piece must not be forwarded
    */
-  up(bytes: Buffer): void;
-  /** Called when the whole request has arrived, before its end is forwarded. @throws GatewayError as for `up` */
-  whole(): void;
+  onRequestBody(bytes: Buffer): void;
+  /** Called when the whole request has arrived, before its end is forwarded. @throws GatewayError as for `onRequestBody` */
+  onRequestEnd(): void;
   /** Called with the head of the response; returns the headers that go to the client. */
-  head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
+  onResponseHead(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
   /** Changes the response's body, which is buffered for it; undefined: the body is streamed unchanged. */
-  readonly change?: ((body: Buffer) => Buffer) | undefined;
+  readonly changeBody?: ((body: Buffer) => Buffer) | undefined;
   /** Called with each piece of the response's body as it goes to the client. */
-  down(bytes: Buffer): void;
-  /** Called with the whole body of an error response before its head is sent. Returns headers that replace those of `head`. */
-  failed(body: Buffer): IncomingHttpHeaders;
+  onResponseBody(bytes: Buffer): void;
+  /** Called with the whole body of an error response before its head is sent. Returns headers that replace those of the head. */
+  onErrorBody(body: Buffer): IncomingHttpHeaders;
   /**
    * Called when the whole response has arrived, before its last byte goes to the client: at most once, and never for a truncated
    * response.
    */
-  end(): void;
+  onResponseEnd(): void;
   /** Redacts error bodies. */
   readonly redactor: Redactor;
 }
@@ -63,14 +63,14 @@ export interface PassObserver {
  * One request that http-proxy-3's own passes carry. Adds what they lack: framing of bodies that they do not expect, error
  * responses before the head, a cut connection after it, timeouts, and exactly one end.
  */
-export class PassedRequest {
+export class PassThroughRequest {
   private readonly end = Promise.withResolvers<void>();
   private upstream: ClientRequest | undefined;
   private progress: Progress = "connecting";
   private error: GatewayError | undefined;
   private repeated = false;
   /** The observer has been told that the response is whole. */
-  private ended = false;
+  private endNotified = false;
   private total: NodeJS.Timeout | undefined;
   /** Runs until there is a connection, then from the end of the request to the head of the response. */
   private deadline: NodeJS.Timeout | undefined;
@@ -83,9 +83,9 @@ export class PassedRequest {
   constructor(
     private readonly request: IncomingMessage,
     private readonly response: ServerResponse,
-    private readonly outgoing: PassRequest,
+    private readonly outgoing: OutgoingPass,
     private readonly observer: PassObserver,
-    private readonly send: (pass: PassedRequest) => void,
+    private readonly send: (pass: PassThroughRequest) => void,
   ) {}
 
   /**
@@ -97,19 +97,19 @@ export class PassedRequest {
     const { request, response, outgoing } = this;
     const { total } = outgoing.timeouts;
     if (total > 0) this.total = setTimeout(() => this.fail(this.overdue("total")), total).unref();
-    response.once("close", () => this.closed());
+    response.once("close", () => this.onClose());
     if (hasBody(request)) {
-      request.on("data", (bytes: Buffer) => this.judge(() => this.observer.up(bytes)));
-      request.once("end", () => this.judge(() => this.observer.whole()));
-      if (outgoing.pace) Pace.watch(request, outgoing.pace, (error) => this.fail(error));
+      request.on("data", (bytes: Buffer) => this.callObserver(() => this.observer.onRequestBody(bytes)));
+      request.once("end", () => this.callObserver(() => this.observer.onRequestEnd()));
+      if (outgoing.pace) BodyRateMonitor.watch(request, outgoing.pace, (error) => this.fail(error));
     }
-    if (response.destroyed) this.closed();
+    if (response.destroyed) this.onClose();
     else this.start();
     return this.end.promise;
   }
 
   /** Runs in front of the library's own listeners, so that a refused piece does not reach the provider. */
-  private judge(look: () => void): void {
+  private callObserver(look: () => void): void {
     try {
       look();
     } catch (thrown) {
@@ -123,7 +123,7 @@ export class PassedRequest {
   }
 
   private start(): void {
-    this.within("connect");
+    this.startDeadline("connect");
     try {
       this.send(this);
     } catch (thrown) {
@@ -132,7 +132,7 @@ export class PassedRequest {
     }
   }
 
-  private within(limit: "connect" | "first_byte"): void {
+  private startDeadline(limit: "connect" | "first_byte"): void {
     const ms = this.outgoing.timeouts[limit];
     clearTimeout(this.deadline);
     if (ms > 0) this.deadline = setTimeout(() => this.fail(this.overdue(limit)), ms).unref();
@@ -141,13 +141,13 @@ export class PassedRequest {
   /**
    * Called after all of the library's passes but the last: leaves only framing headers for the library to copy from the request.
    */
-  framed(options: { selfHandleResponse?: boolean }): void {
+  restoreFraming(options: { selfHandleResponse?: boolean }): void {
     this.options = options;
     this.request.headers = framing(this.request);
   }
 
   /** Called when the library's request has a socket, which may not be connected yet. */
-  sending(upstream: ClientRequest): void {
+  onUpstreamRequest(upstream: ClientRequest): void {
     const { idle } = this.outgoing.timeouts;
     this.upstream = upstream;
     if (this.error) {
@@ -166,23 +166,23 @@ export class PassedRequest {
         if (!upstream.headersSent && !upstream.destroyed) upstream.flushHeaders();
       });
     // In front of the library's own listener, which writes what it finds in the head.
-    upstream.prependOnceListener("response", (answer) => this.answered(answer));
+    upstream.prependOnceListener("response", (answer) => this.onResponse(answer));
     upstream.once("upgrade", (_answer, socket) => {
       socket.destroy();
       this.fail(new GatewayError("upstream_invalid", { cause: this.fault("UPGRADED") }));
     });
-    upstream.on("timeout", () => this.silent());
+    upstream.on("timeout", () => this.onIdle());
     upstream.setTimeout(idle);
     upstream.once("finish", () => {
       if (this.progress === "answering" || this.error) return;
       // The socket's idle timeout does not fit: interim responses and single header lines would restart it forever.
       upstream.setTimeout(0);
-      this.within("first_byte");
+      this.startDeadline("first_byte");
     });
   }
 
   /** Called with an error that the library reports; it may report several for one request. */
-  failed(reported: Error): void {
+  onError(reported: Error): void {
     if (this.error) return;
     const { request, response, upstream, unframed, outgoing } = this;
     const { host } = outgoing.target;
@@ -190,18 +190,18 @@ export class PassedRequest {
     if (this.progress === "answering") {
       // Node takes such a response for whole even where its connection was reset. A response with framing shows itself whether it
       // is whole, even where only the upload was cut off.
-      if (unframed && !unframed.complete) this.fail(failure(thrown, this.progress, host));
+      if (unframed && !unframed.complete) this.fail(transportError(thrown, this.progress, host));
       return;
     }
-    const stale = upstream?.reusedSocket === true && isClosed(thrown);
+    const stale = upstream?.reusedSocket === true && isClosedByPeer(thrown);
     if (stale && mayRepeat(request) && !this.repeated && !response.destroyed) {
       this.repeated = true;
       this.progress = "connecting";
       this.start();
-    } else this.fail(failure(thrown, this.progress, host));
+    } else this.fail(transportError(thrown, this.progress, host));
   }
 
-  private answered(answer: IncomingMessage): void {
+  private onResponse(answer: IncomingMessage): void {
     const { request, response, observer, upstream } = this;
     const { statusCode: status = 0 } = answer;
     this.progress = "answering";
@@ -212,7 +212,7 @@ export class PassedRequest {
       return;
     }
     const headers = new HeaderList(answer.rawHeaders);
-    const refusal = this.refusal(status, headers);
+    const refusal = this.responseError(status, headers);
     if (refusal) {
       this.withhold(answer);
       this.fail(refusal);
@@ -221,27 +221,28 @@ export class PassedRequest {
     const isError = status >= 400 && request.method !== "HEAD";
     if (!headers.has("content-length") && !headers.has("transfer-encoding")) this.unframed = answer;
     answer.statusMessage = "";
-    answer.headers = observer.head(status, answer.rawHeaders);
+    answer.headers = observer.onResponseHead(status, answer.rawHeaders);
     // The library would send keep-alive to a client that asked for close.
     answer.headers.connection = response.shouldKeepAlive ? "keep-alive" : "close";
-    const { change } = observer;
+    const { changeBody } = observer;
     // An error is buffered: only a whole body can be redacted reliably.
     if (isError)
-      this.tell(answer, status, errorBody(answer, status, this.outgoing, observer.redactor), (body) => ({
+      this.writeBuffered(answer, status, readErrorBody(answer, status, this.outgoing, observer.redactor), (body) => ({
         body,
-        headers: observer.failed(body),
+        headers: observer.onErrorBody(body),
       }));
-    else if (change) this.tell(answer, status, changeable(answer), (body) => ({ body: change(body) }));
+    else if (changeBody)
+      this.writeBuffered(answer, status, readRewritableBody(answer), (body) => ({ body: changeBody(body) }));
     else {
       // In front of the library's listeners, which write to the client. With a content-length the response is whole before its
       // `end` event.
       let left = Number(headers.get("content-length") ?? Number.POSITIVE_INFINITY);
       answer.on("data", (bytes: Buffer) => {
-        observer.down(bytes);
+        observer.onResponseBody(bytes);
         left -= bytes.length;
-        if (left <= 0) this.whole();
+        if (left <= 0) this.notifyEnd();
       });
-      answer.once("end", () => this.whole());
+      answer.once("end", () => this.notifyEnd());
       answer.once("close", () => {
         if (!answer.complete)
           this.fail(new GatewayError("upstream_truncated", { cause: this.fault("CONNECTION_CLOSED") }));
@@ -250,40 +251,40 @@ export class PassedRequest {
     // Node holds a head until the first byte of the body; one that comes in the same turn still leaves together with it.
     setImmediate(() => {
       const over = response.headersSent || response.destroyed || this.error !== undefined;
-      if (!over && !isError && !change && request.method !== "HEAD") response.flushHeaders();
+      if (!over && !isError && !changeBody && request.method !== "HEAD") response.flushHeaders();
     });
   }
 
   /**
    * Buffers the response's body and writes the response in place of the library.
-   * @param told returns the body to write, and headers that replace those of the response
+   * @param transform returns the body to write, and headers that replace those of the response
    */
-  private tell(
+  private writeBuffered(
     answer: IncomingMessage,
     status: number,
     whole: Promise<Buffer>,
-    told: (body: Buffer) => { body: Buffer; headers?: IncomingHttpHeaders },
+    transform: (body: Buffer) => { body: Buffer; headers?: IncomingHttpHeaders },
   ): void {
     const { response, observer } = this;
     this.options.selfHandleResponse = true;
     whole
       .then((come) => {
         if (this.error || response.destroyed) return;
-        const { body, headers } = told(come);
+        const { body, headers } = transform(come);
         const { "content-encoding": _, ...own } = answer.headers;
         response.writeHead(status, { ...own, ...headers, "content-length": body.length });
-        observer.down(body);
-        this.whole();
+        observer.onResponseBody(body);
+        this.notifyEnd();
         response.end(body);
       })
       .catch((thrown: unknown) => this.fail(GatewayError.from(thrown, "upstream_invalid")));
   }
 
   /** Returns why a response cannot be passed on; undefined: it can. */
-  private refusal(status: number, headers: HeaderList): GatewayError | undefined {
+  private responseError(status: number, headers: HeaderList): GatewayError | undefined {
     const { target } = this.outgoing;
     const refused = forwarderRefusal(forwarderOf(this.outgoing), status);
-    if (refused) return failure(refused, this.progress, target.host);
+    if (refused) return transportError(refused, this.progress, target.host);
     if (status >= 300 && status < 400 && status !== 304)
       return new GatewayError("upstream_redirect", { cause: this.fault(`STATUS_${status}`) });
     const wrong = status < 200 || status > 599 ? `STATUS_${status}` : ambiguity(headers);
@@ -297,7 +298,7 @@ export class PassedRequest {
   }
 
   /** Called when nothing has moved on the connection to the provider, because nobody wrote or because nobody read. */
-  private silent(): void {
+  private onIdle(): void {
     const { request, response, upstream, outgoing } = this;
     const { idle } = outgoing.timeouts;
     if (this.progress === "answering")
@@ -310,10 +311,10 @@ export class PassedRequest {
   }
 
   /** Reports once that the whole response has arrived. */
-  private whole(): void {
-    if (this.ended || this.error || this.response.destroyed) return;
-    this.ended = true;
-    this.observer.end();
+  private notifyEnd(): void {
+    if (this.endNotified || this.error || this.response.destroyed) return;
+    this.endNotified = true;
+    this.observer.onResponseEnd();
   }
 
   private fail(error: GatewayError): void {
@@ -323,7 +324,7 @@ export class PassedRequest {
     // The library ends its request only when the client has left.
     this.upstream?.destroy();
     request.unpipe();
-    if (response.headersSent) cut(response);
+    if (response.headersSent) abortResponse(response);
     // The library had already begun to set the provider's headers.
     else for (const name of response.getHeaderNames()) response.removeHeader(name);
     this.stopTimers();
@@ -331,7 +332,7 @@ export class PassedRequest {
   }
 
   /** Called when the client's connection or response is closed; settles `run` in every case. */
-  private closed(): void {
+  private onClose(): void {
     const { request, response } = this;
     this.stopTimers();
     if (!request.complete && !request.destroyed) {
@@ -352,7 +353,7 @@ export class PassedRequest {
   }
 
   private overdue(limit: keyof Timeouts): GatewayError {
-    return overdue(limit, this.outgoing.timeouts[limit], this.outgoing.target.host);
+    return timeoutError(limit, this.outgoing.timeouts[limit], this.outgoing.target.host);
   }
 
   private fault(code: string): UpstreamFault {
@@ -376,7 +377,7 @@ function ambiguity(headers: HeaderList): string | undefined {
 }
 
 /** Methods whose requests are expected to have a body, and therefore announce an empty one with `content-length: 0`. */
-const WITH_BODY = /^P(?:OST|UT|ATCH)$/;
+const METHODS_WITH_BODY = /^P(?:OST|UT|ATCH)$/;
 
 /**
  * Returns the original framing of a request's body. It is read from `rawHeaders`, because the library changes `headers`;
@@ -388,7 +389,7 @@ function framing({ rawHeaders, method = "" }: IncomingMessage): IncomingHttpHead
     if (name === "transfer-encoding") return { "transfer-encoding": "chunked" };
     if (name === "content-length") return { "content-length": rawHeaders[i + 1] };
   }
-  return WITH_BODY.test(method) ? { "content-length": "0" } : {};
+  return METHODS_WITH_BODY.test(method) ? { "content-length": "0" } : {};
 }
 
 function hasBody(request: IncomingMessage): boolean {
@@ -397,10 +398,10 @@ function hasBody(request: IncomingMessage): boolean {
 }
 
 /** Safe methods (RFC 9110 §9.2.1). DELETE is not one: a repeated DELETE would find nothing. */
-const SAFE = /^(?:GET|HEAD|OPTIONS)$/;
+const SAFE_METHODS = /^(?:GET|HEAD|OPTIONS)$/;
 
 /** Reports whether a request may be sent again: a piped body is gone, and an unsafe method may already have had its effect. */
-const mayRepeat = (request: IncomingMessage): boolean => !hasBody(request) && SAFE.test(request.method ?? "");
+const mayRepeat = (request: IncomingMessage): boolean => !hasBody(request) && SAFE_METHODS.test(request.method ?? "");
 
 /** Runs `then` once a request's connection is established, TLS included; at once if it already is. */
 export function whenConnected(request: ClientRequest, then: () => void): void {
@@ -415,16 +416,16 @@ export function whenConnected(request: ClientRequest, then: () => void): void {
 }
 
 /** Ends a response so that the client sees it is truncated: fewer bytes than announced, or no last chunk. */
-function cut(response: ServerResponse): void {
+function abortResponse(response: ServerResponse): void {
   const { socket } = response;
   if (!socket) return;
   // Where only the end of the connection delimits the response (HTTP/1.0), a clean close would look like its end.
-  if (response.chunkedEncoding || response.hasHeader("content-length")) closeSoon(socket);
+  if (response.chunkedEncoding || response.hasHeader("content-length")) flushAndClose(socket);
   else socket.resetAndDestroy();
 }
 
 /** Flushes what was written, then closes the socket. */
-export function closeSoon(socket: Duplex): void {
+export function flushAndClose(socket: Duplex): void {
   if (socket.destroyed) return;
   if (socket instanceof Socket) socket.destroySoon();
   else socket.end();

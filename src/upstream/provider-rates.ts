@@ -27,10 +27,10 @@ export class ProviderRates {
   constructor(private readonly clock: () => number = () => performance.now()) {}
 
   /** Reads the headers of a response. */
-  see({ target, protocol: { ratesLeft } }: Attempt, headers: HeaderList): void {
+  record({ target, protocol: { ratesLeft } }: Attempt, headers: HeaderList): void {
     if (!ratesLeft) return;
     const now = this.clock();
-    const rates = this.byTarget.get(target) ?? this.made(target);
+    const rates = this.byTarget.get(target) ?? this.createRates(target);
     if (now - rates.at < FRESH) return;
     rates.at = now;
     for (const [kind, header] of ratesLeft) {
@@ -46,7 +46,7 @@ export class ProviderRates {
     );
   }
 
-  private made(target: Target): TargetRates {
+  private createRates(target: Target): TargetRates {
     const name = Marketplace.nameOf(target);
     const rates = this.byName.get(name) ?? { at: Number.NEGATIVE_INFINITY, left: new Map() };
     this.byName.set(name, rates);

@@ -3,7 +3,7 @@ import { ProxyServer, type ServerOptions } from "http-proxy-3";
 import { GatewayError } from "../core/errors.ts";
 import { Agents } from "./agents.ts";
 import type { Pools } from "./http1/pools.ts";
-import { PassedRequest, type PassObserver, type PassRequest } from "./pass.ts";
+import { type OutgoingPass, type PassObserver, PassThroughRequest } from "./pass.ts";
 import { type AbortSource, type OutgoingRequest, UpstreamRequest } from "./request.ts";
 import type { UpstreamResponse } from "./response.ts";
 import { type Handshake, type SocketEnd, type SocketLimits, type SocketObserver, SocketRelay } from "./websocket.ts";
@@ -27,13 +27,13 @@ export class UpstreamProxy {
     private readonly agents = new Agents(process.env),
   ) {
     // The library finds its passes by their function names, so none of ours may be called `stream`.
-    this.server.before("web", "stream", exchange);
-    this.server.before("web", "stream", frame);
+    this.server.before("web", "stream", sendAttempt);
+    this.server.before("web", "stream", restoreFraming);
     this.server.on("proxyReq", (upstream, _request, _response, options) => {
-      if (isPass(options)) options.pass.sending(upstream);
+      if (isPass(options)) options.pass.onUpstreamRequest(upstream);
     });
     this.server.on("proxyReqWs", (upstream, _request, _socket, options) => {
-      if (isRelay(options)) options.relay.sending(upstream);
+      if (isRelay(options)) options.relay.onUpstreamRequest(upstream);
     });
     // Without a listener the library throws. Each caller gets the error in its callback.
     this.server.on("error", () => {});
@@ -61,14 +61,14 @@ export class UpstreamProxy {
    * @throws GatewayError when the response is not whole. Before its head nothing has been written to the client; after it the
    * connection has been cut.
    */
-  pass(outgoing: PassRequest, client: ClientSide, observer: PassObserver): Promise<void> {
+  pass(outgoing: OutgoingPass, client: ClientSide, observer: PassObserver): Promise<void> {
     const { request, response } = client;
     const { target, headers, account, timeouts } = outgoing;
-    const agent = this.agents.of(target, account, timeouts.connect);
-    const asked = { ...outgoing, proxy: this.agents.proxy(target) };
-    const passed = new PassedRequest(request, response, asked, observer, (pass) => {
+    const agent = this.agents.get(target, account, timeouts.connect);
+    const asked = { ...outgoing, proxy: this.agents.proxyFor(target) };
+    const passed = new PassThroughRequest(request, response, asked, observer, (pass) => {
       const options: PassOptions = { target, headers, agent, pass };
-      this.server.web(request, response, options, (error) => pass.failed(error));
+      this.server.web(request, response, options, (error) => pass.onError(error));
     });
     const unsubscribe = client.onAbort(() => passed.abort());
     return passed.run().finally(unsubscribe);
@@ -80,7 +80,7 @@ export class UpstreamProxy {
    * @throws GatewayError draining
    */
   async connect(
-    outgoing: PassRequest,
+    outgoing: OutgoingPass,
     handshake: Handshake,
     limits: SocketLimits,
     observer: SocketObserver,
@@ -88,13 +88,13 @@ export class UpstreamProxy {
     if (this.draining) throw new GatewayError("draining");
     const { target, headers, account, timeouts } = outgoing;
     const { request, socket, head } = handshake;
-    const agent = this.agents.of(target, account, timeouts.connect, false);
-    const asked = { ...outgoing, proxy: this.agents.proxy(target) };
+    const agent = this.agents.get(target, account, timeouts.connect, false);
+    const asked = { ...outgoing, proxy: this.agents.proxyFor(target) };
     const relay = new SocketRelay(handshake, asked, limits, observer);
     this.sockets.add(relay);
     const ended = relay.run(() => {
       const options: RelayOptions = { target, headers, agent, relay };
-      this.server.ws(request, socket, head, options, (error) => relay.failed(error));
+      this.server.ws(request, socket, head, options, (error) => relay.onError(error));
     });
     const end = await ended;
     this.sockets.delete(relay);
@@ -121,7 +121,7 @@ interface ExchangeOptions extends ServerOptions {
 }
 
 interface PassOptions extends ServerOptions {
-  pass: PassedRequest;
+  pass: PassThroughRequest;
 }
 
 interface RelayOptions extends ServerOptions {
@@ -136,14 +136,14 @@ const isRelay = (options: ServerOptions): options is RelayOptions => "relay" in 
  * A pass before the library's own `stream`, which would send the original body and write the response at once. An attempt has a
  * body of its own and may be one of several; our own HTTP client sends it (docs/decisions/0008). True ends the passes.
  */
-function exchange(_request: IncomingMessage, _response: ServerResponse, options: ServerOptions): boolean {
+function sendAttempt(_request: IncomingMessage, _response: ServerResponse, options: ServerOptions): boolean {
   if (!isExchange(options)) return false;
   options.attempt.start(options.client);
   return true;
 }
 
 /** A pass after the library's `deleteLength`, which corrects lengths without checking how the body is framed. */
-function frame(_request: IncomingMessage, _response: ServerResponse, options: ServerOptions): boolean {
-  if (isPass(options)) options.pass.framed(options);
+function restoreFraming(_request: IncomingMessage, _response: ServerResponse, options: ServerOptions): boolean {
+  if (isPass(options)) options.pass.restoreFraming(options);
   return false;
 }

@@ -5,12 +5,12 @@ import { GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
 import { Batch } from "./batch.ts";
 import { codingOf, DecodedResponse } from "./decoding.ts";
-import { failure, overdue, type Progress, UpstreamFault } from "./failures.ts";
 import type { HttpRequest, RequestController } from "./http1/http-request.ts";
 import type { Pool } from "./http1/pool.ts";
 import type { Pools } from "./http1/pools.ts";
 import type { ResponseHead } from "./http1/response-head.ts";
-import type { BodyReceiver, ResponseLook, UpstreamResponse } from "./response.ts";
+import type { BodyInspector, BodyReceiver, UpstreamResponse } from "./response.ts";
+import { type Progress, timeoutError, transportError, UpstreamFault } from "./transport-error.ts";
 
 /** An attempt's request, complete: only `host`, framing and `accept-encoding` are added to it. */
 export interface OutgoingRequest {
@@ -39,9 +39,9 @@ export interface OutgoingRequest {
    * Called when a connection takes the request, before any of it is written.
    * @param made whether the connection was opened for it
    */
-  sending?: (made: boolean) => void;
+  onStart?: (made: boolean) => void;
   /** Notified once when the attempt is over, with whether the response broke off through the provider's fault. */
-  over?: { end(broken: boolean): void };
+  endListener?: { end(broken: boolean): void };
 }
 
 /** Notifies when the client leaves. An Exchange is one. */
@@ -57,7 +57,7 @@ const WAITING_LIMIT = 64 * 1024;
 /** Bytes that are handed over at once. Less is handed over in a batch with the data of other requests. */
 const LARGE = 16 * 1024;
 
-const arrivals = new Batch<UpstreamRequest>((request) => request.handOn());
+const deliveries = new Batch<UpstreamRequest>((request) => request.deliver());
 
 /**
  * One attempt: a request to a provider and its response. Nothing has been sent until a connection takes it, so an attempt that
@@ -77,14 +77,14 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   private controller: RequestController | undefined;
   private progress: Progress = "connecting";
   /** The limit being watched. */
-  private limit: keyof Timeouts = "connect";
+  private activeTimeout: keyof Timeouts = "connect";
   private readonly deadline = Deadline.acquire(this);
   private totalTimer: NodeJS.Timeout | undefined;
   private removeListener: (() => void) | undefined;
 
   private repeated = false;
   /** A connection is being, or was, opened for this request. */
-  private connects = false;
+  private opensConnection = false;
 
   private receiver: BodyReceiver | undefined;
   /** The receiver is applying backpressure. */
@@ -92,10 +92,10 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   private readonly waiting: Buffer[] = [];
   private waitingBytes = 0;
   /** The function that inspects the waiting bytes. */
-  private look: ResponseLook | undefined;
+  private inspector: BodyInspector | undefined;
   /** The response to deliver, until `accept` has been called; and whether this request is in the next batch. */
-  private answer: UpstreamResponse | undefined;
-  private handing = false;
+  private undelivered: UpstreamResponse | undefined;
+  private deliveryScheduled = false;
   /** Nothing more will come from upstream. */
   private over = false;
   private error: GatewayError | undefined;
@@ -111,7 +111,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.fields = outgoing.headers;
     this.length = outgoing.length;
     this.pool = pools.pool(outgoing.origin, outgoing.credentialId, outgoing.warm);
-    this.body = writable(outgoing.body);
+    this.body = toWritableBody(outgoing.body);
     if (this.body instanceof Readable)
       this.body.on("error", (error) => this.fail(GatewayError.from(error, "client_gone")));
   }
@@ -122,16 +122,16 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     if (this.over) return;
     const { total } = this.outgoing.timeouts;
     if (total > 0) this.totalTimer = setTimeout(expire, total, this, "total").unref();
-    this.watch("connect");
+    this.startTimeout("connect");
     this.pool.send(this);
   }
 
-  peek(look: ResponseLook): void {
-    if (!look(this.waiting, this.over, this.whole)) this.look = look;
+  peek(look: BodyInspector): void {
+    if (!look(this.waiting, this.over, this.isComplete)) this.inspector = look;
   }
 
   read(receiver: BodyReceiver): void {
-    this.look = undefined;
+    this.inspector = undefined;
     this.receiver = receiver;
     this.flush();
   }
@@ -151,20 +151,20 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   // Called by the connection and, before that, by the pool.
 
   onConnecting(): void {
-    this.connects = true;
+    this.opensConnection = true;
   }
 
   onStart(controller: RequestController): boolean {
     if (this.over) return false;
-    this.outgoing.sending?.(this.connects);
+    this.outgoing.onStart?.(this.opensConnection);
     this.controller = controller;
     this.progress = "waiting";
-    this.watch("first_byte");
+    this.startTimeout("first_byte");
     return true;
   }
 
   onBodySent(): void {
-    this.restartLimit();
+    this.restartTimeout();
   }
 
   onHead({ status, headers, encoding }: ResponseHead): void {
@@ -175,40 +175,40 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.status = status;
     this.headers = headers;
     this.progress = "answering";
-    this.watch("idle");
-    this.answer = coding === undefined ? this : new DecodedResponse(this, coding, this.outgoing.origin.host);
-    this.handOnSoon();
+    this.startTimeout("idle");
+    this.undelivered = coding === undefined ? this : new DecodedResponse(this, coding, this.outgoing.origin.host);
+    this.scheduleDelivery();
   }
 
   onData(bytes: Buffer): void {
     if (this.over) return;
-    this.restartLimit();
+    this.restartTimeout();
     this.waiting.push(bytes);
     this.waitingBytes += bytes.length;
     if (this.receiver && !this.blocked && this.waitingBytes >= LARGE) this.flush();
     if (this.blocked || this.waitingBytes > WAITING_LIMIT) this.controller?.pause();
-    if (this.waitingBytes > 0) this.handOnSoon();
+    if (this.waitingBytes > 0) this.scheduleDelivery();
   }
 
   onEnd(): void {
     if (this.over) return;
     this.finish(undefined);
-    this.handOnSoon();
+    this.scheduleDelivery();
   }
 
-  private handOnSoon(): void {
-    if (this.handing) return;
-    this.handing = true;
-    arrivals.add(this);
+  private scheduleDelivery(): void {
+    if (this.deliveryScheduled) return;
+    this.deliveryScheduled = true;
+    deliveries.add(this);
   }
 
   /** Delivers everything that has arrived in this turn. */
-  handOn(): void {
-    this.handing = false;
-    const { answer } = this;
-    this.answer = undefined;
-    if (answer) this.accept(answer);
-    this.show();
+  deliver(): void {
+    this.deliveryScheduled = false;
+    const { undelivered } = this;
+    this.undelivered = undefined;
+    if (undelivered) this.accept(undelivered);
+    this.inspect();
     this.flush();
   }
 
@@ -216,7 +216,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     if (this.over) return;
     const repeatable = this.outgoing.repeatable && !(this.body instanceof Readable);
     if (stale && repeatable && !this.repeated) this.repeat();
-    else this.fail(failure(thrown, this.progress, this.outgoing.origin.host));
+    else this.fail(transportError(thrown, this.progress, this.outgoing.origin.host));
   }
 
   /** Sends the same request once more, on a new connection. */
@@ -224,16 +224,16 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.repeated = true;
     this.controller = undefined;
     this.progress = "connecting";
-    this.watch("connect");
+    this.startTimeout("connect");
     this.pool.send(this, true);
   }
 
-  private get whole(): boolean {
+  private get isComplete(): boolean {
     return this.over && this.error === undefined;
   }
 
-  private show(): void {
-    if (this.look?.(this.waiting, this.over, this.whole)) this.look = undefined;
+  private inspect(): void {
+    if (this.inspector?.(this.waiting, this.over, this.isComplete)) this.inspector = undefined;
   }
 
   /** Hands over the waiting bytes, then the end; resumes the connection once nothing waits. */
@@ -246,14 +246,14 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     }
     if (!this.receiver || this.blocked) return;
     if (this.over) {
-      this.notify();
+      this.deliverEnd();
     } else {
-      this.restartLimit();
+      this.restartTimeout();
       this.controller?.resume();
     }
   }
 
-  private notify(): void {
+  private deliverEnd(): void {
     const { receiver } = this;
     this.receiver = undefined;
     if (this.error) receiver?.fail(this.error);
@@ -291,30 +291,30 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     else if (error) this.controller?.abort();
     if (this.body instanceof Readable) this.body.destroy();
     const broken = this.progress === "answering" && error?.code.startsWith("upstream_") === true;
-    this.outgoing.over?.end(broken);
-    this.show();
+    this.outgoing.endListener?.end(broken);
+    this.inspect();
   }
 
   /** Replaces the limit being watched; the total timer runs independently. */
-  private watch(limit: keyof Timeouts): void {
-    this.limit = limit;
-    this.restartLimit();
+  private startTimeout(limit: keyof Timeouts): void {
+    this.activeTimeout = limit;
+    this.restartTimeout();
   }
 
   /** Restarts the timer of the watched limit. */
-  private restartLimit(): void {
-    this.deadline.set(this.outgoing.timeouts[this.limit]);
+  private restartTimeout(): void {
+    this.deadline.set(this.outgoing.timeouts[this.activeTimeout]);
   }
 
-  expired(): void {
-    this.expire(this.limit);
+  onExpired(): void {
+    this.expire(this.activeTimeout);
   }
 
   /** Called by timers only. */
   expire(limit: keyof Timeouts): void {
     // Silence while we do not read is our own; `flush` restarts the timer.
     if (limit === "idle" && (this.blocked || this.controller?.paused)) return;
-    this.fail(overdue(limit, this.outgoing.timeouts[limit], this.outgoing.origin.host));
+    this.fail(timeoutError(limit, this.outgoing.timeouts[limit], this.outgoing.origin.host));
   }
 
   private fault(code: string): UpstreamFault {
@@ -327,7 +327,7 @@ function expire(request: UpstreamRequest, limit: keyof Timeouts): void {
 }
 
 /** Returns a body as pieces or as a stream that may be destroyed when the attempt ends. */
-function writable(body: OutgoingRequest["body"]): Pieces | Readable | undefined {
+function toWritableBody(body: OutgoingRequest["body"]): Pieces | Readable | undefined {
   if (body === undefined || isPieces(body)) return body;
   // Destroying a client's IncomingMessage itself would destroy its socket.
   if (body instanceof IncomingMessage) {

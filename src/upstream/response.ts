@@ -15,7 +15,7 @@ export interface BodyReceiver {
  * @param whole these pieces are the whole body, which was not truncated
  * @returns true when it needs no more
  */
-export type ResponseLook = (pieces: readonly Buffer[], over: boolean, whole: boolean) => boolean;
+export type BodyInspector = (pieces: readonly Buffer[], over: boolean, whole: boolean) => boolean;
 
 /** A response whose head has arrived. The caller must either read or destroy it. */
 export interface UpstreamResponse {
@@ -29,7 +29,7 @@ export interface UpstreamResponse {
   read(receiver: BodyReceiver): void;
   resume(): void;
   /** Calls `look` now, and again when more has arrived, until it needs no more or `read` is called. */
-  peek(look: ResponseLook): void;
+  peek(look: BodyInspector): void;
   /**
    * Ends the attempt; its connection is closed unless the response was complete. May be called at any time, any number of times.
    */

@@ -1,8 +1,8 @@
 import { type ErrorCode, GatewayError } from "../core/errors.ts";
 import type { Attempt, Exchange } from "../core/exchange.ts";
 import type { RetryLimits, Target } from "../core/marketplace.ts";
-import { callerOf, type Health } from "./health.ts";
-import type { Places } from "./places.ts";
+import { callerIdOf, type Health } from "./health.ts";
+import type { ProviderSlots } from "./provider-slots.ts";
 import { SlidingWindow } from "./sliding-window.ts";
 
 /**
@@ -34,10 +34,10 @@ const BY_CODE: Readonly<Partial<Record<ErrorCode, Verdict>>> = {
 };
 
 /** Returns the verdict on an error of an attempt without a response. */
-export const verdictOn = (code: string): Verdict => BY_CODE[code as ErrorCode] ?? "final";
+export const verdictOnError = (code: string): Verdict => BY_CODE[code as ErrorCode] ?? "final";
 
 /** Returns the verdict on the status of a response, or of an error at the beginning of a stream. */
-export function verdictOf(status: number): Verdict {
+export function verdictOnStatus(status: number): Verdict {
   if (status === 401 || status === 403 || status === 429) return "refused";
   if (status === 504) return "late";
   return status >= 500 ? "failed" : "final";
@@ -52,7 +52,7 @@ const WINDOW = 10_000;
 /** Base of the backoff in milliseconds before the same target is retried without a retry-after: one to two times this. */
 const BACKOFF = 150;
 /** Limit of retries of one exchange, including those that cost nothing; no real chain of targets is that long. */
-const MOST = 16;
+const MAX_TRIES = 16;
 
 /** The retry budget that all exchanges share. */
 export class RetryBudget {
@@ -65,16 +65,16 @@ export class RetryBudget {
   ) {}
 
   /** Counts a new request. */
-  arrived(): void {
+  countRequest(): void {
     this.window.add(this.clock());
   }
 
   /** Takes one retry from the budget. @returns false when none is left */
-  spend(): boolean {
+  takeRetry(): boolean {
     const { budget, least } = this.limits;
     const now = this.clock();
-    const { all, some } = this.window.counts(now);
-    if (some >= Math.max(budget * all, (least * WINDOW) / 1000)) return false;
+    const { total, marked } = this.window.counts(now);
+    if (marked >= Math.max(budget * total, (least * WINDOW) / 1000)) return false;
     this.window.mark(now);
     return true;
   }
@@ -91,13 +91,13 @@ export class Tries {
   private readonly tried = new Set<Target>();
   private count = 0;
   /** Whether a retry was granted, or refused because none was left. */
-  private spent = false;
+  private usedBudget = false;
   /** Retries that a provider may have worked on. */
-  private counted = 0;
+  private retries = 0;
   /** Number of refused credentials at each target. */
   private readonly refusals = new Map<Target, number>();
   /** Whether a resting target has been tried: that is done once per request. */
-  private rested = false;
+  private triedCoolingDown = false;
 
   /** @param targets best first */
   constructor(
@@ -105,36 +105,36 @@ export class Tries {
     private readonly targets: readonly Target[],
     private readonly budget: RetryBudget,
     private readonly health: Health,
-    private readonly places: Places,
+    private readonly slots: ProviderSlots,
   ) {}
 
   /**
    * Returns the next try after an attempt; undefined: none.
    * @param wait milliseconds that the provider wants us to wait; undefined: it does not say
    */
-  after(attempt: Attempt, verdict: Verdict, wait: number | undefined): NextTry | undefined {
+  nextAfter(attempt: Attempt, verdict: Verdict, wait: number | undefined): NextTry | undefined {
     const { exchange } = this;
     const { target } = attempt;
     this.tried.add(target);
-    if (verdict === "final" || exchange.aborted || ++this.count >= MOST) return;
+    if (verdict === "final" || exchange.aborted || ++this.count >= MAX_TRIES) return;
     switch (verdict) {
       case "unsent":
-        return this.another(() => true);
+        return this.untried(() => true);
       case "refused":
-        if (this.hasAnother(target)) return { target, wait: 0 };
+        if (this.hasOtherCredential(target)) return { target, wait: 0 };
         // After a 429 without a retry-after the same target is not retried: clients know better, and their own backoff grows.
         return (
-          this.another((each) => this.usable(each)) ??
-          (attempt.status === 429 && wait !== undefined ? this.again(target, wait) : undefined)
+          this.untried((each) => this.usable(each)) ??
+          (attempt.status === 429 && wait !== undefined ? this.sameTarget(target, wait) : undefined)
         );
       case "failed":
-        return this.onceMore(target, wait);
+        return this.otherOrSameTarget(target, wait);
       case "late":
         if (!this.budget.limits.after_timeout && !isRepeatable(exchange)) return;
-        return this.granted(this.another((each) => this.usable(each))) ?? this.resting();
+        return this.takeFromBudget(this.untried((each) => this.usable(each))) ?? this.coolingDownTarget();
       case "broken":
-        if (isRepeatable(exchange)) return this.onceMore(target, wait);
-        return target.provider.idempotency === undefined ? undefined : this.again(target, wait, true);
+        if (isRepeatable(exchange)) return this.otherOrSameTarget(target, wait);
+        return target.provider.idempotency === undefined ? undefined : this.sameTarget(target, wait, true);
     }
   }
 
@@ -145,18 +145,18 @@ export class Tries {
    */
   exhausted(wait: number | undefined): boolean {
     const later = wait !== undefined && Number.isFinite(wait) && wait > this.budget.limits.wait;
-    return this.spent && !later;
+    return this.usedBudget && !later;
   }
 
   private usable(target: Target): boolean {
-    return this.health.usable(target, callerOf(this.exchange));
+    return this.health.usable(target, callerIdOf(this.exchange));
   }
 
   /**
    * Reports whether a target has another credential after a refused one. Meanwhile other requests may find that one accepted
    * again.
    */
-  private hasAnother(target: Target): boolean {
+  private hasOtherCredential(target: Target): boolean {
     const refusals = (this.refusals.get(target) ?? 0) + 1;
     this.refusals.set(target, refusals);
     return refusals < target.provider.credentials.length && this.usable(target);
@@ -166,67 +166,68 @@ export class Tries {
    * Returns another healthy target, or the same one. A target that only rests comes after these, or before the same one where
    * that keeps failing.
    */
-  private onceMore(target: Target, wait: number | undefined): NextTry | undefined {
+  private otherOrSameTarget(target: Target, wait: number | undefined): NextTry | undefined {
     const { health } = this;
-    const next = this.granted(this.another((each) => this.usable(each)));
+    const next = this.takeFromBudget(this.untried((each) => this.usable(each)));
     if (next) return next;
-    if (health.failing(target)) return this.resting() ?? this.again(target, wait, true);
-    return this.again(target, wait, true) ?? this.resting();
+    if (health.failing(target)) return this.coolingDownTarget() ?? this.sameTarget(target, wait, true);
+    return this.sameTarget(target, wait, true) ?? this.coolingDownTarget();
   }
 
   /**
    * Returns a target whose provider requested a short rest: it may still respond, and otherwise the client would get an error.
    */
-  private resting(): NextTry | undefined {
-    if (this.rested) return undefined;
-    const next = this.granted(this.another((each) => this.health.onlyRests(each, callerOf(this.exchange))));
-    this.rested = next !== undefined;
+  private coolingDownTarget(): NextTry | undefined {
+    if (this.triedCoolingDown) return undefined;
+    const next = this.takeFromBudget(this.untried((each) => this.health.onlyRests(each, callerIdOf(this.exchange))));
+    this.triedCoolingDown = next !== undefined;
     return next;
   }
 
   /** Returns the best untried target, preferably one whose provider has a free place. */
-  private another(may: (target: Target) => boolean): NextTry | undefined {
+  private untried(may: (target: Target) => boolean): NextTry | undefined {
     const left = this.targets.filter((each) => !this.tried.has(each) && may(each));
-    const target = left.find(({ provider }) => this.places.free(provider)) ?? left[0];
+    const target = left.find(({ provider }) => this.slots.hasFree(provider)) ?? left[0];
     return target && { target, wait: 0 };
   }
 
   /** Returns the same target once more, after the requested wait or a short backoff. */
-  private again(target: Target, asked: number | undefined, well = false): NextTry | undefined {
+  private sameTarget(target: Target, requestedWait: number | undefined, ifUsable = false): NextTry | undefined {
     const { wait: longest } = this.budget.limits;
-    const wait = asked ?? BACKOFF * (1 + Math.random());
+    const wait = requestedWait ?? BACKOFF * (1 + Math.random());
     const { total } = target.provider.timeouts;
-    const inTime = total === 0 || sinceFirst(this.exchange) + wait < total;
-    if (wait > longest || !inTime || (well && !this.usable(target))) return undefined;
-    return this.granted({ target, wait });
+    const inTime = total === 0 || sinceFirstAttempt(this.exchange) + wait < total;
+    if (wait > longest || !inTime || (ifUsable && !this.usable(target))) return undefined;
+    return this.takeFromBudget({ target, wait });
   }
 
   /** Counts a retry that a provider may work on; undefined where none is left. */
-  private granted(next: NextTry | undefined): NextTry | undefined {
+  private takeFromBudget(next: NextTry | undefined): NextTry | undefined {
     if (!next) return undefined;
     const { attempts } = this.budget.limits;
     // With retries disabled here, clients may retry.
     if (attempts === 0) return undefined;
-    this.spent = true;
-    if (this.counted >= attempts || !this.budget.spend()) return undefined;
-    this.counted++;
+    this.usedBudget = true;
+    if (this.retries >= attempts || !this.budget.takeRetry()) return undefined;
+    this.retries++;
     return next;
   }
 }
 
 /** Returns the milliseconds since the exchange's first attempt. */
-export const sinceFirst = ({ elapsed, attempts }: Exchange): number => elapsed - (attempts[0]?.startedAt ?? elapsed);
+export const sinceFirstAttempt = ({ elapsed, attempts }: Exchange): number =>
+  elapsed - (attempts[0]?.startedAt ?? elapsed);
 
 /** Waits, unless the client leaves. @throws GatewayError client_gone */
-export function pause(ms: number, exchange: Exchange): Promise<void> {
+export function waitUnlessAborted(ms: number, exchange: Exchange): Promise<void> {
   return new Promise((resolve, reject) => {
     let timer: NodeJS.Timeout | undefined;
-    const stay = exchange.onAbort(() => {
+    const unsubscribe = exchange.onAbort(() => {
       clearTimeout(timer);
       reject(new GatewayError("client_gone"));
     });
     timer = setTimeout(() => {
-      stay();
+      unsubscribe();
       resolve();
     }, ms);
   });

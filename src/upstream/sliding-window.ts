@@ -3,8 +3,8 @@ const PARTS = 10;
 
 /** Counts events of two kinds within the last milliseconds. No timer runs. */
 export class SlidingWindow {
-  private readonly all: number[] = Array(PARTS).fill(0);
-  private readonly some: number[] = Array(PARTS).fill(0);
+  private readonly total: number[] = Array(PARTS).fill(0);
+  private readonly marked: number[] = Array(PARTS).fill(0);
   /** Index of the part that is being filled, counted from the clock's zero. */
   private current = 0;
 
@@ -14,38 +14,38 @@ export class SlidingWindow {
   /** Counts one event of the first kind. */
   add(now: number): void {
     this.advance(now);
-    (this.all[this.current % PARTS] as number)++;
+    (this.total[this.current % PARTS] as number)++;
   }
 
   /** Counts one event of the second kind, which does not count as one of the first. */
   mark(now: number): void {
     this.advance(now);
-    (this.some[this.current % PARTS] as number)++;
+    (this.marked[this.current % PARTS] as number)++;
   }
 
   /** Returns the numbers of events of the first and of the second kind. */
-  counts(now: number): { all: number; some: number } {
+  counts(now: number): { total: number; marked: number } {
     this.advance(now);
-    let all = 0;
-    let some = 0;
+    let total = 0;
+    let marked = 0;
     for (let i = 0; i < PARTS; i++) {
-      all += this.all[i] as number;
-      some += this.some[i] as number;
+      total += this.total[i] as number;
+      marked += this.marked[i] as number;
     }
-    return { all, some };
+    return { total, marked };
   }
 
   clear(): void {
-    this.all.fill(0);
-    this.some.fill(0);
+    this.total.fill(0);
+    this.marked.fill(0);
   }
 
   private advance(now: number): void {
     const part = Math.floor((now * PARTS) / this.length);
     const behind = Math.min(part - this.current, PARTS);
     for (let i = 0; i < behind; i++) {
-      this.all[(part - i) % PARTS] = 0;
-      this.some[(part - i) % PARTS] = 0;
+      this.total[(part - i) % PARTS] = 0;
+      this.marked[(part - i) % PARTS] = 0;
     }
     if (behind > 0) this.current = part;
   }

@@ -4,82 +4,82 @@ import type { Attempt, Exchange } from "../core/exchange.ts";
 import { JsonUsage } from "../core/json-usage.ts";
 import type { SocketWords } from "../core/protocol.ts";
 import type { Redactor } from "../core/redactor.ts";
-import type { SocketNames } from "../objects/socket-names.ts";
+import type { SocketMessageChecker } from "../objects/socket-message-checker.ts";
 import { HeaderList } from "../wire/headers.ts";
-import { requestIdIn } from "./allow-list.ts";
+import { requestIdOf } from "./allow-list.ts";
 import { headerObject } from "./pass-meter.ts";
-import { keepWords, noteCredential } from "./provider-words.ts";
+import { addCredentialNotice, recordErrorMessage } from "./provider-message.ts";
 import type { SocketObserver } from "./websocket.ts";
 
 /** What a meter needs of the client's side. */
 interface SocketClient {
   /** Returns header lines that every response of the gateway has: name, value, … */
-  own(): readonly string[];
+  ownHeaders(): readonly string[];
   /** Responds to the handshake with an error, synchronously. */
   refuse(error: GatewayError): void;
 }
 
 /** Records a WebSocket exchange: status, bytes of both directions, and the usage that messages report. */
 export class SocketMeter implements SocketObserver {
-  readonly text: SocketObserver["text"];
-  readonly judge: SocketObserver["judge"];
+  readonly onTextMessage: SocketObserver["onTextMessage"];
+  readonly checkMessage: SocketObserver["checkMessage"];
 
   /**
-   * @param allowed filters the headers of the provider's response for the client
+   * @param filterHeaders filters the headers of the provider's response for the client
    * @param words of the protocol in use; undefined: messages are not parsed
    * @param names checks the client's messages; undefined: they are not checked
    */
   constructor(
     private readonly exchange: Exchange,
     private readonly attempt: Attempt,
-    private readonly allowed: (received: HeaderList) => HeaderList,
+    private readonly filterHeaders: (received: HeaderList) => HeaderList,
     private readonly words: SocketWords | undefined,
     private readonly client: SocketClient,
     readonly redactor: Redactor,
-    names?: SocketNames,
+    names?: SocketMessageChecker,
   ) {
-    this.judge = names && ((message) => names.fault(message));
+    this.checkMessage = names && ((message) => names.findError(message));
     exchange.received = 0;
-    this.text =
+    this.onTextMessage =
       words &&
       ((message) => {
         try {
           const before = exchange.usage;
           exchange.usage = words.usage(message, before);
-          if (exchange.usage !== before) exchange.told?.(exchange);
+          if (exchange.usage !== before) exchange.onUsage?.(exchange);
         } catch (thrown) {
-          exchange.unread ??= JsonUsage.faultOf(thrown);
+          exchange.usageError ??= JsonUsage.loggableError(thrown);
         }
       });
   }
 
-  head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders {
+  onResponseHead(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders {
     const { exchange, attempt } = this;
     const received = new HeaderList([...rawHeaders]);
-    const headers = this.redactor.headers(this.allowed(received));
-    const id = requestIdIn(received);
+    const headers = this.redactor.headers(this.filterHeaders(received));
+    const id = requestIdOf(received);
     if (id !== undefined) attempt.requestId = this.redactor.text(id);
     attempt.status = status;
     exchange.status = status;
     exchange.streaming = status === 101;
-    noteCredential(attempt, exchange);
+    addCredentialNotice(attempt, exchange);
     if (status === 101) headers.deleteWhere((name) => name.startsWith("content-"));
-    const own = this.client.own();
+    const own = this.client.ownHeaders();
     for (let i = 0; i < own.length; i += 2) headers.append(own[i] as string, own[i + 1] as string);
     return headerObject(headers);
   }
 
-  up(bytes: Buffer): void {
+  onClientBytes(bytes: Buffer): void {
     this.exchange.received = (this.exchange.received ?? 0) + bytes.length;
   }
 
-  down(bytes: Buffer): void {
+  onProviderBytes(bytes: Buffer): void {
     this.exchange.firstByte ??= this.exchange.elapsed;
     this.exchange.written += bytes.length;
   }
 
-  failed(body: Buffer): void {
-    keepWords(this.attempt, this.exchange, body, this.redactor);
+  onErrorBody(body: Buffer): void {
+    recordErrorMessage(this.attempt, this.exchange, body, this.redactor);
   }
 
   onInterrupt(act: (error: GatewayError, message: string | undefined) => void): () => void {

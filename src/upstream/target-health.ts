@@ -2,9 +2,9 @@ import type { HealthLimits } from "../core/marketplace.ts";
 import { SlidingWindow } from "./sliding-window.ts";
 
 /** Weight of a new time to first byte in the moving average. */
-const SHARE = 0.3;
+const WEIGHT = 0.3;
 /** Milliseconds after which a measured time to first byte counts a third: a target that got no requests is tried again. */
-const FORGOTTEN = 30_000;
+const LATENCY_DECAY = 30_000;
 
 /** For how long a target is open. */
 interface OpenTime {
@@ -48,14 +48,14 @@ export class TargetHealth {
 
   /**
    * @param clock milliseconds
-   * @param changed called when it opens (with the duration) and when it closes (0)
-   * @param moved called whenever other processes have to change how long they leave it alone
+   * @param onStateChange called when it opens (with the duration) and when it closes (0)
+   * @param onOpenTimeChange called whenever other processes have to change how long they leave it alone
    */
   constructor(
     private readonly limits: HealthLimits,
     private readonly clock: () => number,
-    private readonly changed: (openFor: number) => void,
-    private readonly moved: () => void = () => {},
+    private readonly onStateChange: (openFor: number) => void,
+    private readonly onOpenTimeChange: () => void = () => {},
   ) {
     this.window = new SlidingWindow(limits.window);
   }
@@ -65,12 +65,12 @@ export class TargetHealth {
   }
 
   /** Whether it may be used: it is closed, or a probe is due and none runs. */
-  get usable(): boolean {
+  get isUsable(): boolean {
     return this.openFor === 0 || (!this.probing && this.clock() >= this.openUntil);
   }
 
   /** Whether at least its last two requests failed. */
-  get failing(): boolean {
+  get isFailing(): boolean {
     return this.failures > 1;
   }
 
@@ -81,14 +81,14 @@ export class TargetHealth {
 
   /** Recent milliseconds to its first byte, times requests in flight plus one; 0 where unknown. */
   get load(): number {
-    return this.latency * Math.exp((this.measuredAt - this.clock()) / FORGOTTEN) * (this.inFlight + 1);
+    return this.latency * Math.exp((this.measuredAt - this.clock()) / LATENCY_DECAY) * (this.inFlight + 1);
   }
 
   /** A snapshot for the console. */
   get condition(): TargetCondition {
     const now = this.clock();
     const left = this.closed ? 0 : Math.max(0, this.openUntil - now);
-    const { all: requests, some: failed } = this.window.counts(now);
+    const { total: requests, marked: failed } = this.window.counts(now);
     return {
       state: this.closed ? "closed" : left > 0 ? "open" : "half-open",
       left,
@@ -99,13 +99,13 @@ export class TargetHealth {
   }
 
   /** For how long other processes leave it alone: while a probe runs here, for one open period, in which the probe should end. */
-  get opening(): OpenTime {
+  get openTime(): OpenTime {
     const until = this.probing ? this.clock() + this.openFor : this.openUntil;
     return { time: this.openFor, left: this.closed ? 0 : Math.max(0, until - this.clock()) };
   }
 
   /** Applies what another process has found. Requests running here go on. */
-  learn({ time, left }: OpenTime): void {
+  applyRemote({ time, left }: OpenTime): void {
     const { longest } = this.limits;
     if (time === 0) {
       this.failures = 0;
@@ -117,11 +117,11 @@ export class TargetHealth {
   }
 
   /** Makes the next request the probe, without waiting for the end of the open period. */
-  hurry(): void {
+  probeNow(): void {
     const now = this.clock();
     if (this.closed || this.openUntil <= now) return;
     this.openUntil = now;
-    this.moved();
+    this.onOpenTimeChange();
   }
 
   /** Counts a request that starts. */
@@ -129,7 +129,7 @@ export class TargetHealth {
     this.inFlight++;
     if (this.closed || this.probing || this.clock() < this.openUntil) return;
     this.probing = true;
-    this.moved();
+    this.onOpenTimeChange();
   }
 
   /** Counts a request that ends. @param broken whether the response broke off through the provider's fault */
@@ -137,38 +137,38 @@ export class TargetHealth {
     this.inFlight--;
     if (!broken) return;
     this.window.mark(this.clock());
-    if (this.closed) this.judge();
+    if (this.closed) this.openIfFailing();
   }
 
   /** Records a request that showed nothing about the target: its client left, or it was refused. */
-  pass(): void {
+  recordInconclusive(): void {
     if (!this.probing) return;
     this.probing = false;
-    this.moved();
+    this.onOpenTimeChange();
   }
 
   /**
    * Records a client that left before the response.
    * @param waited milliseconds; more than the `slow` limit counts as a slow response
    */
-  left(waited: number): void {
+  recordClientLeft(waited: number): void {
     const { slow, longest } = this.limits;
     if (slow === 0 || waited <= slow) {
-      this.pass();
+      this.recordInconclusive();
       return;
     }
     const now = this.clock();
     this.window.add(now);
     this.window.mark(now);
-    if (this.closed) this.judge();
+    if (this.closed) this.openIfFailing();
     else if (this.probing) this.open(Math.min(2 * this.openFor, longest));
   }
 
   /** Records a response. @param firstByte milliseconds to its first byte */
-  succeed(firstByte: number): void {
+  recordResponse(firstByte: number): void {
     const now = this.clock();
-    const fresh = this.measuredAt === 0 || now - this.measuredAt > FORGOTTEN;
-    this.latency = fresh ? firstByte : this.latency + SHARE * (firstByte - this.latency);
+    const fresh = this.measuredAt === 0 || now - this.measuredAt > LATENCY_DECAY;
+    this.latency = fresh ? firstByte : this.latency + WEIGHT * (firstByte - this.latency);
     this.measuredAt = now;
     this.failures = 0;
     // The probe's own response closes it; one that was already in flight when it opened does not.
@@ -178,23 +178,23 @@ export class TargetHealth {
     const { slow } = this.limits;
     if (slow > 0 && firstByte > slow) this.window.mark(now);
     if (probe) this.close();
-    else if (slow > 0 && this.closed) this.judge();
+    else if (slow > 0 && this.closed) this.openIfFailing();
   }
 
   /** Records a failure of the provider. */
-  fail(): void {
+  recordFailure(): void {
     const now = this.clock();
     this.failures++;
     this.window.add(now);
     this.window.mark(now);
-    if (this.closed) this.judge();
+    if (this.closed) this.openIfFailing();
     else if (this.probing) this.open(Math.min(2 * this.openFor, this.limits.longest));
   }
 
-  private judge(): void {
+  private openIfFailing(): void {
     const { failures, errors, requests, open, longest } = this.limits;
-    const { all, some } = this.window.counts(this.clock());
-    const many = errors > 0 && all >= requests && some > errors * all;
+    const { total, marked } = this.window.counts(this.clock());
+    const many = errors > 0 && total >= requests && marked > errors * total;
     if (this.failures >= failures || many) this.open(Math.min(open, longest));
   }
 
@@ -202,14 +202,14 @@ export class TargetHealth {
     this.openFor = time;
     this.openUntil = this.clock() + time;
     this.probing = false;
-    this.changed(time);
-    this.moved();
+    this.onStateChange(time);
+    this.onOpenTimeChange();
   }
 
   private close(): void {
     this.openFor = 0;
     this.window.clear();
-    this.changed(0);
-    this.moved();
+    this.onStateChange(0);
+    this.onOpenTimeChange();
   }
 }

@@ -4,17 +4,17 @@ import { type Duplex, Readable } from "node:stream";
 import { Receiver } from "ws";
 import { GatewayError } from "../core/errors.ts";
 import type { Redactor } from "../core/redactor.ts";
-import { failure, overdue, type Progress } from "./failures.ts";
-import { cleanClose, closeFrame, FrameHeads, textFrame } from "./frame-heads.ts";
+import { closeFrame, FrameTracker, redactCloseFrame, textFrame } from "./frame-tracker.ts";
 import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
-import { closeSoon, type PassRequest, whenConnected } from "./pass.ts";
-import { errorBody, forwarderOf } from "./passed-error.ts";
+import { flushAndClose, type OutgoingPass, whenConnected } from "./pass.ts";
+import { forwarderOf, readErrorBody } from "./pass-bodies.ts";
+import { type Progress, timeoutError, transportError } from "./transport-error.ts";
 
 /** Longest wait for the provider's response to a handshake, in milliseconds. */
-const HANDSHAKE = 30_000;
+const HANDSHAKE_TIMEOUT = 30_000;
 /** Milliseconds to wait for the reply to our close frame, and for the end of the provider's current frame before it. */
-const CLOSING = 200;
-const FRAME_END = 2000;
+const CLOSE_TIMEOUT = 200;
+const FRAME_END_TIMEOUT = 2000;
 
 /** Close codes (RFC 6455 §7.4.1). */
 const GOING_AWAY = 1001;
@@ -35,7 +35,7 @@ export interface Handshake {
   /** Its Sec-WebSocket-Protocol entries, without those that only the gateway may see. */
   readonly protocols: readonly string[];
   /** The entry that is selected where the provider selects none. */
-  readonly chosen: string | undefined;
+  readonly defaultProtocol: string | undefined;
 }
 
 /** Limits of a WebSocket's silence and message size. */
@@ -49,15 +49,15 @@ export interface SocketLimits {
 /** Observes a WebSocket and judges its messages. */
 export interface SocketObserver {
   /** Called before the provider's response is forwarded; returns the headers to forward besides those of the handshake. */
-  head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
-  up(bytes: Buffer): void;
-  down(bytes: Buffer): void;
+  onResponseHead(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
+  onClientBytes(bytes: Buffer): void;
+  onProviderBytes(bytes: Buffer): void;
   /** Called with the whole body of a refused handshake before it is forwarded. */
-  failed(body: Buffer): void;
+  onErrorBody(body: Buffer): void;
   /** Checks a client's message before the provider gets its last bytes; returns why it is refused. Absent: all messages pass. */
-  judge?: ((message: Buffer) => GatewayError | undefined) | undefined;
+  checkMessage?: ((message: Buffer) => GatewayError | undefined) | undefined;
   /** Called with each text message of the provider. Absent: messages are not parsed. */
-  text?: ((message: Buffer) => void) | undefined;
+  onTextMessage?: ((message: Buffer) => void) | undefined;
   /** Redacts errors, and the reasons of close frames. */
   readonly redactor: Redactor;
   /** Called when the relay itself ends the socket with an error, for `onInterrupt` to report. */
@@ -76,7 +76,7 @@ export interface SocketEnd {
   /** Code of the first close frame; 1006 where there was none; undefined: the socket was never open. */
   readonly code: number | undefined;
   /** Which side ended first without a close frame; `gateway`: it stops, and has sent a close frame itself. */
-  readonly died: "client" | "provider" | "gateway" | undefined;
+  readonly endedBy: "client" | "provider" | "gateway" | undefined;
 }
 
 /**
@@ -86,29 +86,29 @@ export interface SocketEnd {
  */
 export class SocketRelay {
   private readonly end = Promise.withResolvers<SocketEnd>();
-  private readonly up = new FrameHeads();
-  private readonly down = new FrameHeads();
-  private asking: ClientRequest | undefined;
+  private readonly clientFrames = new FrameTracker();
+  private readonly providerFrames = new FrameTracker();
+  private upstreamRequest: ClientRequest | undefined;
   private upstream: Duplex | undefined;
   private progress: Progress = "connecting";
-  private answered = false;
+  private responded = false;
   /** The code of our own close frame, once the socket is being closed. */
   private closing: number | undefined;
   /** The message to send before our close frame, and the reason in that frame. */
-  private lastWords: { message: string | undefined; reason: string } | undefined;
-  private closed = false;
-  private died: SocketEnd["died"];
-  private receiver: Receiver | undefined;
+  private closeNotice: { message: string | undefined; reason: string } | undefined;
+  private closeSent = false;
+  private endedBy: SocketEnd["endedBy"];
+  private providerReceiver: Receiver | undefined;
   /** Parses the client's messages where there is a judge, until one is refused or is the last. */
-  private judging: Receiver | undefined;
+  private clientReceiver: Receiver | undefined;
   private refusal: GatewayError | undefined;
-  private concluded = false;
+  private clientClosed = false;
   /** What has arrived of the provider's close frame. */
-  private farewell: Buffer | undefined;
+  private pendingClose: Buffer | undefined;
 
   constructor(
     private readonly handshake: Handshake,
-    private readonly outgoing: PassRequest,
+    private readonly outgoing: OutgoingPass,
     private readonly limits: SocketLimits,
     private readonly observer: SocketObserver,
   ) {}
@@ -128,10 +128,11 @@ export class SocketRelay {
       ...(protocols.length > 0 ? { "sec-websocket-protocol": protocols.join(", ") } : {}),
     };
     socket.once("close", () => {
-      const code = this.upstream && (this.closing ?? this.down.closeCode ?? this.up.closeCode ?? ABNORMAL);
-      const gone = code === ABNORMAL ? (this.died ?? "client") : undefined;
+      const code =
+        this.upstream && (this.closing ?? this.providerFrames.closeCode ?? this.clientFrames.closeCode ?? ABNORMAL);
+      const gone = code === ABNORMAL ? (this.endedBy ?? "client") : undefined;
       unsubscribe();
-      this.end.resolve({ code, died: this.closing === RESTART ? "gateway" : gone });
+      this.end.resolve({ code, endedBy: this.closing === RESTART ? "gateway" : gone });
     });
     const unsubscribe = this.observer.onInterrupt((error, message) => this.interrupt(error, message));
     try {
@@ -143,15 +144,15 @@ export class SocketRelay {
   }
 
   /** Called when the library is about to send the handshake. */
-  sending(upstream: ClientRequest): void {
-    this.asking = upstream;
+  onUpstreamRequest(upstream: ClientRequest): void {
+    this.upstreamRequest = upstream;
     const { socket } = this.handshake;
     const { timeouts, target } = this.outgoing;
     const { connect, first_byte } = timeouts;
     const connecting =
-      connect > 0 ? setTimeout(() => this.refuse(overdue("connect", connect, target.host)), connect) : 0;
-    const limit = first_byte > 0 ? Math.min(first_byte, HANDSHAKE) : HANDSHAKE;
-    const timer = setTimeout(() => this.refuse(overdue("first_byte", limit, target.host)), limit);
+      connect > 0 ? setTimeout(() => this.refuse(timeoutError("connect", connect, target.host)), connect) : 0;
+    const limit = first_byte > 0 ? Math.min(first_byte, HANDSHAKE_TIMEOUT) : HANDSHAKE_TIMEOUT;
+    const timer = setTimeout(() => this.refuse(timeoutError("first_byte", limit, target.host)), limit);
     whenConnected(upstream, () => {
       this.progress = "waiting";
       clearTimeout(connecting);
@@ -167,13 +168,13 @@ export class SocketRelay {
     const listen = () => {
       if (socket.readableLength === 0) socket.read();
     };
-    socket.on("readable", listen).once("end", () => closeSoon(socket));
+    socket.on("readable", listen).once("end", () => flushAndClose(socket));
     // After the library has added its listener, which would forward any response: it is replaced, and called only for allowed
     // ones.
     process.nextTick(() => {
       const library = upstream.listeners("response");
       upstream.removeAllListeners("response").once("response", (answer: IncomingMessage) => {
-        this.declined(answer, (told) => {
+        this.forwardRefusal(answer, (told) => {
           clearTimeout(timer);
           for (const listener of library) listener(told);
         });
@@ -183,14 +184,14 @@ export class SocketRelay {
       clearTimeout(timer);
       // A pipe does not flow while there is a `readable` listener.
       socket.off("readable", listen);
-      this.accepted(answer, other);
+      this.onUpgrade(answer, other);
     });
   }
 
   /** Called with an error that the library reports; it may report several for one handshake. */
-  failed(thrown: Error): void {
+  onError(thrown: Error): void {
     const { target, proxy } = this.outgoing;
-    this.refuse(failure(tunnelFailure(proxy, thrown), this.progress, target.host));
+    this.refuse(transportError(tunnelFailure(proxy, thrown), this.progress, target.host));
   }
 
   /** Ends an open socket with our close frame to both sides, as soon as the current frame has ended. */
@@ -205,53 +206,53 @@ export class SocketRelay {
     const { socket } = this.handshake;
     // From here on the provider's bytes are forwarded by hand, up to the end of a frame.
     upstream.unpipe(socket).resume();
-    this.sayClose();
+    this.sendClose();
     const timer = setTimeout(() => {
       socket.destroy();
       upstream.destroy();
-    }, FRAME_END);
+    }, FRAME_END_TIMEOUT);
     socket.once("close", () => clearTimeout(timer));
   }
 
   /** Ends the socket with an error that the client is sent. */
   private interrupt(error: GatewayError, message: string | undefined): void {
     if (this.closing !== undefined) return;
-    this.lastWords = { message, reason: error.code };
+    this.closeNotice = { message, reason: error.code };
     if (this.upstream) this.close(POLICY);
     else this.refuse(error);
   }
 
   private refuse(error: GatewayError): void {
-    if (this.answered) return;
-    this.answered = true;
+    if (this.responded) return;
+    this.responded = true;
     this.observer.refuse(error);
-    this.asking?.destroy();
+    this.upstreamRequest?.destroy();
   }
 
   /**
    * Handles an HTTP response other than 101.
    * @param pass hands the buffered response to the library, which forwards it and closes
    */
-  private declined(answer: IncomingMessage, pass: (told: Readable) => void): void {
+  private forwardRefusal(answer: IncomingMessage, pass: (told: Readable) => void): void {
     const { observer } = this;
     const { target } = this.outgoing;
     const { statusCode: came = 0 } = answer;
     const refused = forwarderRefusal(forwarderOf(this.outgoing), came);
-    if (refused) this.refuse(failure(refused, this.progress, target.host));
-    if (this.answered) {
+    if (refused) this.refuse(transportError(refused, this.progress, target.host));
+    if (this.responded) {
       answer.destroy();
       return;
     }
     // Only an error status can refuse a handshake: any other would look like a response of the gateway.
     const status = came < 400 || came > 599 ? 502 : came;
     this.progress = "answering";
-    errorBody(answer, status, this.outgoing, observer.redactor).then(
+    readErrorBody(answer, status, this.outgoing, observer.redactor).then(
       (body) => {
-        if (this.answered) return;
-        this.answered = true;
-        const { "content-encoding": _, ...headers } = observer.head(status, answer.rawHeaders);
-        observer.failed(body);
-        observer.down(body);
+        if (this.responded) return;
+        this.responded = true;
+        const { "content-encoding": _, ...headers } = observer.onResponseHead(status, answer.rawHeaders);
+        observer.onErrorBody(body);
+        observer.onProviderBytes(body);
         const length = { "content-length": String(body.length), connection: "close" };
         pass(
           Object.assign(Readable.from([body]), {
@@ -265,32 +266,36 @@ export class SocketRelay {
     );
   }
 
-  private accepted(answer: IncomingMessage, upstream: Duplex): void {
-    const { socket, chosen } = this.handshake;
-    if (this.answered) {
+  private onUpgrade(answer: IncomingMessage, upstream: Duplex): void {
+    const { socket, defaultProtocol } = this.handshake;
+    if (this.responded) {
       upstream.destroy();
       return;
     }
-    this.answered = true;
+    this.responded = true;
     this.upstream = upstream;
-    const { "sec-websocket-accept": accept, "sec-websocket-protocol": protocol = chosen } = answer.headers;
-    answer.headers = { ...this.observer.head(101, answer.rawHeaders), connection: "Upgrade", upgrade: "websocket" };
+    const { "sec-websocket-accept": accept, "sec-websocket-protocol": protocol = defaultProtocol } = answer.headers;
+    answer.headers = {
+      ...this.observer.onResponseHead(101, answer.rawHeaders),
+      connection: "Upgrade",
+      upgrade: "websocket",
+    };
     if (accept !== undefined) answer.headers["sec-websocket-accept"] = accept;
     // Clients abort a handshake that selects none of the protocols they offered.
     if (protocol !== undefined) answer.headers["sec-websocket-protocol"] = protocol;
-    if (this.observer.text) this.receiver = this.reading(this.observer.text);
-    if (this.observer.judge) this.judging = this.judged(this.observer.judge);
+    if (this.observer.onTextMessage) this.providerReceiver = this.createProviderReceiver(this.observer.onTextMessage);
+    if (this.observer.checkMessage) this.clientReceiver = this.createClientReceiver(this.observer.checkMessage);
     // After the library has set up its pipes: earlier, only these listeners would get the bytes of the provider's first packet.
     process.nextTick(() => {
       // Forwarded by hand: the reason in a close frame is the provider's text, and may have to be redacted.
-      upstream.unpipe(socket).on("data", (bytes: Buffer) => this.fromProvider(bytes));
+      upstream.unpipe(socket).on("data", (bytes: Buffer) => this.onProviderData(bytes));
       upstream.resume();
       socket.on("drain", () => upstream.resume());
-      if (this.judging) {
+      if (this.clientReceiver) {
         socket.unpipe(upstream).resume();
         upstream.on("drain", () => socket.resume());
       }
-      socket.on("data", (bytes: Buffer) => this.fromClient(bytes));
+      socket.on("data", (bytes: Buffer) => this.onClientData(bytes));
     });
     // All bytes of both directions pass this socket.
     socket.setTimeout(this.limits.idle, () => this.close(GOING_AWAY));
@@ -299,32 +304,32 @@ export class SocketRelay {
       [upstream, socket, "provider"],
     ] as const) {
       const over = () => {
-        this.died ??= who;
-        closeSoon(other);
+        this.endedBy ??= who;
+        flushAndClose(other);
       };
       side.on("error", over).once("end", over).once("close", over);
     }
   }
 
   /** Parses the provider's text messages besides forwarding them; what cannot be parsed is left to the client. */
-  private reading(text: (message: Buffer) => void): Receiver {
+  private createProviderReceiver(text: (message: Buffer) => void): Receiver {
     const options = { isServer: false, maxPayload: this.limits.message, skipUTF8Validation: true };
     const receiver = new Receiver(options);
     receiver.on("message", (message: Buffer, binary: boolean) => {
       if (!binary) text(message);
     });
     const over = () => {
-      this.receiver = undefined;
+      this.providerReceiver = undefined;
     };
     receiver.on("error", over).on("conclude", over);
     return receiver;
   }
 
   /** Parses the client's messages before they are forwarded: what cannot be parsed cannot be judged, and is not forwarded. */
-  private judged(judge: (message: Buffer) => GatewayError | undefined): Receiver {
+  private createClientReceiver(judge: (message: Buffer) => GatewayError | undefined): Receiver {
     const receiver = new Receiver({ isServer: true, maxPayload: this.limits.message, skipUTF8Validation: true });
     receiver.on("message", (message: Buffer) => (this.refusal ??= judge(message)));
-    receiver.on("conclude", () => (this.concluded = true));
+    receiver.on("conclude", () => (this.clientClosed = true));
     // `admits` reports the error.
     receiver.on("error", () => {});
     return receiver;
@@ -335,12 +340,12 @@ export class SocketRelay {
    * whole messages only.
    */
   private admits(bytes: Buffer, judging: Receiver): boolean {
-    if (this.refusal || this.concluded) return false;
+    if (this.refusal || this.clientClosed) return false;
     // The receiver emits messages and errors synchronously. It unmasks its input in place, so it gets a copy: the provider needs
     // the mask.
     judging.write(Buffer.from(bytes));
-    if (judging.errored && tooLarge(judging.errored)) {
-      this.concluded = true;
+    if (judging.errored && isMessageTooLarge(judging.errored)) {
+      this.clientClosed = true;
       this.close(TOO_BIG);
       return false;
     }
@@ -350,65 +355,66 @@ export class SocketRelay {
     return false;
   }
 
-  private fromProvider(bytes: Buffer): void {
-    if (this.closed) return;
-    if (this.farewell) {
-      this.passClose(bytes);
+  private onProviderData(bytes: Buffer): void {
+    if (this.closeSent) return;
+    if (this.pendingClose) {
+      this.forwardClose(bytes);
       return;
     }
     const closing = this.closing !== undefined;
-    const taken = this.down.push(bytes, closing, false);
+    const taken = this.providerFrames.push(bytes, closing, false);
     const frames = bytes.subarray(0, taken);
-    this.observer.down(frames);
-    this.receiver?.write(frames);
+    this.observer.onProviderBytes(frames);
+    this.providerReceiver?.write(frames);
     if (!this.handshake.socket.write(frames) && !closing) this.upstream?.pause();
-    if (closing) this.sayClose();
-    else if (this.down.largest > this.limits.message) this.close(TOO_BIG);
-    else if (taken < bytes.length) this.passClose(bytes.subarray(taken));
+    if (closing) this.sendClose();
+    else if (this.providerFrames.largestMessage > this.limits.message) this.close(TOO_BIG);
+    else if (taken < bytes.length) this.forwardClose(bytes.subarray(taken));
   }
 
   /** Forwards the provider's close frame once it is whole; nothing may follow it (RFC 6455 §5.5.1). */
-  private passClose(bytes: Buffer): void {
-    const frame = Buffer.concat([this.farewell ?? Buffer.alloc(0), bytes]);
-    this.farewell = frame;
+  private forwardClose(bytes: Buffer): void {
+    const frame = Buffer.concat([this.pendingClose ?? Buffer.alloc(0), bytes]);
+    this.pendingClose = frame;
     if (frame.length < 2 || frame.length < 2 + ((frame[1] as number) & 127)) return;
-    this.down.push(frame);
-    const clean = cleanClose(frame, this.observer.redactor);
-    this.observer.down(clean);
+    this.providerFrames.push(frame);
+    const clean = redactCloseFrame(frame, this.observer.redactor);
+    this.observer.onProviderBytes(clean);
     this.handshake.socket.write(clean);
-    this.farewell = Buffer.alloc(0);
+    this.pendingClose = Buffer.alloc(0);
   }
 
-  private fromClient(bytes: Buffer): void {
-    this.observer.up(bytes);
-    if (this.judging) {
-      if (!this.admits(bytes, this.judging)) return;
-      if (!this.closed && !this.upstream?.write(bytes)) this.handshake.socket.pause();
+  private onClientData(bytes: Buffer): void {
+    this.observer.onClientBytes(bytes);
+    if (this.clientReceiver) {
+      if (!this.admits(bytes, this.clientReceiver)) return;
+      if (!this.closeSent && !this.upstream?.write(bytes)) this.handshake.socket.pause();
     }
-    this.up.push(bytes);
-    if (this.up.largest > this.limits.message) this.close(TOO_BIG);
+    this.clientFrames.push(bytes);
+    if (this.clientFrames.largestMessage > this.limits.message) this.close(TOO_BIG);
   }
 
   /** Writes our close frame, unless a frame of the provider's is still incomplete at the client. */
-  private sayClose(): void {
+  private sendClose(): void {
     const { upstream, closing = RESTART } = this;
     const { socket } = this.handshake;
-    if (!upstream || this.closed || !this.down.between) return;
-    this.closed = true;
+    if (!upstream || this.closeSent || !this.providerFrames.atFrameBoundary) return;
+    this.closeSent = true;
     // After what the library's pipes write in this turn.
     process.nextTick(() => {
       socket.unpipe(upstream).resume();
-      const { message, reason = "" } = this.lastWords ?? {};
+      const { message, reason = "" } = this.closeNotice ?? {};
       if (message !== undefined) socket.write(textFrame(message));
       socket.write(closeFrame(closing, false, reason));
-      if (this.up.between && upstream.writable) upstream.write(closeFrame(closing, true));
+      if (this.clientFrames.atFrameBoundary && upstream.writable) upstream.write(closeFrame(closing, true));
     });
     setTimeout(() => {
-      closeSoon(socket);
-      closeSoon(upstream);
-    }, CLOSING);
+      flushAndClose(socket);
+      flushAndClose(upstream);
+    }, CLOSE_TIMEOUT);
   }
 }
 
 /** Reports whether a receiver gave up because of its `maxPayload`. */
-const tooLarge = (error: Error): boolean => "code" in error && error.code === "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";
+const isMessageTooLarge = (error: Error): boolean =>
+  "code" in error && error.code === "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";

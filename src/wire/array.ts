@@ -1,4 +1,4 @@
-import { Frame, Rest } from "./frame.ts";
+import { Frame, FrameBuffer } from "./frame.ts";
 import { BACKSLASH, findByte, QUOTE, skipPlain } from "./grammar.ts";
 
 const COMMA = 44;
@@ -28,7 +28,7 @@ CLASSES[QUOTE] = STRING;
  * passes too: a single value is one element.
  */
 export class ArraySplitter {
-  private readonly rest: Rest;
+  private readonly rest: FrameBuffer;
   /** Open containers, not counting the array itself. */
   private depth = 0;
   private inArray = false;
@@ -40,7 +40,7 @@ export class ArraySplitter {
 
   /** @param maxElement maximum bytes of one element; default 16 MiB */
   constructor(maxElement = 16 << 20) {
-    this.rest = new Rest(maxElement, "An element");
+    this.rest = new FrameBuffer(maxElement, "An element");
   }
 
   /**

@@ -33,7 +33,7 @@ const DEPTH = 512;
  * @throws SyntaxError with the offset
  */
 export function parseExact(text: string, raw: ReadonlySet<string> = NONE): unknown {
-  return new ExactReader(text, raw).whole();
+  return new ExactReader(text, raw).readDocument();
 }
 
 /**
@@ -41,7 +41,7 @@ export function parseExact(text: string, raw: ReadonlySet<string> = NONE): unkno
  */
 const SHORT = 12;
 
-function isPlain(text: string, from: number, to: number): boolean {
+function isUnescaped(text: string, from: number, to: number): boolean {
   for (let i = from; i < to; i++) {
     const code = text.charCodeAt(i);
     if (code < 32 || code === 92) return false;
@@ -58,7 +58,7 @@ class ExactReader {
     private readonly raw: ReadonlySet<string>,
   ) {}
 
-  whole(): unknown {
+  readDocument(): unknown {
     const value = this.value();
     this.space();
     if (this.at < this.text.length) this.fail();
@@ -134,7 +134,7 @@ class ExactReader {
       while (this.text[back - 1] === "\\") back--;
     } while ((end - back) % 2 === 1);
     this.at = end + 1;
-    if (end - from <= SHORT && isPlain(this.text, from + 1, end)) return this.text.slice(from + 1, end);
+    if (end - from <= SHORT && isUnescaped(this.text, from + 1, end)) return this.text.slice(from + 1, end);
     // JSON.parse checks escapes and control characters.
     return JSON.parse(this.text.slice(from, end + 1)) as string;
   }
@@ -190,37 +190,38 @@ class ExactReader {
 }
 
 /** A nonzero digit in the mantissa. */
-const SOMETHING = /^-?[.0]*[1-9]/;
+const NONZERO_DIGIT = /^-?[.0]*[1-9]/;
 
 /**
  * Reports whether a double equals a number's source for any reader of doubles, exactly if it is an integer: ids and seeds are
  * read as integers. A fraction is the nearest double for every reader.
  */
 function fitsDouble(value: number, source: string): boolean {
-  if (value === 0) return !SOMETHING.test(source);
+  if (value === 0) return !NONZERO_DIGIT.test(source);
   if (!Number.isInteger(value)) return Number.isFinite(value);
   return Number.isSafeInteger(value) || !/^-?\d+$/.test(source);
 }
 
 /** Levels at which `holdsRaw` is checked: deeper the check would cost more than it saves. */
-const ASKED = 3;
+const RAW_CHECK_DEPTH = 3;
 
 /** Returns the value as JSON text; RawJson is written with its original text, undefined members are left out. */
-export const writeJson = (value: unknown): string => written(value, 0);
+export const writeJson = (value: unknown): string => writeValue(value, 0);
 
-function written(value: unknown, level: number): string {
+function writeValue(value: unknown, level: number): string {
   if (value instanceof RawJson) return value.text;
   // JSON.stringify takes a third of the time, and creates no intermediate strings.
-  if (typeof value !== "object" || value === null || (level < ASKED && !holdsRaw(value)))
+  if (typeof value !== "object" || value === null || (level < RAW_CHECK_DEPTH && !holdsRaw(value)))
     return JSON.stringify(value ?? null);
   let text = "";
   if (Array.isArray(value)) {
-    for (const each of value) text += `${text === "" ? "[" : ","}${written(each ?? null, level + 1)}`;
+    for (const each of value) text += `${text === "" ? "[" : ","}${writeValue(each ?? null, level + 1)}`;
     return text === "" ? "[]" : `${text}]`;
   }
   for (const name in value) {
     const member = (value as Record<string, unknown>)[name];
-    if (member !== undefined) text += `${text === "" ? "{" : ","}${JSON.stringify(name)}:${written(member, level + 1)}`;
+    if (member !== undefined)
+      text += `${text === "" ? "{" : ","}${JSON.stringify(name)}:${writeValue(member, level + 1)}`;
   }
   return text === "" ? "{}" : `${text}}`;
 }

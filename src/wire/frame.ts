@@ -1,4 +1,4 @@
-import { holdsWord, mayContain } from "./may-contain.ts";
+import { containsWord, mayContain } from "./may-contain.ts";
 import { type ByteSpan, type Edit, splice } from "./splice.ts";
 
 /**
@@ -26,21 +26,21 @@ export class Frame {
   private parsed: { value: unknown } | undefined;
   private fields: { event: string | undefined; text: string | undefined } | undefined;
 
-  /** @param mark number of bytes before the first field that do not belong to it: a stream's byte order mark */
+  /** @param bomLength number of bytes before the first field that do not belong to it: a stream's byte order mark */
   constructor(
     readonly kind: FrameKind,
     readonly bytes: Buffer,
-    private readonly mark = 0,
+    private readonly bomLength = 0,
   ) {}
 
   /** The event's name; undefined when it has none (SSE reads that as `message`). */
   get event(): string | undefined {
-    return this.read().event;
+    return this.parseFields().event;
   }
 
   /** The event's data lines joined by newlines, or an element's JSON text; undefined when there is none. */
   get text(): string | undefined {
-    return this.read().text;
+    return this.parseFields().text;
   }
 
   /** Returns the data as JSON, parsed once; undefined when it is not JSON. */
@@ -66,8 +66,8 @@ export class Frame {
   }
 
   /** Reports whether its bytes contain a word, at any place. */
-  holds(word: string): boolean {
-    return holdsWord(this.bytes, word);
+  containsWord(word: string): boolean {
+    return containsWord(this.bytes, word);
   }
 
   /** The original bytes of `text`; empty when there is none. */
@@ -90,20 +90,22 @@ export class Frame {
       const line = Buffer.concat(data).toString().replaceAll("\n", " ");
       parts.splice(1, data.length, Buffer.from(line + others.join("")));
     }
-    return new Frame(this.kind, Buffer.concat(parts), this.mark);
+    return new Frame(this.kind, Buffer.concat(parts), this.bomLength);
   }
 
   /** Returns the positions of its data: a span for each data line. */
   private spans(): ByteSpan[] {
     const spans: ByteSpan[] = [];
-    if (this.kind === "event") readEvent(this.bytes, this.mark, spans);
+    if (this.kind === "event") readEvent(this.bytes, this.bomLength, spans);
     else readElement(this.bytes, spans);
     return spans;
   }
 
-  private read() {
+  private parseFields() {
     this.fields ??=
-      this.kind === "event" ? readEvent(this.bytes, this.mark) : { event: undefined, text: readElement(this.bytes) };
+      this.kind === "event"
+        ? readEvent(this.bytes, this.bomLength)
+        : { event: undefined, text: readElement(this.bytes) };
     return this.fields;
   }
 }
@@ -178,8 +180,8 @@ function valueAt(bytes: Buffer, at: number, end: number, name: Buffer): number {
  * The bytes of an incomplete frame. They are held in one buffer that grows by doubling, so that neither time nor memory depends
  * on the size of the chunks, and no chunk is kept alive by its last bytes.
  */
-export class Rest {
-  private bytesSoFar: Buffer = Buffer.alloc(0);
+export class FrameBuffer {
+  private buffer: Buffer = Buffer.alloc(0);
   private length = 0;
 
   /**
@@ -198,12 +200,12 @@ export class Rest {
   add(bytes: Buffer): void {
     const length = this.length + bytes.length;
     this.check(length);
-    if (length > this.bytesSoFar.length) {
+    if (length > this.buffer.length) {
       const grown = Buffer.allocUnsafe(2 * length);
-      this.bytesSoFar.copy(grown, 0, 0, this.length);
-      this.bytesSoFar = grown;
+      this.buffer.copy(grown, 0, 0, this.length);
+      this.buffer = grown;
     }
-    bytes.copy(this.bytesSoFar, this.length);
+    bytes.copy(this.buffer, this.length);
     this.length = length;
   }
 
@@ -220,8 +222,8 @@ export class Rest {
   /** Returns and releases the held bytes; undefined when there are none. */
   take(): Buffer | undefined {
     if (this.length === 0) return undefined;
-    const bytes = this.bytesSoFar.subarray(0, this.length);
-    this.bytesSoFar = Buffer.alloc(0);
+    const bytes = this.buffer.subarray(0, this.length);
+    this.buffer = Buffer.alloc(0);
     this.length = 0;
     return bytes;
   }

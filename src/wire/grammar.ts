@@ -3,30 +3,30 @@
 export const QUOTE = 34;
 export const BACKSLASH = 92;
 
-function table(bytes: string): Uint8Array {
+function byteTable(bytes: string): Uint8Array {
   const made = new Uint8Array(256);
   for (const byte of Buffer.from(bytes)) made[byte] = 1;
   return made;
 }
 
-export const SPACES = table(" \t\n\r");
-export const HEX = table("0123456789abcdefABCDEF");
+export const SPACES = byteTable(" \t\n\r");
+export const HEX = byteTable("0123456789abcdefABCDEF");
 /** Characters allowed after a backslash, besides `u`. */
-export const ESCAPES = table('"\\/bfnrt');
+export const ESCAPES = byteTable('"\\/bfnrt');
 /** Bytes that stand for themselves in a string. */
-const PLAIN = table("").map((_, byte) => (byte < 32 || byte === QUOTE || byte === BACKSLASH ? 0 : 1));
+const PLAIN = byteTable("").map((_, byte) => (byte < 32 || byte === QUOTE || byte === BACKSLASH ? 0 : 1));
 
 // What may come next between two tokens; up to VALUE it is a value, from there up to KEY a name.
-export const FIRST_VALUE = 0;
-export const VALUE = 1;
-export const FIRST_KEY = 2;
-export const KEY = 3;
-export const COLON = 4;
-export const AFTER = 5;
-export const DONE = 6;
+export const EXPECT_FIRST_VALUE = 0;
+export const EXPECT_VALUE = 1;
+export const EXPECT_FIRST_KEY = 2;
+export const EXPECT_KEY = 3;
+export const EXPECT_COLON = 4;
+export const EXPECT_SEPARATOR = 5;
+export const EXPECT_END = 6;
 
 /** Descriptions of what may come next, in the order of the constants. */
-export const EXPECTED = [
+export const EXPECTED_TEXTS = [
   "a value or ]",
   "a value",
   'a name in double quotes or "}"',
@@ -37,7 +37,7 @@ export const EXPECTED = [
 ];
 
 export const COMMA = 44;
-export const COLON_BYTE = 58;
+export const COLON = 58;
 export const OPEN_ARRAY = 91;
 export const CLOSE_ARRAY = 93;
 export const LOWER_U = 117;
@@ -49,22 +49,22 @@ export const LITERALS = { true: Buffer.from("true"), false: Buffer.from("false")
 const [MINUS, ZERO, DIGITS, POINT, FRACTION, EXPONENT, SIGN, POWER] = [1, 2, 3, 4, 5, 6, 7, 8] as const;
 
 /** The state machine of a number: `STEPS[256 * state + byte]` is the next state, 0 if the byte is not part of the number. */
-export const STEPS = new Uint8Array(9 * 256);
+export const NUMBER_STEPS = new Uint8Array(9 * 256);
 /** Whether a number may end in a state. */
-export const WHOLE = [false, false, true, true, false, true, false, false, true];
+export const NUMBER_MAY_END = [false, false, true, true, false, true, false, false, true];
 
-function step(from: readonly number[], bytes: string, to: number): void {
-  for (const state of from) for (const byte of Buffer.from(bytes)) STEPS[256 * state + byte] = to;
+function addTransition(from: readonly number[], bytes: string, to: number): void {
+  for (const state of from) for (const byte of Buffer.from(bytes)) NUMBER_STEPS[256 * state + byte] = to;
 }
-step([0], "-", MINUS);
-step([0, MINUS], "0", ZERO);
-step([0, MINUS], "123456789", DIGITS);
-step([DIGITS], "0123456789", DIGITS);
-step([ZERO, DIGITS], ".", POINT);
-step([POINT, FRACTION], "0123456789", FRACTION);
-step([ZERO, DIGITS, FRACTION], "eE", EXPONENT);
-step([EXPONENT], "+-", SIGN);
-step([EXPONENT, SIGN, POWER], "0123456789", POWER);
+addTransition([0], "-", MINUS);
+addTransition([0, MINUS], "0", ZERO);
+addTransition([0, MINUS], "123456789", DIGITS);
+addTransition([DIGITS], "0123456789", DIGITS);
+addTransition([ZERO, DIGITS], ".", POINT);
+addTransition([POINT, FRACTION], "0123456789", FRACTION);
+addTransition([ZERO, DIGITS, FRACTION], "eE", EXPONENT);
+addTransition([EXPONENT], "+-", SIGN);
+addTransition([EXPONENT, SIGN, POWER], "0123456789", POWER);
 
 /**
  * Skips the bytes that stand for themselves in a string, up to `to`. A separate function: inlined by hand it takes twice as long.
@@ -83,7 +83,7 @@ export function findByte(bytes: Buffer, byte: number, from: number): number {
 }
 
 /** A cache of names by a hash of their bytes: the same few occur in every request, and a lookup is faster than a copy. */
-const SEEN: (string | undefined)[] = new Array(256).fill(undefined);
+const NAME_CACHE: (string | undefined)[] = new Array(256).fill(undefined);
 const SHORT = 32;
 
 /** Returns a name between its quotes, unescaped. */
@@ -96,10 +96,10 @@ export function readName(bytes: Buffer, from: number, to: number): string {
     hash = (hash * 31 + byte) | 0;
   }
   const slot = hash & 255;
-  const seen = SEEN[slot];
+  const seen = NAME_CACHE[slot];
   if (seen !== undefined && equals(seen, bytes, from, to)) return seen;
   const name = bytes.toString("latin1", from, to);
-  SEEN[slot] = name;
+  NAME_CACHE[slot] = name;
   return name;
 }
 
@@ -115,9 +115,9 @@ function equals(name: string, bytes: Buffer, from: number, to: number): boolean 
 }
 
 /** What a byte begins between two tokens; 0 for none. The order is that of the block table in window.wat. */
-export const CLASSES = new Uint8Array(256);
+export const BYTE_CLASSES = new Uint8Array(256);
 for (const [i, bytes] of [" \t\n\r", '"', ",", ":", "{[", "}]", "-0123456789", "tfn"].entries())
-  for (const byte of Buffer.from(bytes)) CLASSES[byte] = i + 1;
+  for (const byte of Buffer.from(bytes)) BYTE_CLASSES[byte] = i + 1;
 
 export type JsonFault = "syntax" | "utf8" | "depth" | "keys" | "name" | "values" | "duplicate" | "empty";
 
@@ -137,7 +137,7 @@ export class JsonError extends Error {
 }
 
 /** Returns the error for a byte that is not allowed at its position. */
-export function unexpected(byte: number, offset: number, expected: string | undefined): JsonError {
+export function unexpectedByte(byte: number, offset: number, expected: string | undefined): JsonError {
   const shown =
     byte > 32 && byte < 127 ? `"${String.fromCharCode(byte)}"` : `byte 0x${byte.toString(16).padStart(2, "0")}`;
   const mark = offset === 0 && byte === 0xef ? " (a byte order mark?)" : "";

@@ -1,4 +1,4 @@
-import { type KnownName, known } from "./names.ts";
+import { type HeaderName, headerName } from "./header-names.ts";
 
 /** Request headers in which clients send only a key. */
 export const KEY_HEADERS = ["x-api-key", "x-goog-api-key", "api-key"];
@@ -21,17 +21,17 @@ export class HeaderList {
 
   /** @param lines name, value, name, value, … as in node's `rawHeaders` */
   constructor(readonly lines: string[] = []) {
-    for (let i = 0; i < lines.length; i += 2) this.keys.push(known(lines[i] as string).key);
+    for (let i = 0; i < lines.length; i += 2) this.keys.push(headerName(lines[i] as string).key);
   }
 
   /** The first value of a header, or undefined. */
   get(name: string): string | undefined {
-    const at = this.indexOf(known(name).key);
+    const at = this.indexOf(headerName(name).key);
     return at < 0 ? undefined : this.lines[2 * at + 1];
   }
 
   has(name: string): boolean {
-    return this.indexOf(known(name).key) >= 0;
+    return this.indexOf(headerName(name).key) >= 0;
   }
 
   /**
@@ -39,7 +39,7 @@ export class HeaderList {
    * @throws TypeError for an invalid name or value
    */
   set(name: string, value: string): this {
-    const { key } = checked(name, value);
+    const { key } = checkHeader(name, value);
     const at = this.indexOf(key);
     if (at < 0) return this.append(name, value);
     this.lines[2 * at + 1] = value;
@@ -49,14 +49,14 @@ export class HeaderList {
 
   /** @throws TypeError for an invalid name or value */
   append(name: string, value: string): this {
-    const { key } = checked(name, value);
+    const { key } = checkHeader(name, value);
     this.lines.push(name, value);
     this.keys.push(key);
     return this;
   }
 
   delete(name: string): boolean {
-    const { key } = known(name);
+    const { key } = headerName(name);
     let removed = false;
     for (let at = this.indexOf(key); at >= 0; at = this.indexOf(key, at)) {
       this.removeAt(at);
@@ -123,20 +123,20 @@ const UNSENDABLE = /[^\t\x20-\x7e\x80-\xff]/;
 export const isSendable = (value: string): boolean => !UNSENDABLE.test(value);
 
 /** Returns a name that may be written to a socket with this value. The value may be a secret and is not put into the error. */
-function checked(name: string, value: string): KnownName {
-  const found = known(name);
-  if (!found.valid) throw new TypeError(`${JSON.stringify(name)} cannot be the name of a header.`);
+function checkHeader(name: string, value: string): HeaderName {
+  const found = headerName(name);
+  if (!found.isToken) throw new TypeError(`${JSON.stringify(name)} cannot be the name of a header.`);
   if (typeof value !== "string" || !isSendable(value))
     throw new TypeError(`The header ${name} has a value that cannot be sent.`);
   return found;
 }
 
 /** Returns a copy of flat name, value lines without those whose lower-case name is in the set. */
-export function without(lines: readonly string[], names: ReadonlySet<string>): string[] {
+export function withoutHeaders(lines: readonly string[], names: ReadonlySet<string>): string[] {
   const kept: string[] = [];
   for (let i = 0; i < lines.length; i += 2) {
     const name = lines[i] as string;
-    if (!names.has(known(name).key)) kept.push(name, lines[i + 1] as string);
+    if (!names.has(headerName(name).key)) kept.push(name, lines[i + 1] as string);
   }
   return kept;
 }

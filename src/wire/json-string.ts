@@ -2,9 +2,9 @@
 const ESCAPED = /[^ !#-[\]-~]/;
 
 /** Reports whether a text is its own JSON between quotes. False for all beyond ASCII, some of which JSON.stringify escapes. */
-export const isPlain = (text: string): boolean => !ESCAPED.test(text);
+export const needsNoEscapes = (text: string): boolean => !ESCAPED.test(text);
 
 /**
  * Returns a text as JSON like JSON.stringify, which costs five times as much and is called only for texts that may need escapes.
  */
-export const jsonString = (text: string): string => (isPlain(text) ? `"${text}"` : JSON.stringify(text));
+export const jsonString = (text: string): string => (needsNoEscapes(text) ? `"${text}"` : JSON.stringify(text));

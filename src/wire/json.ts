@@ -1,38 +1,38 @@
 import {
-  AFTER,
   BACKSLASH,
   CLOSE_ARRAY,
   CLOSE_OBJECT,
   COLON,
-  COLON_BYTE,
   COMMA,
-  DONE,
   ESCAPES,
-  EXPECTED,
-  FIRST_KEY,
-  FIRST_VALUE,
+  EXPECT_COLON,
+  EXPECT_END,
+  EXPECT_FIRST_KEY,
+  EXPECT_FIRST_VALUE,
+  EXPECT_KEY,
+  EXPECT_SEPARATOR,
+  EXPECT_VALUE,
+  EXPECTED_TEXTS,
   HEX,
   JsonError,
-  KEY,
   LITERALS,
   LOWER_U,
+  NUMBER_MAY_END,
+  NUMBER_STEPS,
   OPEN_ARRAY,
   OPEN_OBJECT,
   QUOTE,
   readName,
   SPACES,
-  STEPS,
   skipPlain,
-  unexpected,
-  VALUE,
-  WHOLE,
+  unexpectedByte,
 } from "./grammar.ts";
 import { type JsonKind, MemberList, type Scan, ScanResult } from "./members.ts";
-import { Utf8 } from "./utf8.ts";
-import { ESCAPED_NAME, ESCAPED_VALUE, LONG_VALUE, LONGEST, type Nesting, seenAs, Window } from "./window.ts";
+import { Utf8Validator } from "./utf8.ts";
+import { ESCAPED_NAME, ESCAPED_VALUE, LONG_VALUE, MAX_PIECE, type Nesting, Window, watchBits } from "./window.ts";
 
 export { JsonError, type JsonFault } from "./grammar.ts";
-export { type JsonKind, kindInWords, type Member, type Scan } from "./members.ts";
+export { describeKind as kindInWords, type JsonKind, type Member, type Scan } from "./members.ts";
 
 export interface ScannerOptions {
   /** Maximum nesting depth; default 128. */
@@ -63,9 +63,9 @@ const CHECKED = 256;
 /** If the byte at this distance is white space too, there may be a long run of it, which is skipped many bytes at a time. */
 const LONG_BLANK = 16;
 /** More than a string can have. */
-const ALL = 1 << 30;
+const UNLIMITED = 1 << 30;
 
-const NOTHING = new Window(Buffer.alloc(0));
+const EMPTY_WINDOW = new Window(Buffer.alloc(0));
 
 // The kind of token that the end of a piece has cut.
 const NONE = 0;
@@ -81,7 +81,7 @@ const LITERAL = 3;
  */
 export class Scanner implements Nesting {
   // The position in the grammar, for `passInside`.
-  expect = VALUE;
+  expect = EXPECT_VALUE;
   depth = 0;
   inObject = false;
   keys = 0;
@@ -91,7 +91,7 @@ export class Scanner implements Nesting {
   readonly maxDepth: number;
   readonly maxKeys: number;
 
-  private readonly utf8 = new Utf8();
+  private readonly utf8 = new Utf8Validator();
   private readonly capture: readonly string[] | undefined;
   private readonly captureLimit: number;
   private readonly checked: number;
@@ -100,7 +100,7 @@ export class Scanner implements Nesting {
   private readonly maxName: number;
   private readonly maxMembers: number;
   private readonly maxValues: number;
-  private window = NOTHING;
+  private window = EMPTY_WINDOW;
   /** Bytes before the current piece. */
   private base = 0;
   private token = NONE;
@@ -123,7 +123,7 @@ export class Scanner implements Nesting {
   private escaped = false;
   private numberStart = 0;
   /** The current string is so long that only its end is searched. */
-  private far = false;
+  private seeksEnd = false;
   private keyStart = 0;
   private keyEnd = 0;
   private valueStart = 0;
@@ -131,19 +131,19 @@ export class Scanner implements Nesting {
   /** Parts of a top-level name that spans pieces. */
   private nameParts: Buffer[] | undefined;
   /** Parts of the value that is being captured. */
-  private kept: Buffer[] | undefined;
+  private captureParts: Buffer[] | undefined;
   private captures: Map<string, Buffer> | undefined;
 
   constructor(options: ScannerOptions = {}) {
     this.maxDepth = options.maxDepth ?? 128;
     this.maxKeys = options.maxKeys ?? 50_000;
-    this.maxName = options.longNames ? Infinity : LONGEST;
+    this.maxName = options.longNames ? Infinity : MAX_PIECE;
     this.maxMembers = options.maxMembers ?? Infinity;
     this.maxValues = options.maxValues ?? Infinity;
     this.unique = options.duplicates !== "allow";
     this.capture = options.capture;
     this.captureLimit = options.captureLimit ?? 1 << 20;
-    this.checked = options.strings === "whole" ? ALL : CHECKED;
+    this.checked = options.strings === "whole" ? UNLIMITED : CHECKED;
   }
 
   /**
@@ -155,10 +155,10 @@ export class Scanner implements Nesting {
     const wrong = this.utf8.push(piece);
     if (wrong >= 0) throw new JsonError("utf8", wrong, "The text is not UTF-8");
     try {
-      for (let at = 0; at < piece.length; at += LONGEST)
-        this.read(piece.length <= LONGEST ? piece : piece.subarray(at, at + LONGEST));
+      for (let at = 0; at < piece.length; at += MAX_PIECE)
+        this.read(piece.length <= MAX_PIECE ? piece : piece.subarray(at, at + MAX_PIECE));
     } catch (error) {
-      if (error instanceof JsonError && (this.depth > 1 || (this.depth === 1 && this.expect <= VALUE)))
+      if (error instanceof JsonError && (this.depth > 1 || (this.depth === 1 && this.expect <= EXPECT_VALUE)))
         error.member = this.name;
       throw error;
     }
@@ -172,28 +172,28 @@ export class Scanner implements Nesting {
     const n = piece.length;
     while (i < n) {
       if (this.depth > 1) {
-        i = window.passInside(i, this, this.checked);
+        i = window.skipInside(i, this, this.checked);
         if (i === n) break;
       }
       const byte = piece[i] as number;
       if (SPACES[byte] === 1) i = SPACES[piece[i + LONG_BLANK] ?? 0] === 1 ? window.blanksEnd(i) : i + 1;
-      else if (this.expect <= VALUE) i = this.value(piece, i, byte);
+      else if (this.expect <= EXPECT_VALUE) i = this.value(piece, i, byte);
       else i = this.between(piece, i, byte);
     }
     if (this.nameParts) this.nameParts.push(piece.subarray(Math.max(0, this.keyStart - this.base)));
-    if (this.kept) this.keep(piece, n);
+    if (this.captureParts) this.capturePiece(piece, n);
     if (this.token === STRING && this.stringStart >= this.base)
       this.firstByte = piece[this.stringStart - this.base] ?? 0;
     this.lastButOne = n > 1 ? (piece[n - 2] as number) : this.last;
     this.last = piece[n - 1] as number;
     this.base += n;
     if (this.values > this.maxValues) throw new JsonError("values", this.base, `More than ${this.maxValues} values`);
-    this.window = NOTHING;
+    this.window = EMPTY_WINDOW;
   }
 
   /** Whether the value is complete: only white space may follow. */
   get done(): boolean {
-    return this.expect === DONE;
+    return this.expect === EXPECT_END;
   }
 
   /**
@@ -201,13 +201,13 @@ export class Scanner implements Nesting {
    * @throws JsonError when it is incomplete
    */
   end(): Scan {
-    if (this.token === NUMBER && WHOLE[this.progress]) this.closeValue(Buffer.alloc(0), 0);
+    if (this.token === NUMBER && NUMBER_MAY_END[this.progress]) this.closeValue(Buffer.alloc(0), 0);
     const wrong = this.utf8.end();
     if (wrong >= 0) throw new JsonError("utf8", wrong, "The text is not UTF-8");
-    if (this.expect === DONE)
+    if (this.expect === EXPECT_END)
       return new ScanResult(this.kind, this.members, this.start, this.finish, this.base, this.seen);
     if (this.depth === 0 && this.token === NONE) throw new JsonError("empty", this.base, "No value: the text ends");
-    const expected = this.token === NONE ? EXPECTED[this.expect] : undefined;
+    const expected = this.token === NONE ? EXPECTED_TEXTS[this.expect] : undefined;
     throw new JsonError("syntax", this.base, "The text ends too early", expected);
   }
 
@@ -224,9 +224,9 @@ export class Scanner implements Nesting {
     }
     if (byte === OPEN_OBJECT) return this.open(i, true);
     if (byte === OPEN_ARRAY) return this.open(i, false);
-    if (byte === CLOSE_ARRAY && this.expect === FIRST_VALUE) return this.close(piece, i);
+    if (byte === CLOSE_ARRAY && this.expect === EXPECT_FIRST_VALUE) return this.close(piece, i);
     this.progress = 0;
-    if (STEPS[byte] !== 0) {
+    if (NUMBER_STEPS[byte] !== 0) {
       this.openValue(i, "number");
       this.numberStart = this.base + i;
       return this.number(piece, i);
@@ -241,15 +241,15 @@ export class Scanner implements Nesting {
   /** Reads a byte where no value may begin: a name, a colon, a comma, a closing bracket. */
   private between(piece: Buffer, i: number, byte: number): number {
     const expect = this.expect;
-    if (expect === AFTER) {
+    if (expect === EXPECT_SEPARATOR) {
       if (byte === COMMA) {
-        this.expect = this.inObject ? KEY : VALUE;
+        this.expect = this.inObject ? EXPECT_KEY : EXPECT_VALUE;
         this.values++;
       } else if (byte === (this.inObject ? CLOSE_OBJECT : CLOSE_ARRAY)) return this.close(piece, i);
       else throw this.unexpected(piece, i);
-    } else if (expect === COLON && byte === COLON_BYTE) this.expect = VALUE;
-    else if (expect <= KEY && byte === QUOTE) return this.key(piece, i);
-    else if (expect === FIRST_KEY && byte === CLOSE_OBJECT) return this.close(piece, i);
+    } else if (expect === EXPECT_COLON && byte === COLON) this.expect = EXPECT_VALUE;
+    else if (expect <= EXPECT_KEY && byte === QUOTE) return this.key(piece, i);
+    else if (expect === EXPECT_FIRST_KEY && byte === CLOSE_OBJECT) return this.close(piece, i);
     else throw this.unexpected(piece, i);
     return i + 1;
   }
@@ -273,7 +273,7 @@ export class Scanner implements Nesting {
     this.values++;
     this.outer[this.depth++] = this.inObject;
     this.inObject = isObject;
-    this.expect = isObject ? FIRST_KEY : FIRST_VALUE;
+    this.expect = isObject ? EXPECT_FIRST_KEY : EXPECT_FIRST_VALUE;
     return i + 1;
   }
 
@@ -292,23 +292,23 @@ export class Scanner implements Nesting {
       this.kind = kind;
     } else if (this.capture?.includes(this.name) && this.inObject) {
       this.captures?.delete(this.name);
-      this.kept = [];
+      this.captureParts = [];
     }
   }
 
   /** Ends a value before the piece's byte `i`. */
   private closeValue(piece: Buffer, i: number): void {
     this.token = NONE;
-    this.expect = AFTER;
+    this.expect = EXPECT_SEPARATOR;
     if (this.depth > 1) return;
     const end = this.base + i;
     if (this.depth === 0) {
       this.finish = end;
-      this.expect = DONE;
+      this.expect = EXPECT_END;
     } else if (this.inObject) {
       const { name, keyStart } = this;
       this.members.add({ name, keyStart, keyEnd: this.keyEnd, start: this.valueStart, end, kind: this.valueKind });
-      if (this.kept) this.endCapture(piece, i);
+      if (this.captureParts) this.endCapture(piece, i);
     }
   }
 
@@ -326,14 +326,14 @@ export class Scanner implements Nesting {
     const n = piece.length;
     if (this.token === NONE) {
       this.progress = 0;
-      this.far = false;
+      this.seeksEnd = false;
       this.escaped = false;
       this.stringStart = this.base + from;
     }
-    if (this.far) return this.seekEnd(piece, from);
+    if (this.seeksEnd) return this.seekEnd(piece, from);
     let i = this.progress > 0 ? this.escape(piece, from) : from;
-    const last = this.expect <= VALUE ? Math.min(this.stringStart + this.checked - this.base, n) : n;
-    if (last - i > CHECKED && this.expect <= VALUE && this.base + i - this.stringStart >= LONG_VALUE) {
+    const last = this.expect <= EXPECT_VALUE ? Math.min(this.stringStart + this.checked - this.base, n) : n;
+    if (last - i > CHECKED && this.expect <= EXPECT_VALUE && this.base + i - this.stringStart >= LONG_VALUE) {
       // A fault, and an escape that the piece cuts, are read below, which takes four times as long.
       const end = this.window.stringEnd(i, last);
       if (end >= 0 && end < last) return this.closeString(piece, end + 1);
@@ -364,11 +364,11 @@ export class Scanner implements Nesting {
   /** Finds the quote that ends a long string: the first one after an even number of backslashes. */
   private seekEnd(piece: Buffer, from: number): number {
     const n = piece.length;
-    this.far = true;
+    this.seeksEnd = true;
     // An escape that the last piece cut: its second byte belongs to the text.
     const start = this.progress > 0 ? from + 1 : from;
     // A string that fills pieces probably has no escapes.
-    let i = from === 0 ? this.window.leap(start) : this.window.stringEnd(start);
+    let i = from === 0 ? this.window.plainStringEnd(start) : this.window.stringEnd(start);
     if (i < 0) i = this.window.stringEnd(-i);
     this.progress = 0;
     if (i < n) return this.closeString(piece, i + 1);
@@ -399,32 +399,32 @@ export class Scanner implements Nesting {
    * has more bytes than a window, so it is never read by `passInside` alone.
    */
   private checkName(end: number): void {
-    if (this.expect > VALUE && end - this.stringStart > this.maxName)
+    if (this.expect > EXPECT_VALUE && end - this.stringStart > this.maxName)
       throw new JsonError("name", this.stringStart, `A name of more than ${this.maxName} bytes`);
   }
 
   private closeString(piece: Buffer, end: number): number {
     this.checkName(this.base + end - 1);
-    if (this.depth > 1) this.note(piece, end);
-    if (this.expect <= VALUE) this.closeValue(piece, end);
+    if (this.depth > 1) this.updateWatches(piece, end);
+    if (this.expect <= EXPECT_VALUE) this.closeValue(piece, end);
     else {
       this.token = NONE;
-      this.expect = COLON;
+      this.expect = EXPECT_COLON;
       if (this.depth === 1) this.endName(piece, end);
     }
     return end;
   }
 
   /** Updates the watches for a string below the top level that window.wat has not passed, such as one that spans pieces. */
-  private note(piece: Buffer, end: number): void {
-    const isName = this.expect > VALUE;
+  private updateWatches(piece: Buffer, end: number): void {
+    const isName = this.expect > EXPECT_VALUE;
     const length = this.base + end - 1 - this.stringStart;
     if (!isName && length + 1 >= LONG_VALUE) return;
     if (this.escaped) this.seen |= isName ? ESCAPED_NAME : ESCAPED_VALUE;
     const first = this.stringStart < this.base ? this.firstByte : piece[this.stringStart - this.base];
     const last = end > 1 ? piece[end - 2] : this.last;
     const lastButOne = end > 2 ? piece[end - 3] : end > 1 ? this.last : this.lastButOne;
-    this.seen |= seenAs(isName ? "name" : "value", length, first ?? 0, last ?? 0, lastButOne ?? 0);
+    this.seen |= watchBits(isName ? "name" : "value", length, first ?? 0, last ?? 0, lastButOne ?? 0);
   }
 
   private endName(piece: Buffer, end: number): void {
@@ -438,22 +438,22 @@ export class Scanner implements Nesting {
     if (!this.name.isWellFormed())
       throw new JsonError("syntax", this.keyStart, "A name holds half of a surrogate pair");
     if (this.unique && this.members.find(this.name))
-      throw new JsonError("duplicate", this.keyStart, `The name ${brief(this.name)} occurs twice`);
+      throw new JsonError("duplicate", this.keyStart, `The name ${shortenName(this.name)} occurs twice`);
   }
 
   private number(piece: Buffer, from: number): number {
     let at = this.progress;
     for (let i = from; i < piece.length; i++) {
-      const next = STEPS[at * 256 + (piece[i] as number)] as number;
+      const next = NUMBER_STEPS[at * 256 + (piece[i] as number)] as number;
       if (next === 0) {
-        if (!WHOLE[at]) throw this.unexpected(piece, i, "a digit");
+        if (!NUMBER_MAY_END[at]) throw this.unexpected(piece, i, "a digit");
         this.closeValue(piece, i);
         return i;
       }
       at = next;
     }
-    if (this.base + piece.length - this.numberStart > LONGEST)
-      throw new JsonError("values", this.numberStart, `A number of more than ${LONGEST} digits`);
+    if (this.base + piece.length - this.numberStart > MAX_PIECE)
+      throw new JsonError("values", this.numberStart, `A number of more than ${MAX_PIECE} digits`);
     this.token = NUMBER;
     this.progress = at;
     return piece.length;
@@ -471,21 +471,21 @@ export class Scanner implements Nesting {
     return piece.length;
   }
 
-  private keep(piece: Buffer, to: number): void {
-    this.kept?.push(piece.subarray(Math.max(0, this.valueStart - this.base), to));
-    if (this.base + to - this.valueStart > this.captureLimit) this.kept = undefined;
+  private capturePiece(piece: Buffer, to: number): void {
+    this.captureParts?.push(piece.subarray(Math.max(0, this.valueStart - this.base), to));
+    if (this.base + to - this.valueStart > this.captureLimit) this.captureParts = undefined;
   }
 
   private endCapture(piece: Buffer, end: number): void {
-    this.keep(piece, end);
-    if (!this.kept) return;
+    this.capturePiece(piece, end);
+    if (!this.captureParts) return;
     this.captures ??= new Map();
-    this.captures.set(this.name, Buffer.concat(this.kept));
-    this.kept = undefined;
+    this.captures.set(this.name, Buffer.concat(this.captureParts));
+    this.captureParts = undefined;
   }
 
-  private unexpected(piece: Buffer, i: number, expected = EXPECTED[this.expect]): JsonError {
-    return unexpected(piece[i] as number, this.base + i, expected);
+  private unexpected(piece: Buffer, i: number, expected = EXPECTED_TEXTS[this.expect]): JsonError {
+    return unexpectedByte(piece[i] as number, this.base + i, expected);
   }
 }
 
@@ -500,4 +500,4 @@ export function scan(bytes: Buffer, options?: ScannerOptions): Scan {
 }
 
 /** Shortens a name for an error message: it can be long and contain anything. */
-const brief = (name: string): string => JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name);
+const shortenName = (name: string): string => JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name);

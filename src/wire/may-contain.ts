@@ -17,8 +17,8 @@ const LONG = 2048;
 /**
  * Reports whether bytes contain a word. For the size of an event this is faster than `includes`, which is mostly call overhead.
  */
-export function holdsWord(bytes: Buffer, word: string): boolean {
-  const { needle, skip } = words.get(word) ?? needleOf(words, word, word);
+export function containsWord(bytes: Buffer, word: string): boolean {
+  const { needle, skip } = words.get(word) ?? compileNeedle(words, word, word);
   if (bytes.length > LONG) return bytes.includes(needle);
   const last = needle.length - 1;
   for (let at = last; at < bytes.length; at += skip[bytes[at] as number] as number) {
@@ -34,7 +34,7 @@ export function holdsWord(bytes: Buffer, word: string): boolean {
  * space. A fast check without parsing: it may report a key at another place, but never misses one.
  */
 export function mayContain(bytes: Buffer, key: string, opening: number = OPEN_OBJECT): boolean {
-  const { needle, skip } = keys.get(key) ?? needleOf(keys, key, JSON.stringify(key));
+  const { needle, skip } = keys.get(key) ?? compileNeedle(keys, key, JSON.stringify(key));
   const last = needle.length - 1;
   for (let at = last; at < bytes.length; at += skip[bytes[at] as number] as number) {
     let k = last;
@@ -46,7 +46,7 @@ export function mayContain(bytes: Buffer, key: string, opening: number = OPEN_OB
   return false;
 }
 
-function needleOf(known: Map<string, Needle>, name: string, text: string): Needle {
+function compileNeedle(known: Map<string, Needle>, name: string, text: string): Needle {
   const needle = Buffer.from(text);
   const skip = new Uint8Array(256).fill(needle.length);
   for (let i = 0; i < needle.length - 1; i++) skip[needle[i] as number] = needle.length - 1 - i;

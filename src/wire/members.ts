@@ -2,7 +2,7 @@
 export type JsonKind = "string" | "number" | "object" | "array" | "true" | "false" | "null";
 
 /** Returns a kind of value with its article, like `an array`. */
-export const kindInWords = (kind: JsonKind): string =>
+export const describeKind = (kind: JsonKind): string =>
   /^(?:true|false|null)$/.test(kind) ? kind : `${/^[ao]/.test(kind) ? "an" : "a"} ${kind}`;
 
 /** One member of the top-level object. Offsets count bytes from the start of the text. */

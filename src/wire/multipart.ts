@@ -1,5 +1,5 @@
 import type { ByteSpan } from "./splice.ts";
-import { Sought } from "./window.ts";
+import { ByteSearch } from "./window.ts";
 
 /** Maximum bytes of a part's head. */
 const MAX_HEAD = 8192;
@@ -48,7 +48,7 @@ export class FormError extends Error {
  * Returns the boundary that a content-type names; undefined where it is not that of a form, or where parsers could read another
  * one: a duplicate boundary, a quoted pair, an unknown parameter.
  */
-export function boundaryOf(contentType: string): string | undefined {
+export function parseBoundary(contentType: string): string | undefined {
   const [, parameters] = CONTENT_TYPE.exec(contentType) ?? [];
   if (parameters === undefined) return undefined;
   const seen = new Map<string, string>();
@@ -81,14 +81,14 @@ export class FormScanner {
    * The end of the bytes that have been checked: before the field's value until that is complete, before the delimiter of a part
    * until the part's head is known, and before the last delimiter until the form has ended.
    */
-  judged = 0;
+  checkedUntil = 0;
 
-  /** Values of `beside` so far; one that is not a short text is empty. */
+  /** Values of `otherFields` so far; one that is not a short text is empty. */
   readonly texts = new Map<string, string>();
 
   private readonly delimiter: Buffer;
   private readonly short: number;
-  private readonly sought: Sought;
+  private readonly search: ByteSearch;
   private state: State = "start";
   /** Bytes not yet checked, and their offset in the form. */
   private rest: Buffer = Buffer.alloc(0);
@@ -96,27 +96,27 @@ export class FormScanner {
   private parts = 0;
   /** Of the current part: the start of its value, its declared length, and whether it is the searched field. */
   private start = 0;
-  private announced: number | undefined;
-  private wanted = false;
-  /** The name of the current part, if it is one of `beside`. */
-  private named: string | undefined;
+  private declaredLength: number | undefined;
+  private isSearched = false;
+  /** The name of the current part, if it is one of `otherFields`. */
+  private currentField: string | undefined;
 
   /**
    * @param field the name of the field to find; undefined: none
    * @param longest maximum bytes of its value, which must be printable ASCII
-   * @param beside lower-case names of other short fields to read, each at most once; or a reader for them
-   * @param refused reports whether a field may not occur in the form
+   * @param otherFields lower-case names of other short fields to read, each at most once; or a reader for them
+   * @param isRefused reports whether a field may not occur in the form
    */
   constructor(
     boundary: string,
     private readonly field: string | undefined,
     private readonly longest: number,
-    private readonly beside: readonly string[] | FieldReader = [],
-    private readonly refused: (name: string) => boolean = () => false,
+    private readonly otherFields: readonly string[] | FieldReader = [],
+    private readonly isRefused: (name: string) => boolean = () => false,
   ) {
-    this.short = "wants" in beside ? ID : SHORT;
+    this.short = "wants" in otherFields ? ID : SHORT;
     this.delimiter = Buffer.from(`--${boundary}`, "latin1");
-    this.sought = new Sought(this.delimiter);
+    this.search = new ByteSearch(this.delimiter);
   }
 
   /**
@@ -124,7 +124,7 @@ export class FormScanner {
    * @throws FormError; the scanner must not be used afterwards
    */
   push(piece: Buffer): void {
-    this.rest = this.rest.length === 0 || this.passSeam(piece) ? piece : Buffer.concat([this.rest, piece]);
+    this.rest = this.rest.length === 0 || this.skipSeam(piece) ? piece : Buffer.concat([this.rest, piece]);
     while (this.step());
   }
 
@@ -132,13 +132,14 @@ export class FormScanner {
    * Skips the unchecked end of a long value, if no delimiter spans the boundary of the pieces: concatenating the whole next piece
    * costs more than checking the seam.
    */
-  private passSeam(piece: Buffer): boolean {
+  private skipSeam(piece: Buffer): boolean {
     const { rest, delimiter } = this;
     const reach = delimiter.length + 1;
-    if (this.state !== "value" || this.wanted || this.named !== undefined || piece.length < 4 * reach) return false;
-    if (this.sought.in(Buffer.concat([rest, piece.subarray(0, reach)])) >= 0) return false;
+    if (this.state !== "value" || this.isSearched || this.currentField !== undefined || piece.length < 4 * reach)
+      return false;
+    if (this.search.indexIn(Buffer.concat([rest, piece.subarray(0, reach)])) >= 0) return false;
     this.at += rest.length;
-    this.judged = this.at;
+    this.checkedUntil = this.at;
     return true;
   }
 
@@ -148,20 +149,20 @@ export class FormScanner {
    */
   end(): void {
     if (this.state !== "closed" || this.rest.length % 2 !== 0) this.fail("It ends before its last delimiter");
-    this.judged = this.at + this.rest.length;
+    this.checkedUntil = this.at + this.rest.length;
   }
 
   /** Parses one element of the grammar; returns false if more bytes are needed. */
   private step(): boolean {
     switch (this.state) {
       case "start":
-        return this.begin();
+        return this.readStart();
       case "delimiter":
-        return this.delimited();
+        return this.readDelimiter();
       case "head":
-        return this.head();
+        return this.readPartHead();
       case "value":
-        return this.value();
+        return this.readPartValue();
       case "closed":
         // Some clients send one more line break.
         if (!"\r\n\r\n".startsWith(this.rest.toString("latin1", 0, 5)))
@@ -170,83 +171,84 @@ export class FormScanner {
     }
   }
 
-  private begin(): boolean {
+  private readStart(): boolean {
     const { rest, delimiter } = this;
     const lead = rest[0] === CARRIAGE_RETURN ? 2 : 0;
     if (rest.length < lead + delimiter.length) return false;
     if (lead > 0 && rest[1] !== LINE_FEED) this.fail("It does not begin with its boundary");
     if (rest.compare(delimiter, 0, delimiter.length, lead, lead + delimiter.length) !== 0)
       this.fail("It does not begin with its boundary");
-    this.pass(lead + delimiter.length);
+    this.advance(lead + delimiter.length);
     this.state = "delimiter";
     return true;
   }
 
-  private delimited(): boolean {
+  private readDelimiter(): boolean {
     if (this.rest.length < 2) return false;
     const next = this.rest.toString("latin1", 0, 2);
     if (next === "\r\n") this.state = "head";
     else if (next === "--" && this.parts > 0) this.state = "closed";
     else this.fail("Its boundary is followed by something else than a line break");
-    this.pass(2);
+    this.advance(2);
     if (this.state === "head" && ++this.parts > MAX_PARTS) this.fail(`It has more than ${MAX_PARTS} parts`);
     return true;
   }
 
-  private head(): boolean {
+  private readPartHead(): boolean {
     const end = this.rest.indexOf("\r\n\r\n");
     if (end > MAX_HEAD || (end < 0 && this.rest.length > MAX_HEAD + 3))
       this.fail(`A part's head is longer than ${MAX_HEAD} bytes`);
     if (end < 0) return false;
     this.readHead(this.rest.toString("latin1", 0, end));
-    this.pass(end + 4);
+    this.advance(end + 4);
     this.start = this.at;
     this.state = "value";
     return true;
   }
 
-  private value(): boolean {
+  private readPartValue(): boolean {
     const { rest, delimiter } = this;
-    const at = this.sought.in(rest);
+    const at = this.search.indexIn(rest);
     if (at < 0) {
       // The line break and all but one byte of the delimiter may be at the end already.
       const whole = rest.length - delimiter.length - 1;
-      if (this.wanted && this.at + whole - this.start > this.longest) this.tooLong();
-      if (this.named !== undefined && this.at + whole - this.start > this.short) this.read(undefined);
-      if (!this.wanted && this.named === undefined && whole > 0) {
-        this.pass(whole);
-        this.judged = this.at;
+      if (this.isSearched && this.at + whole - this.start > this.longest) this.tooLong();
+      if (this.currentField !== undefined && this.at + whole - this.start > this.short) this.read(undefined);
+      if (!this.isSearched && this.currentField === undefined && whole > 0) {
+        this.advance(whole);
+        this.checkedUntil = this.at;
       }
       return false;
     }
     if (at < 2 || rest[at - 2] !== CARRIAGE_RETURN || rest[at - 1] !== LINE_FEED)
       this.fail("Its boundary stands within a part's value", this.at + at);
     const end = this.at + at - 2;
-    if (this.announced !== undefined && this.announced !== end - this.start)
+    if (this.declaredLength !== undefined && this.declaredLength !== end - this.start)
       this.fail("A part is not as long as its content-length says", this.start);
-    if (this.wanted) this.find(rest.toString("latin1", 0, at - 2), end);
-    else if (this.named !== undefined) this.read(at - 2 > this.short ? undefined : rest.toString("latin1", 0, at - 2));
-    this.judged = end;
-    this.pass(at + delimiter.length);
+    if (this.isSearched) this.setFound(rest.toString("latin1", 0, at - 2), end);
+    else if (this.currentField !== undefined)
+      this.read(at - 2 > this.short ? undefined : rest.toString("latin1", 0, at - 2));
+    this.checkedUntil = end;
+    this.advance(at + delimiter.length);
     this.state = "delimiter";
     return true;
   }
 
-  private find(value: string, end: number): void {
+  private setFound(value: string, end: number): void {
     const { field = "", start } = this;
     if (value.length > this.longest) this.tooLong();
     if (value === "") throw new FormError(`${field} is empty.`, start, field);
     if (!/^[\x21-\x7e]+$/.test(value))
       throw new FormError(`${field} holds something else than printable ASCII.`, start, field);
     this.found = { start, end };
-    this.wanted = false;
+    this.isSearched = false;
   }
 
   /** @param value undefined: too long */
   private read(value: string | undefined): void {
-    const { beside, start } = this;
-    const named = this.named as string;
-    this.named = undefined;
+    const { otherFields: beside, start } = this;
+    const named = this.currentField as string;
+    this.currentField = undefined;
     if (!("wants" in beside)) this.texts.set(named, value ?? "");
     else if (value !== undefined) beside.read(named, value);
     else throw new FormError(`The field ${JSON.stringify(named)} is longer than ${this.short} bytes.`, start, named);
@@ -273,18 +275,18 @@ export class FormScanner {
     if (/^(?:multipart|message)\//i.test(type)) this.fail("A part is made of parts");
     const length = fields.get("content-length");
     if (length !== undefined && !/^\d{1,15}$/.test(length)) this.fail("A part has a malformed content-length");
-    this.announced = length === undefined ? undefined : Number(length);
-    this.meet(match[1] ?? match[2] ?? "", match[3] !== undefined, type);
+    this.declaredLength = length === undefined ? undefined : Number(length);
+    this.startPart(match[1] ?? match[2] ?? "", match[3] !== undefined, type);
   }
 
   /** Handles the start of a part. */
-  private meet(name: string, file: boolean, type: string): void {
-    const { field, at, beside } = this;
+  private startPart(name: string, file: boolean, type: string): void {
+    const { field, at, otherFields: beside } = this;
     // Parsers that know this name take its value as the character set of all other fields.
     if (name === "_charset_") this.fail("It has a field _charset_");
     // Parsers decode the name as UTF-8.
     const read = Buffer.from(name, "latin1").toString();
-    if (this.refused(read))
+    if (this.isRefused(read))
       throw new FormError(
         `The field ${JSON.stringify(read)} names what is kept elsewhere: send the file itself.`,
         at,
@@ -292,10 +294,10 @@ export class FormScanner {
       );
     const plain = name.trim().replace(/\[.*$/, "").toLowerCase();
     if ("wants" in beside) {
-      if (!file && beside.wants(name)) this.named = name;
+      if (!file && beside.wants(name)) this.currentField = name;
     } else if (beside.includes(plain)) {
       if (this.texts.has(plain)) throw new FormError(`The field ${plain} occurs twice.`, at, plain);
-      this.named = plain;
+      this.currentField = plain;
     }
     if (field === undefined || plain !== field) return;
     if (name !== field) throw new FormError(`The field ${JSON.stringify(name)} looks like ${field}.`, at, field);
@@ -303,10 +305,10 @@ export class FormScanner {
     const [text, quoted, bare] = TEXT_TYPE.exec(type) ?? [];
     if (file || text === undefined || !CHARSET.test(quoted ?? bare ?? "utf-8"))
       throw new FormError(`The field ${field} is not plain text.`, at, field);
-    this.wanted = true;
+    this.isSearched = true;
   }
 
-  private pass(bytes: number): void {
+  private advance(bytes: number): void {
     this.rest = this.rest.subarray(bytes);
     this.at += bytes;
   }

@@ -13,7 +13,7 @@ const BEFORE = Buffer.from('{"":');
 const AFTER = Buffer.from("}");
 
 /** Faults of a text that exceeds a limit. */
-const LIMITED: ReadonlySet<JsonFault> = new Set(["values", "depth", "name"]);
+const LIMIT_FAULTS: ReadonlySet<JsonFault> = new Set(["values", "depth", "name"]);
 
 /**
  * Checks the JSON texts that the strings of one request hold, like the arguments of tool calls, without building values: parsing
@@ -31,11 +31,11 @@ export class NestedJson {
       maxValues: MAX_VALUES + 1 - this.values,
     });
     try {
-      return kindIn(scanner, text);
+      return scanKind(scanner, text);
     } catch (error) {
       const { fault } = error as JsonError;
       // A second member of the object around the text: the text is not one value.
-      const limited = LIMITED.has(fault) || (fault === "keys" && scanner.depth > 1);
+      const limited = LIMIT_FAULTS.has(fault) || (fault === "keys" && scanner.depth > 1);
       return limited ? "large" : undefined;
     } finally {
       this.names = Math.min(this.names + scanner.keys - 1, MAX_NAMES);
@@ -47,7 +47,7 @@ export class NestedJson {
 /** Reports whether a text of any size is JSON, without building values. */
 export function isJsonText(text: string): boolean {
   try {
-    return kindIn(scannerFor({ maxDepth: Infinity, maxKeys: 2 ** 31 - 1, longNames: true }), text) !== undefined;
+    return scanKind(scannerFor({ maxDepth: Infinity, maxKeys: 2 ** 31 - 1, longNames: true }), text) !== undefined;
   } catch {
     return false;
   }
@@ -56,7 +56,7 @@ export function isJsonText(text: string): boolean {
 const scannerFor = (limits: ScannerOptions): Scanner => new Scanner({ ...limits, strings: "whole", maxMembers: 1 });
 
 /** @throws JsonError */
-function kindIn(scanner: Scanner, text: string): JsonKind | undefined {
+function scanKind(scanner: Scanner, text: string): JsonKind | undefined {
   scanner.push(BEFORE);
   scanner.push(Buffer.from(text));
   scanner.push(AFTER);

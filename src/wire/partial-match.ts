@@ -1,5 +1,5 @@
 /** Represents the character that has not arrived yet: a noncharacter of Unicode, which no text contains. */
-const NEXT = "\uffff";
+const MISSING_CHAR = "\uffff";
 const END = "(?![^])";
 const QUANTIFIER = /^(?:[*+?]|\{\d+(?:,\d*)?\})\??/;
 const ESCAPE = /^\\(?:k<[^>]*>|[pP]\{[^}]*\}|u\{[^}]*\}|u[\da-fA-F]{4}|x[\da-fA-F]{2}|c[A-Za-z]|[1-9]\d*|[\s\S])/;
@@ -18,16 +18,16 @@ export class PartialMatch {
       throw new SyntaxError(`${pattern} also matches where nothing is.`);
     const flags = pattern.flags.replace(/[gyd]/g, "");
     this.unicode = /[uv]/.test(flags);
-    const source = new Opened(pattern.source, this.unicode, flags.includes("v")).alternatives();
+    const source = new PartialPattern(pattern.source, this.unicode, flags.includes("v")).alternatives();
     this.partial = new RegExp(`(?:${source})${END}`, `${flags}g`);
   }
 
   /** Returns the first such position from `from` on; the text's length when there is none. */
-  openAt(text: string, from: number): number {
+  partialStart(text: string, from: number): number {
     // Half a surrogate pair counts as not yet received.
     const half = this.unicode && /[\ud800-\udbff]$/.test(text);
     this.partial.lastIndex = from;
-    const found = this.partial.exec((half ? text.slice(0, -1) : text) + NEXT);
+    const found = this.partial.exec((half ? text.slice(0, -1) : text) + MISSING_CHAR);
     return Math.min(found?.index ?? text.length, text.length);
   }
 }
@@ -36,7 +36,7 @@ export class PartialMatch {
  * Rewrites a pattern so that it also matches where the text ends in the middle of a match: every place that requires a character
  * also accepts the missing one, and nothing after it.
  */
-class Opened {
+class PartialPattern {
   private at = 0;
 
   constructor(
@@ -55,9 +55,9 @@ class Opened {
       const quantifier = QUANTIFIER.exec(rest)?.[0];
       if (next === "|" || next === "^" || quantifier) out += this.take(quantifier ?? next);
       else if (next === "(") out += this.group();
-      else if (next === "[") out += open(this.take(this.classAt(rest)));
+      else if (next === "[") out += orMissing(this.take(this.classAt(rest)));
       else if (next === "\\") out += this.escape(this.take((ESCAPE.exec(rest) as RegExpExecArray)[0]));
-      else out += open(this.take(this.unicode ? String.fromCodePoint(rest.codePointAt(0) as number) : next));
+      else out += orMissing(this.take(this.unicode ? String.fromCodePoint(rest.codePointAt(0) as number) : next));
     }
   }
 
@@ -80,7 +80,7 @@ class Opened {
 
   private escape(written: string): string {
     // A backreference may be incomplete.
-    return /^\\(?:k<|[1-9])/.test(written) ? `(?:${written}|[^]*)` : open(written);
+    return /^\\(?:k<|[1-9])/.test(written) ? `(?:${written}|[^]*)` : orMissing(written);
   }
 
   /** Returns a character class with its brackets. */
@@ -95,4 +95,4 @@ class Opened {
   }
 }
 
-const open = (atom: string): string => `(?:${atom}|${NEXT}|${END})`;
+const orMissing = (atom: string): string => `(?:${atom}|${MISSING_CHAR}|${END})`;

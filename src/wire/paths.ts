@@ -18,12 +18,12 @@ interface PathChanges {
  * Returns the edits for these changes; all other bytes are kept. Paths that do not exist are otherwise ignored.
  * @param text valid JSON; of duplicate members, of which parsers read one or the other, all are changed
  */
-export function changesAt(text: Buffer, { remove = [], replace = [] }: PathChanges): Edit[] {
-  const root = new PathStep();
-  for (const path of remove) root.at(path).gone = true;
-  for (const [path, json] of replace) root.at(path).json = json;
+export function pathEdits(text: Buffer, { remove = [], replace = [] }: PathChanges): Edit[] {
+  const root = new PathTree();
+  for (const path of remove) root.nodeAt(path).isRemoved = true;
+  for (const [path, json] of replace) root.nodeAt(path).replacement = json;
   const edits: Edit[] = [];
-  new Walker(text, edits).value(skipSpace(text, 0), root);
+  new PathWalker(text, edits).value(skipSpace(text, 0), root);
   return edits;
 }
 
@@ -31,11 +31,11 @@ export function changesAt(text: Buffer, { remove = [], replace = [] }: PathChang
  * Finds the positions of values in a JSON text. Paths that do not exist are left out.
  * @param text valid JSON
  */
-export function locate(text: Buffer, paths: Iterable<JsonPath>): { path: JsonPath; start: number; end: number }[] {
-  const root = new PathStep();
-  for (const path of paths) root.at(path).wanted = path;
+export function locatePaths(text: Buffer, paths: Iterable<JsonPath>): { path: JsonPath; start: number; end: number }[] {
+  const root = new PathTree();
+  for (const path of paths) root.nodeAt(path).wanted = path;
   const found: { path: JsonPath; start: number; end: number }[] = [];
-  new Walker(text, [], found).value(skipSpace(text, 0), root);
+  new PathWalker(text, [], found).value(skipSpace(text, 0), root);
   return found;
 }
 
@@ -69,20 +69,20 @@ export function countMembers(text: Buffer): number {
 }
 
 /** One node in the tree of searched paths. */
-class PathStep {
-  gone = false;
-  json: string | undefined;
+class PathTree {
+  isRemoved = false;
+  replacement: string | undefined;
   wanted: JsonPath | undefined;
-  below: Map<string | number, PathStep> | undefined;
+  children: Map<string | number, PathTree> | undefined;
 
-  at(path: JsonPath): PathStep {
-    let step: PathStep = this;
+  nodeAt(path: JsonPath): PathTree {
+    let step: PathTree = this;
     for (const name of path) {
-      step.below ??= new Map();
-      let next = step.below.get(name);
+      step.children ??= new Map();
+      let next = step.children.get(name);
       if (!next) {
-        next = new PathStep();
-        step.below.set(name, next);
+        next = new PathTree();
+        step.children.set(name, next);
       }
       step = next;
     }
@@ -98,16 +98,16 @@ const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
-const NOTHING = Buffer.alloc(0);
+const EMPTY = Buffer.alloc(0);
 
 /** The start (of a member: its name) and end of a member or element. */
-interface Child {
+interface ChildSpan {
   start: number;
   end: number;
-  gone: boolean;
+  isRemoved: boolean;
 }
 
-class Walker {
+class PathWalker {
   constructor(
     private readonly text: Buffer,
     private readonly edits: Edit[],
@@ -115,19 +115,19 @@ class Walker {
   ) {}
 
   /** Reads the value at an offset, and makes the changes below it. Returns the offset after it. */
-  value(start: number, step: PathStep | undefined): number {
+  value(start: number, step: PathTree | undefined): number {
     if (!step) return skipValue(this.text, start);
-    const end = step.below ? this.container(start, step.below) : skipValue(this.text, start);
+    const end = step.children ? this.container(start, step.children) : skipValue(this.text, start);
     if (step.wanted) this.found.push({ path: step.wanted, start, end });
-    if (step.json !== undefined) this.edits.push({ start, end, bytes: Buffer.from(step.json) });
+    if (step.replacement !== undefined) this.edits.push({ start, end, bytes: Buffer.from(step.replacement) });
     return end;
   }
 
-  private container(start: number, below: ReadonlyMap<string | number, PathStep>): number {
+  private container(start: number, below: ReadonlyMap<string | number, PathTree>): number {
     const { text } = this;
     const open = text[start];
     if (open !== OPEN_OBJECT && open !== OPEN_ARRAY) return skipValue(text, start);
-    const children: Child[] = [];
+    const children: ChildSpan[] = [];
     const seen = new Set<string>();
     let at = skipSpace(text, start + 1);
     while (text[at] !== CLOSE_OBJECT && text[at] !== CLOSE_ARRAY) {
@@ -140,47 +140,47 @@ class Walker {
       }
       const step = below.get(name);
       if (typeof name === "string") seen.add(name);
-      const gone = step?.gone === true && step.json === undefined;
-      at = this.value(at, gone ? undefined : step);
-      children.push({ start: begin, end: at, gone });
+      const isRemoved = step?.isRemoved === true && step.replacement === undefined;
+      at = this.value(at, isRemoved ? undefined : step);
+      children.push({ start: begin, end: at, isRemoved });
       at = skipSpace(text, at);
       if (text[at] === COMMA) at = skipSpace(text, at + 1);
     }
     this.remove(children, start, at + 1);
-    if (open === OPEN_OBJECT) this.add(below, seen, at, children.some(({ gone }) => !gone) ? "," : "");
+    if (open === OPEN_OBJECT) this.add(below, seen, at, children.some(({ isRemoved }) => !isRemoved) ? "," : "");
     return at + 1;
   }
 
   /** Adds the members that the object lacks, after its last one. */
   private add(
-    below: ReadonlyMap<string | number, PathStep>,
+    below: ReadonlyMap<string | number, PathTree>,
     seen: ReadonlySet<string>,
     end: number,
     lead: string,
   ): void {
     const added: string[] = [];
-    for (const [name, { json }] of below)
-      if (typeof name === "string" && json !== undefined && !seen.has(name))
-        added.push(`${JSON.stringify(name)}:${json}`);
+    for (const [name, { replacement }] of below)
+      if (typeof name === "string" && replacement !== undefined && !seen.has(name))
+        added.push(`${JSON.stringify(name)}:${replacement}`);
     if (added.length > 0) this.edits.push({ start: end, end, bytes: Buffer.from(lead + added.join(",")) });
   }
 
   /** Removes each run of children with the comma after it, the last run with the comma before it. */
-  private remove(children: readonly Child[], start: number, end: number): void {
+  private remove(children: readonly ChildSpan[], start: number, end: number): void {
     for (let i = 0; i < children.length; i++) {
       const first = i;
-      while (children[i]?.gone) i++;
+      while (children[i]?.isRemoved) i++;
       if (i === first) continue;
       const before = children[first - 1];
       const after = children[i];
-      if (after) this.cut((children[first] as Child).start, after.start);
-      else if (before) this.cut(before.end, (children[i - 1] as Child).end);
+      if (after) this.cut((children[first] as ChildSpan).start, after.start);
+      else if (before) this.cut(before.end, (children[i - 1] as ChildSpan).end);
       else this.cut(start + 1, end - 1);
     }
   }
 
   private cut(start: number, end: number): void {
-    this.edits.push({ start, end, bytes: NOTHING });
+    this.edits.push({ start, end, bytes: EMPTY });
   }
 }
 

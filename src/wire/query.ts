@@ -26,7 +26,7 @@ export class Query {
   }
 
   /** Removes every pair whose name is wanted; returns their names. */
-  take(wanted: (name: string) => boolean): string[] {
+  removeWhere(wanted: (name: string) => boolean): string[] {
     if (this.pairs.length === 0) return [];
     const taken = this.pairs.filter(({ name }) => wanted(name));
     if (taken.length > 0) this.pairs = this.pairs.filter((pair) => !taken.includes(pair));

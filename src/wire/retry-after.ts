@@ -4,7 +4,7 @@ import type { HeaderList } from "./headers.ts";
  * Returns the seconds after which a retry makes sense, from a response head: `retry-after-ms`, or `retry-after` as a number or a
  * date, relative to the response's own `date` if it has one, as clocks of two hosts rarely agree. Undefined: neither is given.
  */
-export function retryAfter(headers: HeaderList): number | undefined {
+export function parseRetryAfter(headers: HeaderList): number | undefined {
   const ms = Number.parseFloat(headers.get("retry-after-ms") ?? "");
   if (ms >= 0) return ms / 1000;
   const after = headers.get("retry-after") ?? "";

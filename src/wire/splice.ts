@@ -12,7 +12,7 @@ export interface Edit {
   readonly member?: { readonly scan: Scan; readonly name: string; readonly gone: boolean };
 }
 
-const NOTHING = Buffer.alloc(0);
+const EMPTY = Buffer.alloc(0);
 
 /**
  * Returns the pieces of a text with edits applied; bytes outside the edits are not copied. Edits may come in any order. An edit
@@ -39,7 +39,7 @@ export function splice(pieces: readonly Buffer[], edits: readonly Edit[]): Buffe
     }
   };
   let at = 0;
-  for (const edit of settle(edits)) {
+  for (const edit of effectiveEdits(edits)) {
     pass(at, edit.start);
     if (edit.bytes.length > 0) result.push(edit.bytes);
     at = edit.end;
@@ -60,10 +60,10 @@ export interface ByteSpan {
  * Returns the position of a span after edits. An edit inside it, or at one of its ends, becomes part of it.
  * @throws Error as `splice`, and when an edit overlaps the span partially
  */
-export function movedSpan({ start, end }: ByteSpan, edits: readonly Edit[]): ByteSpan {
+export function shiftSpan({ start, end }: ByteSpan, edits: readonly Edit[]): ByteSpan {
   let before = 0;
   let within = 0;
-  for (const edit of settle(edits)) {
+  for (const edit of effectiveEdits(edits)) {
     const grown = edit.bytes.length - (edit.end - edit.start);
     if (edit.start >= start && edit.end <= end) within += grown;
     else if (edit.end <= start) before += grown;
@@ -78,7 +78,7 @@ export function removeMembers(scan: Scan, names: Iterable<string>): Edit[] {
   const unwanted = new Set(names);
   return scan.members
     .filter((member) => unwanted.has(member.name))
-    .map(({ name, keyStart, end }) => ({ start: keyStart, end, bytes: NOTHING, member: { scan, name, gone: true } }));
+    .map(({ name, keyStart, end }) => ({ start: keyStart, end, bytes: EMPTY, member: { scan, name, gone: true } }));
 }
 
 /** Replaces the value of a member. */
@@ -100,10 +100,10 @@ export function setMember(scan: Scan, name: string, json: string): Edit {
 }
 
 /** Returns the effective edits, sorted and without overlaps. */
-function settle(edits: readonly Edit[]): readonly Edit[] {
+function effectiveEdits(edits: readonly Edit[]): readonly Edit[] {
   if (edits.length === 0 || (edits.length === 1 && !(edits[0] as Edit).member)) return edits;
   const settled: Edit[] = [];
-  const sorted = withCommas(edits).sort(
+  const sorted = resolveCommas(edits).sort(
     (a, b) => a.start - b.start || Number(a.end > a.start) - Number(b.end > b.start) || b.end - a.end,
   );
   for (const edit of sorted) {
@@ -117,7 +117,7 @@ function settle(edits: readonly Edit[]): readonly Edit[] {
 }
 
 /** Replaces the edits of members by ones that take each other into account. */
-function withCommas(edits: readonly Edit[]): Edit[] {
+function resolveCommas(edits: readonly Edit[]): Edit[] {
   const plain: Edit[] = [];
   const changes = new Map<Scan, { gone: Set<string>; added: Map<string, Buffer> }>();
   for (const edit of edits) {
@@ -134,11 +134,12 @@ function withCommas(edits: readonly Edit[]): Edit[] {
     if (gone) change.gone.add(name);
     else change.added.set(name, edit.bytes);
   }
-  for (const [scan, { gone, added }] of changes) plain.push(...addition(scan, gone, added), ...removals(scan, gone));
+  for (const [scan, { gone, added }] of changes)
+    plain.push(...additionEdits(scan, gone, added), ...removalEdits(scan, gone));
   return plain;
 }
 
-function addition(scan: Scan, gone: ReadonlySet<string>, added: ReadonlyMap<string, Buffer>): Edit[] {
+function additionEdits(scan: Scan, gone: ReadonlySet<string>, added: ReadonlyMap<string, Buffer>): Edit[] {
   if (added.size === 0) return [];
   const start = scan.start + 1;
   const parts = [...added.values()].map((bytes) => bytes.toString());
@@ -147,7 +148,7 @@ function addition(scan: Scan, gone: ReadonlySet<string>, added: ReadonlyMap<stri
 }
 
 /** Removes each run of members with the comma after it, the last run with the comma before it. */
-function removals(scan: Scan, gone: ReadonlySet<string>): Edit[] {
+function removalEdits(scan: Scan, gone: ReadonlySet<string>): Edit[] {
   const result: Edit[] = [];
   const { members } = scan;
   for (let i = 0; i < members.length; i++) {
@@ -157,9 +158,9 @@ function removals(scan: Scan, gone: ReadonlySet<string>): Edit[] {
     const before = members[first - 1];
     const after = members[i];
     const last = members[i - 1] as Member;
-    if (after) result.push({ start: (members[first] as Member).keyStart, end: after.keyStart, bytes: NOTHING });
-    else if (before) result.push({ start: before.end, end: last.end, bytes: NOTHING });
-    else result.push({ start: scan.start + 1, end: scan.end - 1, bytes: NOTHING });
+    if (after) result.push({ start: (members[first] as Member).keyStart, end: after.keyStart, bytes: EMPTY });
+    else if (before) result.push({ start: before.end, end: last.end, bytes: EMPTY });
+    else result.push({ start: scan.start + 1, end: scan.end - 1, bytes: EMPTY });
   }
   return result;
 }

@@ -1,9 +1,9 @@
-import { Frame, Rest } from "./frame.ts";
+import { Frame, FrameBuffer } from "./frame.ts";
 import { findByte } from "./grammar.ts";
 
 const LF = 10;
 const CR = 13;
-const MARK = [0xef, 0xbb, 0xbf];
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
 /** Bytes of a line that are read one by one before the native search continues from there. */
 const LEAP = 64;
@@ -14,7 +14,7 @@ const LEAP = 64;
  * pass. Lines may end in LF, CR LF or CR (https://html.spec.whatwg.org/#event-stream-interpretation).
  */
 export class SseSplitter {
-  private readonly rest: Rest;
+  private readonly rest: FrameBuffer;
   /** Whether the current line is empty so far. */
   private blank = true;
   /** The last byte was a CR: a LF that follows belongs to the same line end. */
@@ -22,14 +22,14 @@ export class SseSplitter {
   /** An event has ended with that CR, and waits for a possible LF. */
   private waiting = false;
   /** A CR has occurred alone, so that a CR ends a line here without waiting for a LF. */
-  private lone = false;
+  private hasLoneCr = false;
   private first = true;
   private nextCr = -1;
   private nextLf = -1;
 
   /** @param maxEvent maximum bytes of one event; default 16 MiB */
   constructor(maxEvent = 16 << 20) {
-    this.rest = new Rest(maxEvent, "An event");
+    this.rest = new FrameBuffer(maxEvent, "An event");
   }
 
   /**
@@ -46,7 +46,7 @@ export class SseSplitter {
     if (this.afterCr) {
       this.afterCr = false;
       if (chunk[0] === LF) i = 1;
-      else this.lone = true;
+      else this.hasLoneCr = true;
       if (this.waiting) start = this.cut(frames, chunk, start, i);
     }
     while (i < n) {
@@ -57,10 +57,10 @@ export class SseSplitter {
       if (chunk[end] === CR) {
         if (i === n) this.afterCr = true;
         else if (chunk[i] === LF) i++;
-        else this.lone = true;
+        else this.hasLoneCr = true;
       }
       if (!this.blank) this.blank = true;
-      else if (this.afterCr && !this.lone) this.waiting = true;
+      else if (this.afterCr && !this.hasLoneCr) this.waiting = true;
       else start = this.cut(frames, chunk, start, i);
     }
     if (start < n) this.rest.add(start === 0 ? chunk : chunk.subarray(start));
@@ -76,7 +76,7 @@ export class SseSplitter {
   private cut(frames: Frame[], chunk: Buffer, from: number, to: number): number {
     this.waiting = false;
     const bytes = this.rest.complete(chunk, from, to);
-    const mark = this.first && MARK.every((byte, i) => bytes[i] === byte) ? MARK.length : 0;
+    const mark = this.first && BYTE_ORDER_MARK.every((byte, i) => bytes[i] === byte) ? BYTE_ORDER_MARK.length : 0;
     this.first = false;
     frames.push(new Frame("event", bytes, mark));
     return to;
@@ -96,6 +96,6 @@ export class SseSplitter {
 }
 
 /** Returns a comment as a frame of its own, which clients ignore. Line ends in the text begin new comment lines. */
-export function comment(text: string): Buffer {
+export function sseComment(text: string): Buffer {
   return Buffer.from(`: ${text.split(/\r\n|\r|\n/).join("\n: ")}\n\n`);
 }

@@ -1,13 +1,13 @@
 /** Bytes of one escaped character (RFC 8259 §7). */
 const ESCAPED = 6;
 const BACKSLASH = 0x5c;
-const NOTHING = Buffer.alloc(0);
+const EMPTY = Buffer.alloc(0);
 
 /**
  * Searches JSON for strings that begin with two letters, in any case and with any escapes. Uses native searches for a quote and
  * the first letter: one table-driven search takes twice as long where quotes are frequent.
  */
-export class TextStart {
+export class StringStartSearch {
   private readonly starts: readonly string[];
   private readonly second: ReadonlySet<number | undefined>;
 
@@ -19,18 +19,18 @@ export class TextStart {
   }
 
   /** Returns false if no string in these pieces, cut anywhere, begins with the letters. True: one may; only a search can tell. */
-  among(pieces: readonly Buffer[]): boolean {
-    let before: Buffer = NOTHING;
+  mayOccurIn(pieces: readonly Buffer[]): boolean {
+    let before: Buffer = EMPTY;
     for (const piece of pieces) {
       // Copies the seam, not the piece: bodies are large.
       const seam = Buffer.concat([before, piece.subarray(0, ESCAPED)]);
-      if (this.within(seam) || this.within(piece)) return true;
+      if (this.mayOccurInPiece(seam) || this.mayOccurInPiece(piece)) return true;
       before = piece.length < ESCAPED ? seam.subarray(-ESCAPED) : piece.subarray(-ESCAPED);
     }
     return false;
   }
 
-  private within(bytes: Buffer): boolean {
+  private mayOccurInPiece(bytes: Buffer): boolean {
     for (const start of this.starts)
       for (let at = bytes.indexOf(start); at >= 0; at = bytes.indexOf(start, at + 2))
         if (this.second.has(bytes[at + 2])) return true;

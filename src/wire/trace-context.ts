@@ -25,7 +25,7 @@ export function parseTraceparent(text: string): TraceContext | undefined {
 }
 
 /** Returns the trace that a request belongs to; undefined if it names none, or more than one. */
-export function traceOf(headers: HeaderList): TraceContext | undefined {
+export function readTraceContext(headers: HeaderList): TraceContext | undefined {
   const text = headers.get("traceparent");
   if (text === undefined || headers.repeated(NAMES) !== undefined) return undefined;
   return parseTraceparent(text);
@@ -42,7 +42,7 @@ export function isTracestate(text: string): boolean {
 export function dropInvalidTrace(headers: HeaderList): void {
   const parent = headers.has("traceparent");
   if (!parent && !headers.has("tracestate")) return;
-  const valid = parent && traceOf(headers) !== undefined;
+  const valid = parent && readTraceContext(headers) !== undefined;
   if (!valid) headers.delete("traceparent");
   const states = Array.from(headers.entries()).flatMap(([name, value]) => (name === "tracestate" ? [value] : []));
   if (states.length > 0 && (!valid || !isTracestate(states.join(",")))) headers.delete("tracestate");

@@ -1,21 +1,21 @@
 import { isUtf8 } from "node:buffer";
 
-const NOTHING = Buffer.alloc(0);
+const EMPTY = Buffer.alloc(0);
 
 /** Checks that pieces of a text together are strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. */
-export class Utf8 {
+export class Utf8Validator {
   /** The first bytes of a character that the last piece cut. */
-  private cut: Buffer = NOTHING;
+  private cut: Buffer = EMPTY;
   /** Bytes before the next piece. */
   private base = 0;
 
   /** Takes the next piece. Returns the offset of the first invalid byte in the whole text, or -1. */
   push(piece: Buffer): number {
-    const from = this.cut.length === 0 ? 0 : this.finish(piece);
+    const from = this.cut.length === 0 ? 0 : this.completeCut(piece);
     if (from < 0) return this.base - this.cut.length;
     const to = piece.length - cutLength(piece, from);
     const whole = from === 0 && to === piece.length ? piece : piece.subarray(from, to);
-    if (!isUtf8(whole)) return this.base + from + firstWrong(whole);
+    if (!isUtf8(whole)) return this.base + from + firstInvalid(whole);
     if (to < piece.length) this.cut = Buffer.from(piece.subarray(to));
     this.base += piece.length;
     return -1;
@@ -27,13 +27,13 @@ export class Utf8 {
   }
 
   /** Completes the cut character; returns how many bytes of the piece belong to it, or -1 when it is invalid. */
-  private finish(piece: Buffer): number {
+  private completeCut(piece: Buffer): number {
     const missing = lengthOf(this.cut[0] as number) - this.cut.length;
     const taken = Math.min(missing, piece.length);
     const character = Buffer.concat([this.cut, piece.subarray(0, taken)]);
     if (taken === missing) {
       if (!isUtf8(character)) return -1;
-      this.cut = NOTHING;
+      this.cut = EMPTY;
     } else this.cut = character;
     return taken;
   }
@@ -55,7 +55,7 @@ function cutLength(piece: Buffer, from: number): number {
   return 0;
 }
 
-function firstWrong(bytes: Buffer): number {
+function firstInvalid(bytes: Buffer): number {
   let at = 0;
   while (at < bytes.length) {
     const length = lengthOf(bytes[at] as number);

@@ -10,7 +10,7 @@ export function asObject(value: unknown): JsonObject | undefined {
 /**
  * Returns a table's entry for a key from outside: `constructor` and the like are inherited by every object, but not in the table.
  */
-export function entryOf<T>(table: Readonly<Record<string, T>>, word: string | undefined): T | undefined {
+export function ownProperty<T>(table: Readonly<Record<string, T>>, word: string | undefined): T | undefined {
   return word !== undefined && Object.hasOwn(table, word) ? table[word] : undefined;
 }
 
@@ -26,7 +26,7 @@ export function asCount(value: unknown): number | undefined {
 }
 
 /** Returns the members of an object that are counts; undefined if there are none. */
-export function counts(value: unknown): Record<string, number> | undefined {
+export function asCounts(value: unknown): Record<string, number> | undefined {
   const found = Object.entries(asObject(value) ?? {}).filter(([, count]) => asCount(count) !== undefined);
   return found.length === 0 ? undefined : (Object.fromEntries(found) as Record<string, number>);
 }
@@ -37,7 +37,7 @@ export function atMost(part: number | undefined, whole: number | undefined): num
 }
 
 /** Returns the object without its undefined members. */
-export function defined<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+export function dropUndefined<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const kept: Record<string, unknown> = {};
   // A loop, because this runs for each response: Object.entries costs ten times as much.
   for (const name in value) if (value[name] !== undefined) kept[name] = value[name];
@@ -45,7 +45,7 @@ export function defined<T extends object>(value: T): { [K in keyof T]?: Exclude<
 }
 
 /** Returns the text of a message's content: the content itself, or the `text` of its parts joined by newlines. */
-export function textOf(content: unknown): string {
+export function contentText(content: unknown): string {
   if (typeof content === "string") return content;
   const texts = asList(content).map((part) => asText(part) ?? asText(asObject(part)?.["text"]));
   return texts.filter((text) => text !== undefined).join("\n");

@@ -1,6 +1,6 @@
-import { lettersLike } from "./any-case.ts";
+import { letterVariants } from "./any-case.ts";
 import type { Scan } from "./members.ts";
-import { ESCAPED_NAME, ESCAPED_VALUE, watchFor } from "./window.ts";
+import { addWatch, ESCAPED_NAME, ESCAPED_VALUE } from "./window.ts";
 
 /** Number of bits for watches: two of a word are used for escapes. */
 const BITS = 30;
@@ -12,24 +12,24 @@ const known = new Map<string, number>();
  * Returns the spellings of a name that case-insensitive readers accept, as far as scans distinguish them: by the first letter,
  * the last two, and the byte length.
  */
-export function spellings(name: string): string[] {
+export function caseSpellings(name: string): string[] {
   const [first = "", ...behind] = name;
-  const between = longer(behind.slice(0, -2));
+  const between = longerVariants(behind.slice(0, -2));
   const [lastButOne = "", last = ""] = behind.slice(-2);
-  return lettersLike(first).flatMap((start) =>
+  return letterVariants(first).flatMap((start) =>
     between.flatMap((middle) =>
-      lettersLike(lastButOne).flatMap((near) => lettersLike(last).map((end) => start + middle + near + end)),
+      letterVariants(lastButOne).flatMap((near) => letterVariants(last).map((end) => start + middle + near + end)),
     ),
   );
 }
 
 /** Returns the letters with none, one, two, … of them replaced by a case variant with more bytes. */
-function longer(letters: readonly string[]): string[] {
+function longerVariants(letters: readonly string[]): string[] {
   let all = new Map([[0, ""]]);
   for (const letter of letters) {
     const next = new Map<number, string>();
     for (const before of all.values())
-      for (const each of lettersLike(letter)) next.set(Buffer.byteLength(before + each), before + each);
+      for (const each of letterVariants(letter)) next.set(Buffer.byteLength(before + each), before + each);
     all = next;
   }
   return [...all.values()];
@@ -50,8 +50,8 @@ export class Watch {
       // With more watches than bits some share one, which only makes false positives more likely.
       bit = 1 << (known.size % BITS);
       known.set(key, bit);
-      watchFor(names, bit, "name");
-      watchFor(values, bit, "value");
+      addWatch(names, bit, "name");
+      addWatch(values, bit, "value");
     }
     this.mask = bit | (names.length > 0 ? ESCAPED_NAME : 0) | (values.length > 0 ? ESCAPED_VALUE : 0);
   }
@@ -60,7 +60,7 @@ export class Watch {
    * Returns false if none of the names and values occurs below the top level of the text, however it is escaped. True: one may;
    * only a search can tell.
    */
-  maySee(scan: Scan): boolean {
+  mayMatch(scan: Scan): boolean {
     return (scan.seen & this.mask) !== 0;
   }
 }

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { BACKSLASH, CLASSES, ESCAPES, findByte, HEX, QUOTE, STEPS, WHOLE } from "./grammar.ts";
+import { BACKSLASH, BYTE_CLASSES, ESCAPES, findByte, HEX, NUMBER_MAY_END, NUMBER_STEPS, QUOTE } from "./grammar.ts";
 
 /** The state of a scanner between two tokens. */
 export interface Nesting {
@@ -21,7 +21,7 @@ export interface Nesting {
 }
 
 /** Maximum bytes of a piece: as much as a socket delivers at once. */
-export const LONGEST = 65_536;
+export const MAX_PIECE = 65_536;
 /** Returned by `stringEnd` for invalid input. */
 export const FAULT = -1;
 
@@ -34,7 +34,7 @@ const DEEPEST = 400;
 const BEYOND = 64;
 /** The bits of watched texts, by hash; each table has 4096 words. */
 const [NAMES, VALUES_SEEN] = [73_728, 90_112] as const;
-const SOUGHT = 106_496;
+const NEEDLE = 106_496;
 const SLOTS = 4096;
 /** Bytes of a value, including its opening quote, from which it is too long to be watched. */
 export const LONG_VALUE = 200;
@@ -47,55 +47,54 @@ declare const WebAssembly: {
   Instance: new (module: object) => { exports: unknown };
 };
 
-const machine = new WebAssembly.Instance(
-  new WebAssembly.Module(readFileSync(new URL("./window.wasm", import.meta.url))),
-).exports as {
+const wasm = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(new URL("./window.wasm", import.meta.url))))
+  .exports as {
   memory: { buffer: ArrayBuffer };
   pass(from: number, to: number, maxDepth: number, maxKeys: number, checked: number): number;
   end(from: number, checked: number): number;
   blanks(from: number): number;
   find(from: number, to: number, length: number, pair: number): number;
 };
-const memory = new Uint8Array(machine.memory.buffer);
+const memory = new Uint8Array(wasm.memory.buffer);
 const [EXPECT, DEPTH, IN_OBJECT, KEYS, VALUES, SEEN] = [0, 1, 2, 3, 4, 5] as const;
 const state = new Int32Array(memory.buffer, 0, 6);
 const watchedNames = new Int32Array(memory.buffer, NAMES, SLOTS);
 const watchedValues = new Int32Array(memory.buffer, VALUES_SEEN, SLOTS);
-memory.set(CLASSES, 512);
+memory.set(BYTE_CLASSES, 512);
 memory.set(ESCAPES, 768);
 memory.set(HEX, 1024);
-memory.set(STEPS, 1280);
-memory.set(WHOLE.map(Number), 3584);
+memory.set(NUMBER_STEPS, 1280);
+memory.set(NUMBER_MAY_END.map(Number), 3584);
 
 /** Returns the table index of a text, with the same hash as window.wat. */
-const slot = (length: number, first: number, last: number, lastButOne: number): number =>
+const watchSlot = (length: number, first: number, last: number, lastButOne: number): number =>
   ((lastButOne + (last << 8)) * 37 + first * 301 + length * 1123) & (SLOTS - 1);
 
 /** Lets scans set `bit` when they pass one of these texts: a name, or a short value. Other texts may have the same hash. */
-export function watchFor(texts: readonly string[], bit: number, kind: "name" | "value"): void {
+export function addWatch(texts: readonly string[], bit: number, kind: "name" | "value"): void {
   const table = kind === "name" ? watchedNames : watchedValues;
   for (const text of texts) {
     const bytes = Buffer.from(text);
     // Other characters have escapes besides `\u`.
     if (!/^[\w.\u017f\u212a-]{2,198}$/.test(text)) throw new RangeError(`"${text}" cannot be watched for`);
-    const at = slot(bytes.length, bytes[0] as number, bytes.at(-1) as number, bytes.at(-2) as number);
+    const at = watchSlot(bytes.length, bytes[0] as number, bytes.at(-1) as number, bytes.at(-2) as number);
     table[at] = (table[at] as number) | bit;
   }
 }
 
 /** Returns the bits of the watches that match a string with these properties. */
-export function seenAs(
+export function watchBits(
   kind: "name" | "value",
   length: number,
   first: number,
   last: number,
   lastButOne: number,
 ): number {
-  return (kind === "name" ? watchedNames : watchedValues)[slot(length, first, last, lastButOne)] as number;
+  return (kind === "name" ? watchedNames : watchedValues)[watchSlot(length, first, last, lastButOne)] as number;
 }
 
 /** The window whose bytes are in the memory. */
-let laid: Window | undefined;
+let loadedWindow: Window | undefined;
 
 /**
  * A piece of JSON in which window.wat skips tokens and finds the ends of strings 32 bytes at a time; its SIMD instructions take a
@@ -115,10 +114,10 @@ export class Window {
    * @param checked bytes of a string value that are checked
    * @returns the offset of the first byte that was not skipped
    */
-  passInside(from: number, nesting: Nesting, checked: number): number {
+  skipInside(from: number, nesting: Nesting, checked: number): number {
     const { outer } = nesting;
     if (nesting.depth > DEEPEST) return from;
-    this.lay();
+    this.load();
     state[EXPECT] = nesting.expect;
     state[DEPTH] = nesting.depth;
     state[IN_OBJECT] = nesting.inObject ? 1 : 0;
@@ -127,7 +126,7 @@ export class Window {
     state[SEEN] = nesting.seen;
     for (let i = 0; i < nesting.depth; i++) memory[OUTER + i] = outer[i] ? 1 : 0;
     const maxDepth = Math.min(nesting.maxDepth, DEEPEST);
-    const to = machine.pass(PIECE + from, PIECE + this.length, maxDepth, nesting.maxKeys, checked) - PIECE;
+    const to = wasm.pass(PIECE + from, PIECE + this.length, maxDepth, nesting.maxKeys, checked) - PIECE;
     const depth = state[DEPTH] as number;
     for (let i = 0; i < depth; i++) outer[i] = memory[OUTER + i] === 1;
     nesting.expect = state[EXPECT] as number;
@@ -146,15 +145,15 @@ export class Window {
    * @returns FAULT for a control character, an invalid escape or a `\u` that the piece cuts, before `checked`
    */
   stringEnd(from: number, checked = 0): number {
-    this.lay();
-    const end = machine.end(PIECE + from, PIECE + checked);
+    this.load();
+    const end = wasm.end(PIECE + from, PIECE + checked);
     return end < 0 ? FAULT : end - PIECE;
   }
 
   /**
    * Does the same without a copy, for pieces probably without escapes; at an escaped quote, returns minus the offset after it.
    */
-  leap(from: number): number {
+  plainStringEnd(from: number): number {
     const { bytes } = this;
     const quote = findByte(bytes, QUOTE, from);
     let run = quote;
@@ -165,20 +164,20 @@ export class Window {
 
   /** Returns the offset of the first byte from `from` that is not white space, or the length. */
   blanksEnd(from: number): number {
-    this.lay();
-    return machine.blanks(PIECE + from) - PIECE;
+    this.load();
+    return wasm.blanks(PIECE + from) - PIECE;
   }
 
-  private lay(): void {
-    if (laid === this) return;
-    laid = this;
+  private load(): void {
+    if (loadedWindow === this) return;
+    loadedWindow = this;
     memory.set(this.bytes, PIECE);
     memory.fill(QUOTE, PIECE + this.length, PIECE + this.length + BEYOND);
   }
 }
 
 /** Searches bytes for a short text: node's own search is slow where many positions begin like it. */
-export class Sought {
+export class ByteSearch {
   /** The offset of two adjacent bytes of it that differ, if any: such pairs never overlap. */
   private readonly pair: number;
 
@@ -191,15 +190,15 @@ export class Sought {
   }
 
   /** Returns the first position; -1 if there is none. */
-  in(bytes: Buffer): number {
+  indexIn(bytes: Buffer): number {
     const { text, pair } = this;
-    laid = undefined;
-    memory.set(text, SOUGHT);
+    loadedWindow = undefined;
+    memory.set(text, NEEDLE);
     // Blocks overlap by the length that could be cut.
-    for (let base = 0; base + text.length <= bytes.length; base += LONGEST - text.length + 1) {
-      const length = Math.min(LONGEST, bytes.length - base);
+    for (let base = 0; base + text.length <= bytes.length; base += MAX_PIECE - text.length + 1) {
+      const length = Math.min(MAX_PIECE, bytes.length - base);
       memory.set(length === bytes.length ? bytes : bytes.subarray(base, base + length), PIECE);
-      const found = machine.find(PIECE, PIECE + length, text.length, pair) - PIECE;
+      const found = wasm.find(PIECE, PIECE + length, text.length, pair) - PIECE;
       if (found < length) return base + found;
     }
     return -1;

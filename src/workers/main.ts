@@ -1,16 +1,16 @@
 import type { Socket } from "node:net";
-import { inTime } from "../core/in-time.ts";
 import { JsonLog } from "../core/log.ts";
-import { type Answers } from "../core/peers.ts";
-import { endAfterCrash } from "../crash.ts";
+import { type QuestionHandlers } from "../core/peers.ts";
+import { withTimeout } from "../core/timeout.ts";
+import { stopAfterCrash } from "../crash.ts";
 import { Gateway } from "../gateway.ts";
-import { reason } from "../text/reason.ts";
-import { load } from "../vocabulary.ts";
+import { formatError } from "../text/format-error.ts";
+import { loadWithVocabulary } from "../vocabulary.ts";
 import { WarmUp } from "../warm-up.ts";
-import { answerKnownStore } from "./known-store.ts";
-import { LOST_ROWS, type ToPrimary, type ToWorker } from "./messages.ts";
-import { answerReloads } from "./reloading.ts";
+import { registerKnownStore } from "./known-store.ts";
+import { LOST_ROWS_EXIT, type ToPrimary, type ToWorker } from "./messages.ts";
 import { WorkerPeers } from "./worker-peers.ts";
+import { registerReloads } from "./worker-reloads.ts";
 
 // Entry point of a worker, which serves the connections that its primary passes on. Arguments: the configuration file, the folder
 // for its relative paths, and the number of workers.
@@ -22,14 +22,14 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR2"] as const) proces
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
 const log = new JsonLog();
-const tell = (message: ToPrimary): void => {
+const sendToPrimary = (message: ToPrimary): void => {
   if (process.connected) process.send?.(message, undefined, {}, () => {});
 };
 
 /** Milliseconds between reports of the counts: what was counted since the last one is lost when a worker is killed. */
-const REPORTING = 5000;
+const REPORT_INTERVAL = 5000;
 /** Milliseconds that a worker waits at its end for the primary to take its last report. */
-const LAST_REPORT = 1000;
+const LAST_REPORT_TIMEOUT = 1000;
 
 /** Sends the counts to the primary; does nothing before there is a gateway. */
 let report = async (): Promise<void> => {};
@@ -42,11 +42,11 @@ function reportCounts(gateway: Gateway): void {
       const message: ToPrimary = { type: "counted", metrics: gateway.counts };
       process.send?.(message, undefined, {}, () => resolve());
     });
-  setInterval(() => void report(), REPORTING).unref();
+  setInterval(() => void report(), REPORT_INTERVAL).unref();
 }
 
-async function leave(code: number): Promise<never> {
-  await inTime(LAST_REPORT, report()).catch(() => {});
+async function exitWorker(code: number): Promise<never> {
+  await withTimeout(LAST_REPORT_TIMEOUT, report()).catch(() => {});
   await log.flush();
   process.exit(code);
 }
@@ -57,14 +57,14 @@ const closings = {
   add(): void {
     if (this.count++ > 0) return;
     setImmediate(() => {
-      tell({ type: "closed", count: this.count });
+      sendToPrimary({ type: "closed", count: this.count });
       this.count = 0;
     });
   },
 };
 
-function take(gateway: Gateway, id: number, socket: Socket | undefined): void {
-  tell({ type: "taken", id });
+function acceptConnection(gateway: Gateway, id: number, socket: Socket | undefined): void {
+  sendToPrimary({ type: "taken", id });
   if (!socket) {
     closings.add();
     return;
@@ -76,11 +76,11 @@ function take(gateway: Gateway, id: number, socket: Socket | undefined): void {
   gateway.accept(socket);
 }
 
-async function answerPrimary(answers: Answers, id: number, name: string, asked: unknown): Promise<void> {
+async function answerPrimary(answers: QuestionHandlers, id: number, name: string, asked: unknown): Promise<void> {
   try {
-    tell({ type: "told", id, answer: await answers.answer(name, asked) });
+    sendToPrimary({ type: "told", id, answer: await answers.answer(name, asked) });
   } catch (thrown) {
-    tell({ type: "told", id, failure: reason(thrown) });
+    sendToPrimary({ type: "told", id, failure: formatError(thrown) });
   }
 }
 
@@ -88,37 +88,37 @@ async function answerPrimary(answers: Answers, id: number, name: string, asked: 
  * Before there is a gateway, only the primary's answers are handled; other messages are queued. Returns a function that ends this
  * and returns the queue.
  */
-function hearAnswers(peers: WorkerPeers): () => [ToWorker, Socket | undefined][] {
+function queueMessages(peers: WorkerPeers): () => [ToWorker, Socket | undefined][] {
   const waiting: [ToWorker, Socket | undefined][] = [];
-  const hear = (message: ToWorker, socket: Socket | undefined) => {
+  const onMessage = (message: ToWorker, socket: Socket | undefined) => {
     if (message.type === "answer") peers.receiveAnswer(message);
     else waiting.push([message, socket]);
   };
   const orphan = () => peers.orphan();
-  process.on("message", hear).once("disconnect", orphan);
+  process.on("message", onMessage).once("disconnect", orphan);
   return () => {
-    process.off("message", hear).off("disconnect", orphan);
+    process.off("message", onMessage).off("disconnect", orphan);
     return waiting;
   };
 }
 
-function obey(gateway: Gateway, peers: WorkerPeers, waiting: [ToWorker, Socket | undefined][]): void {
+function handleMessages(gateway: Gateway, peers: WorkerPeers, waiting: [ToWorker, Socket | undefined][]): void {
   const { answers } = gateway;
-  answerReloads(answers, gateway);
-  answerKnownStore(answers, gateway.stores);
+  registerReloads(answers, gateway);
+  registerKnownStore(answers, gateway.stores);
   reportCounts(gateway);
   const hurry = new AbortController();
   let stopping = false;
   const stop = async (patience: { linger: number; drain: number }) => {
     if (stopping) return;
     stopping = true;
-    await gateway.stop({ ...patience, hurry: hurry.signal });
-    await leave(gateway.hasLost ? LOST_ROWS : 0);
+    await gateway.stop({ ...patience, signal: hurry.signal });
+    await exitWorker(gateway.hasLost ? LOST_ROWS_EXIT : 0);
   };
-  const hear = (message: ToWorker, socket: Socket | undefined) => {
-    if (message.type === "connection") take(gateway, message.id, socket);
+  const onMessage = (message: ToWorker, socket: Socket | undefined) => {
+    if (message.type === "connection") acceptConnection(gateway, message.id, socket);
     else if (message.type === "look")
-      tell({ type: "alive", parts: gateway.readiness().parts, unwritten: gateway.stores.ledger.unwritten });
+      sendToPrimary({ type: "alive", parts: gateway.readiness().parts, unwritten: gateway.stores.ledger.unwritten });
     else if (message.type === "leave") gateway.leave();
     else if (message.type === "stop") void stop(message);
     else if (message.type === "hurry") hurry.abort();
@@ -126,8 +126,8 @@ function obey(gateway: Gateway, peers: WorkerPeers, waiting: [ToWorker, Socket |
     else if (message.type === "ask") void answerPrimary(answers, message.id, message.name, message.question);
     else if (message.type === "answer") peers.receiveAnswer(message);
   };
-  for (const [message, socket] of waiting) hear(message, socket);
-  process.on("message", hear);
+  for (const [message, socket] of waiting) onMessage(message, socket);
+  process.on("message", onMessage);
   const orphaned = () => {
     peers.orphan();
     log.error({}, "the primary is gone: this worker stops when running requests have ended");
@@ -138,7 +138,7 @@ function obey(gateway: Gateway, peers: WorkerPeers, waiting: [ToWorker, Socket |
 }
 
 /** Resolves to the gateway.yaml that the primary has read, and its generation number. */
-function fromPrimary(): Promise<{ text?: string; generation?: number }> {
+function receiveStart(): Promise<{ text?: string; generation?: number }> {
   return new Promise((resolve) => {
     process.once("message", (message: ToWorker) => resolve(message.type === "start" ? message : {}));
     process.once("disconnect", () => resolve({}));
@@ -146,16 +146,16 @@ function fromPrimary(): Promise<{ text?: string; generation?: number }> {
 }
 
 try {
-  const { text, generation = 1 } = await fromPrimary();
-  const loaded = await load({ file, folder, env: process.env, text });
+  const { text, generation = 1 } = await receiveStart();
+  const loaded = await loadWithVocabulary({ file, folder, env: process.env, text });
   log.level = loaded.config.log.level;
-  const warmUp = await WarmUp.begin(loaded.config.warm_up, log);
-  const peers = new WorkerPeers(tell);
-  const heard = hearAnswers(peers);
+  const warmUp = await WarmUp.run(loaded.config.warm_up, log);
+  const peers = new WorkerPeers(sendToPrimary);
+  const dequeueMessages = queueMessages(peers);
   const gateway = await Gateway.open(loaded, log, Number(workers), peers);
   gateway.number = generation;
   const fail = () => {
-    tell({ type: "failed" });
+    sendToPrimary({ type: "failed" });
     return gateway.fail();
   };
   const breakable = {
@@ -164,11 +164,11 @@ try {
     },
     fail,
   };
-  endAfterCrash(breakable, log, () => leave(1));
-  obey(gateway, peers, heard());
-  tell({ type: "ready" });
+  stopAfterCrash(breakable, log, () => exitWorker(1));
+  handleMessages(gateway, peers, dequeueMessages());
+  sendToPrimary({ type: "ready" });
   void warmUp?.continue(() => gateway.begun);
 } catch (thrown) {
-  process.stderr.write(`${reason(thrown)}\n`);
-  await leave(1);
+  process.stderr.write(`${formatError(thrown)}\n`);
+  await exitWorker(1);
 }

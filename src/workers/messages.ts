@@ -4,7 +4,7 @@ import type { MetricJson } from "../metrics/families.ts";
 import type { Unwritten } from "../store/ledger.ts";
 
 /** The exit code of a worker that has stopped, and has logged which rows of the ledger were lost. */
-export const LOST_ROWS = 4;
+export const LOST_ROWS_EXIT = 4;
 
 /** Messages of the primary to a worker. A connection is sent along with its message. */
 export type ToWorker =
@@ -18,7 +18,7 @@ export type ToWorker =
   | { readonly type: "stop"; readonly linger: number; readonly drain: number }
   | { readonly type: "hurry" }
   | ({ readonly type: "fact" } & SharedFact)
-  | ({ readonly type: "answer" } & PrimaryAnswer);
+  | ({ readonly type: "answer" } & QuestionAnswer);
 
 /** Messages of a worker to the primary. */
 export type ToPrimary =
@@ -32,7 +32,7 @@ export type ToPrimary =
   | { readonly type: "counted"; readonly metrics: readonly MetricJson[] }
   /** A crash outside of every request: the worker gets no more connections, and ends. */
   | { readonly type: "failed" }
-  | ({ readonly type: "told" } & PrimaryAnswer)
+  | ({ readonly type: "told" } & QuestionAnswer)
   | ({ readonly type: "fact" } & SharedFact)
   | WorkerQuestion;
 
@@ -45,7 +45,7 @@ export interface WorkerQuestion {
 }
 
 /** The answer to a question of either side, or why there is none. */
-export interface PrimaryAnswer {
+export interface QuestionAnswer {
   readonly id: number;
   readonly answer?: unknown;
   readonly failure?: string;

@@ -1,53 +1,53 @@
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Readiness, UNKNOWN } from "../admin/readiness.ts";
-import type { WorkerCounts } from "../admin/served.ts";
-import { changesOf, needRestart } from "../config/changes.ts";
-import { secretsOf } from "../config/secrets.ts";
+import type { WorkerCounts } from "../admin/admin-gateway.ts";
+import { type Readiness, UNKNOWN_STATE } from "../admin/readiness.ts";
+import { AuditTrail, type Initiator, PROGRAM, servedFile } from "../audit-trail.ts";
+import { compareConfigs, restartSections } from "../config/changes.ts";
+import { configSecrets } from "../config/secrets.ts";
 import type { Config } from "../config/types.ts";
 import { Calendar } from "../core/calendar.ts";
-import { periodsOf } from "../core/limits.ts";
+import { budgetPeriods } from "../core/limits.ts";
 import type { JsonLog } from "../core/log.ts";
 import type { SharedFact } from "../core/peers.ts";
-import { Answers, type Question } from "../core/peers.ts";
-import { Listener, type ListenPlace } from "../downstream/listener.ts";
-import type { Patience } from "../downstream/server.ts";
-import { AFTER_FAILURE, ledgerWarn } from "../gateway.ts";
-import { SWITCHES } from "../generation.ts";
-import { type LoadedPlugin, versionsOf } from "../loader/instances.ts";
+import { type Question, QuestionHandlers } from "../core/peers.ts";
+import { Listener, type SocketAddress } from "../downstream/listener.ts";
+import type { StopTimeouts } from "../downstream/server.ts";
+import { CRASH_DRAIN, ledgerWarner } from "../gateway.ts";
+import { SWITCHES_TOPIC } from "../generation.ts";
+import { codeVersions, type LoadedPlugin } from "../loader/instances.ts";
 import type { MetricJson } from "../metrics/families.ts";
 import { PROCESS_METRICS } from "../metrics/process-metrics.ts";
-import { type Reloaded, Reloads } from "../reloads.ts";
+import { type ReloadResult, Reloads } from "../reloads.ts";
 import { BudgetMarks, type TimedBudgetMark } from "../store/budget-marks.ts";
 import type { Unwritten } from "../store/ledger.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
 import { connectStores, type Stores } from "../store/open.ts";
 import { spendSince } from "../store/spend.ts";
-import { type Initiator, PROGRAM, servedFile, Trail } from "../trail.ts";
-import { type Loaded, load } from "../vocabulary.ts";
-import { answerKnownStores } from "./known-store.ts";
-import { LOST_ROWS, type PrimaryAnswer, type ToPrimary, type WorkerQuestion } from "./messages.ts";
-import { reloadAll } from "./reloading.ts";
-import { answerLimits } from "./shared-limiter.ts";
-import { WaitingConnections } from "./waiting.ts";
+import { type LoadedConfig, loadWithVocabulary } from "../vocabulary.ts";
+import { registerMergedKnownStore } from "./known-store.ts";
+import { LOST_ROWS_EXIT, type QuestionAnswer, type ToPrimary, type WorkerQuestion } from "./messages.ts";
+import { registerLimits } from "./shared-limiter.ts";
+import { WaitingConnections } from "./waiting-connections.ts";
 import { WorkerProcess } from "./worker-process.ts";
+import { reloadWorkers } from "./worker-reloads.ts";
 import { isCount, WorkerTotals } from "./worker-totals.ts";
 
 /**
  * Milliseconds between checks of the workers, and without a message after which one is killed, because its event loop is blocked.
  */
-const LOOK = 1000;
-const UNRESPONSIVE = 15_000;
+const CHECK_INTERVAL = 1000;
+const UNRESPONSIVE_AFTER = 15_000;
 /** Milliseconds: a worker that lived for less is restarted with a backoff, which doubles each time. */
 const SHORT_LIFE = 10_000;
 const BACKOFF = 250;
 const LONGEST_BACKOFF = 30_000;
 /** Milliseconds for a worker to answer a question of the admin side. */
-const ASKING = 5000;
+const ASK_TIMEOUT = 5000;
 /** Milliseconds for a new worker to become ready. */
-const STARTING = 60_000;
+const START_TIMEOUT = 60_000;
 /** Milliseconds that stopping workers get beyond their drain time before they are killed. */
-const STOPPING = 20_000;
+const STOP_GRACE = 20_000;
 
 /** Action and subject for the audit trail. */
 const REPLACE = ["workers.replace", "workers"] as const;
@@ -65,13 +65,13 @@ interface WorkerSlot {
  */
 export class Primary {
   /** Answers the questions of all workers. */
-  readonly answers = new Answers();
+  readonly answers = new QuestionHandlers();
   address!: AddressInfo;
   readonly reloads: Reloads;
-  private readonly trail: Trail;
+  private readonly trail: AuditTrail;
   private readonly started: Config;
   private opened: Stores | undefined;
-  private number = 1;
+  private generationNumber = 1;
   private readonly limiter: MemoryLimiter;
   private readonly marks = new BudgetMarks();
   private readonly listener: Listener;
@@ -81,7 +81,7 @@ export class Primary {
   private readonly waiting: WaitingConnections;
   /** The latest fact of each key of each topic, for workers that start later. */
   private readonly facts = new Map<string, SharedFact>();
-  private readonly looking: NodeJS.Timeout;
+  private readonly checkTimer: NodeJS.Timeout;
   private starting = true;
   private stopping = false;
   private replacing = false;
@@ -90,15 +90,15 @@ export class Primary {
   hasLost = false;
 
   private constructor(
-    private loaded: Loaded,
+    private loaded: LoadedConfig,
     private readonly log: JsonLog,
-    place: ListenPlace,
+    place: SocketAddress,
   ) {
     const { config } = loaded;
     this.started = config;
     this.waiting = new WaitingConnections(log);
-    const secrets = () => secretsOf(this.config, this.loaded.env);
-    this.trail = new Trail(log, () => this.stores.audit, secrets);
+    const secrets = () => configSecrets(this.config, this.loaded.env);
+    this.trail = new AuditTrail(log, () => this.stores.audit, secrets);
     this.reloads = new Reloads(
       log,
       () => this.reloadNow(),
@@ -107,7 +107,7 @@ export class Primary {
     );
     const warn = (message: string) => log.warn({}, message);
     // Past spending is read once for each kind of period; the store is open only during that query.
-    const spent = async (since: number) => {
+    const spendingSince = async (since: number) => {
       const stores = await connectStores(config.store, config.keys, warn);
       try {
         return await spendSince(stores.ledger)(since);
@@ -115,24 +115,24 @@ export class Primary {
         await stores.close();
       }
     };
-    this.limiter = new MemoryLimiter(spent, new Calendar(config.timezone), warn);
+    this.limiter = new MemoryLimiter(spendingSince, new Calendar(config.timezone), warn);
     this.limiter.marked = this.marks.add;
-    answerLimits(this.answers, this.limiter);
-    answerKnownStores(this.answers, (question, asked) => this.askAll(question, asked));
-    this.listener = new Listener(place, (socket) => this.give(socket), true);
-    this.looking = setInterval(() => this.look(), LOOK);
+    registerLimits(this.answers, this.limiter);
+    registerMergedKnownStore(this.answers, (question, asked) => this.askAll(question, asked));
+    this.listener = new Listener(place, (socket) => this.passConnection(socket), true);
+    this.checkTimer = setInterval(() => this.checkWorkers(), CHECK_INTERVAL);
   }
 
   /** @throws the system's error for the address, or Error where a worker does not start */
-  static async start(loaded: Loaded, log: JsonLog, place: ListenPlace): Promise<Primary> {
+  static async start(loaded: LoadedConfig, log: JsonLog, place: SocketAddress): Promise<Primary> {
     const primary = new Primary(loaded, log, place);
     try {
       const { store, keys } = loaded.config;
-      primary.opened = await connectStores(store, keys, ledgerWarn(log));
+      primary.opened = await connectStores(store, keys, ledgerWarner(log));
       // In parallel with the start of the workers, so that no request has to wait for it. A failed query is repeated later.
-      primary.limiter.prepare(periodsOf(loaded.config.limits)).catch(() => {});
+      primary.limiter.prepare(budgetPeriods(loaded.config.limits)).catch(() => {});
       for (let i = 0; i < loaded.config.workers; i++) primary.slots.push({ worker: primary.fork(), failures: 0 });
-      await primary.begin();
+      await primary.startListening();
       return primary;
     } catch (thrown) {
       await primary.stop({ drain: 0 });
@@ -144,7 +144,7 @@ export class Primary {
    * Listens when the first worker serves, and settles when all do. Until then nobody can connect; on a socket that a service
    * manager keeps, connections wait in its queue, also for the process that gets the socket after a failed start.
    */
-  private async begin(): Promise<void> {
+  private async startListening(): Promise<void> {
     const ready = this.slots.map(({ worker }) => worker.ready);
     const listening = Promise.any(ready).then(async () => {
       this.address = await this.listener.listen();
@@ -170,23 +170,23 @@ export class Primary {
   }
 
   /** Reloads as `Gateway.reload` does, in all workers together: all of them serve the new configuration, or none. */
-  reload(by?: Initiator): Promise<Reloaded> {
+  reload(by?: Initiator): Promise<ReloadResult> {
     return this.reloads.run(by);
   }
 
   /** Returns the budget marks that were reached since the last call, in what is counted here for all workers. */
   takeMarks(): TimedBudgetMark[] {
-    return this.marks.take();
+    return this.marks.drain();
   }
 
   /** Switches as `Gateway.switch` does, in all workers. */
   switch(name: string, off: boolean): void {
-    this.share({ topic: SWITCHES.name, key: name, fact: off });
+    this.shareFact({ topic: SWITCHES_TOPIC.name, key: name, fact: off });
   }
 
   /** Returns what a reload would change. @throws ConfigError */
-  async compare(): Promise<Pick<Reloaded, "changes" | "restart">> {
-    const { changes, restart } = this.comparison(await this.readAgain());
+  async compare(): Promise<Pick<ReloadResult, "changes" | "restart">> {
+    const { changes, restart } = this.compareWith(await this.loadAgain());
     return { changes, restart };
   }
 
@@ -197,7 +197,7 @@ export class Primary {
 
   async askAll<Ask, Answer>(question: Question<Ask, Answer>, asked: Ask): Promise<Answer[]> {
     const serving = [...this.workers].filter((worker) => worker.serving);
-    const answers = await Promise.allSettled(serving.map((worker) => worker.ask(question, asked, ASKING)));
+    const answers = await Promise.allSettled(serving.map((worker) => worker.ask(question, asked, ASK_TIMEOUT)));
     return answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   }
 
@@ -206,8 +206,8 @@ export class Primary {
     const serving = [...this.workers].filter((worker) => worker.serving);
     const answers = await Promise.allSettled(
       serving.map(async (worker) => {
-        const metrics = await worker.ask(PROCESS_METRICS, null, ASKING);
-        this.totals.heard(worker, metrics);
+        const metrics = await worker.ask(PROCESS_METRICS, null, ASK_TIMEOUT);
+        this.totals.update(worker, metrics);
         return metrics.filter((metric) => !isCount(metric));
       }),
     );
@@ -222,7 +222,7 @@ export class Primary {
 
   /** How many workers there should be, and how many serve. */
   get workerCounts(): WorkerCounts {
-    const up = this.slots.filter(({ worker }) => worker.serving && !worker.leaving).length;
+    const up = this.slots.filter(({ worker }) => worker.serving && !worker.draining).length;
     return { wanted: this.slots.length, up, deaths: this.deaths };
   }
 
@@ -233,7 +233,7 @@ export class Primary {
     // A part that no worker reports is unknown, not ok.
     const worst = (part: string) => {
       const states = serving.map(({ worker }) => worker.parts[part] ?? "ok");
-      return states.find((state) => state !== "ok") ?? states[0] ?? UNKNOWN;
+      return states.find((state) => state !== "ok") ?? states[0] ?? UNKNOWN_STATE;
     };
     const parts = {
       gateway: this.stopping ? "stopping" : "ok",
@@ -257,91 +257,99 @@ export class Primary {
     this.log.info({ workers }, "workers are being replaced");
     try {
       await this.reload(by);
-      for (const slot of this.slots) await this.succeed(slot);
+      for (const slot of this.slots) await this.replaceWorker(slot);
       this.log.info({ workers }, "workers are replaced");
-      await this.trail.done(by, ...REPLACE, { workers });
+      await this.trail.recordAction(by, ...REPLACE, { workers });
     } catch (thrown) {
       const cause = (thrown as Error).message;
       this.log.error({ cause }, "a new worker did not start: the running workers stay");
-      await this.trail.failed(by, ...REPLACE, cause);
+      await this.trail.recordFailure(by, ...REPLACE, cause);
     }
     this.replacing = false;
   }
 
   /** Stops as `Downstream.close` does, all workers at once. Never throws, never hangs. */
-  async stop({ linger = 0, drain = this.config.drain || Number.POSITIVE_INFINITY, hurry }: Patience): Promise<void> {
+  async stop({
+    linger = 0,
+    drain = this.config.drain || Number.POSITIVE_INFINITY,
+    signal,
+  }: StopTimeouts): Promise<void> {
     const began = performance.now();
     this.stopping = true;
     for (const worker of this.workers) worker.send({ type: "leave" });
-    if (!this.listener.kept) await until(() => performance.now() - began >= linger || hurry?.aborted === true);
+    if (!this.listener.isInherited)
+      await waitUntil(() => performance.now() - began >= linger || signal?.aborted === true);
     await this.listener.close();
     this.waiting.close();
     const left = drain - (performance.now() - began);
     for (const worker of this.workers) {
-      worker.leaving = true;
-      worker.send({ type: "stop", linger, drain: Math.min(left, LONGEST) });
+      worker.draining = true;
+      worker.send({ type: "stop", linger, drain: Math.min(left, NO_LIMIT) });
     }
-    const urge = () => {
+    const sendHurry = () => {
       for (const worker of this.workers) worker.send({ type: "hurry" });
     };
-    if (hurry?.aborted) urge();
-    else hurry?.addEventListener("abort", urge);
-    let limit = performance.now() + left + STOPPING;
-    await until(() => {
-      if (hurry?.aborted) limit = Math.min(limit, performance.now() + STOPPING);
+    if (signal?.aborted) sendHurry();
+    else signal?.addEventListener("abort", sendHurry);
+    let limit = performance.now() + left + STOP_GRACE;
+    await waitUntil(() => {
+      if (signal?.aborted) limit = Math.min(limit, performance.now() + STOP_GRACE);
       return this.workers.size === 0 || performance.now() >= limit;
     });
     for (const worker of this.workers) {
       this.log.error({ worker: worker.pid }, "a worker did not end, and is killed");
       worker.kill();
     }
-    await until(() => this.workers.size === 0);
-    clearInterval(this.looking);
+    await waitUntil(() => this.workers.size === 0);
+    clearInterval(this.checkTimer);
     await this.opened?.close();
   }
 
   /** Stops after a crash in this process: the workers get a short time to finish what they serve. */
   fail(): Promise<void> {
-    return this.stop({ drain: Math.min(AFTER_FAILURE, this.config.drain || AFTER_FAILURE) });
+    return this.stop({ drain: Math.min(CRASH_DRAIN, this.config.drain || CRASH_DRAIN) });
   }
 
-  private readAgain(): Promise<Loaded> {
+  private loadAgain(): Promise<LoadedConfig> {
     const { config, env } = this.loaded;
-    return load({ file: config.file, folder: config.folder, env });
+    return loadWithVocabulary({ file: config.file, folder: config.folder, env });
   }
 
-  private comparison({ config, vocabulary }: Loaded): Pick<Reloaded, "changes" | "restart"> {
-    const code = { before: versionsOf(this.plugins), after: versionsOf(vocabulary.classes) };
-    return { changes: changesOf(this.config, config, code), restart: needRestart(changesOf(this.started, config)) };
+  private compareWith({ config, vocabulary }: LoadedConfig): Pick<ReloadResult, "changes" | "restart"> {
+    const code = { before: codeVersions(this.plugins), after: codeVersions(vocabulary.classes) };
+    return {
+      changes: compareConfigs(this.config, config, code),
+      restart: restartSections(compareConfigs(this.started, config)),
+    };
   }
 
-  private async reloadNow(): Promise<Reloaded> {
-    const next = await this.readAgain();
-    const { changes, restart } = this.comparison(next);
+  private async reloadNow(): Promise<ReloadResult> {
+    const next = await this.loadAgain();
+    const { changes, restart } = this.compareWith(next);
     if (changes.length > 0) {
       const { text } = next.config;
-      const serving = [...this.workers].filter((worker) => worker.serving && !worker.leaving);
-      await reloadAll(serving, text, this.number + 1);
-      for (const worker of serving) worker.text = text;
+      const serving = [...this.workers].filter((worker) => worker.serving && !worker.draining);
+      await reloadWorkers(serving, text, this.generationNumber + 1);
+      for (const worker of serving) worker.configText = text;
       this.loaded = next;
-      this.number++;
+      this.generationNumber++;
       this.log.level = next.config.log.level;
-      this.opened?.keys.adopt(next.config.keys);
+      this.opened?.keys.replaceFileKeys(next.config.keys);
       // Facts about a changed provider are stale; workers send current ones again. The operator's switches stay.
-      for (const [key, { topic }] of this.facts) if (topic !== SWITCHES.name) this.facts.delete(key);
+      for (const [key, { topic }] of this.facts) if (topic !== SWITCHES_TOPIC.name) this.facts.delete(key);
       // Workers that started during the reload.
-      for (const worker of this.workers) if (worker.serving && !worker.leaving) void this.catchUp(worker);
+      for (const worker of this.workers) if (worker.serving && !worker.draining) void this.catchUp(worker);
     }
-    return { changes, restart, generation: this.number };
+    return { changes, restart, generation: this.generationNumber };
   }
 
   /** Reloads a worker that started with an older configuration. */
   private async catchUp(worker: WorkerProcess): Promise<void> {
     const { text } = this.config;
-    if (worker.text === text) return;
+    if (worker.configText === text) return;
     try {
-      await reloadAll([worker], text, this.number);
-      worker.text = text;
+      await reloadWorkers([worker], text, this.generationNumber);
+      worker.configText = text;
     } catch (thrown) {
       this.log.error(
         { worker: worker.pid, cause: (thrown as Error).message },
@@ -353,110 +361,110 @@ export class Primary {
 
   private fork(): WorkerProcess {
     const { file, folder, text } = this.config;
-    const worker = new WorkerProcess([file, folder, String(this.started.workers)], text, this.number, {
-      lines: (bytes, from) => (from === "stdout" ? this.log.relay(bytes) : process.stderr.write(bytes)),
-      message: (message, from) => this.hear(message, from),
-      silent: (ended) => this.totals.end(ended),
-      ended: (ended, untaken) => this.ended(ended, untaken),
+    const worker = new WorkerProcess([file, folder, String(this.started.workers)], text, this.generationNumber, {
+      onOutput: (bytes, from) => (from === "stdout" ? this.log.relay(bytes) : process.stderr.write(bytes)),
+      onMessage: (message, from) => this.onMessage(message, from),
+      onDisconnect: (ended) => this.totals.finish(ended),
+      onExit: (ended, untaken) => this.onWorkerExit(ended, untaken),
     });
-    this.totals.begin(worker);
+    this.totals.add(worker);
     this.workers.add(worker);
     return worker;
   }
 
-  private hear(message: ToPrimary, from: WorkerProcess): void {
+  private onMessage(message: ToPrimary, from: WorkerProcess): void {
     // A worker's last report may be read after its exit.
-    if (message.type === "counted") this.totals.heard(from, message.metrics);
+    if (message.type === "counted") this.totals.update(from, message.metrics);
     if (!this.workers.has(from)) return;
     if (message.type === "ready") {
       for (const fact of this.facts.values()) from.send({ type: "fact", ...fact });
-      this.found();
+      this.passWaiting();
       void this.catchUp(from);
     } else if (message.type === "fact") {
       const { topic, key, fact } = message;
-      this.share({ topic, key, fact }, from);
+      this.shareFact({ topic, key, fact }, from);
     } else if (message.type === "question") {
-      void this.answer(message, from);
+      void this.answerQuestion(message, from);
     } else if (message.type === "failed") {
-      from.leaving = true;
+      from.draining = true;
       this.deaths++;
       const slot = this.slots.find(({ worker }) => worker === from);
-      if (slot) void this.again(slot);
-      this.lost();
+      if (slot) void this.restartWorker(slot);
+      this.onServingLost();
     }
   }
 
   /** Sends a fact to all workers, including those that start later. @param from the worker that reported it */
-  private share(shared: SharedFact, from?: WorkerProcess): void {
+  private shareFact(shared: SharedFact, from?: WorkerProcess): void {
     this.facts.set(`${shared.topic} ${shared.key}`, shared);
     for (const worker of this.workers) if (worker !== from) worker.send({ type: "fact", ...shared });
   }
 
-  private async answer({ id, name, question }: WorkerQuestion, from: WorkerProcess): Promise<void> {
-    let told: Omit<PrimaryAnswer, "id">;
+  private async answerQuestion({ id, name, question }: WorkerQuestion, from: WorkerProcess): Promise<void> {
+    let outcome: Omit<QuestionAnswer, "id">;
     try {
-      told = { answer: await this.answers.answer(name, question) };
+      outcome = { answer: await this.answers.answer(name, question) };
     } catch (thrown) {
-      told = { failure: (thrown as Error).message };
+      outcome = { failure: (thrown as Error).message };
     }
-    from.send({ type: "answer", id, ...told });
+    from.send({ type: "answer", id, ...outcome });
     // The worker that asked has died since.
     if (!this.workers.has(from)) this.limiter.release(String(from.pid));
   }
 
-  private give(socket: Socket): void {
+  private passConnection(socket: Socket): void {
     let best: WorkerProcess | undefined;
     for (const { worker } of this.slots)
-      if (worker.serving && !worker.leaving && (!best || lighter(worker, best))) best = worker;
-    if (best) best.give(socket);
+      if (worker.serving && !worker.draining && (!best || isLessBusy(worker, best))) best = worker;
+    if (best) best.passConnection(socket);
     else this.waiting.add(socket);
   }
 
   /** Passes waiting connections to a worker that has begun to serve. */
-  private found(): void {
-    if (this.workerCounts.up > 0) for (const socket of this.waiting.end()) this.give(socket);
+  private passWaiting(): void {
+    if (this.workerCounts.up > 0) for (const socket of this.waiting.takeAll()) this.passConnection(socket);
   }
 
   /** Called when a worker serves no longer: after the last one, connections wait for the next one for a limited time. */
-  private lost(): void {
-    if (this.workerCounts.up === 0) this.waiting.begin();
+  private onServingLost(): void {
+    if (this.workerCounts.up === 0) this.waiting.startTimeout();
   }
 
-  private look(): void {
+  private checkWorkers(): void {
     for (const worker of this.workers) {
-      if (worker.serving && performance.now() - worker.heardAt > UNRESPONSIVE) {
+      if (worker.serving && performance.now() - worker.lastMessageAt > UNRESPONSIVE_AFTER) {
         this.log.error({ worker: worker.pid }, "a worker's event loop is blocked: the worker is killed");
         worker.kill();
       } else worker.send({ type: "look" });
     }
   }
 
-  private ended(worker: WorkerProcess, untaken: readonly Socket[]): void {
+  private onWorkerExit(worker: WorkerProcess, untaken: readonly Socket[]): void {
     this.workers.delete(worker);
     this.limiter.release(String(worker.pid));
     const slot = this.slots.find((each) => each.worker === worker);
     // A worker that never served fails the start, which reports it.
-    if (slot && !this.stopping && !(this.starting && !worker.served)) {
+    if (slot && !this.stopping && !(this.starting && !worker.hasServed)) {
       // A worker that sent `failed` has been counted then.
-      if (!worker.leaving) this.deaths++;
-      this.log.error({ worker: worker.pid, end: worker.end }, "a worker has died, and is replaced");
-      void this.again(slot);
-      this.lost();
+      if (!worker.draining) this.deaths++;
+      this.log.error({ worker: worker.pid, end: worker.exitReason }, "a worker has died, and is replaced");
+      void this.restartWorker(slot);
+      this.onServingLost();
     }
     // A worker that ended by itself has logged what it could not write.
-    const toldLost = worker.end === `exit code ${LOST_ROWS}`;
-    const killed = worker.unwritten !== undefined && worker.end !== "exit code 0" && !toldLost;
-    if (this.stopping && (toldLost || killed)) this.hasLost = true;
+    const loggedLoss = worker.exitReason === `exit code ${LOST_ROWS_EXIT}`;
+    const killed = worker.unwritten !== undefined && worker.exitReason !== "exit code 0" && !loggedLoss;
+    if (this.stopping && (loggedLoss || killed)) this.hasLost = true;
     if (worker.unwritten && killed)
       this.log.error(
         { worker: worker.pid, lines: worker.unwritten.lines },
         "lines of the ledger's journal were in this worker's memory only, as they could not be written: they are lost, and with them what it wrote since",
       );
-    for (const socket of untaken) this.give(socket);
+    for (const socket of untaken) this.passConnection(socket);
   }
 
   /** Starts a worker in the slot of one that failed, with a backoff where its predecessors died soon after their start. */
-  private async again(slot: WorkerSlot): Promise<void> {
+  private async restartWorker(slot: WorkerSlot): Promise<void> {
     const { worker } = slot;
     slot.failures = performance.now() - worker.startedAt < SHORT_LIFE ? slot.failures + 1 : 0;
     if (slot.failures > 1) await sleep(Math.min(BACKOFF * 2 ** slot.failures, LONGEST_BACKOFF));
@@ -464,26 +472,26 @@ export class Primary {
   }
 
   /** @throws Error where the successor does not start; the slot stays as it was */
-  private async succeed(slot: WorkerSlot): Promise<void> {
+  private async replaceWorker(slot: WorkerSlot): Promise<void> {
     const next = this.fork();
-    const timer = setTimeout(() => next.kill(), STARTING);
+    const timer = setTimeout(() => next.kill(), START_TIMEOUT);
     await next.ready.finally(() => clearTimeout(timer));
     const { worker: last } = slot;
     slot.worker = next;
-    last.leaving = true;
-    this.found();
+    last.draining = true;
+    this.passWaiting();
     const { linger, drain } = this.config;
-    last.send({ type: "stop", linger, drain: drain || LONGEST });
+    last.send({ type: "stop", linger, drain: drain || NO_LIMIT });
   }
 }
 
 /** A number for "no limit" that JSON can represent. */
-const LONGEST = 2 ** 31 - 1;
+const NO_LIMIT = 2 ** 31 - 1;
 
 /** Workers that leave a connection waiting come last; otherwise the one with the fewest connections comes first. */
-const lighter = (one: WorkerProcess, other: WorkerProcess): boolean =>
-  one.busy === other.busy ? one.connections < other.connections : other.busy;
+const isLessBusy = (one: WorkerProcess, other: WorkerProcess): boolean =>
+  one.isBusy === other.isBusy ? one.connections < other.connections : other.isBusy;
 
-async function until(enough: () => boolean): Promise<void> {
+async function waitUntil(enough: () => boolean): Promise<void> {
   while (!enough()) await sleep(10);
 }

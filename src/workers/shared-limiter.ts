@@ -1,6 +1,6 @@
 import { storeUnavailable } from "../core/errors.ts";
 import type { LimitLevel } from "../core/limits.ts";
-import { type Answers, type Peers, question } from "../core/peers.ts";
+import { type Peers, type QuestionHandlers, question } from "../core/peers.ts";
 import { type Charge, Limiter, type Reservation, type Reserved, type Standing } from "../store/limiter.ts";
 import type { MemoryLimiter } from "../store/memory-limiter.ts";
 
@@ -19,7 +19,7 @@ export class SharedLimiter extends Limiter {
   }
 
   override reserve(reservation: Reservation): Promise<Reserved> {
-    return this.peers.ask(RESERVE, { reservation, owner: this.owner }).catch(unknown);
+    return this.peers.ask(RESERVE, { reservation, owner: this.owner }).catch(throwUnavailable);
   }
 
   override settle(id: string, used: Charge, unused?: string): void {
@@ -28,12 +28,12 @@ export class SharedLimiter extends Limiter {
   }
 
   override standings(levels: readonly LimitLevel[]): Promise<Standing[]> {
-    return this.peers.ask(STANDINGS, levels).catch(unknown);
+    return this.peers.ask(STANDINGS, levels).catch(throwUnavailable);
   }
 }
 
 /** Answers the limit questions of all workers. */
-export function answerLimits(answers: Answers, limiter: MemoryLimiter): void {
+export function registerLimits(answers: QuestionHandlers, limiter: MemoryLimiter): void {
   answers.set(RESERVE, ({ reservation, owner }) => limiter.reserve(reservation, owner));
   answers.set(SETTLE, ({ id, used, unused }) => {
     limiter.settle(id, used, unused);
@@ -42,6 +42,6 @@ export function answerLimits(answers: Answers, limiter: MemoryLimiter): void {
   answers.set(STANDINGS, (levels) => limiter.standings(levels));
 }
 
-function unknown(cause: unknown): never {
+function throwUnavailable(cause: unknown): never {
   throw storeUnavailable("limits", "What has been used so far is not known at the moment.", cause);
 }

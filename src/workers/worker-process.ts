@@ -6,8 +6,8 @@ import { fileURLToPath } from "node:url";
 import type { Readiness } from "../admin/readiness.ts";
 import type { Question } from "../core/peers.ts";
 import type { Unwritten } from "../store/ledger.ts";
-import { KnownReason } from "../text/reason.ts";
-import type { PrimaryAnswer, ToPrimary, ToWorker } from "./messages.ts";
+import { FormattedError } from "../text/format-error.ts";
+import type { QuestionAnswer, ToPrimary, ToWorker } from "./messages.ts";
 
 const ENTRY = fileURLToPath(new URL("./main.ts", import.meta.url));
 /** Reports whether a process is a worker of any gateway; false where the system does not tell. */
@@ -21,17 +21,17 @@ export function isWorker(pid: number): boolean {
 }
 
 /** Milliseconds after which a connection that was not taken marks its worker as busy. */
-const BUSY = 1000;
+const BUSY_AFTER = 1000;
 
 /** Receives the events of a worker. */
 interface WorkerListener {
   /** Called with whole lines of the worker's output. */
-  lines(bytes: Buffer, from: "stdout" | "stderr"): void;
-  message(message: ToPrimary, from: WorkerProcess): void;
+  onOutput(bytes: Buffer, from: "stdout" | "stderr"): void;
+  onMessage(message: ToPrimary, from: WorkerProcess): void;
   /** Called when the worker's channel is closed: no message comes any more. */
-  silent(worker: WorkerProcess): void;
+  onDisconnect(worker: WorkerProcess): void;
   /** Called when the worker has ended, with the connections that it never took. */
-  ended(worker: WorkerProcess, untaken: readonly Socket[]): void;
+  onExit(worker: WorkerProcess, untaken: readonly Socket[]): void;
 }
 
 /** The primary's handle of one worker. */
@@ -41,35 +41,35 @@ export class WorkerProcess {
   /** Whether it serves. */
   serving = false;
   /** Whether it serves, or served before it ended. */
-  served = false;
+  hasServed = false;
   /** Whether it gets no more connections. */
-  leaving = false;
+  draining = false;
   /** Its parts as it last reported them. */
   parts: Readiness["parts"] = {};
   /** What it could not write of the ledger's journal, as it last reported. */
   unwritten: Unwritten | undefined;
   /** `performance.now()` at its last message. */
-  heardAt = performance.now();
+  lastMessageAt = performance.now();
   readonly startedAt = performance.now();
   private readonly child: ChildProcess;
   /** Its open connections, taken or not. */
-  private open = 0;
-  private given = 0;
+  private openConnections = 0;
+  private lastConnection = 0;
   /** Connections that it has not taken yet, with the time of each. */
-  private readonly untaken = new Map<number, { socket: Socket; at: number }>();
+  private readonly unaccepted = new Map<number, { socket: Socket; at: number }>();
 
-  private asked = 0;
+  private lastQuestion = 0;
   /** Questions that it has not answered yet. */
-  private readonly asking = new Map<number, PromiseWithResolvers<unknown>>();
+  private readonly pendingQuestions = new Map<number, PromiseWithResolvers<unknown>>();
 
   /**
    * @param args of `main.ts` in this folder
-   * @param text the gateway.yaml to serve
+   * @param configText the gateway.yaml to serve
    * @param generation the number of that configuration
    */
   constructor(
     args: readonly string[],
-    public text: string,
+    public configText: string,
     generation: number,
     private readonly listener: WorkerListener,
   ) {
@@ -79,36 +79,36 @@ export class WorkerProcess {
     this.ready = ready.promise;
     this.ready.catch(() => {});
     this.child.on("message", (message: ToPrimary) => {
-      this.heardAt = performance.now();
+      this.lastMessageAt = performance.now();
       if (message.type === "ready") {
         this.serving = true;
-        this.served = true;
+        this.hasServed = true;
         ready.resolve();
       } else if (message.type === "alive") {
         this.parts = message.parts;
         this.unwritten = message.unwritten;
-      } else if (message.type === "taken") this.taken(message.id);
-      else if (message.type === "closed") this.open -= message.count;
-      else if (message.type === "told") this.told(message);
-      listener.message(message, this);
+      } else if (message.type === "taken") this.onAccepted(message.id);
+      else if (message.type === "closed") this.openConnections -= message.count;
+      else if (message.type === "told") this.onAnswer(message);
+      listener.onMessage(message, this);
     });
-    this.child.once("disconnect", () => listener.silent(this));
+    this.child.once("disconnect", () => listener.onDisconnect(this));
     // A closed channel is noticed by the exit of the process.
     this.child.on("error", () => {});
     this.child.once("exit", (code, signal) => {
       this.serving = false;
-      for (const { reject } of this.asking.values()) reject(new Error("the worker has ended"));
-      this.asking.clear();
+      for (const { reject } of this.pendingQuestions.values()) reject(new Error("the worker has ended"));
+      this.pendingQuestions.clear();
       // The worker has logged the reason itself, unless it was killed.
-      ready.reject(new KnownReason(`a worker has ended before it was ready: ${signal ?? `exit code ${code}`}`));
-      this.listener.ended(
+      ready.reject(new FormattedError(`a worker has ended before it was ready: ${signal ?? `exit code ${code}`}`));
+      this.listener.onExit(
         this,
-        [...this.untaken.values()].map(({ socket }) => socket),
+        [...this.unaccepted.values()].map(({ socket }) => socket),
       );
     });
     for (const from of ["stdout", "stderr"] as const)
-      byLines(this.child[from] as Readable, (bytes) => listener.lines(bytes, from));
-    this.send({ type: "start", text, generation });
+      forwardLines(this.child[from] as Readable, (bytes) => listener.onOutput(bytes, from));
+    this.send({ type: "start", text: configText, generation });
   }
 
   get pid(): number | undefined {
@@ -116,30 +116,30 @@ export class WorkerProcess {
   }
 
   /** How it ended, for the log; undefined while it runs. */
-  get end(): string | undefined {
+  get exitReason(): string | undefined {
     const { exitCode, signalCode } = this.child;
     return signalCode ?? (exitCode === null ? undefined : `exit code ${exitCode}`);
   }
 
   /** The number of its connections. */
   get connections(): number {
-    return this.open;
+    return this.openConnections;
   }
 
   /** Whether a connection has waited too long for it, because its event loop is busy. */
-  get busy(): boolean {
-    const [oldest] = this.untaken.values();
-    return oldest !== undefined && performance.now() - oldest.at > BUSY;
+  get isBusy(): boolean {
+    const [oldest] = this.unaccepted.values();
+    return oldest !== undefined && performance.now() - oldest.at > BUSY_AFTER;
   }
 
   /**
    * Passes a connection to the worker. This process keeps it open until the worker has it, so that it can be given to another
    * one.
    */
-  give(socket: Socket): void {
-    const id = ++this.given;
-    this.open++;
-    this.untaken.set(id, { socket, at: performance.now() });
+  passConnection(socket: Socket): void {
+    const id = ++this.lastConnection;
+    this.openConnections++;
+    this.unaccepted.set(id, { socket, at: performance.now() });
     this.child.send({ type: "connection", id } satisfies ToWorker, socket, { keepOpen: true }, () => {});
   }
 
@@ -152,18 +152,18 @@ export class WorkerProcess {
    * @param patience milliseconds
    */
   async ask<Ask, Answer>({ name }: Question<Ask, Answer>, question: Ask, patience: number): Promise<Answer> {
-    const id = ++this.asked;
+    const id = ++this.lastQuestion;
     const waiting = Promise.withResolvers<unknown>();
-    this.asking.set(id, waiting);
+    this.pendingQuestions.set(id, waiting);
     const late = () => waiting.reject(new Error(`a worker has not answered in ${patience / 1000} s`));
     const timer = setTimeout(late, patience);
     try {
-      if (this.end !== undefined) late();
+      if (this.exitReason !== undefined) late();
       this.send({ type: "ask", id, name, question });
       return (await waiting.promise) as Answer;
     } finally {
       clearTimeout(timer);
-      this.asking.delete(id);
+      this.pendingQuestions.delete(id);
     }
   }
 
@@ -171,14 +171,14 @@ export class WorkerProcess {
     this.child.kill("SIGKILL");
   }
 
-  private told({ id, answer, failure }: PrimaryAnswer): void {
-    if (failure === undefined) this.asking.get(id)?.resolve(answer);
-    else this.asking.get(id)?.reject(new KnownReason(failure));
+  private onAnswer({ id, answer, failure }: QuestionAnswer): void {
+    if (failure === undefined) this.pendingQuestions.get(id)?.resolve(answer);
+    else this.pendingQuestions.get(id)?.reject(new FormattedError(failure));
   }
 
-  private taken(id: number): void {
-    const { socket } = this.untaken.get(id) ?? {};
-    this.untaken.delete(id);
+  private onAccepted(id: number): void {
+    const { socket } = this.unaccepted.get(id) ?? {};
+    this.unaccepted.delete(id);
     socket?.destroy();
   }
 }
@@ -186,14 +186,14 @@ export class WorkerProcess {
 const NEWLINE = 10;
 
 /** Passes on output in whole lines, so that lines of several workers do not mix. */
-function byLines(stream: Readable, take: (bytes: Buffer) => void): void {
+function forwardLines(stream: Readable, forward: (bytes: Buffer) => void): void {
   let rest: Buffer = Buffer.alloc(0);
   stream.on("data", (bytes: Buffer) => {
     const end = bytes.lastIndexOf(NEWLINE) + 1;
-    if (end > 0) take(rest.length > 0 ? Buffer.concat([rest, bytes.subarray(0, end)]) : bytes.subarray(0, end));
+    if (end > 0) forward(rest.length > 0 ? Buffer.concat([rest, bytes.subarray(0, end)]) : bytes.subarray(0, end));
     const left = bytes.subarray(end);
     rest = end > 0 || rest.length === 0 ? Buffer.from(left) : Buffer.concat([rest, left]);
   });
   // A killed worker may leave an incomplete line.
-  stream.once("end", () => rest.length > 0 && take(Buffer.concat([rest, Buffer.from("\n")])));
+  stream.once("end", () => rest.length > 0 && forward(Buffer.concat([rest, Buffer.from("\n")])));
 }

@@ -9,32 +9,32 @@ import type { MetricJson } from "../metrics/families.ts";
  */
 export class WorkerTotals<Worker> {
   /** What each worker last reported, by metric. */
-  private readonly last = new Map<Worker, Map<string, MetricJson>>();
-  private ended: MetricJson[] = [];
+  private readonly latest = new Map<Worker, Map<string, MetricJson>>();
+  private endedSums: MetricJson[] = [];
 
   /** Starts to count a worker. */
-  begin(worker: Worker): void {
-    this.last.set(worker, new Map());
+  add(worker: Worker): void {
+    this.latest.set(worker, new Map());
   }
 
   /** Remembers a report of a worker; metrics that it does not contain keep their last values. */
-  heard(worker: Worker, metrics: readonly MetricJson[]): void {
-    const known = this.last.get(worker);
+  update(worker: Worker, metrics: readonly MetricJson[]): void {
+    const known = this.latest.get(worker);
     for (const metric of metrics) if (isCount(metric)) known?.set(metric.name, metric);
   }
 
   /** Adds a worker to those that have ended. Called when no further message can come from it. */
-  end(worker: Worker): void {
-    const known = this.last.get(worker);
+  finish(worker: Worker): void {
+    const known = this.latest.get(worker);
     if (!known) return;
-    this.last.delete(worker);
-    const sum = AggregatorRegistry.aggregate([this.ended, [...known.values()]] as never);
-    this.ended = sum.getMetricsAsArray() as unknown as MetricJson[];
+    this.latest.delete(worker);
+    const sum = AggregatorRegistry.aggregate([this.endedSums, [...known.values()]] as never);
+    this.endedSums = sum.getMetricsAsArray() as unknown as MetricJson[];
   }
 
   /** Returns the counts to add up: those of each worker, and those of all that have ended. */
   get all(): MetricJson[][] {
-    return [this.ended, ...Array.from(this.last.values(), (known) => [...known.values()])];
+    return [this.endedSums, ...Array.from(this.latest.values(), (known) => [...known.values()])];
   }
 }
 

@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
 import t from "tap";
 import { Access } from "../../src/admin/access.ts";
-import type { SignedOut } from "../../src/store/signed-out.ts";
+import type { RevokedSessions } from "../../src/store/revoked-sessions.ts";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "./support.ts";
 
 const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
@@ -72,20 +72,23 @@ t.test("several gateways with one store open each other's sessions, and end them
   const signedOut = { add: async (id: string) => void ended.add(id), has: async (id: string) => ended.has(id) };
   const settings = { token: hash("sha256", TOKEN), hosts: [], session: 60_000 };
   const gateway = (secret: string) =>
-    new Access(() => settings, { secret: async () => secret, signedOut: signedOut as unknown as SignedOut });
+    new Access(() => settings, {
+      secret: async () => secret,
+      revokedSessions: signedOut as unknown as RevokedSessions,
+    });
   const from = (cookie?: string) => ({ headers: { cookie }, socket: {} }) as unknown as IncomingMessage;
   const [one, other, stranger] = [gateway("shared"), gateway("shared"), gateway("of its own")];
   const line = (await one.signIn(TOKEN, from())) ?? "";
   const cookie = line.split(";")[0];
-  t.match(await other.visitor(from(cookie)), { role: "admin", who: "admin" });
-  t.equal(await stranger.visitor(from(cookie)), undefined);
+  t.match(await other.authenticate(from(cookie)), { role: "admin", who: "admin" });
+  t.equal(await stranger.authenticate(from(cookie)), undefined);
   let told = 0;
-  const visitor = await one.visitor(from(cookie));
-  const stop = one.whenOut(visitor as NonNullable<typeof visitor>, () => void told++);
+  const visitor = await one.authenticate(from(cookie));
+  const stop = one.onSignOut(visitor as NonNullable<typeof visitor>, () => void told++);
   await one.signOut(from(cookie));
   t.equal(told, 1, "who watches is told");
   stop();
-  t.equal(await other.visitor(from(cookie)), undefined);
+  t.equal(await other.authenticate(from(cookie)), undefined);
 });
 
 t.test("behind https the cookie has the prefix that no other host can set, and no other is read", async (t) => {

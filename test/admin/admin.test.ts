@@ -6,14 +6,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import t, { type Test } from "tap";
-import { Admin, type AdminPlace } from "../../src/admin/admin.ts";
+import { Admin, type AdminListenAddress } from "../../src/admin/admin.ts";
+import type { AdminGateway } from "../../src/admin/admin-gateway.ts";
 import type { Readiness } from "../../src/admin/readiness.ts";
-import type { AdminSubject } from "../../src/admin/served.ts";
 import { MemoryLog } from "../support/gateway.ts";
 import { startAdmin, TOKEN, WITH_TOKENS } from "./support.ts";
 
-async function admin(t: Test, readiness: () => Readiness, place: AdminPlace = { host: "127.0.0.1", port: 0 }) {
-  const side = new Admin({ readiness, stores: {} } as AdminSubject, { log: new MemoryLog() });
+async function admin(t: Test, readiness: () => Readiness, place: AdminListenAddress = { host: "127.0.0.1", port: 0 }) {
+  const side = new Admin({ readiness, stores: {} } as AdminGateway, { log: new MemoryLog() });
   t.teardown(() => side.close());
   return side.listen(place);
 }

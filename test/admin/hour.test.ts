@@ -1,9 +1,9 @@
 import t from "tap";
+import type { AdminGateway } from "../../src/admin/admin-gateway.ts";
 import { lastHour } from "../../src/admin/hour.ts";
-import type { AdminSubject } from "../../src/admin/served.ts";
 
 /** A ledger that knows of one target, and of so many exchanges. */
-const subjectWith = (attempts: readonly { startedAt: number }[][]): AdminSubject => {
+const subjectWith = (attempts: readonly { startedAt: number }[][]): AdminGateway => {
   const speed = { name: "p:m", requests: 2 };
   const ledger = {
     failures: async () => ({
@@ -13,7 +13,7 @@ const subjectWith = (attempts: readonly { startedAt: number }[][]): AdminSubject
     speeds: async (_: object, by: string) => [{ ...speed, name: by }],
     search: async ({ limit }: { limit: number }) => attempts.slice(0, limit).map((each) => ({ attempts: each })),
   };
-  return { stores: { ledger } } as unknown as AdminSubject;
+  return { stores: { ledger } } as unknown as AdminGateway;
 };
 
 t.test(

@@ -1,5 +1,5 @@
 import t from "tap";
-import { storeSilent } from "../../src/store/remembered-keys.ts";
+import { keyStoreUnavailable } from "../../src/store/cached-keys.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 import { startAdmin, YAML } from "./support.ts";
 
@@ -121,7 +121,7 @@ t.test("a store that fails is a 503 with its reason, and no conflict", async (t)
   t.match(await ask("POST", `/api/keys/${id}/rotate`), failed);
   t.match(await ask("POST", `/api/keys/${id}/disable`), failed);
   t.match(await ask("DELETE", `/api/keys/${id}`), failed);
-  const silent = () => Promise.reject(storeSilent(new Error("it does not answer")));
+  const silent = () => Promise.reject(keyStoreUnavailable(new Error("it does not answer")));
   Object.assign(keys, { list: silent, show: silent });
   t.match(await ask("GET", "/api/keys"), { status: 503, body: { error: { message: /it does not answer/ } } });
   t.match(await ask("GET", "/api/keys/ci"), { status: 503, body: { error: { message: /it does not answer/ } } });

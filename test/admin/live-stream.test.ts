@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import t, { type Test } from "tap";
 import type { Access } from "../../src/admin/access.ts";
+import type { AdminGateway } from "../../src/admin/admin-gateway.ts";
 import { LiveStream } from "../../src/admin/live-stream.ts";
-import type { AdminSubject } from "../../src/admin/served.ts";
-import type { Visitor } from "../../src/admin/visitor.ts";
+import type { AdminUser } from "../../src/admin/user.ts";
 import { KEY, MemoryLog } from "../support/gateway.ts";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS, YAML } from "./support.ts";
 
@@ -88,14 +88,14 @@ t.test("who watches is told of each request that begins, what changes about it, 
 });
 
 t.test("who comes between two looks is told at once, or as soon as the look that goes on has ended", async (t) => {
-  const subject = { askAll: async () => [] } as unknown as AdminSubject;
-  const access = { whenOut: () => () => {} } as unknown as Access;
+  const subject = { askAll: async () => [] } as unknown as AdminGateway;
+  const access = { onSignOut: () => () => {} } as unknown as Access;
   // The next look of itself would be tomorrow.
   const stream = new LiveStream(subject, access, new MemoryLog(), 86_400_000);
   t.teardown(() => stream.close());
   const come = () => {
     const response = Object.assign(new PassThrough(), { writeHead() {} });
-    stream.serve({} as IncomingMessage, response as unknown as ServerResponse, {} as Visitor);
+    stream.serve({} as IncomingMessage, response as unknown as ServerResponse, {} as AdminUser);
     return response;
   };
   const told = async (response: PassThrough) => {

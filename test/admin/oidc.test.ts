@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { askAdmin } from "../../src/cli/admin-client.ts";
+import { requestAdmin } from "../../src/cli/admin-client.ts";
 import { CLIENT, type People, Surfer, startIdentityProvider } from "../support/identity-provider.ts";
 import { startAdmin, YAML } from "./support.ts";
 
@@ -56,7 +56,7 @@ t.test(
     t.match(await refused.text(), /: sign in as somebody whom roles: admin of admin: oidc in gateway\.yaml names\./);
     const { hostname: host, port } = new URL(base);
     for (const token of [undefined, "any"])
-      await t.rejects(askAdmin({ host, port: Number(port) }, token, "/api/now"), {
+      await t.rejects(requestAdmin({ host, port: Number(port) }, token, "/api/now"), {
         message: /knows no token, .*add token: to admin: in gateway\.yaml, and reload it with kill -HUP$/,
       });
     const eve = await enter("eve");

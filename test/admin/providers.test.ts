@@ -1,7 +1,7 @@
 import t from "tap";
-import { providers } from "../../src/admin/providers.ts";
+import type { AdminGateway } from "../../src/admin/admin-gateway.ts";
+import { shownProviders } from "../../src/admin/providers.ts";
 import type { LiveProvider } from "../../src/admin/questions.ts";
-import type { AdminSubject } from "../../src/admin/served.ts";
 import { asking } from "../support/gateway.ts";
 import { providerOf } from "../support/provider.ts";
 import { startAdmin, TOKEN, VIEWER } from "./support.ts";
@@ -25,11 +25,11 @@ t.test("of what several processes find out the worst is shown, and what runs is 
   const subject = {
     config: { providers: configured, written },
     askAll: async () => answers,
-  } as unknown as AdminSubject;
+  } as unknown as AdminGateway;
   const health = {
     ...{ failures: 5, errors: "50%", requests: 20, window: "30s", slow: "off", open: "30s", longest: "30s" },
   };
-  t.same(await providers(subject), [
+  t.same(await shownProviders(subject), [
     {
       name: "p",
       url: "http://up/v1",

@@ -1,7 +1,7 @@
 import t from "tap";
 import { z } from "zod";
 import { AdminError } from "../../src/admin/errors.ts";
-import { read, route, told } from "../../src/admin/route.ts";
+import { describeRoute, parseBody, route } from "../../src/admin/route.ts";
 
 t.test("a route's path is told as OpenAPI writes it, and meets one name at each place", async (t) => {
   const { path, pattern, admin } = route("POST", "keys/{id}/rotate", "…", async () => ({}));
@@ -11,14 +11,14 @@ t.test("a route's path is told as OpenAPI writes it, and meets one name at each 
 });
 
 t.test("what only looks is for viewers too, unless it says otherwise", async (t) => {
-  t.match(told({ method: "GET", path: "/", summary: "…" }), { admin: false, status: 200, gives: [] });
-  t.match(told({ method: "GET", path: "/", summary: "…", admin: true }), { admin: true });
+  t.match(describeRoute({ method: "GET", path: "/", summary: "…" }), { admin: false, status: 200, responseFields: [] });
+  t.match(describeRoute({ method: "GET", path: "/", summary: "…", admin: true }), { admin: true });
 });
 
 t.test("what was sent wrongly is refused, and the field named", async (t) => {
   const expected = z.strictObject({ overlap: z.string().default("24h") });
-  t.same(read(expected, {}), { overlap: "24h" });
+  t.same(parseBody(expected, {}), { overlap: "24h" });
   const refusal = (message: RegExp) => ({ constructor: AdminError, code: "bad_request", message });
-  t.throws(() => read(expected, { overlap: 5 }), refusal(/^overlap: /));
-  t.throws(() => read(expected, { other: 5 }), refusal(/^the body: .*other/));
+  t.throws(() => parseBody(expected, { overlap: 5 }), refusal(/^overlap: /));
+  t.throws(() => parseBody(expected, { other: 5 }), refusal(/^the body: .*other/));
 });

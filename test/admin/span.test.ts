@@ -1,8 +1,8 @@
 import t from "tap";
-import { spanBefore, spanOf } from "../../src/admin/span.ts";
+import { precedingSpan, querySpan } from "../../src/admin/span.ts";
 
 const NOW = Date.UTC(2026, 10, 22, 12);
-const span = (query: string, zone = "UTC") => spanOf(new URLSearchParams(query), zone, NOW);
+const span = (query: string, zone = "UTC") => querySpan(new URLSearchParams(query), zone, NOW);
 
 t.test("a span is the last day, or what is asked for in any of its forms", async (t) => {
   const DAY = 86_400_000;
@@ -18,7 +18,7 @@ t.test("a span is the last day, or what is asked for in any of its forms", async
 
 t.test("what lies before a span is as long, and of days the same part of the day before", async (t) => {
   const [DAY, HOUR] = [86_400_000, 3_600_000];
-  const before = (query: string, zone = "UTC", now = NOW) => spanBefore(new URLSearchParams(query), zone, now);
+  const before = (query: string, zone = "UTC", now = NOW) => precedingSpan(new URLSearchParams(query), zone, now);
   t.same(before("since=24h"), { since: NOW - 2 * DAY - 1, until: NOW - DAY });
   t.same(before("since=today"), { since: NOW - 1.5 * DAY, until: NOW - DAY + 1 });
   t.same(before("since=yesterday&until=today"), { since: NOW - 2.5 * DAY, until: NOW - 1.5 * DAY });

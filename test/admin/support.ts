@@ -1,7 +1,7 @@
 import { request } from "node:http";
 import { text } from "node:stream/consumers";
 import type { Test } from "tap";
-import { Admin, type AdminParts } from "../../src/admin/admin.ts";
+import { Admin, type AdminOptions } from "../../src/admin/admin.ts";
 import { type Running, startGateway } from "../support/gateway.ts";
 
 export const TOKEN = "admin-token-0123456789abcdef";
@@ -29,7 +29,7 @@ export type AskAdmin = (
 export async function startAdmin(
   t: Test,
   yaml = YAML,
-  parts: Partial<AdminParts> = {},
+  parts: Partial<AdminOptions> = {},
   files: Record<string, string> = {},
 ): Promise<Running & { ask: AskAdmin; base: string }> {
   const running = await startGateway(t, yaml, files, ENV);

@@ -4,7 +4,7 @@ import t, { type Test } from "tap";
 import { AlertWatch } from "../../src/alerts/alert-watch.ts";
 import { Alerts } from "../../src/alerts/alerts.ts";
 import { Webhook } from "../../src/alerts/webhook.ts";
-import { secretsOf } from "../../src/config/secrets.ts";
+import { configSecrets } from "../../src/config/secrets.ts";
 import { Redactor } from "../../src/core/redactor.ts";
 import type { TimedBudgetMark } from "../../src/store/budget-marks.ts";
 import { asking, startGateway } from "../support/gateway.ts";
@@ -21,7 +21,7 @@ async function watched(t: Test, yaml: string, env: Record<string, string> = {}) 
   const alerts = new Alerts({
     ...{ log, webhook, claims: gateway.stores.claims },
     settings: () => gateway.config.alerts,
-    redactor: () => new Redactor(secretsOf(gateway.config, all)),
+    redactor: () => new Redactor(configSecrets(gateway.config, all)),
   });
   const watch = new AlertWatch(gateway, alerts, 3_600_000);
   t.teardown(() => watch.close());
@@ -29,8 +29,8 @@ async function watched(t: Test, yaml: string, env: Record<string, string> = {}) 
   /** Looks, and what that has told. */
   const look = async () => {
     const before = receiver.received.length;
-    await watch.look();
-    await alerts.settled();
+    await watch.check();
+    await alerts.flush();
     return receiver.received.slice(before).map(({ subject, state, text }) => ({ subject, state, text }));
   };
   const ask = async (model: string, key?: string) => {
@@ -152,8 +152,8 @@ t.test("a budget of a period that began anew is told again, and a lower mark of 
     const before = receiver.received.length;
     const mark = { kind: "group", name: "team", label: "", per: "hour", limit: 1e9, spent: share * 1e9 } as const;
     marks = [{ ...mark, soft: false, refused: false, share, time: Date.parse(time) }];
-    await watch.look();
-    await alerts.settled();
+    await watch.check();
+    await alerts.flush();
     return receiver.received.length - before;
   };
   t.equal(await told(1, "2026-11-20T10:30:00Z"), 1);

@@ -1,5 +1,5 @@
 import t, { type Test } from "tap";
-import { Alerts, postTest } from "../../src/alerts/alerts.ts";
+import { Alerts, postTestAlert } from "../../src/alerts/alerts.ts";
 import { Webhook } from "../../src/alerts/webhook.ts";
 import { Redactor } from "../../src/core/redactor.ts";
 import { AlertClaims } from "../../src/store/alert-claims.ts";
@@ -40,7 +40,7 @@ t.test("each state of a subject is told once, again after a while, and once when
   raise("100 %");
   alerts.resolve("budget key ci", "it is well");
   alerts.resolve("budget key ci", "it is well");
-  await alerts.settled();
+  await alerts.flush();
   t.same(
     receiver.received.map(({ text, state }) => [state, /it is (.*) \(/.exec(text)?.[1]]),
     [
@@ -58,7 +58,7 @@ t.test("no secret leaves, and what cannot be posted is in the log without its ad
   receiver.answers.push({ status: 403, body: "invalid canary-of-a-credential" });
   alerts.raise({ subject: "a", state: "bad", text: "the key canary-of-a-credential" });
   alerts.raise({ subject: "b", state: "bad", text: "the key canary-of-a-credential" });
-  await alerts.settled();
+  await alerts.flush();
   t.equal(receiver.received.length, 1);
   t.match(receiver.received[0]?.text, /the key \*\*\*/);
   t.match(log.lines, [{ level: "error", message: "an alert could not be posted", fields: { subject: "a" } }]);
@@ -74,23 +74,23 @@ t.test("of several gateways one tells it, and where nobody knows which, each doe
   const one = await make(t, claims);
   const other = await make(t, claims, one.receiver);
   for (const { alerts } of [one, other]) alerts.raise({ subject: "limits", state: "apart", text: "alone" });
-  await Promise.all([one.alerts.settled(), other.alerts.settled()]);
+  await Promise.all([one.alerts.flush(), other.alerts.flush()]);
   t.equal(one.receiver.received.length, 1);
   const away = await make(t, { claim: () => Promise.reject(new Error("away")) }, one.receiver);
   away.alerts.raise({ subject: "ledger", state: "waiting", text: "away" });
-  await away.alerts.settled();
+  await away.alerts.flush();
   t.equal(one.receiver.received.length, 2);
 });
 
 t.test("a flood is cut off, and nothing is posted behind a stop", async (t) => {
   const { receiver, alerts, log } = await make(t);
   for (let i = 0; i < 150; i++) alerts.raise({ subject: `s${i}`, state: "bad", text: "x" });
-  await alerts.settled();
+  await alerts.flush();
   t.ok(receiver.received.length >= 100 && receiver.received.length <= 102, String(receiver.received.length));
   t.match(log.lines[0]?.fields, { cause: /more than 100/ });
   alerts.close();
   alerts.raise({ subject: "late", state: "bad", text: "x" });
-  await alerts.settled();
+  await alerts.flush();
   t.notOk(receiver.received.some(({ subject }) => subject === "late"));
 });
 
@@ -98,6 +98,6 @@ t.test("a test says that it is one", async (t) => {
   const receiver = await startReceiver(t);
   const webhook = new Webhook({});
   t.teardown(() => webhook.close());
-  await postTest(webhook, new URL(receiver.url));
+  await postTestAlert(webhook, new URL(receiver.url));
   t.match(receiver.received, [{ state: "test", subject: "test", text: /A test/ }]);
 });

@@ -1,9 +1,9 @@
 import t from "tap";
-import { messageOf } from "../../src/alerts/alerts.ts";
+import { webhookMessage } from "../../src/alerts/alerts.ts";
 import { Webhook } from "../../src/alerts/webhook.ts";
 import { startReceiver } from "../support/webhook.ts";
 
-const message = messageOf("target up:fine", "firing", "up:fine fails");
+const message = webhookMessage("target up:fine", "firing", "up:fine fails");
 
 t.test("a receiver that fails is asked again, and one that refuses is not", async (t) => {
   const receiver = await startReceiver(t);
@@ -47,9 +47,9 @@ t.test("a stop gives up what is tried again", async (t) => {
 });
 
 t.test("what people read cannot be turned into links or calls of everybody", async (t) => {
-  const { text, host, time } = messageOf("s", "resolved", "<!channel> & <http://x|y>");
+  const { text, host, time } = webhookMessage("s", "resolved", "<!channel> & <http://x|y>");
   t.match(text, /^:white_check_mark: &lt;!channel&gt; &amp; &lt;http/);
   t.ok(text.endsWith(`(${host})`));
   t.ok(Date.parse(time) > 0);
-  t.ok(messageOf("s", "firing", "x".repeat(5000)).text.length < 1200);
+  t.ok(webhookMessage("s", "firing", "x".repeat(5000)).text.length < 1200);
 });

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { newId } from "../../src/core/id.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
-import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
 import { noBrowser, openBrowser } from "../support/browser.ts";
 import { KEY } from "../support/gateway.ts";
@@ -54,7 +54,7 @@ function entry(time: number): LedgerEntry {
 }
 
 async function fill(file: string): Promise<void> {
-  const database = new Database(file);
+  const database = new SqliteDatabase(file);
   const ledger = new SqliteLedger(database, console.warn);
   const now = Date.now();
   const begun = performance.now();

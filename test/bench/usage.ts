@@ -8,7 +8,7 @@ import { newId } from "../../src/core/id.ts";
 import type { LedgerEntry, LedgerGroup, LedgerQuery, LedgerSum } from "../../src/store/ledger.ts";
 import { PostgresLedger } from "../../src/store/postgres/ledger.ts";
 import { openPostgres } from "../../src/store/postgres/migrations.ts";
-import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 
@@ -46,7 +46,7 @@ interface Store {
 
 async function stores(): Promise<Store[]> {
   t.setTimeout(DAY);
-  const database = new Database(`${t.testdir()}/gateway.db`);
+  const database = new SqliteDatabase(`${t.testdir()}/gateway.db`);
   const ownCpu = () => {
     const { user, system } = process.cpuUsage();
     return (user + system) / 1000;
@@ -58,7 +58,7 @@ async function stores(): Promise<Store[]> {
   // One connection, so that one server process runs all queries.
   const { database: remote } = await openPostgres(placeOf(await server.database()), 1);
   t.teardown(() => remote.close());
-  const [backend] = await remote.ask("select pg_backend_pid() as pid");
+  const [backend] = await remote.query("select pg_backend_pid() as pid");
   const serverCpu = () => Number(readFileSync(`/proc/${backend?.["pid"]}/schedstat`, "utf8").split(" ")[0]) / 1e6;
   return [sqlite, { name: "PostgreSQL", ledger: new PostgresLedger(remote, console.warn), cpu: serverCpu }];
 }

@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import t from "tap";
-import { askAdmin } from "../../src/cli/admin-client.ts";
+import { requestAdmin } from "../../src/cli/admin-client.ts";
 
 t.test("it asks with its token, by a name that is always expected", async (t) => {
   const seen: unknown[] = [];
@@ -12,6 +12,6 @@ t.test("it asks with its token, by a name that is always expected", async (t) =>
   await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
   t.teardown(() => server.close());
   const { port } = server.address() as AddressInfo;
-  t.same(await askAdmin({ host: "0.0.0.0", port }, "token", "/api/now", "POST"), { status: 200, body: {} });
+  t.same(await requestAdmin({ host: "0.0.0.0", port }, "token", "/api/now", "POST"), { status: 200, body: {} });
   t.same(seen, [["POST", "/api/now", "localhost", "Bearer token"]]);
 });

@@ -2,13 +2,13 @@ import t, { type Test } from "tap";
 import { type Advice, run } from "../../src/cli/audit.ts";
 import { help, USAGE } from "../../src/cli/help/audit.ts";
 import { loadConfig } from "../../src/config/load.ts";
-import { words } from "../../src/vocabulary.ts";
+import { buildVocabulary } from "../../src/vocabulary.ts";
 
 async function audit(t: Test, yaml: string, ...rest: (string | { env?: object; more?: Record<string, string> })[]) {
   const args = rest.filter((each) => typeof each === "string");
   const { env = {}, more = {} } = Object.assign({}, ...rest.filter((each) => typeof each === "object"));
   const folder = t.testdir({ "gateway.yaml": yaml, ...more });
-  const config = await loadConfig(`${folder}/gateway.yaml`, await words(folder), env, folder);
+  const config = await loadConfig(`${folder}/gateway.yaml`, await buildVocabulary(folder), env, folder);
   const out: string[] = [];
   const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env: {}, folder };
   const code = await run(args, io, config, yaml);

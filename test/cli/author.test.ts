@@ -1,12 +1,12 @@
 import { hostname, userInfo } from "node:os";
 import t from "tap";
-import { commandLine, signalled, systemUser, watcher } from "../../src/cli/author.ts";
+import { cliAuthor, signalInitiator, systemUser, watchAuthor } from "../../src/cli/author.ts";
 
 t.test("a verb is of the system's user, a signal of nobody in particular, both of this machine", async (t) => {
   const address = hostname();
-  t.same(commandLine(), { who: `cli:${userInfo().username}`, address });
-  t.same(signalled("SIGHUP"), { who: "signal", address, detail: { signal: "SIGHUP" } });
-  t.same(watcher(), { who: "watch", address });
+  t.same(cliAuthor(), { who: `cli:${userInfo().username}`, address });
+  t.same(signalInitiator("SIGHUP"), { who: "signal", address, detail: { signal: "SIGHUP" } });
+  t.same(watchAuthor(), { who: "watch", address });
 });
 
 t.test("a user without a name, as in many containers, is named by the number", async (t) => {

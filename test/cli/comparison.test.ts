@@ -1,18 +1,18 @@
 import t from "tap";
 import {
-  apartDays,
-  compared,
-  daysOf,
+  compareInvoice,
+  invoiceDays,
+  invoiceNameTest,
+  invoiceProviders,
   type LedgerDay,
+  ledgerAdjustments,
   ledgerDays,
-  namesIn,
-  providersOf,
 } from "../../src/cli/comparison.ts";
-import { invoiceIn } from "../../src/cli/invoice.ts";
+import { parseInvoice } from "../../src/cli/invoice.ts";
 import { keptLedger } from "../support/kept-ledger.ts";
 
 const invoice = (...rows: string[]) =>
-  invoiceIn(["date,model,input_tokens,output_tokens,cost_usd", ...rows].join("\n"), "UTC");
+  parseInvoice(["date,model,input_tokens,output_tokens,cost_usd", ...rows].join("\n"), "UTC");
 const day = (model: string, tokensIn: number, tokensOut: number, cost: number, change: Partial<LedgerDay> = {}) => ({
   day: "2026-11-01",
   provider: "p",
@@ -21,19 +21,19 @@ const day = (model: string, tokensIn: number, tokensOut: number, cost: number, c
   unsettled: 0,
   ...change,
 });
-const told = new Map<string, string>();
-const options = { providers: ["p"], told, tolerance: 0.01 };
+const modelNames = new Map<string, string>();
+const options = { providers: ["p"], modelNames, tolerance: 0.01 };
 
 t.test("what is within the tolerance agrees, and what is beyond it differs", async (t) => {
   const one = invoice("2026-11-01,m-2026-01-01,1000,100,1.000000");
-  const differ = (ledger: LedgerDay) => compared(one, [ledger], options).days.map((each) => each.differ);
+  const differ = (ledger: LedgerDay) => compareInvoice(one, [ledger], options).days.map((each) => each.differ);
   t.same(differ(day("m", 1000, 100, 1e9)), [[]]);
   t.same(differ(day("m", 1010, 99, 0.991e9)), [[]]);
   t.same(differ(day("m", 1011, 98, 0.98e9)), [["tokensIn", "tokensOut", "cost"]]);
 });
 
 t.test("what stands on one side alone differs", async (t) => {
-  const { days, unmatched, totals } = compared(
+  const { days, unmatched, totals } = compareInvoice(
     invoice("2026-11-02,m,10,1,0.5", "2026-11-02,other,7,1,0.25", "2026-11-02,other,7,1,0.25"),
     [day("m", 10, 1, 5e8), day("m", 3, 0, 1, { provider: "elsewhere" })],
     options,
@@ -50,7 +50,7 @@ t.test("what stands on one side alone differs", async (t) => {
 });
 
 t.test("versions of a model are summed up on both sides", async (t) => {
-  const { days } = compared(
+  const { days } = compareInvoice(
     invoice("2026-11-01,m-2026-01-01,10,1,0.5", "2026-11-01,m-2026-02-02,20,2,0.5"),
     [day("m", 10, 2, 5e8), day("m-2026-02-02", 20, 1, 5e8, { unsettled: 2 })],
     options,
@@ -60,7 +60,8 @@ t.test("versions of a model are summed up on both sides", async (t) => {
 
 t.test("what cents are rounded by is let pass", async (t) => {
   const differ = (...costs: string[]) =>
-    compared(invoice(...costs.map((cost) => `2026-11-01,m,,,${cost}`)), [day("m", 0, 0, 9e6)], options).days[0]?.differ;
+    compareInvoice(invoice(...costs.map((cost) => `2026-11-01,m,,,${cost}`)), [day("m", 0, 0, 9e6)], options).days[0]
+      ?.differ;
   t.same(differ("0.01"), []);
   t.same(differ("0.00", "0.00"), [], "two lines may hide a cent");
   t.same(differ("0.02"), ["cost"]);
@@ -70,26 +71,28 @@ t.test("what cents are rounded by is let pass", async (t) => {
 t.test("an invoice is of the provider whose models it names", async (t) => {
   const one = invoice("2026-11-01,m,1,1,1");
   const ledger = [day("m", 1, 1, 1), day("n", 1, 1, 1, { provider: "q" })];
-  t.same(providersOf(one, ledger, told), ["p"]);
-  t.same(providersOf(one, ledger, new Map([["m", "n"]])), ["q"]);
-  t.throws(() => providersOf(one, [...ledger, day("m", 1, 1, 1, { provider: "r" })], told), {
+  t.same(invoiceProviders(one, ledger, modelNames), ["p"]);
+  t.same(invoiceProviders(one, ledger, new Map([["m", "n"]])), ["q"]);
+  t.throws(() => invoiceProviders(one, [...ledger, day("m", 1, 1, 1, { provider: "r" })], modelNames), {
     message: "Models of this file were served by p and r. Say whose it is with --provider NAME.",
   });
-  t.throws(() => providersOf(one, [], told), { message: /nobody has answered on these days/ });
+  t.throws(() => invoiceProviders(one, [], modelNames), { message: /nobody has answered on these days/ });
 });
 
 t.test("the days of an invoice are all from its first to its last", async (t) => {
-  t.same(daysOf(invoice("2026-11-03,m,1,1,1", "2026-11-01,m,1,1,1"), "UTC"), [
+  t.same(invoiceDays(invoice("2026-11-03,m,1,1,1", "2026-11-01,m,1,1,1"), "UTC"), [
     "2026-11-01",
     "2026-11-02",
     "2026-11-03",
   ]);
-  t.throws(() => daysOf(invoice(), "UTC"), { message: "The file has no line that could be compared." });
+  t.throws(() => invoiceDays(invoice(), "UTC"), { message: "The file has no line that could be compared." });
   for (const day of ["26.11.2026", "11/26/2026"])
-    t.throws(() => daysOf(invoice(`${day},m,1,1,1`, `${day},m,1,1,1`, `${day},n,1,1,1`), "UTC"), {
+    t.throws(() => invoiceDays(invoice(`${day},m,1,1,1`, `${day},m,1,1,1`, `${day},n,1,1,1`), "UTC"), {
       message: `The file has no line that could be compared. Line 2 could not be read, nor could 2 others: ${JSON.stringify(day)} is no day like 2026-11-20.`,
     });
-  t.throws(() => daysOf(invoice("1990-01-01,m,1,1,1", "2026-11-01,m,1,1,1"), "UTC"), { message: /more than 800 days/ });
+  t.throws(() => invoiceDays(invoice("1990-01-01,m,1,1,1", "2026-11-01,m,1,1,1"), "UTC"), {
+    message: /more than 800 days/,
+  });
 });
 
 t.test("the ledger's days begin where the vendor's do", async (t) => {
@@ -111,7 +114,7 @@ t.test("what a bill has under another name is of the vendor's day too, of provid
   append({ time: Date.UTC(2026, 10, 20, 7, 30), usage });
   append({ time: Date.UTC(2026, 10, 20, 8, 30), usage });
   append({ target: "answered by cache", usage });
-  const days = await apartDays(stores, ["2026-11-19"], "America/Los_Angeles", () => false);
+  const days = await ledgerAdjustments(stores, ["2026-11-19"], "America/Los_Angeles", () => false);
   t.match(days, [
     { day: "2026-11-19", provider: "p", model: "n", figures: { tokensIn: 1_000_000, cost: 254_000_000 } },
     { day: "2026-11-19", provider: "p", model: "m", figures: { tokensIn: -1_000_000, cost: -254_000_000 } },
@@ -121,6 +124,6 @@ t.test("what a bill has under another name is of the vendor's day too, of provid
 
 t.test("a bill names what its lines say, or what the operator says that they mean", async (t) => {
   const one = invoice("2026-11-01,Search things,,,1", "2026-11-01,brush-2026-01-01 output,,,1");
-  t.same(["brush", "web search", "m"].map(namesIn(one, told)), [true, false, false]);
-  t.equal(namesIn(one, new Map([["search things", "web search"]]))("web search"), true);
+  t.same(["brush", "web search", "m"].map(invoiceNameTest(one, modelNames)), [true, false, false]);
+  t.equal(invoiceNameTest(one, new Map([["search things", "web search"]]))("web search"), true);
 });

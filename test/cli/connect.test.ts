@@ -2,10 +2,10 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { addressOf, clientsHere, quoted, run } from "../../src/cli/connect.ts";
+import { installedClients, localUrl, quoteKey, run } from "../../src/cli/connect.ts";
 import { help, USAGE } from "../../src/cli/help/connect.ts";
 import { loadClients } from "../../src/loader/clients.ts";
-import { Misuse } from "../../src/text/reason.ts";
+import { UsageError } from "../../src/text/format-error.ts";
 
 const PLACE = { listen: { host: "0.0.0.0", port: 8080 }, models: ["fast", "gpt-*-mini*"] };
 
@@ -45,8 +45,8 @@ t.test("every client's settings are printed with address, key and model in their
 
 t.test("an address is taken with or without its version, and local ones where clients reach them", async (t) => {
   t.match((await connect(t, ["claude", "--url", "http://h:1/v1/"])).text, /^export ANTHROPIC_BASE_URL=http:\/\/h:1$/m);
-  t.equal(addressOf({ host: "::", port: 1 }), "http://[::1]:1");
-  t.equal(addressOf({ host: "10.1.2.3", port: 1 }), "http://10.1.2.3:1");
+  t.equal(localUrl({ host: "::", port: 1 }), "http://[::1]:1");
+  t.equal(localUrl({ host: "10.1.2.3", port: 1 }), "http://10.1.2.3:1");
 });
 
 t.test("what is not known is a misuse that names the near one", async (t) => {
@@ -58,7 +58,7 @@ t.test("what is not known is a misuse that names the near one", async (t) => {
     [["curl-chat", "--key", "k", "--"], /no program/],
     [["claude", "--"], /--key/],
   ] as const)
-    await t.rejects(connect(t, [...args]), { constructor: Misuse, message: why });
+    await t.rejects(connect(t, [...args]), { constructor: UsageError, message: why });
   t.equal((await connect(t, ["claude", "--model", "gpt-9-mini"])).code, 0, "an alias's pattern stands for it");
 });
 
@@ -94,7 +94,7 @@ t.test(
 
 t.test("clients on this machine are found by program or settings", async (t) => {
   const folder = t.testdir({ bin: { claude: "" }, home: { ".codex": {} } });
-  const here = clientsHere(loadClients(), { env: { PATH: join(folder, "bin") } }, join(folder, "home"));
+  const here = installedClients(loadClients(), { env: { PATH: join(folder, "bin") } }, join(folder, "home"));
   t.same(
     here.map(({ id }) => id),
     ["claude", "codex"],
@@ -106,8 +106,8 @@ t.test("clients on this machine are found by program or settings", async (t) => 
 });
 
 t.test("texts become one word of a shell", async (t) => {
-  t.equal(quoted("a b'c"), "'a b'\\''c'");
-  t.equal(quoted("http://h:1/v1"), "http://h:1/v1");
+  t.equal(quoteKey("a b'c"), "'a b'\\''c'");
+  t.equal(quoteKey("http://h:1/v1"), "http://h:1/v1");
   t.match(USAGE, /connect CLIENT/);
   t.match(help, /^connect /);
 });

@@ -1,7 +1,7 @@
 import t from "tap";
-import { rowsOf } from "../../src/cli/delimited.ts";
+import { parseDelimited } from "../../src/cli/delimited.ts";
 
-const cells = (text: string) => rowsOf(text).map((row) => row.cells);
+const cells = (text: string) => parseDelimited(text).map((row) => row.cells);
 
 t.test("rows of CSV are read, with what quotes hold", async (t) => {
   t.same(cells('a,b\r\n"1,234","say ""hi"""\n,x\n'), [
@@ -31,13 +31,15 @@ t.test("a mark at the beginning and empty lines are none of its cells", async (t
 
 t.test("rows know their line, also behind a cell of several lines", async (t) => {
   t.same(
-    rowsOf('a,b\n"1\n2",x\n\n3,4').map(({ line }) => line),
+    parseDelimited('a,b\n"1\n2",x\n\n3,4').map(({ line }) => line),
     [1, 2, 5],
   );
 });
 
 t.test("a quote that is not closed is told by its line", async (t) => {
-  t.throws(() => rowsOf('a,b\n1,"2\n'), { message: "line 2: a quote is not closed, or something stands behind it." });
+  t.throws(() => parseDelimited('a,b\n1,"2\n'), {
+    message: "line 2: a quote is not closed, or something stands behind it.",
+  });
 });
 
 t.test("a delimiter at the end of the file has an empty cell behind it", async (t) => {

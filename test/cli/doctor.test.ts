@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { type DoctorFinding, run } from "../../src/cli/doctor.ts";
 import { help, USAGE } from "../../src/cli/help/doctor.ts";
-import { load } from "../../src/vocabulary.ts";
+import { loadWithVocabulary } from "../../src/vocabulary.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
@@ -17,7 +17,7 @@ async function doctor(t: Test, providers: string, args: string[] = [], env: Reco
   });
   const out: string[] = [];
   const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env, folder };
-  const { config, vocabulary } = await load({ file: join(folder, "gateway.yaml"), env });
+  const { config, vocabulary } = await loadWithVocabulary({ file: join(folder, "gateway.yaml"), env });
   const code = await run(args, io, config, vocabulary.protocolList);
   return { code, text: out.join("\n") };
 }
@@ -83,7 +83,7 @@ t.test("a secret that is gone beside a ledger in use is told before a start make
   await (await fetch(`${running.url}/v1/chat/completions`, { method: "POST", headers: asking(), body })).text();
   await running.gateway.stores.ledger.flush();
   const asked = async () => {
-    const { config, vocabulary } = await load({ file, env: {} });
+    const { config, vocabulary } = await loadWithVocabulary({ file, env: {} });
     const out: string[] = [];
     const io = { out: (line: string) => out.push(line), err: () => {}, env: {}, folder: running.folder };
     return { code: await run([], io, config, vocabulary.protocolList), text: out.join("\n") };

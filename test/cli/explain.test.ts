@@ -4,8 +4,8 @@ import t, { type Test } from "tap";
 import { run } from "../../src/cli/explain.ts";
 import { help, USAGE } from "../../src/cli/help/explain.ts";
 import type { Explanation } from "../../src/explain.ts";
-import { Misuse } from "../../src/text/reason.ts";
-import { load } from "../../src/vocabulary.ts";
+import { UsageError } from "../../src/text/format-error.ts";
+import { loadWithVocabulary } from "../../src/vocabulary.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
 async function folderOf(t: Test) {
@@ -26,7 +26,7 @@ store: { ledger: 'sqlite:./gateway.db' }
     "body.json": '{"model":"echo","messages":[]}',
   });
   const env = { ONE: "secret-one-1234", CI: "ci-key-0123456789abcdef" };
-  const loaded = await load({ file: join(folder, "gateway.yaml"), env });
+  const loaded = await loadWithVocabulary({ file: join(folder, "gateway.yaml"), env });
   const explained = async (...args: string[]) => {
     const out: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env, folder };
@@ -93,7 +93,7 @@ t.test("a body comes from the command line, a file, or is a short one of the pat
     [["/open/v1/x"], /passes unread/],
     [["/v1/embeddings"], /needs a body/],
   ] as const)
-    await t.rejects(explained(...args), { constructor: Misuse, message: why }, args.join(" "));
+    await t.rejects(explained(...args), { constructor: UsageError, message: why }, args.join(" "));
 });
 
 t.test("JSON has all of it, and what is off", async (t) => {

@@ -1,13 +1,13 @@
 import t from "tap";
-import { firstKeyOf } from "../../src/cli/first-key.ts";
+import { createFirstKey } from "../../src/cli/first-key.ts";
 import { openStores } from "../../src/store/open.ts";
 
 t.test("a first key is made where there is none, and is in the audit trail", async (t) => {
   const stores = openStores(":memory:", [], () => {});
   t.teardown(() => stores.close());
-  const key = (await firstKeyOf(stores, () => {})) ?? "";
+  const key = (await createFirstKey(stores, () => {})) ?? "";
   t.equal(stores.keys.find(key)?.name, "first");
-  t.equal(await firstKeyOf(stores, () => {}), undefined);
+  t.equal(await createFirstKey(stores, () => {}), undefined);
   const entries = await stores.audit.list(10);
   t.match(entries, [{ who: /^cli:./, action: "keys.create", subject: "first", detail: {} }]);
   t.equal(entries.length, 1);
@@ -20,6 +20,6 @@ t.test("a first key that the audit trail cannot have is shown, and that is told:
     add: () => Promise.reject(new Error("the disk is full")),
   });
   const told: string[] = [];
-  t.match(await firstKeyOf({ keys: stores.keys, audit }, (line) => void told.push(line)), /^gw_/);
+  t.match(await createFirstKey({ keys: stores.keys, audit }, (line) => void told.push(line)), /^gw_/);
   t.match(told, [/audit trail does not have it: the disk is full/]);
 });

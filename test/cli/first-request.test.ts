@@ -1,9 +1,9 @@
 import t from "tap";
-import { curlOf, toTry } from "../../src/cli/first-request.ts";
+import { chooseTrialModel, curlLines } from "../../src/cli/first-request.ts";
 import type { Config } from "../../src/config/types.ts";
 
 t.test("a curl runs as it is pasted, whatever the model is called", async (t) => {
-  t.match(curlOf("http://h", "k", "it's").join("\n"), `'{"model":"it'\\''s",`);
+  t.match(curlLines("http://h", "k", "it's").join("\n"), `'{"model":"it'\\''s",`);
 });
 
 t.test("the model to try is one that answers a greeting, and whose provider is on", async (t) => {
@@ -12,7 +12,7 @@ t.test("the model to try is one that answers a greeting, and whose provider is o
     ...(can && { can }),
   });
   const of = (...models: ReturnType<typeof model>[]) =>
-    toTry({
+    chooseTrialModel({
       models,
       providers: [
         { name: "up", url: new URL("https://api.openai.com/v1") },

@@ -1,11 +1,11 @@
 import t from "tap";
-import { rowsOf } from "../../src/cli/delimited.ts";
-import { columnsIn, titleOf } from "../../src/cli/invoice-columns.ts";
+import { parseDelimited } from "../../src/cli/delimited.ts";
+import { findColumns, normalizeTitle } from "../../src/cli/invoice-columns.ts";
 
-const at = (text: string, named?: Parameters<typeof columnsIn>[1]) => columnsIn(rowsOf(text), named);
+const at = (text: string, named?: Parameters<typeof findColumns>[1]) => findColumns(parseDelimited(text), named);
 
 t.test("titles are compared by their words alone", async (t) => {
-  t.same(["Unrounded Cost ($)", " Usage-Date UTC", "model"].map(titleOf), [
+  t.same(["Unrounded Cost ($)", " Usage-Date UTC", "model"].map(normalizeTitle), [
     "unrounded_cost",
     "usage_date_utc",
     "model",
@@ -24,9 +24,15 @@ t.test("titles may stand below what an invoice begins with, which may name a cur
 });
 
 t.test("what caches hold is apart where it has columns for what was written, or is called read", async (t) => {
-  t.equal(at("date,model,input_tokens,input_cached_tokens,output_tokens").apart, false);
-  t.equal(at("date,model,input_tokens,cache_read_input_tokens,cache_creation_input_tokens,output_tokens").apart, true);
-  t.equal(at("usage_date_utc,model_version,usage_input_tokens_no_cache,usage_input_tokens_cache_read").apart, true);
+  t.equal(at("date,model,input_tokens,input_cached_tokens,output_tokens").cacheSeparate, false);
+  t.equal(
+    at("date,model,input_tokens,cache_read_input_tokens,cache_creation_input_tokens,output_tokens").cacheSeparate,
+    true,
+  );
+  t.equal(
+    at("usage_date_utc,model_version,usage_input_tokens_no_cache,usage_input_tokens_cache_read").cacheSeparate,
+    true,
+  );
 });
 
 t.test("columns can be named, and what is missing is told with what there is", async (t) => {

@@ -1,11 +1,11 @@
 import t from "tap";
-import { SEARCHES } from "../../src/cli/billed-apart.ts";
-import { InvoiceModels, undated } from "../../src/cli/invoice-models.ts";
+import { WEB_SEARCH_NAME } from "../../src/cli/billed-parts.ts";
+import { InvoiceModels, withoutDate } from "../../src/cli/invoice-models.ts";
 
 t.test("the date of a version is no part of a name", async (t) => {
   t.same(
     ["gpt-4o-2024-08-06", "claude-sonnet-4-5-20250929", "Claude 3.5 Sonnet 2024-10-22", "gemini-flash-latest"].map(
-      undated,
+      withoutDate,
     ),
     ["gpt-4o", "claude-sonnet-4-5", "claude-3-5-sonnet", "gemini-flash"],
   );
@@ -38,7 +38,7 @@ t.test("a name with other words in it is another model", async (t) => {
 });
 
 t.test("searches of the web are a vendor's tool's, whichever model is named beside them", async (t) => {
-  const models = new InvoiceModels(["gpt-4o", SEARCHES]);
+  const models = new InvoiceModels(["gpt-4o", WEB_SEARCH_NAME]);
   t.equal(models.find("web search tool calls"), "web-search");
   t.equal(models.find("web_search"), "web-search");
   t.equal(models.find("gpt-4o, web search calls"), "web-search");
@@ -55,6 +55,6 @@ t.test("an operator may say what a bill means", async (t) => {
     ]),
   );
   t.equal(models.find("flash native image"), "gemini-2-5-flash-image");
-  t.equal(models.knows("flash native image"), true);
-  t.same([models.find("old"), models.knows("old")], ["gone", false]);
+  t.equal(models.has("flash native image"), true);
+  t.same([models.find("old"), models.has("old")], ["gone", false]);
 });

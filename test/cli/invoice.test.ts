@@ -1,7 +1,7 @@
 import t from "tap";
-import { invoiceIn } from "../../src/cli/invoice.ts";
+import { parseInvoice } from "../../src/cli/invoice.ts";
 
-const read = (text: string, zone = "UTC") => invoiceIn(text, zone);
+const read = (text: string, zone = "UTC") => parseInvoice(text, zone);
 const plain = (text: string, zone?: string) =>
   read(text, zone).lines.map(({ day, name, figures }) => [day, name, figures]);
 
@@ -42,8 +42,8 @@ t.test("money that is rounded to cents may be off by half of one a line", async 
     "2026-08-04,Claude Haiku 4.5,Default,k,message,≤ 200k,input_no_cache,0.05,0.05",
     "2026-08-04,Claude Haiku 4.5,Default,k,message,≤ 200k,output,0.02,0.02",
   ].join("\n");
-  const { lines, rounding, tells } = read(text);
-  t.same([lines.length, rounding, [...tells]], [2, 5_000_000, ["cost"]]);
+  const { lines, rounding, figureNames } = read(text);
+  t.same([lines.length, rounding, [...figureNames]], [2, 5_000_000, ["cost"]]);
 });
 
 t.test("a bill that counts each kind of token in a row of its own is read", async (t) => {
@@ -114,7 +114,7 @@ t.test("what no model is charged for has the name of its kind", async (t) => {
 });
 
 t.test("where some money is in dollars, only that of the other lines is not compared", async (t) => {
-  const { lines, tells, unread, currency, foreign } = read(
+  const { lines, figureNames, unread, currency, foreign } = read(
     [
       ...["date,model,cost,currency,output_tokens", "2026-11-01,m,1,EUR,5", "2026-11-01,m,2,USD,6"],
       ...["2026-11-01,n,3,EUR,", "2026-11-02,m,4,,7"],
@@ -128,13 +128,13 @@ t.test("where some money is in dollars, only that of the other lines is not comp
       [5, { cost: 4e9, tokensOut: 7 }],
     ],
   );
-  t.same([...tells].sort(), ["cost", "tokensOut"]);
+  t.same([...figureNames].sort(), ["cost", "tokensOut"]);
   t.match(unread, [{ line: 4, reason: "its money is in EUR, where the ledger has dollars" }]);
   t.equal(currency, undefined);
   t.same(foreign, { currency: "EUR", lines: 2 });
 });
 
 t.test("money of another currency is not compared", async (t) => {
-  const { tells, currency } = read("date,model,cost,currency,output_tokens\n2026-11-01,m,1,eur,5\n");
-  t.same([[...tells], currency], [["tokensOut"], "eur"]);
+  const { figureNames, currency } = read("date,model,cost,currency,output_tokens\n2026-11-01,m,1,eur,5\n");
+  t.same([[...figureNames], currency], [["tokensOut"], "eur"]);
 });

@@ -1,11 +1,11 @@
 import t from "tap";
-import { checkGiven, fieldsOf } from "../../src/cli/key-fields.ts";
+import { checkNotEmpty, parseKeyFields } from "../../src/cli/key-fields.ts";
 
 const MODELS = ["fast", "smart"];
 
 t.test("what is not said is not there, and an empty text is null", async (t) => {
-  t.same(fieldsOf({}, MODELS), {});
-  t.same(fieldsOf({ group: "", models: "", paths: "", addresses: "", owner: "", expires: "" }, MODELS), {
+  t.same(parseKeyFields({}, MODELS), {});
+  t.same(parseKeyFields({ group: "", models: "", paths: "", addresses: "", owner: "", expires: "" }, MODELS), {
     group: null,
     models: null,
     paths: null,
@@ -13,19 +13,19 @@ t.test("what is not said is not there, and an empty text is null", async (t) => 
     owner: null,
     expires: null,
   });
-  t.same(fieldsOf({ expires: "never" }, MODELS), { expires: null });
+  t.same(parseKeyFields({ expires: "never" }, MODELS), { expires: null });
 });
 
 t.test("lists have commas, and tags come to those there are", async (t) => {
-  t.same(fieldsOf({ models: "fast, s*", paths: "/v1/*,/x", addresses: "10.0.0.0/8 , ::1" }, MODELS), {
+  t.same(parseKeyFields({ models: "fast, s*", paths: "/v1/*,/x", addresses: "10.0.0.0/8 , ::1" }, MODELS), {
     models: ["fast", "s*"],
     paths: ["/v1/*", "/x"],
     addresses: ["10.0.0.0/8", "::1"],
   });
-  t.same(fieldsOf({ tag: ["a=1", "b=x=y", "c="] }, [], { tags: { c: "3", d: "4" } }), {
+  t.same(parseKeyFields({ tag: ["a=1", "b=x=y", "c="] }, [], { tags: { c: "3", d: "4" } }), {
     tags: { d: "4", a: "1", b: "x=y" },
   });
-  t.same(fieldsOf({ tag: ["c="] }, [], { tags: { c: "3" } }), { tags: null });
+  t.same(parseKeyFields({ tag: ["c="] }, [], { tags: { c: "3" } }), { tags: null });
 });
 
 t.test("what cannot be is refused with what can", async (t) => {
@@ -40,24 +40,24 @@ t.test("what cannot be is refused with what can", async (t) => {
     [{ models: ",fast" }, /--models takes texts with commas/],
     [{ expires: "2001-01-01" }, /has passed/],
   ];
-  for (const [options, why] of cases) t.throws(() => fieldsOf(options, MODELS), why, JSON.stringify(options));
-  t.throws(() => fieldsOf({ models: "fsat" }, MODELS), /did you mean "fast"/);
-  t.throws(() => fieldsOf({ models: "x*" }, MODELS), /no model matches x\*/);
+  for (const [options, why] of cases) t.throws(() => parseKeyFields(options, MODELS), why, JSON.stringify(options));
+  t.throws(() => parseKeyFields({ models: "fsat" }, MODELS), /did you mean "fast"/);
+  t.throws(() => parseKeyFields({ models: "x*" }, MODELS), /no model matches x\*/);
 });
 
 t.test("nothing of a new key is empty: it would be limited by nothing there", async (t) => {
   for (const name of ["models", "paths", "addresses", "group", "owner", "expires"])
-    t.throws(() => checkGiven({ [name]: "" }), new RegExp(`--${name} is empty`));
-  t.doesNotThrow(() => checkGiven({ models: "fast", tag: ["a=1"] }));
+    t.throws(() => checkNotEmpty({ [name]: "" }), new RegExp(`--${name} is empty`));
+  t.doesNotThrow(() => checkNotEmpty({ models: "fast", tag: ["a=1"] }));
 });
 
 t.test("limits come to those there are, and take nothing that they do not keep", async (t) => {
   const month = { nano: 10e9, per: "month", soft: false };
-  t.same(fieldsOf({ rpm: "300", tpm: "400k", concurrency: "off", budget: ["$10/month", "$8/month soft"] }, []), {
+  t.same(parseKeyFields({ rpm: "300", tpm: "400k", concurrency: "off", budget: ["$10/month", "$8/month soft"] }, []), {
     limits: { rpm: 300, tpm: 400_000, concurrency: 0, budgets: [month, { ...month, nano: 8e9, soft: true }] },
   });
-  t.same(fieldsOf({ rpm: "5" }, [], { limits: { rpm: 1, tpm: 7 } }), { limits: { rpm: 5, tpm: 7 } });
-  t.throws(() => fieldsOf({ rpm: "0" }, []), {
+  t.same(parseKeyFields({ rpm: "5" }, [], { limits: { rpm: 1, tpm: 7 } }), { limits: { rpm: 5, tpm: 7 } });
+  t.throws(() => parseKeyFields({ rpm: "0" }, []), {
     name: "Error",
     message: "--rpm: 0 would refuse every request; write 1 or more, or off.",
   });

@@ -2,20 +2,20 @@ import { hostname, userInfo } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/keys.ts";
-import { type KeyWorld, run } from "../../src/cli/keys.ts";
+import { type KeyConfig, run } from "../../src/cli/keys.ts";
 import type { Limits } from "../../src/core/limits.ts";
-import { validKey } from "../../src/store/key-format.ts";
+import { isValidKey } from "../../src/store/key-format.ts";
 import { openStores } from "../../src/store/open.ts";
 import { folderFor } from "../support/folder.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 
 const CI = "a-key-of-the-operators-own-choice";
 
-const WORLD: KeyWorld = {
+const WORLD: KeyConfig = {
   models: ["fast", "smart"],
   limits: { default: { rpm: 300 }, keys: new Map([["ci", { tpm: 5 }]]) },
   timezone: "UTC",
-  unkept: async () => undefined,
+  unenforceableReason: async () => undefined,
 };
 
 /** A command line over stores in a new file. */
@@ -59,7 +59,7 @@ t.test("keys create prints the key, this once", async (t) => {
   const before = Date.now();
   const made = await keys("create", "reports", "--models", "fast, smart", "--expires", "90d");
   t.equal(made.code, 0);
-  t.ok(validKey(made.out), "alone on standard output");
+  t.ok(isValidKey(made.out), "alone on standard output");
   t.match(made.err, "only its hash is stored", "with a hint beside it");
   const record = stores.keys.find(made.out);
   t.match(record, { name: "reports", models: ["fast", "smart"] });
@@ -69,7 +69,7 @@ t.test("keys create prints the key, this once", async (t) => {
   const listed = await keys("list");
   t.notMatch(listed.out + listed.err, made.out.slice(14, 57));
   const json = JSON.parse((await keys("create", "as json", "--json")).out);
-  t.ok(validKey(json.key));
+  t.ok(isValidKey(json.key));
   t.match(json, { name: "as json", models: null, source: "store", expires: null, revoked: null });
   t.notOk("hash" in json);
 });
@@ -105,7 +105,7 @@ t.test("a key is shown also where the audit trail cannot be written, and that is
   stores.audit.add = () => Promise.reject(new Error("the disk is full"));
   const made = await keys("create", "reports");
   t.equal(made.code, 1);
-  t.ok(validKey(made.out));
+  t.ok(isValidKey(made.out));
   t.match(made.err, /the audit trail does not have it: the disk is full/);
 });
 
@@ -258,11 +258,11 @@ t.test("limits of a key are told with it, changed and taken away", async (t) => 
 
 t.test("limits that could not be kept are refused", async (t) => {
   const asked: unknown[] = [];
-  const unkept = async (...given: unknown[]) => {
+  const unenforceableReason = async (...given: unknown[]) => {
     asked.push(given);
     return "a budget needs prices";
   };
-  const { keys, stores } = terminal(t, { ...WORLD, unkept });
+  const { keys, stores } = terminal(t, { ...WORLD, unenforceableReason });
   const message = "The key's limits could not be kept: a budget needs prices.";
   t.match(await keys("create", "one", "--rpm", "1", "--models", "fast"), { code: 1, out: "", err: message });
   t.equal(await stores.keys.show("one"), undefined);
@@ -279,7 +279,7 @@ t.test("keys rotate prints another key; the old one works for a while, or not at
   const first = (await keys("create", "one")).out;
   const second = await keys("rotate", "one");
   t.match(second, { code: 0, err: /The old one works until 20/ });
-  t.ok(validKey(second.out));
+  t.ok(isValidKey(second.out));
   t.ok((stores.keys.find(first)?.expires ?? 0) > Date.now() + 86_000_000, "for a day, unless that is said");
   t.match((await keys("show", "one")).out, /old key +works until 20/);
   const third = await keys("rotate", "one", "--overlap", "0s", "--json");

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
-import { mostOpenFiles, openFileDoubt } from "../../src/cli/open-files.ts";
+import { maxOpenFiles, openFilesWarning } from "../../src/cli/open-files.ts";
 
 t.test("what the system says of open files is read, and a limit that is low is doubted", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-"));
@@ -13,13 +13,13 @@ t.test("what the system says of open files is read, and a limit that is low is d
     limits,
     "Limit  Soft Limit  Hard Limit  Units\nMax open files            64                   64  files\n",
   );
-  t.equal(mostOpenFiles(limits), 64);
-  t.match(openFileDoubt(64), /only 64 files and connections/);
-  t.equal(openFileDoubt(4096), undefined);
+  t.equal(maxOpenFiles(limits), 64);
+  t.match(openFilesWarning(64), /only 64 files and connections/);
+  t.equal(openFilesWarning(4096), undefined);
 });
 
 t.test("where the system says nothing, or no number, there is no doubt", async (t) => {
-  t.equal(mostOpenFiles("/nowhere/limits"), undefined);
-  t.equal(mostOpenFiles(fileURLToPath(import.meta.url)), undefined);
-  t.equal(openFileDoubt(undefined), undefined);
+  t.equal(maxOpenFiles("/nowhere/limits"), undefined);
+  t.equal(maxOpenFiles(fileURLToPath(import.meta.url)), undefined);
+  t.equal(openFilesWarning(undefined), undefined);
 });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help } from "../../src/cli/help/reconcile.ts";
 import { run } from "../../src/cli/reconcile.ts";
-import { versionOf } from "../../src/core/price-list.ts";
+import { priceVersion } from "../../src/core/price-list.ts";
 import { keptLedger } from "../support/kept-ledger.ts";
 
 /** A command line over stores in a new file, and an invoice beside them. */
@@ -125,14 +125,14 @@ t.test("what a vendor ran besides is held against the lines of what ran", async 
   ];
   const { reconcile, append, stores } = terminal(t, lines.join("\n"));
   const [own, other] = [{ input: 0.22, output: 10, web_search: 0.01 }, { output: 40 }];
-  const kept = [own, other].map((price) => ({ version: versionOf(price), price, source: "gateway.yaml" }));
+  const kept = [own, other].map((price) => ({ version: priceVersion(price), price, source: "gateway.yaml" }));
   await stores.prices.keep(kept);
   append({
     usage: {
       ...{ in: { total: 1_000_000 }, out: { total: 2_000 }, raw: undefined, serverTools: { web_search_requests: 1 } },
-      besides: [{ in: {}, out: { total: 100 }, model: "adviser", price: versionOf(other) }],
+      besides: [{ in: {}, out: { total: 100 }, model: "adviser", price: priceVersion(other) }],
     },
-    price: versionOf(own),
+    price: priceVersion(own),
   });
   const { code, out } = await reconcile("invoice.csv", "--all");
   t.equal(code, 1);

@@ -2,13 +2,13 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import t from "tap";
-import { adminIn, askAdmin } from "../../src/cli/admin-client.ts";
+import { findAdmin, requestAdmin } from "../../src/cli/admin-client.ts";
 import * as diff from "../../src/cli/diff.ts";
 import * as reload from "../../src/cli/reload.ts";
 import * as top from "../../src/cli/top.ts";
-import { BUNDLED } from "../../src/cli/verb.ts";
+import { BUNDLED_CONFIG } from "../../src/cli/verb.ts";
 import { ConfigError } from "../../src/config/problems.ts";
-import { sayReason } from "../../src/text/reason.ts";
+import { printError } from "../../src/text/format-error.ts";
 import { startAdmin, TOKEN, WITH_TOKENS } from "../admin/support.ts";
 import { folder } from "../loader/folder.ts";
 
@@ -24,7 +24,7 @@ const verb = async (
   const admin = base === undefined ? undefined : { host, port: Number(port) };
   const code = await act(args, io, admin).catch((thrown) => {
     if (!(thrown instanceof ConfigError)) throw thrown;
-    sayReason(thrown, io, args.includes("--json"));
+    printError(thrown, io, args.includes("--json"));
     return 1;
   });
   return { code, text: said.join("\n") };
@@ -87,10 +87,10 @@ t.test("reload and diff tell what is, and fail with what is wrong", async (t) =>
 t.test("where the admin side is can be told of a file that is broken, too", async (t) => {
   const at = (yaml: string) => {
     const own = folder(t, { "gateway.yaml": yaml });
-    return adminIn({ file: join(own, "gateway.yaml"), folder: "/etc" }, { ADMIN: "9097" });
+    return findAdmin({ file: join(own, "gateway.yaml"), folder: "/etc" }, { ADMIN: "9097" });
   };
   const port = (n: number) => ({ host: "127.0.0.1", port: n });
-  t.match(at("models: {"), { ...port(9090), unknown: { problems: [{ file: /gateway\.yaml$/, line: 1 }] } });
+  t.match(at("models: {"), { ...port(9090), fileError: { problems: [{ file: /gateway\.yaml$/, line: 1 }] } });
   t.same(at("models: {}"), port(9090), "right, and so not a guess");
   t.same(at("models: {\nadmin: 127.0.0.1:7 # here\n"), port(7));
   t.same(at("admin: 7"), port(7));
@@ -104,20 +104,23 @@ t.test("where the admin side is can be told of a file that is broken, too", asyn
   t.match(at("admin: $NOT_SET"), /^NOT_SET is not set; set it/);
   t.match(at("admin: nowhere"), /^not an address/);
   const gone = [{ file: "/nowhere/gateway.yaml", message: "cannot be read: there is no such file" }];
-  t.match(adminIn({ file: "/nowhere/gateway.yaml", folder: "/" }, {}), { ...port(9090), unknown: { problems: gone } });
+  t.match(findAdmin({ file: "/nowhere/gateway.yaml", folder: "/" }, {}), {
+    ...port(9090),
+    fileError: { problems: gone },
+  });
   t.match(
-    adminIn({ file: BUNDLED, folder: "/nowhere" }, {}),
-    { ...port(9090), unknown: { problems: gone } },
+    findAdmin({ file: BUNDLED_CONFIG, folder: "/nowhere" }, {}),
+    { ...port(9090), fileError: { problems: gone } },
     "the one that came along is no gateway's here",
   );
-  t.same(adminIn({ file: BUNDLED, folder: "/nowhere", named: true }, {}), port(9090));
+  t.same(findAdmin({ file: BUNDLED_CONFIG, folder: "/nowhere", named: true }, {}), port(9090));
 });
 
 t.test("where nobody answers and the file cannot say who is to be asked, the file's mistake comes first", async (t) => {
   const file = join(folder(t, { "gateway.yaml": "models: {\n" }), "gateway.yaml");
-  const found = adminIn({ file, folder: "/" }, {});
+  const found = findAdmin({ file, folder: "/" }, {});
   if (!found || typeof found === "string") return t.fail("there is a default");
-  const usual = { host: "127.0.0.1", port: 9, ...(found.unknown && { unknown: found.unknown }) };
+  const usual = { host: "127.0.0.1", port: 9, ...(found.fileError && { fileError: found.fileError }) };
   for (const act of [reload.run, diff.run, top.run]) {
     for (const args of [[], ["--json"]]) {
       const said: string[] = [];
@@ -131,7 +134,7 @@ t.test("where nobody answers and the file cannot say who is to be asked, the fil
         () => t.fail("nobody answers"),
         (error) => error,
       );
-      sayReason(thrown, io, args.length > 0);
+      printError(thrown, io, args.length > 0);
       const last = /So the gateway's admin side is not known: the default 127\.0\.0\.1:9 was asked.*--admin ADDRESS\.$/;
       if (args.length === 0)
         t.match(said.join("\n"), new RegExp(`^\\S*gateway\\.yaml:\\d+:\\d+ error: [^]*${last.source}`));
@@ -150,5 +153,5 @@ t.test("where nobody answers and the file cannot say who is to be asked, the fil
 t.test("what the admin side refuses is said in words", async (t) => {
   const { base } = await startAdmin(t);
   const { hostname: host, port } = new URL(base);
-  await t.rejects(askAdmin({ host, port: Number(port) }, undefined, "/api/nothing"), /answers 404/);
+  await t.rejects(requestAdmin({ host, port: Number(port) }, undefined, "/api/nothing"), /answers 404/);
 });

@@ -2,8 +2,8 @@ import t from "tap";
 import { help, USAGE } from "../../src/cli/help/routes.ts";
 import { run } from "../../src/cli/routes.ts";
 import { loadConfig } from "../../src/config/load.ts";
-import { Misuse } from "../../src/text/reason.ts";
-import { words } from "../../src/vocabulary.ts";
+import { UsageError } from "../../src/text/format-error.ts";
+import { buildVocabulary } from "../../src/vocabulary.ts";
 
 const YAML = `providers: { demo: { url: "demo:" }, own: { url: "http://127.0.0.1:1/v1", protocol: openai-chat } }
 models: { echo: { targets: [demo:echo] } }
@@ -16,7 +16,7 @@ paths:
 
 t.test("each path is a line with what answers there, its chain and its plugins in order", async (t) => {
   const folder = t.testdir({ "gateway.yaml": YAML });
-  const config = await loadConfig(`${folder}/gateway.yaml`, await words(folder), {});
+  const config = await loadConfig(`${folder}/gateway.yaml`, await buildVocabulary(folder), {});
   const out: string[] = [];
   const io = { out: (line: string) => out.push(line), err: t.fail, env: {}, folder };
   t.equal(await run([], io, config), 0);
@@ -37,7 +37,7 @@ t.test("each path is a line with what answers there, its chain and its plugins i
     routes.find(({ path }) => path === "/acme/chat"),
     { protocol: "openai-chat", plugins: ["sse", "auth", "models", "limits", "rewrite", "usage"], strict: false },
   );
-  await t.rejects(run(["--prices"], io, config), { constructor: Misuse, message: /--prices/ });
+  await t.rejects(run(["--prices"], io, config), { constructor: UsageError, message: /--prices/ });
   t.match(USAGE, /^usage: .* routes \[--json\]/);
   t.match(help, /^routes /);
 });

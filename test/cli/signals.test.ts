@@ -12,9 +12,9 @@ import { untilStopped } from "${ROOT}src/cli/signals.ts";
 const say = (line) => process.stdout.write(line + "\\n");
 const log = { warn: (_, message) => say(message) };
 const gateway = {
-  async stop({ linger, hurry }) {
+  async stop({ linger, signal }) {
     say("stop " + linger);
-    if (process.argv[1] === "waits") await new Promise((go) => hurry.addEventListener("abort", go));
+    if (process.argv[1] === "waits") await new Promise((go) => signal.addEventListener("abort", go));
     say("stopped");
   },
   reload: async ({ who, detail }) => say("reloaded by " + who + " " + detail.signal),

@@ -5,8 +5,8 @@ import { help, USAGE } from "../../src/cli/help/store.ts";
 import { run } from "../../src/cli/store.ts";
 import type { NumberedAuditEntry } from "../../src/store/audit.ts";
 import { openMaintenance, openStores, restoreStore } from "../../src/store/open.ts";
-import { keptSecret, missingSecret } from "../../src/store/secret.ts";
-import { Database } from "../../src/store/sqlite/database.ts";
+import { loadOrCreateSecret, missingSecretWarning } from "../../src/store/secret.ts";
+import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 
 const DAY = 86_400_000;
@@ -27,9 +27,9 @@ async function terminal(t: Test) {
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
     const code = await run(args, io, {
-      open: () => openMaintenance(path),
+      openStore: () => openMaintenance(path),
       restore: (file, terms) => restoreStore({ ledger: path }, file, terms),
-      withoutSecret: () => missingSecret(path),
+      missingSecretWarning: () => missingSecretWarning(path),
       zone: () => zone,
     });
     return { code, out: out.join("\n"), err: err.join("\n") };
@@ -56,7 +56,7 @@ t.test("store backup says that it has no secret, and what that means", async (t)
   t.equal(code, 0);
   t.match(err, /backup: warning: the copy has no secret beside it: it is missing, .*envelopes .* are refused/);
   t.match(JSON.parse(out), { rows: 30, warning: /^the copy has no secret/ });
-  keptSecret(path, () => {});
+  loadOrCreateSecret(path, () => {});
   const whole = await store("backup", "whole.db", "--json");
   t.notMatch(whole.err, /warning/);
   t.notOk("warning" in JSON.parse(whole.out));
@@ -92,7 +92,7 @@ t.test("store restore puts a backup in the store's place, and says where the old
 t.test("store verify says what is wrong", async (t) => {
   const { path, store } = await terminal(t);
   t.match(await store("verify"), { code: 0, out: "The store is in order.", err: /checking/ });
-  const database = new Database(path);
+  const database = new SqliteDatabase(path);
   database.prepare("update usage_hour set cost = cost + 1 where hour = (select max(hour) from usage_hour)").run();
   database.close();
   t.match(await store("verify"), { code: 1, out: "", err: /the sums of 20.*key k, model m, target p:m are not those/ });

@@ -2,8 +2,8 @@ import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import t from "tap";
-import { argumentsOf, COMMAND, commandAt, misuseText } from "../../src/cli/verb.ts";
-import { Misuse } from "../../src/text/reason.ts";
+import { argumentErrorText, COMMAND, commandAt, parseVerbArguments } from "../../src/cli/verb.ts";
+import { UsageError } from "../../src/text/format-error.ts";
 
 t.test("hints name the command that works where the gateway stands", async (t) => {
   t.equal(commandAt("file:///srv/app/node_modules/model-gateway/src/cli/verb.ts"), "npx model-gateway");
@@ -18,14 +18,14 @@ t.test("hints name the command that works where the gateway stands", async (t) =
 
 t.test("options and words behind a verb are read, and what is not understood is a misuse that names it", async (t) => {
   const options = { json: { type: "boolean" }, by: { type: "string" } } as const;
-  const read = argumentsOf(["one", "--json", "--by", "day"], options, 1);
+  const read = parseVerbArguments(["one", "--json", "--by", "day"], options, 1);
   t.same([read.values.json, read.values.by, read.positionals], [true, "day", ["one"]]);
   for (const [args, says] of [
     [["--jsno"], /--jsno/],
     [["one", "two"], /"two" is one word too many/],
     [["--by"], /--by/],
   ] as const)
-    t.throws(() => argumentsOf(args, options, 1), { constructor: Misuse, message: says });
+    t.throws(() => parseVerbArguments(args, options, 1), { constructor: UsageError, message: says });
 });
 
 t.test(
@@ -33,11 +33,11 @@ t.test(
   async (t) => {
     const one = `usage: ${COMMAND} a FILE [--json]\n                 [--more]\n\nPages of text.`;
     t.equal(
-      misuseText("No.", one, ["x"]),
+      argumentErrorText("No.", one, ["x"]),
       `No.\n\nusage: ${COMMAND} a FILE [--json]\n                 [--more]\nsee: ${COMMAND} a --help`,
     );
     const many = `usage: ${COMMAND} b make NAME\n       ${COMMAND} b on|off NAME\n\nPages of text.`;
-    const told = (...args: string[]) => misuseText("No.", many, args).split("\n").slice(2, -1);
+    const told = (...args: string[]) => argumentErrorText("No.", many, args).split("\n").slice(2, -1);
     t.same(told("--x", "off"), [`usage: ${COMMAND} b on|off NAME`]);
     t.same(told("make", "on"), [`usage: ${COMMAND} b make NAME`]);
     t.same(told("mkae"), [`usage: ${COMMAND} b make NAME`, `       ${COMMAND} b on|off NAME`]);

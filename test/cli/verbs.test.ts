@@ -3,8 +3,8 @@ import { join } from "node:path";
 import t from "tap";
 import { COMMAND } from "../../src/cli/verb.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
-import { shownPlace } from "../../src/store/postgres/place.ts";
-import { Misuse } from "../../src/text/reason.ts";
+import { displayUrl } from "../../src/store/postgres/place.ts";
+import { UsageError } from "../../src/text/format-error.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 
 const folder = t.testdir({
@@ -18,8 +18,8 @@ async function act(name: string, args: string[], { file, folder } = place) {
   const lines: string[] = [];
   const line = (text: string) => void lines.push(text);
   const verb = await (VERBS[name] as (typeof VERBS)[string])();
-  const code = await verb.act(args, { out: line, err: line, env: {}, folder }, { file, folder }).catch((thrown) => {
-    if (!(thrown instanceof Misuse)) throw thrown;
+  const code = await verb.run(args, { out: line, err: line, env: {}, folder }, { file, folder }).catch((thrown) => {
+    if (!(thrown instanceof UsageError)) throw thrown;
     lines.push(thrown.message, verb.USAGE);
     return 2;
   });
@@ -88,7 +88,7 @@ if (server)
       "invoice.csv": "date,model,cost\n2026-11-01,echo,1\n",
     });
     const own = { file: join(folder, "gateway.yaml"), folder };
-    const none = `${shownPlace(placeOf(url))} has no store yet${MAKES}`;
+    const none = `${displayUrl(placeOf(url))} has no store yet${MAKES}`;
     const reads = [
       ["keys", "list"],
       ["usage"],

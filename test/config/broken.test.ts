@@ -4,8 +4,8 @@ import { join } from "node:path";
 import t from "tap";
 import { run } from "../../src/cli/check.ts";
 import type { Problem } from "../../src/config/problems.ts";
-import { rehearse } from "../../src/rehearsal.ts";
-import { words } from "../../src/vocabulary.ts";
+import { dryStartPlugins } from "../../src/dry-start.ts";
+import { buildVocabulary } from "../../src/vocabulary.ts";
 
 /** A file that check finds right. */
 const RIGHT = `listen: 127.0.0.1:8080
@@ -193,12 +193,12 @@ async function check(yaml: string): Promise<{ code: number; problems: Problem[] 
   writeFileSync(join(folder, "gateway.yaml"), yaml);
   const out: string[] = [];
   const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env: ENV, folder };
-  const vocabulary = await words(folder);
+  const vocabulary = await buildVocabulary(folder);
   const code = await run(
     ["--json"],
     io,
     vocabulary,
-    (config) => rehearse(config, vocabulary),
+    (config) => dryStartPlugins(config, vocabulary),
     async () => [],
   );
   return { code, problems: (JSON.parse(out.join("\n")) as { problems: Problem[] }).problems };

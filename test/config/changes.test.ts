@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { changesOf, needRestart, shownConfig } from "../../src/config/changes.ts";
+import { compareConfigs, redactedSettings, restartSections } from "../../src/config/changes.ts";
 import { loadConfig } from "../../src/config/load.ts";
-import { words } from "../../src/vocabulary.ts";
+import { buildVocabulary } from "../../src/vocabulary.ts";
 import { folder } from "../loader/folder.ts";
 
 const YAML = `listen: 127.0.0.1:8080
@@ -20,16 +20,16 @@ const ENV = { SECRET: "one-secret-of-the-provider", KEY: "a-key-of-the-gateway-0
 
 async function config(t: Test, yaml: string, env: NodeJS.ProcessEnv = ENV) {
   const own = folder(t, { "gateway.yaml": yaml });
-  return loadConfig(join(own, "gateway.yaml"), await words(own), env, "/folder");
+  return loadConfig(join(own, "gateway.yaml"), await buildVocabulary(own), env, "/folder");
 }
 
 t.test("equal files differ in nothing, wherever things stand in them", async (t) => {
-  t.same(changesOf(await config(t, YAML), await config(t, `# a comment\n\n${YAML}`)), []);
+  t.same(compareConfigs(await config(t, YAML), await config(t, `# a comment\n\n${YAML}`)), []);
 });
 
 t.test("each change has its path, and what was there before", async (t) => {
   const after = YAML.replace("1k", "2k").replace(", file: { targets: [p:w] }", "").replace("8080", "8081");
-  const changes = changesOf(await config(t, YAML), await config(t, after));
+  const changes = compareConfigs(await config(t, YAML), await config(t, after));
   t.same(
     changes.filter(({ path }) => !path.startsWith("models.file.")),
     [
@@ -38,33 +38,33 @@ t.test("each change has its path, and what was there before", async (t) => {
     ],
   );
   t.ok(changes.some(({ path, after }) => path === "models.file.targets.0.to" && after === undefined));
-  t.same(needRestart(changes), ["listen"]);
+  t.same(restartSections(changes), ["listen"]);
 });
 
 t.test("another secret is a change, and stands nowhere", async (t) => {
   const env = { SECRET: "two-secret-of-the-provider", KEY: "b-key-of-the-gateway-0123" };
   const before = await config(t, YAML);
-  const changes = changesOf(before, await config(t, YAML, env));
+  const changes = compareConfigs(before, await config(t, YAML, env));
   t.same(changes, [
     { path: "providers.p.credential", before: "SECRET", after: "SECRET (its value has changed)" },
     { path: "keys.ci.key", before: "a secret", after: "a secret (its value has changed)" },
   ]);
-  const shown = shownConfig(before);
+  const shown = redactedSettings(before);
   t.equal(shown["models.m.context"], "1k");
   t.notMatch(JSON.stringify(shown), /secret-of|key-of|[0-9a-f]{64}/);
 });
 
 t.test("an address with a password is shown without it", async (t) => {
   const at = (limits: string) => config(t, `${YAML}store: { limits: "${limits}" }\n`);
-  const changes = changesOf(await at("redis://u:one-pass@h/1"), await at("redis://u:other-pass@h/1"));
+  const changes = compareConfigs(await at("redis://u:one-pass@h/1"), await at("redis://u:other-pass@h/1"));
   t.same(changes, [{ path: "store.limits", before: "redis://h/1", after: "redis://h/1 (its value has changed)" }]);
-  t.same(needRestart(changes), ["store"]);
+  t.same(restartSections(changes), ["store"]);
 });
 
 t.test("other code of a plugin is a change, though the file says the same", async (t) => {
   const same = await config(t, YAML);
   const code = { before: new Map([["auth", "1"]]), after: new Map([["auth", "2"]]) };
-  t.same(changesOf(same, same, code), [{ path: "plugins.auth (code)", before: "1", after: "2" }]);
+  t.same(compareConfigs(same, same, code), [{ path: "plugins.auth (code)", before: "1", after: "2" }]);
 });
 
 t.test("what an address of alerts or an option of a plugin holds is shown to nobody", async (t) => {
@@ -72,7 +72,7 @@ t.test("what an address of alerts or an option of a plugin holds is shown to nob
 plugins: { some: { from: ./some.ts, list: [secret-of-a-list], one: secret-of-a-text, at: 5, deadline: 2s } }
 chains: { llm: [sse, auth, scrub, models, limits, rewrite, usage, some] }\n`;
   const own = folder(t, { "gateway.yaml": yaml, "some.ts": PLUGIN });
-  const shown = shownConfig(await loadConfig(join(own, "gateway.yaml"), await words(own), ENV, own));
+  const shown = redactedSettings(await loadConfig(join(own, "gateway.yaml"), await buildVocabulary(own), ENV, own));
   t.notMatch(JSON.stringify(shown), /secret-of/);
   t.match(shown, { "alerts.webhook": "a secret", "alerts.repeat": "2h" });
   t.match(shown, { "plugins.some.from": "./some.ts", "plugins.some.deadline": "2s", "plugins.some.at": "5" });

@@ -24,7 +24,7 @@ const PLUGINS: Record<string, Partial<KnownPlugin>> = {
   doubtful: {
     after: ["models", "modles"],
     before: ["rewrit", "rewrite"],
-    doubts: ["respone is no phase, did you mean response?"],
+    warnings: ["respone is no phase, did you mean response?"],
   },
   ends: { phases: ["request", "response"], twice: true },
   gate: { phases: ["access", "route"] },

@@ -1,6 +1,6 @@
 import t from "tap";
 import { z } from "zod";
-import { explain } from "../../src/config/issues.ts";
+import { explainIssues } from "../../src/config/issues.ts";
 import type { ConfigPath } from "../../src/config/problems.ts";
 
 const Part = z.strictObject({
@@ -21,7 +21,7 @@ const Schema = z
 /** What is said, as `path message`; `!` marks a place at the name. */
 function said(values: unknown, base: ConfigPath = []): string[] {
   const read = Schema.safeParse(values);
-  return explain(read.error?.issues ?? [], Schema, values, base).map(
+  return explainIssues(read.error?.issues ?? [], Schema, values, base).map(
     ({ path, key, message }) => `${path.join(".")}${key ? "!" : ""} ${message}`,
   );
 }
@@ -65,7 +65,7 @@ t.test("a name that other gateways have is told with ours", async (t) => {
     ["endpoint", "url"],
   ] as const) {
     const values = { [name]: "x" };
-    const [found] = explain(schema.safeParse(values).error?.issues ?? [], schema, values);
+    const [found] = explainIssues(schema.safeParse(values).error?.issues ?? [], schema, values);
     t.equal(found?.message, `unknown key "${name}", did you mean "${ours}"?`);
   }
   t.match(told("base_url"), /; known: /, "where that is taken it is not meant");
@@ -140,7 +140,7 @@ t.test("a bound is told in words, and a schema's own words for it stay", async (
     [{ list: [] }, "must have 1 or more entries"],
     [{ own: 0 }, "one at least"],
   ] as const) {
-    const found = explain(schema.safeParse(values).error?.issues ?? [], schema, values);
+    const found = explainIssues(schema.safeParse(values).error?.issues ?? [], schema, values);
     t.same(
       found.map(({ message }) => message),
       [message],

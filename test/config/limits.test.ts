@@ -1,5 +1,5 @@
 import t from "tap";
-import { checkCounting } from "../../src/config/limits.ts";
+import { checkLimitSharing } from "../../src/config/limits.ts";
 import { complaints, LEAST, load } from "./fixture.ts";
 
 t.test("limits of models and providers that are not there, and forms that are none, are told", async (t) => {
@@ -97,8 +97,8 @@ t.test("a ledger in PostgreSQL is for several gateways, unless the file says tha
   const check = (more: object, ledger = "postgres://h/d", where = "memory", limited: object = {}) => {
     told.length = 0;
     const limits = { groups: {}, models: {}, providers: {}, all: { rpm: 5 }, ...limited };
-    const file = { limits, keys: {}, ...more } as unknown as Parameters<typeof checkCounting>[0];
-    checkCounting(file, { ledger, limits: where }, ({ message }) => told.push(message));
+    const file = { limits, keys: {}, ...more } as unknown as Parameters<typeof checkLimitSharing>[0];
+    checkLimitSharing(file, { ledger, limits: where }, ({ message }) => told.push(message));
     return [...told];
   };
   t.match(check({}), [/a ledger in PostgreSQL is for several gateways.*instances: 1/]);

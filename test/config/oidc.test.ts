@@ -1,6 +1,6 @@
 import t from "tap";
-import { oidcOf } from "../../src/config/oidc.ts";
-import { at } from "../../src/config/tree.ts";
+import { readOidc } from "../../src/config/oidc.ts";
+import { atPath } from "../../src/config/tree.ts";
 
 const RIGHT = {
   issuer: "https://login.example.com/realms/one",
@@ -13,8 +13,8 @@ const RIGHT = {
 function read(oidc: unknown) {
   const file = { admin: { oidc } };
   const said: string[] = [];
-  const text = (...path: string[]) => at(file, ...path) as string | undefined;
-  const found = oidcOf(file, {
+  const text = (...path: string[]) => atPath(file, ...path) as string | undefined;
+  const found = readOidc(file, {
     text,
     secret: (path) => text(...path),
     report: ({ path, message }) => void said.push(`${path.join(".")}: ${message}`),

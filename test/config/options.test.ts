@@ -1,6 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: ${NAME} is the notation of gateway.yaml
 import t from "tap";
-import { revealOptions } from "../../src/config/options.ts";
+import { resolveOptions } from "../../src/config/options.ts";
 import type { Finding } from "../../src/config/problems.ts";
 import { complaint, complaints, LEAST, load } from "./fixture.ts";
 
@@ -17,7 +17,7 @@ t.test("references in a plugin's options are put in before its schema sees them,
     pattern: "^x$",
   };
   const folder = t.testdir({ secret: "from a file\n" });
-  const { values } = revealOptions({ ...options, c: "$file:secret" }, ["plugins", "p"], {
+  const { values } = resolveOptions({ ...options, c: "$file:secret" }, ["plugins", "p"], {
     env,
     folder,
     report: (finding) => found.push(finding),

@@ -1,10 +1,10 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: ${NAME} is the notation of gateway.yaml
 import t from "tap";
 import { YamlSource } from "../../src/config/positions.ts";
-import { type Finding, format } from "../../src/config/problems.ts";
+import { type Finding, formatProblem } from "../../src/config/problems.ts";
 
-const told = (yaml: string, finding: Finding): string => format(new YamlSource("g.yaml", yaml).locate(finding));
-const syntax = (yaml: string): string => new YamlSource("g.yaml", yaml).problems.map(format).join("\n");
+const told = (yaml: string, finding: Finding): string => formatProblem(new YamlSource("g.yaml", yaml).locate(finding));
+const syntax = (yaml: string): string => new YamlSource("g.yaml", yaml).problems.map(formatProblem).join("\n");
 
 t.test("a value is shown with the line before and a caret for each of its characters", async (t) => {
   t.equal(
@@ -190,7 +190,7 @@ t.test("texts of a plugin's options are masked until it is known which of them i
   const source = new YamlSource("g.yaml", "plugins: { p: { mode: report, dsn: short } }\n");
   const mode = { path: ["plugins", "p", "mode"], message: "no" };
   t.match(source.locate(mode).frame, "mode: ******, dsn: *****");
-  source.show((path) => (path.at(-1) === "mode" ? ["report"] : []));
+  source.setOptionWords((path) => (path.at(-1) === "mode" ? ["report"] : []));
   t.match(source.locate(mode).frame, "mode: report, dsn: *****");
   t.equal(source.masked, "plugins: { p: { mode: report, dsn: ***** } }\n");
   t.same(source.position({ path: mode.path }), { file: "g.yaml", line: 1, column: 23 });

@@ -1,5 +1,5 @@
 import t from "tap";
-import { ConfigError, format, inOrder, type Problem } from "../../src/config/problems.ts";
+import { ConfigError, formatProblem, type Problem, sortProblems } from "../../src/config/problems.ts";
 
 const problem = (line: number, column: number, message: string): Problem => ({
   file: "gateway.yaml",
@@ -11,12 +11,15 @@ const problem = (line: number, column: number, message: string): Problem => ({
 });
 
 t.test("a problem is its place, its severity, its message, then the frame", async (t) => {
-  t.equal(format(problem(3, 5, "wrong")), "gateway.yaml:3:5 error: wrong\n> 3 | x");
-  t.equal(format({ ...problem(1, 1, "gone"), frame: "", severity: "warning" }), "gateway.yaml:1:1 warning: gone");
+  t.equal(formatProblem(problem(3, 5, "wrong")), "gateway.yaml:3:5 error: wrong\n> 3 | x");
+  t.equal(
+    formatProblem({ ...problem(1, 1, "gone"), frame: "", severity: "warning" }),
+    "gateway.yaml:1:1 warning: gone",
+  );
 });
 
 t.test("problems are told in the order of the file, the same one once", async (t) => {
-  const sorted = inOrder([problem(9, 1, "c"), problem(2, 7, "b"), problem(2, 3, "a"), problem(9, 1, "c")]);
+  const sorted = sortProblems([problem(9, 1, "c"), problem(2, 7, "b"), problem(2, 3, "a"), problem(9, 1, "c")]);
   t.same(
     sorted.map(({ message }) => message),
     ["a", "b", "c"],

@@ -1,6 +1,15 @@
 import t from "tap";
 import type { z } from "zod";
-import { budget, date, milliseconds, most, network, percent, period, tokens } from "../../src/config/quantities.ts";
+import {
+  budget,
+  date,
+  limitOrOff,
+  milliseconds,
+  network,
+  percent,
+  period,
+  tokens,
+} from "../../src/config/quantities.ts";
 
 const read = (field: z.ZodType, written: unknown): unknown => {
   const found = field.safeParse(written);
@@ -12,7 +21,7 @@ t.test("a quantity is read with its unit, and a field takes several forms", asyn
   t.equal(read(milliseconds(), "off"), 0);
   t.equal(read(percent(), "20%"), 0.2);
   t.equal(read(tokens(), "128k"), 128_000);
-  t.equal(read(most(), "off"), 0);
+  t.equal(read(limitOrOff(), "off"), 0);
   t.match(read(budget(), "$50/month"), [{ per: "month" }]);
   t.same(read(budget(), "off"), []);
   t.match(read(budget(), ["$1/day", { amount: "$5/month", soft: true }]), [{ per: "day" }, { soft: true }]);

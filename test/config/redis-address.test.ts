@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import t from "tap";
-import { redisAddress } from "../../src/config/redis-address.ts";
+import { parseRedisAddress } from "../../src/config/redis-address.ts";
 import { certificate, key } from "../support/tls.ts";
 
 t.test("addresses of Redis, with and without TLS, user and database", async (t) => {
@@ -11,7 +11,7 @@ t.test("addresses of Redis, with and without TLS, user and database", async (t) 
     "redis://:pw@[::1]:7000/",
     "redis://127.0.0.1",
   ])
-    t.same(redisAddress(url, "/"), { url });
+    t.same(parseRedisAddress(url, "/"), { url });
 });
 
 t.test("files of certificates are tried, and looked for from the folder of gateway.yaml", async (t) => {
@@ -22,8 +22,8 @@ t.test("files of certificates are tried, and looked for from the folder of gatew
     "bad.pem": `${certificate.slice(0, 99)}\n`,
   });
   const url = (file: string) => encodeURIComponent(join(folder, file));
-  t.same(redisAddress("rediss://h/1?cacert=ca.pem", folder), { url: `rediss://h/1?cacert=${url("ca.pem")}` });
-  t.same(redisAddress("rediss://u:p@h?cacert=./ca.pem&cert=ca.pem&key=key.pem", folder), {
+  t.same(parseRedisAddress("rediss://h/1?cacert=ca.pem", folder), { url: `rediss://h/1?cacert=${url("ca.pem")}` });
+  t.same(parseRedisAddress("rediss://u:p@h?cacert=./ca.pem&cert=ca.pem&key=key.pem", folder), {
     url: `rediss://u:p@h?cacert=${url("ca.pem")}&cert=${url("ca.pem")}&key=${url("key.pem")}`,
   });
   for (const [query, why] of [
@@ -35,8 +35,8 @@ t.test("files of certificates are tried, and looked for from the folder of gatew
     ["cacert=ca.pem&cacert=ca.pem", /has cacert twice/],
     ["sslrootcert=ca.pem", /no options but cacert, cert, key/],
   ] as const)
-    t.match(redisAddress(`rediss://u:secret@h?${query}`, folder), { problem: why }, query);
-  t.match(redisAddress("redis://h?cacert=ca.pem", folder), { problem: /write rediss:/ });
+    t.match(parseRedisAddress(`rediss://u:secret@h?${query}`, folder), { problem: why }, query);
+  t.match(parseRedisAddress("redis://h?cacert=ca.pem", folder), { problem: /write rediss:/ });
 });
 
 t.test("what is none, or says what would not be done, is refused without its password", async (t) => {
@@ -50,7 +50,7 @@ t.test("what is none, or says what would not be done, is refused without its pas
     ["redis://u:secret@h/zero", /number of a database/],
     ["redis://u:secret%@h", /%25/],
   ] as const) {
-    const told = redisAddress(url, "/");
+    const told = parseRedisAddress(url, "/");
     t.match(told, { problem: why }, url);
     t.notMatch(JSON.stringify(told), /secret/);
   }

@@ -3,15 +3,15 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import {
-  hide,
+  configSecrets,
+  findSecrets,
   isOptionText,
   isSecret,
-  reveal,
-  secretIn,
-  secretsByLook,
-  secretsOf,
+  literalSecret,
+  resolveReferences,
+  starKeys,
+  starSecrets,
   weakness,
-  withoutKeys,
 } from "../../src/config/secrets.ts";
 import type { Config } from "../../src/config/types.ts";
 
@@ -30,42 +30,42 @@ t.test("references to the environment are put in", async (t) => {
     ["plain text", "plain text"],
     ["costs 5$", "costs 5$"],
   ] as const)
-    t.same(reveal(text, env, "/"), { value }, text);
+    t.same(resolveReferences(text, env, "/"), { value }, text);
 });
 
 t.test("a value is never read as a reference or as YAML again", async (t) => {
   const tricky = { NAME: "$OTHER: ${OTHER} # {" };
-  t.same(reveal("$NAME", tricky, "/"), { value: tricky.NAME });
-  t.same(reveal("${NAME}", tricky, "/"), { value: tricky.NAME });
+  t.same(resolveReferences("$NAME", tricky, "/"), { value: tricky.NAME });
+  t.same(resolveReferences("${NAME}", tricky, "/"), { value: tricky.NAME });
 });
 
 t.test("a variable that is not set, or set to nothing, is named", async (t) => {
-  t.same(reveal("$GONE", env, "/"), { unset: "GONE", why: "GONE is not set" });
-  t.same(reveal("$EMPTY", env, "/"), { unset: "EMPTY", why: "EMPTY is empty" });
-  t.same(reveal("https://${GONE}/v1", env, "/"), { unset: "GONE", why: "GONE is not set" });
+  t.same(resolveReferences("$GONE", env, "/"), { unset: "GONE", why: "GONE is not set" });
+  t.same(resolveReferences("$EMPTY", env, "/"), { unset: "EMPTY", why: "EMPTY is empty" });
+  t.same(resolveReferences("https://${GONE}/v1", env, "/"), { unset: "GONE", why: "GONE is not set" });
 });
 
 t.test("a malformed reference is refused with the accepted forms, without repeating it", async (t) => {
   for (const text of ["$", "$1", "$NAME-x", "${NAME", "${1}", "a ${", "${}"])
-    t.same(reveal(text, env, "/"), { wrong: `not a reference to a secret; ${FORMS}` }, text);
+    t.same(resolveReferences(text, env, "/"), { wrong: `not a reference to a secret; ${FORMS}` }, text);
 });
 
 t.test("a file's text is put in without its last line end", async (t) => {
   const folder = t.testdir({ secret: "from a file\n", windows: "text\r\n", two: "a\nb\n", nothing: "\n" });
-  t.same(reveal("$file:secret", {}, folder), { value: "from a file" });
-  t.same(reveal(`$file:${join(folder, "windows")}`, {}, "/"), { value: "text" });
-  t.same(reveal("$file:two", {}, folder), { value: "a\nb" });
-  t.same(reveal("$file:nothing", {}, folder), { wrong: `${join(folder, "nothing")} is empty` });
+  t.same(resolveReferences("$file:secret", {}, folder), { value: "from a file" });
+  t.same(resolveReferences(`$file:${join(folder, "windows")}`, {}, "/"), { value: "text" });
+  t.same(resolveReferences("$file:two", {}, folder), { value: "a\nb" });
+  t.same(resolveReferences("$file:nothing", {}, folder), { wrong: `${join(folder, "nothing")} is empty` });
 });
 
 t.test("a file that cannot be read is named with the reason", async (t) => {
   const folder = t.testdir({ below: {} });
-  t.same(reveal("$file:gone", {}, folder), {
+  t.same(resolveReferences("$file:gone", {}, folder), {
     wrong: `there is no file ${join(folder, "gone")}; put the secret there, or write another path after $file:`,
   });
-  t.same(reveal("$file:below", {}, folder), { wrong: `cannot read (EISDIR) ${join(folder, "below")}` });
+  t.same(resolveReferences("$file:below", {}, folder), { wrong: `cannot read (EISDIR) ${join(folder, "below")}` });
   writeFileSync(join(folder, "late"), "now");
-  t.same(reveal("$file:late", {}, folder), { value: "now" });
+  t.same(resolveReferences("$file:late", {}, folder), { value: "now" });
 });
 
 t.test("fields that hold secrets are known, misspelt ones too", async (t) => {
@@ -117,23 +117,23 @@ t.test("fields that hold none are known, misspelt ones too", async (t) => {
 });
 
 t.test("the secret in a scalar is its text, or its default, and nothing for a reference", async (t) => {
-  t.equal(secretIn("abc"), "abc");
-  t.equal(secretIn('"abc"'), "abc");
-  t.equal(secretIn('"${NAME:-abc}"'), "abc}");
-  for (const reference of ["$NAME", '"${NAME}"', "$file:/run/secrets/x"]) t.equal(secretIn(reference), "");
+  t.equal(literalSecret("abc"), "abc");
+  t.equal(literalSecret('"abc"'), "abc");
+  t.equal(literalSecret('"${NAME:-abc}"'), "abc}");
+  for (const reference of ["$NAME", '"${NAME}"', "$file:/run/secrets/x"]) t.equal(literalSecret(reference), "");
 });
 
 t.test("secrets are seen by their look where a file's structure is broken", async (t) => {
-  t.same(secretsByLook("https://user:pw@host/v1"), ["user:pw"]);
-  t.same(secretsByLook("https://host/v1?key=abc"), ["key=abc"]);
-  t.same(secretsByLook("credential: abc"), ["abc"]);
-  t.same(secretsByLook("{ key:abc}"), ["abc"]);
-  t.same(secretsByLook("admin: { token: abcdefgh, viewer: ijklmnop }"), ["abcdefgh", "ijklmnop"]);
-  t.ok(secretsByLook('token: "a b c"').includes("a b c"), "all that stands between quotes");
-  t.same(secretsByLook("credential abcdefghijklmnopqrst"), ["abcdefghijklmnopqrst"]);
-  t.same(secretsByLook("credential: $NAME, key: $file:/x"), []);
-  t.same(secretsByLook("credential: $AZURE_API_KEY_SWEDENCENTRAL, AZURE_API_KEY_SWEDENCENTRAL is not set"), []);
-  t.same(secretsByLook("API_KEY_Abcdef-ghijklmnop"), ["_Abcdef-ghijklmnop"], "a variable's name is of capitals");
+  t.same(findSecrets("https://user:pw@host/v1"), ["user:pw"]);
+  t.same(findSecrets("https://host/v1?key=abc"), ["key=abc"]);
+  t.same(findSecrets("credential: abc"), ["abc"]);
+  t.same(findSecrets("{ key:abc}"), ["abc"]);
+  t.same(findSecrets("admin: { token: abcdefgh, viewer: ijklmnop }"), ["abcdefgh", "ijklmnop"]);
+  t.ok(findSecrets('token: "a b c"').includes("a b c"), "all that stands between quotes");
+  t.same(findSecrets("credential abcdefghijklmnopqrst"), ["abcdefghijklmnopqrst"]);
+  t.same(findSecrets("credential: $NAME, key: $file:/x"), []);
+  t.same(findSecrets("credential: $AZURE_API_KEY_SWEDENCENTRAL, AZURE_API_KEY_SWEDENCENTRAL is not set"), []);
+  t.same(findSecrets("API_KEY_Abcdef-ghijklmnop"), ["_Abcdef-ghijklmnop"], "a variable's name is of capitals");
 });
 
 t.test("keys by their shape and addresses of webhooks are secret wherever they stand", async (t) => {
@@ -145,8 +145,8 @@ t.test("keys by their shape and addresses of webhooks are secret wherever they s
     'x: ["https://chat.test/api/webhooks/12/ab_c"]': `x: ["https://chat.test/${"*".repeat(20)}"]`,
   };
   for (const [text, shown] of Object.entries(found)) {
-    t.equal(withoutKeys(text), shown);
-    t.equal(hide(text, []), shown);
+    t.equal(starKeys(text), shown);
+    t.equal(starSecrets(text, []), shown);
   }
   for (const text of [
     "https://host.test/v1/models",
@@ -154,7 +154,7 @@ t.test("keys by their shape and addresses of webhooks are secret wherever they s
     "docs/webhooks.md",
     "https://hooks.slack.com",
   ])
-    t.equal(hide(text, []), text);
+    t.equal(starSecrets(text, []), text);
 });
 
 t.test("what stands among names of headers and is none may be a credential", async (t) => {
@@ -164,11 +164,14 @@ t.test("what stands among names of headers and is none may be a credential", asy
 });
 
 t.test("hiding keeps every character's place", async (t) => {
-  t.equal(hide("a: abcdefgh, b: abcdefghij", ["abcdefgh", "abcdefghij"]), "a: ********, b: **********");
-  t.equal(hide("a: short", ["short"]), "a: short");
-  t.equal(hide("postgres://postgres@h, postgres", ["postgres"]), "postgres://********@h, ********", "no scheme");
-  t.equal(hide("credential: x y", []), "credential: * y");
-  t.equal(hide("credential: [sk-first-one, $NAME, sk-second]", []), "credential: [************, $NAME, *********]");
+  t.equal(starSecrets("a: abcdefgh, b: abcdefghij", ["abcdefgh", "abcdefghij"]), "a: ********, b: **********");
+  t.equal(starSecrets("a: short", ["short"]), "a: short");
+  t.equal(starSecrets("postgres://postgres@h, postgres", ["postgres"]), "postgres://********@h, ********", "no scheme");
+  t.equal(starSecrets("credential: x y", []), "credential: * y");
+  t.equal(
+    starSecrets("credential: [sk-first-one, $NAME, sk-second]", []),
+    "credential: [************, $NAME, *********]",
+  );
 });
 
 t.test("what is shown to providers and proxies, and what seals envelopes, is secret", async (t) => {
@@ -183,7 +186,7 @@ t.test("what is shown to providers and proxies, and what seals envelopes, is sec
     HTTPS_PROXY: "https://u:p%E0@proxy.test",
     https_proxy: "http://proxy.test",
   };
-  const found = secretsOf(config as unknown as Config, env);
+  const found = configSecrets(config as unknown as Config, env);
   const pair = Buffer.from("me:pass@word").toString("base64");
   t.same(
     found.toSorted(),
@@ -202,9 +205,9 @@ t.test("what is shown to providers and proxies, and what seals envelopes, is sec
     ].toSorted(),
   );
   const none = { adminAccess: {}, providers: [], envelopes: {}, store: { limits: "memory" } };
-  t.same(secretsOf(none as unknown as Config, {}), []);
+  t.same(configSecrets(none as unknown as Config, {}), []);
   const redis = { ...none, store: { limits: "redis://u:pass%40word@h" } };
-  t.same(secretsOf(redis as unknown as Config, {}), ["pass%40word", "pass@word"]);
+  t.same(configSecrets(redis as unknown as Config, {}), ["pass%40word", "pass@word"]);
 });
 
 t.test("a secret that anybody could guess is told as what it is; one that nobody can is none", async (t) => {
@@ -242,7 +245,7 @@ t.test("our own advice is shown as it is, and what only looks like it is not", a
     "addresses of Redis take no options but cacert, cert, key; others would change nothing",
     'the same as "token", so a viewer could change everything; write another secret',
   ])
-    t.equal(hide(advice, []), advice);
+    t.equal(starSecrets(advice, []), advice);
   for (const [text, secret] of [
     ["postgres://USER:PASSWORD@HOST/DATABASE-of-mine", "HOST/DATABASE-of-mine"],
     ["postgres://USER:PASSWORD@host/database", "host/database"],
@@ -250,7 +253,7 @@ t.test("our own advice is shown as it is, and what only looks like it is not", a
     ["mysql://u:secretpw@h/d", "secretpw"],
     ["password: HOST/DATABASE", "HOST/DATABASE"],
   ] as const)
-    t.notMatch(hide(text, []), secret, text);
+    t.notMatch(starSecrets(text, []), secret, text);
 });
 
 t.test(
@@ -292,6 +295,6 @@ t.test(
 
 t.test("what an authorization header holds is secret with its scheme", async (t) => {
   t.ok(isSecret(["x-headers", "authorization"], "short"));
-  t.equal(hide("authorization: Basic c2hvcnQ=, x: 1", []), "authorization: ***** ********, x: 1");
-  t.equal(hide("{ authorization: $OTLP_AUTHORIZATION }", []), "{ authorization: $OTLP_AUTHORIZATION }");
+  t.equal(starSecrets("authorization: Basic c2hvcnQ=, x: 1", []), "authorization: ***** ********, x: 1");
+  t.equal(starSecrets("{ authorization: $OTLP_AUTHORIZATION }", []), "{ authorization: $OTLP_AUTHORIZATION }");
 });

@@ -1,8 +1,8 @@
 import t from "tap";
-import { storePart } from "../../src/config/store-part.ts";
+import { readStorePart } from "../../src/config/store-part.ts";
 
 const KEY = "ci-key-0123456789-abcdef";
-const part = (yaml: string, env: NodeJS.ProcessEnv = {}) => storePart(yaml, env, "/srv");
+const part = (yaml: string, env: NodeJS.ProcessEnv = {}) => readStorePart(yaml, env, "/srv");
 
 t.test("the store and the keys are read whatever else is wrong", async (t) => {
   const found = part(
@@ -25,8 +25,8 @@ t.test("what is left out has its usual place", async (t) => {
 
 t.test("keys that are wrong are left out, and that is told", async (t) => {
   const found = part("store: { ledger: sqlite:a.db }\nkeys: { ci: { key: short } }");
-  t.match(found, { store: { ledger: "/srv/a.db" }, keys: [], withoutKeys: true });
-  t.equal(part("keys: { ci: { key: $NOT_SET } }")?.withoutKeys, undefined, "one that is off is not wrong");
+  t.match(found, { store: { ledger: "/srv/a.db" }, keys: [], keysInvalid: true });
+  t.equal(part("keys: { ci: { key: $NOT_SET } }")?.keysInvalid, undefined, "one that is off is not wrong");
 });
 
 t.test(

@@ -1,5 +1,5 @@
 import t from "tap";
-import { nearest, unknown } from "../../src/config/suggest.ts";
+import { nearest, unknownNameMessage } from "../../src/config/suggest.ts";
 
 t.test("the nearest word is suggested, whatever its case", async (t) => {
   const words = ["anthropic", "openai", "gemini"];
@@ -15,9 +15,9 @@ t.test("a word is never suggested for one that has little in common with it", as
 });
 
 t.test("the sentence names the suggestion, else what exists", async (t) => {
-  t.equal(unknown("plugin", "auht", ["auth"]), 'unknown plugin "auht", did you mean "auth"?');
-  t.equal(unknown("plugin", "zzz", ["auth", "sse"]), 'unknown plugin "zzz"; known: auth, sse');
-  t.equal(unknown("plugin", "zzz", []), 'unknown plugin "zzz"; none is known');
+  t.equal(unknownNameMessage("plugin", "auht", ["auth"]), 'unknown plugin "auht", did you mean "auth"?');
+  t.equal(unknownNameMessage("plugin", "zzz", ["auth", "sse"]), 'unknown plugin "zzz"; known: auth, sse');
+  t.equal(unknownNameMessage("plugin", "zzz", []), 'unknown plugin "zzz"; none is known');
   const many = Array.from({ length: 30 }, (_, i) => `name-${i}`);
-  t.match(unknown("plugin", "zzz", many), /name-10, name-11 and 18 more$/);
+  t.match(unknownNameMessage("plugin", "zzz", many), /name-10, name-11 and 18 more$/);
 });

@@ -1,16 +1,16 @@
 import t from "tap";
-import { at, entries, isMap, items } from "../../src/config/tree.ts";
+import { atPath, entries, isMap, items } from "../../src/config/tree.ts";
 
 t.test("what stands at a path is found through maps and lists", async (t) => {
   const tree = { a: [{ b: 1 }], n: null };
-  t.equal(at(tree, "a", 0, "b"), 1);
-  t.equal(at(tree), tree);
-  t.equal(at(tree, "n"), null);
+  t.equal(atPath(tree, "a", 0, "b"), 1);
+  t.equal(atPath(tree), tree);
+  t.equal(atPath(tree, "n"), null);
 });
 
 t.test("nothing is found where nothing stands, however odd the name", async (t) => {
   for (const path of [["x"], ["a", 7], ["n", "x"], ["constructor"], ["__proto__"], ["a", "length", "x"]])
-    t.equal(at({ a: [], n: null }, ...path), undefined);
+    t.equal(atPath({ a: [], n: null }, ...path), undefined);
 });
 
 t.test("a value of another shape has no entries and no items", async (t) => {

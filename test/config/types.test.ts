@@ -19,7 +19,7 @@ t.test("a file with only providers and models becomes a whole configuration", as
     folder: dirname(file),
     pages: true,
     listen: { host: "127.0.0.1", port: 8080 },
-    admin: { host: "127.0.0.1", port: 9090, usual: true },
+    admin: { host: "127.0.0.1", port: 9090, isDefault: true },
     adminAccess: { hosts: [], session: 43_200_000 },
     workers: 1,
     chains: new Map([

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import t from "tap";
 import type { Finding } from "../../src/config/problems.ts";
-import { listenAddress, providerUrl, ValueReader, webhookUrl } from "../../src/config/values.ts";
+import { parseListenAddress, parseProviderUrl, parseWebhookUrl, ValueReader } from "../../src/config/values.ts";
 
 function read(file: unknown, env: NodeJS.ProcessEnv = {}) {
   const findings: Finding[] = [];
@@ -22,13 +22,13 @@ t.test("addresses to listen on", async (t) => {
     ["[::]:80", "::", 80],
     ["gateway.internal:0", "gateway.internal", 0],
   ] as const)
-    t.same(listenAddress(text), { host, port }, text);
+    t.same(parseListenAddress(text), { host, port }, text);
 });
 
 t.test("other texts are no address to listen on", async (t) => {
   for (const text of ["127.0.0.1", "::1:8080", "host:65536", "host:", "a b:80", "http://x:80", "", "unix:/run/x"])
     t.equal(
-      listenAddress(text),
+      parseListenAddress(text),
       'not an address to listen on; write it like 127.0.0.1:8080, :8080 or "[::1]:8080"',
       text,
     );
@@ -41,22 +41,22 @@ t.test("a provider's address loses its trailing slash and nothing else", async (
     ["https://host", "https://host/"],
     ["http://127.0.0.1:9/a/b//", "http://127.0.0.1:9/a/b"],
   ] as const)
-    t.equal(String(providerUrl(text)), href);
-  t.equal(providerUrl("demo:"), "demo:");
+    t.equal(String(parseProviderUrl(text)), href);
+  t.equal(parseProviderUrl("demo:"), "demo:");
 });
 
 t.test("what is no provider's address is refused", async (t) => {
   for (const text of ["host/v1", "ftp://host", "", "demo:x", "file:///etc/passwd"])
-    t.equal(providerUrl(text), 'not an http address; write it like https://host/v1, or "demo:"', text);
-  t.match(providerUrl("https://user:pw@host/v1"), /must not contain a user or password/);
+    t.equal(parseProviderUrl(text), 'not an http address; write it like https://host/v1, or "demo:"', text);
+  t.match(parseProviderUrl("https://user:pw@host/v1"), /must not contain a user or password/);
   for (const text of ["https://host/v1?x=1", "https://host/v1#x", "https://host/v1?", "https://host/#"])
-    t.equal(providerUrl(text), "an address has no ? or # part");
+    t.equal(parseProviderUrl(text), "an address has no ? or # part");
 });
 
 t.test("defaults stand where nothing is said", async (t) => {
   const { values, said } = read({});
   t.same(values.listen, { host: "127.0.0.1", port: 8080 });
-  t.same(values.admin, { host: "127.0.0.1", port: 9090, usual: true });
+  t.same(values.admin, { host: "127.0.0.1", port: 9090, isDefault: true });
   t.equal(values.store?.ledger, "/etc/gateway/data/gateway.db");
   t.same(said, []);
 });
@@ -262,7 +262,7 @@ t.test("a webhook's address says what is wrong with it, and never what it is", a
     ["https://hooks.test/canary#x", /no # part/],
     ["https://hooks.test", /only a host/],
   ] as const) {
-    t.match(webhookUrl(text), wrong);
-    t.notMatch(String(webhookUrl(text)), /canary/);
+    t.match(parseWebhookUrl(text), wrong);
+    t.notMatch(String(parseWebhookUrl(text)), /canary/);
   }
 });

@@ -1,5 +1,5 @@
 import t from "tap";
-import { csv as lines } from "../../src/text/table.ts";
+import { formatCsv as lines } from "../../src/text/table.ts";
 
 const { csv } = (await import(new URL("../../pages/console/csv.js", import.meta.url).href)) as {
   csv(rows: readonly (readonly (string | number)[])[]): string;

@@ -1,5 +1,5 @@
 import t from "tap";
-import { importsOf } from "../../src/console/imports.ts";
+import { transitiveImports } from "../../src/console/imports.ts";
 
 const SCRIPTS: Record<string, string> = {
   "console/app.js": `/** From "./nothing.js". */\nimport { html } from "../common/ui.js";\nimport "./side.js";\nimport("./later.js");\nconst from = "./text.js";`,
@@ -15,11 +15,16 @@ const textOf = (name: string): string => {
 };
 
 t.test("all scripts that others need are found, each once, also where they need each other", async (t) => {
-  t.same(importsOf(["console/app.js"], textOf), ["common/ui.js", "console/side.js", "lib/one.js", "common/first.js"]);
-  t.same(importsOf(["common/first.js", "common/ui.js"], textOf), ["lib/one.js"]);
-  t.same(importsOf([], textOf), []);
+  t.same(transitiveImports(["console/app.js"], textOf), [
+    "common/ui.js",
+    "console/side.js",
+    "lib/one.js",
+    "common/first.js",
+  ]);
+  t.same(transitiveImports(["common/first.js", "common/ui.js"], textOf), ["lib/one.js"]);
+  t.same(transitiveImports([], textOf), []);
 });
 
 t.test("one that needs a script which is not there is an error", async (t) => {
-  t.throws(() => importsOf(["a.js"], (name) => (name === "a.js" ? 'import "./b.js";' : textOf(name))), /b\.js/);
+  t.throws(() => transitiveImports(["a.js"], (name) => (name === "a.js" ? 'import "./b.js";' : textOf(name))), /b\.js/);
 });

@@ -1,10 +1,10 @@
 import t from "tap";
-import { Admission, type AdmissionLimits, type Applicant } from "../../src/core/admission.ts";
+import { Admission, type AdmissionLimits, type AdmissionRequest } from "../../src/core/admission.ts";
 import type { GatewayError } from "../../src/core/errors.ts";
 
 const LIMITS: AdmissionLimits = { concurrency: 2, perKey: 0, queue: 100, wait: 60_000 };
 
-interface Guest extends Applicant {
+interface Guest extends AdmissionRequest {
   /** What waiting for it came to. */
   state: "waiting" | "in" | string;
   go(): void;
@@ -26,7 +26,7 @@ function knock(admission: Admission, id: string): Guest {
     },
   };
   try {
-    const entered = admission.enter(guest);
+    const entered = admission.acquire(guest);
     if (!entered) guest.state = "in";
     entered?.then(
       () => (guest.state = "in"),
@@ -48,19 +48,19 @@ t.test("as many are inside as the limit says, and the next comes in when one lea
   const admission = new Admission(LIMITS, "It");
   const guests = ["a", "a", "a", "b"].map((id) => knock(admission, id));
   t.same(await states(guests), ["in", "in", "waiting", "waiting"]);
-  admission.leave(guests[0] as Guest);
+  admission.release(guests[0] as Guest);
   t.same(await states(guests), ["in", "in", "waiting", "in"], "who has nothing inside goes first");
-  admission.leave(guests[1] as Guest);
+  admission.release(guests[1] as Guest);
   t.same(await states(guests), ["in", "in", "in", "in"]);
 });
 
 t.test("who leaves twice, or never came in, makes no room", async (t) => {
   const admission = new Admission(LIMITS, "It");
   const guests = ["a", "b", "c", "d"].map((id) => knock(admission, id));
-  admission.leave(guests[3] as Guest);
+  admission.release(guests[3] as Guest);
   t.same(await states(guests), ["in", "in", "waiting", "waiting"]);
-  admission.leave(guests[0] as Guest);
-  admission.leave(guests[0] as Guest);
+  admission.release(guests[0] as Guest);
+  admission.release(guests[0] as Guest);
   t.same(await states(guests), ["in", "in", "in", "waiting"]);
 });
 
@@ -71,7 +71,7 @@ t.test("callers that wait take turns, however many one of them sends", async (t)
   const quiet = ["x", "y", "z"].map((id) => knock(admission, id));
   const order: string[] = [];
   for (let inside: Guest | undefined = first; inside; ) {
-    admission.leave(inside);
+    admission.release(inside);
     inside.state = "gone";
     await settled();
     inside = [...noisy, ...quiet].find(({ state }) => state === "in");
@@ -85,17 +85,17 @@ t.test("one caller has at most its share inside, and the rest of the room is for
   const admission = new Admission({ ...LIMITS, concurrency: 4, perKey: 2 }, "It");
   const guests = ["a", "a", "a", "b", "c"].map((id) => knock(admission, id));
   t.same(await states(guests), ["in", "in", "waiting", "in", "in"]);
-  admission.leave(guests[3] as Guest);
+  admission.release(guests[3] as Guest);
   t.same(await states(guests), ["in", "in", "waiting", "in", "in"]);
-  admission.leave(guests[0] as Guest);
+  admission.release(guests[0] as Guest);
   t.same(await states(guests), ["in", "in", "in", "in", "in"]);
 });
 
 t.test("callers without a key are told apart by their address", async (t) => {
   const admission = new Admission({ ...LIMITS, perKey: 1 }, "It");
-  const anonymous = (address: string): Applicant => ({ address, onAbort: () => () => {} });
-  t.equal(admission.enter(anonymous("192.0.2.1")), undefined);
-  t.equal(admission.enter(anonymous("192.0.2.2")), undefined);
+  const anonymous = (address: string): AdmissionRequest => ({ address, onAbort: () => () => {} });
+  t.equal(admission.acquire(anonymous("192.0.2.1")), undefined);
+  t.equal(admission.acquire(anonymous("192.0.2.2")), undefined);
 });
 
 t.test("no more wait than the queue takes, none longer than it may, and none that has left", async (t) => {
@@ -106,7 +106,7 @@ t.test("no more wait than the queue takes, none longer than it may, and none tha
   t.same(await states(guests), ["in", "client_gone", "waiting", "overloaded"]);
   while (guests[2]?.state === "waiting") await new Promise((resolve) => setTimeout(resolve, 5));
   t.same(await states(guests), ["in", "client_gone", "overloaded", "overloaded"]);
-  admission.leave(guests[0] as Guest);
+  admission.release(guests[0] as Guest);
   t.equal(knock(admission, "e").state, "in", "the room of those who gave up is not lost");
 });
 
@@ -115,7 +115,7 @@ t.test("whoever is refused is told when to come again, and not all at once", asy
   knock(admission, "a");
   const waits = Array.from({ length: 20 }, () => {
     try {
-      admission.enter({ address: "192.0.2.1", onAbort: () => () => {} });
+      admission.acquire({ address: "192.0.2.1", onAbort: () => () => {} });
     } catch (thrown) {
       const { message, status, retryAfter = 0 } = thrown as GatewayError;
       t.match(message, /^The provider p has as many requests/);
@@ -142,7 +142,7 @@ t.test("whatever comes, goes and waits, as many are inside as the limits allow a
     if (random(3) > 0 || inside.length === 0) guests.push(knock(admission, `k${random(6)}`));
     else {
       const one = inside[random(inside.length)] as Guest;
-      admission.leave(one);
+      admission.release(one);
       one.state = "gone";
     }
     await settled();
@@ -163,6 +163,6 @@ t.test("where the queue is full, who has most in it makes room for who has less,
   const quiet = knock(admission, "b");
   t.same(await states([...noisy, quiet]), ["in", "in", "waiting", "waiting", "overloaded", "waiting"]);
   t.same(await states([knock(admission, "a"), knock(admission, "b")]), ["overloaded", "overloaded"]);
-  admission.leave(noisy[0] as Guest);
+  admission.release(noisy[0] as Guest);
   t.same(await states([quiet]), ["in"]);
 });

@@ -1,8 +1,8 @@
 import t from "tap";
-import { framesOf } from "../../src/core/answer-frames.ts";
+import { splitIntoFrames } from "../../src/core/answer-frames.ts";
 
 const shown = (text: string, framing?: "sse" | "array") =>
-  framesOf(Buffer.from(text), framing).map(({ kind, bytes }) => [kind, bytes.toString()]);
+  splitIntoFrames(Buffer.from(text), framing).map(({ kind, bytes }) => [kind, bytes.toString()]);
 
 t.test("a whole answer is the frames in which it would have come, and its end", async (t) => {
   t.same(shown("data: 1\n\ndata: 2\n\n", "sse"), [

@@ -1,5 +1,5 @@
 import t from "tap";
-import { Body, uniquely } from "../../src/core/body.ts";
+import { Body, parseUnambiguous } from "../../src/core/body.ts";
 import { type Scan, scan } from "../../src/wire/json.ts";
 import { type ByteSpan, removeMembers, replaceMember, setMember } from "../../src/wire/splice.ts";
 import { gathered } from "../support/gathered.ts";
@@ -92,7 +92,7 @@ t.test("a fault behind the start of a long string is told with its member and by
     for (const read of [
       () => body.value("metadata"),
       () => body.json(),
-      () => body.reading(() => JSON.parse(text)),
+      () => body.parse(() => JSON.parse(text)),
       () => body.edited([]).uniqueJson(),
     ])
       t.throws(read, error);
@@ -100,7 +100,7 @@ t.test("a fault behind the start of a long string is told with its member and by
   const ours = () => {
     throw new TypeError("ours");
   };
-  t.throws(() => new Body([Buffer.from("{}")], undefined).reading(ours), new TypeError("ours"));
+  t.throws(() => new Body([Buffer.from("{}")], undefined).parse(ours), new TypeError("ours"));
 });
 
 t.test("a member's value, and a text, are read only where all readers read the same", async (t) => {
@@ -108,7 +108,7 @@ t.test("a member's value, and a text, are read only where all readers read the s
   t.same(body.uniqueValue("a"), [{ x: 1 }]);
   t.equal(body.uniqueValue("none"), undefined);
   t.throws(() => body.uniqueValue("b"), { code: "invalid_json" });
-  t.same(uniquely(Buffer.from('{"a":{"b":[1]}}')), { a: { b: [1] } });
+  t.same(parseUnambiguous(Buffer.from('{"a":{"b":[1]}}')), { a: { b: [1] } });
   for (const text of ["{", '{"a":1,"a":1}', '[{"a":{"b":1,"\\u0062":2}}]'])
-    t.throws(() => uniquely(Buffer.from(text)), { code: "invalid_json" }, text);
+    t.throws(() => parseUnambiguous(Buffer.from(text)), { code: "invalid_json" }, text);
 });

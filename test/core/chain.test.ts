@@ -1,12 +1,12 @@
 import t from "tap";
 import { Chain } from "../../src/core/chain.ts";
 import { GatewayError } from "../../src/core/errors.ts";
-import { type Arrival, type Attempt, Exchange, type FailedAnswer, type Head } from "../../src/core/exchange.ts";
+import { type Attempt, Exchange, type ExchangeStart, type FailedAnswer, type Head } from "../../src/core/exchange.ts";
 import type { Plugin } from "../../src/core/plugin.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 
-const started = (): Exchange => new Exchange({ clock: performance.now() } as Arrival);
+const started = (): Exchange => new Exchange({ clock: performance.now() } as ExchangeStart);
 const exchange = started();
 const head = { status: 200 } as Head;
 const chainOf = (plugins: Record<string, Plugin>) =>
@@ -35,11 +35,11 @@ t.test("an answer of which the client gets nothing is shown to those that ask fo
   const answer = {} as FailedAnswer;
   const seen: unknown[] = [];
   const chain = chainOf({ looks: { failed: (_, ...more) => void seen.push(...more) }, other: { send() {} } });
-  t.equal(chain.hasFailed, true);
+  t.equal(chain.hasFailedPhase, true);
   chain.failed(exchange, attempt, answer);
   t.equal(seen[0], attempt);
   t.equal(seen[1], answer);
-  t.equal(chainOf({ other: { send() {} } }).hasFailed, false);
+  t.equal(chainOf({ other: { send() {} } }).hasFailedPhase, false);
   t.end();
 });
 
@@ -119,7 +119,10 @@ t.test("anything with a then is waited for like a promise, in every phase and on
     },
   };
   const took: string[] = [];
-  for (const observer of [undefined, { took: (_: string, hook: string) => took.push(hook), failed() {}, blocked() {} }])
+  for (const observer of [
+    undefined,
+    { onDuration: (_: string, hook: string) => took.push(hook), onDoneFailed() {}, onBlocked() {} },
+  ])
     for (const [phase, run] of Object.entries(runs)) {
       const denied = query((_, no) => no(new GatewayError("denied_later", { status: 403, message: "No." })));
       const behind: string[] = [];
@@ -301,9 +304,9 @@ t.test("of each phase one call in 17 is timed, to its end, and what cannot be re
   const took: string[] = [];
   const failed: string[] = [];
   const observer = {
-    took: (plugin: string, hook: string, ms: number) => took.push(`${plugin}.${hook} ${ms >= 0}`),
-    failed: (plugin: string) => failed.push(plugin),
-    blocked() {},
+    onDuration: (plugin: string, hook: string, ms: number) => took.push(`${plugin}.${hook} ${ms >= 0}`),
+    onDoneFailed: (plugin: string) => failed.push(plugin),
+    onBlocked() {},
   };
   const plugin = {
     access: async () => {},
@@ -326,9 +329,9 @@ t.test("of each phase one call in 17 is timed, to its end, and what cannot be re
 t.test("a call that blocks the event loop is named, in whichever phase and also when it throws", async (t) => {
   const blocked = new Set<string>();
   const observer = {
-    took() {},
-    failed() {},
-    blocked: (plugin: string, hook: string, ms: number) => ms > 50 && blocked.add(`${plugin}.${hook}`),
+    onDuration() {},
+    onDoneFailed() {},
+    onBlocked: (plugin: string, hook: string, ms: number) => ms > 50 && blocked.add(`${plugin}.${hook}`),
   };
   const spin = () => {
     for (const end = performance.now() + 51; performance.now() < end; );
@@ -346,7 +349,7 @@ t.test("a call that blocks the event loop is named, in whichever phase and also 
     done: spin,
   };
   const chain = new Chain("test", [{ name: "busy", plugin }], undefined, observer);
-  Chain.suspect();
+  Chain.timeAllCalls();
   await chain.access(started());
   t.throws(() => void chain.route(started()));
   const [stage] = await chain.response(started(), { status: 200 } as Head);
@@ -358,14 +361,14 @@ t.test("a call that blocks the event loop is named, in whichever phase and also 
 
 t.test("once something has blocked the event loop, calls are timed one after the other, for a while", async (t) => {
   let timed = 0;
-  const observer = { took: () => void timed++, failed() {}, blocked() {} };
+  const observer = { onDuration: () => void timed++, onDoneFailed() {}, onBlocked() {} };
   const chain = new Chain("test", [{ name: "quick", plugin: { access() {} } }], undefined, observer);
   const calls = (count: number) => {
     timed = 0;
     for (let i = 0; i < count; i++) chain.access(started());
     return timed;
   };
-  Chain.suspect();
+  Chain.timeAllCalls();
   t.equal(calls(200), 200);
   t.equal(calls(170), 10);
 });

@@ -6,7 +6,7 @@ import { eventually } from "../support/process.ts";
 function listener() {
   const began = performance.now();
   const times: number[] = [];
-  return { times, expired: () => void times.push(performance.now() - began) };
+  return { times, onExpired: () => void times.push(performance.now() - began) };
 }
 
 t.test("expires when nothing moved it, and only once", async (t) => {

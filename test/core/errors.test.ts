@@ -1,5 +1,11 @@
 import t from "tap";
-import { type ErrorCode, GatewayError, REFUSALS, StoreAway, storeUnavailable } from "../../src/core/errors.ts";
+import {
+  type ErrorCode,
+  GatewayError,
+  REFUSALS,
+  StoreUnavailableError,
+  storeUnavailable,
+} from "../../src/core/errors.ts";
 
 t.test("every entry of the table is an error status, a sentence, and says whether to ask again", async (t) => {
   for (const code of Object.keys(REFUSALS)) {
@@ -46,7 +52,7 @@ t.test("a plugin's own code comes with its status and message, and has the statu
 t.test(
   "a client that needs a store which is away hears whose fault it is and that it passes, and no address",
   async (t) => {
-    const away = new StoreAway("PostgreSQL at db.internal:5432 (store: ledger) is away");
+    const away = new StoreUnavailableError("PostgreSQL at db.internal:5432 (store: ledger) is away");
     const error = storeUnavailable("keys", "Nobody knows.", away);
     t.match(error, {
       code: "store_unavailable",

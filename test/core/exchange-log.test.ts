@@ -1,6 +1,6 @@
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
-import { type Arrival, Attempt, type AttemptStart, Exchange } from "../../src/core/exchange.ts";
+import { Attempt, type AttemptStart, Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
 import { logExchange } from "../../src/core/exchange-log.ts";
 import type { Target } from "../../src/core/marketplace.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
@@ -14,7 +14,7 @@ const chat = { name: "chat" } as Protocol;
 const exchange = (lines: string[] = []): Exchange => {
   const headers = new HeaderList(lines);
   const arrival = { id: "one", clock: performance.now(), method: "POST", path: "/v1/x", protocol: chat, headers };
-  return new Exchange(arrival as Arrival);
+  return new Exchange(arrival as ExchangeStart);
 };
 
 function logged(one: Exchange, failed?: GatewayError) {

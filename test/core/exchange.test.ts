@@ -1,11 +1,11 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
-import { type Arrival, Attempt, type AttemptStart, Exchange } from "../../src/core/exchange.ts";
+import { Attempt, type AttemptStart, Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import type { Member, Scan } from "../../src/wire/json.ts";
 import { setMember } from "../../src/wire/splice.ts";
 
-const exchange = (): Exchange => new Exchange({ id: "one", clock: performance.now() } as Arrival);
+const exchange = (): Exchange => new Exchange({ id: "one", clock: performance.now() } as ExchangeStart);
 
 t.test("those who wait hear that the client has left, in the order they asked, once", async (t) => {
   const one = exchange();
@@ -81,12 +81,12 @@ t.test("a signal that is asked for too late has fired already", async (t) => {
 });
 
 t.test("elapsed counts from arrival", async (t) => {
-  const one = new Exchange({ clock: performance.now() - 1000 } as Arrival);
+  const one = new Exchange({ clock: performance.now() - 1000 } as ExchangeStart);
   t.ok(one.elapsed >= 1000);
 });
 
-const asked = (body: string, arrival: Partial<Arrival> = {}): Exchange => {
-  const made = new Exchange({ operation: {}, protocol: {}, ...arrival } as Arrival);
+const asked = (body: string, arrival: Partial<ExchangeStart> = {}): Exchange => {
+  const made = new Exchange({ operation: {}, protocol: {}, ...arrival } as ExchangeStart);
   made.receive(new Body([Buffer.from(body)], "json"));
   return made;
 };
@@ -139,9 +139,9 @@ t.test(
   async (t) => {
     const one = exchange();
     const heard: string[] = [];
-    one.drains = true;
+    one.drain = true;
     one.onAbort(() => heard.push("abort"));
-    one.delivery = { readOn: (brief) => heard.push(`read on ${brief}`) > 0, push: () => false };
+    one.activeResponse = { drain: (brief) => heard.push(`read on ${brief}`) > 0, push: () => false };
     one.abort();
     t.same([one.aborted, heard], [true, ["read on false"]]);
     one.interrupt();
@@ -153,9 +153,9 @@ t.test("where only an end is wanted, the answer says whether it has come to it",
   for (const ends of [true, false]) {
     const one = exchange();
     const heard: string[] = [];
-    one.drains = "end";
+    one.drain = "end";
     one.onAbort(() => heard.push("abort"));
-    one.delivery = { readOn: (brief) => heard.push(`read on ${brief}`) > 0 && ends, push: () => false };
+    one.activeResponse = { drain: (brief) => heard.push(`read on ${brief}`) > 0 && ends, push: () => false };
     one.abort();
     t.same(heard, ends ? ["read on true"] : ["read on true", "abort"]);
   }
@@ -164,7 +164,7 @@ t.test("where only an end is wanted, the answer says whether it has come to it",
 t.test("before an answer is on its way there is no rest of it", async (t) => {
   const one = exchange();
   const heard: string[] = [];
-  one.drains = true;
+  one.drain = true;
   one.onAbort(() => heard.push("abort"));
   one.abort();
   t.same(heard, ["abort"]);

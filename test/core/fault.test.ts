@@ -1,5 +1,5 @@
 import t from "tap";
-import { type ErrorWords, errorObject, faultOf } from "../../src/core/fault.ts";
+import { type ErrorWords, errorObject, statusFault } from "../../src/core/fault.ts";
 
 t.test("an error object has a protocol's type, its code where it has one, else the gateway's", async (t) => {
   const type = new Proxy({}, { get: (_, kind) => `${String(kind)}_error` }) as ErrorWords["type"];
@@ -23,9 +23,9 @@ t.test("an error object has a protocol's type, its code where it has one, else t
 });
 
 t.test("a status stands for a kind of fault", async (t) => {
-  t.same(faultOf(429, "Wait."), { status: 429, kind: "rate_limit", code: "rate_limit", message: "Wait." });
+  t.same(statusFault(429, "Wait."), { status: 429, kind: "rate_limit", code: "rate_limit", message: "Wait." });
   t.match(
-    [faultOf(418, ""), faultOf(599, ""), faultOf(529, "")],
+    [statusFault(418, ""), statusFault(599, ""), statusFault(529, "")],
     [{ kind: "invalid" }, { kind: "internal" }, { kind: "overloaded" }],
   );
 });

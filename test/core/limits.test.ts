@@ -1,16 +1,16 @@
 import t from "tap";
 import type { Limits } from "../../src/core/limit-kinds.ts";
-import { groupsOf, Levels, periodsOf, scopeOf } from "../../src/core/limits.ts";
+import { budgetPeriods, groupAndParents, Levels, limitScope } from "../../src/core/limits.ts";
 
 const of = (entries: Record<string, Limits>) => new Map(Object.entries(entries));
 const caller = (id: string, group?: string) => ({ id, name: id, ...(group === undefined ? {} : { group }) });
 const scopes = (levels: readonly { scope: string }[]) => levels.map(({ scope }) => scope);
 
 t.test("a group has those above it", async (t) => {
-  t.same(groupsOf("acme/research/alice"), ["acme/research/alice", "acme/research", "acme"]);
-  t.same(groupsOf("acme"), ["acme"]);
-  t.equal(scopeOf("group", "acme"), "group:acme");
-  t.equal(scopeOf("all", ""), "all");
+  t.same(groupAndParents("acme/research/alice"), ["acme/research/alice", "acme/research", "acme"]);
+  t.same(groupAndParents("acme"), ["acme"]);
+  t.equal(limitScope("group", "acme"), "group:acme");
+  t.equal(limitScope("all", ""), "all");
 });
 
 t.test("the levels of a caller are its key, its groups from the innermost on, all and the model", async (t) => {
@@ -77,14 +77,14 @@ t.test(
 
 t.test("the kinds of periods of all budgets of a gateway.yaml", async (t) => {
   const budget = (per: "day" | "month" | "total") => ({ budgets: [{ nano: 1, per, soft: false }] });
-  t.same([...periodsOf({})], []);
+  t.same([...budgetPeriods({})], []);
   const table = {
     default: budget("day"),
     all: { rpm: 1 },
     groups: new Map([["g", budget("month")]]),
     keys: new Map([["k", budget("day")]]),
   };
-  t.same([...periodsOf(table)], ["day", "month"]);
+  t.same([...budgetPeriods(table)], ["day", "month"]);
 });
 
 t.test("a key's level has its id for counting, and its name for people", async (t) => {

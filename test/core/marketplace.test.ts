@@ -1,5 +1,5 @@
 import t from "tap";
-import { distance, Marketplace, type Model, type Provider, type Target } from "../../src/core/marketplace.ts";
+import { editDistance, Marketplace, type Model, type Provider, type Target } from "../../src/core/marketplace.ts";
 import { PriceList } from "../../src/core/price-list.ts";
 
 const model = (id: string, ...aliases: string[]): Model => ({
@@ -36,7 +36,7 @@ t.test("a caller finds, lists and is told only of what its key may use", async (
     market.list(only("echo")).map(({ id }) => id),
     ["echo"],
   );
-  t.same(market.near("acme/sag", only("echo")), []);
+  t.same(market.similarIds("acme/sag", only("echo")), []);
 });
 
 t.test("what is switched off is no use, nor a suggestion, but for one whose fallback is on", async (t) => {
@@ -51,21 +51,21 @@ t.test("what is switched off is no use, nor a suggestion, but for one whose fall
     [],
     "a fallback that its key may not use is none",
   );
-  t.same(some.near("echoss"), ["echoes", "echo"]);
+  t.same(some.similarIds("echoss"), ["echoes", "echo"]);
 });
 
 t.test("near names are those a slip of the hand away, nearest first", async (t) => {
-  t.same(market.near("acme/sgae"), ["acme/sage"]);
-  t.same(market.near("ehco"), ["echo"]);
-  t.same(market.near("something else entirely"), []);
+  t.same(market.similarIds("acme/sgae"), ["acme/sage"]);
+  t.same(market.similarIds("ehco"), ["echo"]);
+  t.same(market.similarIds("something else entirely"), []);
 });
 
 t.test("distance counts insertions, deletions, replacements and swaps", async (t) => {
-  t.equal(distance("abc", "abc"), 0);
-  t.equal(distance("abc", "acb"), 1);
-  t.equal(distance("abc", "abcd"), 1);
-  t.equal(distance("kitten", "sitting"), 3);
-  t.equal(distance("", "abc"), 3);
+  t.equal(editDistance("abc", "abc"), 0);
+  t.equal(editDistance("abc", "acb"), 1);
+  t.equal(editDistance("abc", "abcd"), 1);
+  t.equal(editDistance("kitten", "sitting"), 3);
+  t.equal(editDistance("", "abc"), 3);
 });
 
 t.test("a second model has the name of the asked provider for it, and is one that the caller may use", async (t) => {
@@ -75,19 +75,19 @@ t.test("a second model has the name of the asked provider for it, and is one tha
     { ...model("m"), targets: [at(there, "m-there"), at(here, "m-here")] },
     { ...model("dear"), targets: [at(here, "dear-here")] },
   ]);
-  t.equal(market.other("m", "x", here), "m-here");
-  t.equal(market.other("dear", "x", there), "dear", "a name that nobody has there is the vendor's own");
-  t.equal(market.other("m", "x", here, only("m")), "m-here");
-  t.throws(() => market.other("m", "tools.0.model", { name: "nowhere" } as Provider, only("m")), {
+  t.equal(market.otherModelName("m", "x", here), "m-here");
+  t.equal(market.otherModelName("dear", "x", there), "dear", "a name that nobody has there is the vendor's own");
+  t.equal(market.otherModelName("m", "x", here, only("m")), "m-here");
+  t.throws(() => market.otherModelName("m", "tools.0.model", { name: "nowhere" } as Provider, only("m")), {
     code: "not_served",
     param: "tools.0.model",
   });
   for (const name of ["dear", "m-here", "none"])
-    t.throws(() => market.other(name, "tools.0.model", here, only("m")), {
+    t.throws(() => market.otherModelName(name, "tools.0.model", here, only("m")), {
       code: "key_not_allowed",
       param: "tools.0.model",
     });
-  t.throws(() => market.other("dear", "x", there, only("dear")), { code: "not_served" });
+  t.throws(() => market.otherModelName("dear", "x", there, only("dear")), { code: "not_served" });
   t.equal(market.at(here, "dear-here")?.id, "dear");
   t.equal(market.at(there, "dear-here"), undefined);
   t.equal(market.at(here, "dear-here", only("m")), undefined);

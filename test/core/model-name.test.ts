@@ -1,6 +1,6 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
-import { checkModel, readModel, sameModel } from "../../src/core/model-name.ts";
+import { checkModel, isSameModel, readModel } from "../../src/core/model-name.ts";
 import { scan } from "../../src/wire/json.ts";
 
 const bodyOf = (text: string): Body => new Body([Buffer.from(text)], scan(Buffer.from(text)));
@@ -56,8 +56,8 @@ t.test("of a form, it is the value of the field", async (t) => {
 
 t.test("two bodies write their model in the same way, or not", async (t) => {
   const asks = (json: string): Body => bodyOf(`{ "n":1, ${json} }`);
-  t.ok(sameModel(asks('"model":"a"'), asks('"b":2,"model":"a"')));
-  t.ok(sameModel(asks('"b":1'), asks('"c":1')));
-  t.notOk(sameModel(asks('"model":"a"'), asks('"model":"b"')));
-  t.notOk(sameModel(asks('"model":"a"'), asks('"b":1')));
+  t.ok(isSameModel(asks('"model":"a"'), asks('"b":2,"model":"a"')));
+  t.ok(isSameModel(asks('"b":1'), asks('"c":1')));
+  t.notOk(isSameModel(asks('"model":"a"'), asks('"model":"b"')));
+  t.notOk(isSameModel(asks('"model":"a"'), asks('"b":1')));
 });

@@ -1,5 +1,5 @@
 import t from "tap";
-import { limitedBy, Networks, plainAddress } from "../../src/core/networks.ts";
+import { addressLimitKey, Networks, plainAddress } from "../../src/core/networks.ts";
 
 t.test("an address is one alone, an IPv4 address within IPv6 is one of IPv4", async (t) => {
   for (const [text, address] of [
@@ -16,12 +16,12 @@ t.test("an address is one alone, an IPv4 address within IPv6 is one of IPv4", as
 });
 
 t.test("limits go by IPv4 addresses and by /64s, however these are written", async (t) => {
-  t.equal(limitedBy("1.2.3.4"), "1.2.3.4");
+  t.equal(addressLimitKey("1.2.3.4"), "1.2.3.4");
   for (const same of ["2001:db8:0:1::5", "2001:DB8:0:1:2:3:4:5", "2001:0db8:0000:0001::", "2001:db8:0:1:ffff::1"])
-    t.equal(limitedBy(same), "2001:db8:0:1::/64", same);
-  t.not(limitedBy("2001:db8:0:2::5"), "2001:db8:0:1::/64");
-  t.equal(limitedBy("::1"), "0:0:0:0::/64");
-  t.equal(limitedBy("fe80::"), "fe80:0:0:0::/64");
+    t.equal(addressLimitKey(same), "2001:db8:0:1::/64", same);
+  t.not(addressLimitKey("2001:db8:0:2::5"), "2001:db8:0:1::/64");
+  t.equal(addressLimitKey("::1"), "0:0:0:0::/64");
+  t.equal(addressLimitKey("fe80::"), "fe80:0:0:0::/64");
 });
 
 t.test("addresses are in the networks that are named, also where they are mapped", async (t) => {

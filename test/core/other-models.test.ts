@@ -1,13 +1,15 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
-import { otherModelEdits, otherModels } from "../../src/core/other-models.ts";
+import { findOtherModels, otherModelEdits } from "../../src/core/other-models.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 
-const protocol = { otherModels: { below: ["tools"], around: ["input"], unread: ["schema"] } } as unknown as Protocol;
+const protocol = {
+  otherModels: { below: ["tools"], around: ["input"], notSearched: ["schema"] },
+} as unknown as Protocol;
 const body = (text: string, cut = text.length): Body =>
   new Body([Buffer.from(text.slice(0, cut)), Buffer.from(text.slice(cut))], "json");
 const named = (text: string) =>
-  otherModels(body(text), protocol, true).map(({ name, path }) => `${path.join(".")}=${name}`);
+  findOtherModels(body(text), protocol, true).map(({ name, path }) => `${path.join(".")}=${name}`);
 
 t.test("a model is found however deep it stands in a tool, also in one that an item brings along", async (t) => {
   t.same(named('{"model":"m","tools":[{"type":"draw","model":"a","svg":{"model" : "b"}}]}'), [
@@ -28,9 +30,9 @@ t.test("other spellings of the member are judged too: some servers read names in
 
 t.test("of those who may use all models only what stands in the usual places is looked at", async (t) => {
   const text = '{"tools":[{"model":"a"}],"input":[{"tools":[{"model":"b"}]}],"moderation":1}';
-  t.match(otherModels(body(text), protocol, false), [{ name: "a" }]);
-  t.equal(otherModels(body(text), protocol, false).length, 1);
-  t.same(otherModels(body('{"tools":[{"mod\\u0065l":"a"}]}'), protocol, false), []);
+  t.match(findOtherModels(body(text), protocol, false), [{ name: "a" }]);
+  t.equal(findOtherModels(body(text), protocol, false).length, 1);
+  t.same(findOtherModels(body('{"tools":[{"mod\\u0065l":"a"}]}'), protocol, false), []);
 });
 
 t.test("a schema, a text and what is said elsewhere name none", async (t) => {
@@ -42,8 +44,8 @@ t.test("a schema, a text and what is said elsewhere name none", async (t) => {
     "{}",
   ])
     t.same(named(text), [], text);
-  t.same(otherModels(body('{"tools":[{"model":"a"}]}'), {} as Protocol, true), []);
-  t.same(otherModels(Body.empty, protocol, true), []);
+  t.same(findOtherModels(body('{"tools":[{"model":"a"}]}'), {} as Protocol, true), []);
+  t.same(findOtherModels(Body.empty, protocol, true), []);
 });
 
 t.test("a tool that names a member twice is refused: readers differ in which one they take", async (t) => {
@@ -60,7 +62,7 @@ t.test("more than a thousand are refused", async (t) => {
 t.test("what stands in front of names stays there", async (t) => {
   const named = { otherModels: { below: ["requests"], unread: [], prefix: "models/" } } as unknown as Protocol;
   const asked = body('{"requests":[{"model":"models/a/b"},{"model":"c"}]}');
-  const found = otherModels(asked, named, true);
+  const found = findOtherModels(asked, named, true);
   t.match(found, [
     { name: "a/b", prefix: "models/" },
     { name: "c", prefix: "" },
@@ -73,13 +75,13 @@ t.test("other names are put in their place; all other bytes stay, wherever the b
   const text = '{ "model" : "m", "tools" : [ {"model":"a", "n":1.0}, {"model" :"b"} ] }';
   for (let cut = 0; cut < text.length; cut += 7) {
     const asked = body(text, cut);
-    const edits = otherModelEdits(asked, otherModels(asked, protocol, true), ({ name }) =>
+    const edits = otherModelEdits(asked, findOtherModels(asked, protocol, true), ({ name }) =>
       name === "a" ? 'q"' : name,
     );
     t.equal(asked.edited(edits).bytes().toString(), text.replace('"a"', '"q\\""'));
   }
   t.same(
-    otherModelEdits(body(text), otherModels(body(text), protocol, true), ({ name }) => name),
+    otherModelEdits(body(text), findOtherModels(body(text), protocol, true), ({ name }) => name),
     [],
   );
 });

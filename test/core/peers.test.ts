@@ -1,15 +1,15 @@
 import t from "tap";
-import { Answers, Peers, question, topic } from "../../src/core/peers.ts";
+import { Peers, QuestionHandlers, question, topic } from "../../src/core/peers.ts";
 
 const WEATHER = topic<{ rain: boolean }>("weather");
 const SUM = question<number[], number>("sum");
 
 t.test("alone, nobody hears, and this process answers", async (t) => {
-  const answers = new Answers();
+  const answers = new QuestionHandlers();
   answers.set(SUM, (numbers) => numbers.reduce((sum, each) => sum + each, 0));
   const peers = new Peers(answers);
-  peers.hear(WEATHER, () => t.fail("nobody told"));
-  peers.tell(WEATHER, "here", { rain: true });
+  peers.subscribe(WEATHER, () => t.fail("nobody told"));
+  peers.publish(WEATHER, "here", { rain: true });
   t.equal(await peers.ask(SUM, [1, 2, 3]), 6);
   await t.rejects(new Peers().ask(SUM, []), /nobody answers the question sum/);
 });

@@ -1,13 +1,13 @@
 import t from "tap";
-import { costBeside, leastCost, PriceList, totalCost, versionOf } from "../../src/core/price-list.ts";
+import { additionalCost, minimumCost, PriceList, priceVersion, totalCost } from "../../src/core/price-list.ts";
 
 const at = (text: string) => Date.parse(text);
 
 t.test("the same terms have the same name, in whatever order they are told, and others another", async (t) => {
-  const name = versionOf({ input: 1, output: 2, above: [{ tokens: 5, input: 3 }] });
+  const name = priceVersion({ input: 1, output: 2, above: [{ tokens: 5, input: 3 }] });
   t.match(name, /^[0-9a-f]{12}$/);
-  t.equal(versionOf({ above: [{ input: 3, tokens: 5 }], output: 2, input: 1 }), name);
-  t.not(versionOf({ input: 1, output: 2, above: [{ tokens: 5, input: 4 }] }), name);
+  t.equal(priceVersion({ above: [{ input: 3, tokens: 5 }], output: 2, input: 1 }), name);
+  t.not(priceVersion({ input: 1, output: 2, above: [{ tokens: 5, input: 4 }] }), name);
 });
 
 t.test("of dated terms those hold that began last", async (t) => {
@@ -71,8 +71,8 @@ t.test(
     const reckoned = totalCost(usage, dear, (model) => (model === "small" ? cheap : undefined));
     t.equal(reckoned?.cost, 1e9 + 2000 + 4000 + 10 * 1000 + 3 * 2000);
     t.same(reckoned?.besides, [{ ...besides[0], price: "cheap" }, besides[1]]);
-    t.equal(costBeside(besides[1] ?? {}, usage, dear), 6000, "without what the request costs");
-    t.equal(leastCost(usage, dear), 1e9 + 2000 + 4000 + 13 * 2000);
+    t.equal(additionalCost(besides[1] ?? {}, usage, dear), 6000, "without what the request costs");
+    t.equal(minimumCost(usage, dear), 1e9 + 2000 + 4000 + 13 * 2000);
   },
 );
 

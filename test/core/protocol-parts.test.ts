@@ -1,5 +1,5 @@
 import t from "tap";
-import { bearer, eventBytes, fixedPaths, PING, post } from "../../src/core/protocol-parts.ts";
+import { bearer, eventBytes, fixedPaths, post, SSE_PING } from "../../src/core/protocol-parts.ts";
 import { Frame } from "../../src/wire/frame.ts";
 
 t.test("a credential is shown as a bearer token", async (t) => {
@@ -13,7 +13,7 @@ t.test("an event reads back as what was written", async (t) => {
 });
 
 t.test("a ping is a comment: no event, no data", async (t) => {
-  const frame = new Frame("event", PING);
+  const frame = new Frame("event", SSE_PING);
   t.same([frame.event, frame.text], [undefined, undefined]);
 });
 

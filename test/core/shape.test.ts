@@ -1,5 +1,5 @@
 import t from "tap";
-import { type Shape, shaped } from "../../src/core/shape.ts";
+import { type Shape, withShape } from "../../src/core/shape.ts";
 
 interface Thing {
   name: string;
@@ -10,7 +10,7 @@ const THING: Shape<Thing> = { name: true, weight: true, note: true };
 
 t.test("an object has every member in the same order, whichever were told and how", async (t) => {
   const all = [{ name: "a" }, { note: "n", name: "b" }, { weight: 1, note: "n", name: "c" }].map((each) =>
-    shaped(THING, each),
+    withShape(THING, each),
   );
   for (const each of all) t.same(Object.keys(each), ["name", "weight", "note"]);
   t.same(JSON.parse(JSON.stringify(all)), [
@@ -22,5 +22,5 @@ t.test("an object has every member in the same order, whichever were told and ho
 
 t.test("what its type does not have is left out", async (t) => {
   const record: Thing & { secret: string } = { name: "a", secret: "s" };
-  t.notOk("secret" in shaped<Thing>(THING, record));
+  t.notOk("secret" in withShape<Thing>(THING, record));
 });

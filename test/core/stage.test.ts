@@ -1,5 +1,5 @@
 import t from "tap";
-import { passStages, type Stage } from "../../src/core/stage.ts";
+import { runStages, type Stage } from "../../src/core/stage.ts";
 import { Frame } from "../../src/wire/frame.ts";
 
 const event = (text: string): Frame => new Frame("event", Buffer.from(text));
@@ -11,7 +11,7 @@ const look: Stage = () => {};
 t.test("a frame passes stage after stage; several take its place, none drops it", async (t) => {
   const behind = (stages: Stage[], from = 0): string[] => {
     const out: Frame[] = [];
-    passStages(stages, event("a"), out, from);
+    runStages(stages, event("a"), out, from);
     return out.map(({ bytes }) => bytes.toString());
   };
   t.same(behind([]), ["a"]);
@@ -24,6 +24,6 @@ t.test("a frame passes stage after stage; several take its place, none drops it"
 t.test("an untouched frame is the very same", async (t) => {
   const out: Frame[] = [];
   const frame = event("a");
-  passStages([look, (each) => each], frame, out);
+  runStages([look, (each) => each], frame, out);
   t.equal(out[0], frame);
 });

@@ -1,11 +1,11 @@
 import t from "tap";
 import {
-  escaped,
-  JsonText,
+  escapeJson,
+  JsonTextOutput,
   type TextOutput,
   TextPattern,
   TextReplacer,
-  WholeText,
+  WholeTextOutput,
 } from "../../src/core/text-replacer.ts";
 
 /** The same numbers every time. */
@@ -75,12 +75,12 @@ t.test("a pattern may look back at 256 characters, or at as many as its longest 
 
 t.test("nothing waits but what could still become a match, and that is bounded", async (t) => {
   const mask = new TextReplacer(new TextPattern({ pattern: /<address-\d+>/, longest: 20 }), () => "me@home");
-  t.same([mask.push("Write to "), mask.waits], ["Write to ", false]);
-  t.same([mask.push("<addr"), mask.waits], ["", true]);
-  t.same([mask.push("ess-1>"), mask.waits], ["me@home", false]);
-  t.same([mask.push("a < "), mask.waits], ["a < ", false]);
-  t.same([mask.push(`<address-${"1".repeat(50)}`), mask.waits], [`<address-${"1".repeat(50)}`, false]);
-  t.same([mask.push(" <"), mask.end(), mask.waits], [" ", "<", false]);
+  t.same([mask.push("Write to "), mask.isPending], ["Write to ", false]);
+  t.same([mask.push("<addr"), mask.isPending], ["", true]);
+  t.same([mask.push("ess-1>"), mask.isPending], ["me@home", false]);
+  t.same([mask.push("a < "), mask.isPending], ["a < ", false]);
+  t.same([mask.push(`<address-${"1".repeat(50)}`), mask.isPending], [`<address-${"1".repeat(50)}`, false]);
+  t.same([mask.push(" <"), mask.end(), mask.isPending], [" ", "<", false]);
 });
 
 t.test("each match is given away once", async (t) => {
@@ -93,7 +93,7 @@ t.test("each match is given away once", async (t) => {
 
 const quoted = (text: string): string => `<${text.toUpperCase()}"\n>`;
 const json = (pieces: readonly string[], map: (text: string) => string): string =>
-  through(new JsonText(new WholeText(map, escaped)), pieces);
+  through(new JsonTextOutput(new WholeTextOutput(map, escapeJson)), pieces);
 
 t.test(
   "in JSON text each string that is a value is a text, escaped again; all else stays as it is written",
@@ -127,7 +127,7 @@ t.test("and it becomes the same however it is cut", async (t) => {
   const wrong: string[] = [];
   const prepared = new TextPattern({ pattern: /<\w+>/, longest: 12 });
   const parts = ["<mask>", "<ma", "\\u003c", "m\\u0061sk>", "\\n", '\\"', "\\\\", "sk>", " ", "😀"];
-  const replacer = (): JsonText => new JsonText(new TextReplacer(prepared, () => 'a"\n', escaped));
+  const replacer = (): JsonTextOutput => new JsonTextOutput(new TextReplacer(prepared, () => 'a"\n', escapeJson));
   for (let round = 0; round < 1000; round++) {
     const string = () => Array.from({ length: 5 }, () => parts[Math.floor(next() * parts.length)]).join("");
     const text = `{"<mask>":"${string()}","b":["${string()}", 7, {"c" : "${string()}"}]}`;

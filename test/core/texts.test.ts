@@ -1,7 +1,7 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
 import type { Protocol, TextKind } from "../../src/core/protocol.ts";
-import { answerTextsOf, mappedTexts, textsOf, wholeTextsOf } from "../../src/core/texts.ts";
+import { mapTextEdits, requestTexts, responseTexts, wholeResponseTexts } from "../../src/core/texts.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { SPEAKS_TEXT } from "../support/speaks-text.ts";
 
@@ -10,19 +10,19 @@ const REQUEST =
   '{ "t": [ {"k":"system","d":"Be \\u0062rief."} ,{"k":"user","d":"me@home"}, {"k":"tool_call","j":true,"d":"{\\"to\\": \\"me@home\\",\\"n\\":1.0}"}], "n":1.0}';
 
 t.test("a request's texts are told with their kinds, of JSON text the strings in it", async (t) => {
-  t.same(textsOf(body(REQUEST), SPEAKS_TEXT), [
+  t.same(requestTexts(body(REQUEST), SPEAKS_TEXT), [
     { kind: "system", text: "Be brief." },
     { kind: "user", text: "me@home" },
     { kind: "tool_call", text: "me@home" },
   ]);
-  t.same(textsOf(body(REQUEST), SPEAKS_TEXT, ["user"]), [{ kind: "user", text: "me@home" }]);
+  t.same(requestTexts(body(REQUEST), SPEAKS_TEXT, ["user"]), [{ kind: "user", text: "me@home" }]);
 });
 
 t.test("texts of some kinds give way to others, and all other bytes stay", async (t) => {
   const mapped = (kinds: readonly TextKind[], map: (text: string, kind: TextKind) => string): string => {
     const asked = body(REQUEST);
     return asked
-      .edited(mappedTexts(asked, SPEAKS_TEXT, kinds, map))
+      .edited(mapTextEdits(asked, SPEAKS_TEXT, kinds, map))
       .bytes()
       .toString();
   };
@@ -48,8 +48,8 @@ t.test("texts of some kinds give way to others, and all other bytes stay", async
 t.test("a text whose member stands there twice is refused, as another reader could take the other one", async (t) => {
   for (const texts of ['"d":"first@home","d":"x"', '"d":"x","d":"first@home"', '"d":"x","\\u0064":"first@home"']) {
     const twice = body(`{"t":[{"k":"user",${texts}}]}`);
-    t.throws(() => mappedTexts(twice, SPEAKS_TEXT, ["user"], () => "x"), { code: "invalid_json" });
-    t.throws(() => textsOf(twice, SPEAKS_TEXT), { code: "invalid_json" });
+    t.throws(() => mapTextEdits(twice, SPEAKS_TEXT, ["user"], () => "x"), { code: "invalid_json" });
+    t.throws(() => requestTexts(twice, SPEAKS_TEXT), { code: "invalid_json" });
   }
 });
 
@@ -59,18 +59,18 @@ t.test("what should be JSON text and is none is a plain text", async (t) => {
   } as unknown as Protocol;
   for (const text of ["me@home", '{"a":"me@home']) {
     const broken = body(JSON.stringify({ d: text }));
-    const edits = mappedTexts(broken, speaks, ["tool_call"], (each) => each.replace("me@home", "<1>"));
+    const edits = mapTextEdits(broken, speaks, ["tool_call"], (each) => each.replace("me@home", "<1>"));
     t.same(JSON.parse(broken.edited(edits).bytes().toString()), { d: text.replace("me@home", "<1>") });
   }
 });
 
 t.test("a protocol or a body without texts has none", async (t) => {
-  t.same(textsOf(body(REQUEST), {} as Protocol), []);
+  t.same(requestTexts(body(REQUEST), {} as Protocol), []);
   t.same(
-    mappedTexts(new Body([Buffer.from("--x")], undefined), SPEAKS_TEXT, ["user"], () => ""),
+    mapTextEdits(new Body([Buffer.from("--x")], undefined), SPEAKS_TEXT, ["user"], () => ""),
     [],
   );
-  t.same(answerTextsOf({ t: [] }, {} as Protocol), []);
+  t.same(responseTexts({ t: [] }, {} as Protocol), []);
 });
 
 t.test("a frame tells pieces of texts", async (t) => {
@@ -80,7 +80,7 @@ t.test("a frame tells pieces of texts", async (t) => {
       { k: "reasoning", d: "Hm." },
     ],
   };
-  t.same(answerTextsOf(frame, SPEAKS_TEXT), [
+  t.same(responseTexts(frame, SPEAKS_TEXT), [
     { kind: "assistant", text: "Hel", piece: "0" },
     { kind: "reasoning", text: "Hm." },
   ]);
@@ -98,11 +98,11 @@ t.test(
       event({ k: "assistant", d: "Hello" }, { k: "assistant", d: "World" }),
       new Frame("end", Buffer.alloc(0)),
     ];
-    t.same(wholeTextsOf(frames, SPEAKS_TEXT), [
+    t.same(wholeResponseTexts(frames, SPEAKS_TEXT), [
       { kind: "assistant", text: "Hello" },
       { kind: "reasoning", text: "Hm." },
       { kind: "assistant", text: "World" },
     ]);
-    t.same(wholeTextsOf(frames, SPEAKS_TEXT, ["reasoning"]), [{ kind: "reasoning", text: "Hm." }]);
+    t.same(wholeResponseTexts(frames, SPEAKS_TEXT, ["reasoning"]), [{ kind: "reasoning", text: "Hm." }]);
   },
 );

@@ -1,11 +1,11 @@
 import { brotliCompressSync, constants, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import t from "tap";
-import { type Coding, checkMediaType, decoder, readCoding } from "../../src/downstream/coding.ts";
+import { type Coding, checkMediaType, createBodyDecoder, readCoding } from "../../src/downstream/coding.ts";
 
 function decode(coding: Coding, chunks: readonly Buffer[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const pieces: Buffer[] = [];
-    const made = decoder(coding, {
+    const made = createBodyDecoder(coding, {
       piece: (bytes) => pieces.push(bytes),
       end: () => resolve(Buffer.concat(pieces).toString()),
       error: reject,

@@ -3,7 +3,7 @@ import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
 import { Networks } from "../../src/core/networks.ts";
-import { ClientConnection, Connections, isForwarded } from "../../src/downstream/connections.ts";
+import { ClientConnection, Connections, isForwardingHeader } from "../../src/downstream/connections.ts";
 import { Downstream } from "../../src/downstream/server.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
@@ -21,7 +21,7 @@ t.test("the client is the rightmost address that no trusted proxy has", async (t
       address: peer,
       proxy,
     }) as ClientConnection;
-    return connections.client(connection, headers);
+    return connections.clientAddress(connection, headers);
   };
   for (const [told, address] of [
     [[], "127.0.0.1"],
@@ -42,8 +42,8 @@ t.test("the client is the rightmost address that no trusted proxy has", async (t
 });
 
 t.test("what proxies say of the client is taken out", async (t) => {
-  for (const name of ["x-forwarded-for", "x-forwarded-host", "forwarded", "x-real-ip"]) t.ok(isForwarded(name));
-  for (const name of ["x-forward", "host", "x-api-key"]) t.notOk(isForwarded(name));
+  for (const name of ["x-forwarded-for", "x-forwarded-host", "forwarded", "x-real-ip"]) t.ok(isForwardingHeader(name));
+  for (const name of ["x-forward", "host", "x-api-key"]) t.notOk(isForwardingHeader(name));
 });
 
 t.test("the address is in the log and for plugins, and nothing of what was said goes upstream", async (t) => {
@@ -233,7 +233,7 @@ async function pair(t: Test) {
   const connections = new Connections({ perAddress: 9, trust: new Networks() });
   const responses: ServerResponse[] = [];
   const server = createServer((request, response) => {
-    connections.of(request.socket).last = response;
+    connections.get(request.socket).lastResponse = response;
     responses.push(response);
   });
   server.on("connection", (socket: Socket) => connections.accept(socket));
@@ -253,23 +253,23 @@ async function pair(t: Test) {
 
 t.test("an answer is on its way until all of it has left", async (t) => {
   const { connections, responses, client } = await pair(t);
-  t.notOk(connections.sending, "nothing was asked");
+  t.notOk(connections.isSending, "nothing was asked");
   client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
   await until(() => responses.length === 1);
-  t.ok(connections.sending);
+  t.ok(connections.isSending);
   client.pause();
   responses[0]?.end(Buffer.alloc(20_000_000));
   await new Promise((later) => setTimeout(later, 50));
-  t.ok(connections.sending, "the client has not read it");
+  t.ok(connections.isSending, "the client has not read it");
   client.resume();
-  await until(() => !connections.sending);
+  await until(() => !connections.isSending);
 });
 
 t.test("connections end with the answers that are not on their way yet", async (t) => {
   const { connections, responses, client, got } = await pair(t);
   client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
   await until(() => responses.length === 1);
-  connections.endWithAnswers();
+  connections.closeAfterResponses();
   responses[0]?.end("ok");
   await until(() => got.ended);
   t.match(got.text, /connection: close/i);
@@ -285,7 +285,7 @@ t.test("ended, a connection still gives what was written, and is gone when the c
   await until(() => got.ended);
   t.match(got.text, /all of it$/);
   await until(() => connections.size === 0);
-  t.notOk(connections.sending);
+  t.notOk(connections.isSending);
 });
 
 t.test("destroyed, it is gone at once", async (t) => {

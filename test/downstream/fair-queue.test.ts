@@ -17,7 +17,7 @@ function filled(callers: string, queue = new FairQueue<Named>()): FairQueue<Name
 }
 
 const names = (queue: FairQueue<Named>, count = Number.POSITIVE_INFINITY): string =>
-  Array.from({ length: Math.min(count, queue.size) }, () => queue.next()?.name).join(" ");
+  Array.from({ length: Math.min(count, queue.size) }, () => queue.takeNext()?.name).join(" ");
 
 t.test("callers take turns, whoever has more than others waits behind itself", async (t) => {
   t.equal(names(filled("aaaabbc")), "a1 b1 c1 a2 b2 a3 a4");
@@ -25,32 +25,32 @@ t.test("callers take turns, whoever has more than others waits behind itself", a
   t.equal(names(queue, 2), "a1 a2");
   filled("bb", queue);
   t.equal(names(queue), "a3 b1 a4 b2");
-  t.equal(queue.next(), undefined);
+  t.equal(queue.takeNext(), undefined);
   t.equal(queue.size, 0);
 });
 
 t.test("one that is given up is the oldest there is, and its caller's others keep their turns", async (t) => {
   const queue = filled("aaaabb");
-  t.equal(queue.giveUp()?.name, "a1");
+  t.equal(queue.takeOldest()?.name, "a1");
   t.equal(queue.oldest?.name, "a2");
-  t.equal(queue.next()?.name, "a2");
-  t.equal(queue.giveUp()?.name, "a3");
+  t.equal(queue.takeNext()?.name, "a2");
+  t.equal(queue.takeOldest()?.name, "a3");
   queue.add({ caller: "a", since: 9, name: "new" });
   t.equal(names(queue), "b1 a4 b2 new");
-  t.equal(queue.giveUp(), undefined);
+  t.equal(queue.takeOldest(), undefined);
   t.equal(queue.oldest, undefined);
 });
 
 t.test("it tells how many a caller has, and how many go at most before its next one", async (t) => {
   const queue = filled("aaaaab");
-  t.same([queue.of("a"), queue.of("b"), queue.of("c")], [5, 1, 0]);
-  t.equal(queue.before(0), 2, "one of each");
-  t.equal(queue.before(5), 6, "all there are");
-  queue.giveUp();
-  queue.next();
-  t.same([queue.of("a"), queue.of("b")], [3, 1]);
+  t.same([queue.countOf("a"), queue.countOf("b"), queue.countOf("c")], [5, 1, 0]);
+  t.equal(queue.maxAhead(0), 2, "one of each");
+  t.equal(queue.maxAhead(5), 6, "all there are");
+  queue.takeOldest();
+  queue.takeNext();
+  t.same([queue.countOf("a"), queue.countOf("b")], [3, 1]);
   names(queue);
-  t.equal(queue.before(0), 0);
+  t.equal(queue.maxAhead(0), 0);
 });
 
 t.test("who has much given up and who has little are served alike", async (t) => {
@@ -58,9 +58,9 @@ t.test("who has much given up and who has little are served alike", async (t) =>
   const served: Record<string, number> = { a: 0, b: 0 };
   for (let since = 0; since < 1000; since++) {
     for (const caller of ["a", "a", "a", "a", "a", "a", "a", "b"]) queue.add({ caller, since, name: caller });
-    const next = queue.next() as Named;
+    const next = queue.takeNext() as Named;
     served[next.caller] = (served[next.caller] ?? 0) + 1;
-    while ((queue.oldest?.since ?? since) < since - 2) queue.giveUp();
+    while ((queue.oldest?.since ?? since) < since - 2) queue.takeOldest();
   }
   t.ok(Math.abs((served["a"] ?? 0) - (served["b"] ?? 0)) <= 10, JSON.stringify(served));
 });
@@ -68,6 +68,6 @@ t.test("who has much given up and who has little are served alike", async (t) =>
 t.test("it is a queue also when it is long", async (t) => {
   const queue = filled("a".repeat(10_000));
   t.equal(names(queue, 5000).split(" ").at(-1), "a5000");
-  for (let i = 0; i < 4999; i++) queue.giveUp();
+  for (let i = 0; i < 4999; i++) queue.takeOldest();
   t.equal(names(queue), "a10000");
 });

@@ -1,6 +1,6 @@
 import t from "tap";
 import type { SocketWords } from "../../src/core/protocol.ts";
-import { handshakeKey, readOffer } from "../../src/downstream/handshake.ts";
+import { handshakeKey, takeSubprotocols } from "../../src/downstream/handshake.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 
 const words: SocketWords = {
@@ -36,12 +36,12 @@ t.test(
   async (t) => {
     const read = (...values: string[]) => {
       const headers = new HeaderList(values.flatMap((value) => ["Sec-WebSocket-Protocol", value]));
-      const offer = readOffer(headers, [words]);
+      const offer = takeSubprotocols(headers, [words]);
       t.same(headers.lines, []);
       return offer;
     };
-    t.same(read(), { keys: [], protocols: [], chosen: undefined });
-    t.same(read("a, the-key.k1,org.x", " b ,"), { keys: ["k1"], protocols: ["a", "b"], chosen: "a" });
-    t.same(read("the-key.k1"), { keys: ["k1"], protocols: [], chosen: "the-key.k1" });
+    t.same(read(), { keys: [], protocols: [], defaultProtocol: undefined });
+    t.same(read("a, the-key.k1,org.x", " b ,"), { keys: ["k1"], protocols: ["a", "b"], defaultProtocol: "a" });
+    t.same(read("the-key.k1"), { keys: ["k1"], protocols: [], defaultProtocol: "the-key.k1" });
   },
 );

@@ -3,7 +3,7 @@ import t from "tap";
 import type { GatewayError } from "../../src/core/errors.ts";
 import type { Exchange } from "../../src/core/exchange.ts";
 import { KeyWatch } from "../../src/downstream/key-watch.ts";
-import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteKeys } from "../../src/store/sqlite/keys.ts";
 
 /** Exchanges of callers, and why each was ended. */
@@ -16,12 +16,12 @@ function running(callers: { id: string; name: string; expires?: number }[]) {
 }
 
 t.test("what runs for a key that is revoked or disabled is ended, and nothing else", async (t) => {
-  const database = new Database(":memory:");
+  const database = new SqliteDatabase(":memory:");
   t.teardown(() => database.close());
   const keys = new SqliteKeys(database);
   const made = [await keys.create({ name: "a" }), await keys.create({ name: "b" }), await keys.create({ name: "c" })];
-  const { ended, end } = running(made.map(({ record }) => record));
-  const watch = new KeyWatch(keys, { end });
+  const { ended, end: interruptWhere } = running(made.map(({ record }) => record));
+  const watch = new KeyWatch(keys, { interruptWhere });
   await keys.revoke("a");
   await keys.disable("b");
   await keys.edit("c", { owner: "x" });
@@ -32,11 +32,15 @@ t.test("what runs for a key that is revoked or disabled is ended, and nothing el
 });
 
 t.test("what runs for a key that expires is ended", async (t) => {
-  const database = new Database(":memory:");
+  const database = new SqliteDatabase(":memory:");
   t.teardown(() => database.close());
   const key = { id: "k", name: "k" };
-  const { ended, end } = running([{ ...key, expires: Date.now() }, { ...key, expires: Date.now() + 60_000 }, key]);
-  const watch = new KeyWatch(new SqliteKeys(database), { end });
+  const { ended, end: interruptWhere } = running([
+    { ...key, expires: Date.now() },
+    { ...key, expires: Date.now() + 60_000 },
+    key,
+  ]);
+  const watch = new KeyWatch(new SqliteKeys(database), { interruptWhere });
   t.teardown(() => watch.close());
   while (ended[0] === undefined) await after(20);
   t.same(ended, ["revoked_api_key", undefined, undefined]);

@@ -2,13 +2,13 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Worker } from "node:worker_threads";
 import t from "tap";
-import { keptSocket, Listener } from "../../src/downstream/listener.ts";
+import { inheritedSocket, Listener } from "../../src/downstream/listener.ts";
 
 t.test("it gives each connection, and takes no more once it is closed; those that are open stay", async (t) => {
   const taken: Socket[] = [];
   const listener = new Listener({ host: "127.0.0.1", port: 0 }, (socket) => taken.push(socket.resume()));
   const { port } = await listener.listen();
-  t.notOk(listener.kept);
+  t.notOk(listener.isInherited);
   const client = connect(port, "127.0.0.1");
   await once(client, "connect");
   while (taken.length === 0) await new Promise(setImmediate);
@@ -74,11 +74,11 @@ t.test("an address that is taken is told", async (t) => {
 
 t.test("kept sockets are those of this process, by name, and else the public side's", async (t) => {
   const mine = { LISTEN_PID: String(process.pid) };
-  t.same(keptSocket("listen", { ...mine, LISTEN_FDS: "1" }), { fd: 3 });
-  t.same(keptSocket("admin", { ...mine, LISTEN_FDS: "1" }), undefined);
-  t.same(keptSocket("listen", { ...mine, LISTEN_FDS: "2", LISTEN_FDNAMES: "admin:public" }), { fd: 4 });
-  t.same(keptSocket("admin", { ...mine, LISTEN_FDS: "2", LISTEN_FDNAMES: "public:admin" }), { fd: 4 });
-  t.same(keptSocket("listen", { LISTEN_PID: "1", LISTEN_FDS: "1" }), undefined, "another process's");
-  t.same(keptSocket("listen", {}), undefined);
-  t.ok(new Listener({ fd: 3 }, () => {}).kept);
+  t.same(inheritedSocket("listen", { ...mine, LISTEN_FDS: "1" }), { fd: 3 });
+  t.same(inheritedSocket("admin", { ...mine, LISTEN_FDS: "1" }), undefined);
+  t.same(inheritedSocket("listen", { ...mine, LISTEN_FDS: "2", LISTEN_FDNAMES: "admin:public" }), { fd: 4 });
+  t.same(inheritedSocket("admin", { ...mine, LISTEN_FDS: "2", LISTEN_FDNAMES: "public:admin" }), { fd: 4 });
+  t.same(inheritedSocket("listen", { LISTEN_PID: "1", LISTEN_FDS: "1" }), undefined, "another process's");
+  t.same(inheritedSocket("listen", {}), undefined);
+  t.ok(new Listener({ fd: 3 }, () => {}).isInherited);
 });

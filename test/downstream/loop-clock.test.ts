@@ -4,9 +4,9 @@ import { eventually } from "../support/process.ts";
 
 t.test("the real clock goes on, tells what this thread has used, and what of the time it worked", async (t) => {
   const clock = loopClock();
-  const [now, cpu] = [clock.now(), clock.cpu()];
-  await eventually(() => clock.cpu() > cpu && clock.now() > now, "some work");
-  const busy = clock.busy();
+  const [now, cpu] = [clock.now(), clock.cpuTime()];
+  await eventually(() => clock.cpuTime() > cpu && clock.now() > now, "some work");
+  const busy = clock.utilization();
   t.ok(busy >= 0 && busy <= 1, `${busy}`);
 });
 

@@ -28,7 +28,7 @@ function made(t: Test, limits: Partial<OverloadLimits> = {}) {
         told.refused.push(retryAfter >= 1 && retryAfter <= 3 ? caller : `${caller} with ${retryAfter}`);
         told.waits.push(clock.now() - since);
       };
-      overload.arrive(new WaitingRequest(since, () => caller, serve, refuse));
+      overload.add(new WaitingRequest(since, () => caller, serve, refuse));
     }
   };
   const answered = async (): Promise<void> => {
@@ -36,7 +36,7 @@ function made(t: Test, limits: Partial<OverloadLimits> = {}) {
   };
   /** More comes than can be done, until some of it is refused. */
   const flood = async (): Promise<void> => {
-    for (let i = 0; i < 1000 && overload.calm; i++) {
+    for (let i = 0; i < 1000 && overload.isCalm; i++) {
       ask(40, 1);
       await clock.turn();
     }
@@ -62,7 +62,7 @@ t.test(
     }
     t.ok(turns.length > 1, `others get their turn in between: ${turns.join(", ")} wait`);
     t.equal(told.served.length, 40);
-    t.equal(overload.calm, true, "a burst is no overload");
+    t.equal(overload.isCalm, true, "a burst is no overload");
   },
 );
 
@@ -87,7 +87,7 @@ t.test(
       "who asks for little is served",
     );
     t.ok(told.refused.length > told.served.length, `${told.refused.length} refused, ${told.served.length} served`);
-    while (!overload.calm) await clock.rest(50);
+    while (!overload.isCalm) await clock.rest(50);
     told.refused.length = 0;
     ask(40, 1);
     await answered();
@@ -119,7 +119,7 @@ t.test("who is refused is refused in the turn in which it came, before anybody i
 t.test("it is overloaded before anybody has waited for too long, when that is to be seen", async (t) => {
   const { overload, told, clock, ask } = made(t, { delay: 200 });
   const began = clock.now();
-  while (overload.calm) {
+  while (overload.isCalm) {
     ask(40, 1);
     await clock.turn();
   }
@@ -131,7 +131,7 @@ t.test("it is overloaded before anybody has waited for too long, when that is to
 t.test("callers of whom each asks for one thing are refused at once where they would wait for too long", async (t) => {
   const { overload, told, clock, ask, flood } = made(t);
   await flood();
-  t.equal(overload.calm, false);
+  t.equal(overload.isCalm, false);
   told.refused.length = told.waits.length = 0;
   for (let nth = 0; nth < 200; nth++) ask(1, 1, `one${nth}`);
   const { waiting } = overload;
@@ -151,7 +151,7 @@ t.test(
       clock.away(30);
       await clock.turn();
     }
-    t.equal(overload.calm, false);
+    t.equal(overload.isCalm, false);
     told.served.length = 0;
     ask(16, 1);
     clock.away(30);
@@ -163,7 +163,7 @@ t.test(
 t.test("who asks for one thing at a time is not refused for what another has too much of", async (t) => {
   const { overload, told, clock, ask, answered, flood } = made(t, { delay: 1000 });
   await flood();
-  t.equal(overload.calm, false);
+  t.equal(overload.isCalm, false);
   const before = told.refused.length;
   for (let nth = 0; nth < 30; nth++) ask(1, 1, `quiet${nth}`);
   for (let nth = 0; nth < 60; nth++) {
@@ -187,19 +187,19 @@ t.test("a process that is kept from its core for a while refuses nobody", async 
     await clock.rest(50);
   }
   await answered();
-  t.equal(overload.calm, true);
+  t.equal(overload.isCalm, true);
   t.same(told.refused, []);
 });
 
 t.test("work that is not new requests' leaves less of each turn to them", async (t) => {
   const { overload, told, clock, ask } = made(t);
   // Turns of 120 ms, of which new requests take next to nothing.
-  for (let i = 0; i < 60 && overload.calm; i++) {
+  for (let i = 0; i < 60 && overload.isCalm; i++) {
     ask(1, 0);
     clock.work(120);
     await clock.turn();
   }
-  t.equal(overload.calm, false);
+  t.equal(overload.isCalm, false);
   for (let i = 0; i < 15; i++) {
     ask(8, 0.3);
     clock.work(120);
@@ -221,18 +221,18 @@ t.test("a loop that comes late and rests in between is no overload: others have 
   for (let i = 0; i < 25; i++) {
     ask(1, 60);
     await clock.rest(30);
-    t.equal(overload.calm, true);
+    t.equal(overload.isCalm, true);
   }
 });
 
 t.test("a connection that waited long until it was taken has waited already", async (t) => {
   const { overload } = made(t);
-  t.ok(Math.abs(overload.before(1000) - 1000) < 1, "nobody waits");
+  t.ok(Math.abs(overload.waitingSince(1000) - 1000) < 1, "nobody waits");
 });
 
 t.test("all new requests are refused while the heap is nearly full", async (t) => {
   const { overload, told, clock, ask, answered } = made(t, { delay: 0, heap: 0.0001 });
-  while (overload.calm) {
+  while (overload.isCalm) {
     ask(1, 0);
     await clock.rest(20);
   }

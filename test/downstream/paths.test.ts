@@ -21,7 +21,7 @@ const operation = (name: string): Operation => ({
 });
 const plain = {
   name: "plain",
-  common: true,
+  isDefault: true,
   paths: ["/v1/talk"],
   locate: (path: string) => (path === "/v1/talk" ? { operation: operation("talk") } : undefined),
   recognises: () => false,
@@ -117,6 +117,6 @@ t.test("a path that passes all below a version takes neither guessed paths nor t
   t.match(at("/audio/speech"), { notice: /read as \/v1\/audio\/speech/ }, "a narrow path is found without its version");
   for (const path of ["/favicon.ico", "/v2/other", "/v1/off"]) {
     t.throws(() => at(path), { code: "path_not_found" }, path);
-    t.equal(all.socket(path, new Query("")), undefined, path);
+    t.equal(all.findSocket(path, new Query("")), undefined, path);
   }
 });

@@ -4,25 +4,25 @@ import { QueuePace } from "../../src/downstream/queue-pace.ts";
 t.test("it is the time between two that are served, as long as others wait", async (t) => {
   const pace = new QueuePace();
   t.equal(pace.each, 0, "nobody knows");
-  pace.turn(100);
+  pace.beginTurn(100);
   t.equal(pace.each, 0);
-  for (let i = 0; i < 5; i++) pace.served();
-  pace.turn(110);
+  for (let i = 0; i < 5; i++) pace.countServed();
+  pace.beginTurn(110);
   t.equal(pace.each, 2);
-  pace.turn(150);
+  pace.beginTurn(150);
   t.equal(pace.each, 2, "a turn that serves nobody says nothing");
 });
 
 t.test("the time in which nobody waits is nobody's", async (t) => {
   const pace = new QueuePace();
-  pace.turn(0);
-  pace.served();
-  pace.turn(2);
-  pace.served();
-  pace.rest();
-  pace.turn(5000);
-  pace.served();
-  pace.turn(5002);
+  pace.beginTurn(0);
+  pace.countServed();
+  pace.beginTurn(2);
+  pace.countServed();
+  pace.reset();
+  pace.beginTurn(5000);
+  pace.countServed();
+  pace.beginTurn(5002);
   t.equal(pace.each, 2);
 });
 
@@ -31,8 +31,8 @@ t.test("one long turn is not what all are like, and many are", async (t) => {
   let now = 0;
   const turn = (time: number): void => {
     now += time;
-    pace.turn(now);
-    pace.served();
+    pace.beginTurn(now);
+    pace.countServed();
   };
   for (let i = 0; i < 20; i++) turn(1);
   turn(6);

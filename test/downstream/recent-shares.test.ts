@@ -7,7 +7,7 @@ const add = (shares: RecentShares, caller: string, count: number) => {
 
 t.test("a caller's share is what it has had beside the mean, of this window and the one before", async (t) => {
   const shares = new RecentShares();
-  shares.turn(10_000);
+  shares.advance(10_000);
   t.equal(shares.share("a"), 0);
   add(shares, "a", 5);
   t.equal(shares.share("a"), 1, "alone it has what all have");
@@ -16,18 +16,18 @@ t.test("a caller's share is what it has had beside the mean, of this window and 
   t.ok(Math.abs(shares.share("a") - 5 / 3) < 1e-9);
   t.ok(Math.abs(shares.share("b") - 1 / 3) < 1e-9);
   t.equal(shares.share("new"), 0);
-  shares.turn(11_000);
+  shares.advance(11_000);
   add(shares, "b", 9);
   t.equal(shares.share("b"), (10 * 3) / 18);
-  shares.turn(12_000);
+  shares.advance(12_000);
   t.equal(shares.share("a"), 0, "what it had two windows ago is forgotten");
-  shares.turn(15_000);
+  shares.advance(15_000);
   t.equal(shares.share("b"), 0);
 });
 
 t.test("callers beyond those that are told apart are one", async (t) => {
   const shares = new RecentShares();
-  shares.turn(10_000);
+  shares.advance(10_000);
   for (let i = 0; i < 10_005; i++) shares.add(`caller ${i}`);
   t.equal(shares.share("caller 10004"), 0);
   t.ok(shares.share("") > 4);

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import t, { type Test } from "tap";
 import { REFUSALS } from "../../src/core/errors.ts";
-import { finish } from "../../src/downstream/reply.ts";
+import { endResponse } from "../../src/downstream/reply.ts";
 import { Downstream } from "../../src/downstream/server.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
@@ -268,7 +268,7 @@ t.test("a client that does not take an answer of ours is given up, one that does
   const large = Buffer.alloc(32 << 20, "x");
   // Who reads may be kept from it for longer than that on a busy machine.
   const server = createServer(({ url }, response) =>
-    finish(response, url === "/small" ? "small" : large, url === "/deaf" ? 100 : 30_000),
+    endResponse(response, url === "/small" ? "small" : large, url === "/deaf" ? 100 : 30_000),
   );
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

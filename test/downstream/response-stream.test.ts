@@ -1,7 +1,7 @@
 import { mock } from "node:test";
 import t, { type Test } from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
-import { type Arrival, Exchange, type Head } from "../../src/core/exchange.ts";
+import { Exchange, type ExchangeStart, type Head } from "../../src/core/exchange.ts";
 import type { Stage } from "../../src/core/stage.ts";
 import { ResponseStream } from "../../src/downstream/response-stream.ts";
 import { ResponseWriter } from "../../src/downstream/response-writer.ts";
@@ -24,7 +24,7 @@ class Recorder extends ResponseWriter {
     return !this.full;
   }
 
-  override drained(go: () => void): void {
+  override onDrain(go: () => void): void {
     this.waiting.push(go);
   }
 
@@ -42,7 +42,7 @@ function flowing(
   stages: readonly Stage[] = [],
   framing: Framing = "sse",
   exchange = newExchange(),
-  more: Pick<UpstreamAnswer, "clean"> = {},
+  more: Pick<UpstreamAnswer, "redact"> = {},
 ) {
   const outlet = new Recorder(undefined as never);
   const seen = { destroyed: 0, resumed: 0, settled: [] as unknown[] };
@@ -62,7 +62,7 @@ function flowing(
   return { flow, outlet, seen, exchange };
 }
 
-const newExchange = (): Exchange => new Exchange({ id: "one", clock: performance.now() } as Arrival);
+const newExchange = (): Exchange => new Exchange({ id: "one", clock: performance.now() } as ExchangeStart);
 const event = (text: string): Buffer => Buffer.from(`data: ${text}\n\n`);
 const frame = (text: string): Frame => new Frame("event", event(text));
 
@@ -421,10 +421,10 @@ for (const [framing, before, told, behind] of [
 ] as const)
   t.test(`${framing}: an error is cleaned however it is cut, also where its pieces share their memory`, async (t) => {
     const stream = before + told + behind;
-    const clean = ({ kind, bytes }: Frame) => new Frame(kind, Buffer.from(bytes.toString().replace("SECRET", "***")));
+    const redact = ({ kind, bytes }: Frame) => new Frame(kind, Buffer.from(bytes.toString().replace("SECRET", "***")));
     for (let first = 0; first < stream.length; first++)
       for (const length of [1, 7, 20, stream.length]) {
-        const { flow, outlet } = flowing([], framing, newExchange(), { clean });
+        const { flow, outlet } = flowing([], framing, newExchange(), { redact });
         const second = first + length;
         // Short texts come from one memory of Node's.
         for (const text of [stream.slice(0, first), stream.slice(first, second), stream.slice(second)])
@@ -436,7 +436,8 @@ for (const [framing, before, told, behind] of [
 
 t.test("a stream that has ended but for its usage is read on for that alone, and not for long", async (t) => {
   const ending = ({ text }: Frame) => (text === "end" ? "complete" : undefined);
-  const asked = () => new Exchange({ id: "one", clock: performance.now(), protocol: { ending } } as unknown as Arrival);
+  const asked = () =>
+    new Exchange({ id: "one", clock: performance.now(), protocol: { ending } } as unknown as ExchangeStart);
   for (const [frames, told, reads] of [
     [["1"], undefined, false],
     [["1", "end"], undefined, true],
@@ -446,7 +447,7 @@ t.test("a stream that has ended but for its usage is read on for that alone, and
     const { flow, seen, exchange } = flowing([], "sse", asked());
     for (const text of frames) flow.chunk(event(text));
     if (told !== undefined) exchange.usage = { in: {}, out: { total: told }, raw: undefined };
-    exchange.drains = "end";
+    exchange.drain = "end";
     exchange.abort();
     t.same([seen.destroyed, seen.resumed], reads ? [0, 1] : [1, 0], `${frames} ${told}`);
     t.equal(seen.settled.length, reads ? 0 : 1);
@@ -460,7 +461,7 @@ t.test("a stream that has ended but for its usage is read on for that alone, and
   };
   const { flow, seen, exchange } = flowing([telling], "sse", asked());
   flow.chunk(event("end"));
-  exchange.drains = "end";
+  exchange.drain = "end";
   exchange.abort();
   t.equal(flow.chunk(event("usage")), false, "and so does the usage");
   t.match(seen, { destroyed: 1, settled: [{ code: "client_gone" }] });

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
-import { ResponseWriter, STALLED } from "../../src/downstream/response-writer.ts";
+import { ResponseWriter, STALL_TIMEOUT } from "../../src/downstream/response-writer.ts";
 import { until } from "../support/upstream.ts";
 
 const ASK = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
@@ -224,7 +224,7 @@ t.test("cut() delivers what was written, then closes without the last chunk", as
     const { whole } = await talk(t, (outlet) => {
       outlet.head(200, [], true);
       for (const pieces of writes) outlet.write(pieces);
-      outlet.cut();
+      outlet.abort();
     });
     const { body, ended } = chunks(await whole);
     t.ok(body.equals(Buffer.concat(writes.flat())));
@@ -244,7 +244,7 @@ for (const [name, lines, request] of [
         (outlet) => {
           outlet.head(200, [...lines], false);
           for (const piece of pieces) outlet.write([piece]);
-          outlet.cut();
+          outlet.abort();
         },
         request,
       );
@@ -257,7 +257,7 @@ for (const [name, lines, request] of [
   });
 }
 
-for (const way of ["cut", "drop"] as const) {
+for (const way of ["abort", "drop"] as const) {
   t.test(`${way}() behind an earlier answer leaves that one whole, and closes when it has ended`, async (t) => {
     let earlier: ResponseWriter | undefined;
     let over = false;
@@ -314,7 +314,7 @@ for (const [name, request, length] of [
           while (written < 64 << 20) {
             written += piece.length;
             if (outlet.write([piece])) continue;
-            outlet.drained(() => {
+            outlet.onDrain(() => {
               drained++;
               fill();
             });
@@ -373,7 +373,7 @@ t.test("a server that stops lets a slow client have all of an answer that has en
     const { socket, server, whole } = await talk(t, act, KEEP);
     socket.pause();
     await until(() => ended);
-    await until(() => theirs?.timeout === STALLED);
+    await until(() => theirs?.timeout === STALL_TIMEOUT);
     server.close();
     server.closeIdleConnections();
     const idle = setInterval(() => server.closeIdleConnections(), 20);
@@ -396,9 +396,9 @@ t.test("before the last of an answer leaves, in whichever way it ends, that is t
     [
       "conclude",
       (writer) =>
-        writer.conclude(() => {
+        writer.deferEnd(() => {
           writer.write([Buffer.from("last")]);
-          writer.cut();
+          writer.abort();
         }),
     ],
   ];

@@ -217,7 +217,7 @@ t.test("close() waits for the exchange that runs, and takes no new connection", 
   t.equal(downstream.active, 1);
   let over = false;
   const ending = downstream.close({ drain: 60_000 }).then(() => (over = true));
-  await until(() => downstream.stopping, "the stop");
+  await until(() => downstream.isStopping, "the stop");
   // Who comes while what waits is being taken is taken too.
   for (let refused = false; !refused; ) {
     const late = connect(port, "127.0.0.1");

@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import { Readable } from "node:stream";
 import t from "tap";
-import { boundaryOf, FormError, FormScanner } from "../../src/wire/multipart.ts";
+import { FormError, FormScanner, parseBoundary } from "../../src/wire/multipart.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
 import { dice } from "../support/random-answers.ts";
 import { each, post } from "../support/raw.ts";
@@ -127,7 +127,7 @@ function asMultiparty({ type, body }: Letter): Promise<string[]> {
 
 /** Where the model stands, or why there is none; the same however the form is cut. */
 function asScanned({ type, body }: Letter, step: number): string {
-  const boundary = boundaryOf(type);
+  const boundary = parseBoundary(type);
   if (boundary === undefined) return "no boundary";
   const scanner = new FormScanner(boundary, "model", 256);
   try {

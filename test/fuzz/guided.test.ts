@@ -45,9 +45,9 @@ t.test("inputs that reach what none has reached are kept and changed again, unti
 
 t.test("what runs for the first time is told once", async (t) => {
   // Modules of its own: others may be in this process already, and have run.
-  const { retryAfter } = (await import(`../../src/wire/retry-after.ts?${"own"}`)) as RetryAfter;
+  const { parseRetryAfter } = (await import(`../../src/wire/retry-after.ts?${"own"}`)) as RetryAfter;
   const { HeaderList } = await import("../../src/wire/headers.ts");
-  const asked = (name: string) => retryAfter(new HeaderList([name, "5"]));
+  const asked = (name: string) => parseRetryAfter(new HeaderList([name, "5"]));
   coverage.fresh(true);
   asked("x");
   t.ok(coverage.fresh(false) > 0, "is told");

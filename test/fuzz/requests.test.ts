@@ -4,7 +4,7 @@ import { type Facts } from "../../src/core/marketplace.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import { readRequest, writeRequest } from "../../src/translation/request.ts";
-import { withoutUnreadable } from "../../src/translation/unreadable.ts";
+import { removeUnreadable } from "../../src/translation/unreadable.ts";
 import { splice } from "../../src/wire/splice.ts";
 import type { JsonObject } from "../../src/wire/values.ts";
 import { RICH_REQUESTS } from "../golden/rich-requests.ts";
@@ -57,7 +57,7 @@ for (const protocol of PROTOCOLS)
       const text = JSON.stringify(body);
       const facts = FACTS[seed % FACTS.length] as Facts;
       const again = () => {
-        const { edits, losses } = withoutUnreadable(
+        const { edits, losses } = removeUnreadable(
           Buffer.from(text),
           body as JsonObject,
           envelopes,

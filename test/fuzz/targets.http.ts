@@ -6,15 +6,15 @@ import realtime from "../../plugins/protocols/openai-realtime/index.ts";
 import { Chain } from "../../src/core/chain.ts";
 import { GatewayError } from "../../src/core/errors.ts";
 import { checkModel } from "../../src/core/model-name.ts";
-import { credentials } from "../../src/downstream/credentials.ts";
-import { guard, holdsKey } from "../../src/downstream/guard.ts";
-import { readOffer } from "../../src/downstream/handshake.ts";
+import { containsKey, guard } from "../../src/downstream/guard.ts";
+import { takeSubprotocols } from "../../src/downstream/handshake.ts";
 import { type Mount, Paths } from "../../src/downstream/paths.ts";
-import { looksLikeKey, validKey } from "../../src/store/key-format.ts";
+import { takeKeys } from "../../src/downstream/presented-keys.ts";
+import { isValidKey, looksLikeKey } from "../../src/store/key-format.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import { ResponseParser } from "../../src/upstream/http1/response-parser.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
-import { boundaryOf, FormError, FormScanner } from "../../src/wire/multipart.ts";
+import { FormError, FormScanner, parseBoundary } from "../../src/wire/multipart.ts";
 import { Query } from "../../src/wire/query.ts";
 import { cut, holds, type Target } from "../support/guided.ts";
 import { oddSeeds } from "../support/odd-responses.ts";
@@ -145,7 +145,7 @@ const path: Target = {
         return;
       }
       holds(query.toString() === rest.join("?"), () => `${query} is not ${rest}`);
-      PATHS.socket(raw, query);
+      PATHS.findSocket(raw, query);
       const { operation, pathModel } = PATHS.find(method, raw, query, new HeaderList(lines));
       if (pathModel !== undefined) checkModel(pathModel);
       const up = operation.upstream("model");
@@ -197,8 +197,8 @@ const headers: Target = {
       for (const name of ONE)
         holds([...list.entries()].filter(([key]) => key === name).length < 2, () => `${name} twice`);
     const query = new Query("key=k&x=1&api_key=z&Token=q");
-    const found = credentials(list, query);
-    const offer = readOffer(list, PATHS.socketWords);
+    const found = takeKeys(list, query);
+    const offer = takeSubprotocols(list, PATHS.socketWords);
     holds(query.toString() === "x=1" && found.every((key) => key !== ""), () => `${query} ${found}`);
     holds(
       ![...list.entries()].some(([name]) =>
@@ -224,7 +224,7 @@ function form(boundary: string, pieces: readonly Buffer[]): string {
     for (const piece of pieces) {
       scanner.push(piece);
       size += piece.length;
-      holds(scanner.judged <= size, () => `${scanner.judged} of ${size} bytes are judged`);
+      holds(scanner.checkedUntil <= size, () => `${scanner.checkedUntil} of ${size} bytes are judged`);
     }
     scanner.end();
   } catch (error) {
@@ -273,7 +273,7 @@ const forms: Target = {
   ],
   take(bytes) {
     const end = bytes.indexOf("\n");
-    const boundary = boundaryOf(bytes.toString("latin1", 0, Math.max(0, end)));
+    const boundary = parseBoundary(bytes.toString("latin1", 0, Math.max(0, end)));
     if (boundary === undefined) return;
     const body = bytes.subarray(end + 1);
     const whole = form(boundary, [body]);
@@ -301,14 +301,14 @@ const keys: Target = {
   words: ["gw_", "gw1state", "_", "=", "-", "+", "/", "%67w_", "0123456789", KEY, SEALED],
   take(bytes) {
     const text = bytes.toString("latin1");
-    const valid = validKey(text);
+    const valid = isValidKey(text);
     holds(!valid || looksLikeKey(text), () => "valid, but not of its shape");
-    holds(!looksLikeKey(text) || holdsKey(`/v1/${text}`), () => "it may stand in a path");
+    holds(!looksLikeKey(text) || containsKey(`/v1/${text}`), () => "it may stand in a path");
     for (const owner of ["me", "you"]) {
       const opened = orRefused(() => envelopes.open(text, [owner]));
       holds(!opened || (owner === "me" && opened.data === "c2ln"), () => `opened for ${owner}: ${text}`);
     }
-    envelopes.last([Buffer.from(`{"x":"`), bytes, Buffer.from('"}')], ["me"]);
+    envelopes.openLast([Buffer.from(`{"x":"`), bytes, Buffer.from('"}')], ["me"]);
   },
 };
 

@@ -5,8 +5,8 @@ import images from "../../plugins/protocols/openai-images/index.ts";
 import realtime from "../../plugins/protocols/openai-realtime/index.ts";
 import { Body } from "../../src/core/body.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
-import { textsOf } from "../../src/core/texts.ts";
-import { NamedObjects } from "../../src/objects/named.ts";
+import { requestTexts } from "../../src/core/texts.ts";
+import { ReferenceFinder } from "../../src/objects/reference-finder.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import { readRequest, writeRequest } from "../../src/translation/request.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
@@ -56,7 +56,7 @@ const spoken = (protocol: Protocol, seeds: readonly unknown[], also?: (text: str
   take(bytes) {
     for (const frame of new SseSplitter().push(bytes)) {
       protocol.ending(frame);
-      protocol.objects?.tells(frame);
+      protocol.objects?.mayHoldIds(frame);
       if (protocol.holdsUsage(frame)) orRefused(() => protocol.usage(parsed(Buffer.from(frame.text ?? ""))?.json));
     }
     const judged = parsed(bytes)?.json;
@@ -65,9 +65,9 @@ const spoken = (protocol: Protocol, seeds: readonly unknown[], also?: (text: str
     protocol.usage(judged);
     holds([...protocol.texts.response(judged)].length >= 0, () => "texts");
     if (Array.isArray(judged)) return;
-    orRefused(() => textsOf(body, protocol), 400);
+    orRefused(() => requestTexts(body, protocol), 400);
     const { objects } = protocol;
-    if (objects) orRefused(() => new NamedObjects(objects).of(body), 400);
+    if (objects) orRefused(() => new ReferenceFinder(objects).findInBody(body), 400);
     also?.(bytes.toString());
   },
 });

@@ -1,13 +1,13 @@
 /** What is given random bytes by `npm run fuzz`, and by guided.test.ts. */
 import { createParser } from "eventsource-parser";
 import { Body } from "../../src/core/body.ts";
-import { textsOf } from "../../src/core/texts.ts";
-import { NamedObjects } from "../../src/objects/named.ts";
+import { requestTexts } from "../../src/core/texts.ts";
+import { ReferenceFinder } from "../../src/objects/reference-finder.ts";
 import type { TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import { readRequest, writeRequest } from "../../src/translation/request.ts";
-import { StreamTranslator, wholeEvents, wholeText } from "../../src/translation/translator.ts";
-import { withoutUnreadable } from "../../src/translation/unreadable.ts";
+import { decodeWhole, encodeWhole, StreamTranslator } from "../../src/translation/translator.ts";
+import { removeUnreadable } from "../../src/translation/unreadable.ts";
 import { ArraySplitter } from "../../src/wire/array.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { JsonError, Scanner } from "../../src/wire/json.ts";
@@ -173,12 +173,12 @@ const request = (protocol: ProtocolName): Target => ({
     scanner.push(bytes);
     const body = new Body([bytes], scanner.end());
     const spoken = SPOKEN[protocol] as TranslatedProtocol;
-    orRefused(() => textsOf(body, spoken), 400);
+    orRefused(() => requestTexts(body, spoken), 400);
     const { objects } = spoken;
-    if (objects) orRefused(() => new NamedObjects(objects).of(body), 400);
+    if (objects) orRefused(() => new ReferenceFinder(objects).findInBody(body), 400);
     const to = { protocol: spoken, account: "them", model: "theirs", facts: {} };
     orRefused(() => {
-      const { edits } = withoutUnreadable(bytes, judged as JsonObject, envelopes, to, false);
+      const { edits } = removeUnreadable(bytes, judged as JsonObject, envelopes, to, false);
       JSON.parse(Buffer.concat(splice([bytes], edits)).toString());
     }, 400);
     for (const target of PROTOCOLS.filter((each) => each !== protocol))
@@ -214,13 +214,13 @@ const answer = (protocol: ProtocolName): Target => ({
     if (bytes[0] === 123) usage(parsed(bytes)?.json);
     for (const target of PROTOCOLS.filter((each) => each !== protocol)) {
       const way = crossing(protocol, target);
-      if (bytes[0] === 123) orRefused(() => JSON.parse(wholeText(way, wholeEvents(way, bytes, undefined))));
+      if (bytes[0] === 123) orRefused(() => JSON.parse(encodeWhole(way, decodeWhole(way, bytes, undefined))));
       else orRefused(() => through(new StreamTranslator(way), bytes));
     }
     if (bytes[0] === 123) return;
     for (const frame of new SseSplitter().push(bytes)) {
       spoken.ending(frame);
-      spoken.objects?.tells(frame);
+      spoken.objects?.mayHoldIds(frame);
       const text = parsed(Buffer.from(frame.text ?? ""));
       if (text) usage(text.json);
     }

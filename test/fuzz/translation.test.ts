@@ -1,7 +1,7 @@
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import type { Event } from "../../src/translation/events.ts";
-import { StreamTranslator, wholeEvents, wholeText } from "../../src/translation/translator.ts";
+import { decodeWhole, encodeWhole, StreamTranslator } from "../../src/translation/translator.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import { type Digest, digest } from "../support/digest.ts";
@@ -122,7 +122,7 @@ for (const from of PROTOCOLS)
         const body = JSON.parse(translationOf(from).response.encode(randomAnswer(seed), wishFor(from))) as unknown;
         const bytes = Buffer.from(JSON.stringify(wronged(body, dice(seed))));
         const one = thrown(() => {
-          JSON.parse(wholeText(crossing(from, to), wholeEvents(crossing(from, to), bytes, undefined)));
+          JSON.parse(encodeWhole(crossing(from, to), decodeWhole(crossing(from, to), bytes, undefined)));
           whole++;
         });
         const other = thrown(() => crossed(from, to, seed));

@@ -1,9 +1,9 @@
 import t from "tap";
-import { AnswerTexts } from "../../src/core/answer-texts.ts";
+import { AnswerTextReplacer } from "../../src/core/answer-texts.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
-import { passStages, type Stage } from "../../src/core/stage.ts";
+import { runStages, type Stage } from "../../src/core/stage.ts";
 import { TextPattern, TextReplacer } from "../../src/core/text-replacer.ts";
-import { placesIn, replaced, textAt } from "../../src/core/texts.ts";
+import { filterPlaces, replaceText, textAt } from "../../src/core/texts.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import { ArraySplitter } from "../../src/wire/array.ts";
 import { Frame } from "../../src/wire/frame.ts";
@@ -32,7 +32,7 @@ function framesOf({ body, contentType }: Recording): Frame[] {
 
 function through(stage: Stage, frames: readonly Frame[]): Frame[] {
   const out: Frame[] = [];
-  for (const frame of [...frames, END]) passStages([stage], frame, out);
+  for (const frame of [...frames, END]) runStages([stage], frame, out);
   return out.filter(({ kind }) => kind !== "end");
 }
 
@@ -43,7 +43,7 @@ function textsIn(frames: readonly Frame[], { texts }: Protocol, map?: typeof lou
   for (const frame of frames) {
     const json = frame.json();
     if (typeof json !== "object" || json === null || !texts) continue;
-    for (const place of placesIn(texts.response(json), undefined)) {
+    for (const place of filterPlaces(texts.response(json), undefined)) {
       const name = place.piece ?? `whole ${n++}`;
       const before = found.get(name)?.text ?? "";
       found.set(name, { text: before + textAt(json, place.path), json: place.json === true });
@@ -54,7 +54,7 @@ function textsIn(frames: readonly Frame[], { texts }: Protocol, map?: typeof lou
     [...found].map(([name, { text, json }]) => [
       name,
       map
-        ? replaced(
+        ? replaceText(
             text,
             { path: [], kind: "assistant", ...(json ? { json } : {}) },
             (encode) => new TextReplacer(pattern, map, encode),
@@ -74,7 +74,7 @@ t.test(
       const protocol = protocols.get(recording.protocol);
       if (!recording.streaming || !protocol?.texts) continue;
       const frames = framesOf(recording);
-      const out = through(new AnswerTexts(protocol.texts, VOWELS, loud).stage, frames);
+      const out = through(new AnswerTextReplacer(protocol.texts, VOWELS, loud).stage, frames);
       if (out.length !== frames.length) wrong.push(`${recording.id}: ${frames.length} frames became ${out.length}`);
       const found = textsIn(out, protocol);
       for (const [name, text] of textsIn(frames, protocol, loud)) {
@@ -93,7 +93,7 @@ t.test("what holds nothing of it passes as it came, each frame at its place", { 
   for (const recording of all ?? []) {
     const protocol = protocols.get(recording.protocol);
     if (!protocol?.texts) continue;
-    const answers = new AnswerTexts(protocol.texts, MASK, loud);
+    const answers = new AnswerTextReplacer(protocol.texts, MASK, loud);
     const frames = recording.streaming ? framesOf(recording) : [new Frame("piece", recording.body)];
     const out = through(recording.streaming ? answers.stage : answers.wholeStage(), frames);
     const [before, after] = [frames, out].map((list) => list.filter((frame) => !comment(frame)));

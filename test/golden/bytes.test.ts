@@ -1,6 +1,6 @@
 import t from "tap";
 import Sse from "../../plugins/sse.ts";
-import UsageOf from "../../plugins/usage.ts";
+import UsagePlugin from "../../plugins/usage.ts";
 import { Exchange, type Head } from "../../src/core/exchange.ts";
 import type { Marketplace } from "../../src/core/marketplace.ts";
 import type { Operation, Protocol } from "../../src/core/protocol.ts";
@@ -57,10 +57,9 @@ function through(recording: Recording, step: number): { body: Buffer; usage: Usa
   const head: Head = { status: 200, headers, framing };
   const sse = new Sse({ ping: 15 });
   const stages = [
-    new UsageOf({} as Ledger, {} as Translations, {} as Marketplace, new Redactor([]), { cut: "estimate" }).response(
-      exchange,
-      head,
-    ),
+    new UsagePlugin({} as Ledger, {} as Translations, {} as Marketplace, new Redactor([]), {
+      cut: "estimate",
+    }).response(exchange, head),
     sse.response(exchange, head),
   ].filter((stage): stage is Stage => stage !== undefined);
   const out: Buffer[] = [];

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { Delivered } from "../../plugins/usage/delivered.ts";
+import { DeliveredTokens } from "../../plugins/usage/delivered-tokens.ts";
 import { tokensInJson } from "../../plugins/usage/requested.ts";
 import { JsonUsage } from "../../src/core/json-usage.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
@@ -54,11 +54,11 @@ const withoutThoughts = (protocol: Protocol): Protocol => {
 function counted(protocol: Protocol, recording: Recording): Omit<Sum, "streams"> | undefined {
   const inShort = IN_SHORT.has(protocol.name);
   const model = /"model" ?: ?"([^"]+)"/.exec(recording.body.toString())?.[1];
-  const delivered = new Delivered(inShort ? withoutThoughts(protocol) : protocol, model);
+  const delivered = new DeliveredTokens(inShort ? withoutThoughts(protocol) : protocol, model);
   let usage: Usage | undefined;
   let thought = false;
   for (const frame of framesOf(recording)) {
-    delivered.see(frame);
+    delivered.observe(frame);
     if (protocol.holdsUsage(frame)) usage = protocol.usage(frame.json(), usage) ?? usage;
     if (frame.bytes.includes("reasoning") || frame.bytes.includes("thinking"))
       for (const { kind, piece } of protocol.texts.response(frame.json()))

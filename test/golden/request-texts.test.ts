@@ -1,7 +1,7 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
 import type { Protocol, TextKind } from "../../src/core/protocol.ts";
-import { mappedTexts, textsOf } from "../../src/core/texts.ts";
+import { mapTextEdits, requestTexts } from "../../src/core/texts.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import { tried } from "../support/sample.ts";
 import { requests } from "./request-matrix.ts";
@@ -16,14 +16,14 @@ t.test("every text of every recorded request gives way to another, and nothing e
   for (const { id, protocol: name, text } of requests() ?? []) {
     const protocol = protocols.get(name) as Protocol;
     const body = new Body([Buffer.from(text)], "json");
-    const same = mappedTexts(body, protocol, KINDS, (text) => text);
+    const same = mapTextEdits(body, protocol, KINDS, (text) => text);
     if (same.length > 0) wrong.push(`${id}: ${same.length} edits of nothing`);
-    const before = textsOf(body, protocol);
-    const after = body.edited(mappedTexts(body, protocol, KINDS, (text) => (text === "" ? "" : `${text}"é\n`)));
+    const before = requestTexts(body, protocol);
+    const after = body.edited(mapTextEdits(body, protocol, KINDS, (text) => (text === "" ? "" : `${text}"é\n`)));
     const expected = before.map(({ kind, text }) => ({ kind, text: `${text}"é\n` }));
-    if (JSON.stringify(textsOf(after, protocol)) !== JSON.stringify(expected)) wrong.push(`${id}: other texts`);
+    if (JSON.stringify(requestTexts(after, protocol)) !== JSON.stringify(expected)) wrong.push(`${id}: other texts`);
     // Taking what was put in out again gives the same request.
-    const back = after.edited(mappedTexts(after, protocol, KINDS, (text) => text.replace(/"é\n$/, "")));
+    const back = after.edited(mapTextEdits(after, protocol, KINDS, (text) => text.replace(/"é\n$/, "")));
     if (JSON.stringify(back.json()) !== JSON.stringify(body.json())) wrong.push(`${id}: something else has changed`);
     changed += before.length;
   }

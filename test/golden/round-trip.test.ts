@@ -455,7 +455,7 @@ function readRequestOf({ protocol, operation }: RecordedRequest, text: string): 
     headers: new HeaderList([]),
     query: new Query(""),
     open: (data, kind) => ({ protocol, kind, data }),
-    sealed: () => false,
+    isEnvelope: () => false,
     recall: () => undefined,
   });
 }

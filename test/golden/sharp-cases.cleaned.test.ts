@@ -5,7 +5,7 @@ import { type Facts } from "../../src/core/marketplace.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import type { Opaque } from "../../src/translation/events.ts";
-import { withoutUnreadable } from "../../src/translation/unreadable.ts";
+import { removeUnreadable } from "../../src/translation/unreadable.ts";
 import { splice } from "../../src/wire/splice.ts";
 import { type JsonObject } from "../../src/wire/values.ts";
 import { SPOKEN } from "../support/translations.ts";
@@ -23,7 +23,7 @@ function cleaned(
 ) {
   const text = Buffer.from(JSON.stringify(body));
   const to = { protocol: SPOKEN[name] as TranslatedProtocol, account: "them", model: "theirs", facts };
-  const { edits, losses } = withoutUnreadable(text, body, envelopes, to, strict);
+  const { edits, losses } = removeUnreadable(text, body, envelopes, to, strict);
   const left = JSON.parse(Buffer.concat(splice([text], edits)).toString()) as JsonObject;
   return { body: left, dropped: losses.dropped, notices: losses.notices };
 }

@@ -7,10 +7,10 @@ import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import { type ClientRequest, readRequest, writeRequest } from "../../src/translation/request.ts";
 import {
+  decodeWhole,
+  encodeWhole,
   type ResponseTranslation,
   StreamTranslator,
-  wholeEvents,
-  wholeText,
 } from "../../src/translation/translator.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
@@ -147,7 +147,7 @@ export class Sent {
   /** What the client gets of a whole answer. @throws GatewayError as the gateway does */
   whole(answer: JsonObject | string): JsonObject {
     const bytes = Buffer.from(typeof answer === "string" ? answer : JSON.stringify(answer));
-    return JSON.parse(wholeText(this.crossing, wholeEvents(this.crossing, bytes, undefined))) as JsonObject;
+    return JSON.parse(encodeWhole(this.crossing, decodeWhole(this.crossing, bytes, undefined))) as JsonObject;
   }
 
   /** What a whole answer could not tell. */

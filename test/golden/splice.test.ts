@@ -4,12 +4,12 @@
  */
 import { readFileSync } from "node:fs";
 import t from "tap";
-import { COMPACTION, SUMMARY, SUMMARY_LEAD } from "../../plugins/protocols/openai-responses/wire.ts";
+import { COMPACTION, SUMMARY_LEAD, SUMMARY_STATE } from "../../plugins/protocols/openai-responses/wire.ts";
 import type { Facts } from "../../src/core/marketplace.ts";
 import type { TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import { withoutUnreadable } from "../../src/translation/unreadable.ts";
-import { changesAt, type JsonPath, locate } from "../../src/wire/paths.ts";
+import { removeUnreadable } from "../../src/translation/unreadable.ts";
+import { type JsonPath, locatePaths, pathEdits } from "../../src/wire/paths.ts";
 import { splice } from "../../src/wire/splice.ts";
 import { asList, asObject, type JsonObject } from "../../src/wire/values.ts";
 import { EVERY_CASE, tried } from "../support/sample.ts";
@@ -21,7 +21,7 @@ const envelopes = new Envelopes("a secret of this test");
 const FOREIGN = envelopes.seal({ protocol: "nobody", account: "others", kind: "signature", data: "c2ln" });
 
 /** A compaction that the gateway made, which any provider reads as a message. */
-const COMPACTED = envelopes.seal({ ...SUMMARY, data: "All is well." });
+const COMPACTED = envelopes.seal({ ...SUMMARY_STATE, data: "All is well." });
 
 /** JSON that is put in front of what stands at a path: an element of a list, or the first member of an object. */
 interface Insertion {
@@ -134,7 +134,7 @@ function isUnsignedThought(part: unknown): boolean {
 }
 
 function inserted(text: Buffer, { at, as, json }: Insertion): Buffer {
-  const [found] = locate(text, [at]);
+  const [found] = locatePaths(text, [at]);
   if (!found) throw new Error(`nothing stands at ${at.join(".")}`);
   let offset = found.start;
   if (as === "member") for (offset++; (text[offset] as number) <= 0x20; offset++);
@@ -145,13 +145,13 @@ function cleaned(protocol: ProtocolName, text: Buffer): { text: Buffer; notices:
   // Gemini's newest models get a mark in place of a call's signature; that is a case of test/golden/sharp-cases.cleaned.
   const facts: Facts = protocol === "gemini" ? { thinking: "budget" } : {};
   const to = { protocol: SPOKEN[protocol] as TranslatedProtocol, account: "them", model: "theirs", facts };
-  const { edits, losses } = withoutUnreadable(text, JSON.parse(text.toString()), envelopes, to, false);
+  const { edits, losses } = removeUnreadable(text, JSON.parse(text.toString()), envelopes, to, false);
   return { text: Buffer.concat(splice([text], edits)), notices: losses.notices };
 }
 
 /** The request without a setting that cannot stand without the state, which is told in a notice. */
 const withoutThinking = (text: Buffer): Buffer =>
-  Buffer.concat(splice([text], changesAt(text, { remove: [["thinking"]], replace: [] })));
+  Buffer.concat(splice([text], pathEdits(text, { remove: [["thinking"]], replace: [] })));
 
 /** What is left when the provider reads nothing of an insertion. */
 function leftOf(original: Buffer, { left, ...insertion }: Insertion, notices: readonly string[]): Buffer {

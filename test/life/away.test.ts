@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import t, { type Test } from "tap";
-import { newKey } from "../../src/store/key-format.ts";
+import { generateKey } from "../../src/store/key-format.ts";
 import { asking } from "../support/gateway.ts";
 import { chat, freshStores, type SharedStores, sharedServers, vendor, yaml } from "../support/instances.ts";
 import { eventually, startProcess } from "../support/process.ts";
@@ -34,7 +34,7 @@ async function started(t: Test, { store }: SharedStores) {
   };
   const made = async (name: string) => JSON.parse((await admin("POST", "/api/keys", { name })).text).secret as string;
   const [seen, unseen] = [await made("seen"), await made("unseen")];
-  const keys: Record<string, string> = { seen, unseen, unknown: newKey().key, malformed: "gw_wrong" };
+  const keys: Record<string, string> = { seen, unseen, unknown: generateKey().key, malformed: "gw_wrong" };
   const ask = async (...names: readonly string[]) => {
     const statuses: Record<string, number> = {};
     for (const name of names) {

@@ -4,7 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import t, { type Test } from "tap";
-import { newKey } from "../../src/store/key-format.ts";
+import { generateKey } from "../../src/store/key-format.ts";
 import { openStores } from "../../src/store/open.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
 import { eventually, startProcess } from "../support/process.ts";
@@ -179,7 +179,7 @@ t.test(
     t.teardown(() => lock.close());
     lock.exec("begin exclusive");
     for (let i = 0; i < 5; i++) t.equal((await list(gateway.url, key)).status, 200);
-    t.equal((await list(gateway.url, newKey().key)).status, 401);
+    t.equal((await list(gateway.url, generateKey().key)).status, 401);
     lock.exec("rollback");
     await stream.body?.cancel();
   },

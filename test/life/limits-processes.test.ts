@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import t from "tap";
-import { journalFolder, journals } from "../../src/store/journal/files.ts";
+import { journalFolder, listJournals } from "../../src/store/journal/files.ts";
 import { ask, BODY, page, passed, provider, yaml } from "../support/limited.ts";
 import { eventually, startProcess } from "../support/process.ts";
 import { ROOT } from "../support/processes.ts";
@@ -57,7 +57,7 @@ t.test(
     const upstream = await provider(t);
     const file = yaml(upstream.origin, "$100", "workers: 2");
     const first = await startProcess(t, file);
-    const writing = () => journals(journalFolder(join(first.folder, "gateway.db")));
+    const writing = () => listJournals(journalFolder(join(first.folder, "gateway.db")));
     await eventually(async () => {
       await ask(first.url);
       return writing().length === 2;

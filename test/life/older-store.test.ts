@@ -1,13 +1,13 @@
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { connectMaintenance, connectStores, type Stores } from "../../src/store/open.ts";
-import type { StorePlace } from "../../src/store/postgres/place.ts";
+import type { StoreLocation } from "../../src/store/postgres/place.ts";
 import { folderFor } from "../support/folder.ts";
 import { type OlderStore, olderStore, olderText, writeOlderSqlite } from "../support/older-store.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 
 /** Opens a store that older code wrote, which upgrades it, and compares its contents with what that code reported. */
-async function upgraded(t: Test, place: StorePlace, expected: OlderStore): Promise<void> {
+async function upgraded(t: Test, place: StoreLocation, expected: OlderStore): Promise<void> {
   const care = await connectMaintenance(place);
   t.ok(care.migrated.from > 0 && care.migrated.from < care.migrated.to, "there is something to upgrade");
   t.same(await care.verify(() => {}), [], "sums of hours, days and weeks are those of the rows");

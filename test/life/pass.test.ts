@@ -24,7 +24,7 @@ async function passing(t: Test, upstream: FakeUpstream, more = "", provider = ""
     t,
     `providers:
   vendor: { url: "${upstream.origin.origin}/v1", credential: ${SECRET}, speaks: [openai-chat, openai-responses]${provider} }
-share: all                           # whose an object is, is a matter of test/objects/passing.test.ts
+share: all                           # whose an object is, is a matter of test/objects/pass-through-objects.test.ts
 models:
   m: { targets: [vendor:m] }
 keys:

@@ -5,7 +5,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import t, { type Test } from "tap";
-import { newKey } from "../../src/store/key-format.ts";
+import { generateKey } from "../../src/store/key-format.ts";
 import { connectStores } from "../../src/store/open.ts";
 import { asking } from "../support/gateway.ts";
 import { type PostgresServer, placeOf, startPostgres } from "../support/postgres.ts";
@@ -74,13 +74,13 @@ if (server) {
       await after(300);
       await own.kill();
       await after(500);
-      const unknown = await list(gateway, newKey().key);
+      const unknown = await list(gateway, generateKey().key);
       t.equal(unknown.status, 503, "nobody knows whether this one is wrong");
       t.equal(unknown.headers.get("retry-after"), "5");
       t.match(await unknown.json(), { error: { message: /key store cannot answer/ } });
       const messages = await fetch(`${gateway.url}/v1/messages`, {
         method: "POST",
-        headers: { "x-api-key": newKey().key },
+        headers: { "x-api-key": generateKey().key },
       });
       t.equal(messages.status, 503);
       t.match(
@@ -125,7 +125,7 @@ if (server) {
     const waited: number[] = [];
     for (let i = 0; i < 4; i++) {
       const since = performance.now();
-      const unknown = await Promise.all([1, 2, 3].map(() => list(gateway, newKey().key)));
+      const unknown = await Promise.all([1, 2, 3].map(() => list(gateway, generateKey().key)));
       for (const { status } of unknown) t.equal(status, 503, "while it is frozen");
       waited.push(Math.round(performance.now() - since));
       t.equal((await list(gateway, key)).status, 200);
@@ -136,7 +136,7 @@ if (server) {
     thaw();
     await eventually(() => told(/is being written again/), "the log");
     await eventually(
-      async () => (await list(gateway, newKey().key)).status === 401,
+      async () => (await list(gateway, generateKey().key)).status === 401,
       "keys that nobody has to be wrong",
     );
     const { whole, others } = await stop();

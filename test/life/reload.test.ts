@@ -178,7 +178,7 @@ t.test(
     if (!target) throw new Error("no target");
     const { health } = gateway.generation.upstreams;
     for (let i = 0; i < 20; i++) {
-      health.begin({ target } as never).fail();
+      health.begin({ target } as never).recordFailure();
     }
     t.notOk(health.usable(target));
     writeFileSync(join(folder, "gateway.yaml"), yaml(origin, 9));

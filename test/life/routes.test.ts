@@ -40,7 +40,7 @@ models: { any: { targets: [up:any] } }
 paths: { /v1/files: { pass: up }, /v1/audio/*: { pass: up }, /own/models: { serve: models }, /own/chat: { protocol: openai-chat } }
 `,
   );
-  const served = running.gateway.generation.paths.served();
+  const served = running.gateway.generation.paths.servedPaths();
   t.ok(served.length > 12 && served.includes("/v1/audio/*"), served.join(" "));
   const paths = served.flatMap((path) => {
     const stem = path.replace(/\/\*$/, "");

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t from "tap";
-import { filled, knownClients, loadClients } from "../../src/loader/clients.ts";
+import { fillPlaceholders, knownClients, loadClients } from "../../src/loader/clients.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import { PluginError } from "../../src/loader/problems.ts";
 
@@ -24,7 +24,7 @@ t.test("every client speaks a protocol that there is, and is told address, key a
     t.ok(protocols.has(client.protocol), `${client.id} speaks ${client.protocol}`);
     const all = textsOf(client).join("\n");
     for (const name of ["address", "key"]) t.ok(all.includes(`{{${name}}}`), `${client.id} is told the ${name}`);
-    const whole = filled(all, VALUES);
+    const whole = fillPlaceholders(all, VALUES);
     t.notMatch(whole, /\{\{(?!\s)[a-z]+\}\}/, `${client.id}: nothing is left open`);
     t.ok(whole.includes(VALUES.address) && whole.includes(VALUES.key));
     t.equal(client.command !== undefined, client.kind === "agent", `${client.id}: agents have a command`);
@@ -34,9 +34,9 @@ t.test("every client speaks a protocol that there is, and is told address, key a
 t.test("settings that are JSON stay JSON with any model's name in them", async (t) => {
   for (const client of loadClients()) {
     for (const { language, text } of client.files)
-      if (language === "json") t.doesNotThrow(() => JSON.parse(filled(text, VALUES)), client.id);
+      if (language === "json") t.doesNotThrow(() => JSON.parse(fillPlaceholders(text, VALUES)), client.id);
     for (const value of Object.values(client.env))
-      if (value.startsWith('{"')) t.doesNotThrow(() => JSON.parse(filled(value, VALUES)), client.id);
+      if (value.startsWith('{"')) t.doesNotThrow(() => JSON.parse(fillPlaceholders(value, VALUES)), client.id);
   }
 });
 

@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import t from "tap";
 import {
-  BUILT_IN,
   isBuiltIn,
   loadPlugin,
   loadProtocols,
-  nothingAt,
+  notFoundMessage,
+  PLUGINS_FOLDER,
   pluginFile,
   pluginNames,
 } from "../../src/loader/discover.ts";
@@ -14,7 +14,7 @@ import { folder } from "./folder.ts";
 t.test("a name is the operator's own file first, then a built-in one", async (t) => {
   const own = folder(t, { "plugins/usage.ts": "", "plugins/mine.ts": "", "odd/place.ts": "" });
   t.equal(pluginFile("usage", undefined, own), join(own, "plugins/usage.ts"));
-  t.equal(pluginFile("auth", undefined, own), join(BUILT_IN, "auth.ts"));
+  t.equal(pluginFile("auth", undefined, own), join(PLUGINS_FOLDER, "auth.ts"));
   t.equal(pluginFile("any", "./odd/place.ts", own), join(own, "odd/place.ts"));
   t.equal(pluginFile("none", undefined, own), undefined);
   const names = pluginNames(own);
@@ -71,15 +71,15 @@ t.test("a plugin may be an npm package, by name, with its own dependencies", asy
 
 t.test("what leads to no plugin is told with the place that was searched", async (t) => {
   const own = folder(t, {});
-  t.equal(nothingAt("./gone.ts", own), `there is no file ${join(own, "gone.ts")}`);
+  t.equal(notFoundMessage("./gone.ts", own), `there is no file ${join(own, "gone.ts")}`);
   t.equal(
-    nothingAt("@team/gone", own),
+    notFoundMessage("@team/gone", own),
     `there is no package @team/gone in node_modules of ${own} or of a folder above it`,
   );
 });
 
 t.test("built-in plugins are told from an operator's own", async (t) => {
-  t.same([isBuiltIn(join(BUILT_IN, "auth.ts")), isBuiltIn("/own/plugins/auth.ts")], [true, false]);
+  t.same([isBuiltIn(join(PLUGINS_FOLDER, "auth.ts")), isBuiltIn("/own/plugins/auth.ts")], [true, false]);
 });
 
 t.test("a dependency that is nowhere is named with the file that asks for it", async (t) => {
@@ -90,7 +90,8 @@ t.test("a dependency that is nowhere is named with the file that asks for it", a
 });
 
 t.test("every built-in plugin loads", async (t) => {
-  for (const name of pluginNames(BUILT_IN)) t.type(await loadPlugin(join(BUILT_IN, `${name}.ts`)), "function", name);
+  for (const name of pluginNames(PLUGINS_FOLDER))
+    t.type(await loadPlugin(join(PLUGINS_FOLDER, `${name}.ts`)), "function", name);
 });
 
 t.test("an interface that is imported as a value is refused with the way to mend it", async (t) => {
@@ -123,7 +124,7 @@ t.test("a file that never runs to its end is named after a while", async (t) => 
 t.test("protocols are found by their folders, one of them the common dialect", async (t) => {
   const protocols = await loadProtocols();
   t.ok(protocols.length >= 7);
-  t.equal(protocols.filter((protocol) => protocol.common).length, 1);
+  t.equal(protocols.filter((protocol) => protocol.isDefault).length, 1);
   const wrong = folder(t, { "one/index.ts": 'export default { name: "other", common: true };' });
   await t.rejects(loadProtocols(wrong), { message: /name must be "one"/ });
   const none = folder(t, { "one/index.ts": 'export default { name: "one" };' });

@@ -8,7 +8,7 @@ import { Redactor } from "../../src/core/redactor.ts";
 import { loadPlugin } from "../../src/loader/discover.ts";
 import { closePlugin, makePlugin, startPlugin } from "../../src/loader/instances.ts";
 import type { PluginError, PluginProblem } from "../../src/loader/problems.ts";
-import type { Objects } from "../../src/objects/objects.ts";
+import type { ObjectAccess } from "../../src/objects/objects.ts";
 import type { KeptValues } from "../../src/store/kept-values.ts";
 import type { Keys } from "../../src/store/keys.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
@@ -26,7 +26,7 @@ const container = generationContainer(processContainer({ log: new MemoryLog() })
   ledger: {} as Ledger,
   levels: {} as Levels,
   limiter: {} as Limiter,
-  objects: {} as Objects,
+  objects: {} as ObjectAccess,
   health: {} as Health,
   marketplace,
   translations: new Translations(new Protocols([]), new Envelopes(), marketplace),
@@ -107,7 +107,7 @@ t.test("a class that the gateway does not have is named with those that it has",
         line: 4,
         column: 24,
         message:
-          /parameter 1 \(clock\).*there are Health, KeptValues, Keys, Ledger, Levels, Limiter, Log, Marketplace, Objects, Redactor, Translations, and @inject/,
+          /parameter 1 \(clock\).*there are Health, KeptValues, Keys, Ledger, Levels, Limiter, Log, Marketplace, ObjectAccess, Redactor, Translations, and @inject/,
       },
     ],
   );

@@ -1,5 +1,5 @@
 import t from "tap";
-import { METHODS, methodsOf, misspelt, phasesOf } from "../../src/loader/methods.ts";
+import { methodsOf, misspeltMethods, PLUGIN_METHODS, phasesOf } from "../../src/loader/methods.ts";
 
 t.test("methods are found in a class, in those it extends and in fields; nothing else is one", async (t) => {
   class Base {
@@ -18,9 +18,9 @@ t.test("methods are found in a class, in those it extends and in fields; nothing
 });
 
 t.test("a name that is nearly a phase's is told, unless the class has that phase too", async (t) => {
-  t.same(misspelt(["respone", "remember"]), ["respone is no phase, did you mean response?"]);
-  t.same(misspelt(["respone", "response"]), []);
-  t.same(misspelt(METHODS), []);
+  t.same(misspeltMethods(["respone", "remember"]), ["respone is no phase, did you mean response?"]);
+  t.same(misspeltMethods(["respone", "response"]), []);
+  t.same(misspeltMethods(PLUGIN_METHODS), []);
 });
 
 t.test("a class tells its phases before it is built: inherited ones, and functions in fields", async (t) => {

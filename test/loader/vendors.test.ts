@@ -1,16 +1,16 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { loadVendors, spokenBy } from "../../src/loader/vendors.ts";
-import { words } from "../../src/vocabulary.ts";
+import { loadVendors, vendorProtocols } from "../../src/loader/vendors.ts";
+import { buildVocabulary } from "../../src/vocabulary.ts";
 
 t.test("every vendor's file is right: its protocols are there, its address has a version", async (t) => {
-  const { protocols } = await words(t.testdir({}));
+  const { protocols } = await buildVocabulary(t.testdir({}));
   const vendors = loadVendors();
   t.ok(vendors.length > 10);
   for (const vendor of vendors) {
-    t.ok(spokenBy(vendor).length > 0, vendor.id);
-    for (const name of spokenBy(vendor)) t.ok(protocols.has(name), `${vendor.id} speaks ${name}`);
+    t.ok(vendorProtocols(vendor).length > 0, vendor.id);
+    for (const name of vendorProtocols(vendor)) t.ok(protocols.has(name), `${vendor.id} speaks ${name}`);
     t.match(new URL(vendor.provider.url).pathname, /\/v\d/, vendor.id);
   }
   t.equal(vendors[0]?.id, "openai", "in their order");

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { filesOf, importCode, versionOf } from "../../src/loader/versions.ts";
+import { codeDigest, codeFiles, importCode } from "../../src/loader/versions.ts";
 import { folder } from "./folder.ts";
 
 const numbered = async (file: string) => ((await importCode(file)) as { default: number }).default;
@@ -16,15 +16,15 @@ t.test("code is imported again when it, or what it imports from beside it, has c
   const file = join(own, "a.ts");
   const loads = () => (globalThis as { loads?: number }).loads;
   t.equal(await numbered(file), 11);
-  const before = versionOf(file);
+  const before = codeDigest(file);
   t.same(
-    filesOf(file).map((each) => each.slice(own.length + 1)),
+    codeFiles(file).map((each) => each.slice(own.length + 1)),
     ["a.ts", "below/b.ts", "below/c.ts"],
   );
   t.equal(await numbered(file), 11);
   t.equal(loads(), 1);
   writeFileSync(join(own, "below/c.ts"), "export const m = 2;");
-  t.not(versionOf(file), before);
+  t.not(codeDigest(file), before);
   t.equal(await numbered(file), 21);
   t.equal(await numbered(file), 21);
   t.equal(loads(), 2);

@@ -1,6 +1,6 @@
 import t from "tap";
 import { z } from "zod";
-import { readFolder } from "../../src/loader/yaml-folder.ts";
+import { readYamlFolder } from "../../src/loader/yaml-folder.ts";
 
 const FORM = z.strictObject({ order: z.number().default(100), name: z.string() });
 
@@ -13,13 +13,13 @@ t.test("the files of a folder come by their order, then by their names", async (
     "README.md": "# no YAML",
   });
   t.same(
-    readFolder(folder, FORM).map(({ id, name }) => `${id} ${name}`),
+    readYamlFolder(folder, FORM).map(({ id, name }) => `${id} ${name}`),
     ["z First", "b B", "c C", "last Last"],
   );
 });
 
 t.test("a file that is wrong is told with its name and the reason", async (t) => {
-  const wrong = (text: string) => () => readFolder(t.testdir({ "acme.yaml": text }), FORM);
+  const wrong = (text: string) => () => readYamlFolder(t.testdir({ "acme.yaml": text }), FORM);
   t.throws(wrong("nam: Acme\n"), { name: "PluginError", message: /acme\.yaml[\s\S]*nam/ });
   t.throws(wrong("name: [\n"), { name: "PluginError", message: /acme\.yaml/ });
 });

@@ -1,6 +1,6 @@
 import t from "tap";
 import type { ConfiguredModel } from "../../src/config/types.ts";
-import { marketplaceOf } from "../../src/marketplace/marketplace-of.ts";
+import { buildMarketplace } from "../../src/marketplace/marketplace-of.ts";
 import { Catalogue } from "../../src/prices/catalogue.ts";
 import { providerOf } from "../support/provider.ts";
 
@@ -18,7 +18,7 @@ const only = (targets: ConfiguredModel["targets"], more: Partial<ConfiguredModel
     ...{ id: "m", name: "m", aliases: [], created: 0, balance: "weighted", fallback: [], targets, ...more },
     place: { file: "gateway.yaml", line: 1, column: 1 },
   };
-  return marketplaceOf([model], providers, catalogue).models[0];
+  return buildMarketplace([model], providers, catalogue).models[0];
 };
 const target = (provider: string, model: string, more = {}) => ({ provider, model, weight: 1, ...more });
 

@@ -26,13 +26,13 @@ t.test("names follow Prometheus' conventions, and every label is told", async (t
 });
 
 t.test("values that are known at the start are few, each once, and of the only label", async (t) => {
-  for (const [name, { type, labels, known }] of ALL) {
-    if (!known) continue;
+  for (const [name, { type, labels, initialValues }] of ALL) {
+    if (!initialValues) continue;
     t.same([type, labels.length], ["counter", 1], name);
-    t.ok(known.length <= 20 && new Set(known).size === known.length, name);
+    t.ok(initialValues.length <= 20 && new Set(initialValues).size === initialValues.length, name);
   }
   const codes: readonly string[] = [...Object.keys(REFUSALS), "too_many_pipelined"];
-  for (const reason of METRICS.gateway_refused_total.known ?? []) t.ok(codes.includes(reason), reason);
+  for (const reason of METRICS.gateway_refused_total.initialValues ?? []) t.ok(codes.includes(reason), reason);
 });
 
 t.test("no label holds what a client can make up", async (t) => {

@@ -11,7 +11,7 @@ const exchange = (more: object = {}): Exchange =>
       outcome: "completed",
       status: 200,
       elapsed: 100,
-      waited: 0,
+      bodyWait: 0,
       pieces: 0,
     },
     ...more,
@@ -26,27 +26,27 @@ t.test("the gateway's own time has neither the client's body in it nor the time 
     { target, sentAt: 60, answeredAt: 160, status: 503 },
     { target, sentAt: 165, answeredAt: 365, status: 200 },
   ];
-  metrics.ended(exchange({ attempts, waited: 50, streaming: true, firstByte: 367, elapsed: 900 }));
+  metrics.countExchange(exchange({ attempts, bodyWait: 50, streaming: true, firstByte: 367, elapsed: 900 }));
   const sum = told(metrics, "gateway_overhead_seconds").at(-2);
   t.equal(Math.round((sum?.value ?? 0) * 1000), 10 + 5 + 2);
-  metrics.ended(exchange({ attempts: [{ target, status: 200 }] }));
+  metrics.countExchange(exchange({ attempts: [{ target, status: 200 }] }));
   const count = told(metrics, "gateway_overhead_seconds").at(-1);
   t.equal(count?.value, 1, "where bodies pass unread nobody knows");
 });
 
 t.test("an answer whose usage could not be read is counted", async (t) => {
   const metrics = new ExchangeMetrics();
-  for (const unread of [undefined, "RangeError: too long", "RangeError: too long"])
-    metrics.ended(exchange({ attempts: [{ target, status: 200 }], unread }));
+  for (const usageError of [undefined, "RangeError: too long", "RangeError: too long"])
+    metrics.countExchange(exchange({ attempts: [{ target, status: 200 }], usageError }));
   t.match(told(metrics, "gateway_unread_usage_total"), [{ labels: { api: "api" }, value: 2 }]);
 });
 
 t.test("a client that leaves is counted by how far it had come", async (t) => {
   const metrics = new ExchangeMetrics();
   const aborted = { outcome: "aborted", status: 499 };
-  metrics.ended(exchange(aborted));
-  metrics.ended(exchange({ ...aborted, attempts: [{ target }] }));
-  metrics.ended(exchange({ ...aborted, attempts: [{ target }], firstByte: 3, status: 200 }));
+  metrics.countExchange(exchange(aborted));
+  metrics.countExchange(exchange({ ...aborted, attempts: [{ target }] }));
+  metrics.countExchange(exchange({ ...aborted, attempts: [{ target }], firstByte: 3, status: 200 }));
   t.same(
     told(metrics, "gateway_client_aborts_total").map(({ labels, value }) => [labels["phase"], value]),
     [
@@ -63,8 +63,8 @@ t.test(
     const metrics = new ExchangeMetrics();
     const usage = { in: { total: 9, write: { "5m": 2, "1h": 3 } }, out: { total: 4 }, raw: undefined };
     const charge = { tokens: 13, cost: 5e9, priced: 5e9, once: "up resp_1", usage };
-    for (let i = 0; i < 2; i++) metrics.ended(exchange({ attempts: [{ target, status: 200 }], charge }));
-    metrics.ended(exchange({ dryRun: { notes: [] }, attempts: [{ target, status: 200 }], charge }));
+    for (let i = 0; i < 2; i++) metrics.countExchange(exchange({ attempts: [{ target, status: 200 }], charge }));
+    metrics.countExchange(exchange({ dryRun: { notes: [] }, attempts: [{ target, status: 200 }], charge }));
     t.same(
       told(metrics, "gateway_tokens_total").map(({ labels, value }) => [labels["type"], value]),
       [
@@ -81,7 +81,7 @@ t.test(
 t.test("of keys 200 have a label of their own", async (t) => {
   const metrics = new ExchangeMetrics();
   const charge = { tokens: 1, cost: 1e9, priced: 1e9 };
-  for (let i = 0; i < 203; i++) metrics.ended(exchange({ caller: { id: `${i}`, name: `key-${i}` }, charge }));
+  for (let i = 0; i < 203; i++) metrics.countExchange(exchange({ caller: { id: `${i}`, name: `key-${i}` }, charge }));
   const keys = told(metrics, "gateway_cost_usd_total");
   t.equal(keys.length, 201);
   t.match(keys.at(-1), { labels: { key: "other" }, value: 3 });
@@ -95,7 +95,7 @@ t.test("refusals by limits, faults of plugins and stores that do not answer are 
     { code: "plugin_failed", origin: "odd.route" },
     { code: "store_unavailable", store: "keys" },
   ])
-    metrics.ended(exchange({ outcome: "rejected", status: 500, error }));
+    metrics.countExchange(exchange({ outcome: "rejected", status: 500, error }));
   const counted = (name: string) => told(metrics, name).filter(({ value }) => value > 0);
   t.same(
     counted("gateway_limited_total").map(({ labels }) => labels["kind"]),

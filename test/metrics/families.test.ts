@@ -1,11 +1,11 @@
 import t from "tap";
-import { CounterFamily, current, HistogramFamily } from "../../src/metrics/families.ts";
+import { CounterFamily, HistogramFamily, scrapedMetric } from "../../src/metrics/families.ts";
 
 t.test("a histogram's buckets hold all that is smaller, and a value at an end belongs to it", async (t) => {
   const family = new HistogramFamily("gateway_ttft_seconds");
-  const series = family.of("fast", "up:fine");
+  const series = family.labels("fast", "up:fine");
   for (const value of [0.05, 0.06, 400]) series.observe(value);
-  t.equal(family.of("fast", "up:fine"), series);
+  t.equal(family.labels("fast", "up:fine"), series);
   const { values, type, aggregator } = family.json();
   t.same([type, aggregator], ["histogram", "sum"]);
   const bucket = (le: string) => values.find(({ labels }) => labels["le"] === le)?.value;
@@ -18,7 +18,7 @@ t.test("a histogram's buckets hold all that is smaller, and a value at an end be
 
 t.test("a metric has 5,000 series at most, and further ones are one", async (t) => {
   const family = new CounterFamily("gateway_fallbacks_total");
-  for (let i = 0; i < 5010; i++) family.of(String(i), "to").value++;
+  for (let i = 0; i < 5010; i++) family.labels(String(i), "to").value++;
   const { values } = family.json();
   t.equal(values.length, 5001);
   t.match(values.at(-1), { labels: { from: "other", to: "other" }, value: 10 });
@@ -32,8 +32,8 @@ t.test(
   "a counter whose label has known values has each of them from the start, and others once they count",
   async (t) => {
     const family = new CounterFamily("gateway_client_aborts_total");
-    family.of("answer").value++;
-    family.of("behind it").value++;
+    family.labels("answer").value++;
+    family.labels("behind it").value++;
     t.same(
       family.json().values.map(({ labels, value }) => [labels["phase"], value]),
       [
@@ -47,7 +47,7 @@ t.test(
 );
 
 t.test("what is looked up says how several processes come together", async (t) => {
-  t.match(current("gateway_target_up", [[0, "up:fine"]]), {
+  t.match(scrapedMetric("gateway_target_up", [[0, "up:fine"]]), {
     type: "gauge",
     aggregator: "min",
     values: [{ labels: { target: "up:fine" }, value: 0 }],

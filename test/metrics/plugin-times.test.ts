@@ -5,9 +5,9 @@ import { MemoryLog } from "../support/gateway.ts";
 t.test("what phases take is told in seconds, by plugin and phase", async (t) => {
   const faults: string[] = [];
   const times = new PluginTimes(new MemoryLog(), (plugin) => faults.push(plugin));
-  times.took("auth", "access", 2);
-  times.took("auth", "access", 4);
-  times.failed("usage");
+  times.onDuration("auth", "access", 2);
+  times.onDuration("auth", "access", 4);
+  times.onDoneFailed("usage");
   const [values = []] = times.json().map((metric) => metric.values);
   t.match(values.slice(-2), [
     { labels: { plugin: "auth", hook: "access" }, value: 0.006 },
@@ -22,8 +22,8 @@ t.test("who blocks the event loop is counted, and told once a minute for each ph
   const times = new PluginTimes(log, undefined, () => now);
   for (const at of [0, 59_999, 60_000, 60_001]) {
     now = at;
-    times.blocked("judge", "request", 1500.4);
-    if (at === 60_001) times.blocked("judge", "stage", 51);
+    times.onBlocked("judge", "request", 1500.4);
+    if (at === 60_001) times.onBlocked("judge", "stage", 51);
   }
   t.same(
     log.lines.map(({ level, fields }) => ({ level, ...fields })),

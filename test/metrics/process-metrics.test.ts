@@ -2,14 +2,14 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t from "tap";
-import { hashOf } from "../../src/metrics/process-metrics.ts";
+import { configHash } from "../../src/metrics/process-metrics.ts";
 import { JournaledLedger } from "../../src/store/journal/journaled-ledger.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { eventually } from "../support/process.ts";
 
 t.test("a gateway.yaml is named by half of its digest, and nothing of it can be read there", async (t) => {
-  t.match(hashOf("models: {}"), /^[0-9a-f]{32}$/);
-  t.not(hashOf("models: {}"), hashOf("models: { }"));
+  t.match(configHash("models: {}"), /^[0-9a-f]{32}$/);
+  t.not(configHash("models: {}"), configHash("models: { }"));
 });
 
 t.test("the answer of a process names every target, and what was not asked yet is well", async (t) => {

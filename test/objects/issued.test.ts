@@ -7,11 +7,11 @@ t.test("an id is known to be of its owner, and of nobody else", async (t) => {
   const id = ids.mark("rs_abc_0", "key one");
   t.match(id, /^rs_abc_0_[0-9a-f]{16}$/);
   t.equal(id, ids.mark("rs_abc_0", "key one"), "the same each time");
-  t.ok(ids.isOf(id, ["group g", "key one"]));
-  t.notOk(ids.isOf(id, ["key two", ""]));
-  t.notOk(ids.isOf(id, []));
-  t.ok(new IssuedIds("a secret of this test").isOf(id, ["key one"]), "after a restart");
-  t.notOk(new IssuedIds("another secret").isOf(id, ["key one"]));
+  t.ok(ids.isIssuedTo(id, ["group g", "key one"]));
+  t.notOk(ids.isIssuedTo(id, ["key two", ""]));
+  t.notOk(ids.isIssuedTo(id, []));
+  t.ok(new IssuedIds("a secret of this test").isIssuedTo(id, ["key one"]), "after a restart");
+  t.notOk(new IssuedIds("another secret").isIssuedTo(id, ["key one"]));
 });
 
 t.test("an id that was changed, or that a vendor made, is none", async (t) => {
@@ -24,6 +24,6 @@ t.test("an id that was changed, or that a vendor made, is none", async (t) => {
     "rs_abc_0",
     `rs_abc_0_${"0".repeat(16)}`,
   ];
-  for (const other of [...others, id.toUpperCase(), ""]) t.notOk(ids.isOf(other, ["key one"]), other);
+  for (const other of [...others, id.toUpperCase(), ""]) t.notOk(ids.isIssuedTo(other, ["key one"]), other);
   t.not(ids.mark("b_0", "key a"), ids.mark("_0", "key ab").slice(1), "owner and id do not run together");
 });

@@ -6,7 +6,7 @@ import t, { type Test } from "tap";
 import { Body } from "../../src/core/body.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import type { IssuedIds } from "../../src/objects/issued.ts";
-import { Objects } from "../../src/objects/objects.ts";
+import { ObjectAccess } from "../../src/objects/objects.ts";
 import type { Owners } from "../../src/store/owners.ts";
 import { startGateway } from "../support/gateway.ts";
 import { httpUpstream, type SeenRequest } from "../support/upstream.ts";
@@ -356,13 +356,15 @@ t.test(
   "a body is looked through for the words of all protocols, also that of the first request after a start",
   async (t) => {
     const words = {
-      ...{ top: [], anywhere: ["file_of_this_test_alone"], unread: [], members: [] },
-      ...{ made: () => [], tells: () => false },
+      ...{ top: [], anywhere: ["file_of_this_test_alone"], notSearched: [], members: [] },
+      ...{ createdIds: () => [], mayHoldIds: () => false },
     };
-    const objects = new Objects({} as Owners, "key", [], {} as IssuedIds, [{ objects: words } as unknown as Protocol]);
+    const objects = new ObjectAccess({} as Owners, "key", [], {} as IssuedIds, [
+      { objects: words } as unknown as Protocol,
+    ]);
     const body = new Body([Buffer.from('{"messages":[{"file_of_this_test_alone":"file-1"}]}')], "json");
     t.ok(body.scan, "it is scanned before anybody asks whose it names");
-    t.match(objects.namedIn(words).of(body), [{ id: "file-1" }]);
+    t.match(objects.finderFor(words).findInBody(body), [{ id: "file-1" }]);
   },
 );
 
@@ -373,16 +375,16 @@ t.test("of many objects each is looked for once, and none behind the first that 
     return [];
   };
   const owners = { find: look, findSoon: look, add() {} } as unknown as Owners;
-  const objects = new Objects(owners, "key", [], {} as IssuedIds, []);
+  const objects = new ObjectAccess(owners, "key", [], {} as IssuedIds, []);
   const named = (count: number) =>
     Array.from({ length: count }, (_, i) => ({ id: `file-${i % 500}`, param: `a.${i}` }));
-  t.throws(() => objects.admitAt("up", named(1000), undefined), { code: "object_not_found" });
+  t.throws(() => objects.admitAtProvider("up", named(1000), undefined), { code: "object_not_found" });
   t.equal(looks, 1);
-  const all = new Objects(owners, "all", [], {} as IssuedIds, []);
-  all.admitAt("up", named(5000), undefined);
+  const all = new ObjectAccess(owners, "all", [], {} as IssuedIds, []);
+  all.admitAtProvider("up", named(5000), undefined);
   t.equal(looks, 501, "the same ones again are no others");
   const many = Array.from({ length: 1001 }, (_, i) => ({ id: `file-${i}`, param: `a.${i}` }));
-  t.throws(() => all.admitAt("up", many, undefined), { code: "invalid_field", param: "a.1000" });
+  t.throws(() => all.admitAtProvider("up", many, undefined), { code: "invalid_field", param: "a.1000" });
   t.equal(looks, 501);
 });
 
@@ -507,12 +509,12 @@ t.test(
     process.on("unhandledRejection", hear);
     t.teardown(() => process.off("unhandledRejection", hear));
     const owners = { find: async () => [], findSoon: async () => [] } as unknown as Owners;
-    const objects = new Objects(owners, "key", [], {} as IssuedIds, []);
-    t.throws(() => objects.admitNow("a", [{ id: "file-theirs", param: undefined }], undefined), {
+    const objects = new ObjectAccess(owners, "key", [], {} as IssuedIds, []);
+    t.throws(() => objects.admitSync("a", [{ id: "file-theirs", param: undefined }], undefined), {
       ...{ code: "store_unavailable", status: 503, retry: true, store: undefined },
       message: /must ask its store whether this key may name that object/,
     });
-    t.doesNotThrow(() => objects.admitNow("a", [], undefined));
+    t.doesNotThrow(() => objects.admitSync("a", [], undefined));
     await new Promise((resolve) => setTimeout(resolve, 20));
     t.same(unhandled, []);
   },

@@ -3,8 +3,8 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
-import { Cleaner } from "../../plugins/record/cleaner.ts";
 import type { RawExchange } from "../../plugins/record/messages.ts";
+import { ExchangeRedactor } from "../../plugins/record/redactor.ts";
 import Record from "../../plugins/record.ts";
 import type { Recorded } from "../../src/core/recorded.ts";
 import { type Driven, type DriveOptions, drive } from "../../src/testing.ts";
@@ -225,10 +225,10 @@ t.test(
 
 t.test("stars are shorter than what they stand for, and no beginning of a secret comes into what is kept", (t) => {
   const secret = "a-credential-of-the-provider-0123456789-abcdefghijklmnopqrstuvwxyz";
-  const cleaner = new Cleaner({ body: 1024, patterns: [] }, [secret]);
+  const cleaner = new ExchangeRedactor({ body: 1024, patterns: [] }, [secret]);
   const window = Buffer.from(secret.repeat(5000)).subarray(0, 1024 + 8192 + 1);
   const request = { first: "POST /", headers: [], body: window, bytes: secret.length * 5000 };
-  const { body } = cleaner.exchange({ request, attempts: [] } as unknown as RawExchange).request;
+  const { body } = cleaner.redact({ request, attempts: [] } as unknown as RawExchange).request;
   t.match(body, /^\*+$/);
   t.end();
 });

@@ -7,7 +7,7 @@ import { Attempt } from "../../src/core/exchange.ts";
 import type { Levels } from "../../src/core/limits.ts";
 import { Marketplace, type Target } from "../../src/core/marketplace.ts";
 import { Redactor } from "../../src/core/redactor.ts";
-import type { Objects } from "../../src/objects/objects.ts";
+import type { ObjectAccess } from "../../src/objects/objects.ts";
 import type { KeptValues } from "../../src/store/kept-values.ts";
 import type { Keys } from "../../src/store/keys.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
@@ -323,7 +323,7 @@ t.test("the container builds it with its parts", async (t) => {
     ledger: {} as Ledger,
     levels: {} as Levels,
     limiter: {} as Limiter,
-    objects: {} as Objects,
+    objects: {} as ObjectAccess,
     health: {} as Health,
     marketplace: new Marketplace([model("fast")]),
     translations: {} as Translations,

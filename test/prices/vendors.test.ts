@@ -1,6 +1,6 @@
 import { findProvider } from "@pydantic/genai-prices";
 import t from "tap";
-import { thinksByTokens, VENDORS, vendorAt } from "../../src/prices/vendors.ts";
+import { usesThinkingBudget, VENDORS, vendorAt } from "../../src/prices/vendors.ts";
 
 t.test("a vendor is known by its host", async (t) => {
   const at = (url: string) => vendorAt(new URL(url));
@@ -27,12 +27,12 @@ t.test("the table of prices has every vendor that a file may name", async (t) =>
 
 t.test("which models take thinking as tokens only is known by their names", async (t) => {
   for (const model of ["gemini-2.5-flash", "gemini-2.5-pro", "models/gemini-2.5-flash-lite"])
-    t.ok(thinksByTokens("google", model), model);
+    t.ok(usesThinkingBudget("google", model), model);
   for (const model of ["gemini-3-flash-preview", "gemini-3.6-flash", "gemini-flash-latest", "my-gemini-2.5-flash"])
-    t.notOk(thinksByTokens("google", model), model);
+    t.notOk(usesThinkingBudget("google", model), model);
   for (const minor of ["sonnet-4-5", "sonnet-4-5-20250929", "opus-4-20250514", "opus-4-1", "haiku-4-5", "sonnet-4"])
-    t.ok(thinksByTokens("anthropic", `claude-${minor}`), minor);
-  t.ok(thinksByTokens("anthropic", "claude-3-7-sonnet-latest"));
+    t.ok(usesThinkingBudget("anthropic", `claude-${minor}`), minor);
+  t.ok(usesThinkingBudget("anthropic", "claude-3-7-sonnet-latest"));
   for (const model of [
     "claude-opus-4-6",
     "claude-opus-4-7-20260416",
@@ -40,6 +40,6 @@ t.test("which models take thinking as tokens only is known by their names", asyn
     "claude-haiku-5-5",
     "claude-x",
   ])
-    t.notOk(thinksByTokens("anthropic", model), model);
-  t.notOk(thinksByTokens(undefined, "claude-sonnet-4-5"), "elsewhere the name may be anything");
+    t.notOk(usesThinkingBudget("anthropic", model), model);
+  t.notOk(usesThinkingBudget(undefined, "claude-sonnet-4-5"), "elsewhere the name may be anything");
 });

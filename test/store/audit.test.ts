@@ -3,7 +3,7 @@ import type { Audit } from "../../src/store/audit.ts";
 import { PostgresAudit } from "../../src/store/postgres/audit.ts";
 import { openPostgres } from "../../src/store/postgres/migrations.ts";
 import { SqliteAudit } from "../../src/store/sqlite/audit.ts";
-import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 
 const databases: { close(): Promise<void> }[] = [];
@@ -29,7 +29,7 @@ function trail(where: string, made: () => Promise<Audit>): void {
 }
 
 trail("SQLite", async () => {
-  const database = new Database(":memory:");
+  const database = new SqliteDatabase(":memory:");
   return new SqliteAudit(database);
 });
 if (server)

@@ -13,20 +13,20 @@ t.test("of each budget the highest mark is kept until it is taken, and no old on
   marks.add(mark(0.8));
   marks.add(mark(0.8, "other"));
   t.same(
-    marks.take().map(({ name, share }) => [name, share]),
+    marks.drain().map(({ name, share }) => [name, share]),
     [
       ["ci", 1],
       ["other", 0.8],
     ],
   );
-  t.same(marks.take(), []);
+  t.same(marks.drain(), []);
   marks.add(mark(1));
   now = 60_001;
-  t.same(marks.take(), []);
+  t.same(marks.drain(), []);
 });
 
 t.test("a thousand budgets at most wait to be told", async (t) => {
   const marks = new BudgetMarks();
   for (let i = 0; i < 1100; i++) marks.add(mark(1, `k${i}`));
-  t.equal(marks.take().length, 1000);
+  t.equal(marks.drain().length, 1000);
 });

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import t from "tap";
-import { groupLines } from "../../src/store/group-lines.ts";
+import { groupTotals } from "../../src/store/group-lines.ts";
 import { openStores } from "../../src/store/open.ts";
 import { folderFor } from "../support/folder.ts";
 import { plainEntry } from "../support/plain-entry.ts";
@@ -13,7 +13,7 @@ t.test("a group counts all below it, and stands in front of them", async (t) => 
   await keys.create({ name: "gone", group: "acme" });
   await keys.revoke("gone");
   ledger.append(plainEntry(Date.now(), { cost: 5, group: "acme/research" }));
-  t.same(await groupLines(keys, ledger, { by: ["group"] }, ["new/one"]), [
+  t.same(await groupTotals(keys, ledger, { by: ["group"] }, ["new/one"]), [
     { group: "acme", keys: ["a"], requests: 1, cost: 5 },
     { group: "acme/research", keys: ["a"], requests: 1, cost: 5 },
     { group: "acme-2", keys: ["b"], requests: 0, cost: 0 },

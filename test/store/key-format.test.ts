@@ -1,8 +1,8 @@
 import t from "tap";
-import { looksLikeKey, newKey, validKey } from "../../src/store/key-format.ts";
+import { generateKey, isValidKey, looksLikeKey } from "../../src/store/key-format.ts";
 
 t.test("a new key", async (t) => {
-  const { key, id } = newKey();
+  const { key, id } = generateKey();
   t.match(
     key,
     /^gw_[0-9a-z]{10}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$/,
@@ -10,11 +10,11 @@ t.test("a new key", async (t) => {
   );
   t.equal(key.split("_")[1], id, "carries its public id");
   t.ok(looksLikeKey(key), "looks like one");
-  t.ok(validKey(key), "is valid");
-  const many = Array.from({ length: 2_000 }, () => newKey());
+  t.ok(isValidKey(key), "is valid");
+  const many = Array.from({ length: 2_000 }, () => generateKey());
   t.equal(new Set(many.map(({ id }) => id)).size, 2_000, "is another each time");
   t.ok(
-    many.every(({ key }) => validKey(key)),
+    many.every(({ key }) => isValidKey(key)),
     "is valid each time",
   );
   const secrets = many.map(({ key }) => key.split("_")[2]).join("");
@@ -29,18 +29,18 @@ t.test("a new key", async (t) => {
 t.test("the checksum of a known key", async (t) => {
   const body = `gw_0123456789_${"A".repeat(43)}_`;
   // CRC-32 of the body is 0xb2dae967 by Python's zlib, here in base 62.
-  t.ok(validKey(`${body}3h4AOH`), "is the CRC-32 of all that stands before it");
-  t.notOk(validKey(`${body}3h4AOa`));
+  t.ok(isValidKey(`${body}3h4AOH`), "is the CRC-32 of all that stands before it");
+  t.notOk(isValidKey(`${body}3h4AOa`));
 });
 
 t.test("every single wrong character is noticed", async (t) => {
-  const { key } = newKey();
+  const { key } = generateKey();
   const alphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.= \u00e9";
   const missed: string[] = [];
   for (let at = 0; at < key.length; at++) {
     for (const character of alphabet) {
       const wrong = key.slice(0, at) + character + key.slice(at + 1);
-      if (wrong !== key && validKey(wrong)) missed.push(wrong);
+      if (wrong !== key && isValidKey(wrong)) missed.push(wrong);
     }
   }
   t.same(missed, []);
@@ -49,11 +49,11 @@ t.test("every single wrong character is noticed", async (t) => {
 t.test("every swap of neighbours, lost or doubled character is noticed", async (t) => {
   const missed: string[] = [];
   for (let round = 0; round < 50; round++) {
-    const { key } = newKey();
+    const { key } = generateKey();
     for (let at = 0; at < key.length; at++) {
       const [before, one, two, after] = [key.slice(0, at), key.charAt(at), key.charAt(at + 1), key.slice(at + 2)];
       for (const wrong of [before + two + one + after, before + two + after, before + one + one + two + after]) {
-        if (wrong !== key && validKey(wrong)) missed.push(wrong);
+        if (wrong !== key && isValidKey(wrong)) missed.push(wrong);
       }
     }
   }
@@ -61,7 +61,7 @@ t.test("every swap of neighbours, lost or doubled character is noticed", async (
 });
 
 t.test("what is no key", async (t) => {
-  const { key } = newKey();
+  const { key } = generateKey();
   for (const text of [
     "",
     "gw_",
@@ -73,7 +73,7 @@ t.test("what is no key", async (t) => {
     key.replace("gw_", "gx_"),
   ]) {
     t.notOk(looksLikeKey(text), JSON.stringify(text));
-    t.notOk(validKey(text), JSON.stringify(text));
+    t.notOk(isValidKey(text), JSON.stringify(text));
   }
   t.ok(looksLikeKey(`${key.slice(0, -6)}000000`), "a wrong checksum does not make a secret harmless");
 });

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import t from "tap";
-import { columnsOf, fileRecord, StoredKey } from "../../src/store/key-rows.ts";
+import { fileKeyRecords, keyColumns, StoredKey } from "../../src/store/key-rows.ts";
 
 const row = {
   ...{ id: "0123456789", name: "one", hash: hash("sha256", "new"), created: 1, models: '["a*"]', paths: null },
@@ -12,14 +12,14 @@ const digest = (text: string) => hash("sha256", text, "buffer");
 
 t.test("a row is the record of who shows its key, or the one before while that still works", async (t) => {
   const key = new StoredKey(row);
-  t.same(key.opened(digest("new")), {
+  t.same(key.verify(digest("new")), {
     ...{ id: "0123456789", name: "one", hash: hash("sha256", "new"), source: "store", created: 1, models: ["a*"] },
     ...{ addresses: ["10.0.0.0/8"], group: "g", tags: { team: "x" }, limits: { rpm: 5 }, expires: 50, rotating: 40 },
   });
-  t.match(key.opened(digest("old")), { id: "0123456789", expires: 40 });
-  t.equal(key.opened(digest("other")), undefined);
-  t.match(new StoredKey({ ...row, old_until: 60 }).opened(digest("old")), { expires: 50 });
-  t.equal(new StoredKey({ ...row, old_hash: null, old_until: null }).opened(digest("old")), undefined);
+  t.match(key.verify(digest("old")), { id: "0123456789", expires: 40 });
+  t.equal(key.verify(digest("other")), undefined);
+  t.match(new StoredKey({ ...row, old_until: 60 }).verify(digest("old")), { expires: 50 });
+  t.equal(new StoredKey({ ...row, old_hash: null, old_until: null }).verify(digest("old")), undefined);
 });
 
 t.test("a key tells its row again, as plain JSON", async (t) => {
@@ -29,17 +29,17 @@ t.test("a key tells its row again, as plain JSON", async (t) => {
 });
 
 t.test("an edit sets what it names, and null empties a column", async (t) => {
-  t.same(columnsOf({ group: "a/b", models: ["x"], owner: null }), {
+  t.same(keyColumns({ group: "a/b", models: ["x"], owner: null }), {
     columns: ['"models"', '"group"', '"owner"'],
     values: ['["x"]', "a/b", null],
   });
-  t.same(columnsOf({}), { columns: [], values: [] });
+  t.same(keyColumns({}), { columns: [], values: [] });
 });
 
 t.test("a key of gateway.yaml goes by its name, with all that is said of it", async (t) => {
   const said = { paths: ["/v1/*"], owner: "Ada", tags: { a: "b" }, addresses: ["::1"], group: "g" };
-  const [[hex, record] = []] = fileRecord({ name: "ci", key: "secret", ...said });
+  const [[hex, record] = []] = fileKeyRecords({ name: "ci", key: "secret", ...said });
   t.equal(hex, hash("sha256", "secret"));
   t.match(record, { id: "ci", name: "ci", source: "file", ...said });
-  t.same(fileRecord({ name: "off" }), []);
+  t.same(fileKeyRecords({ name: "off" }), []);
 });

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import t from "tap";
-import { newKey, validKey } from "../../src/store/key-format.ts";
-import { Database } from "../../src/store/sqlite/database.ts";
+import { generateKey, isValidKey } from "../../src/store/key-format.ts";
+import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteKeys } from "../../src/store/sqlite/keys.ts";
 
 /** Keys of each kind; times are judged only where this is set, on a quiet machine. */
@@ -11,7 +11,7 @@ const ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ
 
 /** The id of one key with the secret of another, and a checksum that is right. */
 function wrongSecret(id: string): string {
-  const body = newKey()
+  const body = generateKey()
     .key.replace(/^gw_\w{10}/, `gw_${id}`)
     .slice(0, -6);
   let rest = crc32(body);
@@ -35,18 +35,18 @@ function welch(one: readonly number[], other: readonly number[]): number {
 }
 
 t.test("a wrong secret for an id that exists is refused as an id that does not, and takes as long", async (t) => {
-  const database = new Database(join(t.testdir(), "gateway.db"));
+  const database = new SqliteDatabase(join(t.testdir(), "gateway.db"));
   t.teardown(() => database.close());
   const keys = new SqliteKeys(database);
   const ids = await Promise.all(
     Array.from({ length: 50 }, async (_, i) => (await keys.create({ name: `k${i}` })).record.id),
   );
-  const nobodys = ids.map(() => newKey().id);
+  const nobodys = ids.map(() => generateKey().id);
   const times: [number[], number[]] = [[], []];
   let found = 0;
   for (let i = 0; i < Math.max(CALLS, 200); i++) {
     const asked = [ids, nobodys].map((each) => wrongSecret(each[i % each.length] as string));
-    if (!asked.every(validKey)) t.fail(`not the shape of keys: ${asked}`);
+    if (!asked.every(isValidKey)) t.fail(`not the shape of keys: ${asked}`);
     // Now one goes first, now the other.
     for (const kind of i % 2 === 0 ? [0, 1] : [1, 0]) {
       const start = process.hrtime.bigint();

@@ -1,6 +1,6 @@
 import t from "tap";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
-import { merged, PAGE_ROWS, paged } from "../../src/store/ledger-pages.ts";
+import { mergeEntries, PAGE_ROWS, readPages } from "../../src/store/ledger-pages.ts";
 
 const entry = (time: number, id = `${time}`): LedgerEntry => ({
   ...{ id, time, key: "k", model: "m", target: "p:m", protocol: "w", operation: "o", status: 200, attempts: [] },
@@ -22,12 +22,12 @@ t.test("pages are asked for one after the other, up to one that is not full", as
     return all.slice(from, from + PAGE_ROWS);
   };
   t.same(
-    await ids(paged(page)),
+    await ids(readPages(page)),
     all.map(({ id }) => id),
   );
   const places = [PAGE_ROWS - 1, PAGE_ROWS * 2 - 1].map((time) => ({ time, id: `${time}` }));
   t.same(asked, [undefined, ...places]);
-  t.same(await ids(paged(() => [])), []);
+  t.same(await ids(readPages(() => [])), []);
 });
 
 t.test("others stand among them in order, and what stands in both comes once", async (t) => {
@@ -35,6 +35,6 @@ t.test("others stand among them in order, and what stands in both comes once", a
     yield* [entry(1), entry(2, "b"), entry(2, "d"), entry(5)];
   }
   const others = [entry(9), entry(2, "c"), entry(2, "b"), entry(0), entry(5)];
-  t.same(await ids(merged(stored(), others)), ["0", "1", "b", "c", "d", "5", "9"]);
-  t.same(await ids(merged(stored(), [])), ["1", "b", "d", "5"]);
+  t.same(await ids(mergeEntries(stored(), others)), ["0", "1", "b", "c", "d", "5", "9"]);
+  t.same(await ids(mergeEntries(stored(), [])), ["1", "b", "d", "5"]);
 });

@@ -1,6 +1,15 @@
 import t from "tap";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
-import { COLUMNS, entryIn, entryOf, HOLDER, KIND, type Row, rowOf, size } from "../../src/store/ledger-row.ts";
+import {
+  entryToRow,
+  estimateRowBytes,
+  HOLDER_COLUMNS,
+  KIND_COLUMNS,
+  rowToEntry,
+  sqlRowToEntry,
+  USAGE_COLUMNS,
+  type UsageRow,
+} from "../../src/store/ledger-row.ts";
 
 const entry: LedgerEntry = {
   id: "0198",
@@ -23,37 +32,37 @@ const entry: LedgerEntry = {
   cost: 123_456_789,
   price: "0123456789ab",
 };
-const back = ({ kind, values, holder = ["", ""] }: Row) =>
-  entryOf({
-    ...Object.fromEntries(KIND.map((name, at) => [name, kind[at] as string])),
-    ...Object.fromEntries(COLUMNS.map((name, at) => [name, values[at] as string])),
-    ...Object.fromEntries(HOLDER.map((name, at) => [name, holder[at] as string])),
+const back = ({ kind, values, holder = ["", ""] }: UsageRow) =>
+  sqlRowToEntry({
+    ...Object.fromEntries(KIND_COLUMNS.map((name, at) => [name, kind[at] as string])),
+    ...Object.fromEntries(USAGE_COLUMNS.map((name, at) => [name, values[at] as string])),
+    ...Object.fromEntries(HOLDER_COLUMNS.map((name, at) => [name, holder[at] as string])),
   });
 
 t.test("group and tags come back too, and equal tags are the same text in any order", async (t) => {
   const held = { ...entry, group: "acme/research", tags: { team: "search", env: "test" } };
-  t.same(back(rowOf(held)), held);
-  t.same(entryIn(rowOf(held)), held, "from a row that is not in the store yet");
-  t.same(entryIn(rowOf(entry)), entry);
-  t.same(rowOf(held).holder, ["acme/research", '{"env":"test","team":"search"}']);
-  t.same(rowOf({ ...held, tags: { env: "test", team: "search" } }).holder, rowOf(held).holder);
-  t.same(rowOf({ ...entry, tags: {} }).holder, ["", ""]);
-  t.equal(rowOf(entry).holder, undefined);
-  const once = rowOf({ ...held, once: "x" }).once?.counted;
-  t.same(once?.holder, rowOf(held).holder);
+  t.same(back(entryToRow(held)), held);
+  t.same(rowToEntry(entryToRow(held)), held, "from a row that is not in the store yet");
+  t.same(rowToEntry(entryToRow(entry)), entry);
+  t.same(entryToRow(held).holder, ["acme/research", '{"env":"test","team":"search"}']);
+  t.same(entryToRow({ ...held, tags: { env: "test", team: "search" } }).holder, entryToRow(held).holder);
+  t.same(entryToRow({ ...entry, tags: {} }).holder, ["", ""]);
+  t.equal(entryToRow(entry).holder, undefined);
+  const once = entryToRow({ ...held, once: "x" }).once?.duplicate;
+  t.same(once?.holder, entryToRow(held).holder);
 });
 
 t.test("entries that follow each other and have the same holder share it", async (t) => {
   const held = { ...entry, group: "acme/research", tags: { team: "search" } };
-  t.equal(rowOf({ ...held, id: "another" }).holder, rowOf(held).holder, "its text is made once");
-  t.same(rowOf({ ...held, group: "acme" }).holder, ["acme", '{"team":"search"}']);
-  t.same(rowOf({ ...held, tags: { team: "ads" } }).holder, ["acme/research", '{"team":"ads"}']);
+  t.equal(entryToRow({ ...held, id: "another" }).holder, entryToRow(held).holder, "its text is made once");
+  t.same(entryToRow({ ...held, group: "acme" }).holder, ["acme", '{"team":"search"}']);
+  t.same(entryToRow({ ...held, tags: { team: "ads" } }).holder, ["acme/research", '{"team":"ads"}']);
 });
 
 t.test("an entry comes back as it went in", async (t) => {
-  t.same(back(rowOf(entry)), entry, "without usage");
+  t.same(back(entryToRow(entry)), entry, "without usage");
   const usage = { in: { total: 10, cached: 0 }, out: { total: 5, reasoning: 2 }, raw: undefined };
-  t.same(back(rowOf({ ...entry, usage })), { ...entry, usage }, "with the usual counts");
+  t.same(back(entryToRow({ ...entry, usage })), { ...entry, usage }, "with the usual counts");
   const rare = {
     in: { total: 10, write: { "5m": 3, "1h": 4 }, audio: 1, image: 2, toolUse: 7 },
     out: { audio: 9, acceptedPrediction: 1 },
@@ -61,7 +70,7 @@ t.test("an entry comes back as it went in", async (t) => {
     tier: "batch",
     raw: undefined,
   };
-  t.same(back(rowOf({ ...entry, usage: rare })), { ...entry, usage: rare }, "with the rare ones");
+  t.same(back(entryToRow({ ...entry, usage: rare })), { ...entry, usage: rare }, "with the rare ones");
 });
 
 t.test("attempts come back as they were, however little is kept of them", async (t) => {
@@ -77,36 +86,36 @@ t.test("attempts come back as they were, however little is kept of them", async 
     ["a connection that was made", [{ target, status, startedAt: 1, connect: 12 }]],
     ["an error besides", [{ target, status, error: "upstream_failed", startedAt: 1 }]],
   ];
-  for (const [why, attempts] of lists) t.same(back(rowOf({ ...entry, attempts })).attempts, attempts, why);
+  for (const [why, attempts] of lists) t.same(back(entryToRow({ ...entry, attempts })).attempts, attempts, why);
   const usual = { ...entry, attempts: lists[1]?.[1] ?? [] };
-  t.notMatch(JSON.stringify(rowOf(usual).values), "p:m", "the usual one is not said twice");
+  t.notMatch(JSON.stringify(entryToRow(usual).values), "p:m", "the usual one is not said twice");
 });
 
 t.test("entries of a kind have the same kind, and it holds nothing of one exchange", async (t) => {
   const other = { ...entry, id: "0199", time: 1_700_000_000_999, duration: 1, cost: 5, firstByte: 7 };
-  t.same(rowOf(other).kind, rowOf(entry).kind);
+  t.same(entryToRow(other).kind, entryToRow(entry).kind);
   for (const change of [{ key: "l" }, { model: "m" }, { target: "t:t" }, { protocol: "x" }, { operation: "x" }]) {
-    t.notSame(rowOf({ ...entry, ...change }).kind, rowOf(entry).kind);
+    t.notSame(entryToRow({ ...entry, ...change }).kind, entryToRow(entry).kind);
   }
   for (const change of [{ status: 499 }, { outcome: "aborted" }, { streaming: false }, { source: "none" }] as const) {
-    t.notSame(rowOf({ ...entry, ...change }).kind, rowOf(entry).kind);
+    t.notSame(entryToRow({ ...entry, ...change }).kind, entryToRow(entry).kind);
   }
 });
 
 t.test("a count nobody reported is absent, and 0 is a claim", async (t) => {
-  const { usage } = back(rowOf({ ...entry, usage: { in: { cached: 0 }, out: {}, raw: null } }));
+  const { usage } = back(entryToRow({ ...entry, usage: { in: { cached: 0 }, out: {}, raw: null } }));
   t.same(usage, { in: { cached: 0 }, out: {}, raw: undefined });
-  t.equal(back(rowOf(entry)).usage, undefined, "no usage is not empty usage");
+  t.equal(back(entryToRow(entry)).usage, undefined, "no usage is not empty usage");
 });
 
 t.test("the vendor's own usage object is not kept", async (t) => {
-  const row = rowOf({ ...entry, usage: { in: {}, out: {}, raw: { prompt: "secret" } } });
+  const row = entryToRow({ ...entry, usage: { in: {}, out: {}, raw: { prompt: "secret" } } });
   t.notMatch(JSON.stringify(row), "secret");
 });
 
 t.test("a row is what the entry was, whatever becomes of it", async (t) => {
   const mine: LedgerEntry = { ...entry, attempts: [...entry.attempts] };
-  const row = rowOf(mine);
+  const row = entryToRow(mine);
   mine.attempts.length = 0;
   t.equal(back(row).attempts.length, 2);
 });
@@ -114,7 +123,7 @@ t.test("a row is what the entry was, whatever becomes of it", async (t) => {
 t.test("a number that is none is unknown, and parts of a token are rounded", async (t) => {
   const odd = { in: { total: Number.NaN, cached: 2.6 }, out: { total: Number.POSITIVE_INFINITY }, raw: undefined };
   const { firstByte: _, ...read } = back(
-    rowOf({ ...entry, usage: odd, cost: 1e300, firstByte: Number.NaN, duration: Number.NaN }),
+    entryToRow({ ...entry, usage: odd, cost: 1e300, firstByte: Number.NaN, duration: Number.NaN }),
   );
   t.same(read.usage, { in: { cached: 3 }, out: {}, raw: undefined });
   t.equal(read.cost, Number.MAX_SAFE_INTEGER);
@@ -122,16 +131,16 @@ t.test("a number that is none is unknown, and parts of a token are rounded", asy
 });
 
 t.test("the size of a row grows with what it carries", async (t) => {
-  const long = rowOf({ ...entry, attempts: [{ target: "x".repeat(10_000), startedAt: 0 }] });
-  t.ok(size(long) > size(rowOf(entry)) + 9_000);
+  const long = entryToRow({ ...entry, attempts: [{ target: "x".repeat(10_000), startedAt: 0 }] });
+  t.ok(estimateRowBytes(long) > estimateRowBytes(entryToRow(entry)) + 9_000);
 });
 
 t.test("the client's address comes back, with usage and without", async (t) => {
   for (const usage of [undefined, { in: { total: 3 }, out: { total: 4 }, raw: undefined }]) {
     const { usage: _, ...rest } = entry;
     const seen = { ...rest, address: "2001:db8::7", ...(usage && { usage }) };
-    t.equal(back(rowOf(seen)).address, "2001:db8::7");
-    t.same(entryIn(rowOf({ ...seen, source: "free" })).usage, usage, "no usage is none, and not an empty one");
+    t.equal(back(entryToRow(seen)).address, "2001:db8::7");
+    t.same(rowToEntry(entryToRow({ ...seen, source: "free" })).usage, usage, "no usage is none, and not an empty one");
   }
 });
 
@@ -149,7 +158,7 @@ t.test("what a provider says of cost, pictures and drawn tokens comes back", asy
     providerCost: 123,
     raw: undefined,
   };
-  t.same(entryIn(rowOf({ ...entry, usage })).usage, usage);
+  t.same(rowToEntry(entryToRow({ ...entry, usage })).usage, usage);
 });
 
 t.test("why it failed, what was dropped and notices come back, with usage and without, and are no usage", async (t) => {
@@ -158,9 +167,9 @@ t.test("why it failed, what was dropped and notices come back, with usage and wi
     dropped: ["top_k", "model"],
     notices: ["temperature was 2, and is 1"],
   };
-  t.same(back(rowOf({ ...entry, ...why, source: "free" })), { ...entry, ...why, source: "free" });
+  t.same(back(entryToRow({ ...entry, ...why, source: "free" })), { ...entry, ...why, source: "free" });
   const usage = { in: { total: 3 }, out: { total: 4 }, raw: undefined };
-  t.same(entryIn(rowOf({ ...entry, ...why, usage })), { ...entry, ...why, usage });
+  t.same(rowToEntry(entryToRow({ ...entry, ...why, usage })), { ...entry, ...why, usage });
   const plain = { ...entry, usage, attempts: [{ target: "p:m", status: 200, startedAt: 1 }] };
-  t.equal(rowOf(plain).values.at(-1), "{}", "a plain row is as short as ever");
+  t.equal(entryToRow(plain).values.at(-1), "{}", "a plain row is as short as ever");
 });

@@ -3,7 +3,7 @@ import { newId } from "../../src/core/id.ts";
 import type { Ledger, LedgerEntry } from "../../src/store/ledger.ts";
 import { PostgresLedger } from "../../src/store/postgres/ledger.ts";
 import { openPostgres } from "../../src/store/postgres/migrations.ts";
-import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 
@@ -22,7 +22,7 @@ function entry(n: number, more: Partial<LedgerEntry> = {}): LedgerEntry {
 type Filled = (t: Test, entries: readonly LedgerEntry[]) => Promise<Ledger>;
 
 async function sqlite(t: Test, entries: readonly LedgerEntry[]): Promise<Ledger> {
-  const database = new Database(":memory:");
+  const database = new SqliteDatabase(":memory:");
   const made = new SqliteLedger(database);
   t.teardown(async () => {
     await made.close();

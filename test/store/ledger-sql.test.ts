@@ -1,41 +1,41 @@
 import t from "tap";
-import { differences, inWholeHours, ranges, sumOf, sumsText } from "../../src/store/ledger-sql.ts";
+import { describeDifferences, inWholeHours, parseSum, sumBounds, sumsSql } from "../../src/store/ledger-sql.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
 t.test("a span is whole weeks, whole days and hours at both ends, and what stands out of these", async (t) => {
-  t.same(ranges({ since: DAY - HOUR - 5, until: 3 * DAY + 2 * HOUR + 7, by: [] }), [
+  t.same(sumBounds({ since: DAY - HOUR - 5, until: 3 * DAY + 2 * HOUR + 7, by: [] }), [
     ...[0, 0, DAY, 3 * DAY, 0, 0],
     ...[DAY - HOUR, DAY, 3 * DAY, 3 * DAY + 2 * HOUR],
     ...[DAY - HOUR - 5, DAY - HOUR, 3 * DAY + 2 * HOUR, 3 * DAY + 2 * HOUR + 7],
   ]);
   const days = { since: 6 * DAY, until: 22 * DAY };
-  t.same(ranges({ ...days, by: ["key"] }).slice(0, 6), [7 * DAY, 21 * DAY, 6 * DAY, 7 * DAY, 21 * DAY, 22 * DAY]);
-  t.same(ranges({ ...days, by: ["key", "day"] }).slice(0, 6), [0, 0, 6 * DAY, 22 * DAY, 0, 0], "weeks have no days");
+  t.same(sumBounds({ ...days, by: ["key"] }).slice(0, 6), [7 * DAY, 21 * DAY, 6 * DAY, 7 * DAY, 21 * DAY, 22 * DAY]);
+  t.same(sumBounds({ ...days, by: ["key", "day"] }).slice(0, 6), [0, 0, 6 * DAY, 22 * DAY, 0, 0], "weeks have no days");
   t.same(inWholeHours({ since: 5, until: HOUR + 1, by: [] }, 2 * HOUR), { since: 0, until: 2 * HOUR, by: [] });
   t.same(inWholeHours({ since: 5, until: HOUR + 1 }, 0), { since: 5, until: HOUR + 1 });
 });
 
 t.test("a question has as many values as bounds, and tables of holders only where they are asked for", async (t) => {
   const column = (name: string) => name;
-  const own = { among: column, isList: column, items: column };
-  const dialect = { tags: "TAGS", join: "join", later: "id", inOrder: false, ...own };
-  const plain = sumsText({ by: ["model", "day"] }, dialect);
-  t.equal(plain.split("?").length - 1, ranges({ by: [] }).length);
+  const own = { isIn: column, isList: column, items: column };
+  const dialect = { tags: "TAGS", join: "join", insertOrder: "id", preaggregates: false, ...own };
+  const plain = sumsSql({ by: ["model", "day"] }, dialect);
+  t.equal(plain.split("?").length - 1, sumBounds({ by: [] }).length);
   t.notMatch(plain, /usage_holder|TAGS/);
-  t.match(sumsText({ by: ["group"] }, dialect), /join usage_holder/);
-  t.match(sumsText({ by: ["tag"] }, dialect), /usage_holder as h on h\.number = holder\s+TAGS/);
+  t.match(sumsSql({ by: ["group"] }, dialect), /join usage_holder/);
+  t.match(sumsSql({ by: ["tag"] }, dialect), /usage_holder as h on h\.number = holder\s+TAGS/);
 });
 
 t.test("sums are numbers however they come, and differences are told", async (t) => {
   const row = { g0: "fast", requests: "3", failed: 1n, tokens_in: 2, cached: 0, tokens_out: 0, reasoning: 0 };
-  t.same(sumOf({ ...row, g0: "20780", g1: "fast" }, { by: ["day", "model"] }).group, ["2026-11-23", "fast"]);
-  t.match(sumOf({ ...row, cost: "90071992547409930", unsettled: 0 }, { by: ["model"] }), {
+  t.same(parseSum({ ...row, g0: "20780", g1: "fast" }, { by: ["day", "model"] }).group, ["2026-11-23", "fast"]);
+  t.match(parseSum({ ...row, cost: "90071992547409930", unsettled: 0 }, { by: ["model"] }), {
     ...{ group: ["fast"], requests: 3, failed: 1, cost: Number("90071992547409930") },
   });
   const hours = Array.from({ length: 3 }, () => ({ hour: String(HOUR), key: "", model: "m", target: "t" }));
-  t.same(differences({ hours, days: [{ day: 0 }], weeks: [{ week: "604800000" }] }, 2), [
+  t.same(describeDifferences({ hours, days: [{ day: 0 }], weeks: [{ week: "604800000" }] }, 2), [
     ...Array(2).fill("the sums of 1970-01-01 01h UTC, key -, model m, target t are not those of their rows"),
     "and more of the same kind",
     "the sums of the day 1970-01-01 UTC are not those of its hours",

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import t from "tap";
-import { rowOf } from "../../src/store/ledger-row.ts";
+import { entryToRow } from "../../src/store/ledger-row.ts";
 import { openLedgerStore } from "../../src/store/ledger-store.ts";
 import { openPostgres } from "../../src/store/postgres/migrations.ts";
 import { entry } from "../support/ledger-contract.ts";
@@ -13,13 +13,13 @@ t.test("a thread's ledger takes rows and answers, wherever it is", async (t) => 
   if (typeof places[1] === "object") await (await openPostgres(places[1], 1)).database.close();
   for (const place of places) {
     const store = await openLedgerStore(place, true, (told) => t.fail(told));
-    store.ledger.appendRow(rowOf(entry({ id: "1", time: Date.UTC(2026, 0, 1) })));
-    store.ledger.appendRow(rowOf(entry({ id: "2", time: Date.UTC(2026, 4, 1) })));
+    store.ledger.appendRow(entryToRow(entry({ id: "1", time: Date.UTC(2026, 0, 1) })));
+    store.ledger.appendRow(entryToRow(entry({ id: "2", time: Date.UTC(2026, 4, 1) })));
     await store.ledger.flush();
     t.match(await store.ledger.sums({ by: [] }), [{ requests: 2 }]);
     t.match(await store.ledger.page({}), [{ id: "1" }, { id: "2" }]);
     let removed = 0;
-    for await (const rows of store.pruned(Date.UTC(2026, 3, 1))) removed += rows;
+    for await (const rows of store.prune(Date.UTC(2026, 3, 1))) removed += rows;
     t.equal(removed, 1);
     t.match(await store.ledger.recent(5), [{ id: "2" }]);
     t.equal(store.ledger.state, "ok");

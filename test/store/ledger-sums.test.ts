@@ -1,8 +1,8 @@
 import t from "tap";
 import type { Usage } from "../../src/core/usage.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
-import { rowOf } from "../../src/store/ledger-row.ts";
-import { HOUR, HourSums, SUMMED } from "../../src/store/ledger-sums.ts";
+import { entryToRow } from "../../src/store/ledger-row.ts";
+import { HOUR, HourSums, SUM_COLUMNS } from "../../src/store/ledger-sums.ts";
 
 const entry: LedgerEntry = {
   ...{ id: "1", time: 10 * HOUR, key: "k", model: "fast", target: "p:m", protocol: "wire", operation: "generate" },
@@ -12,12 +12,12 @@ const entry: LedgerEntry = {
 
 t.test("rows of an hour, a kind and a holder are summed, and of others apart", async (t) => {
   const sums = new HourSums();
-  sums.add(rowOf(entry), 1, 0);
-  sums.add(rowOf({ ...entry, time: 11 * HOUR - 1 }), 1, 0);
-  sums.add(rowOf({ ...entry, time: 11 * HOUR }), 1, 0);
-  sums.add(rowOf({ ...entry, model: "smart" }), 2, 0);
-  sums.add(rowOf(entry), 1, 7);
-  t.same(SUMMED, ["requests", "failed", "unsettled", "tokens_in", "cached", "tokens_out", "reasoning", "cost"]);
+  sums.add(entryToRow(entry), 1, 0);
+  sums.add(entryToRow({ ...entry, time: 11 * HOUR - 1 }), 1, 0);
+  sums.add(entryToRow({ ...entry, time: 11 * HOUR }), 1, 0);
+  sums.add(entryToRow({ ...entry, model: "smart" }), 2, 0);
+  sums.add(entryToRow(entry), 1, 7);
+  t.same(SUM_COLUMNS, ["requests", "failed", "unsettled", "tokens_in", "cached", "tokens_out", "reasoning", "cost"]);
   t.same(sums.rows(), [
     [10 * HOUR, "k", "fast", "p:m", 0, 2, 0, 0, 200, 80, 20, 6, 14],
     [11 * HOUR, "k", "fast", "p:m", 0, 1, 0, 0, 100, 40, 10, 3, 7],
@@ -31,10 +31,10 @@ t.test(
   async (t) => {
     const sums = new HourSums();
     const { usage, cost: _, ...unknown } = entry;
-    sums.add(rowOf({ ...unknown, outcome: "aborted", source: "none" }), 1, 0);
-    sums.add(rowOf({ ...unknown, outcome: "aborted", source: "none" }), 1, 0);
-    sums.add(rowOf({ ...entry, source: "partial" }), 2, 0);
-    sums.add(rowOf({ ...unknown, usage: usage as Usage }), 3, 0);
+    sums.add(entryToRow({ ...unknown, outcome: "aborted", source: "none" }), 1, 0);
+    sums.add(entryToRow({ ...unknown, outcome: "aborted", source: "none" }), 1, 0);
+    sums.add(entryToRow({ ...entry, source: "partial" }), 2, 0);
+    sums.add(entryToRow({ ...unknown, usage: usage as Usage }), 3, 0);
     t.same(sums.rows(), [
       [10 * HOUR, "k", "fast", "p:m", 0, 2, 2, 2, 0, 0, 0, 0, 0],
       [10 * HOUR, "k", "fast", "p:m", 0, 1, 0, 1, 100, 40, 10, 3, 7],

@@ -2,7 +2,7 @@ import t, { type Test } from "tap";
 import type { Ledger } from "../../src/store/ledger.ts";
 import { PostgresLedger } from "../../src/store/postgres/ledger.ts";
 import { openPostgres } from "../../src/store/postgres/migrations.ts";
-import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
@@ -42,7 +42,7 @@ function lastUses(where: string, open: (t: Test) => Promise<Ledger>): void {
 }
 
 lastUses("SQLite", async (t) => {
-  const database = new Database(":memory:");
+  const database = new SqliteDatabase(":memory:");
   const ledger = new SqliteLedger(database);
   t.teardown(async () => {
     await ledger.close();

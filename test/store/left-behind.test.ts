@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { leftBehind } from "../../src/store/left-behind.ts";
+import { leftBehindWarning } from "../../src/store/left-behind.ts";
 import { openStores } from "../../src/store/open.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 
@@ -10,17 +10,17 @@ t.test("what the default SQLite file holds is told only beside a database that i
   const file = join(folder, "gateway.yaml");
   const journal = join(folder, "journal");
   const away = { ...placeOf("postgres://u@127.0.0.1:1/d"), journal };
-  t.equal(await leftBehind(file, undefined), undefined, "no database");
+  t.equal(await leftBehindWarning(file, undefined), undefined, "no database");
   mkdirSync(join(folder, "data"));
   const path = join(folder, "data", "gateway.db");
   const stores = openStores(path, [], () => {});
   for (const name of ["a", "b"]) await stores.keys.create({ name });
   await stores.close();
-  t.equal(await leftBehind(file, away), undefined, "a database that does not answer");
+  t.equal(await leftBehindWarning(file, away), undefined, "a database that does not answer");
   const server = await startPostgres(t);
   if (!server) return;
   const empty = { ...placeOf(await server.database()), journal };
-  t.match(await leftBehind(file, empty), /^the database is empty, .* holds 2 keys; nothing of it comes along/);
+  t.match(await leftBehindWarning(file, empty), /^the database is empty, .* holds 2 keys; nothing of it comes along/);
   writeFileSync(path, "no database");
-  t.equal(await leftBehind(file, empty), undefined, "a file that is no store");
+  t.equal(await leftBehindWarning(file, empty), undefined, "a file that is no store");
 });

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
 import { openStores } from "../../src/store/open.ts";
-import { OtherGateways } from "../../src/store/other-gateways.ts";
+import { OtherGatewayWatch } from "../../src/store/other-gateways.ts";
 import { folderFor } from "../support/folder.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 import { until } from "../support/upstream.ts";
@@ -12,7 +12,7 @@ t.test(
   async (t) => {
     let [there, limited] = [false, true];
     const told: boolean[] = [];
-    const others = new OtherGateways(
+    const others = new OtherGatewayWatch(
       () => there,
       async () => limited,
       (twice) => told.push(twice),
@@ -20,12 +20,12 @@ t.test(
     );
     t.teardown(() => others.stop());
     await after(40);
-    t.same([told, others.twice], [[], false]);
+    t.same([told, others.isCountedTwice], [[], false]);
     there = true;
-    await until(() => others.twice, "it to be told");
+    await until(() => others.isCountedTwice, "it to be told");
     await after(40);
     there = false;
-    await until(() => !others.twice, "its end to be told");
+    await until(() => !others.isCountedTwice, "its end to be told");
     t.same(told, [true, false]);
     [there, limited] = [true, false];
     await after(40);

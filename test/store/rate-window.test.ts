@@ -46,12 +46,12 @@ t.test("the wait is until enough has left", async (t) => {
   window.add(START, 4);
   window.add(START + 10_000, 4);
   const now = START + 20_500;
-  t.equal(window.wait(now, 2, 10), 0);
-  t.equal(window.wait(now, 3, 10), 40_500);
-  t.equal(window.wait(now, 7, 10), 50_500);
-  t.equal(window.wait(now, 11, 10), undefined, "it never fits");
-  t.equal(window.reset(now), 50_500);
-  t.equal(new RateWindow().reset(now), 0);
+  t.equal(window.timeUntilRoom(now, 2, 10), 0);
+  t.equal(window.timeUntilRoom(now, 3, 10), 40_500);
+  t.equal(window.timeUntilRoom(now, 7, 10), 50_500);
+  t.equal(window.timeUntilRoom(now, 11, 10), undefined, "it never fits");
+  t.equal(window.timeUntilEmpty(now), 50_500);
+  t.equal(new RateWindow().timeUntilEmpty(now), 0);
 });
 
 t.test("a clock that is put back loses nothing", async (t) => {
@@ -70,8 +70,8 @@ t.test("a clock that was put back by an hour counts on: what was added ends a mi
   t.equal(window.sum(after), 7);
   window.correct(after, before, -1);
   t.equal(window.sum(after), 6, "what was added before can still be put right");
-  t.equal(window.reset(after), 60_500);
+  t.equal(window.timeUntilEmpty(after), 60_500);
   t.equal(window.sum(after + 31_000), 4);
-  t.equal(window.wait(after + 31_000, 1, 4), 29_500);
+  t.equal(window.timeUntilRoom(after + 31_000, 1, 4), 29_500);
   t.equal(window.sum(after + 61_000), 0);
 });

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import { Retention } from "../../src/store/retention.ts";
-import { aging, prunedBefore } from "../../src/store/sqlite/pruning.ts";
+import { prunableSqlite, sqlitePrunedBefore } from "../../src/store/sqlite/pruning.ts";
 import { agedLedger, DAY, TODAY } from "../support/aged-ledger.ts";
 
 t.test("rows are kept as long as that is asked, in whole days", async (t) => {
   const { database, ledger, rows } = await agedLedger(t, 250);
   const warnings: string[] = [];
-  const retention = new Retention(aging(database), 3 * DAY, (text) => warnings.push(text), 1);
+  const retention = new Retention(prunableSqlite(database), 3 * DAY, (text) => warnings.push(text), 1);
   while (rows() > 4 * 250) await sleep(20);
   await sleep(100);
   await retention.stop();
@@ -24,17 +24,17 @@ t.test("a clock that is far ahead takes a day more with each look, and says so",
   await ledger.flush();
   const warnings: string[] = [];
   const look = async () => {
-    const before = prunedBefore(database);
+    const before = sqlitePrunedBefore(database);
     const retention = new Retention(
-      aging(database),
+      prunableSqlite(database),
       5 * DAY,
       (text) => warnings.push(text),
       1,
       () => ahead,
     );
-    while (prunedBefore(database) === before) await sleep(5);
+    while (sqlitePrunedBefore(database) === before) await sleep(5);
     await retention.stop();
-    return prunedBefore(database);
+    return sqlitePrunedBefore(database);
   };
   const first = await look();
   t.ok(first <= TODAY - 3 * DAY, "as if it was a day after the newest rows");
@@ -47,7 +47,7 @@ t.test("a clock that is far ahead takes a day more with each look, and says so",
 
 t.test("for good is for good", async (t) => {
   const { database, rows } = await agedLedger(t, 3);
-  const retention = new Retention(aging(database), 0, t.fail, 1);
+  const retention = new Retention(prunableSqlite(database), 0, t.fail, 1);
   await sleep(50);
   await retention.stop();
   t.equal(rows(), 30);
@@ -55,7 +55,7 @@ t.test("for good is for good", async (t) => {
 
 t.test("it stops in the middle, and tells what keeps it from its work", async (t) => {
   const { database, rows } = await agedLedger(t, 250);
-  const stopped = new Retention(aging(database), 2 * DAY, t.fail, 1);
+  const stopped = new Retention(prunableSqlite(database), 2 * DAY, t.fail, 1);
   while (rows() === 2500) await sleep(5);
   await stopped.stop();
   t.ok(rows() > 3 * 250, "there is more");
@@ -64,7 +64,7 @@ t.test("it stops in the middle, and tells what keeps it from its work", async (t
   const alive = setInterval(() => {}, 1000);
   t.teardown(() => clearInterval(alive));
   database.prepare("drop table usage_pruned").run();
-  const failing = new Retention(aging(database), 2 * DAY, warned.resolve, 1);
+  const failing = new Retention(prunableSqlite(database), 2 * DAY, warned.resolve, 1);
   t.match(await warned.promise, /^Rows that are older than store: keep says cannot be taken away: no such table/);
   await failing.stop();
 });

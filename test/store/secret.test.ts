@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t from "tap";
 import { openStores } from "../../src/store/open.ts";
-import { keptSecret, missingSecret } from "../../src/store/secret.ts";
+import { loadOrCreateSecret, missingSecretWarning } from "../../src/store/secret.ts";
 import { entry } from "../support/ledger-contract.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gateway-secret-"));
@@ -12,43 +12,43 @@ const silent = (message: string) => t.fail(message);
 
 t.test("a secret is made once, for its owner only, and kept beside the ledger", async (t) => {
   const ledger = join(folder, "new", "gateway.db");
-  const secret = keptSecret(ledger, silent);
+  const secret = loadOrCreateSecret(ledger, silent);
   t.equal(secret.length, 32);
-  t.same(keptSecret(ledger, silent), secret);
+  t.same(loadOrCreateSecret(ledger, silent), secret);
   if (process.platform !== "win32") t.equal(statSync(`${ledger}.secret`).mode & 0o777, 0o600);
-  t.notSame(keptSecret(join(folder, "other.db"), silent), secret);
+  t.notSame(loadOrCreateSecret(join(folder, "other.db"), silent), secret);
 });
 
 t.test("one that is made anew beside exchanges from before is told, with what no longer works", async (t) => {
   const ledger = join(folder, "used.db");
   const { ledger: rows, close } = openStores(ledger, [], silent);
-  keptSecret(ledger, silent);
+  loadOrCreateSecret(ledger, silent);
   rows.append(entry());
   await close();
-  t.equal(missingSecret(ledger), undefined);
+  t.equal(missingSecretWarning(ledger), undefined);
   rmSync(`${ledger}.secret`);
-  t.match(missingSecret(ledger), /the next start makes another one.*Put the former file back/);
+  t.match(missingSecretWarning(ledger), /the next start makes another one.*Put the former file back/);
   const told: string[] = [];
-  keptSecret(ledger, (message) => told.push(message));
+  loadOrCreateSecret(ledger, (message) => told.push(message));
   t.match(told, [/used\.db\.secret was missing and is made anew.*gw1state.*sign in again.*store backup keeps it/]);
-  keptSecret(ledger, silent);
-  t.equal(missingSecret(join(folder, "nowhere.db")), undefined);
+  loadOrCreateSecret(ledger, silent);
+  t.equal(missingSecretWarning(join(folder, "nowhere.db")), undefined);
   const unused = join(folder, "unused.db");
   await openStores(unused, [], silent).close();
-  t.equal(missingSecret(unused), undefined, "nothing depends on it");
-  keptSecret(unused, silent);
+  t.equal(missingSecretWarning(unused), undefined, "nothing depends on it");
+  loadOrCreateSecret(unused, silent);
 });
 
 t.test("a ledger in memory keeps none", async (t) => {
-  t.notSame(keptSecret(":memory:", silent), keptSecret(":memory:", silent));
+  t.notSame(loadOrCreateSecret(":memory:", silent), loadOrCreateSecret(":memory:", silent));
 });
 
 t.test("a file that others can read is told", { skip: process.platform === "win32" }, async (t) => {
   const ledger = join(folder, "open.db");
-  keptSecret(ledger, silent);
+  loadOrCreateSecret(ledger, silent);
   chmodSync(`${ledger}.secret`, 0o644);
   const uses: string[] = [];
-  keptSecret(ledger, (message) => uses.push(message));
+  loadOrCreateSecret(ledger, (message) => uses.push(message));
   t.match(uses, [/chmod 600 .*open\.db\.secret/]);
 });
 
@@ -57,8 +57,8 @@ t.test(
   async (t) => {
     const ledger = join(folder, "broken.db");
     writeFileSync(`${ledger}.secret`, "hello\n", { mode: 0o600 });
-    t.throws(() => keptSecret(ledger, silent), /broken\.db\.secret holds no secret/);
+    t.throws(() => loadOrCreateSecret(ledger, silent), /broken\.db\.secret holds no secret/);
     writeFileSync(join(folder, "file"), "");
-    t.throws(() => keptSecret(join(folder, "file", "x.db"), silent), /x\.db\.secret/);
+    t.throws(() => loadOrCreateSecret(join(folder, "file", "x.db"), silent), /x\.db\.secret/);
   },
 );

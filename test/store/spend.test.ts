@@ -1,6 +1,6 @@
 import t from "tap";
 import type { LedgerQuery, LedgerSum } from "../../src/store/ledger.ts";
-import { firstSpent, spendSince, writing } from "../../src/store/spend.ts";
+import { firstSpendDays, ledgerFlusher, spendSince } from "../../src/store/spend.ts";
 
 t.test("what the ledger has counts for keys, groups and those above them, models, providers and all", async (t) => {
   const order: unknown[] = [];
@@ -50,9 +50,12 @@ t.test("while rows wait for a store that is down nobody says what has been spent
 
 t.test("what was spent is in the ledger once that says so, and while it is down that is told", async (t) => {
   let flushed = 0;
-  await writing({ flush: async () => void flushed++ })();
+  await ledgerFlusher({ flush: async () => void flushed++ })();
   t.equal(flushed, 1);
-  await t.rejects(writing({ flush: () => new Promise<never>(() => {}) }, 10)(), /store: ledger\) has not answered/);
+  await t.rejects(
+    ledgerFlusher({ flush: () => new Promise<never>(() => {}) }, 10)(),
+    /store: ledger\) has not answered/,
+  );
 });
 
 t.test("once a request has waited in vain the next ones wait for less long, until the store is back", async (t) => {
@@ -89,7 +92,7 @@ t.test(
       ];
     };
     const day = (text: string) => Date.parse(`${text}T00:00:00Z`);
-    t.same(Object.fromEntries(await firstSpent({ sums })), {
+    t.same(Object.fromEntries(await firstSpendDays({ sums })), {
       "key:ci": day("2026-11-02"),
       "key:alice": day("2026-10-31"),
       "group:acme/research": day("2026-11-02"),

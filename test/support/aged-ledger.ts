@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Test } from "tap";
 import { newId } from "../../src/core/id.ts";
-import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
 
 export const DAY = 86_400_000;
@@ -9,7 +9,7 @@ export const TODAY = Math.floor(Date.now() / DAY) * DAY;
 
 /** Creates a store in a new file with rows on each of the last ten days, and returns a function that appends one more. */
 export async function agedLedger(t: Test, each: number) {
-  const database = new Database(join(t.testdir(), "gateway.db"));
+  const database = new SqliteDatabase(join(t.testdir(), "gateway.db"));
   const ledger = new SqliteLedger(database);
   const append = (time: number, once?: string) =>
     ledger.append({

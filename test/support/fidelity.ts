@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Protocol } from "../../src/core/protocol.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
-import { clientSide, type TranslatedProtocol, translates } from "../../src/translation/codec.ts";
+import { clientTranslationOf, isTranslatable, type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { type Feature, type SupportTable, supportOf } from "../../src/translation/features.ts";
 
 const OPEN = "<!-- fidelity -->";
@@ -38,9 +38,9 @@ function uses(table: SupportTable, feature: Feature): string {
 
 /** Returns the section of one protocol, without its marks. */
 export function fidelity(protocol: Protocol, all: readonly Protocol[]): string {
-  const targets = all.filter(translates).filter((other) => other !== protocol && isTarget(other));
+  const targets = all.filter(isTranslatable).filter((other) => other !== protocol && isTarget(other));
   const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
-  const lines = (clientSide(protocol)?.request.fields ?? []).map(([field, feature]) =>
+  const lines = (clientTranslationOf(protocol)?.request.fields ?? []).map(([field, feature]) =>
     row([cell(field), ...targets.map(({ translation }) => uses(translation.request.support, feature))]),
   );
   const head = [row(["field", ...targets.map(({ name }) => name)]), row(["---", ...targets.map(() => "---")])];
@@ -57,7 +57,7 @@ export function withSection(readme: string, section: string): string {
 
 /** Returns each README with a table, its content, and its section as it should be. */
 export async function readmes(): Promise<{ name: string; file: string; is: string; section: string }[]> {
-  const all = (await loadProtocols()).filter(clientSide);
+  const all = (await loadProtocols()).filter(clientTranslationOf);
   return all.map((protocol) => {
     const file = readmeOf(protocol.name);
     return { name: protocol.name, file, is: readFileSync(file, "utf8"), section: fidelity(protocol, all) };

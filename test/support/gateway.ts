@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Gateway } from "../../src/gateway.ts";
-import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { MemoryLog } from "../../src/testing/memory-log.ts";
 
 /** A key of test gateways. */
@@ -27,7 +27,7 @@ function storeFile(): Buffer {
   if (emptyStore) return emptyStore;
   const folder = mkdtempSync(join(tmpdir(), "gateway-store-"));
   try {
-    new Database(join(folder, "gateway.db")).close();
+    new SqliteDatabase(join(folder, "gateway.db")).close();
     emptyStore = readFileSync(join(folder, "gateway.db"));
     return emptyStore;
   } finally {

@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { join } from "node:path";
-import { journaled } from "../../src/store/journal/lines.ts";
+import { readJournals } from "../../src/store/journal/lines.ts";
 
 interface Teardown {
   teardown(act: () => unknown): unknown;
@@ -29,7 +29,7 @@ export function journalAt(
     const { request } = message as { request: { host?: string; path?: string; socket: { localPort?: number } | null } };
     const asked = "getHeader" in request ? String((request.getHeader as (name: string) => unknown)("host")) : "";
     if (!asked.endsWith(`:${port}`) && request.socket?.localPort !== port) return;
-    const { ended, open } = journaled(join(folder, "gateway.db.journal"));
+    const { ended, open } = readJournals(join(folder, "gateway.db.journal"));
     seen.push({ ended: ended.length, open: open.length });
   };
   subscribe(moment, look);

@@ -1,14 +1,14 @@
 import { hash } from "node:crypto";
 import type { Test } from "tap";
-import { newKey, validKey } from "../../src/store/key-format.ts";
+import type { CachedKeys } from "../../src/store/cached-keys.ts";
+import { generateKey, isValidKey } from "../../src/store/key-format.ts";
 import type { FileKey } from "../../src/store/key-rows.ts";
-import type { RememberedKeys } from "../../src/store/remembered-keys.ts";
 
 const CI = "a-key-of-the-operators-own-choice";
 
 /** An empty store of keys, and views of it like those of several processes. */
 export interface KeyStore {
-  view(fileKeys?: readonly FileKey[]): RememberedKeys;
+  view(fileKeys?: readonly FileKey[]): CachedKeys;
 }
 
 /** Tests for keys in any store. */
@@ -36,7 +36,7 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
     t.match(await keys.find(hashed), { id: "by-hash", hash: upper.toLowerCase() }, "may be given by its hash");
     t.equal(await keys.revoke("ci"), false, "is not revoked here");
     t.ok(await keys.find(CI));
-    keys.adopt([]);
+    keys.replaceFileKeys([]);
     t.equal(await keys.find(CI), undefined, "goes when a new gateway.yaml no longer names it");
   });
 
@@ -67,7 +67,7 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
       message: /named taken already.*revoke/,
     });
     await t.rejects(keys.create({ name: "ci" }), { code: "invalid_field", status: 409 }, "gateway.yaml has it");
-    for (const name of ["", " ", " x", "x ", "a\nb", "a\u001b[2Jb", "x".repeat(101), newKey().key]) {
+    for (const name of ["", " ", " x", "x ", "a\nb", "a\u001b[2Jb", "x".repeat(101), generateKey().key]) {
       await t.rejects(
         keys.create({ name }),
         { code: "invalid_field", status: 400, param: "name" },
@@ -138,7 +138,7 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
     const before = Date.now();
     const second = await keys.rotate("one", 60_000);
     t.match(second?.record, { id: first.record.id, name: "one", models: ["fast"] });
-    t.ok(validKey(second?.key ?? ""));
+    t.ok(isValidKey(second?.key ?? ""));
     t.not(second?.key, first.key);
     t.equal((await keys.find(second?.key ?? ""))?.expires, undefined);
     const old = await keys.find(first.key);

@@ -14,9 +14,9 @@ export class TestClock implements LoopClock {
   }
 
   now = (): number => this.time;
-  cpu = (): number => this.worked;
+  cpuTime = (): number => this.worked;
 
-  busy(): number {
+  utilization(): number {
     const { time, active } = this.before;
     this.before = { time: this.time, active: this.active };
     return this.time === time ? 0 : (this.active - active) / (this.time - time);

@@ -17,7 +17,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import postgres from "postgres";
 import type { Test } from "tap";
-import { type PostgresPlace, postgresPlace } from "../../src/store/postgres/place.ts";
+import { type PostgresSettings, parsePostgresUrl } from "../../src/store/postgres/place.ts";
 
 /** The folder of all versions in Debian's packages. */
 const VERSIONS = "/usr/lib/postgresql";
@@ -170,8 +170,8 @@ export async function startPostgres(t: Test): Promise<PostgresServer | undefined
 }
 
 /** Parses a valid address. */
-export function placeOf(url: string): PostgresPlace {
-  const place = postgresPlace(url, "/");
+export function placeOf(url: string): PostgresSettings {
+  const place = parsePostgresUrl(url, "/");
   if (typeof place === "string") throw new Error(place);
   return place;
 }

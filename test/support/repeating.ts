@@ -5,7 +5,7 @@ import chat from "../../plugins/protocols/openai-chat/index.ts";
 import responses from "../../plugins/protocols/openai-responses/index.ts";
 import { Body } from "../../src/core/body.ts";
 import type { Operation } from "../../src/core/protocol.ts";
-import { textsOf } from "../../src/core/texts.ts";
+import { requestTexts } from "../../src/core/texts.ts";
 import type { EncodedFrame, ResponseContext, TranslatedProtocol } from "../../src/translation/codec.ts";
 import type { Event } from "../../src/translation/events.ts";
 import { Framing } from "../../src/translation/framing.ts";
@@ -51,7 +51,7 @@ export async function repeating(t: Test): Promise<FakeUpstream & { seen: SeenReq
     const [mounted = ""] = protocol.paths;
     const rest = mounted.endsWith("*") ? path.slice(mounted.length - 1) : "";
     const { operation } = protocol.locate(mounted, rest, new Query(query)) as { operation: Operation };
-    const users = textsOf(new Body([request.body], "json"), protocol, ["user"]);
+    const users = requestTexts(new Body([request.body], "json"), protocol, ["user"]);
     const events = [...told(users.at(-1)?.text ?? "")];
     const context = contextOf(protocol, operation, stream, request.body.toString());
     const { response } = protocol.translation;
@@ -87,7 +87,7 @@ function contextOf(
     headers: new HeaderList(),
     query: new Query(""),
     open: (data, kind) => ({ protocol: protocol.name, kind, data }),
-    sealed: () => false,
+    isEnvelope: () => false,
     recall: () => undefined,
   });
   const request = JSON.parse(text) as Record<string, unknown>;

@@ -1,6 +1,6 @@
 import { type Fault } from "../../src/core/fault.ts";
 import type { Operation, Protocol } from "../../src/core/protocol.ts";
-import { PING, post } from "../../src/core/protocol-parts.ts";
+import { post, SSE_PING } from "../../src/core/protocol-parts.ts";
 import type { EncodedFrame, ResponseContext, Translation } from "../../src/translation/codec.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import type { Event } from "../../src/translation/events.ts";
@@ -106,7 +106,7 @@ const translation: Translation = {
       },
     }),
     encode: (events, context: ResponseContext) => JSON.stringify({ id: context.id, events }),
-    failure: (status, _, text) => ({ ...faultOf(status), message: text }),
+    decodeError: (status, _, text) => ({ ...faultOf(status), message: text }),
   },
   count: { decode: (text) => Number(text), encode: (total) => JSON.stringify({ tokens: total }) },
 };
@@ -119,7 +119,7 @@ export const tiny = {
   headers: ["x-tiny-*"],
   defaults: [["x-tiny-version", "7"]],
   usageMembers: ["usage"],
-  ping: PING,
+  ping: SSE_PING,
   overloaded: 529,
   credential: (secret: string) => ["x-tiny-key", secret],
   usage: (json: unknown) => (json as { usage?: never }).usage,

@@ -1,20 +1,20 @@
 import t from "tap";
-import { limitsOf, limitWords } from "../../src/text/key-limits.ts";
+import { formatLimitOptions, mergeLimits } from "../../src/text/key-limits.ts";
 
 t.test("what is not said leaves limits as they are", async (t) => {
-  t.equal(limitsOf({}), undefined);
-  t.equal(limitsOf({}, { rpm: 5 }), undefined);
+  t.equal(mergeLimits({}), undefined);
+  t.equal(mergeLimits({}, { rpm: 5 }), undefined);
 });
 
 t.test("off is no limit, and an empty text leaves it to gateway.yaml", async (t) => {
-  t.same(limitsOf({ rpm: "off", budget: ["off"] }), { rpm: 0, budgets: [] });
-  t.same(limitsOf({ rpm: "", tpm: "" }, { rpm: 5, tpm: 6, concurrency: 7 }), { concurrency: 7 });
-  t.equal(limitsOf({ rpm: "", budget: [""] }, { rpm: 5, budgets: [] }), null);
+  t.same(mergeLimits({ rpm: "off", budget: ["off"] }), { rpm: 0, budgets: [] });
+  t.same(mergeLimits({ rpm: "", tpm: "" }, { rpm: 5, tpm: 6, concurrency: 7 }), { concurrency: 7 });
+  t.equal(mergeLimits({ rpm: "", budget: [""] }, { rpm: 5, budgets: [] }), null);
 });
 
 t.test("budgets take the place of those there were", async (t) => {
   const before = { budgets: [{ nano: 1, per: "day", soft: false }] } as const;
-  t.same(limitsOf({ budget: ["$1/hour", " $2 soft "] }, before), {
+  t.same(mergeLimits({ budget: ["$1/hour", " $2 soft "] }, before), {
     budgets: [
       { nano: 1e9, per: "hour", soft: false },
       { nano: 2e9, per: "total", soft: true },
@@ -31,11 +31,16 @@ t.test("what is no limit is refused with what is", async (t) => {
     [{ budget: ["off", "$1"] }, /^--budget: off stands alone\.$/],
     [{ budget: ["$1/day hard"] }, /^--budget: "\$1\/day hard" is not a sum of money/],
   ] as const)
-    t.throws(() => limitsOf(options as Parameters<typeof limitsOf>[0]), { message });
+    t.throws(() => mergeLimits(options as Parameters<typeof mergeLimits>[0]), { message });
 });
 
 t.test("limits are told in the words that they are set with", async (t) => {
   const written = { rpm: "300", tpm: "400000", concurrency: "2", budget: ["$10/month", "$0.25/day soft", "$100"] };
-  t.same(limitWords(limitsOf(written) ?? {}), { rpm: 300, tpm: 400_000, concurrency: 2, budget: written.budget });
-  t.same(limitWords({ rpm: 0, budgets: [] }), {});
+  t.same(formatLimitOptions(mergeLimits(written) ?? {}), {
+    rpm: 300,
+    tpm: 400_000,
+    concurrency: 2,
+    budget: written.budget,
+  });
+  t.same(formatLimitOptions({ rpm: 0, budgets: [] }), {});
 });

@@ -1,8 +1,8 @@
 import t from "tap";
-import { counted, csv, dollars, table, thousands, utc } from "../../src/text/table.ts";
+import { countNoun, formatCost, formatCsv, formatTable, formatUtc, groupDigits } from "../../src/text/table.ts";
 
 t.test("a table", async (t) => {
-  const lines = table(
+  const lines = formatTable(
     [{ title: "NAME" }, { title: "COUNT", right: true }, { title: "NOTE" }],
     [
       ["a", "1", ""],
@@ -14,13 +14,13 @@ t.test("a table", async (t) => {
     ["NAME      COUNT  NOTE", "a             1", "ünï🗝  1,000,000  x"],
     "stands in columns without a trailing space",
   );
-  t.same(table([{ title: "NAME" }], [["a\u001b[2J\nb"]]), ["NAME", "a?[2J?b"], "lets no name move the cursor");
-  t.same(table([{ title: "A" }, { title: "B" }], [["x"]]), ["A  B", "x"], "forgives a short row");
+  t.same(formatTable([{ title: "NAME" }], [["a\u001b[2J\nb"]]), ["NAME", "a?[2J?b"], "lets no name move the cursor");
+  t.same(formatTable([{ title: "A" }, { title: "B" }], [["x"]]), ["A  B", "x"], "forgives a short row");
 });
 
 t.test("cells of CSV stand in quotes where they must", async (t) => {
   t.same(
-    csv([
+    formatCsv([
       ["a", 'b"c', "d,e"],
       ["f\ng", "", "h"],
     ]),
@@ -31,10 +31,10 @@ t.test("cells of CSV stand in quotes where they must", async (t) => {
 t.test(
   "no cell of CSV is a formula of a spreadsheet, and a name that only begins like one stays as it is",
   async (t) => {
-    t.same(csv([['=HYPERLINK("http://a")', "+cmd|' /C calc'!A0", "@SUM(1)", "-1+1|x", "\t=f(1)"]]), [
+    t.same(formatCsv([['=HYPERLINK("http://a")', "+cmd|' /C calc'!A0", "@SUM(1)", "-1+1|x", "\t=f(1)"]]), [
       `"'=HYPERLINK(""http://a"")",'+cmd|' /C calc'!A0,'@SUM(1),'-1+1|x,'\t=f(1)`,
     ]);
-    t.same(csv([["@cf/meta/llama-4", "-0.5", "a=(b)"]]), ["@cf/meta/llama-4,-0.5,a=(b)"]);
+    t.same(formatCsv([["@cf/meta/llama-4", "-0.5", "a=(b)"]]), ["@cf/meta/llama-4,-0.5,a=(b)"]);
   },
 );
 
@@ -50,12 +50,12 @@ t.test("money has four decimals, or as many as four significant digits take", as
     [1, "$0.000000001"],
     [-2_500_000_000, "-$2.5000"],
   ];
-  for (const [nano, text] of cases) t.equal(dollars(nano), text);
+  for (const [nano, text] of cases) t.equal(formatCost(nano), text);
 });
 
 t.test("counts and times", async (t) => {
-  t.equal(thousands(1_234_567), "1,234,567");
-  t.equal(thousands(0), "0");
-  t.same([counted(1, "row"), counted(1200, "row")], ["1 row", "1,200 rows"]);
-  t.equal(utc(Date.UTC(2026, 10, 21, 12, 54, 3, 999)), "2026-11-21 12:54:03Z");
+  t.equal(groupDigits(1_234_567), "1,234,567");
+  t.equal(groupDigits(0), "0");
+  t.same([countNoun(1, "row"), countNoun(1200, "row")], ["1 row", "1,200 rows"]);
+  t.equal(formatUtc(Date.UTC(2026, 10, 21, 12, 54, 3, 999)), "2026-11-21 12:54:03Z");
 });

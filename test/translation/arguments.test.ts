@@ -1,8 +1,8 @@
 import t from "tap";
-import { saysNothing } from "../../src/translation/arguments.ts";
+import { isEmptyArguments } from "../../src/translation/arguments.ts";
 
 t.test("none, null and an empty list are no arguments; everything else is", async (t) => {
   for (const text of ["", " \n", "null", " null ", "[]", "[ \n]", "\t[]\t"])
-    t.ok(saysNothing(text), JSON.stringify(text));
-  for (const text of ["{}", "[1]", "[", "[]]", "nul", "0", '""', "{", "[{}]"]) t.notOk(saysNothing(text), text);
+    t.ok(isEmptyArguments(text), JSON.stringify(text));
+  for (const text of ["{}", "[1]", "[", "[]]", "nul", "0", '""', "{", "[{}]"]) t.notOk(isEmptyArguments(text), text);
 });

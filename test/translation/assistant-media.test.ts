@@ -1,5 +1,5 @@
 import t from "tap";
-import { declareMedia, mediaWithUser } from "../../src/translation/assistant-media.ts";
+import { declareAssistantMedia, moveMediaToUser } from "../../src/translation/assistant-media.ts";
 import type { Conversation, FeatureUse, Media, Part, Turn } from "../../src/translation/conversation.ts";
 
 const turn = (role: Turn["role"], ...parts: Part[]): Turn => ({ role, parts, at: role });
@@ -25,7 +25,7 @@ const talk = (turns: Turn[], uses: FeatureUse[] = []): Conversation => ({
 function moved(...turns: Turn[]) {
   const told: string[] = [];
   const conversation = talk(turns);
-  const { turns: after } = mediaWithUser(conversation, {
+  const { turns: after } = moveMediaToUser(conversation, {
     change: (path) => told.push(path),
     drop: (path) => told.push(`${path} dropped`),
   });
@@ -95,12 +95,12 @@ t.test("a system turn in between stays where it is, and without a turn of the us
 t.test("a conversation without any is the very same, and what the user sent is no matter", async (t) => {
   const conversation = talk([turn("user", media("m")), turn("assistant", text("a"))]);
   const never = () => t.fail("nothing is changed");
-  t.equal(mediaWithUser(conversation, { change: never, drop: never }), conversation);
+  t.equal(moveMediaToUser(conversation, { change: never, drop: never }), conversation);
 });
 
 t.test("each thing that the assistant made is declared", async (t) => {
   const uses: FeatureUse[] = [];
-  declareMedia(talk([turn("user", media("u")), turn("assistant", media("m"), text("a"), media("n"))], uses));
+  declareAssistantMedia(talk([turn("user", media("u")), turn("assistant", media("m"), text("a"), media("n"))], uses));
   t.same(uses, [
     { feature: "assistant_media", path: "m" },
     { feature: "assistant_media", path: "n" },

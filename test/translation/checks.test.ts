@@ -1,5 +1,5 @@
 import t from "tap";
-import { checkAsked, checkPairs } from "../../src/translation/checks.ts";
+import { checkNotEmpty, checkToolPairs } from "../../src/translation/checks.ts";
 import type { Part, Turn } from "../../src/translation/conversation.ts";
 
 const call = (id: string, at = `call ${id}`): Part => ({ kind: "tool_call", id, name: "f", arguments: "{}", at });
@@ -7,7 +7,7 @@ const result = (callId: string, at = `result ${callId}`): Part => ({ kind: "tool
 const turns = (...lists: Part[][]): Turn[] =>
   lists.map((parts) => ({ role: parts[0]?.kind === "tool_call" ? "assistant" : "user", parts, at: "" }));
 const check = (...lists: Part[][]) =>
-  checkPairs({ protocol: "p", task: "generate", stream: false, turns: turns(...lists), tools: [], uses: [] });
+  checkToolPairs({ protocol: "p", task: "generate", stream: false, turns: turns(...lists), tools: [], uses: [] });
 
 t.test("calls with their results pass, in any order, late, and with an id used again", async (t) => {
   for (const lists of [
@@ -41,7 +41,7 @@ for (const [what, lists, param] of [
 
 t.test("a conversation without a turn is refused at the client's own field, where that is told", async (t) => {
   const empty = { protocol: "p", task: "generate", stream: false, turns: [], tools: [], uses: [] } as const;
-  const asked = (more: object) => () => checkAsked({ ...empty, ...more } as never);
+  const asked = (more: object) => () => checkNotEmpty({ ...empty, ...more } as never);
   t.throws(asked({ turnsAt: "input" }), {
     code: "invalid_field",
     status: 400,

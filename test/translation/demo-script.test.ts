@@ -1,13 +1,13 @@
 import t from "tap";
-import { faultOf } from "../../src/core/fault.ts";
+import { statusFault } from "../../src/core/fault.ts";
 import type { DemoRequest } from "../../src/core/protocol.ts";
 import { post } from "../../src/core/protocol-parts.ts";
 import {
   DEMO_MODELS,
+  demoErrorAnswer,
   demoFault,
   demoId,
   demoPause,
-  demoRefusal,
   demoScript,
   demoTokens,
   demoWhole,
@@ -108,9 +108,9 @@ t.test("tokens are quarters of characters, rounded up", async (t) => {
 });
 
 t.test("refusals that pass say when to ask again", async (t) => {
-  t.equal(demoRefusal(faultOf(429, "Wait."), "{}").headers["retry-after"], "1");
-  t.equal(demoRefusal(faultOf(503, "Wait."), "{}").headers["retry-after"], "1");
-  t.equal(demoRefusal(faultOf(400, "No."), "{}").headers["retry-after"], undefined);
+  t.equal(demoErrorAnswer(statusFault(429, "Wait."), "{}").headers["retry-after"], "1");
+  t.equal(demoErrorAnswer(statusFault(503, "Wait."), "{}").headers["retry-after"], "1");
+  t.equal(demoErrorAnswer(statusFault(400, "No."), "{}").headers["retry-after"], undefined);
 });
 
 t.test("a whole answer takes as long as its stream, and a cut one stops half-way", async (t) => {

@@ -2,7 +2,7 @@ import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import type { DemoAnswer, Protocol } from "../../src/core/protocol.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
-import { type TranslatedProtocol, translates } from "../../src/translation/codec.ts";
+import { isTranslatable, type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { demoAnswer } from "../../src/translation/demo.ts";
 import { picture } from "../../src/translation/demo-picture.ts";
 import type { Event } from "../../src/translation/events.ts";
@@ -16,7 +16,7 @@ const thoughts = { generationConfig: { thinkingConfig: { includeThoughts: true }
 const BODY = { model: "demo", max_tokens: 900, messages: [TURN], contents: [TURN], input: "Hello there", ...thoughts };
 const SOURCE = { account: "demo", model: "demo" };
 
-const protocols = (await loadProtocols()).filter(translates);
+const protocols = (await loadProtocols()).filter(isTranslatable);
 
 /** The same protocol with nothing of its own to say. */
 const plain = (protocol: TranslatedProtocol): TranslatedProtocol => ({ ...protocol, demo: () => undefined });

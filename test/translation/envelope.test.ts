@@ -25,7 +25,7 @@ t.test("what is sealed comes back as it was", async (t) => {
   for (const one of all) {
     const envelope = envelopes.seal(one);
     t.match(envelope, /^gw1state(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/);
-    t.ok(envelopes.sealed(envelope));
+    t.ok(envelopes.isEnvelope(envelope));
     t.same(envelopes.open(envelope), one);
   }
 });
@@ -39,8 +39,8 @@ t.test(
       const url = bytes.toString("base64url");
       const padded = url.padEnd(Math.ceil(url.length / 4) * 4, "=");
       for (const text of [bytes.toString("base64"), bytes.toString("base64").replace(/=+$/, ""), url, padded]) {
-        t.ok(envelopes.sealed(text));
-        t.ok(envelopes.among([Buffer.from(JSON.stringify({ state: text }))]));
+        t.ok(envelopes.isEnvelope(text));
+        t.ok(envelopes.mayBeIn([Buffer.from(JSON.stringify({ state: text }))]));
         t.same(envelopes.open(text), one);
       }
     }
@@ -140,24 +140,25 @@ t.test("of too many the oldest is forgotten first", async (t) => {
 
 gathered(t, "an envelope among pieces of JSON is seen, wherever they are cut", async (t) => {
   const json = Buffer.from(JSON.stringify({ a: "x", signature: envelopes.seal(opaque("data")), b: [1] }));
-  t.ok(envelopes.among([json]));
-  for (let i = 0; i <= json.length; i++) t.ok(envelopes.among([json.subarray(0, i), json.subarray(i)]), `cut at ${i}`);
+  t.ok(envelopes.mayBeIn([json]));
+  for (let i = 0; i <= json.length; i++)
+    t.ok(envelopes.mayBeIn([json.subarray(0, i), json.subarray(i)]), `cut at ${i}`);
   for (let length = 1; length < 20; length++) {
     const count = Math.ceil(json.length / length);
     const pieces = Array.from({ length: count }, (_, i) => json.subarray(i * length, (i + 1) * length));
-    t.ok(envelopes.among(pieces), `pieces of ${length}`);
+    t.ok(envelopes.mayBeIn(pieces), `pieces of ${length}`);
   }
-  t.notOk(envelopes.among([]));
-  t.notOk(envelopes.among([Buffer.from('{"a":"x gw1 y","gw1":1}')]));
+  t.notOk(envelopes.mayBeIn([]));
+  t.notOk(envelopes.mayBeIn([Buffer.from('{"a":"x gw1 y","gw1":1}')]));
 });
 
 t.test("an envelope is seen in a long body, be it of text or of a picture, wherever it stands", async (t) => {
   for (const filling of ['a text of "words" ', "QUJDREVGR0g"]) {
     for (const before of [0, 32_700, 32_764, 32_766, 32_768, 65_536, 99_990]) {
       const body = Buffer.from(filling.repeat(100_000 / filling.length));
-      t.notOk(envelopes.among([body]));
+      t.notOk(envelopes.mayBeIn([body]));
       body.write('"gw1stateabc"', Math.min(before, body.length - 13));
-      t.ok(envelopes.among([body]), `${filling} ${before}`);
+      t.ok(envelopes.mayBeIn([body]), `${filling} ${before}`);
     }
   }
 });

@@ -190,8 +190,8 @@ t.test("a large request is read and written in many turns of the event loop, a s
   t.teardown(() => clearImmediate(counting));
   const [read, written]: [number[], number[]] = [[], []];
   const [reader, writer] = [messages.translation.request, chat.translation.request];
-  for (const name of ["decode", "decoding"] as const) listen(t, reader, name, () => read.push(turn));
-  for (const name of ["encode", "encoding"] as const) listen(t, writer, name, () => written.push(turn));
+  for (const name of ["decode", "decodeInSteps"] as const) listen(t, reader, name, () => read.push(turn));
+  for (const name of ["encode", "encodeInSteps"] as const) listen(t, writer, name, () => written.push(turn));
   const { url } = await startGateway(
     t,
     `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,

@@ -1,6 +1,6 @@
 import t from "tap";
 import { type Fault } from "../../src/core/fault.ts";
-import { refusal } from "../../src/translation/faults.ts";
+import { toClientError } from "../../src/translation/faults.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 
 const fault = (status: number, kind: Fault["kind"], message = "Because.", code: string = kind): Fault => ({
@@ -12,7 +12,7 @@ const fault = (status: number, kind: Fault["kind"], message = "Because.", code: 
 const headers = (...lines: string[]) => new HeaderList(lines);
 
 t.test("status, kind, message and the provider's own code stay", async (t) => {
-  t.match(refusal({ ...fault(400, "invalid", "Bad field.", "invalid_value"), param: "x" }), {
+  t.match(toClientError({ ...fault(400, "invalid", "Bad field.", "invalid_value"), param: "x" }), {
     code: "upstream_refused",
     status: 400,
     kind: "invalid",
@@ -29,11 +29,11 @@ t.test("status, kind, message and the provider's own code stay", async (t) => {
     [500, "internal"],
     [504, "timeout"],
   ] as const)
-    t.match(refusal(fault(status, kind)), { status, kind });
+    t.match(toClientError(fault(status, kind)), { status, kind });
 });
 
 t.test("asking again is said to help where it may, unless the provider says otherwise", async (t) => {
-  t.equal(refusal(fault(429, "billing")).retry, false, "no credit is left");
+  t.equal(toClientError(fault(429, "billing")).retry, false, "no credit is left");
   for (const [status, retry] of [
     [400, false],
     [402, false],
@@ -44,34 +44,34 @@ t.test("asking again is said to help where it may, unless the provider says othe
     [500, true],
     [503, true],
   ] as const)
-    t.equal(refusal(fault(status, "internal")).retry, retry, `${status}`);
-  t.equal(refusal(fault(429, "rate_limit"), headers("x-should-retry", "false")).retry, false);
-  t.equal(refusal(fault(400, "invalid"), headers("x-should-retry", "true")).retry, true);
+    t.equal(toClientError(fault(status, "internal")).retry, retry, `${status}`);
+  t.equal(toClientError(fault(429, "rate_limit"), headers("x-should-retry", "false")).retry, false);
+  t.equal(toClientError(fault(400, "invalid"), headers("x-should-retry", "true")).retry, true);
 });
 
 t.test("how long to wait is kept, in each of its forms", async (t) => {
-  const wait = (...lines: string[]) => refusal(fault(429, "rate_limit"), headers(...lines)).retryAfter;
+  const wait = (...lines: string[]) => toClientError(fault(429, "rate_limit"), headers(...lines)).retryAfter;
   t.equal(wait(), undefined);
   t.equal(wait("retry-after", "12"), 12);
   t.equal(wait("retry-after", "12", "retry-after-ms", "1500"), 1.5);
   t.equal(wait("retry-after", "soon"), undefined);
   t.equal(wait("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT"), 0);
   t.equal(
-    refusal({ ...fault(429, "rate_limit"), retryAfter: 7 }, headers()).retryAfter,
+    toClientError({ ...fault(429, "rate_limit"), retryAfter: 7 }, headers()).retryAfter,
     7,
     "also where the body says it",
   );
 });
 
 t.test("an overloaded service has the status that the client's protocol has for it", async (t) => {
-  t.equal(refusal(fault(529, "overloaded")).status, 503);
-  t.equal(refusal(fault(503, "overloaded"), undefined, 529).status, 529);
+  t.equal(toClientError(fault(529, "overloaded")).status, 503);
+  t.equal(toClientError(fault(503, "overloaded"), undefined, 529).status, 529);
 });
 
 t.test("what is said of our credential is a 401 that is not worth asking again, in words of our own", async (t) => {
-  t.match(refusal(fault(403, "permission"), headers()), { status: 403, kind: "permission", message: /Because/ });
+  t.match(toClientError(fault(403, "permission"), headers()), { status: 403, kind: "permission", message: /Because/ });
   for (const each of [fault(401, "authentication"), fault(400, "authentication")]) {
-    const error = refusal(each, headers());
+    const error = toClientError(each, headers());
     t.match(error, { code: "upstream_refused", status: 401, kind: "authentication", retry: false });
     t.match(error.message, /gateway's credential.*not about the key of the client/s);
     t.notMatch(error.message, /Because/, "it may show a part of the credential");
@@ -91,20 +91,23 @@ t.test("a prompt that does not fit is told in words that clients of every protoc
     ),
     fault(413, "too_large", "Your input exceeds the context window of this model."),
   ]) {
-    const error = refusal(each);
+    const error = toClientError(each);
     t.match(error, { code: "context_length_exceeded", status: 400, kind: "invalid", retry: false });
     t.match(error.message, /^prompt is too long: /);
   }
-  t.equal(refusal(fault(500, "internal", "The context window moved.")).code, "upstream_refused");
+  t.equal(toClientError(fault(500, "internal", "The context window moved.")).code, "upstream_refused");
 });
 
 t.test("a fault in the gateway's own words is told as such, and an empty message says the status", async (t) => {
-  t.match(refusal(fault(502, "upstream", "", "upstream_truncated")), {
+  t.match(toClientError(fault(502, "upstream", "", "upstream_truncated")), {
     code: "upstream_truncated",
     status: 502,
     retry: true,
     ownCode: undefined,
   });
-  t.match(refusal(fault(500, "internal", "A page.", "upstream_failed")), { code: "upstream_failed", status: 500 });
-  t.equal(refusal(fault(503, "overloaded", "")).message, "The provider answered 503.");
+  t.match(toClientError(fault(500, "internal", "A page.", "upstream_failed")), {
+    code: "upstream_failed",
+    status: 500,
+  });
+  t.equal(toClientError(fault(503, "overloaded", "")).message, "The provider answered 503.");
 });

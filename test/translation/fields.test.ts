@@ -1,6 +1,6 @@
 import t from "tap";
 import type { FeatureUse } from "../../src/translation/conversation.ts";
-import { Fields, fieldsOf } from "../../src/translation/fields.ts";
+import { Fields, objectFields } from "../../src/translation/fields.ts";
 import { RawJson } from "../../src/wire/exact.ts";
 
 t.test("members are taken by name, and what nobody took is declared, within objects too", async (t) => {
@@ -11,8 +11,8 @@ t.test("members are taken by name, and what nobody took is declared, within obje
   t.equal(body.flag("c"), true);
   t.equal(body.text("d"), undefined);
   t.equal(body.object("e")?.path("f"), "e.f");
-  body.rest();
-  t.same(Object.fromEntries(body.untaken()), { d: null, g: [] });
+  body.declareUnread();
+  t.same(Object.fromEntries(body.unreadMembers()), { d: null, g: [] });
   t.same(uses, [
     { feature: "other", path: "g" },
     { feature: "other", path: "e.f" },
@@ -25,8 +25,8 @@ t.test("a member that is left is kept, and declared as what it is", async (t) =>
   body.leave("a", "prediction");
   body.leave("b");
   body.leave("c", "prediction");
-  body.rest();
-  t.same(Object.fromEntries(body.untaken()), { a: 1, b: 2, c: null });
+  body.declareUnread();
+  t.same(Object.fromEntries(body.unreadMembers()), { a: 1, b: 2, c: null });
   t.same(uses, [{ feature: "prediction", path: "x.0.a" }]);
 });
 
@@ -39,7 +39,7 @@ t.test("a member of another kind is refused by its path", async (t) => {
   t.throws(() => body.list("b"), refused("x.0.b"));
   t.throws(() => body.object("b"), refused("x.0.b"));
   t.throws(() => body.object("raw"), refused("x.0.raw"));
-  t.throws(() => fieldsOf([], "x.1", []), refused("x.1"));
+  t.throws(() => objectFields([], "x.1", []), refused("x.1"));
 });
 
 t.test("a member that must be there, and one of some words", async (t) => {
@@ -56,8 +56,8 @@ t.test("what is usual says nothing, another value does, and so can the object it
   const body = new Fields({ async: false, size: "large" }, "tools.0", uses);
   body.declareSelf("tools", "Ask otherwise.");
   body.leaveUsual({ async: [false], size: ["medium"], absent: [undefined] });
-  body.rest();
-  t.same(Object.fromEntries(body.untaken()), { async: false, size: "large" });
+  body.declareUnread();
+  t.same(Object.fromEntries(body.unreadMembers()), { async: false, size: "large" });
   t.same(uses, [
     { feature: "tools", path: "tools.0", hint: "Ask otherwise." },
     { feature: "other", path: "tools.0.size" },
@@ -67,7 +67,7 @@ t.test("what is usual says nothing, another value does, and so can the object it
 t.test("a member named like an object's own is a plain member", async (t) => {
   const of = JSON.parse('{"__proto__":{"a":1},"constructor":2}') as Record<string, unknown>;
   t.equal(
-    JSON.stringify(Object.fromEntries(new Fields(of, "", []).untaken())),
+    JSON.stringify(Object.fromEntries(new Fields(of, "", []).unreadMembers())),
     '{"__proto__":{"a":1},"constructor":2}',
   );
 });

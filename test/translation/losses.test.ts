@@ -11,7 +11,7 @@ const support = (some: Partial<SupportTable>): SupportTable => ({
 
 t.test("what is mapped or ignored leaves no trace, what is dropped is listed once", async (t) => {
   const losses = new Losses("target", false);
-  losses.judge(
+  losses.applySupport(
     [
       { feature: "tools", path: "tools" },
       { feature: "cosmetic", path: "x" },
@@ -27,7 +27,7 @@ t.test("what is mapped or ignored leaves no trace, what is dropped is listed onc
 
 t.test("what is refused is a 400 that names the client's field and the reason", async (t) => {
   const refused = { choices: ["refused", "one answer only"] } satisfies Partial<SupportTable>;
-  t.throws(() => new Losses("target", false).judge([{ feature: "choices", path: "n" }], support(refused)), {
+  t.throws(() => new Losses("target", false).applySupport([{ feature: "choices", path: "n" }], support(refused)), {
     code: "not_translatable",
     status: 400,
     param: "n",
@@ -38,7 +38,7 @@ t.test("what is refused is a 400 that names the client's field and the reason", 
 t.test("what the client can do about it is said in the refusal", async (t) => {
   const uses = [{ feature: "stored_state", path: "input.0", hint: "Send the item." }] as const;
   for (const strict of [false, true])
-    t.throws(() => new Losses("target", strict).judge(uses, support({ stored_state: "refused" })), {
+    t.throws(() => new Losses("target", strict).applySupport(uses, support({ stored_state: "refused" })), {
       param: "input.0",
       message: /Send the item\.$/,
     });
@@ -46,7 +46,7 @@ t.test("what the client can do about it is said in the refusal", async (t) => {
 
 t.test("with strict a loss is a refusal", async (t) => {
   const strict = new Losses("target", true);
-  t.throws(() => strict.judge([{ feature: "seed", path: "seed" }], support({ seed: "dropped" })), {
+  t.throws(() => strict.applySupport([{ feature: "seed", path: "seed" }], support({ seed: "dropped" })), {
     code: "not_translatable",
     param: "seed",
     message: /gateway-strict/,

@@ -1,7 +1,7 @@
 import t from "tap";
 import type { Model } from "../../src/core/marketplace.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
-import { reachOf } from "../../src/translation/reach.ts";
+import { modelReach } from "../../src/translation/reach.ts";
 import { providerOf } from "../support/provider.ts";
 
 const protocols = await loadProtocols();
@@ -10,7 +10,7 @@ const reach = (targets: string[][], can: string[] = []) =>
   Object.fromEntries(
     protocols.flatMap((protocol) => {
       const all = targets.map((speaks) => ({ provider: providerOf({ name: "p", speaks }), model: "m", weight: 1 }));
-      const found = reachOf(protocol, { targets: all, can } as unknown as Model, protocols);
+      const found = modelReach(protocol, { targets: all, can } as unknown as Model, protocols);
       return found ? [[protocol.name, found]] : [];
     }),
   );

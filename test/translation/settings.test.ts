@@ -9,24 +9,24 @@ import { NestedJson } from "../../src/wire/nested.ts";
 import type { JsonObject } from "../../src/wire/values.ts";
 
 const TABLE: readonly Setting[] = [
-  { wire: "temperature", field: "temperature", feature: "temperature", type: "number", range: [0, 2], sampling: true },
-  { wire: "max_new", older: ["max"], field: "maxTokens", feature: "max_tokens", type: "number" },
+  { path: "temperature", field: "temperature", feature: "temperature", type: "number", range: [0, 2], sampling: true },
+  { path: "max_new", olderNames: ["max"], field: "maxTokens", feature: "max_tokens", type: "number" },
   {
-    wire: "config.stop",
+    path: "config.stop",
     field: "stop",
     feature: "stop",
     type: "texts",
-    longest: 2,
-    silent: (list) => String(list) === "",
+    maxLength: 2,
+    hasNoEffect: (list) => String(list) === "",
   },
   {
-    wire: "config.effort",
+    path: "config.effort",
     field: "reasoning.effort",
     feature: "reasoning_effort",
     type: "text",
     words: { LITTLE: "low", MUCH: "high" },
   },
-  { wire: "store", field: "store", type: "flag" },
+  { path: "store", field: "store", type: "flag" },
 ];
 
 function read(body: JsonObject): { conversation: Conversation; uses: FeatureUse[]; untaken: unknown[] } {
@@ -34,8 +34,8 @@ function read(body: JsonObject): { conversation: Conversation; uses: FeatureUse[
   const conversation: Conversation = { protocol: "x", task: "generate", stream: false, turns: [], tools: [], uses };
   const fields = new Fields(body, "", uses);
   readSettings(TABLE, fields, conversation);
-  fields.rest();
-  return { conversation, uses, untaken: fields.untaken() };
+  fields.declareUnread();
+  return { conversation, uses, untaken: fields.unreadMembers() };
 }
 
 function write(conversation: Partial<Conversation>, facts: Facts = {}) {

@@ -3,12 +3,12 @@ import type { TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import {
   type ClientRequest,
-  readingRequest,
   readRequest,
+  readRequestInSteps,
   writeRequest,
-  writingRequest,
+  writeRequestInSteps,
 } from "../../src/translation/request.ts";
-import { atOnce, endsStep, inTurns, type Steps, writingJson } from "../../src/translation/steps.ts";
+import { endsStep, runAtOnce, runInTurns, type Steps, writeJsonInSteps } from "../../src/translation/steps.ts";
 import { RawJson, writeJson } from "../../src/wire/exact.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { SAY } from "../support/tiny.ts";
@@ -29,13 +29,13 @@ t.test("steps give the same in one go and in turns, of which others have as many
   let turns = 0;
   const turn = async () => void turns++;
   const sum = (5000 * 4999) / 2;
-  t.equal(atOnce(counting(5000)), sum);
-  t.equal(await inTurns(counting(5000), turn), sum);
+  t.equal(runAtOnce(counting(5000)), sum);
+  t.equal(await runInTurns(counting(5000), turn), sum);
   t.equal(turns, 9);
-  t.equal(await inTurns(counting(100), turn), 4950);
+  t.equal(await runInTurns(counting(100), turn), 4950);
   t.equal(turns, 9, "few elements are one step");
-  t.throws(() => atOnce(counting(5000, true)), { message: "at the end" });
-  await t.rejects(inTurns(counting(5000, true)), { message: "at the end" });
+  t.throws(() => runAtOnce(counting(5000, true)), { message: "at the end" });
+  await t.rejects(runInTurns(counting(5000, true)), { message: "at the end" });
 });
 
 t.test("between two steps the event loop turns", async (t) => {
@@ -49,7 +49,7 @@ t.test("between two steps the event loop turns", async (t) => {
     }
     return seen;
   })();
-  t.same(await inTurns(steps), [0, 1, 2]);
+  t.same(await runInTurns(steps), [0, 1, 2]);
 });
 
 const COUNT = 4000;
@@ -87,13 +87,13 @@ t.test("long conversations are read and written in many steps, as they are in on
       caller: "",
     };
     const whole = readRequest(received, envelopes);
-    const read = counted(readingRequest(received, envelopes));
+    const read = counted(readRequestInSteps(received, envelopes));
     t.same(read.result, whole, from);
     t.ok(read.count > COUNT / 512, `${from} is read in ${read.count} steps`);
     for (const name of PROTOCOLS) {
       if (name === from) continue;
       const to = { protocol: SPOKEN[name] as TranslatedProtocol, account: "one", model: "m", facts: {} };
-      const written = counted(writingRequest(whole, to, false));
+      const written = counted(writeRequestInSteps(whole, to, false));
       t.same(written.result, writeRequest(whole, to, false), `${from} to ${name}`);
       t.ok(written.count > COUNT / 512, `${from} is written to ${name} in ${written.count} steps`);
     }
@@ -111,7 +111,7 @@ t.test("what is wrong with a long conversation is told from steps too", async (t
     query: { get: () => null },
     caller: "",
   });
-  const read = (text: string) => counted(readingRequest(received(text), new Envelopes("a secret of the tests")));
+  const read = (text: string) => counted(readRequestInSteps(received(text), new Envelopes("a secret of the tests")));
   t.throws(() => read(JSON.stringify({ model: "m", messages })), {
     code: "invalid_field",
     param: `messages.${COUNT}.role`,
@@ -123,7 +123,7 @@ t.test("an object is written as JSON in steps where it has a long list, and the 
   const raw = new RawJson('{"a": 1.0}');
   const steps = (list: unknown[]) => {
     const object = { none: undefined, 'a"b': "c", list, empty: [], raw, last: null };
-    const { result, count } = counted(writingJson(object));
+    const { result, count } = counted(writeJsonInSteps(object));
     t.equal(result, writeJson(object));
     return count;
   };

@@ -6,11 +6,11 @@ import type { Conversation } from "../../src/translation/conversation.ts";
 import { Framing } from "../../src/translation/framing.ts";
 import { ToolNames } from "../../src/translation/names.ts";
 import {
+  decodeWhole,
+  encodeWhole,
+  encodeWholeAsStream,
   type ResponseTranslation,
   StreamTranslator,
-  wholeEvents,
-  wholeStream,
-  wholeText,
 } from "../../src/translation/translator.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { SAY, SAY_ARRAY, tiny } from "../support/tiny.ts";
@@ -167,25 +167,25 @@ t.test("what cannot be said is lost with a word", async (t) => {
 
 t.test("a whole answer is read and written whole", async (t) => {
   const on = crossing();
-  const events = wholeEvents(on, Buffer.from('["start:x","ping","unsaid:a.b","hello","end"]'), undefined);
+  const events = decodeWhole(on, Buffer.from('["start:x","ping","unsaid:a.b","hello","end"]'), undefined);
   t.same(
     events.map(({ type }) => type),
     ["start", "open", "text", "finish", "end"],
   );
   t.same(on.lost, ["a.b"]);
-  t.same(JSON.parse(wholeText(on, events)), { id: "01exchange", events });
+  t.same(JSON.parse(encodeWhole(on, events)), { id: "01exchange", events });
 });
 
 t.test("a stream that comes unasked is read as a whole, and a whole answer becomes a stream", async (t) => {
   const lines = ["start:x", "hello", "end"];
   const bytes = Buffer.from(lines.map((line) => `data: ${line}\n\n`).join(""));
-  const events = wholeEvents(crossing(), bytes, "sse");
-  t.same(events, wholeEvents(crossing(), Buffer.from(JSON.stringify(lines)), undefined));
+  const events = decodeWhole(crossing(), bytes, "sse");
+  t.same(events, decodeWhole(crossing(), Buffer.from(JSON.stringify(lines)), undefined));
   const streamed = run(new StreamTranslator(crossing()), [...lines, "END"]).frames;
-  t.equal(texts(wholeStream(crossing(), events, new Framing(SAY))), texts(streamed));
+  t.equal(texts(encodeWholeAsStream(crossing(), events, new Framing(SAY))), texts(streamed));
   t.same(
     events,
-    wholeEvents(crossing(), Buffer.from("data: start:x\n\ndata: hello\n\ndata: end"), "sse"),
+    decodeWhole(crossing(), Buffer.from("data: start:x\n\ndata: hello\n\ndata: end"), "sse"),
     "the last frame may lack its end",
   );
 });
@@ -197,8 +197,8 @@ t.test("a whole answer that is none is the provider's fault", async (t) => {
     ['["start:x","hello"]', "upstream_truncated"],
     ['["error:503"]', "upstream_refused"],
   ] as const)
-    t.throws(() => wholeEvents(crossing(), Buffer.from(text), undefined), { code }, text);
-  t.throws(() => wholeEvents(crossing(), Buffer.from("data: start:x\n\n"), "sse"), { code: "upstream_truncated" });
+    t.throws(() => decodeWhole(crossing(), Buffer.from(text), undefined), { code }, text);
+  t.throws(() => decodeWhole(crossing(), Buffer.from("data: start:x\n\n"), "sse"), { code: "upstream_truncated" });
 });
 
 t.test("an answer without end is given up: some protocols repeat all of it in their last event", async (t) => {

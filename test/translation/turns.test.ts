@@ -1,6 +1,6 @@
 import t from "tap";
 import type { Part, Turn } from "../../src/translation/conversation.ts";
-import { joined } from "../../src/translation/turns.ts";
+import { mergeTurns } from "../../src/translation/turns.ts";
 
 const turn = (role: Turn["role"], ...texts: string[]): Turn => ({
   role,
@@ -13,7 +13,7 @@ const shape = (turns: Turn[]) =>
 t.test("neighbours of the same role become one, in order; system turns stay apart", async (t) => {
   t.same(
     shape(
-      joined([
+      mergeTurns([
         turn("system", "s1"),
         turn("system", "s2"),
         turn("user", "a"),
@@ -38,7 +38,7 @@ t.test("neighbours of the same role become one, in order; system turns stay apar
 
 t.test("the turns given stay as they were", async (t) => {
   const turns = [turn("user", "a"), turn("user", "b")];
-  joined(turns);
+  mergeTurns(turns);
   t.same(shape(turns), [
     ["user", "a"],
     ["user", "b"],
@@ -47,7 +47,7 @@ t.test("the turns given stay as they were", async (t) => {
 
 t.test("turns of very many parts are joined like others", async (t) => {
   const parts = Array.from({ length: 300_000 }, () => ({ kind: "text" as const, text: "a", at: "x" }));
-  const [turn] = joined([
+  const [turn] = mergeTurns([
     { role: "user", parts: [], at: "a" },
     { role: "user", parts, at: "b" },
   ]);

@@ -2,7 +2,7 @@ import t from "tap";
 import type { TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import type { Opaque } from "../../src/translation/events.ts";
-import { withoutUnreadable } from "../../src/translation/unreadable.ts";
+import { removeUnreadable } from "../../src/translation/unreadable.ts";
 import type { JsonPath } from "../../src/wire/paths.ts";
 import { splice } from "../../src/wire/splice.ts";
 import { tiny } from "../support/tiny.ts";
@@ -25,7 +25,13 @@ const protocol: TranslatedProtocol = {
           (blocks as { state?: string; part?: boolean }[]).flatMap(({ state, part }, i) =>
             state === undefined
               ? []
-              : [{ path: ["blocks", i, "state"], span: part ? ["blocks", i, "state"] : ["blocks", i], instead }],
+              : [
+                  {
+                    path: ["blocks", i, "state"],
+                    span: part ? ["blocks", i, "state"] : ["blocks", i],
+                    replacement: instead,
+                  },
+                ],
           ),
         consequences: (_body, gone: readonly JsonPath[], facts) =>
           gone.length > 1 || facts.thinking === "budget" ? [{ path: ["thinking"], why: "there is no state" }] : [],
@@ -36,7 +42,7 @@ const protocol: TranslatedProtocol = {
 
 function sent(text: string, strict = false, thinking?: "budget") {
   const to = { protocol, account: "them", model: "m", facts: thinking ? { thinking } : {} };
-  const { edits, losses } = withoutUnreadable(Buffer.from(text), JSON.parse(text), envelopes, to, strict);
+  const { edits, losses } = removeUnreadable(Buffer.from(text), JSON.parse(text), envelopes, to, strict);
   const left = Buffer.concat(splice([Buffer.from(text)], edits)).toString();
   return { left, dropped: losses.dropped, notices: losses.notices };
 }

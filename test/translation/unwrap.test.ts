@@ -1,5 +1,5 @@
 import t from "tap";
-import { Unwrapping } from "../../src/translation/unwrap.ts";
+import { TextUnwrapper } from "../../src/translation/unwrap.ts";
 import { gathered } from "../support/gathered.ts";
 
 const TEXTS = [
@@ -14,7 +14,7 @@ const escaped = (text: string): string =>
   JSON.stringify(text).replaceAll(/[^\x20-\x7e]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 function unwrapped(pieces: readonly string[]): { text: string; pieces: string[] } {
-  const unwrapping = new Unwrapping();
+  const unwrapping = new TextUnwrapper();
   const out = [...pieces.map((piece) => unwrapping.push(piece)), unwrapping.end()];
   return { text: out.join(""), pieces: out };
 }

@@ -1,6 +1,6 @@
 import t from "tap";
 import type { Conversation, Part, Tool, ToolChoice } from "../../src/translation/conversation.ts";
-import { declareNeeded, withTools } from "../../src/translation/vendor-tools.ts";
+import { declareNeededTools, withTools } from "../../src/translation/vendor-tools.ts";
 
 const own = (name: string): Tool => ({ kind: "function", name, at: `own.${name}` });
 const server = (name: string): Tool => ({ kind: "server", protocol: "p", name, json: {}, at: `server.${name}` });
@@ -22,7 +22,7 @@ const talk = (tools: Tool[], toolChoice?: ToolChoice, parts: Part[] = []): Conve
 });
 
 function needed(conversation: Conversation): string[] {
-  declareNeeded(conversation);
+  declareNeededTools(conversation);
   return conversation.uses.flatMap(({ feature, path }) => (feature === "tools_server_needed" ? path : []));
 }
 

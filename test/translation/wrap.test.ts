@@ -1,12 +1,12 @@
 import t from "tap";
 import type { Event } from "../../src/translation/events.ts";
-import { AnswerUnwrapper, type Wrapped, wrap } from "../../src/translation/wrap.ts";
+import { ResponseUnwrapper, type WrapKind, wrapFormat } from "../../src/translation/wrap.ts";
 import { RawJson } from "../../src/wire/exact.ts";
 import { at, candidate, chatStream, chunk, type Sent, send } from "../golden/sharp-cases.ts";
 import { gathered } from "../support/gathered.ts";
 
 const schemaOf = (schema: object, more = {}, objectsOnly = true) => {
-  const wrapping = wrap({ kind: "schema", schema: new RawJson(JSON.stringify(schema)), ...more }, objectsOnly);
+  const wrapping = wrapFormat({ kind: "schema", schema: new RawJson(JSON.stringify(schema)), ...more }, objectsOnly);
   return wrapping && { schema: JSON.parse(wrapping.format.schema?.text ?? ""), wrapped: wrapping.wrapped };
 };
 
@@ -14,8 +14,8 @@ t.test("an object goes as it is, and all where the vendor takes any", async (t) 
   for (const schema of [{ type: "object" }, { properties: { a: {} } }]) t.equal(schemaOf(schema), undefined);
   t.match(schemaOf({ $ref: "#/$defs/a", $defs: { a: { type: "array" } } }), { wrapped: "json" });
   t.equal(schemaOf({ type: "array" }, {}, false), undefined);
-  t.equal(wrap({ kind: "json" }, true), undefined);
-  t.equal(wrap(undefined, true), undefined);
+  t.equal(wrapFormat({ kind: "json" }, true), undefined);
+  t.equal(wrapFormat(undefined, true), undefined);
 });
 
 t.test("an object that the root refers to stands at the root", async (t) => {
@@ -54,11 +54,11 @@ t.test("any other schema is the only member of an object, and its references lea
       $defs: { a: { items: { $ref: "#/properties/value" } } },
     },
   });
-  t.match(schemaOf({ type: "string", enum: ["a"] }, { plain: true }, false), { wrapped: "text" });
+  t.match(schemaOf({ type: "string", enum: ["a"] }, { isPlainText: true }, false), { wrapped: "text" });
 });
 
-function unwrapped(wrapped: Wrapped, pieces: readonly string[]): string {
-  const unwrapper = new AnswerUnwrapper(wrapped);
+function unwrapped(wrapped: WrapKind, pieces: readonly string[]): string {
+  const unwrapper = new ResponseUnwrapper(wrapped);
   const events: Event[] = [
     { type: "open", block: 0, choice: 0, kind: "text" },
     ...pieces.map((text): Event => ({ type: "text", block: 0, text })),
@@ -114,7 +114,7 @@ t.test("a Gemini client gets a list and a bare word of a vendor that only answer
   t.same([list.dropped, list.notices], [[], [held]]);
 });
 
-t.test("a vendor that takes any schema gets it as it is", async (t) => {
+t.test("a vendor that takes any schema gets it is", async (t) => {
   const schema = { type: "array", items: { type: "string" } };
   const format = { type: "json_schema", json_schema: { name: "list", schema } };
   const sent = send("openai-chat", { messages: [{ role: "user", content: "x" }], response_format: format }, "gemini");

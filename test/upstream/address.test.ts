@@ -2,7 +2,7 @@ import t from "tap";
 import { Body } from "../../src/core/body.ts";
 import { Attempt, type Exchange } from "../../src/core/exchange.ts";
 import type { Provider } from "../../src/core/marketplace.ts";
-import { authenticate, pathOf } from "../../src/upstream/address.ts";
+import { addCredential, upstreamPath } from "../../src/upstream/address.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
 import { credentialsOf, providerOf } from "../support/provider.ts";
@@ -25,32 +25,32 @@ function attempt(url: string, provider: Partial<Provider> = {}): Attempt {
 }
 
 t.test("a bare origin gets the protocol's segment, an address with a path keeps its own", async (t) => {
-  t.equal(pathOf(exchange, attempt("http://up")), "/v9/say?a=1");
-  t.equal(pathOf(exchange, attempt("http://up/deep/v2")), "/deep/v2/say?a=1");
+  t.equal(upstreamPath(exchange, attempt("http://up")), "/v9/say?a=1");
+  t.equal(upstreamPath(exchange, attempt("http://up/deep/v2")), "/deep/v2/say?a=1");
 });
 
 t.test("what a translation asks, and what a plugin has set, come first", async (t) => {
   const translated = Object.assign(attempt("http://up/v1"), { operation: COUNT, query: "" });
-  t.equal(pathOf(exchange, translated), "/v1/count");
-  t.equal(pathOf(exchange, Object.assign(translated, { query: "b=2" })), "/v1/count?b=2");
-  t.equal(pathOf(exchange, Object.assign(translated, { path: "/elsewhere" })), "/elsewhere");
+  t.equal(upstreamPath(exchange, translated), "/v1/count");
+  t.equal(upstreamPath(exchange, Object.assign(translated, { query: "b=2" })), "/v1/count?b=2");
+  t.equal(upstreamPath(exchange, Object.assign(translated, { path: "/elsewhere" })), "/elsewhere");
 });
 
 t.test("our credential takes the place of whatever stands there, in the header that is wanted", async (t) => {
   const own = attempt("http://up", { credentials: credentialsOf("ours") });
-  authenticate(own);
+  addCredential(own);
   t.same(own.headers.lines, ["x-key", "secret of ours"]);
   const named = attempt("http://up", { credentials: credentialsOf("ours"), header: "x-other" });
-  authenticate(named);
+  addCredential(named);
   t.equal(named.headers.get("x-other"), "secret of ours");
   const open = attempt("http://up");
-  authenticate(open);
+  addCredential(open);
   t.same(open.headers.lines, ["x-key", "the client's"]);
 });
 
 t.test("the credential is shown as the protocol spoken upstream wants it", async (t) => {
   const translated = attempt("http://up", { credentials: credentialsOf("ours") });
   translated.protocol = { ...other, credential: (secret) => ["authorization", secret] };
-  authenticate(translated);
+  addCredential(translated);
   t.equal(translated.headers.get("authorization"), "secret of ours");
 });

@@ -1,25 +1,25 @@
 import t from "tap";
-import { AllowList, adviseRetry, requestIdIn } from "../../src/upstream/allow-list.ts";
+import { AllowList, requestIdOf, setShouldRetry } from "../../src/upstream/allow-list.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 
 t.test("names pass by the letter or by a prefix, and no others, however often they are asked", async (t) => {
-  const { passes } = new AllowList(["accept", "x-own-*"]);
+  const { allows } = new AllowList(["accept", "x-own-*"]);
   for (let round = 0; round < 2; round++)
-    t.same(["accept", "x-own-a", "x-own-", "accept-language", "x-ow"].map(passes), [true, true, true, false, false]);
+    t.same(["accept", "x-own-a", "x-own-", "accept-language", "x-ow"].map(allows), [true, true, true, false, false]);
 });
 
 t.test("names beyond those it remembers are judged all the same", async (t) => {
-  const { passes } = new AllowList(["kept-*"]);
+  const { allows } = new AllowList(["kept-*"]);
   const names = Array.from({ length: 2000 }, (_, i) => (i % 2 === 0 ? `kept-${i}` : `other-${i}`));
-  t.same(names.filter(passes).length, 1000);
+  t.same(names.filter(allows).length, 1000);
 });
 
 t.test("a provider's id of a request is found under either name", async (t) => {
-  t.equal(requestIdIn(new HeaderList(["Request-Id", "a"])), "a");
-  t.equal(requestIdIn(new HeaderList(["request-id", "a", "X-Request-Id", "b"])), "b");
-  t.equal(requestIdIn(new HeaderList()), undefined);
+  t.equal(requestIdOf(new HeaderList(["Request-Id", "a"])), "a");
+  t.equal(requestIdOf(new HeaderList(["request-id", "a", "X-Request-Id", "b"])), "b");
+  t.equal(requestIdOf(new HeaderList()), undefined);
   t.equal(
-    requestIdIn(new HeaderList(["request-id", "a".repeat(60_000)])),
+    requestIdOf(new HeaderList(["request-id", "a".repeat(60_000)])),
     "a".repeat(128),
     "no line of the log gets long",
   );
@@ -28,7 +28,7 @@ t.test("a provider's id of a request is found under either name", async (t) => {
 t.test("clients are told not to ask again where that changes nothing, unless the provider has told them", async (t) => {
   const advised = (status: number, ...lines: string[]) => {
     const headers = new HeaderList(lines);
-    adviseRetry(status, headers);
+    setShouldRetry(status, headers);
     return headers.get("x-should-retry");
   };
   const statuses = [200, 401, 402, 403, 404, 429, 500];

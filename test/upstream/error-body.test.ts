@@ -2,7 +2,7 @@ import { mock } from "node:test";
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { Redactor } from "../../src/core/redactor.ts";
-import { ErrorBody, LARGEST_ERROR } from "../../src/upstream/error-body.ts";
+import { ErrorBody, MAX_ERROR_BYTES } from "../../src/upstream/error-body.ts";
 import type { BodyReceiver, UpstreamResponse } from "../../src/upstream/response.ts";
 
 const SECRET = "a-credential-0123456789";
@@ -42,20 +42,20 @@ function taken(body: ErrorBody, blocks = false): string[] {
 
 t.test("a secret is found also where the pieces cut it, and all of it is handed over once", async (t) => {
   for (let cut = 1; cut < SECRET.length; cut++) {
-    const body = await ErrorBody.of(response([`x ${SECRET.slice(0, cut)}`, `${SECRET.slice(cut)} y`]), redactor);
+    const body = await ErrorBody.readFrom(response([`x ${SECRET.slice(0, cut)}`, `${SECRET.slice(cut)} y`]), redactor);
     t.same(taken(body), ["x *** y", "end"]);
   }
-  t.same(taken(await ErrorBody.of(response([]), redactor)), ["end"]);
+  t.same(taken(await ErrorBody.readFrom(response([]), redactor)), ["end"]);
 });
 
 t.test("whoever takes no more is told the end when it goes on", async (t) => {
-  const body = await ErrorBody.of(response(["x"]), redactor);
+  const body = await ErrorBody.readFrom(response(["x"]), redactor);
   const told = taken(body, true);
   t.same(told, ["x"]);
   body.resume();
   body.resume();
   t.same(told, ["x", "end"]);
-  const left = await ErrorBody.of(response(["x"]), redactor);
+  const left = await ErrorBody.readFrom(response(["x"]), redactor);
   const before = taken(left, true);
   left.destroy();
   left.resume();
@@ -63,11 +63,13 @@ t.test("whoever takes no more is told the end when it goes on", async (t) => {
 });
 
 t.test("what was broken off is what came, and the break; anything else that ends it is thrown", async (t) => {
-  const broken = await ErrorBody.of(response([`x ${SECRET}`], new GatewayError("upstream_truncated")), redactor);
+  const broken = await ErrorBody.readFrom(response([`x ${SECRET}`], new GatewayError("upstream_truncated")), redactor);
   t.same(taken(broken), ["x ***", "upstream_truncated"]);
-  await t.rejects(ErrorBody.of(response(["x"], new GatewayError("client_gone")), redactor), { code: "client_gone" });
-  const large = response(["x".repeat(LARGEST_ERROR), "x", "x"]);
-  await t.rejects(ErrorBody.of(large, redactor), { code: "upstream_refused", status: 418 });
+  await t.rejects(ErrorBody.readFrom(response(["x"], new GatewayError("client_gone")), redactor), {
+    code: "client_gone",
+  });
+  const large = response(["x".repeat(MAX_ERROR_BYTES), "x", "x"]);
+  await t.rejects(ErrorBody.readFrom(large, redactor), { code: "upstream_refused", status: 418 });
   t.ok(large.ended, "and no more of it is read");
 });
 
@@ -80,7 +82,7 @@ t.test("an error that drips in is given up after ten seconds, with its status", 
       receiver = reader;
     },
   });
-  const body = ErrorBody.of(dripping, redactor);
+  const body = ErrorBody.readFrom(dripping, redactor);
   for (let second = 0; second < 9; second++) {
     t.ok(receiver?.chunk(Buffer.from("x")));
     mock.timers.tick(1000);

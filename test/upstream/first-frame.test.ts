@@ -1,5 +1,5 @@
 import t, { type Test } from "tap";
-import { firstFrame } from "../../src/upstream/first-frame.ts";
+import { peekFirstFrame } from "../../src/upstream/first-frame.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { CHUNKED, client, httpUpstream, outgoing, proxied, type Script, whole } from "../support/upstream.ts";
 
@@ -9,7 +9,7 @@ const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${te
 async function first(t: Test, script: Script, limit = 2000, framing: "sse" | "array" = "sse") {
   const { upstream, proxy } = await proxied(t, script);
   const response = await proxy.send(outgoing(upstream.origin), client());
-  const frame = await firstFrame(response, framing, limit);
+  const frame = await peekFirstFrame(response, framing, limit);
   return { text: frame === "none" ? frame : frame?.text, read: () => whole(response) };
 }
 

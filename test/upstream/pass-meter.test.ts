@@ -1,5 +1,5 @@
 import t from "tap";
-import { forOneKey, headerObject } from "../../src/upstream/pass-meter.ts";
+import { headerObject, privateCacheControl } from "../../src/upstream/pass-meter.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 
 t.test("header lines become an object, in which a name that came twice has all its values", async (t) => {
@@ -14,5 +14,5 @@ t.test("what a provider says of caching holds for one key alone", async (t) => {
     ["no-store", "private, no-store"],
     ['private="x", no-cache', "private, no-cache"],
   ] as const)
-    t.equal(forOneKey(said), told);
+    t.equal(privateCacheControl(said), told);
 });

@@ -15,7 +15,7 @@ const tickets = new UploadTickets("a secret of this test");
 const minting: Protocol = {
   ...openaiChat,
   name: "minting",
-  mints: (method, path) => method === "POST" && path === "/keys",
+  createsKey: (method, path) => method === "POST" && path === "/keys",
 };
 
 interface Case {
@@ -43,7 +43,7 @@ function attempt({ url = "https://a.test/v1", pattern = "/v1/*", path, spoken = 
     open,
     mint,
     tickets,
-    unmeasured: () => (more.measured ? { kind: "key", name: "k", scope: "key:k", limits: { tpm: 1 } } : undefined),
+    unmeasuredLimit: () => (more.measured ? { kind: "key", name: "k", scope: "key:k", limits: { tpm: 1 } } : undefined),
   });
   const match = pass.match(path);
   if (!match) return undefined;
@@ -61,7 +61,7 @@ function attempt({ url = "https://a.test/v1", pattern = "/v1/*", path, spoken = 
     },
   });
   if (more.models) exchange.caller = { id: "k", name: "k", models: more.models };
-  return pass.attempt(exchange, match.below);
+  return pass.createAttempt(exchange, match.below);
 }
 
 const leads = (pattern: string, path: string, url?: string) =>
@@ -162,10 +162,11 @@ t.test("an address at the provider's comes back through the path, and no other d
       credentials: credentialsOf("a"),
       speaks: ["openai-chat"],
     });
-    return new PassPath(pattern, provider, [openaiChat], [openaiChat], { open: false, mint: false, tickets }).back(
-      address,
-      "http://g",
-    );
+    return new PassPath(pattern, provider, [openaiChat], [openaiChat], {
+      open: false,
+      mint: false,
+      tickets,
+    }).gatewayAddress(address, "http://g");
   };
   const cases: [pattern: string, url: string, address: string, back: string | undefined][] = [
     ["/v1/files/*", "https://a.test/v1", "https://a.test/v1/files/x?a=%20b", "http://g/v1/files/x?a=%20b"],
@@ -189,7 +190,7 @@ t.test("a path is one of the vendor's for models where it begins like one that a
   const provider = providerOf({ name: "a", credentials: credentialsOf("a") });
   const path = new PassPath("/vendors/a/*", provider, [openaiChat], [openaiChat], { open: true, mint: false, tickets });
   for (const below of ["/chat/completions", "/v1/chat/completions", "/files", "/v1/Files/file-1/content", "/models"])
-    t.ok(path.knows(below), below);
+    t.ok(path.isModelApi(below), below);
   for (const below of ["", "/", "/v1", "/organizations/invites", "/v1/organization/files", "/organization/models"])
-    t.notOk(path.knows(below), below);
+    t.notOk(path.isModelApi(below), below);
 });

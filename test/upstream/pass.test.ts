@@ -7,7 +7,7 @@ import t, { type Test } from "tap";
 import type { GatewayError } from "../../src/core/errors.ts";
 import type { Timeouts } from "../../src/core/marketplace.ts";
 import { Redactor } from "../../src/core/redactor.ts";
-import { Incoming } from "../../src/downstream/incoming.ts";
+import { ServerRequest } from "../../src/downstream/server-request.ts";
 import { Agents } from "../../src/upstream/agents.ts";
 import { Pools } from "../../src/upstream/http1/pools.ts";
 import type { PassObserver } from "../../src/upstream/pass.ts";
@@ -24,29 +24,29 @@ type End = string | undefined;
 
 /** What was seen of the bytes. */
 class Count implements PassObserver {
-  whole(): void {}
+  onRequestEnd(): void {}
 
   readonly redactor = new Redactor([CREDENTIAL]);
   static sent = 0;
   static received = 0;
-  up(bytes: Buffer) {
+  onRequestBody(bytes: Buffer) {
     Count.sent += bytes.length;
   }
-  head(_status: number, rawHeaders: readonly string[]) {
+  onResponseHead(_status: number, rawHeaders: readonly string[]) {
     const headers: Record<string, string> = {};
     for (let i = 0; i < rawHeaders.length; i += 2)
       if (/^(?:content-(?:length|type)|etag)$/i.test(rawHeaders[i] as string))
         headers[(rawHeaders[i] as string).toLowerCase()] = rawHeaders[i + 1] as string;
     return headers;
   }
-  failed() {
+  onErrorBody() {
     return {};
   }
-  down(bytes: Buffer) {
+  onResponseBody(bytes: Buffer) {
     Count.received += bytes.length;
   }
   static ended: (() => void) | undefined;
-  end() {
+  onResponseEnd() {
     Count.ended?.();
   }
 }
@@ -71,7 +71,7 @@ async function passing(
   const ends: End[] = [];
   const errors: GatewayError[] = [];
   const requests: IncomingMessage[] = [];
-  const server = createServer({ IncomingMessage: Incoming, requestTimeout: 0 }, (request, response) => {
+  const server = createServer({ IncomingMessage: ServerRequest, requestTimeout: 0 }, (request, response) => {
     requests.push(request);
     const timeouts = { connect: 0, first_byte: 0, idle: 0, total: 0, ...limits };
     const outgoing = {
@@ -82,11 +82,11 @@ async function passing(
     };
     const observer = new Count();
     const onAbort = (abort: () => void) => {
-      const { head } = observer;
+      const { onResponseHead } = observer;
       if (headed)
-        observer.head = (...told) => {
+        observer.onResponseHead = (...told) => {
           headed(abort);
-          return head(...told);
+          return onResponseHead(...told);
         };
       return () => {};
     };

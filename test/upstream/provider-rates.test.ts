@@ -15,15 +15,15 @@ t.test(
       ["requests", "x-left"],
       ["tokens", "x-left-tokens"],
     ]);
-    rates.see(fine, new HeaderList(["X-Left", "7", "x-left-tokens", "many"]));
+    rates.record(fine, new HeaderList(["X-Left", "7", "x-left-tokens", "many"]));
     t.same(rates.all, [{ target: "up:fine", kind: "requests", left: 7 }]);
     now = 999;
-    rates.see(fine, new HeaderList(["x-left", "6"]));
+    rates.record(fine, new HeaderList(["x-left", "6"]));
     t.match(rates.all, [{ left: 7 }]);
     now = 1000;
-    rates.see(fine, new HeaderList(["x-left", "5", "x-left-tokens", "80"]));
+    rates.record(fine, new HeaderList(["x-left", "5", "x-left-tokens", "80"]));
     t.match(rates.all, [{ left: 5 }, { kind: "tokens", left: 80 }]);
-    rates.see(attempt("other"), new HeaderList(["x-left", "1"]));
+    rates.record(attempt("other"), new HeaderList(["x-left", "1"]));
     t.equal(rates.all.length, 2);
   },
 );

@@ -292,8 +292,8 @@ t.test("who sends it hears whether its connection was made for it", async (t) =>
   const proxy = new UpstreamProxy(pools);
   const heard: boolean[] = [];
   for (let n = 0; n < 2; n++) {
-    const sending = (made: boolean) => heard.push(made);
-    await whole(await proxy.send(outgoing(upstream.origin, { sending }), client()));
+    const onStart = (made: boolean) => heard.push(made);
+    await whole(await proxy.send(outgoing(upstream.origin, { onStart }), client()));
   }
   t.same(heard, [true, false]);
 });

@@ -6,13 +6,13 @@ t.test("what happened counts for as long as the window, and leaves it part by pa
   window.add(5000);
   window.add(5450);
   window.mark(5450);
-  t.same(window.counts(5999), { all: 2, some: 1 });
-  t.same(window.counts(6050), { all: 1, some: 1 });
-  t.same(window.counts(6500), { all: 0, some: 0 });
+  t.same(window.counts(5999), { total: 2, marked: 1 });
+  t.same(window.counts(6050), { total: 1, marked: 1 });
+  t.same(window.counts(6500), { total: 0, marked: 0 });
   window.add(90_000);
-  t.same(window.counts(90_000), { all: 1, some: 0 });
+  t.same(window.counts(90_000), { total: 1, marked: 0 });
   window.clear();
-  t.same(window.counts(90_000), { all: 0, some: 0 });
+  t.same(window.counts(90_000), { total: 0, marked: 0 });
 });
 
 t.test(
@@ -26,9 +26,9 @@ t.test(
         now += Math.random() ** 3 * 700;
         times.push(now);
         window.add(now);
-        const { all } = window.counts(now);
+        const { total } = window.counts(now);
         const younger = (ms: number) => times.filter((time) => time > now - ms).length;
-        t.ok(all >= younger(900) && all <= younger(1000), `${younger(900)} <= ${all} <= ${younger(1000)}`);
+        t.ok(total >= younger(900) && total <= younger(1000), `${younger(900)} <= ${total} <= ${younger(1000)}`);
       }
     }
   },

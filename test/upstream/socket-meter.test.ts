@@ -31,7 +31,10 @@ function metered() {
   const attempt = new Attempt(start);
   attempt.sent = true;
   const refused: GatewayError[] = [];
-  const client = { own: () => ["x-request-id", "ours"], refuse: (error: GatewayError) => void refused.push(error) };
+  const client = {
+    ownHeaders: () => ["x-request-id", "ours"],
+    refuse: (error: GatewayError) => void refused.push(error),
+  };
   const allowed = (received: HeaderList) => received.filter((name) => name !== "x-request-id");
   return {
     exchange,
@@ -43,14 +46,14 @@ function metered() {
 
 t.test("status, ids, bytes and usage are written down; what has no body says nothing of one", async (t) => {
   const { exchange, attempt, meter } = metered();
-  const head = meter.head(101, ["X-Request-Id", "theirs", "content-length", "0", "x-other", "1"]);
+  const head = meter.onResponseHead(101, ["X-Request-Id", "theirs", "content-length", "0", "x-other", "1"]);
   t.same(head, { "x-other": "1", "x-request-id": "ours" });
   t.same([exchange.status, exchange.streaming, attempt.status, attempt.requestId], [101, true, 101, "theirs"]);
-  meter.up(Buffer.alloc(3));
-  meter.down(Buffer.alloc(4));
-  meter.down(Buffer.alloc(5));
+  meter.onClientBytes(Buffer.alloc(3));
+  meter.onProviderBytes(Buffer.alloc(4));
+  meter.onProviderBytes(Buffer.alloc(5));
   t.same([exchange.received, exchange.written], [3, 9]);
-  meter.text?.(Buffer.from('{"type":"response.done","response":{"usage":{"input_tokens":2}}}'));
+  meter.onTextMessage?.(Buffer.from('{"type":"response.done","response":{"usage":{"input_tokens":2}}}'));
   t.equal(exchange.usage?.in.total, 2);
 });
 
@@ -63,5 +66,5 @@ t.test("a refusal is told, and a provider that was never reached has not been as
     meter.refuse(new GatewayError(code));
     t.match([refused[0]?.code, attempt.error?.code, attempt.sent], [code, code, sent]);
   }
-  t.notOk(metered().meter.head(403, ["content-length", "2"])["content-length"] === undefined);
+  t.notOk(metered().meter.onResponseHead(403, ["content-length", "2"])["content-length"] === undefined);
 });

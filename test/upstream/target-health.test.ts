@@ -15,8 +15,8 @@ function watched(limits = {}) {
   const ask = (count: number, well: boolean, firstByte = 10) => {
     for (let i = 0; i < count; i++) {
       health.begin();
-      if (well) health.succeed(firstByte);
-      else health.fail();
+      if (well) health.recordResponse(firstByte);
+      else health.recordFailure();
       health.end(false);
     }
   };
@@ -28,20 +28,20 @@ t.test("five failures in a row open it for 30 s; then one probe is let through, 
   ask(4, false);
   ask(1, true);
   ask(4, false);
-  t.ok(health.usable);
+  t.ok(health.isUsable);
   ask(1, false);
-  t.notOk(health.usable);
+  t.notOk(health.isUsable);
   watch.now += 29_999;
-  t.notOk(health.usable);
+  t.notOk(health.isUsable);
   watch.now += 1;
-  t.ok(health.usable);
+  t.ok(health.isUsable);
   health.begin();
-  t.notOk(health.usable, "only one probe");
-  health.succeed(5);
-  t.ok(health.usable);
+  t.notOk(health.isUsable, "only one probe");
+  health.recordResponse(5);
+  t.ok(health.isUsable);
   t.same(told, [30_000, 0]);
   ask(4, false);
-  t.ok(health.usable, "what was before is forgotten");
+  t.ok(health.isUsable, "what was before is forgotten");
 });
 
 t.test(
@@ -50,7 +50,7 @@ t.test(
     const leave = ({ health }: ReturnType<typeof watched>, count: number, waited: number) => {
       for (let i = 0; i < count; i++) {
         health.begin();
-        health.left(waited);
+        health.recordClientLeft(waited);
         health.end(false);
       }
     };
@@ -58,18 +58,18 @@ t.test(
     leave(slow, 40, 3000);
     t.same(slow.health.condition.recent, { requests: 0, failed: 0 });
     leave(slow, 19, 5000);
-    t.ok(slow.health.usable, "a few clients switch nothing off, however they hurry");
+    t.ok(slow.health.isUsable, "a few clients switch nothing off, however they hurry");
     leave(slow, 1, 5000);
-    t.notOk(slow.health.usable);
+    t.notOk(slow.health.isUsable);
     slow.watch.now += 30_000;
     leave(slow, 1, 100);
-    t.ok(slow.health.usable, "a probe whose client does not wait tells nothing");
+    t.ok(slow.health.isUsable, "a probe whose client does not wait tells nothing");
     leave(slow, 1, 5000);
-    t.notOk(slow.health.usable, "one that is not answered is not well");
+    t.notOk(slow.health.isUsable, "one that is not answered is not well");
     const mixed = watched({ slow: 3000, requests: 20, errors: 0.5 });
     mixed.ask(15, true);
     leave(mixed, 14, 5000);
-    t.ok(mixed.health.usable, "among answers in time it takes a share of them");
+    t.ok(mixed.health.isUsable, "among answers in time it takes a share of them");
     const off = watched();
     leave(off, 100, 500_000);
     t.same(off.told, []);
@@ -85,9 +85,9 @@ t.test(
       t.equal(told.at(-1), openFor * 1000);
       watch.now += openFor * 1000;
       health.begin();
-      health.pass();
+      health.recordInconclusive();
       health.end(false);
-      t.ok(health.usable);
+      t.ok(health.isUsable);
       ask(1, false);
     }
   },
@@ -118,7 +118,7 @@ t.test("answers that break off, and first bytes that are too slow, count as fail
     const { health, told } = watched({ slow: 1000 });
     for (let i = 0; i < 20; i++) {
       health.begin();
-      health.succeed(broken ? 10 : 1001);
+      health.recordResponse(broken ? 10 : 1001);
       health.end(broken);
     }
     t.same(told, [30_000]);
@@ -152,20 +152,20 @@ t.test(
   "somebody may want it tried at once: the next request finds out, and one that fails opens it again",
   async (t) => {
     const { health, ask, told } = watched();
-    health.hurry();
+    health.probeNow();
     t.equal(health.condition.state, "closed", "one that is asked as usual stays so");
     ask(5, false);
-    t.notOk(health.usable);
-    health.hurry();
-    t.ok(health.usable);
+    t.notOk(health.isUsable);
+    health.probeNow();
+    t.ok(health.isUsable);
     t.match(health.condition, { state: "half-open", left: 0 });
     health.begin();
-    t.notOk(health.usable, "by one request");
-    health.hurry();
-    t.notOk(health.usable, "which runs already");
-    health.fail();
+    t.notOk(health.isUsable, "by one request");
+    health.probeNow();
+    t.notOk(health.isUsable, "which runs already");
+    health.recordFailure();
     t.equal(health.condition.state, "open");
-    health.hurry();
+    health.probeNow();
     ask(1, true);
     t.equal(health.condition.state, "closed");
     t.same(told, [30_000, 30_000, 0]);

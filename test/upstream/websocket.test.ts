@@ -29,11 +29,11 @@ async function relaying(
     const socket = duplex as Socket;
     socket.on("error", () => {});
     const observer: SocketObserver = {
-      head: () => ({ "x-ours": "1" }),
+      onResponseHead: () => ({ "x-ours": "1" }),
       redactor: new Redactor(["a-credential-0123456789"]),
-      up: () => {},
-      down: () => {},
-      failed: () => {},
+      onClientBytes: () => {},
+      onProviderBytes: () => {},
+      onErrorBody: () => {},
       interrupt: () => {},
       onInterrupt: () => () => {},
       refuse({ code, status, message }) {
@@ -45,7 +45,7 @@ async function relaying(
     const timeouts = { connect: connectLimit, first_byte, idle: 0, total: 0 };
     const target = new URL("/x", origin ?? upstream.origin);
     const outgoing = { target, headers: { "x-sent": "1" }, account: "one", timeouts };
-    const handshake = { request, socket, head, key: "key", protocols: [], chosen: undefined };
+    const handshake = { request, socket, head, key: "key", protocols: [], defaultProtocol: undefined };
     proxy.connect(outgoing, handshake, { idle: 0, message: 1000 }, observer).then(
       (end) => ends.push(end),
       ({ code, status }) => {
@@ -123,7 +123,7 @@ t.test("a handshake that nobody answers has an end, which the provider hears of"
   t.match(seen.text, /^HTTP\/1.1 504/);
   await until(() => upstream.open === 0);
   t.same(refused, ["upstream_timeout"]);
-  t.same(ends, [{ code: undefined, died: undefined }]);
+  t.same(ends, [{ code: undefined, endedBy: undefined }]);
 });
 
 t.test("a proxy or a TLS handshake that does not answer is no connection", async (t) => {
@@ -174,7 +174,7 @@ t.test("a close frame of ours stands between two frames, and nothing follows it"
   await until(() => seen.closed);
   t.ok(seen.text.endsWith("\x04\x05\x06\x07\x08\x09\x0a\x88\x02\x03\xf4"), "the rest of the frame, then 1012");
   await until(() => ends.length === 1);
-  t.same(ends, [{ code: 1012, died: "gateway" }]);
+  t.same(ends, [{ code: 1012, endedBy: "gateway" }]);
 });
 
 t.test("while it drains, and when the provider is still asked, a handshake is refused", async (t) => {
@@ -208,8 +208,8 @@ t.test("either side's death is the other's, and who died is told", async (t) => 
     await until(() => upstream.open === 0, "the provider to hear of it");
     await until(() => ends.length === 2);
     t.same(ends, [
-      { code: 1006, died: "provider" },
-      { code: 1006, died: "client" },
+      { code: 1006, endedBy: "provider" },
+      { code: 1006, endedBy: "client" },
     ]);
   }
 });

@@ -1,5 +1,5 @@
 import t from "tap";
-import { Frame, Rest } from "../../src/wire/frame.ts";
+import { Frame, FrameBuffer } from "../../src/wire/frame.ts";
 
 const event = (text: string, mark?: number): Frame => new Frame("event", Buffer.from(text), mark);
 const element = (text: string): string | undefined => new Frame("element", Buffer.from(text)).text;
@@ -44,7 +44,7 @@ t.test("an element is read without what stands around it", async (t) => {
 });
 
 t.test("what is held comes out as one, and the chunk's own bytes when nothing is held", async (t) => {
-  const rest = new Rest(100, "A thing");
+  const rest = new FrameBuffer(100, "A thing");
   const chunk = Buffer.from("0123456789");
   t.equal(rest.take(), undefined);
   t.equal(rest.complete(chunk, 0, 10), chunk);
@@ -60,7 +60,7 @@ t.test("what is held comes out as one, and the chunk's own bytes when nothing is
 });
 
 t.test("refuses to hold more than it may", async (t) => {
-  const rest = new Rest(5, "A thing");
+  const rest = new FrameBuffer(5, "A thing");
   rest.add(Buffer.from("12345"));
   t.throws(() => rest.add(Buffer.from("6")), { message: "A thing of the stream is larger than 5 bytes." });
 });

@@ -1,5 +1,14 @@
 import t from "tap";
-import { ESCAPES, findByte, HEX, readName, SPACES, STEPS, skipPlain, WHOLE } from "../../src/wire/grammar.ts";
+import {
+  ESCAPES,
+  findByte,
+  HEX,
+  NUMBER_MAY_END,
+  NUMBER_STEPS,
+  readName,
+  SPACES,
+  skipPlain,
+} from "../../src/wire/grammar.ts";
 import { gathered } from "../support/gathered.ts";
 
 const members = (table: Uint8Array): string =>
@@ -16,10 +25,10 @@ t.test("the steps of a number accept what JSON.parse accepts", async (t) => {
   const accepted = (text: string): boolean => {
     let at = 0;
     for (const byte of Buffer.from(text)) {
-      at = STEPS[256 * at + byte] as number;
+      at = NUMBER_STEPS[256 * at + byte] as number;
       if (at === 0) return false;
     }
-    return WHOLE[at] === true;
+    return NUMBER_MAY_END[at] === true;
   };
   const parsed = (text: string): boolean => {
     try {

@@ -1,5 +1,5 @@
 import t from "tap";
-import { isPlain, jsonString } from "../../src/wire/json-string.ts";
+import { jsonString, needsNoEscapes } from "../../src/wire/json-string.ts";
 
 t.test("every character is written as JSON.stringify writes it, wherever it stands", async (t) => {
   const wrong: number[] = [];
@@ -16,7 +16,7 @@ t.test("every character is written as JSON.stringify writes it, wherever it stan
 t.test("printable ASCII without quotes and backslashes is plain, and nothing else", async (t) => {
   for (let code = 0; code < 0x180; code++) {
     const expected = code >= 0x20 && code < 0x7f && code !== 0x22 && code !== 0x5c;
-    if (isPlain(String.fromCharCode(code)) !== expected) t.fail(`the character ${code}`);
+    if (needsNoEscapes(String.fromCharCode(code)) !== expected) t.fail(`the character ${code}`);
   }
   t.pass();
 });

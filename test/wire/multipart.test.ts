@@ -1,5 +1,5 @@
 import t from "tap";
-import { boundaryOf, FormError, FormScanner } from "../../src/wire/multipart.ts";
+import { FormError, FormScanner, parseBoundary } from "../../src/wire/multipart.ts";
 import { gathered } from "../support/gathered.ts";
 
 const part = (head: string, value: string) => `--xx\r\ncontent-disposition: form-data; ${head}\r\n\r\n${value}\r\n`;
@@ -48,7 +48,7 @@ gathered(t, "a field is found wherever it stands and however the form is cut", a
     for (let step = 1; step < 60; step++) {
       const scanner = scanned(body, step);
       t.same(scanner.found, { start: at, end: at + 7 }, `${name}, cut every ${step}`);
-      t.equal(scanner.judged, body.length);
+      t.equal(scanner.checkedUntil, body.length);
     }
   }
 });
@@ -136,14 +136,14 @@ t.test("what has been judged never holds a field in doubt, nor a whole form befo
       try {
         for (let at = 0; at < body.length; at += step) {
           scanner.push(body.subarray(at, at + step));
-          const judged = body.toString("latin1", 0, scanner.judged);
+          const judged = body.toString("latin1", 0, scanner.checkedUntil);
           if (!scanner.found) t.notMatch(judged, /image-1/);
           t.notMatch(judged, /--xx--/);
-          if (second > 0) t.ok(scanner.judged <= second, "not the second one");
+          if (second > 0) t.ok(scanner.checkedUntil <= second, "not the second one");
         }
         t.equal(second, -1);
         scanner.end();
-        t.equal(scanner.judged, body.length);
+        t.equal(scanner.checkedUntil, body.length);
       } catch (error) {
         t.type(error, FormError);
         t.ok(second > 0);
@@ -157,7 +157,7 @@ t.test("the boundary is read from the content-type where all read the same one",
     'Multipart/Form-Data;charset=utf-8; Boundary="a:b=c"': "a:b=c",
     "multipart/form-data ; boundary=----WebKitFormBoundaryX ": "----WebKitFormBoundaryX",
   };
-  for (const [type, boundary] of Object.entries(taken)) t.equal(boundaryOf(type), boundary, type);
+  for (const [type, boundary] of Object.entries(taken)) t.equal(parseBoundary(type), boundary, type);
   const refused = [
     "multipart/form-data",
     "multipart/form-data; boundary=",
@@ -176,7 +176,7 @@ t.test("the boundary is read from the content-type where all read the same one",
     `multipart/form-data; boundary=${"a".repeat(71)}`,
     "multipart/form-data; boundary=é",
   ];
-  for (const type of refused) t.equal(boundaryOf(type), undefined, type);
+  for (const type of refused) t.equal(parseBoundary(type), undefined, type);
 });
 
 t.test("short fields beside it are read, cut anywhere, and occur once; what is no short text is empty", async (t) => {

@@ -2,7 +2,7 @@ import t from "tap";
 import { PartialMatch } from "../../src/wire/partial-match.ts";
 
 /** The part of a text that is still open. */
-const open = (pattern: RegExp, text: string): string => text.slice(new PartialMatch(pattern).openAt(text, 0));
+const open = (pattern: RegExp, text: string): string => text.slice(new PartialMatch(pattern).partialStart(text, 0));
 
 t.test("a text is open from where it could still become a match", async (t) => {
   const mask = /<address-\d+>/;
@@ -48,10 +48,10 @@ t.test("a match at the end is open when more text could lengthen or undo it", as
 });
 
 t.test("the search begins where it is told", async (t) => {
-  t.equal(new PartialMatch(/<\w*>/).openAt("<a <b", 0), 3);
-  t.equal(new PartialMatch(/<[^>]*>/).openAt("<a <b", 0), 0);
-  t.equal(new PartialMatch(/<[^>]*>/).openAt("<a <b", 1), 3);
-  t.equal(new PartialMatch(/<[^>]*>/).openAt("<a <b", 4), 5);
+  t.equal(new PartialMatch(/<\w*>/).partialStart("<a <b", 0), 3);
+  t.equal(new PartialMatch(/<[^>]*>/).partialStart("<a <b", 0), 0);
+  t.equal(new PartialMatch(/<[^>]*>/).partialStart("<a <b", 1), 3);
+  t.equal(new PartialMatch(/<[^>]*>/).partialStart("<a <b", 4), 5);
 });
 
 t.test("a pattern that also matches nothing is none", async (t) => {

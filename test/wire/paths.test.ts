@@ -1,10 +1,10 @@
 import t from "tap";
-import { changesAt, countMembers, type JsonPath, locate } from "../../src/wire/paths.ts";
+import { countMembers, type JsonPath, locatePaths, pathEdits } from "../../src/wire/paths.ts";
 import { splice } from "../../src/wire/splice.ts";
 
-const changed = (json: string, changes: Parameters<typeof changesAt>[1]): string => {
+const changed = (json: string, changes: Parameters<typeof pathEdits>[1]): string => {
   const text = Buffer.from(json);
-  return Buffer.concat(splice([text], changesAt(text, changes))).toString();
+  return Buffer.concat(splice([text], pathEdits(text, changes))).toString();
 };
 const without = (json: string, ...remove: JsonPath[]): string => changed(json, { remove });
 const put = (json: string, ...replace: (readonly [JsonPath, string])[]): string => changed(json, { replace });
@@ -48,7 +48,7 @@ t.test("members named twice are all changed: nobody knows which of them a reader
 
 t.test("values are found by their paths", async (t) => {
   const text = Buffer.from('{"a":[1, {"b":"xy"}]}');
-  const found = locate(text, [["a", 1, "b"], ["a"], ["c"]]);
+  const found = locatePaths(text, [["a", 1, "b"], ["a"], ["c"]]);
   t.same(
     found.map(({ path, start, end }) => [path.join("."), text.toString("utf8", start, end)]),
     [
@@ -97,7 +97,7 @@ t.test("every value of a random text is found, and removing it is what removing 
     const value = { top: randomJson(random) };
     const text = JSON.stringify(value, null, round % 3);
     const paths = [...pathsIn(value)];
-    const found = locate(Buffer.from(text), paths);
+    const found = locatePaths(Buffer.from(text), paths);
     if (found.length !== paths.length) wrong.push(`${text}: ${found.length} of ${paths.length}`);
     for (const { path, start, end } of found) {
       const span = JSON.stringify(JSON.parse(Buffer.from(text).subarray(start, end).toString()));

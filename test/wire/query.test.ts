@@ -21,12 +21,12 @@ t.test("names and values are read decoded, and removed to the last", async (t) =
 t.test("pairs are taken by their decoded names, all others stay as they were", async (t) => {
   const query = new Query("a=%20&mod%65l=x&b&model=y");
   t.same(
-    query.take((name) => name === "model"),
+    query.removeWhere((name) => name === "model"),
     ["model", "model"],
   );
   t.equal(query.toString(), "a=%20&b");
   t.same(
-    new Query().take(() => true),
+    new Query().removeWhere(() => true),
     [],
   );
 });

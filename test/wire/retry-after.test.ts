@@ -1,8 +1,8 @@
 import t from "tap";
 import { HeaderList } from "../../src/wire/headers.ts";
-import { retryAfter } from "../../src/wire/retry-after.ts";
+import { parseRetryAfter } from "../../src/wire/retry-after.ts";
 
-const said = (...lines: string[]) => retryAfter(new HeaderList(lines));
+const said = (...lines: string[]) => parseRetryAfter(new HeaderList(lines));
 
 t.test("a wait is told in milliseconds, in seconds or by a date; the exact one counts", async (t) => {
   t.equal(said("retry-after", "7"), 7);

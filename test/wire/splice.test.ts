@@ -1,6 +1,6 @@
 import t from "tap";
 import { scan } from "../../src/wire/json.ts";
-import { type Edit, movedSpan, removeMembers, replaceMember, setMember, splice } from "../../src/wire/splice.ts";
+import { type Edit, removeMembers, replaceMember, setMember, shiftSpan, splice } from "../../src/wire/splice.ts";
 import { gathered } from "../support/gathered.ts";
 
 const edit = (start: number, end: number, text = ""): Edit => ({ start, end, bytes: Buffer.from(text) });
@@ -165,7 +165,7 @@ gathered(
 t.test("a span moves with what is put in front of it, and grows with what is put into it", async (t) => {
   const text = "0123456789";
   const moved = (...edits: Edit[]) => {
-    const { start, end } = movedSpan({ start: 4, end: 7 }, edits);
+    const { start, end } = shiftSpan({ start: 4, end: 7 }, edits);
     return apply(text, edits).slice(start, end);
   };
   t.equal(moved(edit(0, 2, "abc"), edit(8, 9)), "456");

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import t from "tap";
 import type { Frame } from "../../src/wire/frame.ts";
-import { comment, SseSplitter } from "../../src/wire/sse.ts";
+import { SseSplitter, sseComment } from "../../src/wire/sse.ts";
 import { gathered } from "../support/gathered.ts";
 import { shared } from "../support/shared.ts";
 
@@ -148,8 +148,8 @@ t.test("refuses an event that is too large, whole or in parts", async (t) => {
 });
 
 t.test("a comment is a frame that says nothing", async (t) => {
-  t.equal(comment("keep-alive").toString(), ": keep-alive\n\n");
-  const { frames, rest } = split([comment("two\r\nlines\ndata: x")]);
+  t.equal(sseComment("keep-alive").toString(), ": keep-alive\n\n");
+  const { frames, rest } = split([sseComment("two\r\nlines\ndata: x")]);
   t.strictSame(
     frames.map((frame) => frame.text),
     [undefined],

@@ -1,11 +1,11 @@
 import t from "tap";
-import { TextStart } from "../../src/wire/text-start.ts";
+import { StringStartSearch } from "../../src/wire/text-start.ts";
 import { gathered } from "../support/gathered.ts";
 
-const start = new TextStart("gs");
+const start = new StringStartSearch("gs");
 const among = (text: string, cut = text.length): boolean => {
   const bytes = Buffer.from(text);
-  return start.among([bytes.subarray(0, cut), bytes.subarray(cut)]);
+  return start.mayOccurIn([bytes.subarray(0, cut), bytes.subarray(cut)]);
 };
 
 gathered(t, "a text that begins with the word is found in any case, however it is escaped and cut", async (t) => {

@@ -1,6 +1,6 @@
 import t from "tap";
 import { HeaderList } from "../../src/wire/headers.ts";
-import { dropInvalidTrace, isTracestate, parseTraceparent, traceOf } from "../../src/wire/trace-context.ts";
+import { dropInvalidTrace, isTracestate, parseTraceparent, readTraceContext } from "../../src/wire/trace-context.ts";
 
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN = "00f067aa0ba902b7";
@@ -48,6 +48,6 @@ t.test("invalid ones are taken out, and a tracestate goes with its traceparent",
   t.same(kept("traceparent", "00-x", "tracestate", "a=1", "accept", "*/*"), ["accept", "*/*"]);
   t.same(kept("traceparent", PARENT, "traceparent", PARENT), []);
   t.same(kept("tracestate", "a=1"), []);
-  t.equal(traceOf(new HeaderList(["traceparent", PARENT]))?.traceId, TRACE);
-  t.equal(traceOf(new HeaderList(["traceparent", PARENT, "Traceparent", PARENT])), undefined);
+  t.equal(readTraceContext(new HeaderList(["traceparent", PARENT]))?.traceId, TRACE);
+  t.equal(readTraceContext(new HeaderList(["traceparent", PARENT, "Traceparent", PARENT])), undefined);
 });

@@ -1,8 +1,8 @@
 import t from "tap";
-import { Utf8 } from "../../src/wire/utf8.ts";
+import { Utf8Validator } from "../../src/wire/utf8.ts";
 
 function check(pieces: readonly Buffer[]): number {
-  const utf8 = new Utf8();
+  const utf8 = new Utf8Validator();
   for (const piece of pieces) {
     const wrong = utf8.push(piece);
     if (wrong >= 0) return wrong;

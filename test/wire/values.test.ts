@@ -1,5 +1,14 @@
 import t from "tap";
-import { asCount, asList, asObject, atMost, counts, defined, entryOf, textOf } from "../../src/wire/values.ts";
+import {
+  asCount,
+  asCounts,
+  asList,
+  asObject,
+  atMost,
+  contentText,
+  dropUndefined,
+  ownProperty,
+} from "../../src/wire/values.ts";
 
 t.test("a count is a whole number of 0 or more and nothing else", async (t) => {
   for (const count of [0, 1, 2 ** 53 - 1]) t.equal(asCount(count), count);
@@ -14,9 +23,9 @@ t.test("only an object is an object, and only a list is a list", async (t) => {
 });
 
 t.test("counts keeps members that are counts and is undefined without any", async (t) => {
-  t.same(counts({ searches: 2, share: 0.5, name: "x", none: 0 }), { searches: 2, none: 0 });
-  t.equal(counts({ name: "x" }), undefined);
-  t.equal(counts(null), undefined);
+  t.same(asCounts({ searches: 2, share: 0.5, name: "x", none: 0 }), { searches: 2, none: 0 });
+  t.equal(asCounts({ name: "x" }), undefined);
+  t.equal(asCounts(null), undefined);
 });
 
 t.test("a part is never more than its whole, where both are known", async (t) => {
@@ -27,17 +36,17 @@ t.test("a part is never more than its whole, where both are known", async (t) =>
 });
 
 t.test("defined leaves undefined members out and keeps 0, null and empty text", async (t) => {
-  t.same(Object.keys(defined({ a: undefined, b: 0, c: null, d: "" })), ["b", "c", "d"]);
+  t.same(Object.keys(dropUndefined({ a: undefined, b: 0, c: null, d: "" })), ["b", "c", "d"]);
 });
 
 t.test("the text of a content is the content itself or the text of its parts", async (t) => {
-  t.equal(textOf("plain"), "plain");
-  t.equal(textOf([{ type: "text", text: "one" }, { type: "image_url" }, "two"]), "one\ntwo");
-  t.equal(textOf(null), "");
+  t.equal(contentText("plain"), "plain");
+  t.equal(contentText([{ type: "text", text: "one" }, { type: "image_url" }, "two"]), "one\ntwo");
+  t.equal(contentText(null), "");
 });
 
 t.test("a table has only its own entries", async (t) => {
   const table = { known: 1 };
-  t.equal(entryOf(table, "known"), 1);
-  for (const word of ["unknown", "constructor", "__proto__", undefined]) t.equal(entryOf(table, word), undefined);
+  t.equal(ownProperty(table, "known"), 1);
+  for (const word of ["unknown", "constructor", "__proto__", undefined]) t.equal(ownProperty(table, word), undefined);
 });

@@ -1,7 +1,7 @@
 import t from "tap";
-import { lettersLike } from "../../src/wire/any-case.ts";
+import { letterVariants } from "../../src/wire/any-case.ts";
 import { Scanner, scan } from "../../src/wire/json.ts";
-import { spellings, Watch } from "../../src/wire/watch.ts";
+import { caseSpellings, Watch } from "../../src/wire/watch.ts";
 
 /** The names and short texts below the top level, as a parser reads them. */
 function below(value: unknown, depth = 0): { names: string[]; values: string[] } {
@@ -34,7 +34,7 @@ t.test("what stands below the top level is seen wherever pieces cut it, and howe
   ];
   for (const text of texts)
     for (let length = 1; length <= Math.min(text.length, 80); length++)
-      if (!watch.maySee(cut(Buffer.from(text), length))) t.fail(`${text} in pieces of ${length}`);
+      if (!watch.mayMatch(cut(Buffer.from(text), length))) t.fail(`${text} in pieces of ${length}`);
   t.end();
 });
 
@@ -48,9 +48,9 @@ t.test("a text without them is told from one with them", (t) => {
     '["file_id"]',
   ];
   for (const text of texts) {
-    t.notOk(watch.maySee(scan(Buffer.from(text))), text.slice(0, 80));
+    t.notOk(watch.mayMatch(scan(Buffer.from(text))), text.slice(0, 80));
     for (let length = 1; length <= Math.min(text.length, 80); length++)
-      if (watch.maySee(cut(Buffer.from(text), length))) t.fail(`${text.slice(0, 80)} in pieces of ${length}`);
+      if (watch.mayMatch(cut(Buffer.from(text), length))) t.fail(`${text.slice(0, 80)} in pieces of ${length}`);
   }
   t.end();
 });
@@ -79,10 +79,10 @@ t.test("a no is never wrong: random texts, cut anywhere", (t) => {
     const found = below(value);
     const read = cut(text, 1 + random(text.length + 4));
     for (const { name, names } of watches)
-      if (found.names.includes(name) && !names.maySee(read)) t.fail(`the name ${name} in ${text}`);
+      if (found.names.includes(name) && !names.mayMatch(read)) t.fail(`the name ${name} in ${text}`);
       else right++;
     for (const { name, values: of } of values)
-      if (found.values.includes(name) && !of.maySee(read)) t.fail(`the value ${name} in ${text}`);
+      if (found.values.includes(name) && !of.mayMatch(read)) t.fail(`the value ${name} in ${text}`);
       else right++;
   }
   t.equal(right, 3000 * 12);
@@ -98,13 +98,13 @@ t.test("what cannot be watched for is refused", (t) => {
 
 /** All of them: the scan tells fewer apart. */
 const allSpellings = (name: string): string[] =>
-  [...name].reduce((all, letter) => all.flatMap((each) => lettersLike(letter).map((as) => each + as)), [""]);
+  [...name].reduce((all, letter) => all.flatMap((each) => letterVariants(letter).map((as) => each + as)), [""]);
 
 t.test("a name is seen in every spelling that readers take for it which do not mind case", (t) => {
   for (const name of ["skill_id", "file_ids", "sessions", "kk"]) {
-    const watch = new Watch(spellings(name));
+    const watch = new Watch(caseSpellings(name));
     for (const as of allSpellings(name))
-      if (!watch.maySee(scan(Buffer.from(JSON.stringify({ input: [{ [as]: 1 }] }))))) t.fail(`${as} for ${name}`);
+      if (!watch.mayMatch(scan(Buffer.from(JSON.stringify({ input: [{ [as]: 1 }] }))))) t.fail(`${as} for ${name}`);
   }
   t.end();
 });

@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import t from "tap";
 import wabt from "wabt";
-import { AFTER, KEY } from "../../src/wire/grammar.ts";
+import { EXPECT_KEY, EXPECT_SEPARATOR } from "../../src/wire/grammar.ts";
 import { scan } from "../../src/wire/json.ts";
-import { FAULT, type Nesting, Sought, Window } from "../../src/wire/window.ts";
+import { ByteSearch, FAULT, type Nesting, Window } from "../../src/wire/window.ts";
 
 const SOURCE = new URL("../../src/wire/window.wat", import.meta.url);
 const MACHINE = new URL("../../src/wire/window.wasm", import.meta.url);
@@ -62,7 +62,7 @@ t.test("the end of a string is found wherever words, edges and long plain text l
 });
 
 t.test("the leap stops at the first quote that counts, or says from where to look on", (t) => {
-  const leap = (text: string) => new Window(Buffer.from(text)).leap(0);
+  const leap = (text: string) => new Window(Buffer.from(text)).plainStringEnd(0);
   t.equal(leap('aa"a'), 2);
   t.equal(leap('a\\\\"a'), 3);
   t.equal(leap('a\\"a"'), -3);
@@ -106,25 +106,25 @@ t.test("a text is found where it stands first, and nowhere else", (t) => {
     const letters = "-ab".slice(0, 1 + random(3));
     const text = made(letters, 2 + random(n % 3 === 0 ? 70 : 5));
     const bytes = made(letters, random(150));
-    if (new Sought(text).in(bytes) !== bytes.indexOf(text)) wrong++;
+    if (new ByteSearch(text).indexIn(bytes) !== bytes.indexOf(text)) wrong++;
   }
   t.equal(wrong, 0);
   const text = Buffer.from(`--${"-=".repeat(34)}x`);
   for (const at of [0, 65_400, 65_470, 65_535, 65_536, 131_000, 199_929]) {
     const bytes = Buffer.alloc(200_000, "-=");
     text.copy(bytes, at);
-    t.equal(new Sought(text).in(bytes), bytes.indexOf(text), `at ${at}, longer than is looked at at once`);
+    t.equal(new ByteSearch(text).indexIn(bytes), bytes.indexOf(text), `at ${at}, longer than is looked at at once`);
   }
   t.end();
 });
 
 const inObject = (changes: Partial<Nesting> = {}): Nesting => ({
-  ...{ expect: AFTER, depth: 2, inObject: true, outer: [false, true], keys: 0, values: 0, seen: 0 },
+  ...{ expect: EXPECT_SEPARATOR, depth: 2, inObject: true, outer: [false, true], keys: 0, values: 0, seen: 0 },
   ...{ maxDepth: 4, maxKeys: 9 },
   ...changes,
 });
 const passed = (text: string, nesting: Nesting) =>
-  text.slice(0, new Window(Buffer.from(text)).passInside(0, nesting, 256));
+  text.slice(0, new Window(Buffer.from(text)).skipInside(0, nesting, 256));
 
 t.test("passes over what is plain, and stops before what is not", (t) => {
   const at = inObject();
@@ -162,7 +162,7 @@ t.test("passes numbers and words that the piece holds whole", (t) => {
 t.test("keeps to the limits of depth and names", (t) => {
   t.equal(passed(',"a":[[[[', inObject()), ',"a":[[');
   t.equal(passed(',"a":"","b":"","c":""', inObject({ keys: 7 })), ',"a":"","b":"",');
-  t.equal(passed('"a":"" ', inObject({ expect: KEY })), '"a":"" ');
+  t.equal(passed('"a":"" ', inObject({ expect: EXPECT_KEY })), '"a":"" ');
   const deep = `[[${"[".repeat(998)}${"]".repeat(998)}]]`;
   t.equal(scan(Buffer.from(deep), { maxDepth: 1000 }).end, 2000, "deeper than there is room for");
   t.throws(() => scan(Buffer.from(`[${deep}]`), { maxDepth: 1000 }), /Nested deeper than 1000 levels/);

@@ -1,20 +1,22 @@
 import t from "tap";
-import { Answers, Peers } from "../../src/core/peers.ts";
-import type { KnownStore } from "../../src/store/open.ts";
-import { answerKnownStore, answerKnownStores, knownStore } from "../../src/workers/known-store.ts";
+import { Peers, QuestionHandlers } from "../../src/core/peers.ts";
+import type { StoreSnapshot } from "../../src/store/open.ts";
+import { askKnownStore, registerKnownStore, registerMergedKnownStore } from "../../src/workers/known-store.ts";
 
 const row = (id: string, changed: number) => ({ id, changed });
 
 /** What a worker that starts is told by the primary of these. */
-function told(...all: readonly (KnownStore | undefined)[]): Promise<KnownStore | undefined> {
+function told(...all: readonly (StoreSnapshot | undefined)[]): Promise<StoreSnapshot | undefined> {
   const workers = all.map((known) => {
-    const answers = new Answers();
-    answerKnownStore(answers, { known: () => known });
+    const answers = new QuestionHandlers();
+    registerKnownStore(answers, { snapshot: () => known });
     return new Peers(answers);
   });
-  const primary = new Answers();
-  answerKnownStores(primary, (question, asked) => Promise.all(workers.map((worker) => worker.ask(question, asked))));
-  return knownStore(new Peers(primary));
+  const primary = new QuestionHandlers();
+  registerMergedKnownStore(primary, (question, asked) =>
+    Promise.all(workers.map((worker) => worker.ask(question, asked))),
+  );
+  return askKnownStore(new Peers(primary));
 }
 
 t.test("what several workers know is told together: the newest of each key, from the oldest look on", async (t) => {
@@ -29,5 +31,5 @@ t.test("what several workers know is told together: the newest of each key, from
 t.test("where none knows anything, or nobody answers, nothing is told", async (t) => {
   t.equal(await told(), undefined);
   t.equal(await told(undefined), undefined);
-  t.equal(await knownStore(new Peers()), undefined);
+  t.equal(await askKnownStore(new Peers()), undefined);
 });

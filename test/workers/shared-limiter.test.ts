@@ -1,9 +1,9 @@
 import t from "tap";
 import { Calendar } from "../../src/core/calendar.ts";
 import type { LimitLevel } from "../../src/core/limits.ts";
-import { Answers, Peers } from "../../src/core/peers.ts";
+import { Peers, QuestionHandlers } from "../../src/core/peers.ts";
 import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
-import { answerLimits, SharedLimiter } from "../../src/workers/shared-limiter.ts";
+import { registerLimits, SharedLimiter } from "../../src/workers/shared-limiter.ts";
 
 const LEVELS: LimitLevel[] = [
   {
@@ -14,13 +14,13 @@ const LEVELS: LimitLevel[] = [
 const asked = (id: string) => ({ id, levels: LEVELS, most: { tokens: 0, cost: 40 }, least: { tokens: 0, cost: 4 } });
 
 t.test("two processes share what the one that answers counts, and what one had reserved ends with it", async (t) => {
-  const answers = new Answers();
+  const answers = new QuestionHandlers();
   const counts = new MemoryLimiter(
     async () => new Map(),
     new Calendar(),
     () => {},
   );
-  answerLimits(answers, counts);
+  registerLimits(answers, counts);
   const [one, other] = ["1", "2"].map((owner) => new SharedLimiter(new Peers(answers), owner)) as [
     SharedLimiter,
     SharedLimiter,

@@ -10,9 +10,9 @@ t.test("a worker tells its primary, and hears what others tell", async (t) => {
   const sent: ToPrimary[] = [];
   const peers = new WorkerPeers((message) => void sent.push(message));
   const heard: unknown[] = [];
-  peers.hear(WEATHER, (key, fact) => heard.push([key, fact.rain]));
-  peers.hear(WEATHER, (key) => heard.push(key));
-  peers.tell(WEATHER, "here", { rain: true });
+  peers.subscribe(WEATHER, (key, fact) => heard.push([key, fact.rain]));
+  peers.subscribe(WEATHER, (key) => heard.push(key));
+  peers.publish(WEATHER, "here", { rain: true });
   t.same(sent, [{ type: "fact", topic: "weather", key: "here", fact: { rain: true } }]);
   peers.receive({ topic: "weather", key: "there", fact: { rain: false } });
   peers.receive({ topic: "other", key: "there", fact: 1 });

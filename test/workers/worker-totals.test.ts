@@ -10,14 +10,14 @@ const textOf = (all: MetricJson[][]): Promise<string> => AggregatorRegistry.aggr
 
 t.test("what an ended worker last counted stays in the sum, and its gauges do not", async (t) => {
   const totals = new WorkerTotals<string>();
-  for (const worker of ["one", "two", "three"]) totals.begin(worker);
-  totals.heard("one", [metric("spent", "counter", 3), metric("open", "gauge", 7)]);
-  totals.heard("two", [metric("spent", "counter", 4)]);
-  totals.heard("two", [metric("spent", "counter", 5)]);
+  for (const worker of ["one", "two", "three"]) totals.add(worker);
+  totals.update("one", [metric("spent", "counter", 3), metric("open", "gauge", 7)]);
+  totals.update("two", [metric("spent", "counter", 4)]);
+  totals.update("two", [metric("spent", "counter", 5)]);
   t.match(await textOf(totals.all), /^spent\{of="a"\} 8$/m);
-  for (const worker of ["one", "two", "one"]) totals.end(worker);
-  totals.heard("one", [metric("spent", "counter", 100)]);
-  totals.heard("three", [metric("spent", "counter", 1)]);
+  for (const worker of ["one", "two", "one"]) totals.finish(worker);
+  totals.update("one", [metric("spent", "counter", 100)]);
+  totals.update("three", [metric("spent", "counter", 1)]);
   const text = await textOf(totals.all);
   t.match(text, /^spent\{of="a"\} 9$/m);
   t.notMatch(text, /open/);
@@ -25,8 +25,8 @@ t.test("what an ended worker last counted stays in the sum, and its gauges do no
 
 t.test("a report without a metric leaves its last value", async (t) => {
   const totals = new WorkerTotals<string>();
-  totals.begin("one");
-  totals.heard("one", [metric("spent", "counter", 3), metric("errors", "counter", 2)]);
-  totals.heard("one", [metric("spent", "counter", 4)]);
+  totals.add("one");
+  totals.update("one", [metric("spent", "counter", 3), metric("errors", "counter", 2)]);
+  totals.update("one", [metric("spent", "counter", 4)]);
   t.match(await textOf(totals.all), /^errors\{of="a"\} 2$/m);
 });

@@ -2,15 +2,15 @@ import {
   asObject,
   asText,
   type ErrorKind,
-  entryOf,
+  errorKindOf,
   eventBytes,
   type Fault,
   type HeaderList,
-  kindOf,
+  ownProperty,
 } from "model-gateway/protocol";
 
 /** The vendor's type for each kind of error; its statuses are those of the gateway's own table. [S, D: errors page] */
-const TYPES: Readonly<Record<ErrorKind, string>> = {
+const ERROR_TYPES: Readonly<Record<ErrorKind, string>> = {
   invalid: "invalid_request_error",
   authentication: "authentication_error",
   billing: "billing_error",
@@ -34,7 +34,7 @@ function errorJson({ kind, code, own, message, param, details: told }: Fault, id
   const named = param === undefined || [" ", ":"].some((mark) => message.startsWith(param + mark));
   const text = named ? message : `${param}: ${message}`;
   const details = own ? { error_code: code, ...told } : told;
-  const error = { type: TYPES[kind], message: text, ...(details && { details }) };
+  const error = { type: ERROR_TYPES[kind], message: text, ...(details && { details }) };
   return { type: "error", error, request_id: id };
 }
 
@@ -42,7 +42,7 @@ function errorJson({ kind, code, own, message, param, details: told }: Fault, id
 export const errorBody = (fault: Fault, id: string): string => JSON.stringify(errorJson(fault, id));
 
 /** Returns an error as an event. Clients check the event's name, so it is required. [S] */
-export const errorEvent = (fault: Fault, id: string): Buffer => eventBytes(errorJson(fault, id), "error");
+export const streamError = (fault: Fault, id: string): Buffer => eventBytes(errorJson(fault, id), "error");
 
 /** The vendor's error types, with their kinds and statuses. [D: errors page] */
 const FAULTS: Readonly<Record<string, readonly [kind: ErrorKind, status: number]>> = {
@@ -64,30 +64,30 @@ const FAULTS: Readonly<Record<string, readonly [kind: ErrorKind, status: number]
  * `{"error": "…"}`, `{"message": "…"}`, `{"detail": "…"}`. Undefined when there is none.
  * @param status of the response; absent in a stream, where the error's type implies one
  */
-export function faultIn(json: unknown, status?: number): Fault | undefined {
+export function parseError(json: unknown, status?: number): Fault | undefined {
   const body = asObject(json) ?? {};
   const error = asObject(body["error"]);
   const message = [error?.["message"], body["error"], body["message"], body["detail"]].map(asText).find(Boolean);
   if (!error && message === undefined) return undefined;
   const type = asText(error?.["type"]);
-  const known = entryOf(FAULTS, type);
+  const known = ownProperty(FAULTS, type);
   const code = status ?? known?.[1] ?? 500;
   return {
     status: code,
     // `api_error` only means that something failed; the status may be more specific.
-    kind: known && known[0] !== "internal" ? known[0] : kindOf(code),
+    kind: known && known[0] !== "internal" ? known[0] : errorKindOf(code),
     code: asText(asObject(error?.["details"])?.["error_code"]) ?? type ?? "api_error",
     message: message ?? "The provider reported a failure without a message.",
   };
 }
 
 /** Parses an error response: JSON, or any text of a proxy before the vendor. */
-export function failure(status: number, _headers: HeaderList, text: string): Fault {
+export function parseErrorResponse(status: number, _headers: HeaderList, text: string): Fault {
   const message = `The provider answered with status ${status} and no message.`;
-  return faultIn(parsed(text), status) ?? { status, kind: kindOf(status), code: "upstream_failed", message };
+  return parseError(parseJson(text), status) ?? { status, kind: errorKindOf(status), code: "upstream_failed", message };
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

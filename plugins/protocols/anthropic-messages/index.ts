@@ -6,16 +6,16 @@ import {
   type Operation,
   type TranslatedProtocol,
 } from "model-gateway/protocol";
-import { errorBody, errorEvent, failure } from "./errors.ts";
+import { errorBody, parseErrorResponse, streamError } from "./errors.ts";
 import { objects, otherModels, vendor } from "./objects.ts";
-import { decode as decodeRequest, decoding } from "./request.decode.ts";
-import { encode as encodeRequest, encoding } from "./request.encode.ts";
-import { decode as decodeAnswer, decoder } from "./response.decode.ts";
-import { encode as encodeAnswer, encoder } from "./response.encode.ts";
+import { decodeRequest, decodeRequestInSteps } from "./request.decode.ts";
+import { encodeRequest, encodeRequestInSteps } from "./request.encode.ts";
+import { createDecoder, decodeResponse } from "./response.decode.ts";
+import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { decodeCount, encodeCount, holdsUsage, usage } from "./usage.ts";
-import { COUNT_TOKENS, ending, MESSAGES, NAME, PING, rateHeaders, ratesLeft, UNTHREADED } from "./wire.ts";
+import { decodeCount, encodeCount, holdsUsage, readUsage } from "./usage.ts";
+import { COUNT_TOKENS, ending, MESSAGES, NAME, NO_THREADS, PING, rateHeaders, ratesLeft } from "./wire.ts";
 
 /** The vendor's own hosts: no other provider of its protocol stores threads. */
 const VENDOR = /(?:^|\.)anthropic\.com$/;
@@ -29,7 +29,7 @@ const OPERATIONS: readonly (readonly [suffix: string, operation: Operation])[] =
  * Returns a model in the vendor's format, which validating SDKs require in full. Its abilities are listed for other clients
  * only. [S: ModelInfo]
  */
-const listed = ({ id, name, created, context, output }: ListedModel) => ({
+const modelObject = ({ id, name, created, context, output }: ListedModel) => ({
   type: "model",
   id,
   display_name: name,
@@ -54,7 +54,7 @@ function limitOf(query: Parameters<Listing["list"]>[1]): number | undefined {
   throw invalidField("limit", `limit must be a number from 1 to ${MOST_LISTED}.`);
 }
 
-function placeOf(
+function indexOfModel(
   name: string,
   models: readonly ListedModel[],
   query: Parameters<Listing["list"]>[1],
@@ -70,17 +70,17 @@ const listing: Listing = {
   parameters: ["limit", "after_id", "before_id"],
   list(models, query) {
     const limit = limitOf(query) ?? models.length;
-    const [after, before] = [placeOf("after_id", models, query), placeOf("before_id", models, query)];
+    const [after, before] = [indexOfModel("after_id", models, query), indexOfModel("before_id", models, query)];
     const from = before === undefined ? (after ?? -1) + 1 : Math.max((after ?? -1) + 1, before - limit);
     const page = models.slice(from, Math.min(before ?? models.length, from + limit));
     return {
-      data: page.map(listed),
+      data: page.map(modelObject),
       has_more: before === undefined ? from + limit < models.length : before - limit > 0,
       first_id: page[0]?.id ?? null,
       last_id: page.at(-1)?.id ?? null,
     };
   },
-  one: listed,
+  one: modelObject,
 };
 
 /** The Messages protocol; README.md has its facts and their sources. */
@@ -108,7 +108,7 @@ const anthropicMessages: TranslatedProtocol = {
   usageMembers: ["usage"],
   // Measured over recorded streams.
   tokens: { times: 1.32, call: 32, input: { turn: 7, tools: 504, schema: 1.17 } },
-  output: { tokens: [["max_tokens"]], times: [], tier: ["speed", "fast", "fast"], further: "fallbacks" },
+  output: { tokens: [["max_tokens"]], multipliers: [], tier: ["speed", "fast", "fast"], fallbackModels: "fallbacks" },
   rateHeaders,
   ratesLeft,
   ping: PING,
@@ -120,20 +120,20 @@ const anthropicMessages: TranslatedProtocol = {
     return found && { operation: found[1] };
   },
   recognises: (path, headers) => headers.has("anthropic-version") || /\/messages(\/|$)/.test(path),
-  beyond({ name, url, threads = VENDOR.test(url.hostname) }, body) {
+  whyNotSendable({ name, url, threads = VENDOR.test(url.hostname) }, body) {
     const thread = threads ? undefined : body.member("thread");
     if (!thread || thread.kind === "null") return undefined;
     const message = `thread: the provider ${name} keeps no threads.`;
-    return new GatewayError("not_translatable", { message, param: "thread", ...UNTHREADED });
+    return new GatewayError("not_translatable", { message, param: "thread", ...NO_THREADS });
   },
   credential: (secret) => ["x-api-key", secret],
   listing,
   error: errorBody,
-  streamError: errorEvent,
+  streamError,
   ending,
   terminal: (frame) => ending(frame) === "complete",
   holdsUsage,
-  usage,
+  usage: readUsage,
   texts,
   long: ["messages", "system", "tools"],
   conversation: {
@@ -152,8 +152,22 @@ const anthropicMessages: TranslatedProtocol = {
   otherModels,
   vendor,
   translation: {
-    request: { decode: decodeRequest, decoding, encode: encodeRequest, encoding, opaque, support, fields },
-    response: { decoder, decode: decodeAnswer, encoder, encode: encodeAnswer, failure },
+    request: {
+      decode: decodeRequest,
+      decodeInSteps: decodeRequestInSteps,
+      encode: encodeRequest,
+      encodeInSteps: encodeRequestInSteps,
+      opaque,
+      support,
+      fields,
+    },
+    response: {
+      decoder: createDecoder,
+      decode: decodeResponse,
+      encoder: createEncoder,
+      encode: encodeResponse,
+      decodeError: parseErrorResponse,
+    },
     count: { decode: decodeCount, encode: encodeCount },
   },
 };

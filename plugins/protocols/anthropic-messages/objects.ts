@@ -1,21 +1,21 @@
 import {
-  type AskedBody,
   asList,
   asObject,
   asText,
   type JsonObject,
   type ObjectWords,
   type OtherModelWords,
+  type RequestMembers,
   type VendorObjects,
 } from "model-gateway/protocol";
-import { UNTHREADED } from "./wire.ts";
+import { NO_THREADS } from "./wire.ts";
 
 /** Events that name containers and their files. */
-const NAMING = /^event: (?:message_|content_block_start)/;
+const OBJECT_EVENTS = /^event: (?:message_|content_block_start)/;
 const QUOTE = '"'.charCodeAt(0);
 
 /** Reports whether a request may run code: nothing else creates objects with ids. */
-function makes(request: AskedBody): boolean {
+function createsObjects(request: RequestMembers): boolean {
   if (request.member("container") ?? request.member("thread")) return true;
   const tools = request.member("tools");
   return tools !== undefined && request.slice(tools.start, tools.end).includes("code_execution");
@@ -25,15 +25,15 @@ function makes(request: AskedBody): boolean {
  * Returns the response's container, the files that its tools created, and the response's own id where a thread continues from
  * it.
  */
-function* made(json: JsonObject, request: AskedBody): Generator<string> {
+function* createdIds(json: JsonObject, request: RequestMembers): Generator<string> {
   const answer = asObject(json["message"]) ?? asObject(json["delta"]) ?? json;
   const ids = [asObject(answer["container"])?.["id"], request.member("thread") && answer["id"]];
   for (const id of ids) if (typeof id === "string") yield id;
-  for (const block of [...asList(answer["content"]), json["content_block"]]) yield* files(block);
+  for (const block of [...asList(answer["content"]), json["content_block"]]) yield* fileIds(block);
 }
 
 /** Returns the files of a tool's result: `content.content[].file_id`. */
-function* files(block: unknown): Generator<string> {
+function* fileIds(block: unknown): Generator<string> {
   const content = asObject(block)?.["content"];
   for (const output of asList(asObject(content)?.["content"] ?? content)) {
     const id = asText(asObject(output)?.["file_id"]);
@@ -49,7 +49,7 @@ const unknown = (param: string) =>
         kind: "invalid" as const,
         message: "thread: no such message is known for this key.",
         param: "thread",
-        ...UNTHREADED,
+        ...NO_THREADS,
       }
     : undefined;
 
@@ -57,16 +57,16 @@ const unknown = (param: string) =>
 export const objects: ObjectWords = {
   top: ["container"],
   anywhere: ["file_id", "previous_message_id", "skill_id", "user_profile_id"],
-  unread: ["metadata", "input", "input_schema", "citations", "schema"],
+  notSearched: ["metadata", "input", "input_schema", "citations", "schema"],
   // The vendor's own skills have plain words as ids.
   id: (text) => (/^[a-z]+$/.test(text) ? undefined : text),
   unknown,
-  makes,
+  createsObjects,
   members: ["id", "container", "content"],
-  made,
-  tells: (frame) =>
-    NAMING.test(frame.bytes.toString("latin1", 0, 32)) &&
-    (frame.holds("message_start") || frame.mayContain("container") || frame.mayContain("file_id", QUOTE)),
+  createdIds,
+  mayHoldIds: (frame) =>
+    OBJECT_EVENTS.test(frame.bytes.toString("latin1", 0, 32)) &&
+    (frame.containsWord("message_start") || frame.mayContain("container") || frame.mayContain("file_id", QUOTE)),
 };
 
 /**
@@ -74,9 +74,9 @@ export const objects: ObjectWords = {
  */
 export const otherModels: OtherModelWords = {
   below: ["fallbacks", "tools"],
-  unread: ["input_schema", "input_examples", "schema", "cache_control"],
+  notSearched: ["input_schema", "input_examples", "schema", "cache_control"],
   // "default": the vendor's own fallbacks for the first model.
-  unnamed: ["fallbacks"],
+  vendorChooses: ["fallbacks"],
 };
 
 /** Other objects that the vendor stores: message batches, uploads, and the objects of its agents. [S: the paths of its SDK] */
@@ -86,7 +86,7 @@ export const vendor: VendorObjects = {
     ...["memory_stores", "deployments", "deployment_runs", "dreams", "tunnels", "user_profiles"],
   ],
   actions: [],
-  anybodys: ["models"],
+  public: ["models"],
   words: {
     ...objects,
     top: [],

@@ -1,17 +1,17 @@
 import {
   asText,
   type Conversation,
-  defined,
-  entryOf,
+  dropUndefined,
   type Feature,
   type FeatureUse,
   Fields,
   type Foreign,
-  fieldsOf,
   type IncomingRequest,
   isObject,
   type Media,
   type MediaSource,
+  objectFields,
+  ownProperty,
   type Part,
   PrefixKey,
   RawJson,
@@ -26,10 +26,10 @@ import {
   type ToolResult,
   type Turn,
 } from "model-gateway/protocol";
-import { toolChoice } from "./support.choice.ts";
-import { thinking } from "./support.thinking.ts";
-import { answerSettings, promptSettings, readMark } from "./support.ts";
-import { CITATION_MEMBERS, citationFrom, NAME, RAW_MEMBERS, UNTHREADED, wrong } from "./wire.ts";
+import { TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
+import { thinkingCodec } from "./support.thinking.ts";
+import { answerSettings, promptSettings, readCacheMark } from "./support.ts";
+import { CITATION_MEMBERS, NAME, NO_THREADS, parseCitation, RAW_MEMBERS, throwInvalidField } from "./wire.ts";
 
 /** Top-level members that only this vendor uses. Others are `other`. */
 const VENDOR_MEMBERS: Readonly<Record<string, Feature>> = {
@@ -43,10 +43,10 @@ const VENDOR_MEMBERS: Readonly<Record<string, Feature>> = {
 };
 
 /** Decodes a Messages request. @throws GatewayError `invalid_field`, `invalid_json` */
-export const decode = (request: IncomingRequest): Conversation => Steps.atOnce(decoding(request));
+export const decodeRequest = (request: IncomingRequest): Conversation => Steps.atOnce(decodeRequestInSteps(request));
 
 /** Does the same in steps. @throws GatewayError `invalid_field`, `invalid_json` */
-export function* decoding(request: IncomingRequest): Steps<Conversation> {
+export function* decodeRequestInSteps(request: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(request, uses, RAW_MEMBERS);
   yield;
@@ -64,24 +64,25 @@ export function* decoding(request: IncomingRequest): Steps<Conversation> {
   readSettings(answerSettings, body, conversation);
   readSettings(promptSettings, body, conversation);
   if (request.task === "generate") checkMaxTokens(body, conversation);
-  readSettings(toolChoice, body, conversation);
-  thinking.read(body, conversation);
+  readSettings(TOOL_CHOICE_SETTINGS, body, conversation);
+  thinkingCodec.read(body, conversation);
   // A request that continues a thread holds only new content.
-  if (body.any("thread") !== undefined) uses.push({ feature: "stored_state", path: "thread", ...UNTHREADED });
-  body.rest("other", VENDOR_MEMBERS);
+  if (body.any("thread") !== undefined) uses.push({ feature: "stored_state", path: "thread", ...NO_THREADS });
+  body.declareUnread("other", VENDOR_MEMBERS);
   return conversation;
 }
 
 function checkMaxTokens(body: Fields, { maxTokens }: Conversation): void {
-  if (!body.has("max_tokens")) wrong("max_tokens", "is required.");
-  if (maxTokens === 0) wrong("max_tokens", "is 0, which fills a prompt cache of this protocol's vendor and no other.");
+  if (!body.has("max_tokens")) throwInvalidField("max_tokens", "is required.");
+  if (maxTokens === 0)
+    throwInvalidField("max_tokens", "is 0, which fills a prompt cache of this protocol's vendor and no other.");
 }
 
 function systemTurns(body: Fields, request: IncomingRequest): Turn[] {
   const at = "system";
   const system = body.any(at);
   if (system === undefined) return [];
-  if (typeof system !== "string" && !Array.isArray(system)) return wrong(at, "must be a string or blocks.");
+  if (typeof system !== "string" && !Array.isArray(system)) return throwInvalidField(at, "must be a string or blocks.");
   const parts = partsOf(system, at, "system", body.uses, request).filter((part) => !isBilling(part, body.uses));
   return parts.length === 0 ? [] : [{ role: "system", at, parts }];
 }
@@ -99,11 +100,11 @@ function isBilling(part: Part, uses: FeatureUse[]): boolean {
 
 function* turnsOf(body: Fields, request: IncomingRequest): Steps<Turn[]> {
   const turns = systemTurns(body, request);
-  const messages = body.list("messages") ?? wrong("messages", "must be a list.");
+  const messages = body.list("messages") ?? throwInvalidField("messages", "must be a list.");
   const prefix = new PrefixKey(turns);
   for (const [i, message] of messages.entries()) {
-    const turn = turnOf(fieldsOf(message, `messages.${i}`, body.uses), request);
-    if (turn.role === "assistant") turn.parts.push(...stateBehind(turn.parts, prefix, turns.length, request));
+    const turn = turnOf(objectFields(message, `messages.${i}`, body.uses), request);
+    if (turn.role === "assistant") turn.parts.push(...stateAfterText(turn.parts, prefix, turns.length, request));
     turns.push(turn);
     if (Steps.endsStep(i)) yield;
   }
@@ -116,15 +117,16 @@ const ROLES = ["user", "assistant", "system"] as const;
 
 function turnOf(message: Fields, request: IncomingRequest): Turn {
   const { at, uses } = message;
-  const role = message.word("role", ROLES) ?? wrong(message.path("role"), "must be user, assistant or system.");
+  const role =
+    message.word("role", ROLES) ?? throwInvalidField(message.path("role"), "must be user, assistant or system.");
   if (role === "system") message.declareSelf("system_in_place");
   const parts = partsOf(message.any("content"), message.path("content"), role, uses, request);
-  message.rest();
+  message.declareUnread();
   return { role, at, parts };
 }
 
 /** Returns state that followed the last text of a response; this protocol has no place for it. */
-function stateBehind(parts: readonly Part[], prefix: PrefixKey, turn: number, request: IncomingRequest): Part[] {
+function stateAfterText(parts: readonly Part[], prefix: PrefixKey, turn: number, request: IncomingRequest): Part[] {
   const last = parts.at(-1);
   if (last?.kind !== "text") return [];
   const before = parts.at(-2);
@@ -141,7 +143,7 @@ type ContentPlace = Turn["role"] | "result";
 /**
  * Parts that are allowed in one place only. The vendor refuses them elsewhere, and no other vendor has an equivalent there.
  */
-const HOMES: Readonly<Partial<Record<Part["kind"], ContentPlace>>> = {
+const REQUIRED_PLACES: Readonly<Partial<Record<Part["kind"], ContentPlace>>> = {
   reasoning: "assistant",
   tool_call: "assistant",
   tool_result: "user",
@@ -158,8 +160,8 @@ const READERS: Readonly<Record<string, BlockReader>> = {
   redacted_thinking: redactedPart,
   tool_use: toolCallPart,
   tool_result: toolResultPart,
-  tool_reference: (block) => toolNews(block, block.any("tool_name")),
-  tool_addition: (block) => toolNews(block, block.object("tool")?.any("name")),
+  tool_reference: (block) => toolAddition(block, block.any("tool_name")),
+  tool_addition: (block) => toolAddition(block, block.object("tool")?.any("name")),
 };
 
 /** Decodes content: a string is one text. `at` is the content's path; a block's is `at` and its number. */
@@ -171,21 +173,22 @@ function partsOf(
   request: IncomingRequest,
 ): Part[] {
   if (typeof content === "string") return [{ kind: "text", at, text: content }];
-  if (!Array.isArray(content)) return wrong(at, "must be a string or a list of blocks.");
+  if (!Array.isArray(content)) return throwInvalidField(at, "must be a string or a list of blocks.");
   return content.map((value, i) => {
-    const block = fieldsOf(value, `${at}.${i}`, uses);
+    const block = objectFields(value, `${at}.${i}`, uses);
     const type = block.required("type");
-    const part = (entryOf(READERS, type) ?? foreignPart)(block, request);
+    const part = (ownProperty(READERS, type) ?? foreignPart)(block, request);
     if (part.kind !== "foreign") {
-      const cache = readMark(block);
+      const cache = readCacheMark(block);
       if (cache) {
         block.declare("cache_control", "cache_mark");
         part.cache = cache;
       }
-      block.rest();
+      block.declareUnread();
     }
-    const home = HOMES[part.kind] ?? place;
-    if (home !== place) wrong(block.at, `is a ${type} block, which can only stand in a turn of the ${home}.`);
+    const home = REQUIRED_PLACES[part.kind] ?? place;
+    if (home !== place)
+      throwInvalidField(block.at, `is a ${type} block, which can only stand in a turn of the ${home}.`);
     return part;
   });
 }
@@ -195,10 +198,10 @@ function textPart(block: Fields): Text {
   if (cited.length > 0) block.declare("citations", "citations");
   for (const citation of cited) {
     for (const member of CITATION_MEMBERS) citation.leave(member);
-    citation.rest();
+    citation.declareUnread();
   }
   const text: Text = { kind: "text", at: block.at, text: block.required("text") };
-  if (cited.length > 0) text.citations = cited.map(({ of }) => citationFrom(of));
+  if (cited.length > 0) text.citations = cited.map(({ of }) => parseCitation(of));
   return text;
 }
 
@@ -208,7 +211,7 @@ function documentPart(block: Fields): Part {
 }
 
 function mediaPart(block: Fields, media: "image" | "file"): Media | Foreign {
-  const source = block.object("source") ?? wrong(block.path("source"), "must be an object.");
+  const source = block.object("source") ?? throwInvalidField(block.path("source"), "must be an object.");
   const from = mediaSource(block, source, media);
   if (!from) return foreignPart(block);
   const mime = source.text("media_type");
@@ -247,12 +250,12 @@ function mediaSource(block: Fields, source: Fields, media: "image" | "file"): Me
 /** Returns a document's title as the file's name; its context and its citation setting have no equivalent. */
 function titleOf(block: Fields): { filename?: string } {
   const title = block.text("title");
-  readCiting(block);
+  readCitationsFlag(block);
   return title === undefined ? {} : { filename: title };
 }
 
 /** Declares the request for citations of document positions, which only this vendor has. */
-function readCiting(block: Fields): void {
+function readCitationsFlag(block: Fields): void {
   if (block.object("citations")?.flag("enabled") === true) block.declare("citations", "other");
 }
 
@@ -263,12 +266,12 @@ function contentDocument(block: Fields, source: Fields): Part {
   if (!texts) return foreignPart(block);
   source.leave("type");
   block.declareSelf("file_text");
-  const text = texts.join(BETWEEN);
+  const text = texts.join(TEXT_SEPARATOR);
   return { kind: "media", at: block.at, media: "file", mime: "text/plain", source: { text }, ...titleOf(block) };
 }
 
 /** The separator of block texts that are joined. */
-const BETWEEN = "\n\n";
+const TEXT_SEPARATOR = "\n\n";
 
 /** Returns the texts of blocks; undefined when they are not all texts. */
 function textsOf(content: unknown, at: string, uses: FeatureUse[]): string[] | undefined {
@@ -276,10 +279,10 @@ function textsOf(content: unknown, at: string, uses: FeatureUse[]): string[] | u
   const isText = (value: unknown) => isObject(value) && value["type"] === "text" && typeof value["text"] === "string";
   if (!content.every(isText)) return undefined;
   return content.map((value, i) => {
-    const block = fieldsOf(value, `${at}.${i}`, uses);
+    const block = objectFields(value, `${at}.${i}`, uses);
     block.leave("type");
     const text = block.required("text");
-    block.rest();
+    block.declareUnread();
     return text;
   });
 }
@@ -290,8 +293,8 @@ function searchResultPart(block: Fields): Part {
   const source = block.text("source");
   const texts = textsOf(block.any("content"), block.path("content"), block.uses);
   if (!texts || title === undefined || source === undefined) return foreignPart(block);
-  readCiting(block);
-  return { kind: "text", at: block.at, text: [title, source, ...texts].join(BETWEEN) };
+  readCitationsFlag(block);
+  return { kind: "text", at: block.at, text: [title, source, ...texts].join(TEXT_SEPARATOR) };
 }
 
 function thinkingPart(block: Fields, request: IncomingRequest): Reasoning {
@@ -314,7 +317,7 @@ const isRawObject = (value: unknown): value is RawJson => value instanceof RawJs
 
 function toolCallPart(block: Fields): ToolCall {
   const input = block.any("input");
-  if (!isRawObject(input)) return wrong(block.path("input"), "must be an object.");
+  if (!isRawObject(input)) return throwInvalidField(block.path("input"), "must be an object.");
   // The vendor's tool that made the call; usually none.
   block.leave("caller", "cosmetic");
   return {
@@ -345,7 +348,7 @@ function toolResultPart(block: Fields, request: IncomingRequest): ToolResult {
  * Converts the announcement that a deferred tool can now be called. Other vendors get all tools from the start, so that a text
  * is enough.
  */
-function toolNews(block: Fields, name: unknown): Part {
+function toolAddition(block: Fields, name: unknown): Part {
   if (typeof name !== "string") return foreignPart(block);
   block.object("tool")?.leave("type");
   return { kind: "text", at: block.at, text: `The tool ${name} is available now.` };
@@ -355,12 +358,12 @@ function toolNews(block: Fields, name: unknown): Part {
 function foreignPart(block: Fields): Foreign {
   const name = block.required("type");
   block.declareSelf(name === "container_upload" ? "container" : "foreign_block");
-  const tools = toolsBehind(name, asText(block.of["name"]));
-  return { kind: "foreign", at: block.at, protocol: NAME, name, json: block.of, ...defined({ tools }) };
+  const tools = toolNamesOf(name, asText(block.of["name"]));
+  return { kind: "foreign", at: block.at, protocol: NAME, name, json: block.of, ...dropUndefined({ tools }) };
 }
 
 /** Returns the possible names of the vendor's tool behind a call or a result. Code execution has several. [S] */
-function toolsBehind(type: string, name: string | undefined): readonly string[] | undefined {
+function toolNamesOf(type: string, name: string | undefined): readonly string[] | undefined {
   if (type.startsWith("mcp_tool_")) return ["mcp_servers"];
   const tool = type === "server_tool_use" ? name : /^(.+)_tool_result$/.exec(type)?.[1];
   return tool === undefined ? undefined : [tool, tool.replace(/^(?:bash|text_editor)_(?=code_execution$)/, "")];
@@ -380,12 +383,12 @@ function toolsOf(body: Fields): Tool[] {
     const type = tool.text("type") ?? "custom";
     if (type !== "custom" && !WEB_SEARCH.test(type)) return serverTool(tool, type);
     const read = type === "custom" ? functionTool(tool) : webSearch(tool);
-    const cache = readMark(tool);
+    const cache = readCacheMark(tool);
     if (cache) {
       tool.declare("cache_control", "cache_mark");
       read.cache = cache;
     }
-    tool.rest("other", TOOL_MEMBERS);
+    tool.declareUnread("other", TOOL_MEMBERS);
     return read;
   });
 }
@@ -393,14 +396,14 @@ function toolsOf(body: Fields): Tool[] {
 function functionTool(tool: Fields): Tool {
   tool.declareSelf("tools");
   const schema = tool.any("input_schema");
-  if (schema !== undefined && !isRawObject(schema)) wrong(tool.path("input_schema"), "must be an object.");
+  if (schema !== undefined && !isRawObject(schema)) throwInvalidField(tool.path("input_schema"), "must be an object.");
   const strict = tool.flag("strict");
   if (strict === true) tool.declare("strict", "tools_strict");
   return {
     kind: "function",
     at: tool.at,
     name: tool.required("name"),
-    ...defined({ description: tool.text("description"), strict, parameters: schema as RawJson | undefined }),
+    ...dropUndefined({ description: tool.text("description"), strict, parameters: schema as RawJson | undefined }),
   };
 }
 
@@ -414,12 +417,12 @@ function webSearch(tool: Fields): Tool {
   const maxUses = tool.number("max_uses");
   const place = tool.object("user_location");
   place?.leaveUsual({ type: ["approximate"] });
-  const location = place && defined(Object.fromEntries(LOCATION.map((name) => [name, place.text(name)])));
+  const location = place && dropUndefined(Object.fromEntries(LOCATION.map((name) => [name, place.text(name)])));
   return {
     kind: "web_search",
     at: tool.at,
-    ...defined({ allowed, blocked, maxUses, location }),
-    paths: defined({
+    ...dropUndefined({ allowed, blocked, maxUses, location }),
+    paths: dropUndefined({
       allowed: allowed && tool.path("allowed_domains"),
       blocked: blocked && tool.path("blocked_domains"),
       maxUses: maxUses === undefined ? undefined : tool.path("max_uses"),

@@ -5,27 +5,27 @@ import {
   type EncodeContext,
   type EncodedRequest,
   type Feature,
+  isEmptyArguments,
   type JsonObject,
-  joined,
   type Media,
+  mergeTurns,
   type Part,
   pathOfUse,
   RawJson,
   type Reasoning,
   Steps,
   safeId,
-  saysNothing,
   type Tool,
   type ToolCall,
   type ToolResult,
   type Turn,
   writeSettings,
 } from "model-gateway/protocol";
-import { choicePath, forces, toolChoice, toolName } from "./support.choice.ts";
+import { choicePath, fitToolName, forcesToolCall, TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
 import { selfReference } from "./support.schema.ts";
-import { thinking } from "./support.thinking.ts";
+import { thinkingCodec } from "./support.thinking.ts";
 import { answerSettings, cacheControl, enforceableSchema, promptSettings } from "./support.ts";
-import { COUNT_TOKENS, MESSAGES, NAME, stateOf } from "./wire.ts";
+import { COUNT_TOKENS, MESSAGES, NAME, opaqueData } from "./wire.ts";
 
 /**
  * Default `max_tokens` where neither the client nor gateway.yaml has one: the vendor requires a number, refuses one above the
@@ -37,13 +37,13 @@ const MOST_TOKENS = 32_000;
 const HEADERS = [["anthropic-version", "2023-06-01"]] as const;
 
 /** Encodes a Messages request. @throws GatewayError as `context.refuse` makes it. */
-export const encode = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
-  Steps.atOnce(encoding(conversation, context));
+export const encodeRequest = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
+  Steps.atOnce(encodeRequestInSteps(conversation, context));
 
 /** Does the same in steps. @throws GatewayError as `context.refuse` makes it. */
-export function* encoding(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
+export function* encodeRequestInSteps(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   const counts = conversation.task === "count";
-  refuseUnsayable(conversation, context);
+  refuseUnsupported(conversation, context);
   const marks = new CacheMarks(conversation, context);
   const tools = toolsOf(conversation, context, marks);
   const { system, messages } = yield* messagesOf(conversation, context, marks);
@@ -51,14 +51,14 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
   if ((conversation.maxTokens ?? 1) < 1 && conversation.protocol !== NAME)
     context.refuse(pathOfUse(conversation, "max_tokens"), "an answer needs at least one token");
   const most = conversation.maxTokens ?? context.facts.output ?? MOST_TOKENS;
-  const { effort, thinks, ...members } = thinking.write(conversation, context, most, messages);
+  const { effort, thinks, ...members } = thinkingCodec.write(conversation, context, most, messages);
   const { output_config: config, ...prompt } = writeSettings(promptSettings, conversation, context);
   const body: JsonObject = {
     model: context.model,
     system,
     messages,
     tools,
-    ...(tools && writeSettings(toolChoice, conversation, context)),
+    ...(tools && writeSettings(TOOL_CHOICE_SETTINGS, conversation, context)),
     ...members,
     output_config: effort === undefined ? config : { effort, ...asObject(config) },
     ...prompt,
@@ -68,15 +68,15 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
     Object.assign(body, writeSettings(answerSettings, conversation, context));
     body["max_tokens"] = most;
     if (conversation.stream) body["stream"] = true;
-    if (thinks) leaveSampling(body, conversation, context);
+    if (thinks) dropSampling(body, conversation, context);
   }
   yield;
   return { operation: counts ? COUNT_TOKENS : MESSAGES, headers: HEADERS, body: yield* Steps.writingJson(body) };
 }
 
 /** Refuses features whose support depends on their value. */
-function refuseUnsayable(conversation: Conversation, context: EncodeContext): void {
-  if (forces(conversation) && conversation.tools.length === 0)
+function refuseUnsupported(conversation: Conversation, context: EncodeContext): void {
+  if (forcesToolCall(conversation) && conversation.tools.length === 0)
     context.refuse(choicePath(conversation), "There is no tool to call");
   // The number of responses, and who stores them, do not change the token count.
   if (conversation.task === "count") return;
@@ -87,14 +87,18 @@ function refuseUnsayable(conversation: Conversation, context: EncodeContext): vo
 }
 
 /** Sampling settings that the vendor accepts with thinking. [D: extended thinking] */
-const BESIDE_THINKING: readonly (readonly [member: string, feature: Feature, fits: (value: number) => boolean])[] = [
+const SAMPLING_WITH_THINKING: readonly (readonly [
+  member: string,
+  feature: Feature,
+  fits: (value: number) => boolean,
+])[] = [
   ["temperature", "temperature", (value) => value === 1],
   ["top_p", "top_p", (value) => value >= 0.95],
   ["top_k", "top_k", () => false],
 ];
 
-function leaveSampling(body: JsonObject, conversation: Conversation, context: EncodeContext): void {
-  for (const [member, feature, fits] of BESIDE_THINKING) {
+function dropSampling(body: JsonObject, conversation: Conversation, context: EncodeContext): void {
+  for (const [member, feature, fits] of SAMPLING_WITH_THINKING) {
     const value = body[member];
     if (typeof value !== "number" || fits(value)) continue;
     context.drop(pathOfUse(conversation, feature), "This model does not take it while it thinks");
@@ -144,15 +148,15 @@ function* messagesOf(
   context: EncodeContext,
   marks: CacheMarks,
 ): Steps<{ system: JsonObject[] | undefined; messages: WrittenMessage[] }> {
-  const sayable = conversation.turns.map((turn) => sayableTurn(turn, context)).filter(({ parts }) => parts.length > 0);
+  const sayable = conversation.turns.map((turn) => writableTurn(turn, context)).filter(({ parts }) => parts.length > 0);
   yield;
   const first = sayable.findIndex((turn) => !isSystem(turn));
   // If there are only system messages, the last one becomes the user's.
   const leading = sayable.slice(0, first < 0 ? Math.max(0, sayable.length - 1) : first);
-  const turns = joined(placedTurns(sayable.slice(leading.length), context));
+  const turns = mergeTurns(placeSystemTurns(sayable.slice(leading.length), context));
   const system = leading.flatMap((turn) => blocksOf(turn, context, marks));
   refusePrefill(turns, context);
-  if (turns.length === 0) refuseNothing(conversation, context);
+  if (turns.length === 0) refuseEmptyMessages(conversation, context);
   const messages: WrittenMessage[] = [];
   for (const [n, turn] of turns.entries()) {
     if (Steps.endsStep(n)) yield;
@@ -161,7 +165,7 @@ function* messagesOf(
   return { system: system.length > 0 ? system : undefined, messages };
 }
 
-function refuseNothing({ turns: [turn], turnsAt }: Conversation, context: EncodeContext): never {
+function refuseEmptyMessages({ turns: [turn], turnsAt }: Conversation, context: EncodeContext): never {
   const empty = turn?.parts.every(({ kind }) => kind === "text");
   const hint = empty ? "Its text is empty: say what the model shall answer." : "Say what the model shall answer.";
   return context.refuse(turn?.at ?? turnsAt ?? "messages", "There is no message to answer", hint);
@@ -172,16 +176,16 @@ const isSystem = ({ role }: Turn): boolean => role === "system" || role === "dev
 /**
  * Returns a turn without parts that the vendor refuses or cannot read: empty texts, other vendors' blocks, unsigned reasoning.
  */
-function sayableTurn(turn: Turn, context: EncodeContext): Turn {
+function writableTurn(turn: Turn, context: EncodeContext): Turn {
   if (turn.parts.length > 0 && turn.parts.every((part) => part.kind === "text" && part.text.trim() !== "")) return turn;
-  const parts = turn.parts.filter((part) => isSayable(part, context));
+  const parts = turn.parts.filter((part) => isWritable(part, context));
   // An empty system message has no content, but leaving out another turn would merge its neighbours.
   if (parts.length === 0 && !isSystem(turn) && turn.parts.every(({ kind }) => kind === "text" || kind === "refusal"))
     context.drop(turn.at, "This model takes no turn without anything in it");
   return { ...turn, parts };
 }
 
-function isSayable(part: Part, context: EncodeContext): boolean {
+function isWritable(part: Part, context: EncodeContext): boolean {
   if (part.kind === "text" || part.kind === "refusal") return part.text.trim() !== "";
   if (part.kind === "foreign") return part.protocol === NAME;
   if (part.kind !== "reasoning" || thinkingBlock(part)) return true;
@@ -190,7 +194,7 @@ function isSayable(part: Part, context: EncodeContext): boolean {
 }
 
 /** Places system messages between turns. They must follow a user turn. [D] */
-function placedTurns(turns: readonly Turn[], context: EncodeContext): Turn[] {
+function placeSystemTurns(turns: readonly Turn[], context: EncodeContext): Turn[] {
   const out: Turn[] = [];
   for (const turn of turns) {
     const before = out.at(-1);
@@ -199,14 +203,14 @@ function placedTurns(turns: readonly Turn[], context: EncodeContext): Turn[] {
     else if (context.facts.system_in_place === true && follows) out.push({ ...turn, role: "system" });
     else {
       context.change(turn.at, "as text of the user");
-      out.push({ ...turn, role: "user", parts: turn.parts.map(reminder) });
+      out.push({ ...turn, role: "user", parts: turn.parts.map(asSystemReminder) });
     }
   }
-  return withSystemJoined(out);
+  return mergeSystemTurns(out);
 }
 
 /** Merges consecutive system messages, like those of other roles. */
-function withSystemJoined(turns: readonly Turn[]): Turn[] {
+function mergeSystemTurns(turns: readonly Turn[]): Turn[] {
   const out: Turn[] = [];
   for (const turn of turns) {
     const before = out.at(-1);
@@ -216,7 +220,7 @@ function withSystemJoined(turns: readonly Turn[]): Turn[] {
   return out;
 }
 
-function reminder(part: Part): Part {
+function asSystemReminder(part: Part): Part {
   if (part.kind !== "text") return part;
   return { ...part, text: `<system-reminder>\n${part.text}\n</system-reminder>` };
 }
@@ -236,7 +240,7 @@ function messageOf(turn: Turn, context: EncodeContext, marks: CacheMarks): Writt
 }
 
 function blocksOf(turn: Turn, context: EncodeContext, marks: CacheMarks): JsonObject[] {
-  return turn.parts.map(markedOutside).flatMap((part) => {
+  return turn.parts.map(hoistCacheMark).flatMap((part) => {
     if (part.kind === "media" && turn.role !== "user")
       context.refuse(part.at, "This model takes images and files from the user only");
     const block = blockOf(part, context);
@@ -247,7 +251,7 @@ function blocksOf(turn: Turn, context: EncodeContext, marks: CacheMarks): JsonOb
 }
 
 /** Moves a mark within a result to the result itself, where it has an effect. */
-function markedOutside(part: Part): Part {
+function hoistCacheMark(part: Part): Part {
   const cache = part.kind === "tool_result" ? part.parts.findLast((each) => each.cache)?.cache : undefined;
   if (part.kind !== "tool_result" || !cache) return part;
   return { ...part, cache: part.cache ?? cache, parts: part.parts.map(({ cache: _, ...each }): Part => each) };
@@ -268,7 +272,7 @@ function blockOf(part: Part, context: EncodeContext): JsonObject | undefined {
       return {
         type: "tool_use",
         id: safeId(part.id),
-        name: toolName(part, context),
+        name: fitToolName(part, context),
         input: inputOf(part, context),
       };
     case "tool_result":
@@ -280,9 +284,9 @@ function blockOf(part: Part, context: EncodeContext): JsonObject | undefined {
 
 /** Encodes reasoning signed by the vendor, unchanged, also an empty text with a signature; undefined for other reasoning. */
 function thinkingBlock({ text, summary, opaque }: Reasoning): JsonObject | undefined {
-  const redacted = stateOf(opaque, "redacted");
+  const redacted = opaqueData(opaque, "redacted");
   if (redacted !== undefined) return { type: "redacted_thinking", data: redacted };
-  const signature = stateOf(opaque, "signature");
+  const signature = opaqueData(opaque, "signature");
   return signature === undefined
     ? undefined
     : { type: "thinking", thinking: asText(opaque?.extra) ?? text ?? summary?.join("\n\n") ?? "", signature };
@@ -293,7 +297,7 @@ const NO_INPUT = new RawJson("{}");
 /** Returns a call's arguments as the object that the vendor requires, in their original text. */
 function inputOf(call: ToolCall, context: EncodeContext): RawJson | JsonObject {
   if (call.custom) return { input: call.arguments };
-  if (saysNothing(call.arguments)) return NO_INPUT;
+  if (isEmptyArguments(call.arguments)) return NO_INPUT;
   const kind = context.nested.kindOf(call.arguments);
   if (kind === "object") return new RawJson(call.arguments);
   return context.refuse(
@@ -343,7 +347,7 @@ function sourceOf(part: Media, context: EncodeContext, image: boolean): JsonObje
   if ("text" in source) return textSource(source.text);
   if ("url" in source) {
     const inline = /^data:([^;,]*);base64,(.*)$/s.exec(source.url);
-    if (inline) return sourceOf({ ...part, ...inlined(inline, mime) }, context, image);
+    if (inline) return sourceOf({ ...part, ...dataUrlContent(inline, mime) }, context, image);
     if (!/^https?:/i.test(source.url)) context.refuse(part.at, "This model fetches http and https only");
     return { type: "url", url: source.url };
   }
@@ -355,7 +359,7 @@ function sourceOf(part: Media, context: EncodeContext, image: boolean): JsonObje
 }
 
 /** Returns the content of a `data:` URL. */
-function inlined([, type = "", base64 = ""]: RegExpExecArray, mime: string | undefined) {
+function dataUrlContent([, type = "", base64 = ""]: RegExpExecArray, mime: string | undefined) {
   const known = type === "" ? mime : type;
   return { source: { base64 }, ...(known === undefined ? {} : { mime: known }) };
 }
@@ -416,7 +420,7 @@ function functionTool(tool: Extract<Tool, { kind: "function" }>, context: Encode
     );
   const strict = itself === undefined ? tool.strict : undefined;
   const input = strict === true ? enforceableSchema(schema, tool.at, context) : schema;
-  return { name: toolName(tool, context), description, input_schema: input, ...(strict ? { strict } : {}) };
+  return { name: fitToolName(tool, context), description, input_schema: input, ...(strict ? { strict } : {}) };
 }
 
 const NO_ARGUMENTS = new RawJson('{"type":"object","properties":{}}');
@@ -434,7 +438,7 @@ function customTool(tool: Extract<Tool, { kind: "custom" }>, context: EncodeCont
   const grammar = grammarOf(tool.grammar);
   if (grammar !== undefined) context.change(tool.at, "the grammar is told to the model, not enforced");
   return {
-    name: toolName({ ...tool, custom: true }, context),
+    name: fitToolName({ ...tool, custom: true }, context),
     description: tool.description,
     input_schema: {
       type: "object",

@@ -13,15 +13,15 @@ import {
   type Usage,
   writeJson,
 } from "model-gateway/protocol";
-import { faultIn } from "./errors.ts";
-import { usage as usageOf } from "./usage.ts";
-import { citationFrom, holdsObject, NAME, type OpaqueKind, RAW_MEMBERS, reasonOf } from "./wire.ts";
+import { parseError } from "./errors.ts";
+import { readUsage } from "./usage.ts";
+import { finishReasonOf, holdsObject, NAME, type OpaqueKind, parseCitation, RAW_MEMBERS } from "./wire.ts";
 
 /** Returns a decoder for a stream of events. */
-export const decoder = (source: ResponseSource): ResponseDecoder => new MessageStreamDecoder(source);
+export const createDecoder = (source: ResponseSource): ResponseDecoder => new MessageStreamDecoder(source);
 
 /** Decodes a whole message. @throws GatewayError `upstream_invalid` */
-export function decode(text: string, source: ResponseSource): Event[] {
+export function decodeResponse(text: string, source: ResponseSource): Event[] {
   let body: JsonObject | undefined;
   try {
     body = asObject(parseExact(text, RAW_MEMBERS));
@@ -30,15 +30,15 @@ export function decode(text: string, source: ResponseSource): Event[] {
   }
   if (!body) throw new GatewayError("upstream_invalid");
   if (body["type"] !== "error" && Array.isArray(body["content"])) return new MessageDecoder(source).message(body);
-  const fault = faultIn(body);
+  const fault = parseError(body);
   if (!fault) throw new GatewayError("upstream_invalid");
   return [{ type: "error", fault }];
 }
 
-const OURS: ReadonlySet<string> = new Set(["text", "thinking", "redacted_thinking", "tool_use"]);
+const CLIENT_BLOCKS: ReadonlySet<string> = new Set(["text", "thinking", "redacted_thinking", "tool_use"]);
 
 /** Reports whether only this vendor understands a type of block. */
-const isServer = (type: string): boolean => !OURS.has(type);
+const isServerBlock = (type: string): boolean => !CLIENT_BLOCKS.has(type);
 
 /** Decodes what streamed and whole responses have in common: the opening of blocks, and the end. */
 class BlockDecoder {
@@ -98,7 +98,7 @@ class BlockDecoder {
   }
 
   protected citation(block: number, citation: unknown, out: Event[]): void {
-    out.push({ type: "citation", block, citation: citationFrom(citation) });
+    out.push({ type: "citation", block, citation: parseCitation(citation) });
   }
 
   protected finish(ending: JsonObject): Event {
@@ -108,7 +108,7 @@ class BlockDecoder {
     return {
       type: "finish",
       choice: 0,
-      reason: reasonOf(raw),
+      reason: finishReasonOf(raw),
       raw,
       ...(sequence === undefined ? {} : { stopSequence: sequence }),
       ...(message === undefined ? {} : { message }),
@@ -122,13 +122,13 @@ class BlockDecoder {
 
 class MessageDecoder extends BlockDecoder {
   message(body: JsonObject): Event[] {
-    const usage = usageOf(body);
+    const usage = readUsage(body);
     const out: Event[] = [this.start(body, usage)];
     asList(body["content"]).forEach((value, block) => {
       const content = asObject(value) ?? {};
       const type = this.open(block, content, out);
       if (type === "tool_use") out.push({ type: "arguments", block, text: inputText(content["input"]) });
-      if (isServer(type)) out.push({ type: "server", block, json: new RawJson(writeJson(content)) });
+      if (isServerBlock(type)) out.push({ type: "server", block, json: new RawJson(writeJson(content)) });
       out.push({ type: "close", block });
     });
     out.push(this.finish(body));
@@ -160,23 +160,23 @@ interface OpenBlock {
 }
 
 /** Maximum buffered characters of open blocks; each delta counts for some. */
-const MOST_KEPT = 8 * 1024 * 1024;
-const DELTA = 32;
+const MAX_BUFFERED = 8 * 1024 * 1024;
+const DELTA_OVERHEAD = 32;
 
-const BROKEN = { status: 502, kind: "upstream", code: "upstream_invalid" } as const;
+const INVALID_STREAM = { status: 502, kind: "upstream", code: "upstream_invalid" } as const;
 
 class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
   private usage: Usage | undefined;
   /** Open blocks, by the stream's own index of any type. */
-  private readonly unclosed = new Map<unknown, OpenBlock>();
+  private readonly openBlocks = new Map<unknown, OpenBlock>();
   private blocks = 0;
   private size = 0;
   private started = false;
   private finished = false;
-  private over = false;
+  private ended = false;
 
   frame(frame: Frame, out: Event[]): void {
-    if (this.over || frame.text === undefined || frame.text === "[DONE]") return;
+    if (this.ended || frame.text === undefined || frame.text === "[DONE]") return;
     const json = asObject(frame.json());
     const type = asText(json?.["type"]) ?? frame.event ?? "";
     if (!json) this.fail("An event of the provider's stream is not JSON.", out);
@@ -186,42 +186,45 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
   }
 
   private read(type: string, json: JsonObject, text: string, out: Event[]): void {
-    if (type === "content_block_delta") this.delta(json, out);
-    else if (type === "content_block_start") this.begin(json, text, out);
+    if (type === "content_block_delta") this.onBlockDelta(json, out);
+    else if (type === "content_block_start") this.onBlockStart(json, text, out);
     else if (type === "content_block_stop") this.close(json["index"], out);
     else if (type === "ping") out.push({ type: "ping" });
-    else if (type === "message_start") this.first(json, out);
-    else if (type === "message_delta") this.last(json, out);
-    else if (type === "message_stop") this.complete(out);
-    else if (type === "error") this.broken(json, out);
+    else if (type === "message_start") this.onMessageStart(json, out);
+    else if (type === "message_delta") this.onMessageDelta(json, out);
+    else if (type === "message_stop") this.onMessageStop(out);
+    else if (type === "error") this.onError(json, out);
     else out.push({ type: "unsaid", path: type });
   }
 
   end(out: Event[]): void {
-    if (this.over) return;
-    this.over = true;
+    if (this.ended) return;
+    this.ended = true;
     const message = "The provider broke off in the middle of its answer.";
     out.push({ type: "error", fault: { status: 502, kind: "upstream", code: "upstream_truncated", message } });
   }
 
-  private broken(json: JsonObject, out: Event[]): void {
-    this.over = true;
-    out.push({ type: "error", fault: faultIn(json) ?? { ...BROKEN, message: "The provider reported a failure." } });
+  private onError(json: JsonObject, out: Event[]): void {
+    this.ended = true;
+    out.push({
+      type: "error",
+      fault: parseError(json) ?? { ...INVALID_STREAM, message: "The provider reported a failure." },
+    });
   }
 
   private fail(message: string, out: Event[]): void {
-    this.over = true;
-    out.push({ type: "error", fault: { ...BROKEN, message } });
+    this.ended = true;
+    out.push({ type: "error", fault: { ...INVALID_STREAM, message } });
   }
 
-  private first(json: JsonObject, out: Event[]): void {
+  private onMessageStart(json: JsonObject, out: Event[]): void {
     if (this.started) return;
     this.started = true;
-    this.usage = usageOf(json);
+    this.usage = readUsage(json);
     out.push(this.start(asObject(json["message"]) ?? {}, this.usage));
   }
 
-  private begin(json: JsonObject, text: string, out: Event[]): void {
+  private onBlockStart(json: JsonObject, text: string, out: Event[]): void {
     const content = exactBlock(asObject(json["content_block"]) ?? {}, text);
     if (!content) {
       this.fail("A block of the provider's stream is nested too deeply.", out);
@@ -234,18 +237,25 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
     const type = this.open(block, content, out);
     const input = type === "tool_use" ? inputText(content["input"]) : "";
     const thinking = type === "thinking" ? (asText(content["thinking"]) ?? "") : "";
-    const size = isServer(type) ? text.length : input.length;
-    this.unclosed.set(index, { block, type, content: isServer(type) ? content : undefined, input, thinking, size });
-    this.keep(size, out);
+    const size = isServerBlock(type) ? text.length : input.length;
+    this.openBlocks.set(index, {
+      block,
+      type,
+      content: isServerBlock(type) ? content : undefined,
+      input,
+      thinking,
+      size,
+    });
+    this.addBuffered(size, out);
   }
 
-  private keep(characters: number, out: Event[]): void {
+  private addBuffered(characters: number, out: Event[]): void {
     this.size += characters;
-    if (this.size > MOST_KEPT) this.fail("The provider's blocks are longer than 8 MiB before they are whole.", out);
+    if (this.size > MAX_BUFFERED) this.fail("The provider's blocks are longer than 8 MiB before they are whole.", out);
   }
 
-  private delta(json: JsonObject, out: Event[]): void {
-    const open = this.unclosed.get(json["index"]);
+  private onBlockDelta(json: JsonObject, out: Event[]): void {
+    const open = this.openBlocks.get(json["index"]);
     const delta = asObject(json["delta"]);
     if (!open || !delta) this.fail("The provider's stream has content outside of a block.", out);
     else if (open.content) this.server(open, delta, out);
@@ -275,14 +285,14 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
   private server(open: OpenBlock, delta: JsonObject, out: Event[]): void {
     const more = asText(delta["partial_json"]) ?? "";
     open.input += more;
-    open.size += more.length + DELTA;
-    this.keep(more.length + DELTA, out);
+    open.size += more.length + DELTA_OVERHEAD;
+    this.addBuffered(more.length + DELTA_OVERHEAD, out);
   }
 
   private close(index: unknown, out: Event[]): void {
-    const open = this.unclosed.get(index);
+    const open = this.openBlocks.get(index);
     if (!open) return;
-    this.unclosed.delete(index);
+    this.openBlocks.delete(index);
     this.size -= open.size;
     const { block, content, input } = open;
     if (content) out.push({ type: "server", block, json: serverJson(content, input) });
@@ -290,21 +300,21 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
     out.push({ type: "close", block });
   }
 
-  private last(json: JsonObject, out: Event[]): void {
+  private onMessageDelta(json: JsonObject, out: Event[]): void {
     const delta = asObject(json["delta"]) ?? {};
-    this.usage = usageOf(json, this.usage);
+    this.usage = readUsage(json, this.usage);
     if (typeof delta["stop_reason"] === "string" && !this.finished) {
       this.finished = true;
-      for (const index of this.unclosed.keys()) this.close(index, out);
+      for (const index of this.openBlocks.keys()) this.close(index, out);
       out.push(this.finish(delta));
     }
     if (this.usage) out.push({ type: "usage", usage: this.usage });
   }
 
-  private complete(out: Event[]): void {
+  private onMessageStop(out: Event[]): void {
     if (!this.finished) this.fail("The provider's answer ends without a reason.", out);
     else out.push({ type: "end" });
-    this.over = true;
+    this.ended = true;
   }
 }
 
@@ -312,7 +322,7 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
 function exactBlock(content: JsonObject, text: string): JsonObject | undefined {
   const type = asText(content["type"]) ?? "";
   const input = asObject(content["input"]);
-  if (!isServer(type) && (type !== "tool_use" || !input || Object.keys(input).length === 0)) return content;
+  if (!isServerBlock(type) && (type !== "tool_use" || !input || Object.keys(input).length === 0)) return content;
   try {
     return asObject(asObject(parseExact(text, RAW_MEMBERS))?.["content_block"]) ?? content;
   } catch {

@@ -5,6 +5,7 @@ import {
   type Event,
   type EventOf,
   GatewayError,
+  isEmptyArguments,
   type JsonObject,
   type Opaque,
   PrefixKey,
@@ -12,14 +13,13 @@ import {
   type ResponseContext,
   type ResponseEncoder,
   safeId,
-  saysNothing,
   TextKey,
   type Usage,
   weightOf,
   writeJson,
 } from "model-gateway/protocol";
-import { firstUsage, lastUsage } from "./usage.ts";
-import { holdsObject, STOP_REASONS, webCitation } from "./wire.ts";
+import { messageDeltaUsage, messageStartUsage } from "./usage.ts";
+import { holdsObject, STOP_REASONS, writeCitation } from "./wire.ts";
 
 type WritableEvent = Exclude<Event, { type: "error" }>;
 
@@ -27,7 +27,7 @@ type WritableEvent = Exclude<Event, { type: "error" }>;
 const MOST_WAITING = 8 * 1024 * 1024;
 
 /** Returns an encoder for a stream of events. */
-export function encoder(context: ResponseContext): ResponseEncoder {
+export function createEncoder(context: ResponseContext): ResponseEncoder {
   const frames = new FrameWriter();
   const blocks = new BlockEncoder(context, frames);
   return {
@@ -39,15 +39,15 @@ export function encoder(context: ResponseContext): ResponseEncoder {
 }
 
 /** Encodes a whole message: the sum of the stream of the same events. @throws GatewayError `upstream_invalid` */
-export function encode(events: readonly Event[], context: ResponseContext): string {
+export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
   const message = new MessageWriter(context);
   const blocks = new BlockEncoder(context, message);
   for (const event of events) if (event.type !== "error") blocks.event(event);
-  return message.whole();
+  return message.json();
 }
 
 /** Maximum characters of arguments that may turn out to be empty. */
-const LONGEST_NONE = 16;
+const MAX_EMPTY_ARGUMENTS = 16;
 
 /** A block of the response. Only one can be open in this protocol: later ones wait until it is closed. */
 interface AnswerBlock {
@@ -63,33 +63,33 @@ interface AnswerBlock {
   /** Whether a call's free text is wrapped in an object with one string. */
   wrapped?: boolean;
   /** A call's arguments while they may turn out to be empty; absent once some are written. */
-  unwritten?: string;
+  pendingArguments?: string;
   /** The state of unreadable reasoning. */
   redacted?: string;
 }
 
-const MADE = { image: "an image", audio: "sound", video: "a film", file: "a file" } as const;
+const MEDIA_NAMES = { image: "an image", audio: "sound", video: "a film", file: "a file" } as const;
 
 /** Puts events into the order that this protocol requires, and encodes them. */
 class BlockEncoder {
   private readonly blocks = new Map<number, AnswerBlock>();
   /** Blocks in order, with the number already processed: removing the first of many would move the rest. */
   private readonly queue: AnswerBlock[] = [];
-  private turns = 0;
+  private queueStart = 0;
   private current: AnswerBlock | undefined;
   private index = 0;
   private waiting = 0;
   private usage: Usage | undefined;
   private finish: EventOf<"finish"> | undefined;
-  private refused = false;
-  private called = false;
+  private hasRefusal = false;
+  private hasToolCall = false;
   /** Whether a text or a call is written. */
-  private shows = false;
+  private hasContent = false;
   /** The first media, for which messages have no block. */
-  private unshown: keyof typeof MADE | undefined;
+  private droppedMedia: keyof typeof MEDIA_NAMES | undefined;
   private makeId: (() => string) | undefined;
   /** State of a text of which nothing is written yet. */
-  private behind: Opaque | undefined;
+  private pendingState: Opaque | undefined;
   /** The key of the last block, when it is a text. */
   private textKey: TextKey | undefined;
 
@@ -107,7 +107,7 @@ class BlockEncoder {
       case "media":
       case "server":
       case "close":
-        this.inside(event);
+        this.blockEvent(event);
         break;
       case "open":
         this.open(event);
@@ -145,7 +145,7 @@ class BlockEncoder {
       stop_reason: null,
       stop_sequence: null,
       stop_details: null,
-      usage: firstUsage(event.usage, this.context),
+      usage: messageStartUsage(event.usage, this.context),
     });
   }
 
@@ -156,14 +156,14 @@ class BlockEncoder {
       return;
     }
     this.blocks.set(opening.block, block);
-    if (!this.current) this.begin(block);
+    if (!this.current) this.startBlock(block);
     else {
       this.queue.push(block);
-      this.keep(block, opening);
+      this.addWeight(block, opening);
     }
   }
 
-  private keep(block: AnswerBlock, event: Event): void {
+  private addWeight(block: AnswerBlock, event: Event): void {
     const weight = weightOf(event);
     block.weight += weight;
     this.waiting += weight;
@@ -171,58 +171,58 @@ class BlockEncoder {
       throw new GatewayError("upstream_invalid", { message: "The provider's blocks grow side by side beyond 8 MiB." });
   }
 
-  private inside(event: Exclude<Event, { type: "open" }> & { block: number }): void {
+  private blockEvent(event: Exclude<Event, { type: "open" }> & { block: number }): void {
     const block = this.blocks.get(event.block);
     if (!block) return;
     if (block === this.current) this.write(block, event);
-    else this.wait(block, event);
-    while (this.current === undefined && this.turns < this.queue.length) this.next();
+    else this.hold(block, event);
+    while (this.current === undefined && this.queueStart < this.queue.length) this.startNext();
   }
 
-  private wait(block: AnswerBlock, event: Event): void {
+  private hold(block: AnswerBlock, event: Event): void {
     // Events without a block in this protocol need not be buffered.
     if (event.type === "media" || event.type === "server") return;
-    this.keep(block, event);
+    this.addWeight(block, event);
     block.waiting.push(event);
   }
 
   /** Starts the next block, and encodes its waiting events. */
-  private next(): void {
-    const block = this.queue[this.turns++];
+  private startNext(): void {
+    const block = this.queue[this.queueStart++];
     if (!block) return;
-    if (this.turns === this.queue.length) this.queue.length = this.turns = 0;
+    if (this.queueStart === this.queue.length) this.queue.length = this.queueStart = 0;
     this.waiting -= block.weight;
-    this.begin(block);
+    this.startBlock(block);
     for (const event of block.waiting) this.write(block, event);
     block.waiting = [];
   }
 
   /** Starts a block. Texts and reasoning open with their first text, because an empty block is refused when it comes back. */
-  private begin(block: AnswerBlock): void {
+  private startBlock(block: AnswerBlock): void {
     this.current = block;
     const { opening } = block;
     if (opening.kind === "server" || opening.kind === "media") this.drop(opening);
     else if (opening.kind === "tool_call") this.call(block, opening);
     else if (opening.kind === "text" && opening.opaque) {
-      this.flush();
-      this.behind = { ...opening.opaque, on: "text" };
+      this.flushState();
+      this.pendingState = { ...opening.opaque, on: "text" };
     }
   }
 
   private call(block: AnswerBlock, opening: Extract<EventOf<"open">, { kind: "tool_call" }>): void {
     const id = opening.id ? safeId(opening.id) : (this.makeId?.() ?? "");
-    this.called = true;
-    this.flush();
-    if (opening.opaque) this.carry({ ...opening.opaque, on: { call: id } });
-    const index = this.openAs(block, { type: "tool_use", id, name: opening.name, input: {} });
-    this.output.grow(index, "input_json_delta", "");
+    this.hasToolCall = true;
+    this.flushState();
+    if (opening.opaque) this.writeState({ ...opening.opaque, on: { call: id } });
+    const index = this.openBlock(block, { type: "tool_use", id, name: opening.name, input: {} });
+    this.output.append(index, "input_json_delta", "");
     block.wrapped = opening.custom === true;
-    if (!block.wrapped) block.unwritten = "";
-    else this.output.grow(index, "input_json_delta", '{"input":"');
+    if (!block.wrapped) block.pendingArguments = "";
+    else this.output.append(index, "input_json_delta", '{"input":"');
   }
 
   /** Writes the state of a call or a text as a block before it. */
-  private carry(opaque: Opaque): void {
+  private writeState(opaque: Opaque): void {
     const index = this.index++;
     this.textKey = undefined;
     this.output.open(index, { type: "redacted_thinking", data: this.context.seal(opaque) });
@@ -233,17 +233,17 @@ class BlockEncoder {
    * Writes a text's state only when something follows. After the text it would be the message's last block, which Claude Code
    * takes for the response [S]: it is remembered by the text instead.
    */
-  private flush(): void {
-    const { behind } = this;
-    this.behind = undefined;
-    if (behind) this.carry(behind);
+  private flushState(): void {
+    const { pendingState } = this;
+    this.pendingState = undefined;
+    if (pendingState) this.writeState(pendingState);
   }
 
-  private openAs(block: AnswerBlock, content: JsonObject): number {
-    const signed = this.behind !== undefined;
-    this.flush();
+  private openBlock(block: AnswerBlock, content: JsonObject): number {
+    const signed = this.pendingState !== undefined;
+    this.flushState();
     this.textKey = content["type"] === "text" ? new TextKey(signed) : undefined;
-    if (block.opening.kind !== "reasoning") this.shows = true;
+    if (block.opening.kind !== "reasoning") this.hasContent = true;
     const index = this.index++;
     block.index = index;
     this.output.open(index, content);
@@ -251,10 +251,10 @@ class BlockEncoder {
   }
 
   /** Returns the block's number, and opens the block if necessary. */
-  private ensure(block: AnswerBlock): number {
+  private ensureOpen(block: AnswerBlock): number {
     if (block.index !== undefined) return block.index;
-    if (block.opening.kind !== "reasoning") return this.openAs(block, { type: "text", text: "" });
-    return this.openAs(block, { type: "thinking", thinking: "", signature: "" });
+    if (block.opening.kind !== "reasoning") return this.openBlock(block, { type: "text", text: "" });
+    return this.openBlock(block, { type: "thinking", thinking: "", signature: "" });
   }
 
   private write(block: AnswerBlock, event: Event): void {
@@ -279,26 +279,27 @@ class BlockEncoder {
 
   private text(block: AnswerBlock, { text, part }: EventOf<"text">): void {
     if (text === "") return;
-    const index = this.ensure(block);
+    const index = this.ensureOpen(block);
     if (block.opening.kind !== "reasoning") {
-      if (block.opening.kind === "refusal") this.refused = true;
+      if (block.opening.kind === "refusal") this.hasRefusal = true;
       this.textKey?.add(text);
-      this.output.grow(index, "text_delta", text);
+      this.output.append(index, "text_delta", text);
       return;
     }
     const apart = block.part !== undefined && part !== undefined && part !== block.part;
     if (part !== undefined) block.part = part;
-    this.output.grow(index, "thinking_delta", apart ? `\n\n${text}` : text);
+    this.output.append(index, "thinking_delta", apart ? `\n\n${text}` : text);
   }
 
   private arguments(block: AnswerBlock, { text }: EventOf<"arguments">): void {
-    const { index, wrapped, unwritten } = block;
+    const { index, wrapped, pendingArguments } = block;
     if (index === undefined || text === "") return;
-    const json = wrapped ? JSON.stringify(text).slice(1, -1) : (unwritten ?? "") + text;
-    if (unwritten !== undefined && json.length <= LONGEST_NONE && !/^\s*\{/.test(json)) block.unwritten = json;
+    const json = wrapped ? JSON.stringify(text).slice(1, -1) : (pendingArguments ?? "") + text;
+    if (pendingArguments !== undefined && json.length <= MAX_EMPTY_ARGUMENTS && !/^\s*\{/.test(json))
+      block.pendingArguments = json;
     else {
-      delete block.unwritten;
-      this.output.grow(index, "input_json_delta", json);
+      delete block.pendingArguments;
+      this.output.append(index, "input_json_delta", json);
     }
   }
 
@@ -309,59 +310,59 @@ class BlockEncoder {
     const sealed = this.context.seal(opaque);
     // A later one replaces it, and this block cannot grow: it is written when it closes.
     if (opening.kind === "reasoning" && opening.redacted) block.redacted = sealed;
-    else this.output.grow(this.ensure(block), "signature_delta", sealed);
+    else this.output.append(this.ensureOpen(block), "signature_delta", sealed);
   }
 
   private cite(block: AnswerBlock, event: EventOf<"citation">): void {
-    const citation = webCitation(event.citation);
-    if (citation) this.output.cite(this.ensure(block), citation);
+    const citation = writeCitation(event.citation);
+    if (citation) this.output.cite(this.ensureOpen(block), citation);
     else this.context.drop("content.citations", "A citation without a URL cannot be written.");
   }
 
   private drop(opening: EventOf<"open">): void {
     const what = opening.kind === "server" ? opening.name : opening.kind;
-    if (opening.kind === "media") this.unshown ??= opening.media;
+    if (opening.kind === "media") this.droppedMedia ??= opening.media;
     this.context.drop(`content.${what}`, "A message has no such block.");
   }
 
   private close(block: AnswerBlock): void {
-    if (block.redacted !== undefined) this.openAs(block, { type: "redacted_thinking", data: block.redacted });
-    const { index, unwritten } = block;
-    if (index !== undefined && block.wrapped) this.output.grow(index, "input_json_delta", '"}');
-    if (index !== undefined && unwritten)
-      this.output.grow(index, "input_json_delta", saysNothing(unwritten) ? "{}" : unwritten);
+    if (block.redacted !== undefined) this.openBlock(block, { type: "redacted_thinking", data: block.redacted });
+    const { index, pendingArguments } = block;
+    if (index !== undefined && block.wrapped) this.output.append(index, "input_json_delta", '"}');
+    if (index !== undefined && pendingArguments)
+      this.output.append(index, "input_json_delta", isEmptyArguments(pendingArguments) ? "{}" : pendingArguments);
     if (index !== undefined) this.output.close(index);
     this.blocks.delete(block.opening.block);
     this.current = undefined;
   }
 
   private end(): void {
-    while (this.current || this.turns < this.queue.length) {
+    while (this.current || this.queueStart < this.queue.length) {
       if (this.current) this.close(this.current);
-      else this.next();
+      else this.startNext();
     }
-    if (this.unshown && !this.shows) this.showNothing(this.unshown);
-    if (this.behind && this.textKey) {
+    if (this.droppedMedia && !this.hasContent) this.writeMediaNotice(this.droppedMedia);
+    if (this.pendingState && this.textKey) {
       const { turns } = this.context.conversation;
-      this.context.remember(`${new PrefixKey(turns).turn(turns.length)} ${this.textKey}`, this.behind);
-    } else this.flush();
-    this.output.finish(this.ending(), lastUsage(this.usage));
+      this.context.remember(`${new PrefixKey(turns).turn(turns.length)} ${this.textKey}`, this.pendingState);
+    } else this.flushState();
+    this.output.finish(this.stopMembers(), messageDeltaUsage(this.usage));
     this.output.frame("message_stop", { type: "message_stop" });
   }
 
   /** Writes a placeholder text: a response with only media would be empty, as if the model had not responded. */
-  private showNothing(media: keyof typeof MADE): void {
+  private writeMediaNotice(media: keyof typeof MEDIA_NAMES): void {
     const index = this.index++;
     this.output.open(index, { type: "text", text: "" });
-    this.output.grow(
+    this.output.append(
       index,
       "text_delta",
-      `[The model made ${MADE[media]}, which a message cannot show in this protocol.]`,
+      `[The model made ${MEDIA_NAMES[media]}, which a message cannot show in this protocol.]`,
     );
     this.output.close(index);
   }
 
-  private ending(): JsonObject {
+  private stopMembers(): JsonObject {
     const { finish } = this;
     const reason = this.stopReason(finish);
     const refusal = { type: "refusal", category: null, explanation: finish?.message ?? null };
@@ -376,9 +377,9 @@ class BlockEncoder {
     const reason = finish?.reason ?? "stop";
     if (reason === "malformed_call" || reason === "other")
       this.context.drop("stop_reason", `A message cannot say that it ended with ${finish?.raw ?? reason}.`);
-    if (reason === "stop" && this.refused) return "refusal";
+    if (reason === "stop" && this.hasRefusal) return "refusal";
     // Some vendors have another reason after tool calls: clients of this protocol rely on the reason.
-    if ((reason === "stop" || reason === "other") && this.called) return "tool_use";
+    if ((reason === "stop" || reason === "other") && this.hasToolCall) return "tool_use";
     return STOP_REASONS[reason];
   }
 }
@@ -404,7 +405,7 @@ interface BlockWriter {
   start(message: JsonObject): void;
   open(index: number, block: JsonObject): void;
   /** Appends to the open block. */
-  grow(index: number, type: DeltaType, text: string): void;
+  append(index: number, type: DeltaType, text: string): void;
   cite(index: number, citation: JsonObject): void;
   close(index: number): void;
   finish(delta: JsonObject, usage: JsonObject): void;
@@ -413,7 +414,7 @@ interface BlockWriter {
 }
 
 /** Stop reasons that may occur in the middle of a call. */
-const CUT: ReadonlySet<string> = new Set(["max_tokens", "model_context_window_exceeded", "refusal"]);
+const TRUNCATING_REASONS: ReadonlySet<string> = new Set(["max_tokens", "model_context_window_exceeded", "refusal"]);
 
 /**
  * The arguments of a response's calls, one call after the other. Clients treat the arguments of a successful response as
@@ -423,7 +424,7 @@ class CallInputs {
   /** The open call's arguments so far; undefined: the open block is not a call. */
   private input: string[] | undefined;
   /** Calls whose arguments are not an object. */
-  private readonly unfit: number[] = [];
+  private readonly malformed: number[] = [];
 
   open({ type }: JsonObject): void {
     this.input = type === "tool_use" ? [] : undefined;
@@ -439,7 +440,7 @@ class CallInputs {
     const input = new RawJson(this.input.join("") || "{}");
     this.input = undefined;
     if (holdsObject(input)) return input;
-    this.unfit.push(index);
+    this.malformed.push(index);
     return undefined;
   }
 
@@ -447,9 +448,9 @@ class CallInputs {
    * Returns the call that was truncated, if any.
    * @throws GatewayError `upstream_invalid` when a call's arguments are not an object, unless the response was truncated there
    */
-  cut({ stop_reason }: JsonObject): number | undefined {
-    const [cut, ...more] = this.unfit;
-    if (cut !== undefined && (more.length > 0 || !CUT.has(String(stop_reason))))
+  truncatedCall({ stop_reason }: JsonObject): number | undefined {
+    const [cut, ...more] = this.malformed;
+    if (cut !== undefined && (more.length > 0 || !TRUNCATING_REASONS.has(String(stop_reason))))
       throw new GatewayError("upstream_invalid", {
         message: "The arguments of the model's tool call are not a JSON object.",
       });
@@ -471,7 +472,7 @@ class FrameWriter implements BlockWriter {
     this.out.push({ name: "content_block_start", data });
   }
 
-  grow(index: number, type: DeltaType, text: string): void {
+  append(index: number, type: DeltaType, text: string): void {
     if (type === "input_json_delta") this.inputs.add(text);
     const delta = `{"type":"${type}","${DELTAS[type]}":${JSON.stringify(text)}}`;
     const data = `{"type":"content_block_delta","index":${index},"delta":${delta}}`;
@@ -490,7 +491,7 @@ class FrameWriter implements BlockWriter {
 
   /** Ends the stream. @throws GatewayError `upstream_invalid` as the whole message does */
   finish(delta: JsonObject, usage: JsonObject): void {
-    this.inputs.cut(delta);
+    this.inputs.truncatedCall(delta);
     this.frame("message_delta", { type: "message_delta", delta, usage });
   }
 
@@ -500,7 +501,7 @@ class FrameWriter implements BlockWriter {
 }
 
 /** Members of usage that `message_delta` replaces. [S: the SDK's accumulator, but for the last two] */
-const TOTALS = [
+const USAGE_MEMBERS = [
   "input_tokens",
   "cache_creation_input_tokens",
   "cache_read_input_tokens",
@@ -522,7 +523,7 @@ export class MessageWriter implements BlockWriter {
   constructor(private readonly context: Pick<ResponseContext, "drop">) {}
 
   /** Returns the message as JSON text. */
-  whole(): string {
+  json(): string {
     return writeJson({ ...this.message, content: this.content });
   }
 
@@ -536,7 +537,7 @@ export class MessageWriter implements BlockWriter {
     this.citations = [];
   }
 
-  grow(index: number, type: DeltaType, text: string): void {
+  append(index: number, type: DeltaType, text: string): void {
     const block = this.content[index] as JsonObject;
     if (type === "input_json_delta") this.inputs.add(text);
     else if (type === "signature_delta") block["signature"] = text;
@@ -559,9 +560,9 @@ export class MessageWriter implements BlockWriter {
    */
   finish(delta: JsonObject, usage: JsonObject): void {
     const totals = asObject(this.message["usage"]) ?? {};
-    for (const name of TOTALS) if (usage[name] !== undefined && usage[name] !== null) totals[name] = usage[name];
+    for (const name of USAGE_MEMBERS) if (usage[name] !== undefined && usage[name] !== null) totals[name] = usage[name];
     this.message = { ...this.message, ...delta, usage: totals };
-    const cut = this.inputs.cut(delta);
+    const cut = this.inputs.truncatedCall(delta);
     if (cut === undefined) return;
     this.content.splice(cut, 1);
     this.context.drop("content.tool_use", "The answer was cut within the call.");

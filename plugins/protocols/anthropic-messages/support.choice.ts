@@ -3,21 +3,21 @@ import {
   asText,
   type Conversation,
   type EncodeContext,
-  entryOf,
   type Feature,
   type Fields,
   type JsonObject,
+  ownProperty,
   pathOfUse,
   type Setting,
   type ToolCall,
   type ToolChoice,
 } from "model-gateway/protocol";
-import { wrong } from "./wire.ts";
+import { throwInvalidField } from "./wire.ts";
 
 /** The tool choice. It includes `disable_parallel_tool_use`, with the vendor's default choice where the request has none. */
-export const toolChoice: readonly Setting[] = [
+export const TOOL_CHOICE_SETTINGS: readonly Setting[] = [
   {
-    wire: "tool_choice",
+    path: "tool_choice",
     field: "toolChoice",
     feature: "tool_choice",
     type: "any",
@@ -25,18 +25,18 @@ export const toolChoice: readonly Setting[] = [
     write: writeChoice,
   },
   {
-    wire: "tool_choice.type",
+    path: "tool_choice.type",
     field: "parallel",
     type: "text",
     read: () => undefined,
     write: (parallel: boolean, { toolChoice }) => (parallel || toolChoice ? undefined : "auto"),
   },
   {
-    wire: "tool_choice.disable_parallel_tool_use",
+    path: "tool_choice.disable_parallel_tool_use",
     field: "parallel",
     feature: "parallel_off",
     type: "flag",
-    silent: (parallel) => parallel === true,
+    hasNoEffect: (parallel) => parallel === true,
     read: (choice, name) => !choice.flag(name),
     write: (parallel: boolean, { toolChoice }) => (parallel || toolChoice?.mode === "none" ? undefined : true),
   },
@@ -48,10 +48,10 @@ function readChoice(body: Fields, at: string, { tools }: Conversation): ToolChoi
   const choice = body.object(at);
   if (!choice) return undefined;
   const type = choice.any("type");
-  const mode = entryOf(MODES, asText(type));
+  const mode = ownProperty(MODES, asText(type));
   if (mode) return { mode };
-  if (type !== "tool") return wrong(choice.path("type"), "must be auto, any, tool or none.");
-  const name = choice.text("name") ?? wrong(choice.path("name"), "must be the name of a tool.");
+  if (type !== "tool") return throwInvalidField(choice.path("type"), "must be auto, any, tool or none.");
+  const name = choice.text("name") ?? throwInvalidField(choice.path("name"), "must be the name of a tool.");
   const byVendor = tools.some((tool) => tool.kind === "web_search" && name === "web_search");
   const server = byVendor || tools.some((tool) => tool.kind === "server" && tool.name === name);
   return { mode: "named", name, ...(server ? { server: true } : {}) };
@@ -67,36 +67,36 @@ function writeChoice(choice: ToolChoice, conversation: Conversation, context: En
     case "allowed":
       return { type: choice.required ? "any" : "auto" };
     case "named":
-      return { type: "tool", name: chosenName(conversation, choice, context) };
+      return { type: "tool", name: chosenToolName(conversation, choice, context) };
   }
 }
 
-function chosenName(
+function chosenToolName(
   { tools }: Conversation,
   choice: Extract<ToolChoice, { mode: "named" }>,
   context: EncodeContext,
 ): string {
   if (choice.server) return choice.name;
   const tool = tools.find((each) => (each.kind === "function" || each.kind === "custom") && each.name === choice.name);
-  if (tool?.kind !== "function" && tool?.kind !== "custom") return toolName({ name: choice.name }, context);
-  return toolName({ ...tool, custom: tool.kind === "custom" }, context);
+  if (tool?.kind !== "function" && tool?.kind !== "custom") return fitToolName({ name: choice.name }, context);
+  return fitToolName({ ...tool, custom: tool.kind === "custom" }, context);
 }
 
 /** Reports whether the choice forces a call. */
-export const forces = ({ toolChoice }: Conversation): boolean =>
+export const forcesToolCall = ({ toolChoice }: Conversation): boolean =>
   toolChoice?.mode === "required" ||
   toolChoice?.mode === "named" ||
   (toolChoice?.mode === "allowed" && toolChoice.required);
 
 /** Returns the client's path of the first feature in use; the first feature's name where none is. */
-export function firstPath(conversation: Conversation, ...features: [Feature, ...Feature[]]): string {
+export function pathOfFirstUse(conversation: Conversation, ...features: [Feature, ...Feature[]]): string {
   const used = features.find((feature) => conversation.uses.some((use) => use.feature === feature));
   return pathOfUse(conversation, used ?? features[0]);
 }
 
 /** Returns the client's path of the tool choice. */
 export const choicePath = (conversation: Conversation): string =>
-  firstPath(conversation, "tool_choice", "tool_choice_allowed");
+  pathOfFirstUse(conversation, "tool_choice", "tool_choice_allowed");
 
 const NAME_CHARACTERS = "a-zA-Z0-9_-";
 const LONGEST_NAME = 128;
@@ -105,7 +105,7 @@ const LONGEST_NAME = 128;
  * Returns a tool's name valid for the vendor, `^[a-zA-Z0-9_-]{1,128}$`. A namespace becomes part of the name; a namespace or
  * free text is recorded for the response.
  */
-export function toolName(
+export function fitToolName(
   { name, namespace, custom }: Pick<ToolCall, "name" | "namespace" | "custom">,
   context: EncodeContext,
 ): string {

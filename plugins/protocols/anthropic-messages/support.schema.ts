@@ -1,7 +1,7 @@
 import { asObject, type JsonObject, RawJson } from "model-gateway/protocol";
 
 /** Members whose value is not a schema, or is one only where a `$ref` refers to it. */
-const ELSEWHERE: ReadonlySet<string> = new Set(["const", "default", "enum", "examples", "$defs", "definitions"]);
+const NO_SUBSCHEMAS: ReadonlySet<string> = new Set(["const", "default", "enum", "examples", "$defs", "definitions"]);
 
 const objectOf = (value: unknown): JsonObject | undefined => (value instanceof RawJson ? undefined : asObject(value));
 
@@ -44,9 +44,9 @@ function refsIn(schema: JsonObject, root: JsonObject): Map<string, JsonObject> {
     const object = objectOf(value);
     if (!object) return;
     for (const [name, member] of Object.entries(object)) {
-      const to = name === "$ref" && typeof member === "string" ? pointed(member, root) : undefined;
+      const to = name === "$ref" && typeof member === "string" ? resolvePointer(member, root) : undefined;
       if (to) found.set(member as string, to);
-      if (names || !ELSEWHERE.has(name)) look(member, name === "properties" && !names);
+      if (names || !NO_SUBSCHEMAS.has(name)) look(member, name === "properties" && !names);
     }
   };
   look(schema, false);
@@ -54,10 +54,10 @@ function refsIn(schema: JsonObject, root: JsonObject): Map<string, JsonObject> {
 }
 
 /** Returns the target of a reference within a schema (`#/$defs/a`). */
-function pointed(ref: string, root: JsonObject): JsonObject | undefined {
+function resolvePointer(ref: string, root: JsonObject): JsonObject | undefined {
   if (ref !== "#" && !ref.startsWith("#/")) return undefined;
   let at: unknown = root;
-  for (const step of decoded(ref).split("/").slice(1)) {
+  for (const step of decodePointer(ref).split("/").slice(1)) {
     const name = step.replaceAll("~1", "/").replaceAll("~0", "~");
     if (Array.isArray(at)) at = at[Number(name)];
     else {
@@ -68,7 +68,7 @@ function pointed(ref: string, root: JsonObject): JsonObject | undefined {
   return objectOf(at);
 }
 
-function decoded(ref: string): string {
+function decodePointer(ref: string): string {
   try {
     return decodeURIComponent(ref);
   } catch {

@@ -10,14 +10,14 @@ import {
   ReasoningBudget,
   type ReasoningConfig,
 } from "model-gateway/protocol";
-import { firstPath, forces } from "./support.choice.ts";
-import { wrong } from "./wire.ts";
+import { forcesToolCall, pathOfFirstUse } from "./support.choice.ts";
+import { throwInvalidField } from "./wire.ts";
 
 /**
  * Not rows of a settings table: tokens and efforts are converted by what the model accepts, and the encoded value depends on
  * `max_tokens` and on the messages.
  */
-export const thinking = { read: readThinking, write: writeThinking };
+export const thinkingCodec = { read: readThinking, write: writeThinking };
 
 const EFFORTS = ["low", "medium", "high", "xhigh", "max"] as const satisfies readonly Effort[];
 
@@ -36,7 +36,8 @@ function readThinking(body: Fields, conversation: Conversation): void {
 
 /** Decodes `thinking`. An unknown type only means that the model thinks. */
 function readThinkingKind(body: Fields, thinking: Fields, reasoning: ReasoningConfig): void {
-  const type = thinking.text("type") ?? wrong(thinking.path("type"), "must be enabled, adaptive or disabled.");
+  const type =
+    thinking.text("type") ?? throwInvalidField(thinking.path("type"), "must be enabled, adaptive or disabled.");
   const budget = type === "enabled" ? thinking.number("budget_tokens") : undefined;
   if (type === "disabled") reasoning.effort = "none";
   else reasoning.budget = budget ?? -1;
@@ -59,7 +60,7 @@ interface ThinkingMembers {
   thinks: boolean;
 }
 
-const OFF: ThinkingMembers = { thinks: false };
+const NO_THINKING: ThinkingMembers = { thinks: false };
 /** Minimum thinking tokens. [D] */
 const LEAST_BUDGET = 1024;
 
@@ -75,25 +76,26 @@ function writeThinking(
 ): ThinkingMembers {
   const asked = conversation.reasoning;
   // A request to show thoughts implies thinking; a request to hide them does not.
-  if (!asked || (asked.effort === undefined && asked.budget === undefined && !asked.show && !asked.summary)) return OFF;
+  if (!asked || (asked.effort === undefined && asked.budget === undefined && !asked.show && !asked.summary))
+    return NO_THINKING;
   const feature = asked.effort === undefined ? "reasoning_budget" : "reasoning_effort";
-  const path = firstPath(conversation, feature, "reasoning_effort", "reasoning_summary");
+  const path = pathOfFirstUse(conversation, feature, "reasoning_effort", "reasoning_summary");
   const off = asked.effort === "none" || (asked.effort === undefined && asked.budget === 0);
   const style = context.facts.thinking ?? "adaptive";
   if (style === "none") {
     if (!off) context.drop(path, "This model does not think");
-    return OFF;
+    return NO_THINKING;
   }
-  if (off) return style === "budget" ? OFF : { thinking: { type: "disabled" }, thinks: false };
-  const lost = lostThinking(messages);
-  if (style === "budget") return byTokens(conversation, context, { most, lost, path });
-  const members = adaptive(asked, context, path);
+  if (off) return style === "budget" ? NO_THINKING : { thinking: { type: "disabled" }, thinks: false };
+  const lost = isThinkingLost(messages);
+  if (style === "budget") return budgetThinking(conversation, context, { most, lost, path });
+  const members = adaptiveThinking(asked, context, path);
   if (!lost) return members;
-  context.change(path, LOST);
+  context.change(path, LOST_THINKING);
   return { thinks: false, ...(members.effort === undefined ? {} : { effort: members.effort }) };
 }
 
-function adaptive(asked: ReasoningConfig, context: EncodeContext, path: string): ThinkingMembers {
+function adaptiveThinking(asked: ReasoningConfig, context: EncodeContext, path: string): ThinkingMembers {
   const effort = effortFor(asked, context, path);
   const display = displayOf(asked);
   return {
@@ -128,18 +130,18 @@ const BUDGETS: Readonly<Record<Effort, number>> = {
 
 /**
  * Encodes thinking by tokens.
- * @param within `max_tokens`, whether required thoughts are missing, and the client's path for notices
+ * @param path `max_tokens`, whether required thoughts are missing, and the client's path for notices
  */
-function byTokens(
+function budgetThinking(
   conversation: Conversation,
   context: EncodeContext,
   { most, lost, path }: { most: number; lost: boolean; path: string },
 ): ThinkingMembers {
   const { effort, budget: asked, show } = conversation.reasoning ?? {};
   // A forced call takes precedence. Only thinking by tokens is refused with one. [D: thinking with tool use]
-  if (forces(conversation)) {
+  if (forcesToolCall(conversation)) {
     context.change(path, "no thinking: this model cannot be made to call a tool while it thinks");
-    return OFF;
+    return NO_THINKING;
   }
   // Where the model decides: medium.
   const level = effort === undefined || effort === "none" ? "medium" : effort;
@@ -148,11 +150,11 @@ function byTokens(
   const room = Math.floor(most * 0.8);
   if (room < LEAST_BUDGET) {
     context.change(path, `no thinking: it takes ${LEAST_BUDGET} tokens at least, of at most ${most} for the answer`);
-    return OFF;
+    return NO_THINKING;
   }
   if (lost) {
-    context.change(path, LOST);
-    return OFF;
+    context.change(path, LOST_THINKING);
+    return NO_THINKING;
   }
   const budget = Math.min(Math.max(wanted, LEAST_BUDGET), room);
   if (budget !== wanted && effort !== "max") context.change(path, `${budget} tokens for thinking`);
@@ -161,19 +163,19 @@ function byTokens(
 }
 
 /** The notice where thinking is disabled because required thoughts are missing. */
-export const LOST = "no thinking: the thoughts before the last tool calls are not in the request";
+export const LOST_THINKING = "no thinking: the thoughts before the last tool calls are not in the request";
 
-const THOUGHTS: ReadonlySet<unknown> = new Set(["thinking", "redacted_thinking"]);
+const THINKING_BLOCKS: ReadonlySet<unknown> = new Set(["thinking", "redacted_thinking"]);
 const typeOf = (block: unknown): unknown => asObject(block)?.["type"];
 
 /**
  * Reports whether a tool loop's last assistant turn does not begin with its thinking: the vendor refuses thinking from there.
  */
-export function lostThinking(messages: readonly JsonObject[]): boolean {
+export function isThinkingLost(messages: readonly JsonObject[]): boolean {
   const [results, calls] = messages
     .filter(({ role }) => role !== "system")
     .slice(-2)
     .toReversed();
   if (!asList(results?.["content"]).some((block) => typeOf(block) === "tool_result")) return false;
-  return calls?.["role"] === "assistant" && !THOUGHTS.has(typeOf(asList(calls["content"])[0]));
+  return calls?.["role"] === "assistant" && !THINKING_BLOCKS.has(typeOf(asList(calls["content"])[0]));
 }

@@ -4,12 +4,12 @@ import {
   type CacheMark,
   type Conversation,
   type EncodeContext,
-  entryOf,
   type Feature,
   type Fields,
   type Format,
   invalidField,
   type JsonObject,
+  ownProperty,
   parseExact,
   pathOfUse,
   RawJson,
@@ -94,7 +94,7 @@ export const support: SupportTable = {
 const TTLS: ReadonlySet<unknown> = new Set(["5m", "1h"]);
 
 /** Decodes a cache mark; undefined where there is none. An unknown lifetime means the default, and is declared. */
-export function readMark(fields: Fields, name = "cache_control"): CacheMark | undefined {
+export function readCacheMark(fields: Fields, name = "cache_control"): CacheMark | undefined {
   const control = fields.object(name);
   if (!control) return undefined;
   control.leaveUsual({ type: ["ephemeral"] });
@@ -118,7 +118,7 @@ function readFormat(fields: Fields, name: string): Format {
   const schema = format?.any("schema");
   if (format?.text("type") !== "json_schema" || !(schema instanceof RawJson && schema.text.startsWith("{")))
     throw invalidField(fields.path(name), `${fields.path(name)} must be a json_schema with a schema.`);
-  return { kind: "schema", schema, holds: true };
+  return { kind: "schema", schema, alwaysStrict: true };
 }
 
 function writeFormat({ kind, schema, description }: Format, conversation: Conversation, context: EncodeContext) {
@@ -150,14 +150,14 @@ const TIERS: Readonly<Record<string, string>> = {
 };
 
 function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
-  const word = entryOf(TIERS, tier);
+  const word = ownProperty(TIERS, tier);
   if (word === undefined)
     context.drop(pathOfUse(conversation, "tier"), `There is no service tier ${tier} for this model`);
   return word;
 }
 
 /** Returns a limit. Older clients send -1 for none. [F] */
-const limit = (fields: Fields, name: string): number | undefined => {
+const readLimit = (fields: Fields, name: string): number | undefined => {
   const value = fields.number(name);
   return value === -1 ? undefined : value;
 };
@@ -167,8 +167,8 @@ const isEmpty = (value: unknown): boolean => asList(value).length === 0;
 /** Settings that are part of the prompt: they count as its tokens. */
 export const promptSettings: readonly Setting[] = [
   {
-    wire: "output_config.format",
-    older: ["output_format"],
+    path: "output_config.format",
+    olderNames: ["output_format"],
     field: "format",
     feature: "json_schema",
     type: "any",
@@ -176,11 +176,11 @@ export const promptSettings: readonly Setting[] = [
     write: writeFormat,
   },
   {
-    wire: "cache_control",
+    path: "cache_control",
     field: "cache",
     feature: "cache_mark",
     type: "any",
-    read: readMark,
+    read: readCacheMark,
     write: (mark: CacheMark, conversation, context) =>
       cacheControl(mark, pathOfUse(conversation, "cache_mark"), context),
   },
@@ -188,20 +188,20 @@ export const promptSettings: readonly Setting[] = [
 
 /** Settings of the response alone; token counts do not need them. */
 export const answerSettings: readonly Setting[] = [
-  { wire: "max_tokens", field: "maxTokens", feature: "max_tokens", type: "number" },
+  { path: "max_tokens", field: "maxTokens", feature: "max_tokens", type: "number" },
   {
-    wire: "temperature",
+    path: "temperature",
     field: "temperature",
     feature: "temperature",
     type: "number",
     range: [0, 1],
     sampling: true,
   },
-  { wire: "top_p", field: "topP", feature: "top_p", type: "number", sampling: true, read: limit },
-  { wire: "top_k", field: "topK", feature: "top_k", type: "number", sampling: true, read: limit },
-  { wire: "stop_sequences", field: "stop", feature: "stop", type: "texts", silent: isEmpty, write: writeStop },
-  { wire: "metadata.user_id", field: "user", feature: "user", type: "text" },
-  { wire: "service_tier", field: "tier", feature: "tier", type: "text", write: writeTier },
+  { path: "top_p", field: "topP", feature: "top_p", type: "number", sampling: true, read: readLimit },
+  { path: "top_k", field: "topK", feature: "top_k", type: "number", sampling: true, read: readLimit },
+  { path: "stop_sequences", field: "stop", feature: "stop", type: "texts", hasNoEffect: isEmpty, write: writeStop },
+  { path: "metadata.user_id", field: "user", feature: "user", type: "text" },
+  { path: "service_tier", field: "tier", feature: "tier", type: "text", write: writeTier },
 ];
 
 /** The fields of a Messages request, each with its feature. */
@@ -251,7 +251,7 @@ const FORMATS: ReadonlySet<unknown> = new Set(
 );
 
 /** Keywords that the vendor enforces, besides those handled below. [S, D: structured outputs] */
-const KNOWN: ReadonlySet<string> = new Set(
+const ENFORCED_KEYWORDS: ReadonlySet<string> = new Set(
   "type title description enum const default anyOf allOf $ref $defs definitions items properties required pattern".split(
     " ",
   ),
@@ -267,16 +267,16 @@ export function enforceableSchema(schema: RawJson, path: string, context: Encode
   if (fitter.closed) context.change(path, "no member but those it names");
   if (fitter.union) context.change(path, "oneOf as anyOf");
   if (fitter.unenforced.length > 0)
-    context.change(path, `the model is told of ${some(fitter.unenforced)}, not held to it`);
+    context.change(path, `the model is told of ${listPlaces(fitter.unenforced)}, not held to it`);
   return fitter.changed ? new RawJson(writeJson(fitted)) : schema;
 }
 
 /** Maximum number of places named in one notice. */
-const NAMED = 5;
+const MAX_LISTED = 5;
 
-function some(places: readonly string[]): string {
-  const more = places.length - NAMED;
-  return places.slice(0, NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
+function listPlaces(places: readonly string[]): string {
+  const more = places.length - MAX_LISTED;
+  return places.slice(0, MAX_LISTED).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
 /** Returns a value as an object; undefined for RawJson numbers. */
@@ -316,7 +316,11 @@ class SchemaFitter {
       out[name] = asList(member).map((each, i) => this.schema(each, `${here}.${i}`));
     else if (name === "oneOf" && !Object.hasOwn(schema, "anyOf")) this.oneOf(member, here, out);
     else if (
-      name === "format" ? FORMATS.has(member) : name === "minItems" ? member === 0 || member === 1 : KNOWN.has(name)
+      name === "format"
+        ? FORMATS.has(member)
+        : name === "minItems"
+          ? member === 0 || member === 1
+          : ENFORCED_KEYWORDS.has(name)
     )
       out[name] = member;
     else if (name === "$schema") this.changed = true;

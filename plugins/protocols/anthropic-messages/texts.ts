@@ -11,7 +11,7 @@ import {
   type TextKind,
   type TextPlace,
 } from "model-gateway/protocol";
-import { LOST, lostThinking } from "./support.thinking.ts";
+import { isThinkingLost, LOST_THINKING } from "./support.thinking.ts";
 
 /** Positions of human text in requests, messages and events. */
 export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, response: responseTexts };
@@ -48,7 +48,7 @@ function* responseTexts(json: unknown): Generator<TextPlace> {
 }
 
 /** Each delta type's member that extends its block's text; pieces have the block's number and kind. */
-const GROWING: ReadonlyMap<unknown, readonly [member: string, kind: TextKind]> = new Map([
+const DELTA_MEMBERS: ReadonlyMap<unknown, readonly [member: string, kind: TextKind]> = new Map([
   ["text_delta", ["text", "assistant"]],
   ["thinking_delta", ["thinking", "reasoning"]],
   ["input_json_delta", ["partial_json", "tool_call"]],
@@ -56,7 +56,7 @@ const GROWING: ReadonlyMap<unknown, readonly [member: string, kind: TextKind]> =
 ]);
 
 function* deltaTexts(delta: JsonObject, index: string): Generator<TextPlace> {
-  const growing = GROWING.get(delta["type"]);
+  const growing = DELTA_MEMBERS.get(delta["type"]);
   if (!growing) yield* proseTexts(delta["citation"], ["delta", "citation"], "assistant");
   else if (typeof delta[growing[0]] === "string") {
     const [member, kind] = growing;
@@ -66,14 +66,14 @@ function* deltaTexts(delta: JsonObject, index: string): Generator<TextPlace> {
 }
 
 /** Members of an opened block whose text deltas extend; all other members are complete. */
-const BEGUN: ReadonlyMap<unknown, string> = new Map([
+const START_MEMBERS: ReadonlyMap<unknown, string> = new Map([
   ["text", "text"],
   ["thinking", "thinking"],
   ["compaction", "content"],
 ]);
 
 function* startTexts(block: JsonObject, index: string): Generator<TextPlace> {
-  const begun = BEGUN.get(block["type"]);
+  const begun = START_MEMBERS.get(block["type"]);
   for (const place of blockTexts(block, ["content_block"], "assistant")) {
     const grows = place.path.length === 2 && place.path[1] === begun;
     yield grows ? { ...place, piece: `${index} ${place.kind}` } : place;
@@ -96,14 +96,14 @@ function* blockTexts(block: JsonObject, path: JsonPath, kind: TextKind): Generat
 }
 
 /** Members with text by people, models and tools, in blocks, document sources and citations. */
-const PROSE: ReadonlySet<unknown> = new Set(
+const PROSE_MEMBERS: ReadonlySet<unknown> = new Set(
   "text title context content cited_text document_title stdout stderr".split(" "),
 );
 
 function* proseTexts(value: unknown, path: JsonPath, kind: TextKind): Generator<TextPlace> {
   for (const { path: at, holder } of strings(value, path)) {
     const name = at.at(-1);
-    if (PROSE.has(name) || (name === "data" && holder["type"] === "text")) yield { path: at, kind };
+    if (PROSE_MEMBERS.has(name) || (name === "data" && holder["type"] === "text")) yield { path: at, kind };
   }
 }
 
@@ -135,7 +135,7 @@ function* strings(value: unknown, path: JsonPath): Generator<StringPlace> {
 export const opaque: OpaquePlaces = { find: opaquePlaces, consequences };
 
 /** Each block type's member for such state. State of a call or a text comes as a separate block, too. */
-const STATE: ReadonlyMap<unknown, string> = new Map([
+const STATE_MEMBERS: ReadonlyMap<unknown, string> = new Map([
   ["thinking", "signature"],
   ["redacted_thinking", "data"],
 ]);
@@ -148,7 +148,7 @@ function* opaquePlaces(body: JsonObject): Generator<OpaquePlace> {
 function* opaqueWithin(content: unknown, path: JsonPath): Generator<OpaquePlace> {
   for (const [i, value] of asList(content).entries()) {
     const block = asObject(value);
-    const member = STATE.get(block?.["type"]);
+    const member = STATE_MEMBERS.get(block?.["type"]);
     const span = [...path, i];
     if (member !== undefined && typeof block?.[member] === "string") yield { path: [...span, member], span };
   }
@@ -165,5 +165,6 @@ function* consequences(body: JsonObject, gone: readonly JsonPath[]): Generator<O
     if (blocks.length === 0 && content.length > 0) yield { path: ["messages", i] };
     else left.push({ ...message, content: blocks });
   }
-  if (asObject(body["thinking"])?.["type"] === "enabled" && lostThinking(left)) yield { path: ["thinking"], why: LOST };
+  if (asObject(body["thinking"])?.["type"] === "enabled" && isThinkingLost(left))
+    yield { path: ["thinking"], why: LOST_THINKING };
 }

@@ -1,27 +1,27 @@
 import {
   asCount,
+  asCounts,
   asList,
   asObject,
   asText,
   atMost,
   type Conversation,
-  counts,
-  defined,
-  entryOf,
-  estimate,
+  dropUndefined,
+  estimateTokens,
   type Frame,
   GatewayError,
   type JsonObject,
+  ownProperty,
   RawJson,
   type ResponseContext,
   type Usage,
   type UsageBesides,
 } from "model-gateway/protocol";
-import { initialOf, LETTER_M } from "./wire.ts";
+import { eventInitial, LETTER_M } from "./wire.ts";
 
 /** Reports whether a frame may hold usage: `message_start`, `message_delta`, or a body with a `usage` object. */
 export function holdsUsage(frame: Frame): boolean {
-  const letter = initialOf(frame);
+  const letter = eventInitial(frame);
   return (letter === undefined || letter === LETTER_M) && frame.mayContain("usage");
 }
 
@@ -29,16 +29,16 @@ export function holdsUsage(frame: Frame): boolean {
  * Reads usage from `message_start`, `message_delta` or a whole message. The delta's numbers are totals, not increments, and
  * missing or null ones keep the values of `message_start`. [S: the SDK's accumulator]
  */
-export function usage(json: unknown, before?: Usage): Usage | undefined {
+export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const body = asObject(json);
   const counted = asObject(asObject(body?.["message"])?.["usage"] ?? body?.["usage"]);
-  return counted ? normal(merged(asObject(before?.raw), counted)) : before;
+  return counted ? normalizeUsage(mergeUsage(asObject(before?.raw), counted)) : before;
 }
 
 /** Maximum number of members kept of a stream's usage; the vendor has about ten. */
 const MOST_MEMBERS = 100;
 
-function merged(before: JsonObject | undefined, counted: JsonObject): JsonObject {
+function mergeUsage(before: JsonObject | undefined, counted: JsonObject): JsonObject {
   if (!before) return counted;
   const full = Object.keys(before).length >= MOST_MEMBERS;
   const news = Object.entries(counted).filter(([name, value]) =>
@@ -52,12 +52,12 @@ function countsIn(raw: JsonObject): Pick<Usage, "in" | "out"> {
   const input = asCount(raw["input_tokens"]);
   const output = asCount(raw["output_tokens"]);
   const cached = asCount(raw["cache_read_input_tokens"]);
-  const write = writes(raw);
+  const write = cacheWrites(raw);
   const total = input === undefined ? undefined : input + (cached ?? 0) + sum(write);
   const thinking = asCount(asObject(raw["output_tokens_details"])?.["thinking_tokens"]);
   return {
-    in: defined({ total, cached, write }),
-    out: defined({ total: output, reasoning: atMost(thinking, output) }),
+    in: dropUndefined({ total, cached, write }),
+    out: dropUndefined({ total: output, reasoning: atMost(thinking, output) }),
   };
 }
 
@@ -67,10 +67,13 @@ function iterationsOf(raw: JsonObject): Pick<Usage, "model" | "besides"> {
   if (all.length === 0) return {};
   const model = asText(all.findLast(({ type }) => type === "fallback_message")?.["model"]);
   const besides = all.filter((each) => isBesides(each, model));
-  return defined({ model, besides: besides.length === 0 ? undefined : besides.map(apart) });
+  return dropUndefined({ model, besides: besides.length === 0 ? undefined : besides.map(iterationUsage) });
 }
 
-const apart = (each: JsonObject): UsageBesides => ({ ...countsIn(each), ...defined({ model: asText(each["model"]) }) });
+const iterationUsage = (each: JsonObject): UsageBesides => ({
+  ...countsIn(each),
+  ...dropUndefined({ model: asText(each["model"]) }),
+});
 
 /**
  * Reports whether an iteration's tokens are billed and not in the totals: those of a compaction and of an advisor, and those
@@ -82,13 +85,13 @@ function isBesides({ type, model, output_tokens: output }: JsonObject, served: s
   return declined && (asCount(output) ?? 0) > 0;
 }
 
-function normal(raw: JsonObject): Usage {
+function normalizeUsage(raw: JsonObject): Usage {
   return {
     ...countsIn(raw),
     ...iterationsOf(raw),
     // The fast mode has rates of its own, in any tier.
-    ...defined({
-      serverTools: counts(raw["server_tool_use"]),
+    ...dropUndefined({
+      serverTools: asCounts(raw["server_tool_use"]),
       tier: raw["speed"] === "fast" ? "fast" : asText(raw["service_tier"]),
     }),
     raw,
@@ -96,9 +99,9 @@ function normal(raw: JsonObject): Usage {
 }
 
 /** Returns tokens written by time to live. The split may cover only a part of them, when server tools are used. [F] */
-function writes(raw: JsonObject): Usage["in"]["write"] {
+function cacheWrites(raw: JsonObject): Usage["in"]["write"] {
   const split = asObject(raw["cache_creation"]);
-  const known = defined({
+  const known = dropUndefined({
     "5m": asCount(split?.["ephemeral_5m_input_tokens"]),
     "1h": asCount(split?.["ephemeral_1h_input_tokens"]),
   });
@@ -115,7 +118,7 @@ const sum = (parts: Usage["in"]["write"] = {}): number => Object.values(parts).r
  * Returns tokens written to the cache, limited so that reads and writes do not exceed the input: some vendors count a token
  * twice. A vendor that reports only reads does not count writes, and clients add the two.
  */
-function written({ in: { total, cached, write } }: Usage): number | undefined {
+function cacheWriteTokens({ in: { total, cached, write } }: Usage): number | undefined {
   if (!write) return cached === undefined ? undefined : 0;
   return total === undefined ? sum(write) : Math.min(sum(write), Math.max(0, total - (cached ?? 0)));
 }
@@ -123,7 +126,7 @@ function written({ in: { total, cached, write } }: Usage): number | undefined {
 /** Returns the vendor's `input_tokens`. */
 function plainInput(usage: Usage): number | undefined {
   const { total, cached } = usage.in;
-  return total === undefined ? undefined : Math.max(0, total - (cached ?? 0) - (written(usage) ?? 0));
+  return total === undefined ? undefined : Math.max(0, total - (cached ?? 0) - (cacheWriteTokens(usage) ?? 0));
 }
 
 /** Counts of the vendor's own tools; those of other vendors have no member. */
@@ -145,10 +148,10 @@ function cacheCreation({ in: { write } }: Usage): JsonObject | undefined {
  * until the last event; output is 0, because some clients add the two. [S: LangChain] Unknown values are null: types of the
  * SDKs have every member. [S: Usage, MessageDeltaUsage]
  */
-export function firstUsage(usage: Usage | undefined, { conversation }: ResponseContext): JsonObject {
+export function messageStartUsage(usage: Usage | undefined, { conversation }: ResponseContext): JsonObject {
   return {
-    input_tokens: (usage && plainInput(usage)) ?? estimate(conversation, bytesOf(conversation)),
-    cache_creation_input_tokens: (usage && written(usage)) ?? null,
+    input_tokens: (usage && plainInput(usage)) ?? estimateTokens(conversation, bytesOf(conversation)),
+    cache_creation_input_tokens: (usage && cacheWriteTokens(usage)) ?? null,
     cache_read_input_tokens: usage?.in.cached ?? null,
     cache_creation: (usage && cacheCreation(usage)) ?? null,
     output_tokens: 0,
@@ -191,30 +194,30 @@ const TIER_WORDS: Readonly<Record<string, string>> = {
   batch: "batch",
 };
 
-const tierOf = (usage: Usage | undefined): string | undefined => entryOf(TIER_WORDS, usage?.tier);
+const tierOf = (usage: Usage | undefined): string | undefined => ownProperty(TIER_WORDS, usage?.tier);
 
 /** Returns usage for `message_delta`: totals. Unknown input is 0 here: an estimate is not a count. */
-export function lastUsage(usage: Usage | undefined): JsonObject {
+export function messageDeltaUsage(usage: Usage | undefined): JsonObject {
   const thinking = usage?.out.reasoning;
   return {
     input_tokens: (usage && plainInput(usage)) ?? 0,
-    cache_creation_input_tokens: (usage && written(usage)) ?? null,
+    cache_creation_input_tokens: (usage && cacheWriteTokens(usage)) ?? null,
     cache_read_input_tokens: usage?.in.cached ?? null,
     output_tokens_details: thinking === undefined ? null : { thinking_tokens: thinking },
     server_tool_use: (usage && serverTools(usage)) ?? null,
-    ...defined({ cache_creation: usage && cacheCreation(usage), service_tier: tierOf(usage) }),
+    ...dropUndefined({ cache_creation: usage && cacheCreation(usage), service_tier: tierOf(usage) }),
     output_tokens: usage?.out.total ?? 0,
   };
 }
 
 /** Decodes a token count. @throws GatewayError `upstream_invalid` */
 export function decodeCount(text: string): number {
-  const total = asCount(asObject(parsed(text))?.["input_tokens"]);
+  const total = asCount(asObject(parseJson(text))?.["input_tokens"]);
   if (total === undefined) throw new GatewayError("upstream_invalid");
   return total;
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {

@@ -2,15 +2,15 @@ import {
   asObject,
   asText,
   type Citation,
-  defined,
+  dropUndefined,
   type Ending,
-  entryOf,
   type FinishReason,
   type Frame,
   invalidField,
   type JsonObject,
   type Opaque,
   type Operation,
+  ownProperty,
   post,
   type RateDistances,
   type RawJson,
@@ -33,7 +33,7 @@ export const COUNT_TOKENS: Operation = post("count_tokens", "/messages/count_tok
  * The error details for a request that uses a thread, a conversation stored by the provider, where there is none: clients then
  * send the whole conversation in each request. [S]
  */
-export const UNTHREADED = {
+export const NO_THREADS = {
   hint: "Send the whole conversation without it.",
   details: { error_code: "thread_unsupported_request", unsupported: ["thread"] },
 } as const;
@@ -69,17 +69,17 @@ const REASONS: Readonly<Record<string, FinishReason>> = {
 };
 
 /** Returns the meaning of a `stop_reason`; `other` for an unknown one. */
-export const reasonOf = (word: string): FinishReason => entryOf(REASONS, word) ?? "other";
+export const finishReasonOf = (word: string): FinishReason => ownProperty(REASONS, word) ?? "other";
 
 /** The kinds of opaque state: of a thinking block, and of a redacted block. */
 export type OpaqueKind = "signature" | "redacted";
 
 /** Returns state of that kind by this protocol's vendor, unchanged; undefined for all other. */
-export const stateOf = (opaque: Opaque | undefined, kind: OpaqueKind): string | undefined =>
+export const opaqueData = (opaque: Opaque | undefined, kind: OpaqueKind): string | undefined =>
   opaque?.protocol === NAME && opaque.kind === kind ? opaque.data : undefined;
 
 /** Refuses a value of the client's. */
-export function wrong(path: string, what: string): never {
+export function throwInvalidField(path: string, what: string): never {
   throw invalidField(path, `${path} ${what}`);
 }
 
@@ -93,7 +93,7 @@ export function holdsObject(json: RawJson): boolean {
 }
 
 /** The member with the address: a search result's `source` is chosen by the client, usually a URL. */
-const ADDRESS: Readonly<Record<string, string>> = {
+const URL_MEMBERS: Readonly<Record<string, string>> = {
   web_search_result_location: "url",
   search_result_location: "source",
 };
@@ -106,11 +106,11 @@ export const CITATION_MEMBERS: readonly string[] = [
 ];
 
 /** Decodes a citation. Positions in the request's documents name their title differently. */
-export function citationFrom(value: unknown): Citation {
+export function parseCitation(value: unknown): Citation {
   const citation = asObject(value) ?? {};
   const title = "document_title" in citation ? "document_title" : "title";
-  return defined({
-    url: asText(citation[entryOf(ADDRESS, asText(citation["type"])) ?? "url"]),
+  return dropUndefined({
+    url: asText(citation[ownProperty(URL_MEMBERS, asText(citation["type"])) ?? "url"]),
     title: asText(citation[title]),
     quote: asText(citation["cited_text"]),
   });
@@ -120,7 +120,7 @@ export function citationFrom(value: unknown): Citation {
  * Encodes a citation as a web search result; undefined without a URL, which this form requires. Its `encrypted_index` is
  * required by the SDK's types, and only the vendor can fill it.
  */
-export function webCitation({ url, title, quote }: Citation): JsonObject | undefined {
+export function writeCitation({ url, title, quote }: Citation): JsonObject | undefined {
   if (url === undefined) return undefined;
   return {
     type: "web_search_result_location",
@@ -143,7 +143,7 @@ const ERROR = Buffer.from('"error"');
 const ENDINGS: Readonly<Record<string, Ending>> = { message_stop: "complete", error: "error" };
 
 /** Returns the first letter of an event's name; undefined when the event does not begin with its name. */
-export function initialOf({ bytes }: Frame): number | undefined {
+export function eventInitial({ bytes }: Frame): number | undefined {
   if (bytes[0] !== LETTER_E || bytes[5] !== COLON) return undefined;
   return bytes[6] === SPACE ? bytes[7] : bytes[6];
 }
@@ -154,13 +154,13 @@ export function initialOf({ bytes }: Frame): number | undefined {
  */
 export function ending(frame: Frame): Ending | undefined {
   if (frame.kind !== "event") return undefined;
-  const letter = initialOf(frame);
+  const letter = eventInitial(frame);
   if (letter === undefined && !frame.bytes.includes(STOP) && !frame.bytes.includes(ERROR)) return undefined;
   if (letter !== undefined && letter !== LETTER_M && letter !== LETTER_E) return undefined;
-  if (frame.event !== undefined) return entryOf(ENDINGS, frame.event);
+  if (frame.event !== undefined) return ownProperty(ENDINGS, frame.event);
   const { type, error } = asObject(frame.json()) ?? {};
   // What stands in front of an imitation may tell of its failures in a form of its own.
-  return type === undefined && asObject(error) ? "error" : entryOf(ENDINGS, asText(type));
+  return type === undefined && asObject(error) ? "error" : ownProperty(ENDINGS, asText(type));
 }
 
 /** Where the vendor tells what is left of a minute. [D: rate limits page] */
@@ -176,10 +176,10 @@ export const rateHeaders = ({ requests, tokens }: RateDistances, now: number): s
       ? [
           ...[`anthropic-ratelimit-${what}-limit`, String(distance.limit)],
           ...[`anthropic-ratelimit-${what}-remaining`, String(distance.left)],
-          ...[`anthropic-ratelimit-${what}-reset`, moment(now + distance.reset)],
+          ...[`anthropic-ratelimit-${what}-reset`, rfc3339(now + distance.reset)],
         ]
       : [],
   );
 
 /** To the second, as the vendor writes it. */
-const moment = (time: number): string => new Date(Math.ceil(time / 1000) * 1000).toISOString().replace(".000Z", "Z");
+const rfc3339 = (time: number): string => new Date(Math.ceil(time / 1000) * 1000).toISOString().replace(".000Z", "Z");

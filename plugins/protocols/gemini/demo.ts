@@ -4,6 +4,7 @@ import {
   asCount,
   asList,
   asObject,
+  contentText,
   type DemoAnswer,
   type DemoRequest,
   demoAnswer,
@@ -12,7 +13,6 @@ import {
   demoWhole,
   type JsonObject,
   type Protocol,
-  textOf,
 } from "model-gateway/protocol";
 import { spellingIn } from "./wire.ts";
 
@@ -21,8 +21,8 @@ export function demo(protocol: Protocol, request: DemoRequest): DemoAnswer | und
   if (demoFault(request.model, request.streaming)) return undefined;
   const body = asObject(request.body) ?? {};
   const { name, task } = request.operation;
-  if (name === "embedContent") return demoWhole(embedded(body));
-  if (name === "batchEmbedContents") return demoWhole(embeddedAll(body));
+  if (name === "embedContent") return demoWhole(embedResponse(body));
+  if (name === "batchEmbedContents") return demoWhole(batchEmbedResponse(body));
   if (task !== "generate") return undefined;
   if (request.model === "image") return demoAnswer(protocol, request, { picture: true });
   return request.model === "tool" ? demoAnswer(protocol, request, { callState: SIGNATURE }) : undefined;
@@ -33,32 +33,32 @@ const SIGNATURE = Buffer.from("A signature of the demo, worth nothing elsewhere.
 
 const textDetails = (tokenCount: number) => [{ modality: "TEXT", tokenCount }];
 
-function embedded(body: JsonObject) {
-  const text = embeddedText(body);
+function embedResponse(body: JsonObject) {
+  const text = textToEmbed(body);
   const tokens = demoTokens(text);
   const usageMetadata = { promptTokenCount: tokens, totalTokenCount: tokens, promptTokensDetails: textDetails(tokens) };
   return { embedding: { values: embedding(text, dimensions(body)) }, usageMetadata };
 }
 
-function embeddedAll(body: JsonObject) {
+function batchEmbedResponse(body: JsonObject) {
   const requests = asList(body["requests"]).map((each) => asObject(each) ?? {});
-  const tokens = demoTokens(requests.map(embeddedText).join(""));
-  const embeddings = requests.map((each) => ({ values: embedding(embeddedText(each), dimensions(each)) }));
+  const tokens = demoTokens(requests.map(textToEmbed).join(""));
+  const embeddings = requests.map((each) => ({ values: embedding(textToEmbed(each), dimensions(each)) }));
   // The vendor writes promptTokenDetails here. [F]
   return { embeddings, usageMetadata: { promptTokenCount: tokens, promptTokenDetails: textDetails(tokens) } };
 }
 
-const embeddedText = (request: JsonObject): string => textOf(asObject(request["content"])?.["parts"]);
+const textToEmbed = (request: JsonObject): string => contentText(asObject(request["content"])?.["parts"]);
 
 const dimensions = (request: JsonObject): number | undefined =>
   asCount(request[spellingIn(request, "outputDimensionality")]);
 
-const LONGEST = 3072;
-const USUAL = 768;
+const MOST_DIMENSIONS = 3072;
+const DEFAULT_DIMENSIONS = 768;
 
 /** Returns a vector of length 1 for a text: each word adds to one dimension, so that texts with common words are similar. */
-export function embedding(text: string, dimensions = USUAL): number[] {
-  const size = Math.min(Math.max(1, dimensions), LONGEST);
+export function embedding(text: string, dimensions = DEFAULT_DIMENSIONS): number[] {
+  const size = Math.min(Math.max(1, dimensions), MOST_DIMENSIONS);
   const values = new Array<number>(size).fill(0);
   for (const word of text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [""]) {
     const place = Number.parseInt(hash("sha256", word, "hex").slice(0, 8), 16) % size;

@@ -3,20 +3,20 @@ import {
   asList,
   asObject,
   asText,
-  defined,
+  dropUndefined,
   type ErrorKind,
-  entryOf,
   type Fault,
   type GatewayError,
   type HeaderList,
   type JsonObject,
   type Operation,
+  ownProperty,
   type Protocol,
   type StreamState,
 } from "model-gateway/protocol";
 
 /** Names of google.rpc.Code by kind, for faults without a code of their own, as the vendor uses them for the HTTP status. */
-const STATUSES: Readonly<Record<ErrorKind, string>> = {
+const STATUS_BY_KIND: Readonly<Record<ErrorKind, string>> = {
   invalid: "INVALID_ARGUMENT",
   authentication: "UNAUTHENTICATED",
   billing: "FAILED_PRECONDITION",
@@ -33,33 +33,36 @@ const STATUSES: Readonly<Record<ErrorKind, string>> = {
 };
 
 /** Statuses with a name of their own, for any kind of fault. */
-const NAMES: Readonly<Record<number, string>> = { 429: "RESOURCE_EXHAUSTED", 499: "CANCELLED" };
+const STATUS_BY_CODE: Readonly<Record<number, string>> = { 429: "RESOURCE_EXHAUSTED", 499: "CANCELLED" };
 
 /** The vendor's reason for an unknown key; clients check it. [F] */
 const BAD_KEY = "API_KEY_INVALID";
 const REASONS: Readonly<Record<string, string>> = { invalid_api_key: BAD_KEY };
 
 /** Returns the reason in the format of the vendor's. */
-const reasonOf = ({ code, ownCode }: Fault): string =>
-  entryOf(REASONS, code) ?? (ownCode ?? code).toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_");
+const errorReason = ({ code, ownCode }: Fault): string =>
+  ownProperty(REASONS, code) ?? (ownCode ?? code).toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_");
 
-const detail = (type: string, members: object) => ({ "@type": `type.googleapis.com/google.rpc.${type}`, ...members });
+const errorDetail = (type: string, members: object) => ({
+  "@type": `type.googleapis.com/google.rpc.${type}`,
+  ...members,
+});
 
 /** Returns `{error: {code, message, status, details}}`: `code` is the HTTP status, `details` are google.rpc messages. */
-function errorObject(fault: Fault, id: string) {
+function errorJson(fault: Fault, id: string) {
   const { status, kind, message, param, retryAfter } = fault;
   const details = [
-    detail("ErrorInfo", { reason: reasonOf(fault), domain: "model-gateway" }),
-    detail("RequestInfo", { requestId: id }),
+    errorDetail("ErrorInfo", { reason: errorReason(fault), domain: "model-gateway" }),
+    errorDetail("RequestInfo", { requestId: id }),
   ];
   if (param !== undefined)
-    details.push(detail("BadRequest", { fieldViolations: [{ field: param, description: message }] }));
-  if (retryAfter !== undefined) details.push(detail("RetryInfo", { retryDelay: `${retryAfter}s` }));
-  return { error: { code: status, message, status: NAMES[status] ?? STATUSES[kind], details } };
+    details.push(errorDetail("BadRequest", { fieldViolations: [{ field: param, description: message }] }));
+  if (retryAfter !== undefined) details.push(errorDetail("RetryInfo", { retryDelay: `${retryAfter}s` }));
+  return { error: { code: status, message, status: STATUS_BY_CODE[status] ?? STATUS_BY_KIND[kind], details } };
 }
 
 /** Returns an error as a whole body. */
-export const errorBody = (error: Fault, id: string): string => JSON.stringify(errorObject(error, id));
+export const errorBody = (error: Fault, id: string): string => JSON.stringify(errorJson(error, id));
 
 /**
  * Returns an error to write after a complete frame; a stream of events is then disconnected.
@@ -70,11 +73,11 @@ export const errorBody = (error: Fault, id: string): string => JSON.stringify(er
  * it is the last element, and the array is closed. [S: js-genai, python-genai, go-genai]
  */
 export function streamError(error: GatewayError, id: string, { operation, last }: StreamState): Buffer {
-  return breakOff(errorBody(error, id), operation, last?.bytes);
+  return streamErrorBytes(errorBody(error, id), operation, last?.bytes);
 }
 
 /** Returns the error's bytes. @param last the frame written before, if any. */
-function breakOff(body: string, operation: Operation, last: Buffer | undefined): Buffer {
+function streamErrorBytes(body: string, operation: Operation, last: Buffer | undefined): Buffer {
   if (operation.framing === "sse") return Buffer.from(`${body}\n`);
   const text = last?.subarray(-64).toString("latin1").trimEnd();
   // Nothing can follow in a closed array.
@@ -101,25 +104,26 @@ const KINDS_BY_STATUS: Readonly<Record<number, ErrorKind>> = {
 };
 
 /** Decodes an error response with any body, like a proxy's page or nothing. */
-export const failure = (status: number, _headers: HeaderList, text: string): Fault => faultOf(status, errorIn(text));
+export const parseErrorResponse = (status: number, _headers: HeaderList, text: string): Fault =>
+  parseError(status, findError(text));
 
 /**
  * The message about a file or a cache of another account, or a missing one; the account may still be able to use the model.
  * [F]
  */
-const NOT_THERE =
+const UNAVAILABLE_OBJECT =
   /^(?:You do not have permission to access the (?:File|CachedContent) |CachedContent not found \(or permission denied\))/;
 
 /** Returns what an error refuses: an unknown or expired key is a 400 with a reason of its own. [F] */
 export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   if (status !== 403 && !(status === 400 && body.includes(BAD_KEY))) return undefined;
-  const { kind, message } = faultOf(status, errorIn(body.toString()));
+  const { kind, message } = parseError(status, findError(body.toString()));
   if (status === 400) return kind === "authentication" ? "credential" : undefined;
-  return NOT_THERE.test(message) ? "object" : undefined;
+  return UNAVAILABLE_OBJECT.test(message) ? "object" : undefined;
 };
 
 /** Returns the error object of a body; a stream as an array has its error in the array. */
-function errorIn(text: string): unknown {
+function findError(text: string): unknown {
   try {
     const body: unknown = JSON.parse(text);
     return [body, ...asList(body)].map((each) => asObject(each)?.["error"]).find((error) => error !== undefined);
@@ -132,7 +136,7 @@ function errorIn(text: string): unknown {
  * Returns a fault from `{code, message, status, details}` (google.rpc.Status), with its own code as the status where it is
  * one. An unknown key is a 400 there, with a reason in the details. [F]
  */
-export function faultOf(status: number, error: unknown): Fault {
+export function parseError(status: number, error: unknown): Fault {
   const rpc = asObject(error);
   const code = asCount(rpc?.["code"]);
   const shown = code !== undefined && code >= 400 && code < 600 ? code : status;
@@ -142,11 +146,11 @@ export function faultOf(status: number, error: unknown): Fault {
   if (badKey) return { status: 401, kind: "authentication", code: "invalid_api_key", message };
   const kind = KINDS_BY_STATUS[shown] ?? (shown < 500 ? "invalid" : "upstream");
   const word = asText(rpc?.["status"])?.toLowerCase() ?? kind;
-  return { status: shown, kind, code: word, message, ...defined({ retryAfter: delay(details) }) };
+  return { status: shown, kind, code: word, message, ...dropUndefined({ retryAfter: retryDelay(details) }) };
 }
 
 /** Returns the seconds in `RetryInfo.retryDelay`, like `48s` or `0.5s`, rounded up. */
-function delay(details: readonly (JsonObject | undefined)[]): number | undefined {
+function retryDelay(details: readonly (JsonObject | undefined)[]): number | undefined {
   const texts = details.map((detail) => asText(detail?.["retryDelay"]));
   const text = texts.find((each) => each !== undefined && /^\d+(?:\.\d+)?s$/.test(each));
   return text === undefined ? undefined : Math.ceil(Number(text.slice(0, -1)));

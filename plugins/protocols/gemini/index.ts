@@ -1,23 +1,29 @@
-import { defined, invalidField, type ListedModel, type Listing, type TranslatedProtocol } from "model-gateway/protocol";
+import {
+  dropUndefined,
+  invalidField,
+  type ListedModel,
+  type Listing,
+  type TranslatedProtocol,
+} from "model-gateway/protocol";
 import { demo } from "./demo.ts";
-import { errorBody, failure, refuses, streamError } from "./errors.ts";
+import { errorBody, parseErrorResponse, refuses, streamError } from "./errors.ts";
 import { objects, otherModels, vendor } from "./objects.ts";
-import { decode, decoding } from "./request.decode.ts";
-import { encode, encoding } from "./request.encode.ts";
-import { decode as decodeResponse, decoder } from "./response.decode.ts";
-import { encode as encodeResponse, encoder } from "./response.encode.ts";
-import { FIELDS, SUPPORT } from "./support.ts";
+import { decodeRequest, decodeRequestInSteps } from "./request.decode.ts";
+import { encodeRequest, encodeRequestInSteps } from "./request.encode.ts";
+import { createDecoder, decodeResponse } from "./response.decode.ts";
+import { createEncoder, encodeResponse } from "./response.encode.ts";
+import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { count, holdsUsage, usage } from "./usage.ts";
-import { ACTION_PATH, ending, locate, NAME } from "./wire.ts";
+import { countTokensCodec, holdsUsage, readUsage } from "./usage.ts";
+import { ACTION_PATH, ending, locateAction, NAME } from "./wire.ts";
 
 /** Returns a model in the vendor's format; limits are included only where known. */
-const listed = ({ id, name, description, context, output, can, protocols }: ListedModel) => ({
+const modelObject = ({ id, name, description, context, output, can, protocols }: ListedModel) => ({
   name: `models/${id}`,
   version: "1",
   displayName: name,
-  ...defined({ description, inputTokenLimit: context, outputTokenLimit: output }),
-  supportedGenerationMethods: methodsOf(can, protocols[NAME]),
+  ...dropUndefined({ description, inputTokenLimit: context, outputTokenLimit: output }),
+  supportedGenerationMethods: supportedMethods(can, protocols[NAME]),
   ...(can.includes("reasoning") ? { thinking: true } : {}),
 });
 
@@ -25,7 +31,7 @@ const listed = ({ id, name, description, context, output, can, protocols }: List
  * Returns the supported methods. Embeddings are not translated.
  * @param reach how the model is reached in this protocol, if at all
  */
-function methodsOf(can: readonly string[], reach: string | undefined): string[] {
+function supportedMethods(can: readonly string[], reach: string | undefined): string[] {
   if (reach === undefined) return [];
   if (!can.includes("embeddings")) return ["generateContent", "streamGenerateContent", "countTokens"];
   return reach === "translated" ? [] : ["embedContent", "batchEmbedContents"];
@@ -37,17 +43,17 @@ const MOST_LISTED = 1000;
 const listing: Listing = {
   parameters: ["pageSize", "pageToken"],
   list(models, query) {
-    const [size, token] = [numberIn("pageSize", query), numberIn("pageToken", query)];
+    const [size, token] = [numberParameter("pageSize", query), numberParameter("pageToken", query)];
     const [from, most] = [token ?? 0, Math.min(MOST_LISTED, size || models.length)];
     if (token !== undefined && (token === 0 || token >= models.length))
       throw invalidField("pageToken", "pageToken is none that a list has told.");
     const next = from + most < models.length ? { nextPageToken: String(from + most) } : {};
-    return { models: models.slice(from, from + most).map(listed), ...next };
+    return { models: models.slice(from, from + most).map(modelObject), ...next };
   },
-  one: listed,
+  one: modelObject,
 };
 
-function numberIn(name: string, query: Parameters<Listing["list"]>[1]): number | undefined {
+function numberParameter(name: string, query: Parameters<Listing["list"]>[1]): number | undefined {
   const text = query.get(name);
   if (text === null || text === "") return undefined;
   if (/^\d{1,9}$/.test(text)) return Number(text);
@@ -70,7 +76,7 @@ const gemini: TranslatedProtocol = {
     tokens: ["generationConfig", "generation_config"].flatMap((config) =>
       ["maxOutputTokens", "max_output_tokens"].map((name) => [config, name]),
     ),
-    times: ["generationConfig", "generation_config"].flatMap((config) =>
+    multipliers: ["generationConfig", "generation_config"].flatMap((config) =>
       ["candidateCount", "candidate_count"].map((name) => [config, name]),
     ),
     service: ["serviceTier", "service_tier"],
@@ -78,7 +84,7 @@ const gemini: TranslatedProtocol = {
   // White space, not a comment: the Python and Go clients and the JavaScript client before 1.32 fail on comments. [S]
   ping: Buffer.from("\r\n\r\n"),
 
-  locate,
+  locate: locateAction,
   // No other protocol's clients send their key in the query.
   recognises: (path, headers, query) =>
     headers.has("x-goog-api-key") ||
@@ -87,14 +93,14 @@ const gemini: TranslatedProtocol = {
     /^\/v1(beta|alpha)/.test(path) ||
     ACTION_PATH.test(path),
   // Ephemeral tokens.
-  mints: (method, path) => method === "POST" && /(?:^|\/)auth_tokens[^/]*$/.test(path),
+  createsKey: (method, path) => method === "POST" && /(?:^|\/)auth_tokens[^/]*$/.test(path),
   credential: (secret) => ["x-goog-api-key", secret],
   refuses,
   error: errorBody,
   streamError,
   ending,
   holdsUsage,
-  usage,
+  usage: readUsage,
   texts,
   long: ["contents", "content", "requests", "systemInstruction", "system_instruction", "tools"],
   conversation: { members: [], headers: ["x-session-affinity", "x-session-id", "session_id"], turns: "contents" },
@@ -104,9 +110,24 @@ const gemini: TranslatedProtocol = {
   demo: (request) => demo(gemini, request),
   listing,
   translation: {
-    request: { decode, decoding, encode, encoding, opaque, assistantMedia: true, support: SUPPORT, fields: FIELDS },
-    response: { decoder, decode: decodeResponse, encoder, encode: encodeResponse, failure },
-    count,
+    request: {
+      decode: decodeRequest,
+      decodeInSteps: decodeRequestInSteps,
+      encode: encodeRequest,
+      encodeInSteps: encodeRequestInSteps,
+      opaque,
+      assistantMedia: true,
+      support,
+      fields,
+    },
+    response: {
+      decoder: createDecoder,
+      decode: decodeResponse,
+      encoder: createEncoder,
+      encode: encodeResponse,
+      decodeError: parseErrorResponse,
+    },
+    count: countTokensCodec,
   },
 };
 

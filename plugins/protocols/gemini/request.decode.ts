@@ -2,8 +2,7 @@ import {
   asObject,
   asText,
   type Conversation,
-  defined,
-  entryOf,
+  dropUndefined,
   type Feature,
   type FeatureUse,
   GatewayError,
@@ -11,6 +10,7 @@ import {
   type Media,
   type MediaSource,
   type Opaque,
+  ownProperty,
   type Part,
   parseExact,
   RawJson,
@@ -22,12 +22,21 @@ import {
 } from "model-gateway/protocol";
 import { readTools } from "./request.decode.tools.ts";
 import { SETTINGS } from "./support.ts";
-import { mediaKind, NAME, NO_SIGNATURE, ProtoFields, snake, spelledBoth, spellingIn, wrong } from "./wire.ts";
+import {
+  DUMMY_SIGNATURES,
+  inBothSpellings,
+  mediaKind,
+  NAME,
+  ProtoFields,
+  snakeCase,
+  spellingIn,
+  throwInvalidField,
+} from "./wire.ts";
 
 /** Objects whose original text is kept. */
-const RAW: ReadonlySet<string> = new Set(
+const RAW_MEMBERS: ReadonlySet<string> = new Set(
   ["args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema", "schema"].flatMap(
-    (name) => [name, snake(name)],
+    (name) => [name, snakeCase(name)],
   ),
 );
 
@@ -38,22 +47,22 @@ const PERMISSIVE: ReadonlySet<unknown> = new Set(["OFF", "BLOCK_NONE", "HARM_BLO
  * Decodes a request to generate content or to count its tokens, in camel case or snake case.
  * @throws GatewayError `invalid_field` with the client's own path
  */
-export const decode = (asked: IncomingRequest): Conversation => Steps.atOnce(decoding(asked));
+export const decodeRequest = (incoming: IncomingRequest): Conversation => Steps.atOnce(decodeRequestInSteps(incoming));
 
 /** Does the same in steps. @throws GatewayError `invalid_field` with the client's own path */
-export function* decoding(asked: IncomingRequest): Steps<Conversation> {
+export function* decodeRequestInSteps(incoming: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
-  const body = bodyFields(asked.text, uses);
+  const body = parseBody(incoming.text, uses);
   yield;
-  const request = (asked.task === "count" && body.object("generateContentRequest")) || body;
+  const request = (incoming.task === "count" && body.object("generateContentRequest")) || body;
   // The path names the model; here it is repeated.
   if (request !== body && !request.text("model")?.startsWith("models/")) request.leave("model", "cosmetic");
-  const reader = new ContentsReader(asked);
+  const reader = new ContentsReader(incoming);
   const conversation: Conversation = {
     protocol: NAME,
-    task: asked.task,
-    stream: asked.streaming,
-    turns: [...reader.instruction(request), ...(yield* reader.contents(request))],
+    task: incoming.task,
+    stream: incoming.streaming,
+    turns: [...reader.readInstruction(request), ...(yield* reader.readContents(request))],
     turnsAt: request.path("contents"),
     ...readTools(request),
     uses,
@@ -61,60 +70,60 @@ export function* decoding(asked: IncomingRequest): Steps<Conversation> {
   readSettings(SETTINGS, request, conversation);
   const config = request.object("generationConfig");
   if (config) readResolution(config, conversation.turns);
-  config?.rest("other", CONFIG);
+  config?.declareUnread("other", CONFIG_FEATURES);
   readSafety(request);
-  request.rest("other", TOP_LEVEL);
-  body.rest();
+  request.declareUnread("other", TOP_LEVEL_FEATURES);
+  body.declareUnread();
   return conversation;
 }
 
-function bodyFields(text: string, uses: FeatureUse[]): ProtoFields {
+function parseBody(text: string, uses: FeatureUse[]): ProtoFields {
   let body: unknown;
   try {
-    body = parseExact(text, RAW);
+    body = parseExact(text, RAW_MEMBERS);
   } catch (cause) {
     throw new GatewayError("invalid_json", { cause });
   }
-  return new ProtoFields(asObject(body) ?? wrong("The body", "must be an object"), "", uses);
+  return new ProtoFields(asObject(body) ?? throwInvalidField("The body", "must be an object"), "", uses);
 }
 
 /** Top-level members without a field in the vocabulary. */
-const TOP_LEVEL = spelledBoth<Feature>({
+const TOP_LEVEL_FEATURES = inBothSpellings<Feature>({
   continuationToken: "stored_state",
   modelArmorConfig: "moderation",
   model: "cosmetic",
 });
 
 /** The same for `generationConfig`. */
-const CONFIG = spelledBoth<Feature>({ speechConfig: "audio_out" });
+const CONFIG_FEATURES = inBothSpellings<Feature>({ speechConfig: "audio_out" });
 
 /** Further members of a safety setting: its category, and its method. */
-const SETTING: ReadonlySet<string> = new Set(["category", "method"]);
+const SAFETY_MEMBERS: ReadonlySet<string> = new Set(["category", "method"]);
 
 /** Declares safety settings stricter than none, which is the vendor's default. */
 function readSafety(request: ProtoFields): void {
   for (const each of request.objects("safetySettings") ?? []) {
     if (!PERMISSIVE.has(each.text("threshold")?.toUpperCase())) each.declareSelf("safety");
-    for (const name of SETTING) each.leave(name);
-    each.rest();
+    for (const name of SAFETY_MEMBERS) each.leave(name);
+    each.declareUnread();
   }
   request.leave("safetySettings", "cosmetic");
 }
 
 /** Applies the general media resolution to media without one. */
 function readResolution(config: ProtoFields, turns: readonly Turn[]): void {
-  const detail = detailOf(config.enumWord("mediaResolution", "media_detail"));
+  const detail = detailFromLevel(config.enumWord("mediaResolution", "media_detail"));
   config.leave("mediaResolution", "media_detail");
   if (detail === undefined) return;
   const detailAt = config.path("mediaResolution");
-  const look = (part: Part): void => {
-    if (part.kind === "tool_result") part.parts.forEach(look);
+  const applyDetail = (part: Part): void => {
+    if (part.kind === "tool_result") part.parts.forEach(applyDetail);
     else if (part.kind === "media" && part.detail === undefined) Object.assign(part, { detail, detailAt });
   };
-  for (const { parts } of turns) parts.forEach(look);
+  for (const { parts } of turns) parts.forEach(applyDetail);
 }
 
-const detailOf = (level: string | undefined): string | undefined =>
+const detailFromLevel = (level: string | undefined): string | undefined =>
   level?.replace("MEDIA_RESOLUTION_", "").toLowerCase();
 
 /** Roles. Results of functions formerly had the role `function`. */
@@ -134,17 +143,17 @@ const CONTENT_MEMBERS = [
 ] as const;
 
 /** Contents that the vocabulary can express. */
-const KINDS = ["functionCall", "functionResponse", "inlineData", "fileData", "text"] as const;
+const TRANSLATED_MEMBERS = ["functionCall", "functionResponse", "inlineData", "fileData", "text"] as const;
 
 /** Members that any part may have beside its content. */
 const SHARED_MEMBERS: ReadonlySet<string> = new Set(
   ["thought", "thoughtSignature", "videoMetadata", "mediaResolution", "mediaProcessing", "partMetadata"].flatMap(
-    (name) => [name, snake(name)],
+    (name) => [name, snakeCase(name)],
   ),
 );
 
 /** Features of known members of a part, a content, a call or a result that are not decoded. */
-const UNREAD = spelledBoth<Feature>({
+const UNREAD_FEATURES = inBothSpellings<Feature>({
   videoMetadata: "video",
   thought: "cosmetic",
   thoughtSignature: "cosmetic",
@@ -156,36 +165,38 @@ const UNREAD = spelledBoth<Feature>({
 /** Decodes the turns of one request. */
 class ContentsReader {
   /** Opaque strings of other protocols already decoded; clients send them once with the thought and once with the call. */
-  private readonly opened = new Set<string>();
+  private readonly openedStates = new Set<string>();
 
-  constructor(private readonly asked: IncomingRequest) {}
+  constructor(private readonly incoming: IncomingRequest) {}
 
   /** Decodes the system instruction, if any: text or a content, whose role is ignored. */
-  instruction(request: ProtoFields): Turn[] {
+  readInstruction(request: ProtoFields): Turn[] {
     const at = request.path("systemInstruction");
     const text = request.any("systemInstruction");
     if (typeof text === "string") return [{ role: "system", at, parts: [{ kind: "text", at, text }] }];
     const content = request.object("systemInstruction");
-    return content ? [{ role: "system", at, parts: this.parts(content, new CallPairs(new Set())) }] : [];
+    return content ? [{ role: "system", at, parts: this.readParts(content, new CallMatcher(new Set())) }] : [];
   }
 
   /** Decodes all other turns, in order. */
-  *contents(request: ProtoFields): Steps<Turn[]> {
+  *readContents(request: ProtoFields): Steps<Turn[]> {
     const contents =
-      request.objects("contents") ?? wrong(request.path("contents"), "is missing", "It is a list of {role, parts}.");
-    const calls = new CallPairs(callIdsIn(contents));
+      request.objects("contents") ??
+      throwInvalidField(request.path("contents"), "is missing", "It is a list of {role, parts}.");
+    const calls = new CallMatcher(collectCallIds(contents));
     const turns: Turn[] = [];
     for (const [n, content] of contents.entries()) {
       if (Steps.endsStep(n)) yield;
       const name = content.text("role");
-      const role = entryOf(ROLES, name || "user") ?? wrong(content.path("role"), "must be user or model");
+      const role =
+        ownProperty(ROLES, name || "user") ?? throwInvalidField(content.path("role"), "must be user or model");
       // Absent and empty are equivalent (proto JSON).
       if (name === "function" || name === "") content.leave("role", "cosmetic");
-      calls.turn(role);
+      calls.beginTurn(role);
       const last = turns.at(-1);
       // Chats of the vendor's SDK keep each chunk of a stream as a content: pieces of one text or one thought are joined.
-      if (role === "assistant" && last?.role === role) this.parts(content, calls, last.parts);
-      else turns.push({ role, at: content.at, parts: this.parts(content, calls) });
+      if (role === "assistant" && last?.role === role) this.readParts(content, calls, last.parts);
+      else turns.push({ role, at: content.at, parts: this.readParts(content, calls) });
     }
     const last = contents.at(-1);
     if (last && turns.at(-1)?.role === "assistant") request.uses.push({ feature: "prefill", path: last.at });
@@ -193,67 +204,68 @@ class ContentsReader {
   }
 
   /** Decodes the parts of a content. @param read the preceding parts of the same turn */
-  private parts(content: ProtoFields, calls: CallPairs, read: Part[] = []): Part[] {
+  private readParts(content: ProtoFields, calls: CallMatcher, read: Part[] = []): Part[] {
     const { uses } = content;
     const parts = content.objects("parts") ?? [];
-    const goesOn = read.length > 0;
-    content.rest("other", UNREAD);
+    const continuesTurn = read.length > 0;
+    content.declareUnread("other", UNREAD_FEATURES);
     for (const part of parts) {
       const before = uses.length;
-      for (const each of this.part(part, calls))
-        if (!continuesThought(read, each, uses, before) && !(goesOn && continuesText(read, each))) read.push(each);
+      for (const each of this.readPart(part, calls))
+        if (!mergeThought(read, each, uses, before) && !(continuesTurn && mergeText(read, each))) read.push(each);
     }
     return read;
   }
 
   /** Decodes one part. Opaque state of another protocol on it becomes a reasoning part before it. */
-  private part(part: ProtoFields, calls: CallPairs): Part[] {
-    refuseTwo(part);
-    const kind = KINDS.find((name) => part.has(name));
+  private readPart(part: ProtoFields, calls: CallMatcher): Part[] {
+    checkSingleContent(part);
+    const kind = TRANSLATED_MEMBERS.find((name) => part.has(name));
     const other = kind ?? Object.keys(part.of).find((name) => !SHARED_MEMBERS.has(name) && part.of[name] !== null);
     if (other !== undefined && kind === undefined) return [foreignPart(part, other)];
     const thought = part.flag("thought") === true;
     if (thought && (kind === "inlineData" || kind === "fileData")) return [foreignPart(part, "thought")];
-    const opaque = this.signature(part);
-    if (thought && (kind === "text" || kind === undefined)) return [this.thought(part, opaque)];
+    const opaque = this.openSignature(part);
+    if (thought && (kind === "text" || kind === undefined)) return [this.readThought(part, opaque)];
     part.leave("thought", "cosmetic");
-    const inPlace = opaque && (opaque.protocol === NAME || opaque.on !== undefined) ? unplaced(opaque) : undefined;
-    const before = opaque && !inPlace ? this.carried(part, opaque) : [];
-    return [...before, readKind(kind ?? "text", part, inPlace, calls)];
+    const inPlace = opaque && (opaque.protocol === NAME || opaque.on !== undefined) ? withoutPlace(opaque) : undefined;
+    const before = opaque && !inPlace ? this.foreignReasoning(part, opaque) : [];
+    return [...before, readKnownPart(kind ?? "text", part, inPlace, calls)];
   }
 
-  private signature(part: ProtoFields): Opaque | undefined {
+  private openSignature(part: ProtoFields): Opaque | undefined {
     const text = part.text("thoughtSignature");
-    if (text !== undefined && text !== "" && !NO_SIGNATURE.has(text)) return this.asked.open(text, "thoughtSignature");
+    if (text !== undefined && text !== "" && !DUMMY_SIGNATURES.has(text))
+      return this.incoming.open(text, "thoughtSignature");
     part.leave("thoughtSignature", "cosmetic");
     return undefined;
   }
 
   /** Returns state of another protocol, for which this part was the only place. */
-  private carried(part: ProtoFields, opaque: Opaque): Part[] {
-    if (this.opened.has(opaque.data)) return [];
-    this.opened.add(opaque.data);
+  private foreignReasoning(part: ProtoFields, opaque: Opaque): Part[] {
+    if (this.openedStates.has(opaque.data)) return [];
+    this.openedStates.add(opaque.data);
     return [{ kind: "reasoning", at: part.path("thoughtSignature"), text: "", opaque }];
   }
 
-  private thought(part: ProtoFields, opaque: Opaque | undefined): Part {
+  private readThought(part: ProtoFields, opaque: Opaque | undefined): Part {
     part.declareSelf("reasoning_text");
-    if (opaque) this.opened.add(opaque.data);
+    if (opaque) this.openedStates.add(opaque.data);
     const text = part.text("text");
-    part.rest("other", UNREAD);
-    return { kind: "reasoning", at: part.at, ...defined({ text, opaque }) };
+    part.declareUnread("other", UNREAD_FEATURES);
+    return { kind: "reasoning", at: part.at, ...dropUndefined({ text, opaque }) };
   }
 }
 
 /** Returns state without its place, once it is there. */
-const unplaced = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
+const withoutPlace = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
 
 /**
  * Joins a thought that came in pieces, the last of which has its signature. Returns true for a part merged into the one
  * before.
  * @param before number of declared uses before the part was decoded
  */
-function continuesThought(read: Part[], part: Part, uses: FeatureUse[], before: number): boolean {
+function mergeThought(read: Part[], part: Part, uses: FeatureUse[], before: number): boolean {
   const last = read.at(-1);
   if (part.kind !== "reasoning" || last?.kind !== "reasoning" || last.opaque) return false;
   read[read.length - 1] = { ...part, at: last.at, text: `${last.text ?? ""}${part.text ?? ""}` };
@@ -263,7 +275,7 @@ function continuesThought(read: Part[], part: Part, uses: FeatureUse[], before: 
 }
 
 /** Joins a text that came in pieces. Returns true for a part merged into the one before. */
-function continuesText(read: Part[], part: Part): boolean {
+function mergeText(read: Part[], part: Part): boolean {
   const last = read.at(-1);
   if (part.kind !== "text" || last?.kind !== "text" || part.opaque || last.opaque) return false;
   read[read.length - 1] = { ...last, text: last.text + part.text };
@@ -271,31 +283,40 @@ function continuesText(read: Part[], part: Part): boolean {
 }
 
 /** Refuses a part with two contents: it is ambiguous. */
-function refuseTwo(part: ProtoFields): void {
+function checkSingleContent(part: ProtoFields): void {
   if (Object.keys(part.of).length < 2) return;
   const members = CONTENT_MEMBERS.filter((name) => part.has(name));
   if (members.length > 1)
-    wrong(part.at, `holds ${members.join(" and ")}; a part is one of them`, "Send a part for each of them.");
+    throwInvalidField(
+      part.at,
+      `holds ${members.join(" and ")}; a part is one of them`,
+      "Send a part for each of them.",
+    );
 }
 
 /** Decodes a part that only this protocol understands, like code that the vendor ran. */
 function foreignPart(part: ProtoFields, name: string): Part {
   part.declareSelf("foreign_block");
-  const tools = toolsBehind(part, name);
-  return { kind: "foreign", at: part.at, protocol: NAME, name, json: part.of, ...defined({ tools }) };
+  const tools = toolNamesOf(part, name);
+  return { kind: "foreign", at: part.at, protocol: NAME, name, json: part.of, ...dropUndefined({ tools }) };
 }
 
 /** Returns the tool members that ran the code, or that a server's call is of, in both spellings. [S: ToolType] */
-function toolsBehind(part: ProtoFields, name: string): readonly string[] | undefined {
-  if (/^(?:executable|code)/.test(name)) return Object.keys(spelledBoth({ codeExecution: 0 }));
+function toolNamesOf(part: ProtoFields, name: string): readonly string[] | undefined {
+  if (/^(?:executable|code)/.test(name)) return Object.keys(inBothSpellings({ codeExecution: 0 }));
   const call = asObject(part.of[name]) ?? {};
   const type = asText(call[spellingIn(call, "toolType")])?.toLowerCase();
   return type === undefined
     ? undefined
-    : Object.keys(spelledBoth({ [type.replaceAll(/_./g, (pair) => pair.slice(1).toUpperCase())]: 0 }));
+    : Object.keys(inBothSpellings({ [type.replaceAll(/_./g, (pair) => pair.slice(1).toUpperCase())]: 0 }));
 }
 
-function readKind(kind: (typeof KINDS)[number], part: ProtoFields, opaque: Opaque | undefined, calls: CallPairs): Part {
+function readKnownPart(
+  kind: (typeof TRANSLATED_MEMBERS)[number],
+  part: ProtoFields,
+  opaque: Opaque | undefined,
+  calls: CallMatcher,
+): Part {
   switch (kind) {
     case "functionCall":
       return readCall(part, opaque, calls);
@@ -304,61 +325,68 @@ function readKind(kind: (typeof KINDS)[number], part: ProtoFields, opaque: Opaqu
     case "text": {
       // A part without text only has a signature.
       const text = part.text("text") ?? "";
-      part.rest("other", UNREAD);
-      return { kind: "text", at: part.at, text, ...defined({ opaque }) };
+      part.declareUnread("other", UNREAD_FEATURES);
+      return { kind: "text", at: part.at, text, ...dropUndefined({ opaque }) };
     }
     default:
       return readMedia(part);
   }
 }
 
-function readCall(part: ProtoFields, opaque: Opaque | undefined, calls: CallPairs): ToolCall {
+function readCall(part: ProtoFields, opaque: Opaque | undefined, calls: CallMatcher): ToolCall {
   const call = part.object("functionCall") as ProtoFields;
-  const name = call.text("name") ?? wrong(call.path("name"), "is missing");
+  const name = call.text("name") ?? throwInvalidField(call.path("name"), "is missing");
   const sent = call.text("id") || undefined;
-  const id = calls.call(name, sent);
+  const id = calls.addCall(name, sent);
   if (id !== sent) call.leave("id", "cosmetic");
   const args = call.raw("args")?.text ?? "";
-  call.rest("other", UNREAD);
-  part.rest("other", UNREAD);
-  return { kind: "tool_call", at: part.at, id, name, arguments: args, ...defined({ opaque }) };
+  call.declareUnread("other", UNREAD_FEATURES);
+  part.declareUnread("other", UNREAD_FEATURES);
+  return { kind: "tool_call", at: part.at, id, name, arguments: args, ...dropUndefined({ opaque }) };
 }
 
 /** Members of `response` for a result and for a failure, by the vendor's documents. [S] */
-const WRAPPED: ReadonlySet<string> = new Set(["output", "error"]);
+const RESULT_MEMBERS: ReadonlySet<string> = new Set(["output", "error"]);
 
 /** Decodes a function's result. */
-function readResult(part: ProtoFields, calls: CallPairs): ToolResult {
+function readResult(part: ProtoFields, calls: CallMatcher): ToolResult {
   const result = part.object("functionResponse") as ProtoFields;
-  const name = result.text("name") ?? wrong(result.path("name"), "is missing");
+  const name = result.text("name") ?? throwInvalidField(result.path("name"), "is missing");
   const id = result.text("id") || undefined;
-  const callId = calls.result(name, id) ?? refuseOrphan(result, name);
+  const callId = calls.matchResult(name, id) ?? refuseOrphan(result, name);
   if (callId !== id) result.leave("id", "cosmetic");
   // A signature on a result has no place in other protocols.
   part.leave("thoughtSignature", "cosmetic");
-  const { key, value } = unwrapped(result.raw("response"));
+  const { key, value } = unwrapResponse(result.raw("response"));
   const media = resultMedia(result);
   const text = typeof value === "string" ? value : value?.text;
   const json = media.length === 0 && value instanceof RawJson && value.text.startsWith("{") ? value.text : undefined;
   const texts: Part[] = text === undefined || json !== undefined ? [] : [{ kind: "text", at: result.at, text }];
   const isError = key === "error" ? true : undefined;
   if (isError) result.declare("response", "tool_result_error");
-  result.rest("other", UNREAD);
-  part.rest("other", UNREAD);
-  return { kind: "tool_result", at: part.at, callId, name, parts: [...texts, ...media], ...defined({ json, isError }) };
+  result.declareUnread("other", UNREAD_FEATURES);
+  part.declareUnread("other", UNREAD_FEATURES);
+  return {
+    kind: "tool_result",
+    at: part.at,
+    callId,
+    name,
+    parts: [...texts, ...media],
+    ...dropUndefined({ json, isError }),
+  };
 }
 
 const refuseOrphan = (result: ProtoFields, name: string): never =>
-  wrong(
+  throwInvalidField(
     result.at,
     `is a result of ${name}, which no call before it asked for`,
     "Each functionResponse needs a functionCall of the same id, or name, in the turn of the model before it.",
   );
 
 /** Returns the result itself: the value of `output` or `error` where it is the only member, otherwise the whole object. */
-function unwrapped(response: RawJson | undefined): { key?: "output" | "error"; value?: string | RawJson } {
+function unwrapResponse(response: RawJson | undefined): { key?: "output" | "error"; value?: string | RawJson } {
   if (!response) return {};
-  const members = Object.entries(parseExact(response.text, WRAPPED) as object);
+  const members = Object.entries(parseExact(response.text, RESULT_MEMBERS) as object);
   const [name, value] = members[0] ?? [];
   if (members.length !== 1 || (name !== "output" && name !== "error")) return { value: response };
   if (typeof value === "string" || value instanceof RawJson) return { key: name, value };
@@ -368,8 +396,9 @@ function unwrapped(response: RawJson | undefined): { key?: "output" | "error"; v
 /** Decodes images and files beside the result. */
 function resultMedia(result: ProtoFields): Part[] {
   return (result.objects("parts") ?? []).map((part) => {
-    if (!part.has("inlineData") && !part.has("fileData")) wrong(part.at, "must hold inlineData or fileData");
-    refuseTwo(part);
+    if (!part.has("inlineData") && !part.has("fileData"))
+      throwInvalidField(part.at, "must hold inlineData or fileData");
+    checkSingleContent(part);
     part.declareSelf("tool_result_media");
     return readMedia(part);
   });
@@ -381,19 +410,19 @@ function readMedia(part: ProtoFields): Media {
   const blob = inline ?? (part.object("fileData") as ProtoFields);
   const mime = blob.text("mimeType");
   const filename = blob.text("displayName");
-  const source = inline ? readBytes(inline) : readAddress(blob);
-  const media = mime === undefined && "url" in source && FILMS.test(source.url) ? "video" : mediaKind(mime);
+  const source = inline ? readBytes(inline) : readFileUri(blob);
+  const media = mime === undefined && "url" in source && VIDEO_URL.test(source.url) ? "video" : mediaKind(mime);
   declareMedia(media, source, part);
   const detail = readDetail(part);
   // A signature on media has no place in other protocols.
   part.leave("thoughtSignature", "cosmetic");
-  blob.rest("other", UNREAD);
-  part.rest("other", UNREAD);
-  return { kind: "media", at: part.at, media, source, ...defined({ mime, filename }), ...detail };
+  blob.declareUnread("other", UNREAD_FEATURES);
+  part.declareUnread("other", UNREAD_FEATURES);
+  return { kind: "media", at: part.at, media, source, ...dropUndefined({ mime, filename }), ...detail };
 }
 
 function readBytes(blob: ProtoFields): MediaSource {
-  return { base64: standardBase64(blob.text("data") ?? wrong(blob.path("data"), "is missing")) };
+  return { base64: standardBase64(blob.text("data") ?? throwInvalidField(blob.path("data"), "is missing")) };
 }
 
 /** Returns base64 in the standard alphabet, padded: proto JSON also accepts the URL alphabet. [F] */
@@ -404,14 +433,14 @@ function standardBase64(data: string): string {
 }
 
 /** URLs in the vendor's own stores, which nobody else can open. */
-const STORED = /^gs:|^https?:\/\/generativelanguage\.googleapis\.com\/|^(?!https?:)/i;
+const VENDOR_FILE_URL = /^gs:|^https?:\/\/generativelanguage\.googleapis\.com\/|^(?!https?:)/i;
 
 /** URLs of videos, which the vendor accepts without a type. [D] */
-const FILMS = /^https?:\/\/(?:(?:www\.|m\.)?youtube\.com|youtu\.be)\//i;
+const VIDEO_URL = /^https?:\/\/(?:(?:www\.|m\.)?youtube\.com|youtu\.be)\//i;
 
-function readAddress(file: ProtoFields): MediaSource {
-  const uri = file.text("fileUri") ?? wrong(file.path("fileUri"), "is missing");
-  return STORED.test(uri) ? { id: uri, protocol: NAME } : { url: uri };
+function readFileUri(file: ProtoFields): MediaSource {
+  const uri = file.text("fileUri") ?? throwInvalidField(file.path("fileUri"), "is missing");
+  return VENDOR_FILE_URL.test(uri) ? { id: uri, protocol: NAME } : { url: uri };
 }
 
 function declareMedia(media: Media["media"], source: MediaSource, part: ProtoFields): void {
@@ -424,13 +453,13 @@ function readDetail(part: ProtoFields): Pick<Media, "detail" | "detailAt"> {
   const resolution = part.object("mediaResolution");
   if (!resolution) return {};
   resolution.declareSelf("media_detail");
-  const detail = detailOf(resolution.enumWord("level", "cosmetic"));
-  resolution.rest();
+  const detail = detailFromLevel(resolution.enumWord("level", "cosmetic"));
+  resolution.declareUnread();
   return detail === undefined ? {} : { detail, detailAt: resolution.at };
 }
 
 /** Returns the client's call ids, so that none is generated twice. */
-function callIdsIn(contents: readonly ProtoFields[]): Set<string> {
+function collectCallIds(contents: readonly ProtoFields[]): Set<string> {
   const found = new Set<string>();
   for (const { of } of contents) {
     const { parts } = of;
@@ -478,27 +507,27 @@ class CallQueues {
  * a call gets one of its own, the same whenever the conversation is sent again. Its result is found by id, then by name in the
  * order of the calls.
  */
-export class CallPairs {
+export class CallMatcher {
   private readonly byId = new CallQueues();
   private readonly byName = new CallQueues();
   private step = 0;
-  private readonly given = new Set<string>();
-  private made = 0;
-  private last: Turn["role"] | undefined;
+  private readonly usedIds = new Set<string>();
+  private generated = 0;
+  private lastRole: Turn["role"] | undefined;
 
   /** @param ids all ids that the client sent, none of which is given to another call */
   constructor(private readonly ids: ReadonlySet<string>) {}
 
   /** Begins a turn. */
-  turn(role: Turn["role"]): void {
-    if (role === "assistant" && this.last !== "assistant") this.step++;
-    this.last = role;
+  beginTurn(role: Turn["role"]): void {
+    if (role === "assistant" && this.lastRole !== "assistant") this.step++;
+    this.lastRole = role;
   }
 
   /** Records a call and returns its id. */
-  call(name: string, sent: string | undefined): string {
-    const id = sent === undefined || this.given.has(sent) ? this.fresh() : sent;
-    this.given.add(id);
+  addCall(name: string, sent: string | undefined): string {
+    const id = sent === undefined || this.usedIds.has(sent) ? this.generateId() : sent;
+    this.usedIds.add(id);
     const call = { id, answered: false };
     if (sent !== undefined) this.byId.add(sent, call, this.step);
     this.byName.add(name, call, this.step);
@@ -506,15 +535,15 @@ export class CallPairs {
   }
 
   /** Returns the id of a result's call; undefined where no earlier call waits for one. */
-  result(name: string, sent: string | undefined): string | undefined {
+  matchResult(name: string, sent: string | undefined): string | undefined {
     const call = (sent === undefined ? undefined : this.byId.take(sent)) ?? this.byName.take(name);
     if (call) call.answered = true;
     return call?.id;
   }
 
-  private fresh(): string {
+  private generateId(): string {
     let id: string;
-    do id = `call_${this.made++}`;
+    do id = `call_${this.generated++}`;
     while (this.ids.has(id));
     return id;
   }

@@ -1,21 +1,21 @@
 import {
   asObject,
   type Conversation,
-  defined,
+  dropUndefined,
   type EncodeContext,
   type EncodedRequest,
-  entryOf,
+  isEmptyArguments,
   type JsonObject,
-  joined,
   type Media,
+  mergeTurns,
   type Opaque,
+  ownProperty,
   type Part,
   pathOfUse,
   RawJson,
   type Reasoning,
   Steps,
   safeId,
-  saysNothing,
   type Tool,
   type ToolCall,
   type ToolResult,
@@ -23,9 +23,9 @@ import {
   writeJson,
   writeSettings,
 } from "model-gateway/protocol";
-import { type DeclaredTool, fittedName, isDeclared, isSent, toolConfig } from "./support.choice.ts";
+import { type ClientTool, fitToolName, isClientTool, isToolSent, toolConfig } from "./support.choice.ts";
 import { SETTINGS } from "./support.ts";
-import { BYPASS, NAME, OPERATIONS, partIn } from "./wire.ts";
+import { BYPASS_SIGNATURE, NAME, OPERATIONS, partFromState } from "./wire.ts";
 
 /** What the writers of one request need to know of the whole of it. */
 interface RequestScope {
@@ -41,37 +41,37 @@ interface RequestScope {
  * Writes a request to generate content or to count tokens.
  * @throws GatewayError for what cannot be expressed, naming the client's field
  */
-export const encode = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
-  Steps.atOnce(encoding(conversation, context));
+export const encodeRequest = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
+  Steps.atOnce(encodeRequestInSteps(conversation, context));
 
 /** The same in steps. @throws GatewayError for what cannot be expressed, naming the client's field */
-export function* encoding(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
-  const calls = callsOf(conversation);
+export function* encodeRequestInSteps(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
+  const calls = callsById(conversation);
   const unsigned = new Set([...unsignedCalls(conversation, context), ...unsignedMedia(conversation, context)]);
   const scope: RequestScope = { conversation, context, calls, unsigned };
   yield;
-  const request = yield* requestOf(scope);
+  const request = yield* writeRequestBody(scope);
   yield;
   if (conversation.task === "count")
-    return { operation: OPERATIONS.countTokens, body: writeJson(counted(request, context)) };
+    return { operation: OPERATIONS.countTokens, body: writeJson(countTokensBody(request, context)) };
   const body = yield* Steps.writingJson(request);
   if (!conversation.stream) return { operation: OPERATIONS.generateContent, body };
   return { operation: OPERATIONS.streamGenerateContent, query: "alt=sse", body };
 }
 
-function callsOf({ turns }: Conversation): RequestScope["calls"] {
+function callsById({ turns }: Conversation): RequestScope["calls"] {
   const calls = turns.flatMap(({ parts }) => parts.filter((part) => part.kind === "tool_call"));
   return new Map(calls.map((call, order) => [call.id, { call, order }]));
 }
 
-function* requestOf(scope: RequestScope): Steps<JsonObject> {
+function* writeRequestBody(scope: RequestScope): Steps<JsonObject> {
   const { conversation, context } = scope;
   const settings = writeSettings(SETTINGS, conversation, context);
-  const mediaResolution = resolution(scope);
-  const config = { ...asObject(settings["generationConfig"]), ...defined({ mediaResolution }) };
-  return defined({
-    ...(yield* turnsOf(scope)),
-    tools: toolsOf(scope),
+  const mediaResolution = commonResolution(scope);
+  const config = { ...asObject(settings["generationConfig"]), ...dropUndefined({ mediaResolution }) };
+  return dropUndefined({
+    ...(yield* writeTurns(scope)),
+    tools: writeTools(scope),
     toolConfig: toolConfig.write(scope),
     ...settings,
     generationConfig: Object.keys(config).length > 0 ? config : undefined,
@@ -79,7 +79,7 @@ function* requestOf(scope: RequestScope): Steps<JsonObject> {
 }
 
 /** Contents alone stand at top level; with anything else the whole request does, in an object that names the model. */
-function counted(request: JsonObject, { model }: EncodeContext): JsonObject {
+function countTokensBody(request: JsonObject, { model }: EncodeContext): JsonObject {
   const { contents, ...more } = request;
   if (Object.keys(more).length === 0) return { contents };
   return { generateContentRequest: { model: `models/${model}`, ...request } };
@@ -94,8 +94,8 @@ const RESOLUTIONS: Readonly<Record<string, string>> = {
 };
 
 /** The vendor takes one resolution for all media; where they differ it is left to the model. */
-function resolution({ conversation, context }: RequestScope): string | undefined {
-  const wanted = new Set(mediaIn(conversation).map(({ detail }) => entryOf(RESOLUTIONS, detail ?? "auto")));
+function commonResolution({ conversation, context }: RequestScope): string | undefined {
+  const wanted = new Set(allMedia(conversation).map(({ detail }) => ownProperty(RESOLUTIONS, detail ?? "auto")));
   const [only] = wanted;
   if (wanted.size > 1)
     for (const { feature, path } of conversation.uses)
@@ -103,7 +103,7 @@ function resolution({ conversation, context }: RequestScope): string | undefined
   return wanted.size === 1 && only !== undefined ? `MEDIA_RESOLUTION_${only}` : undefined;
 }
 
-const mediaIn = ({ turns }: Conversation): Media[] =>
+const allMedia = ({ turns }: Conversation): Media[] =>
   turns.flatMap(({ parts }) =>
     parts
       .flatMap((part) => (part.kind === "tool_result" ? part.parts : [part]))
@@ -113,60 +113,60 @@ const mediaIn = ({ turns }: Conversation): Media[] =>
 const isSystem = ({ role }: Turn): boolean => role === "system" || role === "developer";
 
 /** The system turns at the start, and all others as contents whose roles alternate. */
-function* turnsOf(scope: RequestScope): Steps<{ systemInstruction?: JsonObject; contents: unknown[] }> {
+function* writeTurns(scope: RequestScope): Steps<{ systemInstruction?: JsonObject; contents: unknown[] }> {
   const { turns } = scope.conversation;
-  const begun = turns.findIndex((turn) => !isSystem(turn));
+  const firstTurn = turns.findIndex((turn) => !isSystem(turn));
   // Where there are only system messages, the last one is the question.
-  const first = begun < 0 ? Math.max(0, turns.length - 1) : begun;
-  const instruction = partsOf(
+  const first = firstTurn < 0 ? Math.max(0, turns.length - 1) : firstTurn;
+  const instruction = writeParts(
     turns
       .slice(0, first)
       .flatMap(({ parts }) => parts)
       .filter(isWritten),
     scope,
   );
-  const contents = yield* contentsOf(turns.slice(first), scope);
-  if (contents.length === 0) contents.push(silence(scope));
+  const contents = yield* writeContents(turns.slice(first), scope);
+  if (contents.length === 0) contents.push(emptyContent(scope));
   return { ...(instruction.length > 0 ? { systemInstruction: { parts: instruction } } : {}), contents };
 }
 
-function* contentsOf(turns: readonly Turn[], scope: RequestScope): Steps<unknown[]> {
+function* writeContents(turns: readonly Turn[], scope: RequestScope): Steps<unknown[]> {
   const { conversation, context } = scope;
   const last = turns.at(-1);
   if (last?.role === "assistant" && context.facts.prefill === false)
     context.refuse(pathOfUse(conversation, "prefill", last.at), "the model does not go on from a turn of its own");
-  const placed = turns.map((turn) => (isSystem(turn) ? reminder(turn, context) : turn));
+  const placed = turns.map((turn) => (isSystem(turn) ? asSystemReminder(turn, context) : turn));
   const written = placed.map((turn) => ({ ...turn, parts: turn.parts.filter(isWritten) }));
   yield;
-  const joinedTurns = joined(written.filter(({ parts }) => parts.length > 0)).flatMap((turn) =>
-    resultsApart(turn, scope),
+  const joinedTurns = mergeTurns(written.filter(({ parts }) => parts.length > 0)).flatMap((turn) =>
+    splitResults(turn, scope),
   );
   const contents: unknown[] = [];
   for (const [n, { role, parts }] of joinedTurns.entries()) {
     if (Steps.endsStep(n)) yield;
-    contents.push({ role: role === "assistant" ? "model" : "user", parts: partsOf(parts, scope) });
+    contents.push({ role: role === "assistant" ? "model" : "user", parts: writeParts(parts, scope) });
   }
   return contents;
 }
 
 /** The vendor wants at least one content; an empty text of the user is enough. [F] */
-function silence({ conversation: { turns, turnsAt = "messages" }, context }: RequestScope): JsonObject {
+function emptyContent({ conversation: { turns, turnsAt = "messages" }, context }: RequestScope): JsonObject {
   if (!turns.some(({ role }) => role === "user"))
     context.refuse(turns[0]?.at ?? turnsAt, "a turn of the user is needed besides the system's");
   return { role: "user", parts: [{ text: "" }] };
 }
 
 /** The system in the middle of a conversation: here it can only speak through the user. */
-function reminder(turn: Turn, context: EncodeContext): Turn {
+function asSystemReminder(turn: Turn, context: EncodeContext): Turn {
   const parts = turn.parts.filter((part) => part.kind !== "text" || part.text.trim() !== "");
   if (parts.length === 0) return { ...turn, role: "user", parts: [] };
   context.change(turn.at, "a system message between turns is sent as a text of the user's, in <system-reminder>");
-  const mark = (text: string): Part => ({ kind: "text", at: turn.at, text });
-  return { ...turn, role: "user", parts: linesOf([mark("<system-reminder>"), ...parts, mark("</system-reminder>")]) };
+  const tag = (text: string): Part => ({ kind: "text", at: turn.at, text });
+  return { ...turn, role: "user", parts: joinTexts([tag("<system-reminder>"), ...parts, tag("</system-reminder>")]) };
 }
 
 /** Texts that follow each other as one, a line each; media stay between them. */
-function linesOf(parts: readonly Part[]): Part[] {
+function joinTexts(parts: readonly Part[]): Part[] {
   const out: Part[] = [];
   for (const part of parts) {
     const last = out.at(-1);
@@ -180,7 +180,7 @@ function linesOf(parts: readonly Part[]): Part[] {
  * Results follow their calls at once and in their order: the vendor may pair them by place. The user's other parts
  * are a content of their own, as in every recorded request. [F]
  */
-function resultsApart(turn: Turn, { calls }: RequestScope): Turn[] {
+function splitResults(turn: Turn, { calls }: RequestScope): Turn[] {
   const results = turn.parts.filter((part) => part.kind === "tool_result");
   if (results.length === 0) return [turn];
   const order = (id: string): number => calls.get(id)?.order ?? 0;
@@ -194,13 +194,13 @@ function resultsApart(turn: Turn, { calls }: RequestScope): Turn[] {
  * thinking levels refuse such a request. [D: thought signatures] A turn that only brings results is no turn of the user.
  */
 function unsignedCalls({ turns }: Conversation, context: EncodeContext): ToolCall[] {
-  if (!insistsOnSignatures(context)) return [];
-  const steps = joined(turns.filter((turn) => !isSystem(turn)));
-  const asked = steps.findLastIndex(
+  if (!requiresSignatures(context)) return [];
+  const steps = mergeTurns(turns.filter((turn) => !isSystem(turn)));
+  const lastUserTurn = steps.findLastIndex(
     ({ role, parts }) => role === "user" && !parts.some((part) => part.kind === "tool_result"),
   );
   const first = steps
-    .slice(asked + 1)
+    .slice(lastUserTurn + 1)
     .filter(({ role }) => role === "assistant")
     .map(({ parts }) => parts.find((part) => part.kind === "tool_call"))
     .filter((call) => call !== undefined);
@@ -215,9 +215,11 @@ function unsignedCalls({ turns }: Conversation, context: EncodeContext): ToolCal
 
 /** Those of the model's own pictures: "Image part is missing a thought_signature". [D: thought signatures] */
 function unsignedMedia({ turns }: Conversation, context: EncodeContext): Media[] {
-  if (!insistsOnSignatures(context)) return [];
-  const made = turns.filter(({ role }) => role === "assistant").flatMap(({ parts }) => parts);
-  const unsigned = made.filter((part) => part.kind === "media").filter(({ opaque }) => opaque?.protocol !== NAME);
+  if (!requiresSignatures(context)) return [];
+  const assistantParts = turns.filter(({ role }) => role === "assistant").flatMap(({ parts }) => parts);
+  const unsigned = assistantParts
+    .filter((part) => part.kind === "media")
+    .filter(({ opaque }) => opaque?.protocol !== NAME);
   if (unsigned[0])
     context.change(
       unsigned[0].at,
@@ -226,36 +228,37 @@ function unsignedMedia({ turns }: Conversation, context: EncodeContext): Media[]
   return unsigned;
 }
 
-const insistsOnSignatures = ({ facts: { thinking } }: EncodeContext): boolean =>
+const requiresSignatures = ({ facts: { thinking } }: EncodeContext): boolean =>
   thinking !== "budget" && thinking !== "none";
 
 /** False for a part that is left out: an empty text, or another vendor's block. */
 function isWritten(part: Part): boolean {
   if (part.kind === "foreign") return part.protocol === NAME;
   if (part.kind === "text") return part.text !== "" || signature(part.opaque) !== undefined;
-  return part.kind !== "reasoning" || Boolean(thoughts(part)) || signature(part.opaque) !== undefined;
+  return part.kind !== "reasoning" || Boolean(thoughtText(part)) || signature(part.opaque) !== undefined;
 }
 
-const partsOf = (parts: readonly Part[], scope: RequestScope): unknown[] => parts.map((part) => partOf(part, scope));
+const writeParts = (parts: readonly Part[], scope: RequestScope): unknown[] =>
+  parts.map((part) => writePart(part, scope));
 
 /** A part as the vendor takes it. */
-function partOf(part: Part, scope: RequestScope): unknown {
+function writePart(part: Part, scope: RequestScope): unknown {
   switch (part.kind) {
     case "text":
-      return defined({ text: part.text, thoughtSignature: signature(part.opaque) });
+      return dropUndefined({ text: part.text, thoughtSignature: signature(part.opaque) });
     case "refusal":
       return { text: part.text };
     case "reasoning":
       return (
-        partIn(part.opaque) ??
-        defined({ text: thoughts(part), thought: true, thoughtSignature: signature(part.opaque) })
+        partFromState(part.opaque) ??
+        dropUndefined({ text: thoughtText(part), thought: true, thoughtSignature: signature(part.opaque) })
       );
     case "tool_call":
       return callPart(part, scope);
     case "tool_result":
       return resultPart(part, scope);
     case "media":
-      return defined({ ...mediaPart(part, scope), thoughtSignature: signed(part, scope) });
+      return dropUndefined({ ...mediaPart(part, scope), thoughtSignature: signatureOrBypass(part, scope) });
     case "foreign":
       return part.json;
   }
@@ -264,21 +267,21 @@ function partOf(part: Part, scope: RequestScope): unknown {
 const signature = (opaque: Opaque | undefined): string | undefined =>
   opaque?.protocol === NAME ? opaque.data : undefined;
 
-const signed = (part: ToolCall | Media, { unsigned }: RequestScope): string | undefined =>
-  signature(part.opaque) ?? (unsigned.has(part) ? BYPASS : undefined);
+const signatureOrBypass = (part: ToolCall | Media, { unsigned }: RequestScope): string | undefined =>
+  signature(part.opaque) ?? (unsigned.has(part) ? BYPASS_SIGNATURE : undefined);
 
-const thoughts = ({ text, summary }: Reasoning): string | undefined => text ?? summary?.join("\n\n");
+const thoughtText = ({ text, summary }: Reasoning): string | undefined => text ?? summary?.join("\n\n");
 
 function callPart(call: ToolCall, scope: RequestScope): JsonObject {
-  const args = argumentsOf(call, scope);
-  const functionCall = { id: safeId(call.id), name: fittedName(scope, call), args };
-  return defined({ functionCall, thoughtSignature: signed(call, scope) });
+  const args = callArguments(call, scope);
+  const functionCall = { id: safeId(call.id), name: fitToolName(scope, call), args };
+  return dropUndefined({ functionCall, thoughtSignature: signatureOrBypass(call, scope) });
 }
 
 /** Arguments as an object, whose text stays as it is. */
-function argumentsOf(call: ToolCall, { context }: RequestScope): unknown {
+function callArguments(call: ToolCall, { context }: RequestScope): unknown {
   if (call.custom === true) return { input: call.arguments };
-  if (saysNothing(call.arguments)) return {};
+  if (isEmptyArguments(call.arguments)) return {};
   const kind = context.nested.kindOf(call.arguments);
   if (kind === "object") return new RawJson(call.arguments);
   return context.refuse(
@@ -292,24 +295,24 @@ function argumentsOf(call: ToolCall, { context }: RequestScope): unknown {
 /** A tool's result. It needs the function's name, which other protocols only tell with the call. */
 function resultPart(result: ToolResult, scope: RequestScope): JsonObject {
   const media = result.parts.filter((part) => part.kind === "media").map((part) => mediaPart(part, scope));
-  const functionResponse = defined({
+  const functionResponse = dropUndefined({
     id: safeId(result.callId),
-    name: nameOfResult(result, scope),
-    response: response(result, scope),
+    name: resultName(result, scope),
+    response: responseObject(result, scope),
     parts: media.length > 0 ? media : undefined,
   });
   return { functionResponse };
 }
 
-function nameOfResult(result: ToolResult, scope: RequestScope): string {
+function resultName(result: ToolResult, scope: RequestScope): string {
   const call = scope.calls.get(result.callId)?.call;
-  if (call) return fittedName(scope, call);
-  if (result.name !== undefined) return fittedName(scope, { name: result.name });
+  if (call) return fitToolName(scope, call);
+  if (result.name !== undefined) return fitToolName(scope, { name: result.name });
   return scope.context.refuse(result.at, "the result needs the name of its tool, which the call before it tells");
 }
 
 /** An object as it is, a text as the `output`; of a failure either as the `error`. */
-function response({ at, json, parts, isError }: ToolResult, { context }: RequestScope): unknown {
+function responseObject({ at, json, parts, isError }: ToolResult, { context }: RequestScope): unknown {
   const texts = parts.filter((part) => part.kind === "text").map(({ text }) => text);
   const text = json ?? texts.join("\n");
   const kind = /^\s*\{/.test(text) ? context.nested.kindOf(text) : undefined;
@@ -320,7 +323,7 @@ function response({ at, json, parts, isError }: ToolResult, { context }: Request
 }
 
 /** Types by the ending of a name: the vendor wants one with every file, also with one it is to fetch. */
-const MIME_BY_ENDING: Readonly<Record<string, string>> = {
+const MIME_BY_EXTENSION: Readonly<Record<string, string>> = {
   png: "image/png",
   jpg: "image/jpeg",
   jpeg: "image/jpeg",
@@ -354,14 +357,14 @@ function mediaPart(media: Media, { context }: RequestScope): JsonObject {
   const { source, filename, at } = media;
   const data =
     "base64" in source ? source.base64 : "text" in source ? Buffer.from(source.text).toString("base64") : undefined;
-  const fileUri = data === undefined ? addressOf(media, context) : undefined;
+  const fileUri = data === undefined ? uriOf(media, context) : undefined;
   const mimeType = mimeOf(media, context);
   if (filename !== undefined)
     context.change(at, "the name of a file cannot be told there; the file is sent without it");
   return data === undefined ? { fileData: { mimeType, fileUri } } : { inlineData: { mimeType, data } };
 }
 
-function addressOf({ source, at }: Media, context: EncodeContext): string {
+function uriOf({ source, at }: Media, context: EncodeContext): string {
   if ("url" in source) {
     if (/^(?:https?|gs):/i.test(source.url)) return source.url;
     return context.refuse(at, "the vendor fetches http and https, and files at gs: only. Send the bytes");
@@ -376,30 +379,30 @@ function mimeOf({ mime, source, filename, at }: Media, context: EncodeContext): 
   const name = filename ?? ("url" in source ? source.url.replace(/[?#].*$/s, "") : "");
   const ending = /\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase() ?? "";
   return (
-    entryOf(MIME_BY_ENDING, ending) ??
+    ownProperty(MIME_BY_EXTENSION, ending) ??
     context.refuse(at, "the type of a file must be told there, and neither a media type nor an ending of its name does")
   );
 }
 
 /** Free text as the only argument of a function. */
-const FREE_TEXT = new RawJson('{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}');
+const FREE_TEXT_SCHEMA = new RawJson('{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}');
 
-function toolsOf(scope: RequestScope): JsonObject[] | undefined {
+function writeTools(scope: RequestScope): JsonObject[] | undefined {
   const { tools } = scope.conversation;
-  const functions = tools.filter(isDeclared).map((tool) => declaration(tool, scope));
+  const functions = tools.filter(isClientTool).map((tool) => functionDeclaration(tool, scope));
   const others = tools.map((tool) => vendorTool(tool, scope)).filter((json) => json !== undefined);
   const all = functions.length > 0 ? [{ functionDeclarations: functions }, ...others] : others;
   return all.length > 0 ? all : undefined;
 }
 
-function declaration(tool: DeclaredTool, scope: RequestScope): JsonObject {
+function functionDeclaration(tool: ClientTool, scope: RequestScope): JsonObject {
   const { description } = tool;
   if (tool.kind === "function")
-    return defined({ name: fittedName(scope, tool), description, parametersJsonSchema: tool.parameters });
+    return dropUndefined({ name: fitToolName(scope, tool), description, parametersJsonSchema: tool.parameters });
   if (tool.grammar !== undefined)
     scope.context.drop(tool.grammarAt ?? tool.at, "a grammar for a tool's text cannot be told there");
-  const name = fittedName(scope, { ...tool, custom: true });
-  return defined({ name, description, parametersJsonSchema: FREE_TEXT });
+  const name = fitToolName(scope, { ...tool, custom: true });
+  return dropUndefined({ name, description, parametersJsonSchema: FREE_TEXT_SCHEMA });
 }
 
 /** A tool that the vendor runs. Which sites to search, and how often, is not asked for in the form without Vertex. [S] */
@@ -410,16 +413,16 @@ function vendorTool(tool: Tool, scope: RequestScope): JsonObject | undefined {
     return context.refuse(tool.at, `the tool ${tool.name} is run by another vendor`);
   }
   if (tool.kind !== "web_search") return undefined;
-  if (!isSent(tool, scope)) {
+  if (!isToolSent(tool, scope)) {
     if (conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the tools that may be used");
     return undefined;
   }
-  for (const [name, words] of UNTAKEN)
+  for (const [name, words] of DROPPED_SEARCH_OPTIONS)
     if (tool[name] !== undefined) context.drop(tool.paths?.[name] ?? tool.at, `its web search takes no ${words}`);
   return { googleSearch: {} };
 }
 
-const UNTAKEN = [
+const DROPPED_SEARCH_OPTIONS = [
   ["allowed", "list of domains"],
   ["blocked", "list of blocked domains"],
   ["maxUses", "limit of searches"],

@@ -3,33 +3,33 @@ import {
   asObject,
   type BlockKind,
   type Citation,
-  defined,
+  dropUndefined,
   type EncodedFrame,
   type Event,
   type EventOf,
   type FinishReason,
   GatewayError,
+  isEmptyArguments,
   type JsonObject,
   type Opaque,
   parseExact,
   type ResponseContext,
   type ResponseEncoder,
-  saysNothing,
   type Usage,
   weightOf,
   writeJson,
 } from "model-gateway/protocol";
 import { usageMetadata } from "./usage.ts";
-import { NAME, partIn, TextOffsets } from "./wire.ts";
+import { NAME, partFromState, TextOffsets } from "./wire.ts";
 
 /** Writes a stream: each frame is one whole answer with what is new; the last one tells how it ended and what it cost. */
-export const encoder = (context: ResponseContext): ResponseEncoder => new GenerateContentWriter(context);
+export const createEncoder = (context: ResponseContext): ResponseEncoder => new GenerateContentWriter(context);
 
 class GenerateContentWriter implements ResponseEncoder {
   private readonly candidates = new Map<number, CandidateWriter>();
   private readonly byBlock: CandidateWriter[] = [];
   private usage: Usage | undefined;
-  private about = "";
+  private frameTail = "";
 
   constructor(private readonly context: ResponseContext) {}
 
@@ -39,14 +39,14 @@ class GenerateContentWriter implements ResponseEncoder {
         this.start(event);
         break;
       case "open":
-        this.byBlock[event.block] = this.of(event.choice);
+        this.byBlock[event.block] = this.candidateAt(event.choice);
         this.byBlock[event.block]?.event(event, out);
         break;
       case "usage":
         this.usage = event.usage;
         break;
       case "finish":
-        this.of(event.choice).finish(event);
+        this.candidateAt(event.choice).finish(event);
         break;
       case "end":
         this.end(out);
@@ -62,13 +62,13 @@ class GenerateContentWriter implements ResponseEncoder {
   private start(event: EventOf<"start">): void {
     this.usage = event.usage;
     const modelVersion = this.context.model || event.model;
-    this.about = JSON.stringify({ modelVersion, responseId: event.id || this.context.id }).slice(1);
+    this.frameTail = JSON.stringify({ modelVersion, responseId: event.id || this.context.id }).slice(1);
   }
 
-  private of(choice: number): CandidateWriter {
+  private candidateAt(choice: number): CandidateWriter {
     let candidate = this.candidates.get(choice);
     if (!candidate) {
-      candidate = new CandidateWriter(choice, this.about, this.context);
+      candidate = new CandidateWriter(choice, this.frameTail, this.context);
       this.candidates.set(choice, candidate);
     }
     return candidate;
@@ -79,7 +79,7 @@ class GenerateContentWriter implements ResponseEncoder {
     const inOrder = [...this.candidates].sort(([one], [other]) => one - other);
     const candidates = inOrder.map(([, candidate]) => candidate.end(out));
     const usage = this.usage && `"usageMetadata":${JSON.stringify(usageMetadata(this.usage))},`;
-    out.push({ data: frameOf(candidates, `${usage ?? ""}${this.about}`) });
+    out.push({ data: frameJson(candidates, `${usage ?? ""}${this.frameTail}`) });
   }
 }
 
@@ -88,22 +88,22 @@ class GenerateContentWriter implements ResponseEncoder {
  * neighbouring texts of one kind. A text with a signature of its own begins a new part.
  * @throws GatewayError `upstream_invalid` when a call's arguments are no object
  */
-export function encode(events: readonly Event[], context: ResponseContext): string {
-  const writer = encoder(context);
+export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
+  const writer = createEncoder(context);
   const out: EncodedFrame[] = [];
   for (const event of events) if (event.type !== "error") writer.event(event, out);
-  const frames = out.map(({ data }) => parseExact(data, RAW) as JsonObject);
+  const frames = out.map(({ data }) => parseExact(data, RAW_MEMBERS) as JsonObject);
   const last = frames.at(-1);
   if (!last) throw new GatewayError("upstream_invalid");
   if (frames.length === 1) return out[0]?.data ?? "";
   return writeJson({
     ...last,
-    candidates: asList(last["candidates"]).map((each) => joinedCandidate(asObject(each) ?? {}, frames)),
+    candidates: asList(last["candidates"]).map((each) => joinCandidate(asObject(each) ?? {}, frames)),
   });
 }
 
 /** Members whose text stays as it is. */
-const RAW: ReadonlySet<string> = new Set(["args", "response"]);
+const RAW_MEMBERS: ReadonlySet<string> = new Set(["args", "response"]);
 
 /** Events of one block. */
 type PartEvent = EventOf<"open" | "text" | "arguments" | "opaque" | "citation" | "media" | "server" | "close">;
@@ -112,7 +112,7 @@ type PartEvent = EventOf<"open" | "text" | "arguments" | "opaque" | "citation" |
 const MOST_WAITING = 8 * 1024 * 1024;
 
 /** A frame as JSON text. @param rest the members behind the candidates and the closing brace */
-const frameOf = (candidates: readonly string[], rest: string): string =>
+const frameJson = (candidates: readonly string[], rest: string): string =>
   `{"candidates":[${candidates.join(",")}],${rest}`;
 
 /** Parts that only this protocol's own server tools have. */
@@ -126,7 +126,7 @@ const SERVER_PARTS = [
 ];
 
 /** The opaque state of a text or call, marked as such: the state of a thought may be written on a call, too. */
-function stateOf(event: EventOf<"open">): Opaque | undefined {
+function partState(event: EventOf<"open">): Opaque | undefined {
   if (event.kind === "text" && event.opaque) return { ...event.opaque, on: "text" };
   return event.kind === "tool_call" && event.opaque ? { ...event.opaque, on: { call: event.id ?? "" } } : undefined;
 }
@@ -137,7 +137,7 @@ class CandidateWriter {
   private block: number | undefined;
   private readonly waiting = new Map<number, PartEvent[]>();
   private waitingWeight = 0;
-  private opening: EventOf<"open"> | undefined;
+  private openEvent: EventOf<"open"> | undefined;
   /** A function call's arguments; they are written whole. */
   private arguments: string[] = [];
   /** The envelope of the open text or call, as long as it is not written. */
@@ -146,44 +146,44 @@ class CandidateWriter {
   private thoughtState: Opaque | undefined;
   /** Calls that are complete; they wait for the next part or the end, which then is no frame of its own. */
   private calls: string[] = [];
-  private summary: number | undefined;
+  private summaryPart: number | undefined;
   private last: (PartShape & { part: number }) | undefined;
   /** How many parts there are as clients join them, and the bytes of the last one's text in blocks that have ended. */
-  private parts = 0;
-  private bytes = 0;
+  private partCount = 0;
+  private partBytes = 0;
   /** The open block's text, as long as citations may point into it, and the part and byte at which it begins. */
   private text: string[] = [];
   private blockStart = { part: 0, before: 0 };
   private readonly grounding = new GroundingWriter();
   private refused = false;
-  private ending: EventOf<"finish"> | undefined;
+  private finishEvent: EventOf<"finish"> | undefined;
   /** The call whose arguments are no object. */
-  private unfit: string | undefined;
-  private readonly tail: string;
-  private readonly show: boolean;
+  private malformedCall: string | undefined;
+  private readonly contentTail: string;
+  private readonly showThoughts: boolean;
 
-  /** @param about the members of each frame behind its candidates, and the closing brace */
+  /** @param frameTail the members of each frame behind its candidates, and the closing brace */
   constructor(
     private readonly index: number,
-    private readonly about: string,
+    private readonly frameTail: string,
     private readonly context: ResponseContext,
   ) {
-    this.tail = `],"role":"model"},"index":${index}`;
-    this.show = context.conversation.reasoning?.show === true;
+    this.contentTail = `],"role":"model"},"index":${index}`;
+    this.showThoughts = context.conversation.reasoning?.show === true;
   }
 
   /** @throws GatewayError `upstream_invalid` when too much waits */
   event(event: PartEvent, out: EncodedFrame[]): void {
     if (event.type === "open" && this.block === undefined) this.block = event.block;
-    if (event.block !== this.block) this.wait(event);
+    if (event.block !== this.block) this.buffer(event);
     else {
-      this.take(event, out);
-      if (event.type === "close") this.next(out);
+      this.writeEvent(event, out);
+      if (event.type === "close") this.resume(out);
     }
   }
 
   finish(event: EventOf<"finish">): void {
-    this.ending = event;
+    this.finishEvent = event;
     if (event.stopSequence !== undefined)
       this.context.drop("stop_sequence", "No finish reason says which sequence matched.");
     if (event.reason === "pause") this.context.drop("finishReason", "The turn was paused; ask again to let it go on.");
@@ -192,22 +192,22 @@ class CandidateWriter {
   /** The candidate of the last frame. @throws GatewayError `upstream_invalid` when a call's arguments are no object */
   end(out: EncodedFrame[]): string {
     while (this.block !== undefined) this.event({ type: "close", block: this.block }, out);
-    if (this.unfit !== undefined) this.refuseOrDrop(this.unfit);
+    if (this.malformedCall !== undefined) this.refuseOrDrop(this.malformedCall);
     const parts = [...this.calls];
-    if (this.thoughtState) parts.push(this.thoughtSignature());
-    const filtered = this.ending?.reason === "content_filter" && this.last === undefined;
+    if (this.thoughtState) parts.push(this.signaturePart());
+    const filtered = this.finishEvent?.reason === "content_filter" && this.last === undefined;
     if (parts.length === 0 && !filtered) parts.push('{"text":""}');
     const content =
-      parts.length === 0 ? `{"index":${this.index}` : `{"content":{"parts":[${parts.join(",")}${this.tail}`;
-    const { reason = "other", message } = this.ending ?? {};
-    const finish = `,"finishReason":${JSON.stringify(wordOf(reason, this.refused))}`;
+      parts.length === 0 ? `{"index":${this.index}` : `{"content":{"parts":[${parts.join(",")}${this.contentTail}`;
+    const { reason = "other", message } = this.finishEvent ?? {};
+    const finish = `,"finishReason":${JSON.stringify(wireFinishReason(reason, this.refused))}`;
     const why = message === undefined ? "" : `,"finishMessage":${JSON.stringify(message)}`;
-    return `${content}${finish}${why}${this.sources()}}`;
+    return `${content}${finish}${why}${this.groundingMember()}}`;
   }
 
   /** A call whose arguments are no object is left out where the answer was cut in the middle of it. */
   private refuseOrDrop(name: string): void {
-    if (!CUT.has(this.ending?.reason ?? "other"))
+    if (!TRUNCATING_REASONS.has(this.finishEvent?.reason ?? "other"))
       throw new GatewayError("upstream_invalid", {
         message: `The model called ${name} with arguments that are not a JSON object, which Gemini clients cannot be told.`,
       });
@@ -217,14 +217,14 @@ class CandidateWriter {
     );
   }
 
-  private sources(): string {
-    if (this.grounding.empty) return "";
-    if (this.grounding.unquoted)
+  private groundingMember(): string {
+    if (this.grounding.isEmpty) return "";
+    if (this.grounding.hasDroppedQuote)
       this.context.drop(`candidates.${this.index}.citations.quote`, "Gemini's sources have no quotes.");
     return `,"groundingMetadata":${this.grounding.json()}`;
   }
 
-  private wait(event: PartEvent): void {
+  private buffer(event: PartEvent): void {
     if (event.type === "open") this.waiting.set(event.block, []);
     const events = this.waiting.get(event.block);
     if (!events) return;
@@ -235,27 +235,27 @@ class CandidateWriter {
   }
 
   /** Writes the blocks that waited, as far as each one before has ended. */
-  private next(out: EncodedFrame[]): void {
+  private resume(out: EncodedFrame[]): void {
     this.block = undefined;
     for (const [block, events] of this.waiting) {
       this.waiting.delete(block);
       this.block = block;
       for (const each of events) {
         this.waitingWeight -= weightOf(each);
-        this.take(each, out);
+        this.writeEvent(each, out);
       }
       if (events.at(-1)?.type !== "close") return;
       this.block = undefined;
     }
   }
 
-  private take(event: PartEvent, out: EncodedFrame[]): void {
+  private writeEvent(event: PartEvent, out: EncodedFrame[]): void {
     switch (event.type) {
       case "open":
-        this.open(event, out);
+        this.openBlock(event, out);
         break;
       case "text":
-        if (this.opening?.kind === "reasoning") this.thought(event, out);
+        if (this.openEvent?.kind === "reasoning") this.writeThought(event, out);
         else if (event.text !== "" || event.logprobs !== undefined) this.writeText(event, out);
         break;
       case "arguments":
@@ -263,45 +263,45 @@ class CandidateWriter {
         break;
       case "opaque":
         // The part itself is written.
-        if (partIn(event.opaque) === undefined) this.thoughtState = event.opaque;
+        if (partFromState(event.opaque) === undefined) this.thoughtState = event.opaque;
         break;
       case "citation":
-        this.grounding.cite(event.citation);
+        this.grounding.addCitation(event.citation);
         break;
       case "media":
-        this.media(event, out);
+        this.writeMedia(event, out);
         break;
       case "server":
-        this.server(event, out);
+        this.writeServerPart(event, out);
         break;
       case "close":
-        this.close(out);
+        this.closeBlock(out);
         break;
     }
   }
 
-  private open(event: EventOf<"open">, out: EncodedFrame[]): void {
-    this.opening = event;
-    this.summary = undefined;
+  private openBlock(event: EventOf<"open">, out: EncodedFrame[]): void {
+    this.openEvent = event;
+    this.summaryPart = undefined;
     this.flush(out);
-    const state = stateOf(event);
+    const state = partState(event);
     this.signature = state && this.context.seal(state);
     if (event.kind === "refusal") this.refused = true;
-    if (!state && this.takesThought(event.kind)) {
+    if (!state && this.carriesThoughtState(event.kind)) {
       this.signature = this.context.seal(this.thoughtState as Opaque);
       this.thoughtState = undefined;
     }
-    if (this.thoughtState) this.write(this.thoughtSignature(), { kind: "thought", signed: true, empty: true }, out);
-    const continues = joins(this.last, { kind: "text", signed: this.signature !== undefined, empty: false });
-    const part = continues ? (this.last?.part ?? 0) : this.parts;
-    this.blockStart = { part, before: continues ? this.bytes : 0 };
+    if (this.thoughtState) this.write(this.signaturePart(), { kind: "thought", signed: true, empty: true }, out);
+    const continues = continuesPart(this.last, { kind: "text", signed: this.signature !== undefined, empty: false });
+    const part = continues ? (this.last?.part ?? 0) : this.partCount;
+    this.blockStart = { part, before: continues ? this.partBytes : 0 };
   }
 
   /**
    * Whether a thought's state goes on the part that follows it, as the vendor has it [F]. Some clients send no thoughts back,
    * but what sits on other parts. [S: gemini-cli] State that the vendor itself put on a thought stays there.
    */
-  private takesThought(kind: BlockKind): boolean {
+  private carriesThoughtState(kind: BlockKind): boolean {
     const { protocol, on } = this.thoughtState ?? {};
     if (protocol === undefined || on !== undefined) return false;
     return kind === "tool_call" || (kind === "text" && protocol !== NAME);
@@ -311,58 +311,58 @@ class CandidateWriter {
     const { signature } = this;
     this.signature = undefined;
     const signed = signature !== undefined;
-    const likely = logprobs === undefined ? undefined : logprobsResult(logprobs);
+    const likely = logprobs === undefined ? undefined : encodeLogprobs(logprobs);
     const more = likely ? `,"logprobsResult":${JSON.stringify(likely)}` : "";
-    this.write(partOf(text, signature), signed ? SIGNED : PLAIN, out, more);
+    this.write(textPart(text, signature), signed ? SIGNED_TEXT : PLAIN_TEXT, out, more);
     this.text.push(text);
   }
 
-  private thought({ text, part }: EventOf<"text">, out: EncodedFrame[]): void {
-    if (!this.show || text === "") return;
-    const next = this.summary !== undefined && part !== undefined && part !== this.summary;
-    this.summary = part;
+  private writeThought({ text, part }: EventOf<"text">, out: EncodedFrame[]): void {
+    if (!this.showThoughts || text === "") return;
+    const next = this.summaryPart !== undefined && part !== undefined && part !== this.summaryPart;
+    this.summaryPart = part;
     const json = JSON.stringify(next ? `\n\n${text}` : text);
     this.write(`{"text":${json},"thought":true}`, { kind: "thought", signed: false, empty: false }, out);
   }
 
-  private media({ base64, url }: EventOf<"media">, out: EncodedFrame[]): void {
-    const mime = this.opening?.kind === "media" ? this.opening.mime : undefined;
+  private writeMedia({ base64, url }: EventOf<"media">, out: EncodedFrame[]): void {
+    const mime = this.openEvent?.kind === "media" ? this.openEvent.mime : undefined;
     const data =
       base64 === undefined
         ? { fileData: { mimeType: mime, fileUri: url } }
         : { inlineData: { mimeType: mime, data: base64 } };
-    this.write(JSON.stringify(data), OTHER, out);
+    this.write(JSON.stringify(data), OTHER_PART, out);
   }
 
-  private server({ json }: EventOf<"server">, out: EncodedFrame[]): void {
+  private writeServerPart({ json }: EventOf<"server">, out: EncodedFrame[]): void {
     const part = asObject(json.value);
     if (part && SERVER_PARTS.some((name) => part[name] !== undefined)) {
-      this.write(oneLine(json.text), OTHER, out);
+      this.write(oneLine(json.text), OTHER_PART, out);
       return;
     }
-    const name = this.opening?.kind === "server" ? this.opening.name : "";
+    const name = this.openEvent?.kind === "server" ? this.openEvent.name : "";
     this.context.drop(`candidates.${this.index}.content.${name}`, `Gemini has no part for ${name}.`);
   }
 
-  private close(out: EncodedFrame[]): void {
-    const { opening, signature } = this;
-    if (opening?.kind === "tool_call") this.call(opening);
-    else if (signature !== undefined) this.write(partOf("", signature), { ...SIGNED, empty: true }, out);
+  private closeBlock(out: EncodedFrame[]): void {
+    const { openEvent, signature } = this;
+    if (openEvent?.kind === "tool_call") this.addCall(openEvent);
+    else if (signature !== undefined) this.write(textPart("", signature), { ...SIGNED_TEXT, empty: true }, out);
     this.signature = undefined;
-    this.opening = undefined;
+    this.openEvent = undefined;
     const text = this.text.join("");
     this.text = [];
-    this.grounding.place(text, this.blockStart.part, this.blockStart.before);
-    this.bytes += Buffer.byteLength(text);
+    this.grounding.placeCitations(text, this.blockStart.part, this.blockStart.before);
+    this.partBytes += Buffer.byteLength(text);
   }
 
-  private call({ name, kind, ...open }: EventOf<"open"> & { kind: "tool_call" }): void {
+  private addCall({ name, kind, ...open }: EventOf<"open"> & { kind: "tool_call" }): void {
     const text = this.arguments.join("");
     // The free text of a custom tool that this client cannot have offered.
-    const args = open.custom ? JSON.stringify({ input: text }) : objectText(text);
+    const args = open.custom ? JSON.stringify({ input: text }) : argumentsJson(text);
     this.arguments = [];
     if (args === undefined) {
-      this.unfit = name;
+      this.malformedCall = name;
       return;
     }
     const id = open.id === undefined ? "" : `"id":${JSON.stringify(open.id)},`;
@@ -370,7 +370,7 @@ class CandidateWriter {
     this.calls.push(`{"functionCall":{${id}"name":${JSON.stringify(name)},"args":${args}}${signature}}`);
   }
 
-  private thoughtSignature(): string {
+  private signaturePart(): string {
     const signature = JSON.stringify(this.context.seal(this.thoughtState as Opaque));
     this.thoughtState = undefined;
     return `{"text":"","thought":true,"thoughtSignature":${signature}}`;
@@ -381,28 +381,28 @@ class CandidateWriter {
     const { calls } = this;
     if (calls.length === 0) return;
     this.calls = [];
-    for (const call of calls) this.write(call, OTHER, out);
+    for (const call of calls) this.write(call, OTHER_PART, out);
   }
 
   private write(part: string, shape: PartShape, out: EncodedFrame[], more = ""): void {
-    if (joins(this.last, shape))
+    if (continuesPart(this.last, shape))
       this.last = { ...shape, signed: shape.signed || this.last?.signed === true, part: this.last?.part ?? 0 };
     else {
-      this.last = { ...shape, part: this.parts++ };
-      this.bytes = 0;
+      this.last = { ...shape, part: this.partCount++ };
+      this.partBytes = 0;
     }
-    out.push({ data: `{"candidates":[{"content":{"parts":[${part}${this.tail}${more}}],${this.about}` });
+    out.push({ data: `{"candidates":[{"content":{"parts":[${part}${this.contentTail}${more}}],${this.frameTail}` });
   }
 }
 
 /** Ends that may come in the middle of a call. */
-const CUT: ReadonlySet<FinishReason> = new Set(["length", "content_filter"]);
+const TRUNCATING_REASONS: ReadonlySet<FinishReason> = new Set(["length", "content_filter"]);
 
-const PLAIN: PartShape = { kind: "text", signed: false, empty: false };
-const SIGNED: PartShape = { kind: "text", signed: true, empty: false };
-const OTHER: PartShape = { kind: "other", signed: false, empty: false };
+const PLAIN_TEXT: PartShape = { kind: "text", signed: false, empty: false };
+const SIGNED_TEXT: PartShape = { kind: "text", signed: true, empty: false };
+const OTHER_PART: PartShape = { kind: "other", signed: false, empty: false };
 
-function partOf(text: string, signature: string | undefined): string {
+function textPart(text: string, signature: string | undefined): string {
   const signed = signature === undefined ? "" : `,"thoughtSignature":${JSON.stringify(signature)}`;
   return `{"text":${JSON.stringify(text)}${signed}}`;
 }
@@ -411,8 +411,8 @@ function partOf(text: string, signature: string | undefined): string {
 const oneLine = (json: string): string => json.replace(/[\r\n]+/g, " ");
 
 /** Arguments as the text of a JSON object; undefined where they are none. */
-function objectText(text: string): string | undefined {
-  if (saysNothing(text)) return "{}";
+function argumentsJson(text: string): string | undefined {
+  if (isEmptyArguments(text)) return "{}";
   try {
     return asObject(JSON.parse(text)) && oneLine(text.trim());
   } catch {
@@ -420,7 +420,7 @@ function objectText(text: string): string | undefined {
   }
 }
 
-const WORDS: Readonly<Record<FinishReason, string>> = {
+const WIRE_FINISH_REASONS: Readonly<Record<FinishReason, string>> = {
   stop: "STOP",
   stop_sequence: "STOP",
   tool_calls: "STOP",
@@ -434,8 +434,8 @@ const WORDS: Readonly<Record<FinishReason, string>> = {
 };
 
 /** The vendor's word. @param refused whether the answer holds a refusal, which is no ordinary stop */
-const wordOf = (reason: FinishReason, refused: boolean): string =>
-  refused && WORDS[reason] === "STOP" ? "SAFETY" : WORDS[reason];
+const wireFinishReason = (reason: FinishReason, refused: boolean): string =>
+  refused && WIRE_FINISH_REASONS[reason] === "STOP" ? "SAFETY" : WIRE_FINISH_REASONS[reason];
 
 /** What decides whether a part continues the one before. */
 export interface PartShape {
@@ -448,44 +448,42 @@ export interface PartShape {
  * True when clients that join neighbouring texts join these. A text with a signature begins a part, and continues without
  * one, as in the vendor's streams [F]; a thought's signature ends its part.
  */
-export function joins(last: PartShape | undefined, next: PartShape): boolean {
+export function continuesPart(last: PartShape | undefined, next: PartShape): boolean {
   if (!last || last.kind !== next.kind || last.kind === "other") return false;
   if (last.kind === "text") return !next.signed;
   return !last.signed && (!next.signed || next.empty);
 }
 
-function shapeOf(part: JsonObject): PartShape {
+function partShape(part: JsonObject): PartShape {
   const kind = typeof part["text"] !== "string" ? "other" : part["thought"] === true ? "thought" : "text";
   return { kind, signed: part["thoughtSignature"] !== undefined, empty: part["text"] === "" };
 }
 
 /** Parts with neighbouring texts of one kind as one part; texts that say nothing are left out where there is more. */
-function joinedParts(parts: readonly JsonObject[]): JsonObject[] {
+function joinParts(parts: readonly JsonObject[]): JsonObject[] {
   const whole: JsonObject[] = [];
   for (const part of parts) {
     const last = whole.at(-1);
-    const shape = shapeOf(part);
-    if (last && joins(shapeOf(last), shape))
+    const shape = partShape(part);
+    if (last && continuesPart(partShape(last), shape))
       whole[whole.length - 1] = { ...last, ...part, text: `${last["text"]}${part["text"]}` };
     else if (whole.length === 0 || shape.kind === "other" || !shape.empty || shape.signed) whole.push(part);
   }
-  return whole.length > 1 && isNothing(whole[0]) ? whole.slice(1) : whole;
+  return whole.length > 1 && isEmptyPart(whole[0]) ? whole.slice(1) : whole;
 }
 
-function isNothing(part: JsonObject | undefined): boolean {
-  const { kind, signed, empty } = shapeOf(part ?? {});
+function isEmptyPart(part: JsonObject | undefined): boolean {
+  const { kind, signed, empty } = partShape(part ?? {});
   return kind !== "other" && !signed && empty;
 }
 
 /** A candidate of the last frame with the parts of all frames. */
-export function joinedCandidate(candidate: JsonObject, frames: readonly JsonObject[]): JsonObject {
+export function joinCandidate(candidate: JsonObject, frames: readonly JsonObject[]): JsonObject {
   const same = frames.flatMap((frame) => asList(frame["candidates"]).map((each) => asObject(each) ?? {}));
   const mine = same.filter((each) => each["index"] === candidate["index"]);
   const contents = mine.map((each) => asObject(each["content"])).filter((content) => content !== undefined);
-  const parts = joinedParts(
-    contents.flatMap((content) => asList(content["parts"]).map((part) => asObject(part) ?? {})),
-  );
-  const logprobs = joinedLogprobs(mine.map((each) => each["logprobsResult"]));
+  const parts = joinParts(contents.flatMap((content) => asList(content["parts"]).map((part) => asObject(part) ?? {})));
+  const logprobs = joinLogprobs(mine.map((each) => each["logprobsResult"]));
   return {
     ...candidate,
     ...(contents.length === 0 ? {} : { content: { parts, role: "model" } }),
@@ -494,22 +492,24 @@ export function joinedCandidate(candidate: JsonObject, frames: readonly JsonObje
 }
 
 /** `logprobsResult` from likelihoods in the common shape; undefined where they are in another. */
-export function logprobsResult(logprobs: unknown): JsonObject | undefined {
+export function encodeLogprobs(logprobs: unknown): JsonObject | undefined {
   const tokens = asList(Array.isArray(logprobs) ? logprobs : asObject(logprobs)?.["content"]).map(asObject);
   if (tokens.length === 0) return undefined;
   return {
-    chosenCandidates: tokens.map(chosen),
-    topCandidates: tokens.map((token) => ({ candidates: asList(token?.["top_logprobs"]).map(asObject).map(chosen) })),
+    chosenCandidates: tokens.map(encodeLogprob),
+    topCandidates: tokens.map((token) => ({
+      candidates: asList(token?.["top_logprobs"]).map(asObject).map(encodeLogprob),
+    })),
   };
 }
 
-const chosen = (token: JsonObject | undefined): JsonObject => ({
+const encodeLogprob = (token: JsonObject | undefined): JsonObject => ({
   token: token?.["token"],
   logProbability: token?.["logprob"],
 });
 
 /** `logprobsResult` of a whole answer from those of its pieces; undefined where there are none. */
-export function joinedLogprobs(results: readonly unknown[]): JsonObject | undefined {
+export function joinLogprobs(results: readonly unknown[]): JsonObject | undefined {
   const found = results.map(asObject).filter((result) => result !== undefined);
   if (found.length === 0) return undefined;
   const all = (name: string) => found.flatMap((result) => asList(result[name]));
@@ -517,7 +517,7 @@ export function joinedLogprobs(results: readonly unknown[]): JsonObject | undefi
 }
 
 /** The most that citations may take until the answer ends, in characters of their JSON, and what each counts for besides. */
-const MOST_CITED = 8 * 1024 * 1024;
+const MOST_CITATION_WEIGHT = 8 * 1024 * 1024;
 const CITATION_WEIGHT = 128;
 
 /** A citation of the open block, whose text may still come. */
@@ -543,27 +543,27 @@ export class GroundingWriter {
   /** Sources as JSON, each with its number. */
   private readonly chunks = new Map<string, number>();
   private readonly supports: GroundingSupport[] = [];
-  private waiting: OpenCitation[] = [];
+  private openCitations: OpenCitation[] = [];
   private weight = 0;
   /** A citation quotes a page, for which `web` has no member. */
-  unquoted = false;
+  hasDroppedQuote = false;
 
-  get empty(): boolean {
+  get isEmpty(): boolean {
     return this.chunks.size === 0;
   }
 
   /** Takes a citation of the block that is open. @throws GatewayError `upstream_invalid` when it is one too many */
-  cite(citation: Citation): void {
-    const source = chunkOf(citation);
+  addCitation(citation: Citation): void {
+    const source = chunkJson(citation);
     let chunk = this.chunks.get(source);
     if (chunk === undefined) {
       chunk = this.chunks.size;
       this.chunks.set(source, chunk);
-      this.count(source.length);
+      this.addWeight(source.length);
     }
-    if (citation.url !== undefined && citation.quote !== undefined) this.unquoted = true;
-    this.waiting.push({ chunk, start: citation.start ?? 0, end: citation.end });
-    this.count(CITATION_WEIGHT);
+    if (citation.url !== undefined && citation.quote !== undefined) this.hasDroppedQuote = true;
+    this.openCitations.push({ chunk, start: citation.start ?? 0, end: citation.end });
+    this.addWeight(CITATION_WEIGHT);
   }
 
   /**
@@ -571,23 +571,23 @@ export class GroundingWriter {
    * @param part the part that clients join the text to, and `before` the bytes of that part before it
    * @throws GatewayError `upstream_invalid` when too much is cited
    */
-  place(text: string, part: number, before: number): void {
-    if (this.waiting.length === 0) return;
+  placeCitations(text: string, part: number, before: number): void {
+    if (this.openCitations.length === 0) return;
     const offsets = new TextOffsets(text);
     let last: { start: number; end: number; support: GroundingSupport } | undefined;
-    for (const { chunk, start, end: upTo } of this.waiting) {
+    for (const { chunk, start, end: upTo } of this.openCitations) {
       const end = Math.min(upTo ?? text.length, text.length);
       if (start >= end) continue;
       if (last?.start !== start || last.end !== end) {
         const from = before + offsets.bytesBefore(start);
-        const support = { segment: segmentOf(text.slice(start, end), from, part), chunks: new Set<number>() };
-        this.count(support.segment.length);
+        const support = { segment: segmentJson(text.slice(start, end), from, part), chunks: new Set<number>() };
+        this.addWeight(support.segment.length);
         this.supports.push(support);
         last = { start, end, support };
       }
       last.support.chunks.add(chunk);
     }
-    this.waiting = [];
+    this.openCitations = [];
   }
 
   /** The object as JSON text. */
@@ -598,21 +598,21 @@ export class GroundingWriter {
     return `{"groundingChunks":[${[...this.chunks.keys()].join(",")}],"groundingSupports":[${supports.join(",")}]}`;
   }
 
-  private count(more: number): void {
+  private addWeight(more: number): void {
     this.weight += more;
-    if (this.weight > MOST_CITED)
+    if (this.weight > MOST_CITATION_WEIGHT)
       throw new GatewayError("upstream_invalid", { message: "The provider's citations are longer than 8 MiB." });
   }
 }
 
 /** Clients show the pages of `web`, which has no member for what the page says. */
-function chunkOf({ url, title, quote }: Citation): string {
-  if (url !== undefined) return JSON.stringify({ web: defined({ uri: url, title }) });
-  return JSON.stringify({ retrievedContext: defined({ title, text: quote }) });
+function chunkJson({ url, title, quote }: Citation): string {
+  if (url !== undefined) return JSON.stringify({ web: dropUndefined({ uri: url, title }) });
+  return JSON.stringify({ retrievedContext: dropUndefined({ title, text: quote }) });
 }
 
 /** TextOffsets are bytes of the part; the first part and its first byte go without saying, as in all of protobuf's JSON. */
-function segmentOf(piece: string, from: number, part: number): string {
+function segmentJson(piece: string, from: number, part: number): string {
   const segment = {
     partIndex: part === 0 ? undefined : part,
     startIndex: from === 0 ? undefined : from,

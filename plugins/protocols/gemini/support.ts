@@ -1,14 +1,14 @@
 import {
   asObject,
   type Conversation,
-  defined,
+  dropUndefined,
   type Effort,
   type EncodeContext,
-  entryOf,
   type Feature,
   type Fields,
   type Format,
   type JsonObject,
+  ownProperty,
   pathOfUse,
   RawJson,
   ReasoningBudget,
@@ -17,12 +17,12 @@ import {
   type SupportTable,
   settingFields,
 } from "model-gateway/protocol";
-import { plainSchema, readSchema } from "./request.decode.tools.ts";
+import { normalizeSchema, readSchema } from "./request.decode.tools.ts";
 import type { ProtoFields } from "./wire.ts";
-import { wrong } from "./wire.ts";
+import { throwInvalidField } from "./wire.ts";
 
 /** What becomes of everything that other protocols can ask for, in a request of this one. */
-export const SUPPORT: SupportTable = {
+export const support: SupportTable = {
   system_in_place: ["mapped", "as a text of the user's in `<system-reminder>`, declared"],
   name: "dropped",
   phase: "ignored",
@@ -93,7 +93,7 @@ export const SUPPORT: SupportTable = {
 };
 
 /** A row's reader of members in proto JSON: requests of this protocol are read as nothing else. */
-const proto =
+const protoReader =
   (read: (fields: ProtoFields, name: string) => unknown): NonNullable<Setting["read"]> =>
   (fields: Fields, name: string) =>
     read(fields as ProtoFields, name);
@@ -110,57 +110,57 @@ const TIERS_WRITTEN: Readonly<Record<string, string | undefined>> = {
 };
 
 /** Seeds are 32 bits wide. [S] */
-const SEED = 2 ** 31;
+const SEED_LIMIT = 2 ** 31;
 
 /** Settings that requests are read from and written to. */
 export const SETTINGS: readonly Setting[] = [
   {
-    wire: "generationConfig.temperature",
+    path: "generationConfig.temperature",
     field: "temperature",
     feature: "temperature",
     type: "number",
     range: [0, 2],
     sampling: true,
   },
-  { wire: "generationConfig.topP", field: "topP", feature: "top_p", type: "number", sampling: true },
-  { wire: "generationConfig.topK", field: "topK", feature: "top_k", type: "number", sampling: true },
+  { path: "generationConfig.topP", field: "topP", feature: "top_p", type: "number", sampling: true },
+  { path: "generationConfig.topK", field: "topK", feature: "top_k", type: "number", sampling: true },
   {
-    wire: "generationConfig.candidateCount",
+    path: "generationConfig.candidateCount",
     field: "choices",
     feature: "choices",
     type: "number",
     write: (choices: number) => (choices === 1 ? undefined : choices),
   },
   {
-    wire: "generationConfig.maxOutputTokens",
+    path: "generationConfig.maxOutputTokens",
     field: "maxTokens",
     feature: "max_tokens",
     type: "number",
     range: [1, Number.POSITIVE_INFINITY],
   },
-  { wire: "generationConfig.presencePenalty", field: "presencePenalty", feature: "penalties", type: "number" },
-  { wire: "generationConfig.frequencyPenalty", field: "frequencyPenalty", feature: "penalties", type: "number" },
-  { wire: "generationConfig.seed", field: "seed", feature: "seed", type: "integer", write: writeSeed },
+  { path: "generationConfig.presencePenalty", field: "presencePenalty", feature: "penalties", type: "number" },
+  { path: "generationConfig.frequencyPenalty", field: "frequencyPenalty", feature: "penalties", type: "number" },
+  { path: "generationConfig.seed", field: "seed", feature: "seed", type: "integer", write: writeSeed },
   {
-    wire: "generationConfig.stopSequences",
+    path: "generationConfig.stopSequences",
     field: "stop",
     feature: "stop",
     type: "texts",
     // [M]
-    longest: 5,
-    silent: isEmpty,
+    maxLength: 5,
+    hasNoEffect: isEmpty,
     write: (stop: readonly string[]) => (isEmpty(stop) ? undefined : stop),
   },
   {
-    wire: "generationConfig.responseLogprobs",
+    path: "generationConfig.responseLogprobs",
     field: "logprobs",
     feature: "logprobs",
     type: "number",
-    read: proto(readLogprobs),
+    read: protoReader(readLogprobs),
     write: () => true,
   },
   {
-    wire: "generationConfig.logprobs",
+    path: "generationConfig.logprobs",
     field: "logprobs",
     type: "number",
     // The row before reads it, where likelihoods are asked for.
@@ -168,83 +168,85 @@ export const SETTINGS: readonly Setting[] = [
     write: (alternatives: number) => (alternatives > 0 ? alternatives : undefined),
   },
   {
-    wire: "generationConfig.responseMimeType",
+    path: "generationConfig.responseMimeType",
     field: "format",
     type: "text",
-    read: proto(readMimeType),
-    write: ({ kind, plain }: Format) => (kind === "text" ? undefined : plain ? ENUM : "application/json"),
+    read: protoReader(readMimeType),
+    write: ({ kind, isPlainText }: Format) =>
+      kind === "text" ? undefined : isPlainText ? ENUM_MIME : "application/json",
   },
   {
-    wire: "generationConfig.responseJsonSchema",
-    older: ["generationConfig.responseSchema"],
+    path: "generationConfig.responseJsonSchema",
+    olderNames: ["generationConfig.responseSchema"],
     field: "format",
     feature: "json_schema",
     type: "any",
-    read: proto(readFormatSchema),
+    read: protoReader(readFormatSchema),
     write: writeFormatSchema,
   },
   {
-    wire: "generationConfig.responseFormat",
+    path: "generationConfig.responseFormat",
     field: "format",
     type: "any",
-    read: proto(readResponseFormat),
+    read: protoReader(readResponseFormat),
     write: () => undefined,
   },
   {
-    wire: "generationConfig.responseFormat",
+    path: "generationConfig.responseFormat",
     field: "modalities",
     type: "any",
-    read: proto(readOutputs),
+    read: protoReader(readOutputKinds),
     write: () => undefined,
   },
   {
-    wire: "generationConfig.responseModalities",
+    path: "generationConfig.responseModalities",
     field: "modalities",
     type: "texts",
-    read: proto(readModalities),
+    read: protoReader(readModalities),
     // Text alone goes without saying.
     write: (names: readonly string[]) => (isTextOnly(names) ? undefined : names.map((name) => name.toUpperCase())),
   },
   {
-    wire: "generationConfig.imageConfig",
+    path: "generationConfig.imageConfig",
     field: "image",
     type: "any",
-    read: proto(readImageConfig),
-    write: ({ aspect, size }: NonNullable<Conversation["image"]>) => defined({ aspectRatio: aspect, imageSize: size }),
+    read: protoReader(readImageConfig),
+    write: ({ aspect, size }: NonNullable<Conversation["image"]>) =>
+      dropUndefined({ aspectRatio: aspect, imageSize: size }),
   },
   {
-    wire: "generationConfig.thinkingConfig",
+    path: "generationConfig.thinkingConfig",
     field: "reasoning",
     type: "any",
-    read: proto(readThinking),
+    read: protoReader(readThinking),
     write: writeThinking,
   },
   {
-    wire: "serviceTier",
+    path: "serviceTier",
     field: "tier",
     feature: "tier",
     type: "text",
-    read: proto((fields, name) => {
+    read: protoReader((fields, name) => {
       const tier = fields.enumWord(name, "other");
-      return entryOf(TIERS_READ, tier) ?? tier?.toLowerCase();
+      return ownProperty(TIERS_READ, tier) ?? tier?.toLowerCase();
     }),
     write: writeTier,
   },
-  { wire: "cachedContent", field: "cacheHandle", feature: "cache_handle", type: "text" },
-  { wire: "store", field: "store", feature: "store", type: "flag", write: refuseStore },
+  { path: "cachedContent", field: "cacheHandle", feature: "cache_handle", type: "text" },
+  { path: "store", field: "store", feature: "store", type: "flag", write: refuseStore },
   {
-    wire: "labels",
+    path: "labels",
     field: "metadata",
     feature: "metadata",
     type: "any",
-    read: proto(readLabels),
+    read: protoReader(readLabels),
     // Only the Vertex form of the protocol takes labels; a request with them fails elsewhere. [S]
     write: () => undefined,
   },
 ];
 
 /** The fields of this protocol's requests, with what each of them asks for. */
-export const FIELDS: readonly (readonly [field: string, feature: Feature])[] = [
+export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["contents: the model's at the end", "prefill"],
   ["contents[].parts[].inlineData: image/*", "image_base64"],
   ["contents[].parts[].inlineData: others", "file_base64"],
@@ -302,7 +304,7 @@ function isEmpty(list: unknown): boolean {
 }
 
 function writeSeed(seed: number | RawJson, conversation: Conversation, context: EncodeContext): number | undefined {
-  if (!(seed instanceof RawJson) && seed >= -SEED && seed < SEED) return seed;
+  if (!(seed instanceof RawJson) && seed >= -SEED_LIMIT && seed < SEED_LIMIT) return seed;
   context.drop(pathOfUse(conversation, "seed"), "a seed must fit into 32 bits there");
   return undefined;
 }
@@ -315,9 +317,9 @@ function readLogprobs(config: ProtoFields, name: string): number | undefined {
 }
 
 /** One of some words, and nothing but the word. */
-const ENUM = "text/x.enum";
+const ENUM_MIME = "text/x.enum";
 /** Types of an answer that others have words for. */
-const MIME_TYPES: ReadonlySet<string> = new Set(["application/json", "text/plain", ENUM]);
+const MIME_TYPES: ReadonlySet<string> = new Set(["application/json", "text/plain", ENUM_MIME]);
 
 /** The format where there is no schema. */
 function readMimeType(config: ProtoFields, name: string): Format | undefined {
@@ -329,7 +331,7 @@ function readMimeType(config: ProtoFields, name: string): Format | undefined {
   }
   if (schema && mime === "text/plain") config.leave(name, "other");
   if (schema) return undefined;
-  if (mime === ENUM) config.leave(name, "other");
+  if (mime === ENUM_MIME) config.leave(name, "other");
   if (mime === "application/json") config.declare(name, "json_object");
   return { kind: mime === "application/json" ? "json" : "text" };
 }
@@ -338,7 +340,14 @@ function readFormatSchema(config: ProtoFields): Format | undefined {
   const mime = config.text("responseMimeType");
   if (mime !== undefined && !MIME_TYPES.has(mime)) return undefined;
   const schema = readSchema(config, "responseSchema", "responseJsonSchema");
-  return schema && { kind: "schema", schema, holds: true, ...(mime === ENUM ? { plain: true as const } : {}) };
+  return (
+    schema && {
+      kind: "schema",
+      schema,
+      alwaysStrict: true,
+      ...(mime === ENUM_MIME ? { isPlainText: true as const } : {}),
+    }
+  );
 }
 
 function writeFormatSchema(
@@ -351,43 +360,48 @@ function writeFormatSchema(
   return kind === "schema" ? schema : undefined;
 }
 
-const countsFormat = (config: ProtoFields): boolean =>
+const usesResponseFormat = (config: ProtoFields): boolean =>
   !["responseMimeType", "responseSchema", "responseJsonSchema"].some((each) => config.has(each));
 
 /** The kinds of output that the list has. What a picture is like stands there in words of its own, which are left out. */
-function readOutputs(config: ProtoFields, name: string): string[] | undefined {
-  if (!countsFormat(config)) return undefined;
+function readOutputKinds(config: ProtoFields, name: string): string[] | undefined {
+  if (!usesResponseFormat(config)) return undefined;
   const outputs = config.objects(name) ?? [];
-  for (const output of outputs) output.object("image")?.rest();
+  for (const output of outputs) output.object("image")?.declareUnread();
   const kinds = ["text", "image", "audio"].filter((kind) => outputs.some((output) => output.has(kind)));
   return isTextOnly(kinds) ? undefined : kinds;
 }
 
 /** The list of newer clients, an entry for each kind of output. It counts where none of the other members is there. [S] */
 function readResponseFormat(config: ProtoFields, name: string): Format | undefined {
-  if (!countsFormat(config)) return undefined;
+  if (!usesResponseFormat(config)) return undefined;
   let format: Format | undefined;
   for (const entry of config.objects(name) ?? []) {
     format = readTextFormat(entry) ?? format;
-    entry.rest("other", OUTPUTS);
+    entry.declareUnread("other", OUTPUT_FEATURES);
   }
   return format;
 }
 
-const OUTPUTS: Readonly<Record<string, Feature>> = { audio: "audio_out", image: "image_out" };
+const OUTPUT_FEATURES: Readonly<Record<string, Feature>> = { audio: "audio_out", image: "image_out" };
 
 function readTextFormat(entry: ProtoFields): Format | undefined {
   const text = entry.object("text");
   if (!text) return undefined;
   const schema = text.raw("schema");
   const mime = text.text("mimeType")?.toLowerCase().replace("_", "/") ?? "text/plain";
-  if (!MIME_TYPES.has(mime) || (mime === ENUM && !schema)) text.leave("mimeType", "other");
+  if (!MIME_TYPES.has(mime) || (mime === ENUM_MIME && !schema)) text.leave("mimeType", "other");
   const json = mime === "application/json";
   if (schema) text.declare("schema", "json_schema");
   else if (json) text.declare("mimeType", "json_object");
-  text.rest();
+  text.declareUnread();
   if (schema)
-    return { kind: "schema", schema: plainSchema(schema), holds: true, ...(mime === ENUM ? { plain: true } : {}) };
+    return {
+      kind: "schema",
+      schema: normalizeSchema(schema),
+      alwaysStrict: true,
+      ...(mime === ENUM_MIME ? { isPlainText: true } : {}),
+    };
   return { kind: json ? "json" : "text" };
 }
 
@@ -413,15 +427,15 @@ function readImageConfig(fields: ProtoFields, name: string): Conversation["image
   if (!config) return undefined;
   config.declareSelf("image_out");
   const [aspect, size] = [config.text("aspectRatio"), config.text("imageSize")];
-  config.rest();
+  config.declareUnread();
   const paths = { aspect: config.path("aspectRatio"), size: config.path("imageSize") };
-  return { ...defined({ aspect, size }), paths };
+  return { ...dropUndefined({ aspect, size }), paths };
 }
 
 function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
   if (!Object.hasOwn(TIERS_WRITTEN, tier))
     context.drop(pathOfUse(conversation, "tier"), `the tier ${tier} is unknown there`);
-  return entryOf(TIERS_WRITTEN, tier);
+  return ownProperty(TIERS_WRITTEN, tier);
 }
 
 /** An answer that is kept could only be asked for in this protocol. */
@@ -431,15 +445,21 @@ function refuseStore(store: boolean, conversation: Conversation, context: Encode
 }
 
 function readLabels(request: ProtoFields, name: string): Record<string, string> {
-  const object = asObject(request.any(name)) ?? wrong(request.path(name), "must be an object");
+  const object = asObject(request.any(name)) ?? throwInvalidField(request.path(name), "must be an object");
   const labels = Object.entries(object).filter(([, label]) => label !== null);
-  if (labels.some(([, label]) => typeof label !== "string")) wrong(request.path(name), "must be an object of strings");
+  if (labels.some(([, label]) => typeof label !== "string"))
+    throwInvalidField(request.path(name), "must be an object of strings");
   return Object.fromEntries(labels as [string, string][]);
 }
 
-const EFFORTS: Readonly<Record<string, Effort>> = { MINIMAL: "minimal", LOW: "low", MEDIUM: "medium", HIGH: "high" };
+const EFFORT_BY_LEVEL: Readonly<Record<string, Effort>> = {
+  MINIMAL: "minimal",
+  LOW: "low",
+  MEDIUM: "medium",
+  HIGH: "high",
+};
 
-const LEVELS: Readonly<Record<Effort, string>> = {
+const LEVEL_BY_EFFORT: Readonly<Record<Effort, string>> = {
   none: "MINIMAL",
   minimal: "MINIMAL",
   low: "LOW",
@@ -450,13 +470,13 @@ const LEVELS: Readonly<Record<Effort, string>> = {
 };
 
 /** More than the vendor's models take, but for the largest. [D] */
-const LARGEST = ReasoningBudget.tokens.high;
+const MOST_BUDGET = ReasoningBudget.tokens.high;
 /** Tokens that stand for an effort. */
-const BUDGETS: Readonly<Record<Effort, number>> = { ...ReasoningBudget.tokens, xhigh: LARGEST, max: LARGEST };
+const BUDGETS: Readonly<Record<Effort, number>> = { ...ReasoningBudget.tokens, xhigh: MOST_BUDGET, max: MOST_BUDGET };
 /** Fewer are refused by some of them. [D] */
-const LEAST = 512;
+const LEAST_BUDGET = 512;
 
-const CLAMPED: ReadonlySet<Effort> = new Set(["xhigh", "max"]);
+const CLAMPED_EFFORTS: ReadonlySet<Effort> = new Set(["xhigh", "max"]);
 
 /** A budget or a level, not both. An unspecified level means none; clients send it beside a budget. [F] */
 function readThinking(config: ProtoFields, name: string): ReasoningConfig | undefined {
@@ -469,16 +489,24 @@ function readThinking(config: ProtoFields, name: string): ReasoningConfig | unde
   if (show !== undefined) thinking.declare("includeThoughts", "reasoning_summary");
   if (budget !== undefined) thinking.declare("thinkingBudget", "reasoning_budget");
   if (level !== undefined) thinking.declare("thinkingLevel", "reasoning_effort");
-  thinking.rest();
+  thinking.declareUnread();
   // Thoughts are only shown to who asks for them.
   const shown = show ?? (budget === undefined && effort === undefined ? undefined : false);
-  const reasoning = defined({ show: shown, budget, effort: budget === 0 ? "none" : effort });
+  const reasoning = dropUndefined({ show: shown, budget, effort: budget === 0 ? "none" : effort });
   return Object.keys(reasoning).length > 0 ? reasoning : undefined;
 }
 
-function readLevel(level: string, beside: boolean, thinking: ProtoFields): Effort {
-  if (beside) wrong(thinking.path("thinkingBudget"), "cannot be used together with thinkingLevel", "Send one of them.");
-  return entryOf(EFFORTS, level) ?? wrong(thinking.path("thinkingLevel"), "must be MINIMAL, LOW, MEDIUM or HIGH");
+function readLevel(level: string, hasBudget: boolean, thinking: ProtoFields): Effort {
+  if (hasBudget)
+    throwInvalidField(
+      thinking.path("thinkingBudget"),
+      "cannot be used together with thinkingLevel",
+      "Send one of them.",
+    );
+  return (
+    ownProperty(EFFORT_BY_LEVEL, level) ??
+    throwInvalidField(thinking.path("thinkingLevel"), "must be MINIMAL, LOW, MEDIUM or HIGH")
+  );
 }
 
 /** How hard to think: as tokens or as a level, never both; and whether thoughts are shown. */
@@ -489,70 +517,73 @@ function writeThinking(
 ): JsonObject | undefined {
   if (context.facts.thinking === "none") {
     const wanted = config.effort !== undefined || config.budget !== undefined || config.show === true;
-    if (wanted && !isOff(config))
-      context.drop(pathOfReasoning(conversation), "the model does not think before it answers");
+    if (wanted && !isThinkingOff(config))
+      context.drop(reasoningPath(conversation), "the model does not think before it answers");
     return undefined;
   }
-  const thinking = defined({ ...amount(config, conversation, context), includeThoughts: isShown(config) });
+  const thinking = dropUndefined({
+    ...thinkingAmount(config, conversation, context),
+    includeThoughts: showsThoughts(config),
+  });
   return Object.keys(thinking).length > 0 ? thinking : undefined;
 }
 
-const isOff = ({ effort, budget }: ReasoningConfig): boolean => effort === "none" || budget === 0;
+const isThinkingOff = ({ effort, budget }: ReasoningConfig): boolean => effort === "none" || budget === 0;
 
 /** Who asks for thinking is shown thoughts, unless they say otherwise; not to be shown any is the usual. */
-function isShown(config: ReasoningConfig): true | undefined {
+function showsThoughts(config: ReasoningConfig): true | undefined {
   const { effort, budget, show, summary } = config;
   const asked = effort !== undefined || budget !== undefined || summary !== undefined;
-  return !isOff(config) && (show ?? asked) ? true : undefined;
+  return !isThinkingOff(config) && (show ?? asked) ? true : undefined;
 }
 
-function amount(config: ReasoningConfig, conversation: Conversation, context: EncodeContext): JsonObject {
+function thinkingAmount(config: ReasoningConfig, conversation: Conversation, context: EncodeContext): JsonObject {
   const { effort, budget } = config;
   const { thinking } = context.facts;
   const asLevel = thinking === "level" || thinking === "adaptive";
-  if (isOff(config)) return asLevel ? least(conversation, context) : { thinkingBudget: 0 };
+  if (isThinkingOff(config)) return asLevel ? minimalThinking(conversation, context) : { thinkingBudget: 0 };
   // -1 leaves the number to the model; an effort beside it is more precise.
   if (budget !== undefined && !asLevel && (budget >= 0 || effort === undefined))
-    return { thinkingBudget: tokens(budget, conversation, context) };
+    return { thinkingBudget: fitBudget(budget, conversation, context) };
   if (effort !== undefined) {
-    if (CLAMPED.has(effort)) context.change(pathOfReasoning(conversation), `${effort} becomes high`);
+    if (CLAMPED_EFFORTS.has(effort)) context.change(reasoningPath(conversation), `${effort} becomes high`);
     return thinking === "budget"
-      ? { thinkingBudget: tokens(BUDGETS[effort], conversation, context, "reasoning_effort") }
-      : { thinkingLevel: LEVELS[effort] };
+      ? { thinkingBudget: fitBudget(BUDGETS[effort], conversation, context, "reasoning_effort") }
+      : { thinkingLevel: LEVEL_BY_EFFORT[effort] };
   }
   if (budget === undefined || budget < 0) return {};
   const near = ReasoningBudget.effortOf(budget);
   context.change(
-    pathOfReasoning(conversation, "reasoning_budget"),
-    `thinking is asked for by levels there: ${budget} tokens become ${LEVELS[near]}`,
+    reasoningPath(conversation, "reasoning_budget"),
+    `thinking is asked for by levels there: ${budget} tokens become ${LEVEL_BY_EFFORT[near]}`,
   );
-  return { thinkingLevel: LEVELS[near] };
+  return { thinkingLevel: LEVEL_BY_EFFORT[near] };
 }
 
 /** Models that think by levels always think a little. */
-function least(conversation: Conversation, context: EncodeContext): JsonObject {
-  context.change(pathOfReasoning(conversation), "thinking cannot be turned off there; the least is asked for");
-  return { thinkingLevel: LEVELS.none };
+function minimalThinking(conversation: Conversation, context: EncodeContext): JsonObject {
+  context.change(reasoningPath(conversation), "thinking cannot be turned off there; the least is asked for");
+  return { thinkingLevel: LEVEL_BY_EFFORT.none };
 }
 
-function tokens(
+function fitBudget(
   budget: number,
   conversation: Conversation,
   context: EncodeContext,
   feature: Feature = "reasoning_budget",
 ): number {
-  const path = pathOfReasoning(conversation, feature);
-  const taken = Math.min(budget, LARGEST);
+  const path = reasoningPath(conversation, feature);
+  const taken = Math.min(budget, MOST_BUDGET);
   if (taken < budget)
-    context.change(path, `${budget} tokens for thinking become ${LARGEST}, the most that all models take`);
+    context.change(path, `${budget} tokens for thinking become ${MOST_BUDGET}, the most that all models take`);
   const { maxTokens = Number.POSITIVE_INFINITY } = conversation;
   if (taken < maxTokens) return taken;
   // Thoughts count as part of the answer, of which some has to be left for the answer itself.
-  const room = Math.min(taken, Math.max(LEAST, Math.floor(maxTokens * 0.8)));
+  const room = Math.min(taken, Math.max(LEAST_BUDGET, Math.floor(maxTokens * 0.8)));
   if (room < taken) context.change(path, `${room} tokens for thinking, of at most ${maxTokens} for the answer`);
   return room;
 }
 
 /** Where the client asked for thinking. */
-const pathOfReasoning = (conversation: Conversation, first: Feature = "reasoning_effort"): string =>
+const reasoningPath = (conversation: Conversation, first: Feature = "reasoning_effort"): string =>
   pathOfUse(conversation, first, pathOfUse(conversation, "reasoning_budget", "reasoning"));

@@ -12,7 +12,7 @@ import {
   type TextKind,
   type TextPlace,
 } from "model-gateway/protocol";
-import { BYPASS, spellingIn } from "./wire.ts";
+import { BYPASS_SIGNATURE, spellingIn } from "./wire.ts";
 
 /** An object and its path. */
 interface ObjectPlace {
@@ -29,16 +29,16 @@ interface TurnPlace extends ObjectPlace {
 export const texts: NonNullable<Protocol["texts"]> = {
   *request(body) {
     for (const { at, of } of requestsIn(body)) {
-      const instruction = member({ at, of }, "systemInstruction");
+      const instruction = memberIn({ at, of }, "systemInstruction");
       if (typeof instruction.value === "string") yield { path: instruction.at, kind: "system" };
       for (const content of contentsIn({ at, of }))
-        for (const part of partsIn(content)) yield* textsOf(part, content.role);
+        for (const part of partsIn(content)) yield* partTexts(part, content.role);
     }
   },
   *response(json) {
     for (const response of objectsIn([], json)) {
       let position = 0;
-      for (const candidate of membersIn(response, "candidates")) {
+      for (const candidate of objectsInMember(response, "candidates")) {
         const index = asCount(candidate.of["index"]) ?? position;
         position++;
         yield* candidateTexts(candidate, String(index));
@@ -49,16 +49,16 @@ export const texts: NonNullable<Protocol["texts"]> = {
 
 /** Texts and thoughts continue in the next frame; the segments of sources repeat pieces of the text. */
 function* candidateTexts(candidate: ObjectPlace, index: string): Iterable<TextPlace> {
-  for (const content of membersIn(candidate, "content"))
-    for (const part of partsIn(content)) yield* textsOf(part, "assistant", index);
-  for (const metadata of membersIn(candidate, "groundingMetadata"))
-    for (const support of membersIn(metadata, "groundingSupports"))
-      for (const { at, of } of membersIn(support, "segment"))
+  for (const content of objectsInMember(candidate, "content"))
+    for (const part of partsIn(content)) yield* partTexts(part, "assistant", index);
+  for (const metadata of objectsInMember(candidate, "groundingMetadata"))
+    for (const support of objectsInMember(metadata, "groundingSupports"))
+      for (const { at, of } of objectsInMember(support, "segment"))
         if (typeof of["text"] === "string") yield { path: [...at, "text"], kind: "assistant" };
 }
 
 /** Objects of a part, and their members whose strings are human text. */
-const WORDED: readonly (readonly [holder: string, member: string, kind: TextKind])[] = [
+const TEXT_MEMBERS: readonly (readonly [holder: string, member: string, kind: TextKind])[] = [
   ["functionCall", "args", "tool_call"],
   ["toolCall", "args", "tool_call"],
   ["executableCode", "code", "tool_call"],
@@ -68,7 +68,7 @@ const WORDED: readonly (readonly [holder: string, member: string, kind: TextKind
 ];
 
 /** @param index of the candidate, where the part is one of an answer */
-function* textsOf(part: ObjectPlace, role: TurnPlace["role"], index?: string): Iterable<TextPlace> {
+function* partTexts(part: ObjectPlace, role: TurnPlace["role"], index?: string): Iterable<TextPlace> {
   const { at, of } = part;
   if (typeof of["text"] === "string") {
     const thought = of["thought"] === true;
@@ -76,13 +76,13 @@ function* textsOf(part: ObjectPlace, role: TurnPlace["role"], index?: string): I
     const piece = index === undefined ? {} : { piece: `${index}.${thought ? "thought" : "text"}` };
     yield { path: [...at, "text"], kind, ...piece };
   }
-  for (const [holder, name, kind] of WORDED)
-    for (const object of membersIn(part, holder)) {
-      const { at, value } = member(object, name);
-      for (const path of stringsIn(at, value)) yield { path, kind };
+  for (const [holder, name, kind] of TEXT_MEMBERS)
+    for (const object of objectsInMember(part, holder)) {
+      const { at, value } = memberIn(object, name);
+      for (const path of stringPaths(at, value)) yield { path, kind };
     }
-  for (const call of membersIn(part, "functionCall"))
-    for (const { at, of } of membersIn(call, "partialArgs"))
+  for (const call of objectsInMember(part, "functionCall"))
+    for (const { at, of } of objectsInMember(call, "partialArgs"))
       if (typeof of["stringValue"] === "string")
         yield { path: [...at, "stringValue"], kind: "tool_call", piece: `${index ?? ""}.call.${of["jsonPath"]}` };
 }
@@ -91,7 +91,7 @@ function* textsOf(part: ObjectPlace, role: TurnPlace["role"], index?: string): I
 const DEEPEST = 512;
 
 /** The paths of all strings in a value, in their order. */
-function* stringsIn(at: JsonPath, value: unknown): Iterable<JsonPath> {
+function* stringPaths(at: JsonPath, value: unknown): Iterable<JsonPath> {
   const left: { at: JsonPath; value: unknown }[] = [{ at, value }];
   for (let next = left.pop(); next; next = left.pop()) {
     const { at, value } = next;
@@ -108,35 +108,35 @@ function* stringsIn(at: JsonPath, value: unknown): Iterable<JsonPath> {
 export const opaque: OpaquePlaces = {
   *find(body) {
     for (const request of requestsIn(body))
-      for (const content of contentsIn(request)) for (const part of partsIn(content)) yield* signatureOf(part);
+      for (const content of contentsIn(request)) for (const part of partsIn(content)) yield* signaturePlaces(part);
   },
   *consequences(body, gone, facts) {
     const removed = new Set(gone.map((path) => JSON.stringify(path)));
     for (const request of requestsIn(body)) {
-      const turns: StandingTurn[] = [];
+      const turns: RemainingTurn[] = [];
       let behind = false;
       // From the end: a thought goes with what stands behind it, which may be in the next content.
       for (const content of [...contentsIn(request)].reverse()) {
         const parts = [...partsIn(content)];
-        const { standing, pieces, begins } = withoutParts(parts, removed, behind && content.role === "assistant");
+        const { standing, pieces, begins } = removeParts(parts, removed, behind && content.role === "assistant");
         behind = begins;
         if (standing) for (const { at } of pieces) yield { path: at };
         else yield { path: content.at };
         if (standing && content.role !== "system") turns.unshift({ role: content.role, parts: standing });
       }
-      if (facts.thinking !== "budget" && facts.thinking !== "none") yield* bypasses(turns, removed);
+      if (facts.thinking !== "budget" && facts.thinking !== "none") yield* bypassSignatures(turns, removed);
     }
   },
 };
 
 /** What is left of a turn. */
-interface StandingTurn {
+interface RemainingTurn {
   role: "user" | "assistant";
   parts: ObjectPlace[];
 }
 
 /** Members of a part that make it more than a text. */
-const HOLDERS = [
+const NON_TEXT_MEMBERS = [
   "functionCall",
   "functionResponse",
   "inlineData",
@@ -147,14 +147,15 @@ const HOLDERS = [
   "toolResponse",
 ];
 
-const isText = ({ of }: ObjectPlace): boolean => !HOLDERS.some((name) => (of[spellingIn(of, name)] ?? null) !== null);
+const isText = ({ of }: ObjectPlace): boolean =>
+  !NON_TEXT_MEMBERS.some((name) => (of[spellingIn(of, name)] ?? null) !== null);
 
 /** A thought goes with its state, as does a text without a word; everything else only loses the member. */
-function* signatureOf(part: ObjectPlace): Iterable<OpaquePlace> {
-  const { at, value } = member(part, "thoughtSignature");
+function* signaturePlaces(part: ObjectPlace): Iterable<OpaquePlace> {
+  const { at, value } = memberIn(part, "thoughtSignature");
   if (typeof value !== "string") return;
-  const goesWhole = isThought(part) || (isText(part) && (part.of["text"] ?? "") === "");
-  yield { path: at, span: goesWhole ? part.at : at };
+  const removesPart = isThought(part) || (isText(part) && (part.of["text"] ?? "") === "");
+  yield { path: at, span: removesPart ? part.at : at };
 }
 
 const isThought = (part: ObjectPlace): boolean => part.of["thought"] === true && isText(part);
@@ -164,17 +165,17 @@ const isThought = (part: ObjectPlace): boolean => part.of["thought"] === true &&
  * @param behind whether a signature of thoughts goes that stands behind these parts
  * @returns also the pieces of thoughts whose signature goes, and whether the first part is such a thought or its signature's
  */
-function withoutParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string>, behind: boolean) {
+function removeParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string>, behind: boolean) {
   const standing: ObjectPlace[] = [];
   const pieces: ObjectPlace[] = [];
   let thoughtGoes = behind;
   for (const part of parts.toReversed()) {
     const thought = isThought(part);
     if (removed.has(JSON.stringify(part.at))) thoughtGoes = thought;
-    else if (thoughtGoes && thought && member(part, "thoughtSignature").value === undefined) pieces.push(part);
+    else if (thoughtGoes && thought && memberIn(part, "thoughtSignature").value === undefined) pieces.push(part);
     else {
       // What signed the thought stood on the part behind it.
-      thoughtGoes = removed.has(JSON.stringify(member(part, "thoughtSignature").at));
+      thoughtGoes = removed.has(JSON.stringify(memberIn(part, "thoughtSignature").at));
       standing.push(part);
     }
   }
@@ -186,57 +187,57 @@ function withoutParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string
  * The first call of each step since the user last spoke bears the vendor's bypass where it has no signature: without one
  * the vendor refuses the request. [D: thought signatures] A turn that only brings results is no turn of the user.
  */
-function* bypasses(turns: readonly StandingTurn[], removed: ReadonlySet<string>): Iterable<OpaqueConsequence> {
-  const steps: StandingTurn[] = [];
+function* bypassSignatures(turns: readonly RemainingTurn[], removed: ReadonlySet<string>): Iterable<OpaqueConsequence> {
+  const steps: RemainingTurn[] = [];
   for (const { role, parts } of turns) {
     const last = steps.at(-1);
     if (last?.role !== role) steps.push({ role, parts: [...parts] });
     else for (const part of parts) last.parts.push(part);
   }
-  const asked = steps.findLastIndex(
-    ({ role, parts }) => role === "user" && !parts.some((part) => has(part, "functionResponse")),
+  const lastUserTurn = steps.findLastIndex(
+    ({ role, parts }) => role === "user" && !parts.some((part) => hasMember(part, "functionResponse")),
   );
   let why: string | undefined = "the call bears no thought signature of the model; it is sent with the vendor's bypass";
-  for (const { role, parts } of steps.slice(asked + 1)) {
-    const call = role === "assistant" ? parts.find((part) => has(part, "functionCall")) : undefined;
+  for (const { role, parts } of steps.slice(lastUserTurn + 1)) {
+    const call = role === "assistant" ? parts.find((part) => hasMember(part, "functionCall")) : undefined;
     if (!call) continue;
-    const { at, value } = member(call, "thoughtSignature");
+    const { at, value } = memberIn(call, "thoughtSignature");
     if (typeof value === "string" && value !== "" && !removed.has(JSON.stringify(at))) continue;
-    yield { path: at, json: JSON.stringify(BYPASS), ...(why === undefined ? {} : { why }) };
+    yield { path: at, json: JSON.stringify(BYPASS_SIGNATURE), ...(why === undefined ? {} : { why }) };
     why = undefined;
   }
 }
 
-const has = ({ of }: ObjectPlace, name: string): boolean => asObject(of[spellingIn(of, name)]) !== undefined;
+const hasMember = ({ of }: ObjectPlace, name: string): boolean => asObject(of[spellingIn(of, name)]) !== undefined;
 
 /** The requests in a body: itself, one that is to be counted, several to be embedded. */
 function* requestsIn(body: unknown): Iterable<ObjectPlace> {
   const of = asObject(body);
   if (!of) return;
   yield { at: [], of };
-  yield* membersIn({ at: [], of }, "generateContentRequest");
-  yield* membersIn({ at: [], of }, "requests");
+  yield* objectsInMember({ at: [], of }, "generateContentRequest");
+  yield* objectsInMember({ at: [], of }, "requests");
 }
 
 /** The instruction and the turns of a request, in any order. */
 function* contentsIn(request: ObjectPlace): Iterable<TurnPlace> {
-  for (const content of membersIn(request, "systemInstruction")) yield { ...content, role: "system" };
+  for (const content of objectsInMember(request, "systemInstruction")) yield { ...content, role: "system" };
   for (const name of ["contents", "content"])
-    for (const content of membersIn(request, name))
+    for (const content of objectsInMember(request, name))
       yield { ...content, role: content.of["role"] === "model" ? "assistant" : "user" };
 }
 
-const partsIn = (content: ObjectPlace): Iterable<ObjectPlace> => membersIn(content, "parts");
+const partsIn = (content: ObjectPlace): Iterable<ObjectPlace> => objectsInMember(content, "parts");
 
 /** A member in either spelling. */
-function member({ at, of }: ObjectPlace, name: string): { at: JsonPath; value: unknown } {
+function memberIn({ at, of }: ObjectPlace, name: string): { at: JsonPath; value: unknown } {
   const spelled = spellingIn(of, name);
   return { at: [...at, spelled], value: of[spelled] };
 }
 
 /** The objects in a member: a single one may stand for a list. */
-function* membersIn(place: ObjectPlace, name: string): Iterable<ObjectPlace> {
-  const { at, value } = member(place, name);
+function* objectsInMember(place: ObjectPlace, name: string): Iterable<ObjectPlace> {
+  const { at, value } = memberIn(place, name);
   yield* objectsIn(at, value);
 }
 

@@ -3,7 +3,7 @@ import {
   asList,
   asObject,
   asText,
-  defined,
+  dropUndefined,
   type Frame,
   GatewayError,
   type JsonObject,
@@ -17,14 +17,16 @@ export const holdsUsage = (frame: Frame): boolean => frame.mayContain("usageMeta
  * Usage from a frame or a whole body. A frame's usage is all there is to know so far and takes the place of the one
  * before; only a frame without a total (the first ones of some streams name just the tier) adds to it. [F]
  */
-export function usage(json: unknown, before?: Usage): Usage | undefined {
+export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const metadata = asObject(asObject(json)?.["usageMetadata"]);
   if (!metadata) return before;
-  return normal(asCount(metadata["totalTokenCount"]) === undefined ? { ...countsOf(before), ...metadata } : metadata);
+  return normalizeUsage(
+    asCount(metadata["totalTokenCount"]) === undefined ? { ...countsIn(before), ...metadata } : metadata,
+  );
 }
 
 /** All that is read of a frame's usage. */
-const READ: ReadonlySet<string> = new Set([
+const COUNT_MEMBERS: ReadonlySet<string> = new Set([
   "promptTokenCount",
   "toolUsePromptTokenCount",
   "cachedContentTokenCount",
@@ -40,15 +42,15 @@ const READ: ReadonlySet<string> = new Set([
 ]);
 
 /** The counts of the frames before, those that are read alone: frames with ever new members must not add up. */
-function countsOf(before: Usage | undefined): JsonObject {
-  return Object.fromEntries(Object.entries(asObject(before?.raw) ?? {}).filter(([name]) => READ.has(name)));
+function countsIn(before: Usage | undefined): JsonObject {
+  return Object.fromEntries(Object.entries(asObject(before?.raw) ?? {}).filter(([name]) => COUNT_MEMBERS.has(name)));
 }
 
 /**
  * The vendor counts the tokens of tool results beside the prompt and thoughts beside the answer; ours are sums. A count
  * of 0 is left out on the wire (proto JSON), so it is known only where another count of the same sum is there.
  */
-function normal(raw: JsonObject): Usage {
+function normalizeUsage(raw: JsonObject): Usage {
   const prompt = asCount(raw["promptTokenCount"]);
   const toolUse = asCount(raw["toolUsePromptTokenCount"]);
   const reasoning = asCount(raw["thoughtsTokenCount"]);
@@ -58,29 +60,29 @@ function normal(raw: JsonObject): Usage {
     ...asList(raw["toolUsePromptTokensDetails"]),
   ];
   return {
-    in: defined({
+    in: dropUndefined({
       total: input,
       cached: asCount(raw["cachedContentTokenCount"]),
-      audio: modality(asked, "AUDIO"),
-      image: modality(asked, "IMAGE"),
-      video: modality(asked, "VIDEO"),
-      document: modality(asked, "DOCUMENT"),
-      cachedAudio: modality(asList(raw["cacheTokensDetails"]), "AUDIO"),
-      cachedImage: modality(asList(raw["cacheTokensDetails"]), "IMAGE"),
+      audio: modalityTokens(asked, "AUDIO"),
+      image: modalityTokens(asked, "IMAGE"),
+      video: modalityTokens(asked, "VIDEO"),
+      document: modalityTokens(asked, "DOCUMENT"),
+      cachedAudio: modalityTokens(asList(raw["cacheTokensDetails"]), "AUDIO"),
+      cachedImage: modalityTokens(asList(raw["cacheTokensDetails"]), "IMAGE"),
       toolUse,
     }),
-    out: defined({
-      total: output(raw, input, reasoning),
+    out: dropUndefined({
+      total: outputTotal(raw, input, reasoning),
       reasoning,
-      audio: modality(asList(raw["candidatesTokensDetails"]), "AUDIO"),
-      image: modality(asList(raw["candidatesTokensDetails"]), "IMAGE"),
+      audio: modalityTokens(asList(raw["candidatesTokensDetails"]), "AUDIO"),
+      image: modalityTokens(asList(raw["candidatesTokensDetails"]), "IMAGE"),
     }),
-    ...defined({ tier: asText(raw["serviceTier"] ?? raw["trafficType"]) }),
+    ...dropUndefined({ tier: asText(raw["serviceTier"] ?? raw["trafficType"]) }),
     raw,
   };
 }
 
-function output(raw: JsonObject, input: number | undefined, reasoning: number | undefined): number | undefined {
+function outputTotal(raw: JsonObject, input: number | undefined, reasoning: number | undefined): number | undefined {
   const candidates = asCount(raw["candidatesTokenCount"]);
   if (candidates !== undefined || reasoning !== undefined) return (candidates ?? 0) + (reasoning ?? 0);
   const total = asCount(raw["totalTokenCount"]);
@@ -88,11 +90,11 @@ function output(raw: JsonObject, input: number | undefined, reasoning: number | 
 }
 
 /** Names and numbers of modalities: clients can ask for enums as numbers. [F] */
-const NUMBERS = { IMAGE: 2, VIDEO: 3, AUDIO: 4, DOCUMENT: 5 } as const;
+const MODALITY_NUMBERS = { IMAGE: 2, VIDEO: 3, AUDIO: 4, DOCUMENT: 5 } as const;
 
 /** Tokens of one modality; the same one can be listed more than once. */
-function modality(details: readonly unknown[], name: keyof typeof NUMBERS): number | undefined {
-  const isMeant = (value: unknown) => value === name || value === NUMBERS[name];
+function modalityTokens(details: readonly unknown[], name: keyof typeof MODALITY_NUMBERS): number | undefined {
+  const isMeant = (value: unknown) => value === name || value === MODALITY_NUMBERS[name];
   const found = details.map(asObject).filter((entry) => isMeant(entry?.["modality"]));
   const tokens = found.map((entry) => asCount(entry?.["tokenCount"])).filter((count) => count !== undefined);
   return tokens.length === 0 ? undefined : tokens.reduce((sum, count) => sum + count, 0);
@@ -113,27 +115,27 @@ export function usageMetadata({ in: input, out, tier }: Usage): JsonObject {
   const prompt = input.total === undefined ? undefined : Math.max(0, input.total - (input.toolUse ?? 0));
   const candidates = out.total === undefined ? undefined : Math.max(0, out.total - (out.reasoning ?? 0));
   const known = input.total !== undefined || out.total !== undefined;
-  return defined({
+  return dropUndefined({
     promptTokenCount: prompt,
     cachedContentTokenCount: input.cached,
     candidatesTokenCount: candidates,
     toolUsePromptTokenCount: input.toolUse,
     thoughtsTokenCount: out.reasoning,
     totalTokenCount: known ? (input.total ?? 0) + (out.total ?? 0) : undefined,
-    promptTokensDetails: details(prompt, {
+    promptTokensDetails: modalityDetails(prompt, {
       IMAGE: input.image,
       VIDEO: input.video,
       AUDIO: input.audio,
       DOCUMENT: input.document,
     }),
-    cacheTokensDetails: details(input.cached, { IMAGE: input.cachedImage, AUDIO: input.cachedAudio }),
-    candidatesTokensDetails: details(candidates, { IMAGE: out.image, AUDIO: out.audio }),
+    cacheTokensDetails: modalityDetails(input.cached, { IMAGE: input.cachedImage, AUDIO: input.cachedAudio }),
+    candidatesTokensDetails: modalityDetails(candidates, { IMAGE: out.image, AUDIO: out.audio }),
     serviceTier: TIER_WORDS.get(tier ?? ""),
   });
 }
 
 /** A total by modality, text first: clients add them up. None where nothing but text is told of. */
-function details(total: number | undefined, others: Readonly<Record<string, number | undefined>>) {
+function modalityDetails(total: number | undefined, others: Readonly<Record<string, number | undefined>>) {
   const known = Object.entries(others).flatMap(([modality, tokenCount]) =>
     tokenCount ? { modality, tokenCount } : [],
   );
@@ -143,21 +145,26 @@ function details(total: number | undefined, others: Readonly<Record<string, numb
 }
 
 /** What stands beside a count. */
-const COUNTED = ["promptTokensDetails", "cachedContentTokenCount", "cacheTokensDetails", "totalBillableCharacters"];
+const COUNT_SIBLINGS = [
+  "promptTokensDetails",
+  "cachedContentTokenCount",
+  "cacheTokensDetails",
+  "totalBillableCharacters",
+];
 
 /** Answers of `countTokens`: `{"totalTokens": n, …}`. */
-export const count = {
+export const countTokensCodec = {
   /** @throws GatewayError `upstream_invalid` for anything but such an answer. */
   decode(text: string): number {
-    const answer = asObject(parsedCount(text)) ?? refuseCount();
+    const answer = asObject(parseCount(text)) ?? refuseCount();
     // A count of 0 is left out on the wire (proto JSON), but what tells nothing of a count is none.
-    const none = COUNTED.some((name) => name in answer) ? 0 : undefined;
+    const none = COUNT_SIBLINGS.some((name) => name in answer) ? 0 : undefined;
     return asCount(answer["totalTokens"] ?? none) ?? refuseCount();
   },
   encode: (total: number): string => JSON.stringify({ totalTokens: total }),
 };
 
-function parsedCount(text: string): unknown {
+function parseCount(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {

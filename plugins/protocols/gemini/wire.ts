@@ -10,7 +10,7 @@ import {
   invalidField,
   isObject,
   type JsonObject,
-  type Located,
+  type LocatedOperation,
   type Media,
   type Opaque,
   type Operation,
@@ -22,42 +22,45 @@ import {
 export const NAME = "gemini";
 
 /** The kind of opaque state that is a whole part, as JSON text: what the vendor ran itself has no place elsewhere. */
-export const PART = "part";
+export const PART_KIND = "part";
 
 /** The part that opaque state is; undefined for all other state. */
-export const partIn = (opaque: Opaque | undefined): RawJson | undefined =>
-  opaque?.protocol === NAME && opaque.kind === PART ? new RawJson(opaque.data) : undefined;
+export const partFromState = (opaque: Opaque | undefined): RawJson | undefined =>
+  opaque?.protocol === NAME && opaque.kind === PART_KIND ? new RawJson(opaque.data) : undefined;
 
 /** Sent by clients that have no signature; it means none. [D: thought signatures] */
-export const BYPASS = "skip_thought_signature_validator";
+export const BYPASS_SIGNATURE = "skip_thought_signature_validator";
 
 /** Strings that the documents offer in place of a signature, as text and in base64; they mean none. [D] */
-export const NO_SIGNATURE: ReadonlySet<string> = new Set(
-  [BYPASS, "context_engineering_is_the_way_to_go"].flatMap((text) => [text, Buffer.from(text).toString("base64")]),
+export const DUMMY_SIGNATURES: ReadonlySet<string> = new Set(
+  [BYPASS_SIGNATURE, "context_engineering_is_the_way_to_go"].flatMap((text) => [
+    text,
+    Buffer.from(text).toString("base64"),
+  ]),
 );
 
-const SNAKE = new Map<string, string>();
+const SNAKE_CASE_NAMES = new Map<string, string>();
 
 /** The other spelling of a name of the format: `thinkingLevel` is `thinking_level`. */
-export function snake(name: string): string {
-  let other = SNAKE.get(name);
+export function snakeCase(name: string): string {
+  let other = SNAKE_CASE_NAMES.get(name);
   if (other === undefined) {
     other = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-    SNAKE.set(name, other);
+    SNAKE_CASE_NAMES.set(name, other);
   }
   return other;
 }
 
 /** A table by names in camel case, for both spellings of them. */
-export const spelledBoth = <T>(table: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
+export const inBothSpellings = <T>(table: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
   Object.fromEntries(
-    Object.entries(table).flatMap(([name, value]) => [name, snake(name)].map((each) => [each, value])),
+    Object.entries(table).flatMap(([name, value]) => [name, snakeCase(name)].map((each) => [each, value])),
   );
 
 /** The spelling in which an object has a member: the vendor takes `functionCall` and `function_call` alike. [F] */
 export function spellingIn(object: JsonObject, name: string): string {
   if (Object.hasOwn(object, name)) return name;
-  const other = snake(name);
+  const other = snakeCase(name);
   return Object.hasOwn(object, other) ? other : name;
 }
 
@@ -117,7 +120,7 @@ function isNumeric(value: unknown): value is number | string | RawJson {
 }
 
 /** Refuses a value of the client's. */
-export function wrong(path: string, must: string, hint?: string): never {
+export function throwInvalidField(path: string, must: string, hint?: string): never {
   throw invalidField(path, `${path} ${must}.`, hint);
 }
 
@@ -155,31 +158,35 @@ const ACTIONS: ReadonlyMap<string, Operation> = new Map([
 export const ACTION_PATH = new RegExp(`(?::|%3a)(?:${[...ACTIONS.keys()].join("|")})$`, "i");
 
 /** Everything that could make another path of it, or a second reading of it. */
-const UNSAFE = /[\p{Cc}%#?\\]/u;
+const UNSAFE_CHARACTERS = /[\p{Cc}%#?\\]/u;
 /** How the vendor names actions; `qwen:7b` is a name with a colon in it and asks for no action. */
 const ACTION_LIKE = /^[a-z]+(?:[A-Z][a-z]+)+$/;
 /** A name with an action in it could be read in two ways. */
-const ACTS_TWICE = /:(?:[a-z]+(?:[A-Z][a-z]+)+)?(?:$|[:/])/;
+const ENDS_WITH_ACTION = /:(?:[a-z]+(?:[A-Z][a-z]+)+)?(?:$|[:/])/;
 
 /**
  * Reads `{model}:{action}`, split at the last colon, behind the path it is mounted on, decoding escapes once.
  * @throws GatewayError `bad_target` for a name that cannot be one, `path_not_found` for an action that is not served.
  */
-export function locate(mount: string, rest: string, query: { get(name: string): string | null }): Located | undefined {
-  const text = unescaped(rest);
-  if (UNSAFE.test(text)) refuseName("it holds a control character or one of % # ? \\");
+export function locateAction(
+  mount: string,
+  rest: string,
+  query: { get(name: string): string | null },
+): LocatedOperation | undefined {
+  const text = unescapePath(rest);
+  if (UNSAFE_CHARACTERS.test(text)) refuseName("it holds a control character or one of % # ? \\");
   const colon = text.lastIndexOf(":");
   const name = colon < 0 ? text : text.slice(0, colon);
   if (name.split("/").some((segment) => segment === "" || segment === "." || segment === ".."))
     refuseName("it holds an empty or a dot segment");
   if (colon < 0) return undefined;
-  const operation = operationOf(text.slice(colon + 1), query);
-  const model = operation && modelOf(mount, name);
-  if (model !== undefined && ACTS_TWICE.test(model)) refuseName("it ends with an action or a colon of its own");
+  const operation = findOperation(text.slice(colon + 1), query);
+  const model = operation && modelInPath(mount, name);
+  if (model !== undefined && ENDS_WITH_ACTION.test(model)) refuseName("it ends with an action or a colon of its own");
   return model === undefined ? undefined : { operation: operation as Operation, model };
 }
 
-function unescaped(text: string): string {
+function unescapePath(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -194,10 +201,11 @@ function refuseName(why: string): never {
   });
 }
 
-function operationOf(name: string, query: { get(name: string): string | null }): Operation | undefined {
+function findOperation(name: string, query: { get(name: string): string | null }): Operation | undefined {
   const operation = ACTIONS.get(name);
-  if (operation?.generates) checkShape(query);
-  if (operation === STREAM) return FORMS.some((name) => formOf(query.get(name)) === "sse") ? STREAM : STREAM_ARRAY;
+  if (operation?.generates) checkFormatParameters(query);
+  if (operation === STREAM)
+    return FORMAT_PARAMETERS.some((name) => formatIn(query.get(name)) === "sse") ? STREAM : STREAM_ARRAY;
   if (operation || !ACTION_LIKE.test(name)) return operation;
   throw new GatewayError("path_not_found", {
     message: `The action ${name} is not served.`,
@@ -206,26 +214,27 @@ function operationOf(name: string, query: { get(name: string): string | null }):
 }
 
 /** System parameters of the vendor that change the form of an answer, by both of their names. [D] */
-const FORMS = ["alt", "$alt"] as const;
-const PARTS = ["fields", "callback"].flatMap((name) => [name, `$${name}`]);
-const JSON_FORMS: ReadonlySet<string> = new Set(["sse", "json", ""]);
+const FORMAT_PARAMETERS = ["alt", "$alt"] as const;
+const PARTIAL_PARAMETERS = ["fields", "callback"].flatMap((name) => [name, `$${name}`]);
+const JSON_FORMATS: ReadonlySet<string> = new Set(["sse", "json", ""]);
 
 /** Clients ask for enums as numbers with `$alt=json;enum-encoding=int`: options of a form are none of another. [F] */
-const formOf = (value: string | null): string => (value ?? "").replace(/;.*/s, "").trim().toLowerCase();
+const formatIn = (value: string | null): string => (value ?? "").replace(/;.*/s, "").trim().toLowerCase();
 
 /**
  * An answer that is a part of one, JavaScript or bytes tells neither its tokens nor its end.
  * @throws GatewayError `bad_target`
  */
-function checkShape(query: { get(name: string): string | null }): void {
-  for (const name of FORMS)
-    if (!JSON_FORMS.has(formOf(query.get(name)))) refuseShape(name, "Leave it out, or send alt=sse or alt=json.");
-  for (const name of PARTS)
+function checkFormatParameters(query: { get(name: string): string | null }): void {
+  for (const name of FORMAT_PARAMETERS)
+    if (!JSON_FORMATS.has(formatIn(query.get(name))))
+      refuseParameter(name, "Leave it out, or send alt=sse or alt=json.");
+  for (const name of PARTIAL_PARAMETERS)
     if (query.get(name) !== null && !(name.endsWith("fields") && query.get(name) === "*"))
-      refuseShape(name, "Leave it out.");
+      refuseParameter(name, "Leave it out.");
 }
 
-function refuseShape(param: string, hint: string): never {
+function refuseParameter(param: string, hint: string): never {
   throw new GatewayError("bad_target", {
     message: `The query parameter "${param}" asks for a form of answer in which neither its tokens nor its end can be read.`,
     hint,
@@ -234,7 +243,7 @@ function refuseShape(param: string, hint: string): never {
 }
 
 /** The model behind `/models/`; on Vertex paths other publishers' models bear the publisher's name, like `anthropic/x`. */
-function modelOf(mount: string, name: string): string | undefined {
+function modelInPath(mount: string, name: string): string | undefined {
   if (mount.endsWith("/models/*")) return name;
   const path = mount.endsWith("/projects/*") ? name.replace(/^[^/]+\/locations\/[^/]+\/publishers\//, "") : name;
   const [, publisher, model] = /^([^/]+)\/models\/(.+)$/.exec(path) ?? [];
@@ -248,7 +257,7 @@ export function rawReason(value: unknown): string | undefined {
 }
 
 /** One look for three members. Measured: 0.24 µs for 450 bytes; three searches of the buffer take four times that. */
-const ENDS = /"(?:finishReason|blockReason|error)"/;
+const END_MEMBERS = /"(?:finishReason|blockReason|error)"/;
 
 /**
  * Whether a frame ends the stream. There is no terminator: a finish reason is the best sign of a whole answer.
@@ -258,7 +267,7 @@ const ENDS = /"(?:finishReason|blockReason|error)"/;
 export function ending(frame: Frame): Ending | undefined {
   const { kind, bytes } = frame;
   if (kind !== "event" && kind !== "element") return undefined;
-  if (!ENDS.test(bytes.toString("latin1"))) return undefined;
+  if (!END_MEMBERS.test(bytes.toString("latin1"))) return undefined;
   const json = asObject(frame.json() ?? bareJson(bytes));
   if ((json?.["error"] ?? null) !== null) return "error";
   const reasons = asList(json?.["candidates"]).map((candidate) => asObject(candidate)?.["finishReason"]);
@@ -276,7 +285,7 @@ function bareJson(bytes: Buffer): unknown {
 }
 
 /** Characters between two marks. */
-const STEP = 1024;
+const MARK_INTERVAL = 1024;
 
 /**
  * Places in a text, as UTF-16 characters, which is how the vocabulary counts, and as bytes of UTF-8, which is how the
@@ -285,48 +294,48 @@ const STEP = 1024;
 export class TextOffsets {
   private readonly encoded: Buffer;
   /** Places that are the same one, in characters and in bytes; never within a surrogate pair. */
-  private readonly characters = [0];
-  private readonly bytes = [0];
+  private readonly characterMarks = [0];
+  private readonly byteMarks = [0];
 
   constructor(private readonly text: string) {
     this.encoded = Buffer.from(text);
     let from = 0;
     let bytes = 0;
-    while (from + STEP < text.length) {
-      let to = from + STEP;
-      if (isLow(text.charCodeAt(to))) to++;
+    while (from + MARK_INTERVAL < text.length) {
+      let to = from + MARK_INTERVAL;
+      if (isLowSurrogate(text.charCodeAt(to))) to++;
       bytes += Buffer.byteLength(text.slice(from, to));
-      this.characters.push(to);
-      this.bytes.push(bytes);
+      this.characterMarks.push(to);
+      this.byteMarks.push(bytes);
       from = to;
     }
   }
 
   /** Bytes of the text. */
-  get length(): number {
+  get byteLength(): number {
     return this.encoded.length;
   }
 
   /** The bytes before a character. */
   bytesBefore(character: number): number {
-    const mark = atOrBefore(this.characters, character);
-    const from = this.characters[mark] ?? 0;
-    return (this.bytes[mark] ?? 0) + Buffer.byteLength(this.text.slice(from, character));
+    const mark = lastAtOrBefore(this.characterMarks, character);
+    const from = this.characterMarks[mark] ?? 0;
+    return (this.byteMarks[mark] ?? 0) + Buffer.byteLength(this.text.slice(from, character));
   }
 
   /** The characters before a byte. */
   charactersBefore(byte: number): number {
-    const mark = atOrBefore(this.bytes, byte);
-    const from = this.bytes[mark] ?? 0;
-    return (this.characters[mark] ?? 0) + this.encoded.toString("utf8", from, byte).length;
+    const mark = lastAtOrBefore(this.byteMarks, byte);
+    const from = this.byteMarks[mark] ?? 0;
+    return (this.characterMarks[mark] ?? 0) + this.encoded.toString("utf8", from, byte).length;
   }
 }
 
 /** The second half of a surrogate pair. */
-const isLow = (unit: number): boolean => unit >= 0xdc00 && unit <= 0xdfff;
+const isLowSurrogate = (unit: number): boolean => unit >= 0xdc00 && unit <= 0xdfff;
 
 /** Where the last of the ascending numbers stands that is not larger. */
-function atOrBefore(numbers: readonly number[], wanted: number): number {
+function lastAtOrBefore(numbers: readonly number[], wanted: number): number {
   let low = 0;
   let high = numbers.length;
   while (high - low > 1) {

@@ -1,23 +1,23 @@
 import { asList, asObject, fixedPaths, type JsonObject, type TranslatedProtocol } from "model-gateway/protocol";
-import { drawn } from "../openai/demo.ts";
-import { failure } from "../openai/errors.ts";
-import { chunked } from "../openai/family.ts";
+import { demoPicture } from "../openai/demo.ts";
+import { parseErrorResponse } from "../openai/errors.ts";
+import { completionsFamily } from "../openai/family.ts";
 import { otherModels } from "../openai/objects.ts";
 import { objects } from "./objects.ts";
-import { decodeRequest, decodingRequest } from "./request.decode.ts";
-import { encodeRequest, encodingRequest } from "./request.encode.ts";
-import { decode, decoder } from "./response.decode.ts";
-import { encode, encoder } from "./response.encode.ts";
+import { decodeRequest, decodeRequestInSteps } from "./request.decode.ts";
+import { encodeRequest, encodeRequestInSteps } from "./request.encode.ts";
+import { createDecoder, decodeResponse } from "./response.decode.ts";
+import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
 import { readUsage } from "./usage.ts";
-import { chat } from "./wire.ts";
+import { CHAT_COMPLETIONS } from "./wire.ts";
 
 /**
  * Reports whether a request needs Responses: OpenAI's newer models think with function tools only there; in Chat they refuse
  * an effort.
  */
-function wantsResponses(body: JsonObject): boolean {
+function prefersResponses(body: JsonObject): boolean {
   const effort = body["reasoning_effort"];
   // Checked first: members are parsed on access, and tools are long.
   if (typeof effort !== "string" || effort === "none") return false;
@@ -26,14 +26,14 @@ function wantsResponses(body: JsonObject): boolean {
 
 /** Chat Completions, the dialect of most vendors and tools. */
 const openaiChat: TranslatedProtocol = {
-  ...chunked,
+  ...completionsFamily,
   name: "openai-chat",
-  common: true,
+  isDefault: true,
   ...fixedPaths({
-    "/v1/chat/completions": chat,
+    "/v1/chat/completions": CHAT_COMPLETIONS,
   }),
   usageMembers: ["usage", "service_tier"],
-  output: { tokens: [["max_completion_tokens"], ["max_tokens"]], times: [["n"]], later: "deferred" },
+  output: { tokens: [["max_completion_tokens"], ["max_tokens"]], multipliers: [["n"]], background: "deferred" },
 
   recognises: (path) => /\/chat\/completions(\/|$)/.test(path),
   usage: readUsage,
@@ -43,21 +43,27 @@ const openaiChat: TranslatedProtocol = {
   tokens: { times: 1.01, call: 9, input: { turn: 7, tools: 29, schema: 0.5 } },
   objects,
   otherModels,
-  demo: (request) => drawn(openaiChat, request),
+  demo: (request) => demoPicture(openaiChat, request),
   translation: {
     request: {
       decode: decodeRequest,
-      decoding: decodingRequest,
+      decodeInSteps: decodeRequestInSteps,
       encode: encodeRequest,
-      encoding: encodingRequest,
+      encodeInSteps: encodeRequestInSteps,
       opaque,
       support,
       fields,
       objectSchemas: true,
     },
-    response: { decoder, decode, encoder, encode, failure },
+    response: {
+      decoder: createDecoder,
+      decode: decodeResponse,
+      encoder: createEncoder,
+      encode: encodeResponse,
+      decodeError: parseErrorResponse,
+    },
   },
-  better: { protocol: "openai-responses", wants: wantsResponses },
+  better: { protocol: "openai-responses", isNeededFor: prefersResponses },
 };
 
 export default openaiChat;

@@ -1,21 +1,21 @@
 import {
   asObject,
-  defined,
+  dropUndefined,
   type FeatureUse,
   Fields,
-  fieldsOf,
   invalidField,
   type JsonObject,
+  objectFields,
   RawJson,
   type Tool,
 } from "model-gateway/protocol";
-import { cacheOf } from "./wire.ts";
+import { readCacheMark } from "./wire.ts";
 
 /** Decodes `tools`. @throws GatewayError with the tool's path. */
 export function toolsOf(list: readonly unknown[], uses: FeatureUse[]): Tool[] {
   return list.map((value, n) => {
     const at = `tools.${n}`;
-    const entry = fieldsOf(value, at, uses);
+    const entry = objectFields(value, at, uses);
     const type = entry.text("type");
     if (type === "custom") return customOf(entry);
     // Recorded: a tool without a type is a function.
@@ -32,8 +32,8 @@ export function toolsOf(list: readonly unknown[], uses: FeatureUse[]): Tool[] {
 function functionOf(entry: Fields): Tool {
   const inner = entry.object("function");
   if (!inner) throw invalidField(`${entry.at}.function`, `${entry.at}.function must be an object.`);
-  const tool = { ...namedOf(inner), at: entry.at, ...cacheOf(entry) };
-  entry.rest();
+  const tool = { ...readFunction(inner), at: entry.at, ...readCacheMark(entry) };
+  entry.declareUnread();
   return tool;
 }
 
@@ -41,16 +41,16 @@ function functionOf(entry: Fields): Tool {
 export function functionsOf(list: readonly unknown[], uses: FeatureUse[]): Tool[] {
   return list.map((value, n) => {
     const at = `functions.${n}`;
-    const inner = fieldsOf(value, at, uses);
+    const inner = objectFields(value, at, uses);
     uses.push({ feature: "tools", path: at });
-    const tool = namedOf(inner);
-    inner.rest();
+    const tool = readFunction(inner);
+    inner.declareUnread();
     return tool;
   });
 }
 
-function namedOf(inner: Fields): Tool & { kind: "function" } {
-  const name = nameOf(inner);
+function readFunction(inner: Fields): Tool & { kind: "function" } {
+  const name = requiredName(inner);
   const description = inner.text("description");
   const parameters = inner.any("parameters");
   const strict = inner.flag("strict");
@@ -71,11 +71,11 @@ function customOf(entry: Fields): Tool {
   const inner = entry.object("custom");
   if (!inner) throw invalidField(`${entry.at}.custom`, `${entry.at}.custom must be an object.`);
   entry.declareSelf("tools_custom");
-  const name = nameOf(inner);
+  const name = requiredName(inner);
   const description = inner.text("description");
   const format = inner.object("format");
   const grammar = format && grammarOf(format);
-  entry.rest();
+  entry.declareUnread();
   return {
     kind: "custom",
     name,
@@ -90,15 +90,15 @@ function grammarOf(format: Fields): JsonObject | undefined {
   const type = format.text("type");
   const nested = format.object("grammar");
   const members = nested ?? format;
-  const rules = defined({ syntax: members.text("syntax"), definition: members.text("definition") });
+  const rules = dropUndefined({ syntax: members.text("syntax"), definition: members.text("definition") });
   if (rules.definition === undefined) {
     if (type !== "text") format.declareSelf("other");
     return undefined;
   }
-  return nested ? defined({ type, grammar: rules }) : defined({ type, ...rules });
+  return nested ? dropUndefined({ type, grammar: rules }) : dropUndefined({ type, ...rules });
 }
 
-function nameOf(inner: Fields): string {
+function requiredName(inner: Fields): string {
   const name = inner.text("name");
   if (name === undefined || name === "")
     throw invalidField(inner.path("name"), `${inner.path("name")} must be a name.`);
@@ -121,7 +121,7 @@ export function webSearchOf(options: Fields): Tool {
     kind: "web_search",
     at: options.at,
     apart: true,
-    paths: defined({ size: size && options.path("search_context_size"), location: where?.at }),
+    paths: dropUndefined({ size: size && options.path("search_context_size"), location: where?.at }),
     ...(size === undefined ? {} : { size }),
     ...(place ? { location } : {}),
   };

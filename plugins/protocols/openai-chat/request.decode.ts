@@ -6,7 +6,6 @@ import {
   type Conversation,
   type FeatureUse,
   type Fields,
-  fieldsOf,
   type IncomingRequest,
   invalidField,
   isObject,
@@ -14,6 +13,7 @@ import {
   type Media,
   type MediaSource,
   type Opaque,
+  objectFields,
   type Part,
   type Reasoning,
   readSettings,
@@ -24,26 +24,26 @@ import {
   type Turn,
   writeJson,
 } from "model-gateway/protocol";
-import { audioType, readInline } from "../openai/wire.ts";
+import { audioMediaType, readDataUrl } from "../openai/wire.ts";
 import { functionsOf, toolsOf, webSearchOf } from "./request.decode.tools.ts";
-import { TOOL_CHOICE } from "./support.choice.ts";
-import { ANSWER_SETTINGS, SETTINGS } from "./support.ts";
+import { TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
+import { ANSWER_SETTINGS, CHAT_SETTINGS } from "./support.ts";
 import {
-  BEHIND_TEXT,
-  cacheOf,
-  citationOf,
+  AFTER_TEXT,
+  createOpaque,
   ENVELOPE_FORMAT,
   LEGACY_CALL,
-  stateOf,
+  parseCitation,
+  readCacheMark,
+  reasoningKey,
   textMember,
-  thoughtsBefore,
 } from "./wire.ts";
 
 /** Decodes a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
-export const decodeRequest = (incoming: IncomingRequest): Conversation => Steps.atOnce(decodingRequest(incoming));
+export const decodeRequest = (incoming: IncomingRequest): Conversation => Steps.atOnce(decodeRequestInSteps(incoming));
 
 /** Does the same in steps. @throws GatewayError `invalid_field` with the client's own path. */
-export function* decodingRequest(incoming: IncomingRequest): Steps<Conversation> {
+export function* decodeRequestInSteps(incoming: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(incoming, uses);
   yield;
@@ -61,14 +61,14 @@ export function* decodingRequest(incoming: IncomingRequest): Steps<Conversation>
     tools: [],
     uses,
   };
-  readSettings(SETTINGS, body, conversation);
+  readSettings(CHAT_SETTINGS, body, conversation);
   readTools(body, conversation);
-  readSettings(TOOL_CHOICE, body, conversation);
+  readSettings(TOOL_CHOICE_SETTINGS, body, conversation);
   readSettings(ANSWER_SETTINGS, body, conversation);
   body.leave("audio", "audio_out");
   body.leave("prediction", "prediction");
   body.leave("moderation", "moderation");
-  body.rest();
+  body.declareUnread();
   return conversation;
 }
 
@@ -86,7 +86,7 @@ function* turnsOf(list: readonly unknown[], incoming: IncomingRequest, uses: Fea
   const reader = new ChatMessageReader(incoming, uses);
   const turns: Turn[] = [];
   for (const [n, value] of list.entries()) {
-    turns.push(reader.turn(fieldsOf(value, `messages.${n}`, uses)));
+    turns.push(reader.turn(objectFields(value, `messages.${n}`, uses)));
     if (Steps.endsStep(n)) yield;
   }
   const isSystem = (turn: Turn) => turn.role === "system" || turn.role === "developer";
@@ -115,12 +115,12 @@ class ChatMessageReader {
       case "system":
       case "developer":
       case "user":
-        return finished(message, role, contentOf(message), message.text("name"));
+        return toTurn(message, role, contentOf(message), message.text("name"));
       case "assistant":
-        return finished(message, role, this.assistant(message), message.text("name"));
+        return toTurn(message, role, this.assistant(message), message.text("name"));
       case "tool":
       case "function":
-        return finished(message, "user", [this.result(message, role)]);
+        return toTurn(message, "user", [this.result(message, role)]);
       default: {
         const roles = "system, developer, user, assistant, tool or function";
         throw invalidField(message.path("role"), `${message.path("role")} must be ${roles}.`);
@@ -136,7 +136,7 @@ class ChatMessageReader {
         `${message.path("tool_call_id")} must name the call it answers.`,
       );
     const name = message.text("name");
-    const callId = this.calls.answered(id, name, message.at);
+    const callId = this.calls.answeredId(id, name, message.at);
     const parts = contentOf(message);
     const media = parts.find((part) => part.kind === "media");
     if (media) this.uses.push({ feature: "tool_result_media", path: media.at });
@@ -155,8 +155,8 @@ class ChatMessageReader {
   }
 
   private assistant(message: Fields): Part[] {
-    const { before, behind } = this.reasonings(message);
-    const parts: Part[] = [...before, ...wordsOf(message), ...behind];
+    const { before, behind } = this.readReasoning(message);
+    const parts: Part[] = [...before, ...textPartsOf(message), ...behind];
     parts.push(...this.images(message, [...before, ...behind]));
     const elsewhere = callsWithState([...before, ...behind]);
     const calls = message.list("tool_calls") ?? [];
@@ -177,7 +177,7 @@ class ChatMessageReader {
     return (message.objects("images") ?? []).map((entry) => {
       const image = imageOf(entry);
       for (const name of ["type", "index"]) entry.leave(name);
-      entry.rest();
+      entry.declareUnread();
       const { source } = image;
       if (stated || !("base64" in source)) return image;
       const opaque = this.incoming.recall({ toString: () => TextKey.ofMedia(source.base64) });
@@ -189,12 +189,12 @@ class ChatMessageReader {
    * Decodes reasoning in any of three dialects: `reasoning_details` (OpenRouter's, and ours) before `reasoning_content`
    * (DeepSeek's) before `reasoning` (Groq's); the latter two repeat the former's text.
    */
-  private reasonings(message: Fields): { before: Reasoning[]; behind: Reasoning[] } {
+  private readReasoning(message: Fields): { before: Reasoning[]; behind: Reasoning[] } {
     const sent = asList(message.of["reasoning_details"]);
     if (Array.isArray(message.of["reasoning_details"])) message.leave("reasoning_details");
-    const kept = sent.length === 0 ? this.kept(message) : [];
+    const kept = sent.length === 0 ? this.recalledDetails(message) : [];
     const list = kept.length > 0 ? kept : sent;
-    const details = kept.length > 0 ? this.recalled(message, kept) : this.details(message, sent);
+    const details = kept.length > 0 ? this.readRecalled(message, kept) : this.details(message, sent);
     const plain = (["reasoning_content", "reasoning"] as const).find((name) => asText(message.of[name]));
     const text = plain && asText(message.of[plain]);
     const before = details.filter(({ behind }) => !behind).map(({ reasoning }) => reasoning);
@@ -216,13 +216,13 @@ class ChatMessageReader {
   }
 
   /** Returns the remembered `reasoning_details` of the message, of which its client kept nothing. */
-  private kept(message: Fields): readonly unknown[] {
+  private recalledDetails(message: Fields): readonly unknown[] {
     const id = asText(asObject(asList(message.of["tool_calls"])[0])?.["id"]);
-    const state = id ? this.incoming.recall({ toString: () => thoughtsBefore(id) }) : undefined;
+    const state = id ? this.incoming.recall({ toString: () => reasoningKey(id) }) : undefined;
     return state ? asList(JSON.parse(state.data)) : [];
   }
 
-  private recalled(message: Fields, list: readonly unknown[]): DetailReasoning[] {
+  private readRecalled(message: Fields, list: readonly unknown[]): DetailReasoning[] {
     try {
       return detailReasonings(list, message.at, this.incoming).map(({ reasoning: { opaque, ...rest }, behind }) => ({
         reasoning: { ...rest, at: message.at, ...(opaque ? { opaque: { ...opaque, recalled: true } } : {}) },
@@ -243,27 +243,27 @@ class ChatMessageReader {
 }
 
 /** Returns a message as a turn, and declares its unread members. */
-function finished(message: Fields, role: Turn["role"], parts: Part[], name?: string): Turn {
+function toTurn(message: Fields, role: Turn["role"], parts: Part[], name?: string): Turn {
   if (name !== undefined) message.declare("name", "name");
-  message.rest();
+  message.declareUnread();
   return { role, parts, at: message.at, ...(name === undefined ? {} : { name }) };
 }
 
 function contentOf(message: Fields): Part[] {
   const parts = partsOf(message.any("content"), message.path("content"), message.uses);
   // Vendors that adopted Anthropic's mark also have it on the message.
-  const { cache } = cacheOf(message);
+  const { cache } = readCacheMark(message);
   const last = parts.at(-1);
   if (cache && last) last.cache = cache;
   return parts;
 }
 
 /** Decodes an assistant's text and refusal, with citations. */
-function wordsOf(message: Fields): Part[] {
+function textPartsOf(message: Fields): Part[] {
   const parts = contentOf(message);
   const refusal = message.text("refusal");
   if (refusal !== undefined) parts.push({ kind: "refusal", text: refusal, at: message.path("refusal") });
-  const citations = asList(message.of["annotations"]).flatMap((annotation) => citationOf(annotation) ?? []);
+  const citations = asList(message.of["annotations"]).flatMap((annotation) => parseCitation(annotation) ?? []);
   message.leave("annotations", citations.length > 0 ? "citations" : undefined);
   const texts = parts.filter((part) => part.kind === "text");
   if (citations.length > 0 && texts.length === 1) (texts[0] as Part & { kind: "text" }).citations = citations;
@@ -281,9 +281,9 @@ function declareUnreadDetails(details: readonly unknown[], at: string, uses: Fea
       uses.push({ feature: "other", path });
       return;
     }
-    const entry = fieldsOf(value, path, uses);
+    const entry = objectFields(value, path, uses);
     for (const name of DETAIL_MEMBERS) entry.any(name);
-    entry.rest();
+    entry.declareUnread();
   });
 }
 
@@ -328,12 +328,12 @@ function detailReasoning({ at, entries }: DetailGroup, incoming: IncomingRequest
     ...(silent && asText(all["data"]) !== undefined ? { redacted: true } : {}),
     ...(opaque ? { opaque } : {}),
   };
-  return { reasoning, behind: first["format"] === ENVELOPE_FORMAT && first["id"] === BEHIND_TEXT };
+  return { reasoning, behind: first["format"] === ENVELOPE_FORMAT && first["id"] === AFTER_TEXT };
 }
 
 function detailState(entry: JsonObject, incoming: IncomingRequest): Opaque | undefined {
   const state = asText(entry["signature"]) ?? asText(entry["data"]);
-  if (state !== undefined && incoming.sealed(state)) return incoming.open(state, "reasoning_details");
+  if (state !== undefined && incoming.isEnvelope(state)) return incoming.open(state, "reasoning_details");
   // Ours by its format, but not an envelope: not readable.
   if (entry["format"] === ENVELOPE_FORMAT) return undefined;
   return incoming.open(writeJson(withoutText(entry)), "reasoning_details");
@@ -350,7 +350,7 @@ function withoutText(entry: JsonObject): JsonObject {
 /** The separator after which LiteLLM packs Gemini's signature into a call's id. */
 const PACKED_SIGNATURE = "__thought__";
 
-function unpacked(id: string): { id: string; signature?: string } {
+function unpackId(id: string): { id: string; signature?: string } {
   const at = id.indexOf(PACKED_SIGNATURE);
   return at < 0 ? { id } : { id: id.slice(0, at), signature: id.slice(at + PACKED_SIGNATURE.length) };
 }
@@ -365,7 +365,7 @@ class UnansweredCalls {
   }
 
   /** Returns the id of the first call that no queue has returned yet. */
-  take(): string | undefined {
+  answerNext(): string | undefined {
     while (this.calls[this.next]?.answered) this.next++;
     const call = this.calls[this.next];
     if (call) call.answered = true;
@@ -389,9 +389,9 @@ class ChatCallReader {
   ) {}
 
   /** Returns the id of a result's call. */
-  answered(given: string | undefined, name: string | undefined, at: string): string {
-    if (given) return unpacked(given).id;
-    const id = (name === undefined ? this.unanswered : this.byName.get(name))?.take();
+  answeredId(given: string | undefined, name: string | undefined, at: string): string {
+    if (given) return unpackId(given).id;
+    const id = (name === undefined ? this.unanswered : this.byName.get(name))?.answerNext();
     if (id === undefined) throw invalidField(at, `${at} is the result of a call that is not there.`);
     return id;
   }
@@ -403,7 +403,7 @@ class ChatCallReader {
 
   /** Decodes an entry of `tool_calls`. @param elsewhere ids of calls whose opaque state came in another place. */
   call(value: unknown, at: string, elsewhere: ReadonlySet<string>): ToolCall {
-    const entry = fieldsOf(value, at, this.uses);
+    const entry = objectFields(value, at, this.uses);
     // Some vendors' type is empty, or absent.
     const custom = entry.text("type") === "custom";
     const inner = entry.object(custom ? "custom" : "function");
@@ -411,13 +411,13 @@ class ChatCallReader {
     // Recorded: the index of a streamed call, sent back.
     entry.leave("index");
     const given = entry.text("id");
-    const { id, signature } = unpacked(given || `call_${at.replaceAll(".", "_")}`);
+    const { id, signature } = unpackId(given || `call_${at.replaceAll(".", "_")}`);
     const name = inner.required("name");
-    if (!given) this.await(id, name);
+    if (!given) this.addUnanswered(id, name);
     if (custom) this.custom.add(id);
     const opaque = this.stateOn(entry, signature) ?? (elsewhere.has(id) ? undefined : this.incoming.recall(id));
     const text = inner.text(custom ? "input" : "arguments") ?? "";
-    entry.rest();
+    entry.declareUnread();
     return {
       kind: "tool_call",
       id,
@@ -433,12 +433,12 @@ class ChatCallReader {
   legacy(inner: Fields): ToolCall {
     const id = `call_${inner.at.replaceAll(".", "_")}`;
     const name = inner.required("name");
-    this.await(id, name);
+    this.addUnanswered(id, name);
     return { kind: "tool_call", id, name, arguments: inner.text("arguments") ?? "", at: inner.at };
   }
 
   /** Records a call without an id, for its result. */
-  private await(id: string, name: string): void {
+  private addUnanswered(id: string, name: string): void {
     const call = { id, answered: false };
     this.unanswered.add(call);
     const named = this.byName.get(name) ?? new UnansweredCalls();
@@ -455,12 +455,12 @@ class ChatCallReader {
     const signature = asText(asObject(asObject(whole)?.["google"])?.["thought_signature"]);
     if (signature === undefined) {
       if (packed === undefined) return undefined;
-      if (this.incoming.sealed(packed)) return this.incoming.open(packed, "thoughtSignature");
+      if (this.incoming.isEnvelope(packed)) return this.incoming.open(packed, "thoughtSignature");
       return { protocol: "gemini", kind: "thoughtSignature", data: packed };
     }
     entry.object("extra_content")?.object("google")?.any("thought_signature");
-    if (this.incoming.sealed(signature)) return this.incoming.open(signature, "thoughtSignature");
-    return stateOf("extra_content", writeJson(whole));
+    if (this.incoming.isEnvelope(signature)) return this.incoming.open(signature, "thoughtSignature");
+    return createOpaque("extra_content", writeJson(whole));
   }
 }
 
@@ -475,7 +475,7 @@ function messageState(message: Fields): Opaque | undefined {
   const { extra_content, thought_signature } = message.of;
   if (!asObject(extra_content) && typeof thought_signature !== "string") return undefined;
   for (const name of ["extra_content", "thought_signature"]) message.any(name);
-  return stateOf("message", writeJson({ extra_content, thought_signature }));
+  return createOpaque("message", writeJson({ extra_content, thought_signature }));
 }
 
 /** Decodes a message's content: a string, a list, or nothing. @throws GatewayError with the part's path. */
@@ -485,13 +485,13 @@ function partsOf(content: unknown, at: string, uses: FeatureUse[]): Part[] {
   if (!Array.isArray(content)) throw invalidField(at, `${at} must be a string or a list of parts.`);
   return content.map((value, n) => {
     if (typeof value === "string") return { kind: "text", text: value, at: `${at}.${n}` };
-    const fields = fieldsOf(value, `${at}.${n}`, uses);
+    const fields = objectFields(value, `${at}.${n}`, uses);
     const type = fields.text("type");
-    const cache = cacheOf(fields);
+    const cache = readCacheMark(fields);
     const part = partOf(fields, type);
     // A foreign part is declared as a whole.
     if (part.kind === "foreign") return part;
-    fields.rest();
+    fields.declareUnread();
     return part.kind === "reasoning" ? part : { ...part, ...cache };
   });
 }
@@ -526,7 +526,7 @@ function foreignOf(part: Fields, type: string | undefined): Part {
   if (Array.isArray(thinking)) {
     part.declareSelf("reasoning_text");
     part.any("thinking");
-    const texts = thinking.map((each, n) => thoughtIn(each, `${at}.thinking.${n}`, uses));
+    const texts = thinking.map((each, n) => readThinking(each, `${at}.thinking.${n}`, uses));
     return { kind: "reasoning", text: texts.join(""), at };
   }
   if (type === undefined) throw invalidField(`${at}.type`, `${at}.type must be a string.`);
@@ -535,15 +535,15 @@ function foreignOf(part: Fields, type: string | undefined): Part {
 }
 
 /** Returns the text of a piece of Mistral's thinking; its sources only its vendor understands. */
-function thoughtIn(value: unknown, at: string, uses: FeatureUse[]): string {
+function readThinking(value: unknown, at: string, uses: FeatureUse[]): string {
   if (typeof value === "string") return value;
   const text = isObject(value) ? asText(value["text"]) : undefined;
   if (text === undefined) uses.push({ feature: "other", path: at });
   else {
-    const piece = fieldsOf(value, at, uses);
+    const piece = objectFields(value, at, uses);
     piece.any("type");
     piece.any("text");
-    piece.rest();
+    piece.declareUnread();
   }
   return text ?? "";
 }
@@ -557,7 +557,7 @@ function imageOf(part: Fields): Media {
   if (url === undefined) throw invalidField(`${part.at}.image_url.url`, `${part.at}.image_url.url must be a string.`);
   const detail = image?.text("detail");
   if (detail !== undefined && detail !== "auto") image?.declare("detail", "media_detail");
-  const inline = readInline(url, `${part.at}.image_url`);
+  const inline = readDataUrl(url, `${part.at}.image_url`);
   part.declareSelf(inline ? "image_base64" : "image_url");
   return {
     kind: "media",
@@ -576,7 +576,7 @@ function audioOf(part: Fields): Media {
   if (base64 === undefined || format === undefined)
     throw invalidField(`${part.at}.input_audio`, `${part.at}.input_audio must have data and format.`);
   part.declareSelf("audio");
-  return { kind: "media", media: "audio", at: part.at, mime: audioType(format), source: { base64 } };
+  return { kind: "media", media: "audio", at: part.at, mime: audioMediaType(format), source: { base64 } };
 }
 
 function fileOf(part: Fields): Media {
@@ -587,7 +587,7 @@ function fileOf(part: Fields): Media {
   const filename = file?.text("filename");
   if (!file || (id === undefined && content === undefined))
     throw invalidField(`${part.at}.file`, `${part.at}.file must have file_data or file_id.`);
-  const inline = content === undefined ? undefined : readInline(content, `${part.at}.file.file_data`);
+  const inline = content === undefined ? undefined : readDataUrl(content, `${part.at}.file.file_data`);
   const linked = content !== undefined && !inline && /^https?:/.test(content);
   const feature = content === undefined ? "file_id" : linked ? "file_url" : "file_base64";
   part.declareSelf(feature);
@@ -617,6 +617,6 @@ function linkOf(part: Fields, type: string): Media {
   const web = /^https?:/i.test(url);
   part.declareSelf(web ? "file_url" : "file_base64");
   if (web) return { ...link, source: { url } };
-  const inline = readInline(url, `${part.at}.${type}`);
+  const inline = readDataUrl(url, `${part.at}.${type}`);
   return { ...link, ...(inline?.mime ? { mime: inline.mime } : {}), source: { base64: inline?.base64 ?? url } };
 }

@@ -3,13 +3,13 @@ import {
   asObject,
   asText,
   type Conversation,
-  defined,
+  dropUndefined,
   type EncodeContext,
   type EncodedRequest,
   type JsonObject,
-  joined,
   type Media,
   maySearch,
+  mergeTurns,
   type Opaque,
   type Part,
   parseExact,
@@ -23,31 +23,31 @@ import {
   type Turn,
   writeSettings,
 } from "model-gateway/protocol";
-import { breakpointOf, checkPrefill, failedText } from "../openai/request.encode.ts";
-import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
-import { nameOf, TOOL_CHOICE } from "./support.choice.ts";
-import { ANSWER_SETTINGS, NO_MARKS, SETTINGS } from "./support.ts";
-import { chat, textMember } from "./wire.ts";
+import { cacheBreakpoint, checkPrefill, errorResultText } from "../openai/request.encode.ts";
+import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
+import { fitToolName, TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
+import { ANSWER_SETTINGS, CHAT_SETTINGS, NO_CACHE_MARKS } from "./support.ts";
+import { CHAT_COMPLETIONS, textMember } from "./wire.ts";
 
 /** Encodes a Chat request. @throws GatewayError as `context.refuse` makes it. */
 export const encodeRequest = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
-  Steps.atOnce(encodingRequest(conversation, context));
+  Steps.atOnce(encodeRequestInSteps(conversation, context));
 
 /** Does the same in steps. @throws GatewayError as `context.refuse` makes it. */
-export function* encodingRequest(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
+export function* encodeRequestInSteps(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   checkPrefill(conversation, context);
   const body: JsonObject = {
     model: context.model,
     messages: yield* messagesOf(conversation, context),
     ...toolMembers(conversation, context),
-    ...writeSettings(TOOL_CHOICE, conversation, context),
-    ...writeSettings(SETTINGS, conversation, context),
+    ...writeSettings(TOOL_CHOICE_SETTINGS, conversation, context),
+    ...writeSettings(CHAT_SETTINGS, conversation, context),
     ...writeSettings(ANSWER_SETTINGS, conversation, context),
   };
   // Without usage a stream could not be accounted for.
   if (conversation.stream) Object.assign(body, { stream: true, stream_options: { include_usage: true } });
   yield;
-  return { operation: chat, body: yield* Steps.writingJson(body) };
+  return { operation: CHAT_COMPLETIONS, body: yield* Steps.writingJson(body) };
 }
 
 /** Encodes a conversation's turns as messages. */
@@ -86,7 +86,7 @@ class ChatMessageWriter {
    */
   run(turns: readonly Turn[]): void {
     if (turns[0]?.role === "assistant") {
-      for (const turn of joined(turns)) this.assistant(turn);
+      for (const turn of mergeTurns(turns)) this.assistant(turn);
       return;
     }
     const attached: JsonObject[] = [];
@@ -95,7 +95,7 @@ class ChatMessageWriter {
     if (attached.length > 0) this.messages.push({ role: "user", content: attached });
     for (const turn of turns) {
       const content = this.content(turn.parts, turn.role !== "user");
-      if (content.length > 0) this.messages.push({ role: turn.role, ...named(turn), ...bare(content) });
+      if (content.length > 0) this.messages.push({ role: turn.role, ...nameMember(turn), ...contentMember(content) });
     }
   }
 
@@ -123,11 +123,11 @@ class ChatMessageWriter {
     const refusals = turn.parts.filter((part) => part.kind === "refusal");
     const content = this.content(turn.parts, true);
     this.declareOrder(turn.parts);
-    const message: JsonObject = { role: "assistant", ...named(turn), ...bare(content) };
+    const message: JsonObject = { role: "assistant", ...nameMember(turn), ...contentMember(content) };
     // Vendors refuse a message without content unless it is null.
     if (content.length === 0) message["content"] = null;
     if (refusals.length > 0) message["refusal"] = refusals.map((part) => part.text).join("");
-    Object.assign(message, this.thoughts(turn.parts));
+    Object.assign(message, this.reasoningMembers(turn.parts));
     if (calls.length > 0) message["tool_calls"] = calls.map((call) => this.call(call));
     if (content.length > 0 || calls.length > 0 || refusals.length > 0) this.messages.push(message);
   }
@@ -143,7 +143,7 @@ class ChatMessageWriter {
   }
 
   /** Encodes reasoning, which goes back only to its own vendor, in its original field. */
-  private thoughts(parts: readonly Part[]): JsonObject {
+  private reasoningMembers(parts: readonly Part[]): JsonObject {
     const members: JsonObject = {};
     const details: JsonObject[] = [];
     for (const part of parts) {
@@ -165,7 +165,7 @@ class ChatMessageWriter {
   }
 
   private call(call: ToolCall): JsonObject {
-    const name = nameOf(call.name, call.namespace, this.context);
+    const name = fitToolName(call.name, call.namespace, this.context);
     const kind = call.custom ? "custom" : "function";
     const input = call.custom ? { input: call.arguments } : { arguments: call.arguments || "{}" };
     return { id: safeId(call.id), type: kind, [kind]: { name, ...input }, ...stateOn(call) };
@@ -182,12 +182,12 @@ class ChatMessageWriter {
         else texts.push(text);
       }
     }
-    const failed = part.isError ? failedText(texts) : undefined;
+    const failed = part.isError ? errorResultText(texts) : undefined;
     const content: JsonObject[] = (failed === undefined ? texts : [failed]).map((text) => ({ type: "text", text }));
     const last = content.at(-1);
     const mark = part.cache ? part : part.parts.findLast(({ cache }) => cache);
-    if (last && mark) Object.assign(last, marked(mark, this.context));
-    const body = content.length > 0 ? bare(content) : { content: "" };
+    if (last && mark) Object.assign(last, cacheMember(mark, this.context));
+    const body = content.length > 0 ? contentMember(content) : { content: "" };
     this.messages.push({ role: "tool", tool_call_id: safeId(part.callId), ...body });
   }
 
@@ -215,10 +215,10 @@ const isThinking = (part: Reasoning): part is Reasoning & { opaque: Opaque } =>
 
 const thinkingPart = (text: string): JsonObject => ({ type: "thinking", thinking: [{ type: "text", text }] });
 
-const named = ({ name }: Turn): JsonObject => (name === undefined ? {} : { name });
+const nameMember = ({ name }: Turn): JsonObject => (name === undefined ? {} : { name });
 
 /** Returns content as a string where it is one text without further members, else as a list. */
-function bare(parts: readonly JsonObject[]): JsonObject {
+function contentMember(parts: readonly JsonObject[]): JsonObject {
   if (parts.length === 0) return {};
   const only = parts.length === 1 ? parts[0] : undefined;
   const plain = only?.["type"] === "text" && Object.keys(only).length === 2;
@@ -228,21 +228,24 @@ function bare(parts: readonly JsonObject[]): JsonObject {
 const textPart = (part: Text, context: EncodeContext): JsonObject => ({
   type: "text",
   text: part.text,
-  ...marked(part, context),
+  ...cacheMember(part, context),
 });
 
 /** Encodes a cache mark on a part. */
-function marked({ cache, at }: Pick<Part, "at" | "cache">, context: EncodeContext): JsonObject {
+function cacheMember({ cache, at }: Pick<Part, "at" | "cache">, context: EncodeContext): JsonObject {
   if (!cache) return {};
-  if (context.facts.cache_marks) return { prompt_cache_breakpoint: breakpointOf(cache) };
-  context.drop(cache.at ?? at, NO_MARKS);
+  if (context.facts.cache_marks) return { prompt_cache_breakpoint: cacheBreakpoint(cache) };
+  context.drop(cache.at ?? at, NO_CACHE_MARKS);
   return {};
 }
 
 /** Encodes media as a content part. @throws GatewayError where Chat cannot take it. */
 function mediaPart(part: Media, context: EncodeContext): JsonObject {
   const text = textIn(part);
-  return { ...(text === undefined ? bodyOf(part, context) : { type: "text", text }), ...marked(part, context) };
+  return {
+    ...(text === undefined ? attachmentOf(part, context) : { type: "text", text }),
+    ...cacheMember(part, context),
+  };
 }
 
 /**
@@ -256,7 +259,7 @@ function textIn({ media, source, mime, filename }: Media): string | undefined {
   return text === undefined || filename === undefined ? text : `${filename}\n\n${text}`;
 }
 
-function bodyOf(part: Media, context: EncodeContext): JsonObject {
+function attachmentOf(part: Media, context: EncodeContext): JsonObject {
   switch (part.media) {
     case "image":
       return imageOf(part, context);
@@ -272,14 +275,14 @@ function bodyOf(part: Media, context: EncodeContext): JsonObject {
 function imageOf({ source, mime, detail, detailAt, at }: Media, context: EncodeContext): JsonObject {
   let url: string;
   if ("url" in source) {
-    if (!isFetched(source.url) && !inlineOf(source.url))
+    if (!isHttpUrl(source.url) && !parseDataUrl(source.url))
       context.refuse(at, "The vendor fetches http and https only: send the bytes");
     url = source.url;
   } else if ("base64" in source) {
     if (mime === undefined) return context.refuse(at, "An image as bytes needs its media type");
-    url = dataUrl(mime, source.base64);
+    url = formatDataUrl(mime, source.base64);
   } else return context.refuse(at, "Chat Completions takes an image by its URL or as bytes, not by an id");
-  const known = detail !== undefined && isDetail(detail);
+  const known = detail !== undefined && isImageDetail(detail);
   if (detail !== undefined && !known) context.drop(detailAt ?? at, `Chat Completions has no detail ${detail}`);
   return { type: "image_url", image_url: { url, ...(known ? { detail } : {}) } };
 }
@@ -295,11 +298,14 @@ function fileOf({ source, mime, filename, at }: Media, context: EncodeContext): 
   if ("id" in source) {
     if (!source.protocol.startsWith("openai-"))
       context.refuse(at, "A file's id is only known to the vendor that gave it");
-    return { type: "file", file: { file_id: source.id, ...defined({ filename }) } };
+    return { type: "file", file: { file_id: source.id, ...dropUndefined({ filename }) } };
   }
   if ("url" in source) return context.refuse(at, "Chat Completions takes a file as bytes, not by its URL");
   if (mime === undefined || !("base64" in source)) return context.refuse(at, "A file as bytes needs its media type");
-  return { type: "file", file: { filename: filename ?? filenameOf(mime), file_data: dataUrl(mime, source.base64) } };
+  return {
+    type: "file",
+    file: { filename: filename ?? defaultFilename(mime), file_data: formatDataUrl(mime, source.base64) },
+  };
 }
 
 /** Encodes the tools of a request. */
@@ -309,14 +315,14 @@ function toolMembers(conversation: Conversation, context: EncodeContext): JsonOb
   for (const tool of conversation.tools) {
     if (tool.cache) context.drop(tool.cache.at ?? tool.at, "Chat Completions has no cache marks on tools");
     if (tool.kind !== "web_search") tools.push(toolOf(tool, context));
-    else if (searches(tool, conversation, context)) members["web_search_options"] = webSearchOf(tool, context);
+    else if (keepsSearch(tool, conversation, context)) members["web_search_options"] = webSearchOf(tool, context);
   }
   if (tools.length > 0) members["tools"] = tools;
   return members;
 }
 
 /** Reports whether web search is sent: `tool_choice` does not apply to it here, so it is left out where it is not allowed. */
-function searches(tool: Tool & { kind: "web_search" }, conversation: Conversation, context: EncodeContext): boolean {
+function keepsSearch(tool: Tool & { kind: "web_search" }, conversation: Conversation, context: EncodeContext): boolean {
   const may = maySearch(conversation, tool);
   if (!may && conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the tools that may be used");
   return may;
@@ -324,14 +330,14 @@ function searches(tool: Tool & { kind: "web_search" }, conversation: Conversatio
 
 function toolOf(tool: Exclude<Tool, { kind: "web_search" }>, context: EncodeContext): JsonObject {
   if (tool.kind === "server") return tool.json as JsonObject;
-  const name = nameOf(tool.name, tool.namespace, context);
+  const name = fitToolName(tool.name, tool.namespace, context);
   const { description } = tool;
   if (tool.kind === "custom") {
     const format = tool.grammar === undefined ? undefined : formatOfGrammar(tool.grammar);
-    return { type: "custom", custom: { name, ...defined({ description, format }) } };
+    return { type: "custom", custom: { name, ...dropUndefined({ description, format }) } };
   }
   const { parameters, strict } = tool;
-  return { type: "function", function: { name, ...defined({ description, parameters, strict }) } };
+  return { type: "function", function: { name, ...dropUndefined({ description, parameters, strict }) } };
 }
 
 /** Nests a grammar's members, which are flat in Responses. */

@@ -5,23 +5,23 @@ import {
   asText,
   type Event,
   type EventOf,
-  entryOf,
   type Fault,
   type FinishReason,
   type Frame,
   GatewayError,
   type JsonObject,
+  ownProperty,
   type ResponseDecoder,
   type ResponseSource,
   type Usage,
 } from "model-gateway/protocol";
-import { faultIn, reported, reportedIn } from "../openai/errors.ts";
-import { inlineOf } from "../openai/wire.ts";
+import { errorInChunk, errorInStreamFrame, parseError } from "../openai/errors.ts";
+import { parseDataUrl } from "../openai/wire.ts";
 import { readUsage } from "./usage.ts";
-import { citationOf, type StateKind, stateOf, textMember } from "./wire.ts";
+import { createOpaque, parseCitation, type StateKind, textMember } from "./wire.ts";
 
 /** Reads a stream of chunks. */
-export function decoder(source: ResponseSource): ResponseDecoder {
+export function createDecoder(source: ResponseSource): ResponseDecoder {
   return new ChatStreamReader(source);
 }
 
@@ -38,13 +38,13 @@ class ChatStreamReader implements ResponseDecoder {
     answer.out = out;
     // A comment that keeps the stream alive.
     if (text === undefined) {
-      if (!answer.over) out.push({ type: "ping" });
+      if (!answer.ended) out.push({ type: "ping" });
       return;
     }
-    if (answer.over) return;
-    const error = reportedIn(frame);
+    if (answer.ended) return;
+    const error = errorInStreamFrame(frame);
     const json = asObject(frame.json());
-    if (error !== undefined) answer.fail(faultIn(error));
+    if (error !== undefined) answer.fail(parseError(error));
     else if (json) answer.read(json, false);
     else if (text === "[DONE]" && answer.started) answer.end();
     else answer.fail(new GatewayError(text === "[DONE]" ? "upstream_truncated" : "upstream_invalid"));
@@ -53,7 +53,7 @@ class ChatStreamReader implements ResponseDecoder {
   /** Some vendors send no `[DONE]`; a finish reason of every choice is enough. */
   end(out: Event[]): void {
     const { answer } = this;
-    if (answer.over) return;
+    if (answer.ended) return;
     answer.out = out;
     if (answer.finished) answer.end();
     else answer.fail(new GatewayError("upstream_truncated"));
@@ -61,21 +61,21 @@ class ChatStreamReader implements ResponseDecoder {
 }
 
 /** Reads a whole completion. @throws GatewayError `upstream_invalid` where it is none. */
-export function decode(text: string, source: ResponseSource): Event[] {
-  const body = asObject(parsed(text));
+export function decodeResponse(text: string, source: ResponseSource): Event[] {
+  const body = asObject(parseJson(text));
   const out: Event[] = [];
   const answer = new CompletionReader(source);
   answer.out = out;
-  const error = body && reported(body);
+  const error = body && errorInChunk(body);
   if (!body || (asList(body["choices"]).length === 0 && error === undefined))
     throw new GatewayError("upstream_invalid");
-  if (error !== undefined) answer.fail(faultIn(error));
+  if (error !== undefined) answer.fail(parseError(error));
   else answer.read(body, true);
-  if (!answer.over) answer.end();
+  if (!answer.ended) answer.end();
   return out;
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
@@ -84,11 +84,11 @@ function parsed(text: string): unknown {
 }
 
 /** Members of the whole, some vendors', that hold something of the answer. */
-const OUTER = ["citations", "search_results", "moderation"] as const;
+const UNMAPPED_MEMBERS = ["citations", "search_results", "moderation"] as const;
 /** As many choices as can be asked for; the SDKs take no higher number either. [S] */
 const MOST_CHOICES = 128;
 /** Characters of state that may be kept before an event carries it. */
-const MOST_KEPT = 8 * 1024 * 1024;
+const MAX_STATE = 8 * 1024 * 1024;
 
 /**
  * Reads chunks, or one whole completion, into events. How a choice ended and what was used comes at the end: vendors
@@ -97,26 +97,26 @@ const MOST_KEPT = 8 * 1024 * 1024;
 class CompletionReader {
   out: Event[] = [];
   /** It has ended, well or badly. */
-  over = false;
+  ended = false;
   /** Characters of state that were kept before an event carries them. */
-  kept = 0;
+  stateSize = 0;
   started = false;
   private readonly choices = new Map<number, ChoiceReader>();
-  private used: Usage | undefined;
+  private usage: Usage | undefined;
   private blocks = 0;
-  private readonly lost = new Set<string>();
+  private readonly reported = new Set<string>();
 
   constructor(readonly source: ResponseSource) {}
 
   /** The number of the next block. */
-  next(): number {
+  nextBlock(): number {
     return this.blocks++;
   }
 
   /** Emits once that something is left out. */
-  lose(path: string): void {
-    if (this.lost.has(path)) return;
-    this.lost.add(path);
+  reportUnmapped(path: string): void {
+    if (this.reported.has(path)) return;
+    this.reported.add(path);
     this.out.push({ type: "unsaid", path });
   }
 
@@ -134,24 +134,24 @@ class CompletionReader {
     for (let i = 0; i < choices.length; i++) {
       const choice = asObject(choices[i]);
       if (choice) this.choice(choice, i, whole);
-      if (this.kept > MOST_KEPT) this.invalid("The provider's thoughts carry more than 8 MiB of state.");
-      if (this.over) return;
+      if (this.stateSize > MAX_STATE) this.invalid("The provider's thoughts carry more than 8 MiB of state.");
+      if (this.ended) return;
     }
-    if (json["usage"] || json["x_groq"]) this.used = readUsage(json, this.used);
-    for (const name of OUTER) if (json[name]) this.lose(name);
+    if (json["usage"] || json["x_groq"]) this.usage = readUsage(json, this.usage);
+    for (const name of UNMAPPED_MEMBERS) if (json[name]) this.reportUnmapped(name);
   }
 
   /** The answer is whole: how each choice ended, what was used, and the end. */
   end(): void {
-    this.over = true;
+    this.ended = true;
     for (const choice of this.choices.values()) choice.close();
-    if (this.used) this.out.push({ type: "usage", usage: this.used });
+    if (this.usage) this.out.push({ type: "usage", usage: this.usage });
     this.out.push({ type: "end" });
   }
 
   /** It ends badly. */
   fail(fault: Fault): void {
-    this.over = true;
+    this.ended = true;
     this.out.push({ type: "error", fault });
   }
 
@@ -186,7 +186,7 @@ class CompletionReader {
     if (delta) choice.read(delta, asObject(json["logprobs"]));
     const reason = json["finish_reason"];
     if (typeof reason !== "string" || reason === "") return;
-    if (reason === "error") this.fail(faultIn(json["error"] ?? "The provider's model failed."));
+    if (reason === "error") this.fail(parseError(json["error"] ?? "The provider's model failed."));
     else choice.finish(reason, reason === "stop" ? asText(json["stop_reason"]) : undefined);
   }
 }
@@ -195,7 +195,7 @@ const isText = (value: unknown) => typeof value === "string";
 const isObject = (value: unknown) => asObject(value) !== undefined;
 const anything = () => true;
 /** Members of a delta or message that are read, in the forms they are read in; all others are declared to be lost. */
-const FORMS: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
+const MEMBER_TYPES: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
   ["role", anything],
   ["content", (value) => isText(value) || Array.isArray(value)],
   ["refusal", isText],
@@ -221,8 +221,8 @@ class ChoiceReader {
   private readonly calls: CallReader;
   /** Characters of content so far, and before the open block. */
   private content = 0;
-  private before = 0;
-  private refused = false;
+  private textStart = 0;
+  private hasRefusal = false;
   private ended: { raw: string; sequence?: string } | undefined;
 
   constructor(
@@ -234,7 +234,7 @@ class ChoiceReader {
   }
 
   /** One of text, refusal and reasoning grows at a time. */
-  get growing(): "text" | "refusal" | "reasoning" | undefined {
+  get openKind(): "text" | "refusal" | "reasoning" | undefined {
     return this.open?.kind;
   }
 
@@ -246,7 +246,7 @@ class ChoiceReader {
   read(delta: JsonObject, logprobs: JsonObject | undefined): void {
     const { content, refusal, tool_calls: calls, function_call: legacy } = delta;
     // Thoughts close the text that grows: its sources, whose places count in it, come before thoughts of the same delta.
-    const ofGrowing = this.growing === "text" && !content;
+    const ofGrowing = this.openKind === "text" && !content;
     if (ofGrowing) this.annotations(asList(delta["annotations"]));
     this.thoughts.read(delta);
     if (typeof content === "string") {
@@ -255,16 +255,16 @@ class ChoiceReader {
     if (typeof refusal === "string" && refusal !== "") this.text("refusal", refusal, logprobs?.["refusal"]);
     if (!ofGrowing) this.annotations(asList(delta["annotations"]));
     if (Array.isArray(calls) && calls.length > 0) {
-      this.shut();
+      this.closeBlock();
       this.calls.read(calls);
     }
     if (legacy) {
-      this.shut();
+      this.closeBlock();
       this.calls.legacy(legacy);
     }
     if (delta["audio"]) this.audio(asObject(delta["audio"]) ?? {});
     if (delta["images"]) this.images(asList(delta["images"]));
-    this.unread(delta, logprobs);
+    this.reportUnread(delta, logprobs);
   }
 
   /**
@@ -278,10 +278,10 @@ class ChoiceReader {
 
   /** Closes all of it and emits why it ended. */
   close(): void {
-    this.shut();
+    this.closeBlock();
     this.calls.close();
     const { ended } = this;
-    const reason = reasonOf(ended?.raw, this.calls.any, this.refused);
+    const reason = reasonOf(ended?.raw, this.calls.hasCalls, this.hasRefusal);
     const sequence = reason === "stop" ? ended?.sequence : undefined;
     this.answer.out.push({
       type: "finish",
@@ -295,16 +295,16 @@ class ChoiceReader {
   /** The number of the block of that kind that grows; opens one where none does. */
   block(kind: "text" | "refusal" | "reasoning", opening?: { summary?: boolean; redacted?: boolean }): number {
     if (this.open?.kind === kind) return this.open.block;
-    this.shut();
-    const block = this.answer.next();
+    this.closeBlock();
+    const block = this.answer.nextBlock();
     this.answer.out.push({ type: "open", block, choice: this.index, kind, ...opening } as Event);
     this.open = { block, kind };
-    this.before = this.content;
+    this.textStart = this.content;
     return block;
   }
 
   /** Closes the block that grows. */
-  shut(): void {
+  closeBlock(): void {
     if (!this.open) return;
     const { block, kind } = this.open;
     if (kind === "reasoning") this.thoughts.close(block);
@@ -313,15 +313,15 @@ class ChoiceReader {
   }
 
   /** Declares what nobody reads: members that are not known or of another form, and likelihoods that go with no text. */
-  private unread(delta: JsonObject, logprobs: JsonObject | undefined): void {
+  private reportUnread(delta: JsonObject, logprobs: JsonObject | undefined): void {
     for (const name in delta) {
       const value = delta[name];
-      const form = FORMS.get(name);
-      if (form ? value && !form(value) : value !== null) this.answer.lose(name);
+      const form = MEMBER_TYPES.get(name);
+      if (form ? value && !form(value) : value !== null) this.answer.reportUnmapped(name);
     }
     for (const name in logprobs) {
       const read = (name === "content" || name === "refusal") && asText(delta[name]);
-      if (!read && asList(logprobs[name]).length > 0) this.answer.lose("logprobs");
+      if (!read && asList(logprobs[name]).length > 0) this.answer.reportUnmapped("logprobs");
     }
   }
 
@@ -331,7 +331,7 @@ class ChoiceReader {
       const part = asObject(value);
       if (part) this.part(part);
       else if (typeof value === "string") this.text("text", value, undefined);
-      else if (value !== null) this.answer.lose("content");
+      else if (value !== null) this.answer.reportUnmapped("content");
     }
   }
 
@@ -347,11 +347,12 @@ class ChoiceReader {
       this.thoughts.parts(typeof value === "string" ? [value] : value);
     else if (type === "image_url" && value) this.image(value);
     else {
-      this.answer.lose(`content.${type}`);
+      this.answer.reportUnmapped(`content.${type}`);
       return;
     }
     for (const name in part)
-      if (name !== "type" && name !== member && part[name] !== null) this.answer.lose(`content.${type}.${name}`);
+      if (name !== "type" && name !== member && part[name] !== null)
+        this.answer.reportUnmapped(`content.${type}.${name}`);
   }
 
   private text(kind: "text" | "refusal", text: string, logprobs: unknown): void {
@@ -359,19 +360,19 @@ class ChoiceReader {
     if (Array.isArray(logprobs)) event.logprobs = logprobs;
     this.answer.out.push(event);
     if (kind === "text") this.content += text.length;
-    else this.refused = true;
+    else this.hasRefusal = true;
   }
 
   private annotations(list: readonly unknown[]): void {
     for (const annotation of list) {
-      const citation = citationOf(annotation, this.growing === "text" ? this.before : this.content);
+      const citation = parseCitation(annotation, this.openKind === "text" ? this.textStart : this.content);
       if (citation) this.answer.out.push({ type: "citation", block: this.block("text"), citation });
-      else this.answer.lose("annotations");
+      else this.answer.reportUnmapped("annotations");
     }
   }
 
   private audio(audio: JsonObject): void {
-    if (audio["transcript"]) this.answer.lose("audio.transcript");
+    if (audio["transcript"]) this.answer.reportUnmapped("audio.transcript");
     const data = asText(audio["data"]);
     if (data) this.media({ media: "audio" }, { base64: data });
   }
@@ -385,10 +386,10 @@ class ChoiceReader {
   private image(value: unknown): void {
     const url = asText(value) ?? asText(asObject(value)?.["url"]);
     if (!url) {
-      this.answer.lose("images");
+      this.answer.reportUnmapped("images");
       return;
     }
-    const inline = inlineOf(url);
+    const inline = parseDataUrl(url);
     this.media(
       { media: "image", ...(inline?.mime ? { mime: inline.mime } : {}) },
       inline ? { base64: inline.base64 } : { url },
@@ -399,9 +400,9 @@ class ChoiceReader {
     opening: { media: "image" | "audio"; mime?: string },
     content: { base64: string } | { url: string },
   ): void {
-    this.shut();
+    this.closeBlock();
     const { out } = this.answer;
-    const block = this.answer.next();
+    const block = this.answer.nextBlock();
     out.push(
       { type: "open", block, choice: this.index, kind: "media", ...opening },
       { type: "media", block, ...content },
@@ -429,7 +430,7 @@ const REASONS: Readonly<Record<string, FinishReason>> = {
 
 /** Why a choice ended; some vendors write `stop` when the model calls tools, and OpenAI when it refuses. */
 function reasonOf(raw: string | undefined, calls: boolean, refused: boolean): FinishReason {
-  const reason = raw === undefined ? "stop" : (entryOf(REASONS, raw.toLowerCase()) ?? "other");
+  const reason = raw === undefined ? "stop" : (ownProperty(REASONS, raw.toLowerCase()) ?? "other");
   if (reason !== "stop") return reason;
   return calls ? "tool_calls" : refused ? "refusal" : "stop";
 }
@@ -464,20 +465,20 @@ class ThoughtReader {
       for (const name of ["reasoning_content", "reasoning"] as const) {
         const text = asText(delta[name]);
         if (!text) continue;
-        this.turnTo(name);
+        this.switchTo(name);
         this.add(text);
         break;
       }
-    if (delta["extra_content"] || delta["thought_signature"]) this.onMessage(delta);
+    if (delta["extra_content"] || delta["thought_signature"]) this.messageState(delta);
   }
 
   /** Mistral's thinking, a part of the content; among its texts are sources, which nobody else has a place for. */
   parts(pieces: readonly unknown[]): void {
     for (const piece of pieces) {
       const text = asText(piece) ?? asText(asObject(piece)?.["text"]);
-      if (text === undefined) this.answer.lose("content.thinking");
+      if (text === undefined) this.answer.reportUnmapped("content.thinking");
       if (!text) continue;
-      this.turnTo("thinking");
+      this.switchTo("thinking");
       this.add(text);
     }
   }
@@ -495,14 +496,14 @@ class ThoughtReader {
     const { source, out } = this.answer;
     const member = entry && textMember(entry);
     const opaque = entry
-      ? stateOf("reasoning_details", JSON.stringify(member && text ? { ...entry, [member]: text } : entry), source)
-      : stateOf(from as StateKind, text, source);
+      ? createOpaque("reasoning_details", JSON.stringify(member && text ? { ...entry, [member]: text } : entry), source)
+      : createOpaque(from as StateKind, text, source);
     out.push({ type: "opaque", block, opaque });
   }
 
   /** The next text is of this field or entry; another one that is open closes. */
-  private turnTo(from: string, opening?: { summary?: boolean; redacted?: boolean }): void {
-    if (this.from !== from && this.choice.growing === "reasoning") this.choice.shut();
+  private switchTo(from: string, opening?: { summary?: boolean; redacted?: boolean }): void {
+    if (this.from !== from && this.choice.openKind === "reasoning") this.choice.closeBlock();
     this.choice.block("reasoning", opening);
     this.from = from;
   }
@@ -518,13 +519,13 @@ class ThoughtReader {
     for (const value of details) {
       const entry = asObject(value);
       if (!entry) {
-        this.answer.lose("reasoning_details");
+        this.answer.reportUnmapped("reasoning_details");
         continue;
       }
       const { text: plain, summary, ...rest } = entry;
       const { type, index } = entry;
-      this.turnTo(JSON.stringify([type, index]), entryOf(OPENINGS, asText(type)));
-      this.keep(rest);
+      this.switchTo(JSON.stringify([type, index]), ownProperty(OPENINGS, asText(type)));
+      this.mergeDetail(rest);
       const text = asText(plain) || asText(summary);
       if (!text) continue;
       found = true;
@@ -534,27 +535,27 @@ class ThoughtReader {
   }
 
   /** Later pieces of an entry add to it; a null or an empty text adds nothing. */
-  private keep(rest: JsonObject): void {
+  private mergeDetail(rest: JsonObject): void {
     this.entry ??= {};
     for (const [name, value] of Object.entries(rest)) {
       const before = this.entry[name];
       if (value === before || ((value === null || value === "") && before !== undefined)) continue;
       this.entry[name] = value;
-      this.answer.kept += name.length + (typeof value === "string" ? value : JSON.stringify(value)).length;
+      this.answer.stateSize += name.length + (typeof value === "string" ? value : JSON.stringify(value)).length;
     }
   }
 
-  private onMessage(delta: JsonObject): void {
+  private messageState(delta: JsonObject): void {
     const { extra_content, thought_signature } = delta;
     const google = asObject(asObject(extra_content)?.["google"]);
     if (!asText(google?.["thought_signature"]) && !asText(thought_signature)) {
-      if (asObject(extra_content)) this.answer.lose("extra_content");
+      if (asObject(extra_content)) this.answer.reportUnmapped("extra_content");
       return;
     }
-    this.choice.shut();
+    this.choice.closeBlock();
     const { out, source } = this.answer;
-    const block = this.answer.next();
-    const opaque = stateOf("message", JSON.stringify({ extra_content, thought_signature }), source);
+    const block = this.answer.nextBlock();
+    const opaque = createOpaque("message", JSON.stringify({ extra_content, thought_signature }), source);
     out.push(
       { type: "open", block, choice: this.choice.index, kind: "reasoning", redacted: true },
       { type: "opaque", block, opaque },
@@ -595,7 +596,7 @@ class CallReader {
     private readonly choice: number,
   ) {}
 
-  get any(): boolean {
+  get hasCalls(): boolean {
     return this.all.length > 0;
   }
 
@@ -604,7 +605,7 @@ class CallReader {
     for (const value of list) {
       const entry = asObject(value);
       if (!entry) {
-        this.answer.lose("tool_calls");
+        this.answer.reportUnmapped("tool_calls");
         continue;
       }
       // Recorded from Snowflake: a function's call with an empty `custom` beside it.
@@ -614,11 +615,11 @@ class CallReader {
       const inner = asObject(entry[kind]) ?? {};
       if (!KINDS.has(entry["type"]) && !entry[kind]) {
         const type = asText(entry["type"]);
-        this.answer.lose(type === undefined ? "tool_calls" : `tool_calls.${type}`);
+        this.answer.reportUnmapped(type === undefined ? "tool_calls" : `tool_calls.${type}`);
         continue;
       }
       const known = this.known(entry, inner);
-      if (known && !known.hasState && entry["extra_content"]) this.answer.lose("tool_calls.extra_content");
+      if (known && !known.hasState && entry["extra_content"]) this.answer.reportUnmapped("tool_calls.extra_content");
       const piece: CallEntry = { entry, inner, custom };
       this.grow(known ?? this.open(piece), piece);
     }
@@ -659,7 +660,7 @@ class CallReader {
     const index = typeof entry["index"] === "number" ? entry["index"] : this.last + 1;
     this.last = Math.max(this.last, index);
     const extra = asObject(entry["extra_content"]);
-    const block = this.answer.next();
+    const block = this.answer.nextBlock();
     out.push({
       type: "open",
       block,
@@ -668,7 +669,7 @@ class CallReader {
       name: asText(inner["name"]) ?? "",
       ...(id === "" ? {} : { id }),
       ...(custom ? { custom: true } : {}),
-      ...(extra ? { opaque: stateOf("extra_content", JSON.stringify(extra), source) } : {}),
+      ...(extra ? { opaque: createOpaque("extra_content", JSON.stringify(extra), source) } : {}),
     });
     const call = { block, id, hasState: extra !== undefined };
     this.byIndex.set(index, call);
@@ -684,7 +685,7 @@ class CallReader {
     const json = typeof value === "object" && value !== null;
     const text = json ? JSON.stringify(value) : value;
     if (typeof text !== "string") {
-      if (text !== undefined && text !== null) this.answer.lose(`tool_calls.${member}`);
+      if (text !== undefined && text !== null) this.answer.reportUnmapped(`tool_calls.${member}`);
       return;
     }
     if (text !== "") this.answer.out.push({ type: "arguments", block, text });

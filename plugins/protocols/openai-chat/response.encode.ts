@@ -5,7 +5,7 @@ import {
   type BlockKind,
   type Citation,
   callIds,
-  defined,
+  dropUndefined,
   type EncodedFrame,
   type Event,
   type EventOf,
@@ -15,30 +15,30 @@ import {
   type ResponseEncoder,
   type Usage,
 } from "model-gateway/protocol";
-import { declareEnd, FINISH_WORDS, saysWhy } from "../openai/response.encode.ts";
-import { asksUsage, writeUsage } from "../openai/usage.ts";
-import { dataUrl, servedTier } from "../openai/wire.ts";
-import { annotationOf, BEHIND_TEXT, ENVELOPE_FORMAT, thoughtsBefore } from "./wire.ts";
+import { CHAT_FINISH_REASONS, declareFinish, isRefusalReason } from "../openai/response.encode.ts";
+import { requestsUsage, writeUsage } from "../openai/usage.ts";
+import { formatDataUrl, servedTier } from "../openai/wire.ts";
+import { AFTER_TEXT, ENVELOPE_FORMAT, reasoningKey, writeCitation } from "./wire.ts";
 
 /** One block of the answer as far as it is written. */
 interface WrittenBlock {
   choice: WrittenChoice;
   kind: BlockKind;
   /** Characters of the content before it. */
-  before: number;
+  textStart: number;
   /** Of a call: its place among the choice's calls; undefined where the client can take no further one. */
   call?: number;
   custom?: boolean;
   /** Whether any of a call's arguments came. */
-  grown?: boolean;
+  hasArguments?: boolean;
   mime?: string;
   /** The media's kind. */
   media?: string;
   thought?: WrittenThought;
   /** State that sits on this text. */
-  sitting?: WrittenThought;
+  stateEntry?: WrittenThought;
   /** Sources that it names. */
-  cited: Citation[];
+  citations: Citation[];
 }
 
 /** A reasoning, kept until its choice ends: its envelope goes with its text, and in one piece. */
@@ -50,17 +50,17 @@ interface WrittenThought {
   redacted: boolean;
   opaque?: Opaque;
   /** It sat on an empty text behind another. */
-  behind?: boolean;
+  afterText?: boolean;
 }
 
 interface WrittenChoice {
   index: number;
-  begun: boolean;
+  started: boolean;
   calls: number;
   /** The id of the first of them. */
   firstCall?: string;
   content: number;
-  refused: boolean;
+  hasRefusal: boolean;
   thoughts: WrittenThought[];
   annotations: JsonObject[];
   images: JsonObject[];
@@ -84,7 +84,7 @@ abstract class ChatDeltaWriter {
   }
 
   /** Adds members to a choice's message. `finish` and `logprobs` are JSON. */
-  protected abstract addTo(choice: number, members: string, finish: string, logprobs: string): void;
+  protected abstract writeDelta(choice: number, members: string, finish: string, logprobs: string): void;
 
   /** The answer's id as this protocol's clients know it, and when it was made. */
   protected head({ id, created }: EventOf<"start">): { id: string; created: number } {
@@ -102,7 +102,7 @@ abstract class ChatDeltaWriter {
         this.text(event);
         break;
       case "arguments":
-        this.grow(this.blocks.get(event.block), event.text);
+        this.appendArguments(this.blocks.get(event.block), event.text);
         break;
       case "opaque": {
         const thought = this.blocks.get(event.block)?.thought;
@@ -110,7 +110,7 @@ abstract class ChatDeltaWriter {
         break;
       }
       case "citation":
-        this.blocks.get(event.block)?.cited.push(event.citation);
+        this.blocks.get(event.block)?.citations.push(event.citation);
         break;
       case "media":
         this.media(this.blocks.get(event.block), event);
@@ -134,7 +134,16 @@ abstract class ChatDeltaWriter {
   private choice(index: number): WrittenChoice {
     let choice = this.choices.get(index);
     if (!choice) {
-      choice = { index, begun: false, calls: 0, content: 0, refused: false, thoughts: [], annotations: [], images: [] };
+      choice = {
+        index,
+        started: false,
+        calls: 0,
+        content: 0,
+        hasRefusal: false,
+        thoughts: [],
+        annotations: [],
+        images: [],
+      };
       this.choices.set(index, choice);
     }
     return choice;
@@ -142,21 +151,21 @@ abstract class ChatDeltaWriter {
 
   /** Adds to a message, whose first addition has the role, and a content that is empty or null. */
   private add(choice: WrittenChoice, members: string, content = "null", finish = "null", logprobs = "null"): void {
-    if (!choice.begun) {
-      choice.begun = true;
-      this.addTo(choice.index, `"role":"assistant","content":${content},"refusal":null`, "null", "null");
+    if (!choice.started) {
+      choice.started = true;
+      this.writeDelta(choice.index, `"role":"assistant","content":${content},"refusal":null`, "null", "null");
     }
-    if (members !== "" || finish !== "null") this.addTo(choice.index, members, finish, logprobs);
+    if (members !== "" || finish !== "null") this.writeDelta(choice.index, members, finish, logprobs);
   }
 
   private open(event: EventOf<"open">): void {
     const choice = this.choice(event.choice);
-    const block: WrittenBlock = { choice, kind: event.kind, before: choice.content, cited: [] };
+    const block: WrittenBlock = { choice, kind: event.kind, textStart: choice.content, citations: [] };
     this.blocks.set(event.block, block);
     switch (event.kind) {
       case "text":
-        if (!choice.begun) this.add(choice, "", '""');
-        if (event.opaque) block.sitting = keep(choice, { ...event.opaque, on: "text" });
+        if (!choice.started) this.add(choice, "", '""');
+        if (event.opaque) block.stateEntry = addStateEntry(choice, { ...event.opaque, on: "text" });
         break;
       case "reasoning":
         block.thought = { texts: [], part: 0, summary: event.summary === true, redacted: event.redacted === true };
@@ -173,7 +182,7 @@ abstract class ChatDeltaWriter {
         this.context.drop(event.name, "Chat Completions shows nothing of the vendor's tools");
         break;
       case "refusal":
-        choice.refused = true;
+        choice.hasRefusal = true;
     }
   }
 
@@ -193,23 +202,23 @@ abstract class ChatDeltaWriter {
     }
     const id = event.id ?? this.nextId();
     choice.firstCall ??= id;
-    const extra = event.opaque ? this.onCall(choice, id, event.opaque) : "";
+    const extra = event.opaque ? this.callState(choice, id, event.opaque) : "";
     const inner = block.custom
       ? `"type":"custom","custom":{"name":${name},"input":""}`
       : `"type":"function","function":{"name":${name},"arguments":""}`;
     this.add(choice, `"tool_calls":[{"index":${block.call},"id":${JSON.stringify(id)},${inner}${extra}}]`);
   }
 
-  private onCall(choice: WrittenChoice, call: string, opaque: Opaque): string {
+  private callState(choice: WrittenChoice, call: string, opaque: Opaque): string {
     const sitting: Opaque = { ...opaque, on: { call } };
-    keep(choice, sitting);
+    addStateEntry(choice, sitting);
     this.context.remember(call, opaque);
     return `,"extra_content":{"google":{"thought_signature":"${this.context.seal(sitting)}"}}`;
   }
 
-  private grow(block: WrittenBlock | undefined, text: string): void {
+  private appendArguments(block: WrittenBlock | undefined, text: string): void {
     if (block?.call === undefined) return;
-    block.grown = true;
+    block.hasArguments = true;
     const json = JSON.stringify(text);
     const inner = block.custom ? `"custom":{"input":${json}}` : `"function":{"arguments":${json}}`;
     const call = `"tool_calls":[{"index":${block.call},${inner}}]`;
@@ -223,13 +232,13 @@ abstract class ChatDeltaWriter {
     if (thought) {
       // Thoughts of their own are paragraphs, too; their entries in `reasoning_details` stay as they came.
       const first = event.text !== "" && !hasText(thought) && choice.thoughts.some(hasText);
-      const text = thoughtOf(thought, event);
+      const text = appendThought(thought, event);
       this.add(choice, `"reasoning_content":${JSON.stringify(first ? `\n\n${text}` : text)}`);
       return;
     }
     const member = kind === "refusal" ? "refusal" : "content";
     if (kind === "text") choice.content += event.text.length;
-    const logprobs = event.logprobs === undefined ? "null" : likelihoods(member, event.logprobs);
+    const logprobs = event.logprobs === undefined ? "null" : logprobsJson(member, event.logprobs);
     this.add(choice, `"${member}":${JSON.stringify(event.text)}`, "null", "null", logprobs);
   }
 
@@ -240,67 +249,67 @@ abstract class ChatDeltaWriter {
     if (media === "audio" && event.base64 !== undefined)
       this.add(choice, `"audio":{"id":"audio_${this.context.id}","data":${JSON.stringify(event.base64)}}`);
     else if (media === "image") {
-      const url = event.url ?? dataUrl(mime ?? "image/png", event.base64 ?? "");
+      const url = event.url ?? formatDataUrl(mime ?? "image/png", event.base64 ?? "");
       choice.images.push({ index: choice.images.length, type: "image_url", image_url: { url } });
     } else this.context.drop(media ?? "media", "Chat Completions has no place for it");
   }
 
   private close(block: WrittenBlock | undefined): void {
     if (!block) return;
-    const { choice, before, sitting, kind } = block;
+    const { choice, textStart, stateEntry, kind } = block;
     // A call without arguments has an empty object of them.
-    if (kind === "tool_call" && !block.grown && !block.custom) this.grow(block, "{}");
-    const length = choice.content - before;
-    if (sitting && before > 0 && length === 0) sitting.behind = true;
+    if (kind === "tool_call" && !block.hasArguments && !block.custom) this.appendArguments(block, "{}");
+    const length = choice.content - textStart;
+    if (stateEntry && textStart > 0 && length === 0) stateEntry.afterText = true;
     // A source without a span backs the whole text.
-    if (block.cited.some(({ url }) => url === undefined))
+    if (block.citations.some(({ url }) => url === undefined))
       this.context.drop("annotations", "a source without an address has no place in Chat Completions");
-    for (const citation of block.cited.filter(({ url }) => url !== undefined))
-      choice.annotations.push(annotationOf({ start: 0, end: length, ...citation }, before));
+    for (const citation of block.citations.filter(({ url }) => url !== undefined))
+      choice.annotations.push(writeCitation({ start: 0, end: length, ...citation }, textStart));
   }
 
   private finish(event: EventOf<"finish">): void {
     const choice = this.choice(event.choice);
     // Why, where the vendor tells it with the end and not as a text of its own.
-    if (saysWhy(event.reason) && event.message && !choice.refused) {
-      choice.refused = true;
+    if (isRefusalReason(event.reason) && event.message && !choice.hasRefusal) {
+      choice.hasRefusal = true;
       this.add(choice, `"refusal":${JSON.stringify(event.message)}`);
     }
     const members: string[] = [];
     if (choice.images.length > 0) members.push(`"images":${JSON.stringify(choice.images)}`);
     const details = choice.thoughts.flatMap((thought, index) => this.detailsOf(thought, index));
     if (details.length > 0) members.push(`"reasoning_details":${JSON.stringify(details)}`);
-    this.keepThoughts(choice, details);
+    this.rememberReasoning(choice, details);
     if (choice.annotations.length > 0) members.push(`"annotations":${JSON.stringify(choice.annotations)}`);
     if (members.length > 0) this.add(choice, members.join(","));
-    declareEnd(event, choice.refused, this.context);
+    declareFinish(event, choice.hasRefusal, this.context);
     // What was kept for the end is written.
     this.choices.delete(event.choice);
-    this.add(choice, "", "null", `"${this.wordOf(event, choice)}"`);
+    this.add(choice, "", "null", `"${this.finishReason(event, choice)}"`);
   }
 
   /** SDKs that run tools by themselves send the calls back and no thoughts, without which some models do not go on thinking. */
-  private keepThoughts({ firstCall, thoughts }: WrittenChoice, details: readonly JsonObject[]): void {
+  private rememberReasoning({ firstCall, thoughts }: WrittenChoice, details: readonly JsonObject[]): void {
     if (firstCall === undefined || !thoughts.some(({ opaque }) => opaque && opaque.on === undefined)) return;
     const data = JSON.stringify(details);
-    this.context.remember(thoughtsBefore(firstCall), { protocol: "openai-chat", kind: "reasoning_details", data });
+    this.context.remember(reasoningKey(firstCall), { protocol: "openai-chat", kind: "reasoning_details", data });
   }
 
-  private wordOf({ reason }: EventOf<"finish">, { refused }: WrittenChoice): string {
-    if (reason === "refusal" && refused) return "stop";
-    return reason === "tool_calls" && this.legacy ? "function_call" : FINISH_WORDS[reason];
+  private finishReason({ reason }: EventOf<"finish">, { hasRefusal }: WrittenChoice): string {
+    if (reason === "refusal" && hasRefusal) return "stop";
+    return reason === "tool_calls" && this.legacy ? "function_call" : CHAT_FINISH_REASONS[reason];
   }
 
-  private detailsOf({ opaque, texts, summary, redacted, behind }: WrittenThought, index: number): JsonObject[] {
+  private detailsOf({ opaque, texts, summary, redacted, afterText }: WrittenThought, index: number): JsonObject[] {
     if (!opaque) return [];
     const text = texts.join("");
     const words = redacted || (summary && text === "") ? {} : summary ? { summary: text } : { text };
-    return detailEntries(this.context.seal(opaque), index, { ...words, ...(behind ? { behind } : {}) });
+    return detailEntries(this.context.seal(opaque), index, { ...words, ...(afterText ? { behind: afterText } : {}) });
   }
 }
 
 /** State that sits on a call or text goes beside the thoughts, for clients that keep nothing on those. */
-function keep(choice: WrittenChoice, opaque: Opaque): WrittenThought {
+function addStateEntry(choice: WrittenChoice, opaque: Opaque): WrittenThought {
   const thought: WrittenThought = { texts: [], part: 0, summary: false, redacted: true, opaque };
   choice.thoughts.push(thought);
   return thought;
@@ -309,7 +318,7 @@ function keep(choice: WrittenChoice, opaque: Opaque): WrittenThought {
 const hasText = ({ texts }: WrittenThought): boolean => texts.some((text) => text !== "");
 
 /** More of a thought; parts of a summary are paragraphs. */
-function thoughtOf(thought: WrittenThought, { text, part }: EventOf<"text">): string {
+function appendThought(thought: WrittenThought, { text, part }: EventOf<"text">): string {
   const next = part !== undefined && part > thought.part && thought.texts.length > 0;
   if (part !== undefined) thought.part = part;
   const more = next ? `\n\n${text}` : text;
@@ -318,7 +327,7 @@ function thoughtOf(thought: WrittenThought, { text, part }: EventOf<"text">): st
 }
 
 /** Likelihoods of the tokens of content or refusal. */
-function likelihoods(member: "content" | "refusal", tokens: unknown): string {
+function logprobsJson(member: "content" | "refusal", tokens: unknown): string {
   const json = JSON.stringify(tokens);
   return member === "content" ? `{"content":${json},"refusal":null}` : `{"content":null,"refusal":${json}}`;
 }
@@ -329,7 +338,7 @@ function detailEntries(
   index: number,
   { text, summary, behind }: { text?: string; summary?: string; behind?: boolean },
 ): JsonObject[] {
-  const common = { format: ENVELOPE_FORMAT, index, ...(behind ? { id: BEHIND_TEXT } : {}) };
+  const common = { format: ENVELOPE_FORMAT, index, ...(behind ? { id: AFTER_TEXT } : {}) };
   if (summary !== undefined)
     return [
       { type: "reasoning.summary", summary, ...common },
@@ -340,22 +349,22 @@ function detailEntries(
 }
 
 /** Writes a stream of chunks. Usage comes where the client asked for it, in a last chunk without choices. */
-export function encoder(context: ResponseContext): ResponseEncoder {
+export function createEncoder(context: ResponseContext): ResponseEncoder {
   return new ChatStreamWriter(context);
 }
 
 class ChatStreamWriter extends ChatDeltaWriter implements ResponseEncoder {
   private out: EncodedFrame[] = [];
   /** All that stands before the choices of each chunk, and behind them. */
-  private before = "";
-  private readonly behind: string;
-  private used: Usage | undefined;
-  private readonly counts: boolean;
+  private chunkStart = "";
+  private readonly chunkEnd: string;
+  private usage: Usage | undefined;
+  private readonly includesUsage: boolean;
 
   constructor(context: ResponseContext) {
     super(context);
-    this.counts = asksUsage(context.request);
-    this.behind = this.counts ? ',"usage":null}' : "}";
+    this.includesUsage = requestsUsage(context.request);
+    this.chunkEnd = this.includesUsage ? ',"usage":null}' : "}";
   }
 
   event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void {
@@ -364,15 +373,15 @@ class ChatStreamWriter extends ChatDeltaWriter implements ResponseEncoder {
       case "start": {
         const { id, created } = this.head(event);
         const [ownId, model] = [JSON.stringify(id), JSON.stringify(this.context.model)];
-        this.before = `{"id":${ownId},"object":"chat.completion.chunk","created":${created},"model":${model},"choices":[`;
+        this.chunkStart = `{"id":${ownId},"object":"chat.completion.chunk","created":${created},"model":${model},"choices":[`;
         break;
       }
       case "usage":
-        this.used = event.usage;
+        this.usage = event.usage;
         break;
       case "end":
-        if (this.counts && this.used)
-          out.push({ data: `${this.before}],${JSON.stringify(usageMembers(this.used)).slice(1)}` });
+        if (this.includesUsage && this.usage)
+          out.push({ data: `${this.chunkStart}],${JSON.stringify(usageMembers(this.usage)).slice(1)}` });
         out.push({ data: "[DONE]" });
         break;
       default:
@@ -380,14 +389,14 @@ class ChatStreamWriter extends ChatDeltaWriter implements ResponseEncoder {
     }
   }
 
-  protected addTo(choice: number, members: string, finish: string, logprobs: string): void {
+  protected writeDelta(choice: number, members: string, finish: string, logprobs: string): void {
     const rest = `"delta":{${members}},"logprobs":${logprobs},"finish_reason":${finish}}]`;
-    this.out.push({ data: `${this.before}{"index":${choice},${rest}${this.behind}` });
+    this.out.push({ data: `${this.chunkStart}{"index":${choice},${rest}${this.chunkEnd}` });
   }
 }
 
 /** Writes a whole completion: what a reader of the stream holds at its end, and usage in any case. */
-export function encode(events: readonly Event[], context: ResponseContext): string {
+export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
   const writer = new ChatWholeWriter(context);
   for (const event of events) writer.event(event);
   return JSON.stringify(writer.body);
@@ -396,10 +405,10 @@ export function encode(events: readonly Event[], context: ResponseContext): stri
 /** The usage of an answer, and the tier that served it where the provider named one. */
 const usageMembers = (usage: Usage): JsonObject => ({
   usage: writeUsage(usage),
-  ...defined({ service_tier: servedTier(usage) }),
+  ...dropUndefined({ service_tier: servedTier(usage) }),
 });
 
-interface FoldedChoice {
+interface MergedChoice {
   index: number;
   message: JsonObject;
   logprobs: JsonObject | null;
@@ -408,55 +417,55 @@ interface FoldedChoice {
 
 class ChatWholeWriter extends ChatDeltaWriter {
   readonly body: JsonObject = { id: "", object: "chat.completion", created: 0, model: this.context.model, choices: [] };
-  private readonly folded = new Map<number, FoldedChoice>();
+  private readonly merged = new Map<number, MergedChoice>();
 
   event(event: Event): void {
     if (event.type === "start") Object.assign(this.body, this.head(event));
     else if (event.type === "usage") Object.assign(this.body, usageMembers(event.usage));
-    else if (event.type === "end") this.body["choices"] = [...this.folded.values()].sort((a, b) => a.index - b.index);
+    else if (event.type === "end") this.body["choices"] = [...this.merged.values()].sort((a, b) => a.index - b.index);
     else this.write(event);
   }
 
-  protected addTo(index: number, members: string, finish: string, logprobs: string): void {
-    let choice = this.folded.get(index);
+  protected writeDelta(index: number, members: string, finish: string, logprobs: string): void {
+    let choice = this.merged.get(index);
     if (!choice) {
       choice = { index, message: {}, logprobs: null, finish_reason: null };
-      this.folded.set(index, choice);
+      this.merged.set(index, choice);
     }
-    fold(choice.message, JSON.parse(`{${members}}`) as JsonObject);
+    mergeDelta(choice.message, JSON.parse(`{${members}}`) as JsonObject);
     if (logprobs !== "null") {
       choice.logprobs ??= { content: null, refusal: null };
-      fold(choice.logprobs, JSON.parse(logprobs) as JsonObject);
+      mergeDelta(choice.logprobs, JSON.parse(logprobs) as JsonObject);
     }
     if (finish !== "null") choice.finish_reason = JSON.parse(finish);
   }
 }
 
 /** Adds a delta to a message as the SDKs do: texts and lists grow, calls grow by their index. */
-function fold(message: JsonObject, delta: JsonObject): void {
+function mergeDelta(message: JsonObject, delta: JsonObject): void {
   for (const [name, value] of Object.entries(delta)) {
     if (value === null) message[name] ??= null;
-    else if (name === "tool_calls") foldCalls(message, asList(value));
-    else if (name === "function_call" || name === "audio") foldInner(message, name, asObject(value) ?? {});
-    else if (Array.isArray(value)) extend(message, name, value);
+    else if (name === "tool_calls") mergeToolCalls(message, asList(value));
+    else if (name === "function_call" || name === "audio") mergeInner(message, name, asObject(value) ?? {});
+    else if (Array.isArray(value)) appendItems(message, name, value);
     else if (name === "role" || asText(message[name]) === undefined) message[name] = value;
     else message[name] = `${message[name]}${value}`;
   }
 }
 
-function foldCalls(message: JsonObject, deltas: readonly unknown[]): void {
+function mergeToolCalls(message: JsonObject, deltas: readonly unknown[]): void {
   const calls = (message["tool_calls"] as JsonObject[] | undefined) ?? [];
   message["tool_calls"] = calls;
   for (const value of deltas) {
     const { index, ...call } = value as JsonObject & { index: number };
     const known = calls[index];
     if (known === undefined) calls[index] = call;
-    else for (const kind of ["function", "custom"]) if (call[kind]) foldInner(known, kind, call[kind] as JsonObject);
+    else for (const kind of ["function", "custom"]) if (call[kind]) mergeInner(known, kind, call[kind] as JsonObject);
   }
 }
 
 /** Adds the texts that grow in an object within; the others stay. */
-function foldInner(outer: JsonObject, name: string, more: JsonObject): void {
+function mergeInner(outer: JsonObject, name: string, more: JsonObject): void {
   const inner = asObject(outer[name]) ?? {};
   outer[name] = inner;
   for (const [member, value] of Object.entries(more))
@@ -464,7 +473,7 @@ function foldInner(outer: JsonObject, name: string, more: JsonObject): void {
 }
 
 /** Adds to a list in place: an answer has many pieces. */
-function extend(message: JsonObject, name: string, more: readonly unknown[]): void {
+function appendItems(message: JsonObject, name: string, more: readonly unknown[]): void {
   const list = message[name];
   if (Array.isArray(list)) for (const each of more) list.push(each);
   else message[name] = more;

@@ -5,35 +5,35 @@ import {
   type EncodeContext,
   type FeatureUse,
   Fields,
-  fieldsOf,
   invalidField,
   type JsonObject,
   maySearch,
+  objectFields,
   pathOfUse,
   type Setting,
   type Tool,
   type ToolChoice,
 } from "model-gateway/protocol";
 import { fitName } from "../openai/request.encode.ts";
-import { unwritten } from "../openai/support.ts";
+import { writeNothing } from "../openai/support.ts";
 import { LEGACY_CALL } from "./wire.ts";
 
 /** The choice among tools, which is read and written behind them. The vendor's own tools have no name in Chat. */
-export const TOOL_CHOICE: readonly Setting[] = [
+export const TOOL_CHOICE_SETTINGS: readonly Setting[] = [
   {
-    wire: "tool_choice",
+    path: "tool_choice",
     field: "toolChoice",
     type: "any",
     read: (body, name) => readChoice(body.any(name), name, body.uses),
     write: writeChoice,
   },
   {
-    wire: LEGACY_CALL,
+    path: LEGACY_CALL,
     field: "toolChoice",
     type: "any",
     // Beside the newer name it is left to be dropped.
     read: (body, name) => (body.has("tool_choice") ? undefined : readChoice(body.any(name), name, body.uses)),
-    write: unwritten,
+    write: writeNothing,
   },
 ];
 
@@ -52,7 +52,7 @@ function readChoice(value: unknown, at: string, uses: FeatureUse[]): ToolChoice 
   const inner = choice.object("function") ?? custom;
   const name = (inner ?? choice).text("name");
   const among = allowed && readAllowed(allowed);
-  choice.rest();
+  choice.declareUnread();
   if (among) return among;
   if (name === undefined) throw invalidField(at, `${at} must be auto, none, required or name a tool.`);
   return { mode: "named", name, ...(inner && inner === custom ? { custom: true } : {}) };
@@ -69,18 +69,19 @@ function readAllowed(allowed: Fields): ToolChoice {
 
 /** A tool of the vendor's has no name but its type. */
 function nameIn(value: unknown, at: string, uses: FeatureUse[]): string {
-  const tool = fieldsOf(value, at, uses);
+  const tool = objectFields(value, at, uses);
   const type = tool.text("type");
   const inner = tool.object("function") ?? tool.object("custom");
   const name = inner?.text("name") ?? tool.text("name") ?? type;
   if (name === undefined) throw invalidField(at, `${at} must name a tool.`);
-  tool.rest();
+  tool.declareUnread();
   return name;
 }
 
 function writeChoice(choice: ToolChoice, conversation: Conversation, context: EncodeContext): unknown {
   // OpenAI refuses the choice where there are no tools.
-  if (!conversation.tools.some(({ kind }) => kind !== "web_search")) return declareFreeSearch(conversation, context);
+  if (!conversation.tools.some(({ kind }) => kind !== "web_search"))
+    return declareUnforcedSearch(conversation, context);
   switch (choice.mode) {
     case "auto":
     case "none":
@@ -88,10 +89,10 @@ function writeChoice(choice: ToolChoice, conversation: Conversation, context: En
       return choice.mode;
     case "named": {
       if (!choice.server)
-        return reference(choice.name, ownTools(conversation).get(choice.name), context, choice.custom);
+        return toolReference(choice.name, ownTools(conversation).get(choice.name), context, choice.custom);
       context.change(
         pathOfUse(conversation, "tool_choice"),
-        `${choice.name} cannot be called for by its name: ${FREE}`,
+        `${choice.name} cannot be called for by its name: ${LEFT_TO_MODEL}`,
       );
       return "auto";
     }
@@ -100,14 +101,14 @@ function writeChoice(choice: ToolChoice, conversation: Conversation, context: En
   }
 }
 
-const FREE = "whether it is called is left to the model";
+const LEFT_TO_MODEL = "whether it is called is left to the model";
 
 /** A search cannot be forced: where there is nothing else to call, there is no choice at all. */
-function declareFreeSearch(conversation: Conversation, context: EncodeContext): undefined {
+function declareUnforcedSearch(conversation: Conversation, context: EncodeContext): undefined {
   const { toolChoice, tools } = conversation;
   const search = tools.find((tool) => tool.kind === "web_search");
   if (!search || !maySearch(conversation, search)) return;
-  const why = `web search cannot be forced: ${FREE}`;
+  const why = `web search cannot be forced: ${LEFT_TO_MODEL}`;
   if (toolChoice?.mode === "required" || toolChoice?.mode === "named")
     context.change(pathOfUse(conversation, "tool_choice"), why);
   else if (toolChoice?.mode === "allowed" && toolChoice.required)
@@ -125,8 +126,8 @@ function writeAllowed(
   const tools: JsonObject[] = [];
   for (const name of choice.names) {
     const tool = own.get(name);
-    if (tool) tools.push(reference(name, tool, context));
-    else context.change(path, `${name} is no tool of the client's: ${FREE}`);
+    if (tool) tools.push(toolReference(name, tool, context));
+    else context.change(path, `${name} is no tool of the client's: ${LEFT_TO_MODEL}`);
   }
   if (tools.length === 0) return "none";
   return { type: "allowed_tools", allowed_tools: { mode: choice.required ? "required" : "auto", tools } };
@@ -139,14 +140,14 @@ function ownTools({ tools }: Conversation): Map<string, Tool> {
 }
 
 /** How a tool is named in a choice. */
-function reference(name: string, tool: Tool | undefined, context: EncodeContext, custom?: boolean): JsonObject {
+function toolReference(name: string, tool: Tool | undefined, context: EncodeContext, custom?: boolean): JsonObject {
   const kind = custom || tool?.kind === "custom" ? "custom" : "function";
   const namespace = tool && "namespace" in tool ? tool.namespace : undefined;
-  return { type: kind, [kind]: { name: nameOf(name, namespace, context) } };
+  return { type: kind, [kind]: { name: fitToolName(name, namespace, context) } };
 }
 
 /** A tool's name as Chat takes it; one in a namespace has that before it. */
-export function nameOf(name: string, namespace: string | undefined, context: EncodeContext): string {
+export function fitToolName(name: string, namespace: string | undefined, context: EncodeContext): string {
   if (namespace === undefined) return fitName(name, context.names);
   const fitted = fitName(`${namespace}__${name}`, context.names);
   context.names.mark(fitted, { name, namespace });

@@ -10,23 +10,23 @@ import {
   type ReasoningConfig,
   type Setting,
 } from "model-gateway/protocol";
-import { effortFor, knownEffort } from "../openai/request.encode.ts";
-import { unwritten } from "../openai/support.ts";
-import { effortOf } from "../openai/wire.ts";
+import { effortForBudget, supportedEffort } from "../openai/request.encode.ts";
+import { writeNothing } from "../openai/support.ts";
+import { parseEffort } from "../openai/wire.ts";
 
 /** Tokens and whether thoughts are shown have no word of OpenAI's own: tokens are written as the nearest effort. */
-export const THINKING: readonly Setting[] = [
-  { wire: "reasoning_effort", field: "reasoning", type: "any", read: readEffort, write: writeEffort },
+export const REASONING_SETTINGS: readonly Setting[] = [
+  { path: "reasoning_effort", field: "reasoning", type: "any", read: readEffort, write: writeEffort },
   // OpenRouter's.
-  { wire: "reasoning", field: "reasoning", type: "any", read: readNested, write: unwritten },
+  { path: "reasoning", field: "reasoning", type: "any", read: readNested, write: writeNothing },
   // What Google's endpoint for this protocol takes besides. [D: OpenAI compatibility of the Gemini API]
-  { wire: "extra_body", field: "cacheHandle", type: "any", read: readHandle, write: unwritten },
-  { wire: "extra_body", field: "reasoning", type: "any", read: readGoogle, write: unwritten },
+  { path: "extra_body", field: "cacheHandle", type: "any", read: readCacheHandle, write: writeNothing },
+  { path: "extra_body", field: "reasoning", type: "any", read: readGoogle, write: writeNothing },
 ];
 
 /** A word that is no effort is left to be dropped: vendors have their own, like `default`. */
 function readEffort(fields: Fields, name: string, { reasoning }: Conversation): ReasoningConfig | undefined {
-  const effort = effortOf(fields.of[name]);
+  const effort = parseEffort(fields.of[name]);
   if (effort === undefined) return reasoning;
   fields.any(name);
   fields.declare(name, "reasoning_effort");
@@ -44,8 +44,8 @@ function writeEffort(
     if (effort !== "none" && budget !== 0) context.drop(pathOfUse(conversation, feature), "This model does not think");
     return undefined;
   }
-  if (effort !== undefined) return knownEffort(effort, conversation, context);
-  const nearest = budget === undefined ? undefined : effortFor(budget, context.model);
+  if (effort !== undefined) return supportedEffort(effort, conversation, context);
+  const nearest = budget === undefined ? undefined : effortForBudget(budget, context.model);
   if (nearest !== undefined)
     context.change(
       pathOfUse(conversation, "reasoning_budget"),
@@ -73,17 +73,17 @@ function readNested(body: Fields, name: string, conversation: Conversation): Rea
     config.effort = enabled ? "medium" : "none";
     nested.leave("enabled", "reasoning_effort");
   } else nested.leave("enabled");
-  return someOf(config);
+  return unlessEmpty(config);
 }
 
 /** Undefined where nothing is said. */
-const someOf = (config: ReasoningConfig): ReasoningConfig | undefined =>
+const unlessEmpty = (config: ReasoningConfig): ReasoningConfig | undefined =>
   Object.keys(config).length > 0 ? config : undefined;
 
 const googleIn = (body: Fields, name: string): Fields | undefined =>
   isObject(body.of[name]) ? body.object(name)?.object("google") : undefined;
 
-function readHandle(body: Fields, name: string): string | undefined {
+function readCacheHandle(body: Fields, name: string): string | undefined {
   const google = googleIn(body, name);
   const handle = google?.text("cached_content");
   if (handle !== undefined) google?.declare("cached_content", "cache_handle");
@@ -111,7 +111,7 @@ function readGoogle(body: Fields, name: string, { reasoning }: Conversation): Re
     if (budget === 0) config.effort = "none";
     thinking.declare(BUDGET, "reasoning_budget");
   }
-  const level = effortOf(thinking.text(LEVEL)?.toLowerCase());
+  const level = parseEffort(thinking.text(LEVEL)?.toLowerCase());
   if (level !== undefined) {
     config.effort = level;
     thinking.declare(LEVEL, "reasoning_effort");
@@ -119,5 +119,5 @@ function readGoogle(body: Fields, name: string, { reasoning }: Conversation): Re
   const show = thinking.flag("include_thoughts");
   if (show !== undefined) thinking.declare("include_thoughts", "reasoning_summary");
   if (show !== undefined || asked.length > 0) config.show = show ?? false;
-  return someOf(config);
+  return unlessEmpty(config);
 }

@@ -2,7 +2,7 @@ import {
   asObject,
   type CacheMark,
   type Conversation,
-  defined,
+  dropUndefined,
   type EncodeContext,
   type Feature,
   type Fields,
@@ -15,10 +15,10 @@ import {
   type SupportTable,
   settingFields,
 } from "model-gateway/protocol";
-import { label, UNENFORCED, wholeCacheOf } from "../openai/request.encode.ts";
-import { readSchema, SAMPLING, unwritten } from "../openai/support.ts";
-import { tierOf } from "../openai/wire.ts";
-import { THINKING } from "./support.thinking.ts";
+import { fitLabel, promptCacheOptions, UNENFORCED_SCHEMA } from "../openai/request.encode.ts";
+import { readJsonSchemaFormat, SAMPLING_SETTINGS, writeNothing } from "../openai/support.ts";
+import { serviceTier } from "../openai/wire.ts";
+import { REASONING_SETTINGS } from "./support.thinking.ts";
 
 /** What becomes of each feature in a Chat request. */
 export const support: SupportTable = {
@@ -103,10 +103,10 @@ export const support: SupportTable = {
 const VERBOSITY = ["low", "medium", "high"];
 
 /** The settings of a Chat request. */
-export const SETTINGS: readonly Setting[] = [
-  ...SAMPLING,
+export const CHAT_SETTINGS: readonly Setting[] = [
+  ...SAMPLING_SETTINGS,
   {
-    wire: "logprobs",
+    path: "logprobs",
     field: "logprobs",
     feature: "logprobs",
     type: "flag",
@@ -114,7 +114,7 @@ export const SETTINGS: readonly Setting[] = [
     write: () => true,
   },
   {
-    wire: "top_logprobs",
+    path: "top_logprobs",
     field: "logprobs",
     feature: "logprobs",
     type: "number",
@@ -123,7 +123,7 @@ export const SETTINGS: readonly Setting[] = [
     write: (count: number) => (count > 0 ? count : undefined),
   },
   {
-    wire: "verbosity",
+    path: "verbosity",
     field: "verbosity",
     feature: "verbosity",
     type: "text",
@@ -131,80 +131,80 @@ export const SETTINGS: readonly Setting[] = [
     read: (body, name) => (VERBOSITY.includes(body.of[name] as string) ? body.text(name) : undefined),
   },
   {
-    wire: "parallel_tool_calls",
+    path: "parallel_tool_calls",
     field: "parallel",
     feature: "parallel_off",
     type: "flag",
-    silent: (parallel) => parallel === true,
+    hasNoEffect: (parallel) => parallel === true,
     // OpenAI refuses it where there are no tools.
     write: (parallel: boolean, { tools }) => (tools.some(({ kind }) => kind !== "web_search") ? parallel : undefined),
   },
   {
-    wire: "prompt_cache_key",
+    path: "prompt_cache_key",
     field: "cacheKey",
     feature: "cache_key",
     type: "text",
-    write: (key: string, conversation, context) => label(key, pathOfUse(conversation, "cache_key"), context),
+    write: (key: string, conversation, context) => fitLabel(key, pathOfUse(conversation, "cache_key"), context),
   },
   {
-    wire: "prompt_cache_options",
+    path: "prompt_cache_options",
     field: "cache",
     feature: "cache_mark",
     type: "any",
     read: readCacheOptions,
     write: writeCacheOptions,
   },
-  { wire: "safety_identifier", field: "user", feature: "user", type: "text", write: unwritten },
+  { path: "safety_identifier", field: "user", feature: "user", type: "text", write: writeNothing },
   {
-    wire: "user",
+    path: "user",
     field: "user",
     feature: "user",
     type: "text",
     // Beside the newer name it is left to be dropped.
     read: (body, name) => (body.has("safety_identifier") ? undefined : body.text(name)),
-    write: (user: string, conversation, context) => label(user, pathOfUse(conversation, "user"), context),
+    write: (user: string, conversation, context) => fitLabel(user, pathOfUse(conversation, "user"), context),
   },
   {
-    wire: "metadata",
+    path: "metadata",
     field: "metadata",
     feature: "metadata",
     type: "any",
     read: readMetadata,
-    silent: (metadata) => Object.keys(metadata as object).length === 0,
+    hasNoEffect: (metadata) => Object.keys(metadata as object).length === 0,
     write: writeMetadata,
   },
   {
-    wire: "service_tier",
+    path: "service_tier",
     field: "tier",
     feature: "tier",
     type: "text",
-    silent: (tier) => tier === "auto",
+    hasNoEffect: (tier) => tier === "auto",
     write: writeTier,
   },
   {
-    wire: "store",
+    path: "store",
     field: "store",
     feature: "store",
     type: "flag",
-    silent: (store) => store === false,
-    write: unwritten,
+    hasNoEffect: (store) => store === false,
+    write: writeNothing,
   },
-  { wire: "modalities", field: "modalities", type: "texts", read: readModalities, write: writeModalities },
+  { path: "modalities", field: "modalities", type: "texts", read: readModalities, write: writeModalities },
   // OpenRouter's, and what others took over from it.
   {
-    wire: "image_config",
+    path: "image_config",
     field: "image",
     type: "any",
     read: readImageConfig,
     write: ({ aspect, size }: NonNullable<Conversation["image"]>) =>
-      defined({ aspect_ratio: aspect, image_size: size }),
+      dropUndefined({ aspect_ratio: aspect, image_size: size }),
   },
 ];
 
 /** What is read behind the tools. */
 export const ANSWER_SETTINGS: readonly Setting[] = [
-  ...THINKING,
-  { wire: "response_format", field: "format", type: "any", read: readFormat, write: writeFormat },
+  ...REASONING_SETTINGS,
+  { path: "response_format", field: "format", type: "any", read: readFormat, write: writeFormat },
 ];
 
 /** @throws GatewayError for a type that is not known */
@@ -216,7 +216,7 @@ function readFormat(body: Fields, name: string): Format | undefined {
     const inner = format.object(type);
     if (!inner) throw invalidField(`${format.at}.${type}`, `${format.at}.${type} must be an object.`);
     format.declareSelf("json_schema");
-    return readSchema(inner, false);
+    return readJsonSchemaFormat(inner, false);
   }
   if (type !== "text" && type !== "json_object")
     throw invalidField(`${format.at}.type`, `${format.at}.type must be text, json_object or json_schema.`);
@@ -226,20 +226,20 @@ function readFormat(body: Fields, name: string): Format | undefined {
 
 /** Text goes without saying. */
 function writeFormat(format: Format, conversation: Conversation, context: EncodeContext): JsonObject | undefined {
-  const { kind, schema, name = "answer", description, strict, holds } = format;
-  if (holds && strict === undefined) context.change(pathOfUse(conversation, "json_schema"), UNENFORCED);
+  const { kind, schema, name = "answer", description, strict, alwaysStrict } = format;
+  if (alwaysStrict && strict === undefined) context.change(pathOfUse(conversation, "json_schema"), UNENFORCED_SCHEMA);
   if (kind === "schema")
-    return { type: "json_schema", json_schema: { name, ...defined({ description, schema, strict }) } };
+    return { type: "json_schema", json_schema: { name, ...dropUndefined({ description, schema, strict }) } };
   return kind === "json" ? { type: "json_object" } : undefined;
 }
 
 /** Why a mark for the cache goes nowhere. */
-export const NO_MARKS = "The provider is not known to take marks for its cache";
+export const NO_CACHE_MARKS = "The provider is not known to take marks for its cache";
 
 function writeCacheOptions(cache: CacheMark, conversation: Conversation, context: EncodeContext): unknown {
-  const options = wholeCacheOf(cache);
+  const options = promptCacheOptions(cache);
   if (options === undefined || context.facts.cache_marks) return options;
-  context.drop(cache.at ?? pathOfUse(conversation, "cache_mark"), NO_MARKS);
+  context.drop(cache.at ?? pathOfUse(conversation, "cache_mark"), NO_CACHE_MARKS);
   return undefined;
 }
 
@@ -270,7 +270,7 @@ function writeMetadata(metadata: Record<string, string>, conversation: Conversat
 }
 
 function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
-  const word = tierOf(tier);
+  const word = serviceTier(tier);
   if (word === undefined) context.drop(pathOfUse(conversation, "tier"), `Chat Completions has no service tier ${tier}`);
   return word;
 }
@@ -292,9 +292,9 @@ function readImageConfig(body: Fields, name: string): Conversation["image"] {
   if (!config) return undefined;
   config.declareSelf("image_out");
   const [aspect, size] = [config.text("aspect_ratio"), config.text("image_size")];
-  config.rest();
+  config.declareUnread();
   return {
-    ...defined({ aspect, size }),
+    ...dropUndefined({ aspect, size }),
     paths: { aspect: config.path("aspect_ratio"), size: config.path("image_size") },
   };
 }
@@ -337,7 +337,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["response_format: json_object", "json_object"],
   ["response_format.json_schema", "json_schema"],
   ["response_format.json_schema.strict", "json_schema_strict"],
-  ...settingFields(SETTINGS),
+  ...settingFields(CHAT_SETTINGS),
   ["prompt_cache_retention", "other"],
   ["modalities with audio, audio", "audio_out"],
   ["modalities with image, image_config", "image_out"],

@@ -44,11 +44,11 @@ function* responseTexts(json: unknown): Generator<TextPlace> {
     yield* messageTexts(asObject(message) ?? {}, [...at, "message"], "assistant");
     yield* messageTexts(asObject(delta) ?? {}, [...at, "delta"], "assistant", choice);
     // Together writes each text twice.
-    if (typeof text === "string") yield named({ path: [...at, "text"], kind: "assistant" }, choice, "text");
+    if (typeof text === "string") yield withPiece({ path: [...at, "text"], kind: "assistant" }, choice, "text");
   }
   // Perplexity's sources.
   for (const [i, source] of asList(search_results).entries())
-    yield* members(source, ["title", "snippet"], ["search_results", i], "tool_result");
+    yield* memberTexts(source, ["title", "snippet"], ["search_results", i], "tool_result");
 }
 
 /** @param choice of a delta: the number of its choice, which names the pieces of its texts */
@@ -56,12 +56,12 @@ function* messageTexts(message: JsonObject, at: JsonPath, kind: TextKind, choice
   yield* contentTexts(message["content"], [...at, "content"], kind, choice);
   for (const name of ["refusal", "reasoning_content", "reasoning"])
     if (typeof message[name] === "string")
-      yield named({ path: [...at, name], kind: name === "refusal" ? kind : "reasoning" }, choice, name);
+      yield withPiece({ path: [...at, name], kind: name === "refusal" ? kind : "reasoning" }, choice, name);
   for (const [n, value] of asList(message["reasoning_details"]).entries()) {
     const entry = asObject(value) ?? {};
     for (const name of ["text", "summary"])
-      for (const place of members(entry, [name], [...at, "reasoning_details", n], "reasoning"))
-        yield named(
+      for (const place of memberTexts(entry, [name], [...at, "reasoning_details", n], "reasoning"))
+        yield withPiece(
           place,
           choice,
           `reasoning_details ${asText(entry["type"])} ${asCount(entry["index"]) ?? n} ${name}`,
@@ -69,28 +69,28 @@ function* messageTexts(message: JsonObject, at: JsonPath, kind: TextKind, choice
   }
   for (const [n, annotation] of asList(message["annotations"]).entries()) {
     const source = asObject(annotation)?.["url_citation"];
-    yield* members(source, ["title", "content"], [...at, "annotations", n, "url_citation"], kind);
+    yield* memberTexts(source, ["title", "content"], [...at, "annotations", n, "url_citation"], kind);
   }
-  for (const place of members(message["audio"], ["transcript"], [...at, "audio"], kind))
-    yield named(place, choice, "transcript");
+  for (const place of memberTexts(message["audio"], ["transcript"], [...at, "audio"], kind))
+    yield withPiece(place, choice, "transcript");
   yield* callTexts(message, at, choice);
 }
 
 /** A text, or a list of texts and parts. */
 function* contentTexts(content: unknown, at: JsonPath, kind: TextKind, choice?: string): Generator<TextPlace> {
-  if (typeof content === "string") yield named({ path: at, kind }, choice, "content");
+  if (typeof content === "string") yield withPiece({ path: at, kind }, choice, "content");
   for (const [n, part] of asList(content).entries()) {
     const path = [...at, n];
-    if (typeof part === "string") yield named({ path, kind }, choice, "content");
-    for (const place of members(part, ["text", "refusal"], path, kind))
-      yield named(place, choice, place.path.at(-1) === "text" ? "content" : "refusal");
+    if (typeof part === "string") yield withPiece({ path, kind }, choice, "content");
+    for (const place of memberTexts(part, ["text", "refusal"], path, kind))
+      yield withPiece(place, choice, place.path.at(-1) === "text" ? "content" : "refusal");
     const thinking = asObject(part)?.["thinking"];
     if (typeof thinking === "string")
-      yield named({ path: [...path, "thinking"], kind: "reasoning" }, choice, "thinking");
+      yield withPiece({ path: [...path, "thinking"], kind: "reasoning" }, choice, "thinking");
     for (const [m, piece] of asList(thinking).entries()) {
       const whole = [...path, "thinking", m];
-      if (typeof piece === "string") yield named({ path: whole, kind: "reasoning" }, choice, "thinking");
-      for (const place of members(piece, ["text"], whole, "reasoning")) yield named(place, choice, "thinking");
+      if (typeof piece === "string") yield withPiece({ path: whole, kind: "reasoning" }, choice, "thinking");
+      for (const place of memberTexts(piece, ["text"], whole, "reasoning")) yield withPiece(place, choice, "thinking");
     }
   }
 }
@@ -101,8 +101,8 @@ function* callTexts(message: JsonObject, at: JsonPath, choice?: string): Generat
     const piece = `tool_calls ${asCount(call["index"]) ?? asText(call["id"]) ?? n}`;
     const path = [...at, "tool_calls", n];
     yield* argumentTexts(call["function"], [...path, "function"], choice, piece);
-    for (const place of members(call["custom"], ["input"], [...path, "custom"], "tool_call"))
-      yield named(place, choice, piece);
+    for (const place of memberTexts(call["custom"], ["input"], [...path, "custom"], "tool_call"))
+      yield withPiece(place, choice, piece);
   }
   yield* argumentTexts(message[LEGACY_CALL], [...at, LEGACY_CALL], choice, LEGACY_CALL);
 }
@@ -111,11 +111,11 @@ function* callTexts(message: JsonObject, at: JsonPath, choice?: string): Generat
 function* argumentTexts(call: unknown, at: JsonPath, choice: string | undefined, piece: string): Generator<TextPlace> {
   const { arguments: input, name } = asObject(call) ?? {};
   const path = [...at, "arguments"];
-  if (typeof input !== "string") yield* leaves(input, path);
+  if (typeof input !== "string") yield* leafTexts(input, path);
   else {
     const place: TextPlace = { path, kind: "tool_call", json: true };
     // Google's compatible API has given every call the index 0, but each of them whole.
-    yield name !== undefined && isJsonText(input) ? place : named(place, choice, piece);
+    yield name !== undefined && isJsonText(input) ? place : withPiece(place, choice, piece);
   }
 }
 
@@ -123,25 +123,25 @@ function* argumentTexts(call: unknown, at: JsonPath, choice: string | undefined,
 const DEEPEST = 512;
 
 /** Every string within a value. */
-function* leaves(value: unknown, path: JsonPath): Generator<TextPlace> {
+function* leafTexts(value: unknown, path: JsonPath): Generator<TextPlace> {
   if (typeof value === "string") yield { path, kind: "tool_call" };
   else if (path.length >= DEEPEST) return;
-  else if (Array.isArray(value)) for (const [n, each] of value.entries()) yield* leaves(each, [...path, n]);
-  else for (const [name, each] of Object.entries(asObject(value) ?? {})) yield* leaves(each, [...path, name]);
+  else if (Array.isArray(value)) for (const [n, each] of value.entries()) yield* leafTexts(each, [...path, n]);
+  else for (const [name, each] of Object.entries(asObject(value) ?? {})) yield* leafTexts(each, [...path, name]);
 }
 
 /** The members of an object that are texts. */
-function* members(of: unknown, names: readonly string[], at: JsonPath, kind: TextKind): Generator<TextPlace> {
+function* memberTexts(of: unknown, names: readonly string[], at: JsonPath, kind: TextKind): Generator<TextPlace> {
   const object = asObject(of);
   for (const name of names) if (typeof object?.[name] === "string") yield { path: [...at, name], kind };
 }
 
 /** A place in a delta bears the name of the text that it is a piece of. */
-const named = (place: TextPlace, choice: string | undefined, piece: string): TextPlace =>
+const withPiece = (place: TextPlace, choice: string | undefined, piece: string): TextPlace =>
   choice === undefined ? place : { ...place, piece: `${choice} ${piece}` };
 
 /** Where requests bear reasoning that only the provider which made it can read. */
-export const opaque: OpaquePlaces = { find: opaquePlaces, consequences: emptied };
+export const opaque: OpaquePlaces = { find: opaquePlaces, consequences: consequences };
 
 function* opaquePlaces(body: JsonObject): Generator<OpaquePlace> {
   for (const [i, value] of asList(body["messages"]).entries()) {
@@ -149,7 +149,7 @@ function* opaquePlaces(body: JsonObject): Generator<OpaquePlace> {
     if (!message) continue;
     for (const [n, entry] of asList(message["reasoning_details"]).entries()) {
       const span = ["messages", i, "reasoning_details", n];
-      for (const { path } of members(entry, ["signature", "data"], span, "reasoning")) yield { path, span };
+      for (const { path } of memberTexts(entry, ["signature", "data"], span, "reasoning")) yield { path, span };
     }
     for (const [n, call] of asList(message["tool_calls"]).entries())
       yield* stateOnCall(asObject(call) ?? {}, ["messages", i, "tool_calls", n]);
@@ -170,7 +170,7 @@ function* stateOnCall({ extra_content }: JsonObject, call: JsonPath): Generator<
  * What goes with entries of `reasoning_details`: those of ours that held a text for them, the text that is repeated beside
  * them, the list where nothing is left in it, and a message that has nothing else.
  */
-function* emptied({ messages }: JsonObject, gone: readonly JsonPath[]): Generator<OpaqueConsequence> {
+function* consequences({ messages }: JsonObject, gone: readonly JsonPath[]): Generator<OpaqueConsequence> {
   const lost = new Map<number, Set<number>>();
   for (const [, i, name, n] of gone as [string, number, string, number][])
     if (name === "reasoning_details") lost.set(i, (lost.get(i) ?? new Set()).add(n));
@@ -179,22 +179,22 @@ function* emptied({ messages }: JsonObject, gone: readonly JsonPath[]): Generato
     const message = asObject(asList(messages)[i]) ?? {};
     let left = 0;
     for (const [n, entry] of asList(message["reasoning_details"]).entries())
-      if (isShell(entry)) yield { path: [...path, "reasoning_details", n] };
+      if (isEmptyEnvelope(entry)) yield { path: [...path, "reasoning_details", n] };
       else if (!entries.has(n)) left++;
-    if (left === 0) yield { path: isSilent(message) ? path : [...path, "reasoning_details"] };
+    if (left === 0) yield { path: isEmptyMessage(message) ? path : [...path, "reasoning_details"] };
     for (const name of ["reasoning_content", "reasoning"])
       if (typeof message[name] === "string") yield { path: [...path, name] };
   }
 }
 
 /** Whether an entry is of ours, and bears only the text for another one's state. */
-function isShell(value: unknown): boolean {
+function isEmptyEnvelope(value: unknown): boolean {
   const entry = asObject(value);
   return entry?.["format"] === ENVELOPE_FORMAT && !asText(entry["signature"]) && !asText(entry["data"]);
 }
 
 /** Whether a message has nothing besides its thoughts. */
-function isSilent({ content, tool_calls, ...message }: JsonObject): boolean {
+function isEmptyMessage({ content, tool_calls, ...message }: JsonObject): boolean {
   const words = typeof content === "string" || Array.isArray(content) ? content.length : 0;
   const others = ["refusal", LEGACY_CALL, "audio", "extra_content", "thought_signature"];
   return words === 0 && asList(tool_calls).length === 0 && others.every((name) => !message[name]);

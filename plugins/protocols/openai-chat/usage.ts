@@ -1,4 +1,4 @@
-import { asCount, asObject, asText, atMost, counts, type JsonObject, type Usage } from "model-gateway/protocol";
+import { asCount, asCounts, asObject, asText, atMost, type JsonObject, type Usage } from "model-gateway/protocol";
 import { providerCost } from "../openai/usage.ts";
 
 /**
@@ -12,7 +12,7 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const tier = asText(body?.["service_tier"]) ?? asText(raw["service_tier"]) ?? before?.tier;
   const usage: Usage = { in: input(raw), out: output(raw), raw };
   const details = raw["server_tool_use_details"];
-  const serverTools = details === undefined ? undefined : counts(details);
+  const serverTools = details === undefined ? undefined : asCounts(details);
   if (serverTools !== undefined) usage.serverTools = serverTools;
   if (tier !== undefined) usage.tier = tier;
   const told = providerCost(raw);
@@ -23,9 +23,9 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
 // Member by member, because this runs for each answer: to copy what is there of a list of all costs three times as much.
 
 function input(raw: JsonObject): Usage["in"] {
-  const parts = asObject(raw["prompt_tokens_details"]) ?? NOTHING;
+  const parts = asObject(raw["prompt_tokens_details"]) ?? NO_DETAILS;
   const found: Usage["in"] = {};
-  const sound = soundTokens(raw);
+  const sound = unreportedAudioTokens(raw);
   const prompt = asCount(raw["prompt_tokens"]);
   const total = prompt === undefined ? undefined : prompt + (sound ?? 0);
   if (total !== undefined) found.total = total;
@@ -49,7 +49,7 @@ function input(raw: JsonObject): Usage["in"] {
 }
 
 function output(raw: JsonObject): Usage["out"] {
-  const parts = asObject(raw["completion_tokens_details"]) ?? NOTHING;
+  const parts = asObject(raw["completion_tokens_details"]) ?? NO_DETAILS;
   const found: Usage["out"] = {};
   const total = totalOut(raw);
   if (total !== undefined) found.total = total;
@@ -66,13 +66,13 @@ function output(raw: JsonObject): Usage["out"] {
   return found;
 }
 
-const NOTHING: JsonObject = {};
+const NO_DETAILS: JsonObject = {};
 
 /**
  * Mistral tells how long the sound was that it heard, and its tokens in the total alone: `prompt_tokens` are those of the
  * text. [D: audio and transcription] Undefined where there was none.
  */
-function soundTokens(raw: JsonObject): number | undefined {
+function unreportedAudioTokens(raw: JsonObject): number | undefined {
   if (!asCount(raw["prompt_audio_seconds"])) return undefined;
   const [total, prompt, completion] = ["total_tokens", "prompt_tokens", "completion_tokens"].map((name) =>
     asCount(raw[name]),
@@ -84,7 +84,7 @@ function soundTokens(raw: JsonObject): number | undefined {
 /** Recorded from xAI and Google: `completion_tokens` leaves the reasoning out, only `total_tokens` has it. */
 function totalOut(raw: JsonObject): number | undefined {
   const completion = asCount(raw["completion_tokens"]);
-  if (soundTokens(raw) !== undefined) return completion;
+  if (unreportedAudioTokens(raw) !== undefined) return completion;
   const rest = (asCount(raw["total_tokens"]) ?? 0) - (asCount(raw["prompt_tokens"]) ?? 0);
   return completion === undefined ? undefined : Math.max(completion, rest);
 }

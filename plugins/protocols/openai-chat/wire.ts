@@ -3,7 +3,7 @@ import {
   asText,
   type CacheMark,
   type Citation,
-  defined,
+  dropUndefined,
   type Fields,
   isObject,
   type JsonObject,
@@ -13,7 +13,7 @@ import {
 } from "model-gateway/protocol";
 
 /** The one thing this protocol is asked for. */
-export const chat = post("chat", "/chat/completions", { task: "generate" });
+export const CHAT_COMPLETIONS = post("chat", "/chat/completions", { task: "generate" });
 
 /** The older member for the one call of an assistant's message. */
 export const LEGACY_CALL = "function_call";
@@ -21,9 +21,9 @@ export const LEGACY_CALL = "function_call";
 /** The `format` of entries of `reasoning_details` that hold an envelope of ours. */
 export const ENVELOPE_FORMAT = "gw1";
 /** What the thoughts before a call are remembered by, for clients that keep nothing of them. */
-export const thoughtsBefore = (callId: string): string => `thoughts ${callId}`;
+export const reasoningKey = (callId: string): string => `thoughts ${callId}`;
 /** The `id` of such an entry whose state sat on an empty text behind the text of the message. */
-export const BEHIND_TEXT = "behind";
+export const AFTER_TEXT = "behind";
 
 /** What state of this protocol's own vendors is: the member that it stands in, or how the member is read. */
 export type StateKind =
@@ -36,8 +36,8 @@ export type StateKind =
   /** On a message: Google's compatible API has `extra_content` and `thought_signature` there. */
   | "message";
 
-/** State of this protocol's own vendors. @param source the account that gave it; absent: the client sent it as it is */
-export const stateOf = (kind: StateKind, data: string, source?: ResponseSource): Opaque => ({
+/** State of this protocol's own vendors. @param source the account that gave it; absent: the client sent it is */
+export const createOpaque = (kind: StateKind, data: string, source?: ResponseSource): Opaque => ({
   protocol: "openai-chat",
   ...(source ? { account: source.account, model: source.model } : {}),
   kind,
@@ -53,12 +53,12 @@ export const textMember = ({ type }: JsonObject): "summary" | "text" | undefined
  * always 0) they mean nothing.
  * @param before characters of the content before the block that the citation is for
  */
-export function citationOf(annotation: unknown, before = 0): Citation | undefined {
+export function parseCitation(annotation: unknown, before = 0): Citation | undefined {
   const source = asObject(asObject(annotation)?.["url_citation"]);
   if (!source) return undefined;
   const [start, end] = [source["start_index"], source["end_index"]];
   const spans = typeof start === "number" && typeof end === "number" && end > start && start >= before;
-  return defined({
+  return dropUndefined({
     url: asText(source["url"]),
     title: asText(source["title"]),
     quote: asText(source["content"]),
@@ -68,9 +68,9 @@ export function citationOf(annotation: unknown, before = 0): Citation | undefine
 }
 
 /** The annotation for a citation; indices count from the start of the whole content. */
-export const annotationOf = ({ url, title, quote, start, end }: Citation, before: number) => ({
+export const writeCitation = ({ url, title, quote, start, end }: Citation, before: number) => ({
   type: "url_citation",
-  url_citation: defined({
+  url_citation: dropUndefined({
     // The SDK's types have no optional member here.
     start_index: before + (start ?? 0),
     end_index: before + (end ?? 0),
@@ -81,7 +81,7 @@ export const annotationOf = ({ url, title, quote, start, end }: Citation, before
 });
 
 /** A mark for the prompt cache: OpenAI's own, or the one that other vendors took over from Anthropic. */
-export function cacheOf(part: Fields): { cache?: CacheMark } {
+export function readCacheMark(part: Fields): { cache?: CacheMark } {
   for (const name of ["prompt_cache_breakpoint", "cache_control"]) {
     const mark = isObject(part.of[name]) ? part.object(name) : undefined;
     if (!mark) continue;
@@ -92,7 +92,7 @@ export function cacheOf(part: Fields): { cache?: CacheMark } {
     const { ttl } = mark.of;
     const known = ttl === "5m" || ttl === "30m" || ttl === "1h" || ttl === "12h";
     if (known) mark.any("ttl");
-    mark.rest();
+    mark.declareUnread();
     return { cache: { ...(known && { ttl }), at: mark.at } };
   }
   return {};

@@ -1,7 +1,7 @@
 import { type ClientProtocol, fixedPaths, post } from "model-gateway/protocol";
-import { chunked } from "../openai/family.ts";
+import { completionsFamily } from "../openai/family.ts";
 import { decodeRequest } from "./request.decode.ts";
-import { encode, encoder } from "./response.encode.ts";
+import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields } from "./support.ts";
 import { texts } from "./texts.ts";
 import { readUsage } from "./usage.ts";
@@ -11,19 +11,22 @@ const completion = post("completion", "/completions", { task: "generate" });
 
 /** The older Completions: continues a text. */
 const openaiCompletions: ClientProtocol = {
-  ...chunked,
+  ...completionsFamily,
   name: "openai-completions",
   ...fixedPaths({
     "/v1/completions": completion,
   }),
   usageMembers: ["usage", "service_tier"],
-  output: { tokens: [["max_tokens"]], times: [["n"], ["best_of"], ["prompt"], ["prompt_embeds"]] },
+  output: { tokens: [["max_tokens"]], multipliers: [["n"], ["best_of"], ["prompt"], ["prompt_embeds"]] },
 
   recognises: (path) => /(?<!\/chat)\/completions(\/|$)/.test(path),
   usage: readUsage,
   texts,
   long: ["prompt", "suffix", "prompt_embeds"],
-  clientTranslation: { request: { decode: decodeRequest, fields }, response: { encoder, encode } },
+  clientTranslation: {
+    request: { decode: decodeRequest, fields },
+    response: { encoder: createEncoder, encode: encodeResponse },
+  },
 };
 
 export default openaiCompletions;

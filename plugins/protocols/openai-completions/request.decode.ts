@@ -7,7 +7,7 @@ import {
   readSettings,
   requestFields,
 } from "model-gateway/protocol";
-import { SETTINGS } from "./support.ts";
+import { COMPLETION_SETTINGS } from "./support.ts";
 
 /**
  * Decodes a text completion as one user message. What a chat model cannot do is refused: prompts as tokens of a tokenizer,
@@ -30,9 +30,9 @@ export function decodeRequest(asked: IncomingRequest): Conversation {
     tools: [],
     uses,
   };
-  readSettings(SETTINGS, body, conversation);
-  refuse(body, conversation.choices ?? 1);
-  body.rest();
+  readSettings(COMPLETION_SETTINGS, body, conversation);
+  refuseUnsupported(body, conversation.choices ?? 1);
+  body.declareUnread();
   return conversation;
 }
 
@@ -47,7 +47,7 @@ function promptOf(body: Fields): string {
   return prompt[0] as string;
 }
 
-function refuse(body: Fields, choices: number): void {
+function refuseUnsupported(body: Fields, choices: number): void {
   const suffix = body.text("suffix");
   if (suffix) throw invalidField("suffix", "This model only writes on: it cannot fill in what stands before a suffix.");
   const best = body.number("best_of");

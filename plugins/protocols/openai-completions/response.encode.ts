@@ -10,19 +10,19 @@ import {
   type ResponseEncoder,
   type Usage,
 } from "model-gateway/protocol";
-import { declareEnd, FINISH_WORDS } from "../openai/response.encode.ts";
-import { asksUsage, writeUsage } from "../openai/usage.ts";
+import { CHAT_FINISH_REASONS, declareFinish } from "../openai/response.encode.ts";
+import { requestsUsage, writeUsage } from "../openai/usage.ts";
 
 /** A piece of one choice's text, or its end. */
 interface CompletionPiece {
   choice: number;
   text: string;
-  logprobs?: LikelihoodLists;
+  logprobs?: CompletionLogprobs;
   finish: string | null;
 }
 
 /** Likelihoods of tokens in the form of text completions: parallel lists. */
-interface LikelihoodLists {
+interface CompletionLogprobs {
   tokens: string[];
   token_logprobs: (number | null)[];
   top_logprobs: JsonObject[] | null;
@@ -31,7 +31,7 @@ interface LikelihoodLists {
 
 /** Encodes events as pieces of text. Texts and refusals are text here; nothing else has a place. */
 class CompletionTextWriter {
-  used: Usage | undefined;
+  usage: Usage | undefined;
   id = "";
   created = 0;
   /** By block: its choice, or undefined where it is not written. */
@@ -62,16 +62,16 @@ class CompletionTextWriter {
         return choice === undefined ? [] : [this.text(choice, event)];
       }
       case "usage":
-        this.used = event.usage;
+        this.usage = event.usage;
         return [];
       case "citation":
         this.context.drop("citations", "text completions name no sources");
         return [];
       case "finish": {
-        declareEnd(event, this.refused.has(event.choice), this.context);
+        declareFinish(event, this.refused.has(event.choice), this.context);
         // There are no tool calls here.
-        const finish = event.reason === "tool_calls" ? "stop" : FINISH_WORDS[event.reason];
-        return [...this.begun(event.choice), { choice: event.choice, text: "", finish }];
+        const finish = event.reason === "tool_calls" ? "stop" : CHAT_FINISH_REASONS[event.reason];
+        return [...this.echoOnce(event.choice), { choice: event.choice, text: "", finish }];
       }
       default:
         return [];
@@ -83,11 +83,11 @@ class CompletionTextWriter {
     this.blocks[event.block] = isText ? event.choice : undefined;
     if (event.kind === "refusal") this.refused.add(event.choice);
     if (!isText) this.context.drop(event.kind, "text completions hold text only");
-    return isText ? this.begun(event.choice) : [];
+    return isText ? this.echoOnce(event.choice) : [];
   }
 
   /** Returns the prompt, where the client requested an echo. */
-  private begun(choice: number): CompletionPiece[] {
+  private echoOnce(choice: number): CompletionPiece[] {
     if (this.lengths.has(choice)) return [];
     this.lengths.set(choice, this.echo.length);
     return this.echo === "" ? [] : [{ choice, text: this.echo, finish: null }];
@@ -101,14 +101,14 @@ class CompletionTextWriter {
       choice,
       text,
       finish: null,
-      logprobs: likelihoods(logprobs, offset, (this.context.conversation.logprobs ?? 0) > 0),
+      logprobs: completionLogprobs(logprobs, offset, (this.context.conversation.logprobs ?? 0) > 0),
     };
   }
 }
 
-function likelihoods(tokens: readonly unknown[], start: number, top: boolean): LikelihoodLists {
+function completionLogprobs(tokens: readonly unknown[], start: number, top: boolean): CompletionLogprobs {
   let offset = start;
-  const lists: LikelihoodLists = { tokens: [], token_logprobs: [], top_logprobs: top ? [] : null, text_offset: [] };
+  const lists: CompletionLogprobs = { tokens: [], token_logprobs: [], top_logprobs: top ? [] : null, text_offset: [] };
   for (const value of tokens) {
     const token = asObject(value) ?? {};
     const text = asText(token["token"]) ?? "";
@@ -116,21 +116,21 @@ function likelihoods(tokens: readonly unknown[], start: number, top: boolean): L
     lists.token_logprobs.push(typeof token["logprob"] === "number" ? token["logprob"] : null);
     lists.text_offset.push(offset);
     offset += text.length;
-    lists.top_logprobs?.push(Object.fromEntries(asList(token["top_logprobs"]).flatMap(likelihood)));
+    lists.top_logprobs?.push(Object.fromEntries(asList(token["top_logprobs"]).flatMap(topLogprob)));
   }
   return lists;
 }
 
 /** Returns a top token as an object's entry; none where it is not a token. */
-function likelihood(value: unknown): [token: string, logprob: unknown][] {
+function topLogprob(value: unknown): [token: string, logprob: unknown][] {
   const { token, logprob } = asObject(value) ?? {};
   return typeof token === "string" ? [[token, logprob]] : [];
 }
 
 /** Returns an encoder for a stream of text completions. Usage, if requested, is in a last chunk without choices. */
-export function encoder(context: ResponseContext): ResponseEncoder {
+export function createEncoder(context: ResponseContext): ResponseEncoder {
   const writer = new CompletionTextWriter(context);
-  const counts = asksUsage(context.request);
+  const counts = requestsUsage(context.request);
   const model = JSON.stringify(context.model);
   const chunk = (choices: string, usage: string): EncodedFrame => {
     const head = `{"id":${JSON.stringify(writer.id)},"object":"text_completion","created":${writer.created},"model":${model}`;
@@ -145,46 +145,46 @@ export function encoder(context: ResponseContext): ResponseEncoder {
         out.push(chunk(json, "null"));
       }
       if (event.type !== "end") return;
-      if (counts && writer.used) out.push(chunk("", JSON.stringify(writeUsage(writer.used))));
+      if (counts && writer.usage) out.push(chunk("", JSON.stringify(writeUsage(writer.usage))));
       out.push({ data: "[DONE]" });
     },
   };
 }
 
 /** A choice of a whole text completion. */
-interface FoldedCompletionChoice {
+interface MergedCompletionChoice {
   text: string;
   index: number;
-  logprobs: LikelihoodLists | null;
+  logprobs: CompletionLogprobs | null;
   finish_reason: string | null;
 }
 
 /** Encodes a whole text completion from its pieces. */
-export function encode(events: readonly Event[], context: ResponseContext): string {
+export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
   const writer = new CompletionTextWriter(context);
-  const choices = new Map<number, FoldedCompletionChoice>();
+  const choices = new Map<number, MergedCompletionChoice>();
   for (const piece of events.flatMap((event) => writer.pieces(event))) {
     const choice = choices.get(piece.choice) ?? { text: "", index: piece.choice, logprobs: null, finish_reason: null };
     choices.set(piece.choice, choice);
     choice.text += piece.text;
     choice.finish_reason = piece.finish ?? choice.finish_reason;
     if (!piece.logprobs) continue;
-    if (choice.logprobs) extend(choice.logprobs, piece.logprobs);
+    if (choice.logprobs) appendLogprobs(choice.logprobs, piece.logprobs);
     else choice.logprobs = piece.logprobs;
   }
-  const { id, created, used } = writer;
+  const { id, created, usage } = writer;
   return JSON.stringify({
     id,
     object: "text_completion",
     created,
     model: context.model,
     choices: [...choices.values()].sort((a, b) => a.index - b.index),
-    ...(used ? { usage: writeUsage(used) } : {}),
+    ...(usage ? { usage: writeUsage(usage) } : {}),
   });
 }
 
 /** Appends to the lists in place: a response has many pieces. */
-function extend(lists: LikelihoodLists, more: LikelihoodLists): void {
+function appendLogprobs(lists: CompletionLogprobs, more: CompletionLogprobs): void {
   for (const token of more.tokens) lists.tokens.push(token);
   for (const logprob of more.token_logprobs) lists.token_logprobs.push(logprob);
   for (const others of more.top_logprobs ?? []) lists.top_logprobs?.push(others);

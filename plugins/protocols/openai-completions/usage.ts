@@ -1,4 +1,4 @@
-import { asCount, asObject, asText, atMost, defined, type Usage } from "model-gateway/protocol";
+import { asCount, asObject, asText, atMost, dropUndefined, type Usage } from "model-gateway/protocol";
 
 /** Reads usage from a whole completion, or from a chunk; `usage: null` is none. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
@@ -10,19 +10,19 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const input = asCount(raw["prompt_tokens"]);
   const output = asCount(raw["completion_tokens"]);
   return {
-    in: defined({
+    in: dropUndefined({
       total: input,
       cached: atMost(asCount(inParts["cached_tokens"]), input),
       audio: asCount(inParts["audio_tokens"]),
     }),
-    out: defined({
+    out: dropUndefined({
       total: output,
       reasoning: atMost(asCount(outParts["reasoning_tokens"]), output),
       audio: asCount(outParts["audio_tokens"]),
       acceptedPrediction: asCount(outParts["accepted_prediction_tokens"]),
       rejectedPrediction: asCount(outParts["rejected_prediction_tokens"]),
     }),
-    ...defined({ tier: asText(body?.["service_tier"]) ?? before?.tier }),
+    ...dropUndefined({ tier: asText(body?.["service_tier"]) ?? before?.tier }),
     raw,
   };
 }

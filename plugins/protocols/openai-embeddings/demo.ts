@@ -13,14 +13,14 @@ import {
 } from "model-gateway/protocol";
 
 const DEFAULT_DIMENSIONS = 64;
-const MOST_DIMENSIONS = 4096;
+const MAX_DIMENSIONS = 4096;
 
 /** Returns the demo provider's embeddings: vectors of length 1 that are the same for the same text. */
 export function demo(request: DemoRequest): DemoAnswer | undefined {
   if (demoFault(request.model, request.streaming)) return undefined;
   const body = asObject(request.body) ?? {};
   const inputs = inputsOf(body["input"]);
-  const dimensions = Math.min(MOST_DIMENSIONS, asCount(body["dimensions"]) || DEFAULT_DIMENSIONS);
+  const dimensions = Math.min(MAX_DIMENSIONS, asCount(body["dimensions"]) || DEFAULT_DIMENSIONS);
   const data = inputs.map((input, index) => {
     const vector = vectorOf(input.text, dimensions);
     const embedding =

@@ -1,4 +1,4 @@
-import { asCount, asObject, defined, type Usage } from "model-gateway/protocol";
+import { asCount, asObject, dropUndefined, type Usage } from "model-gateway/protocol";
 import { providerCost } from "../openai/usage.ts";
 
 /** Reads usage, which has input only; Voyage reports nothing but `total_tokens`, Mistral and Cohere also 0 output tokens. */
@@ -6,9 +6,9 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const raw = asObject(asObject(json)?.["usage"]);
   if (!raw) return before;
   return {
-    in: defined({ total: asCount(raw["prompt_tokens"]) ?? asCount(raw["total_tokens"]) }),
-    out: defined({ total: asCount(raw["completion_tokens"]) }),
-    ...defined({ providerCost: providerCost(raw) }),
+    in: dropUndefined({ total: asCount(raw["prompt_tokens"]) ?? asCount(raw["total_tokens"]) }),
+    out: dropUndefined({ total: asCount(raw["completion_tokens"]) }),
+    ...dropUndefined({ providerCost: providerCost(raw) }),
     raw,
   };
 }

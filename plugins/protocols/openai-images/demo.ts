@@ -13,15 +13,15 @@ import {
   demoTokens,
   demoWhole,
   eventBytes,
-  faultOf,
   type JsonObject,
   png,
+  statusFault,
 } from "model-gateway/protocol";
 import { streamError } from "./errors.ts";
 
 const SIZE = 64;
 /** The error in the stream of `error-stream`. */
-const FAILURE = faultOf(500, "The demo model failed in mid-stream, as it is made to.");
+const FAILURE = statusFault(500, "The demo model failed in mid-stream, as it is made to.");
 
 /** Returns the demo provider's pictures: small squares with a colour derived from the request. */
 export function demo(request: DemoRequest): DemoAnswer | undefined {
@@ -31,12 +31,12 @@ export function demo(request: DemoRequest): DemoAnswer | undefined {
   const created = Math.floor(Date.now() / 1000);
   const colour = Buffer.from(demoId(request), "hex");
   const picture = (n: number) =>
-    sloping(SIZE, [(colour[0] ?? 0) ^ n, colour[1] ?? 0, colour[2] ?? 0]).toString("base64");
+    gradientPng(SIZE, [(colour[0] ?? 0) ^ n, colour[1] ?? 0, colour[2] ?? 0]).toString("base64");
   const look = { background: "opaque", output_format: "png", quality: "low", size: `${SIZE}x${SIZE}` };
   if (request.streaming) {
     const kind = request.operation.name === "edit" ? "image_edit" : "image_generation";
     const events = eventsOf(kind, { created_at: created, ...look }, picture, body);
-    return demoStream(paced(events, script.wait.first, script.end));
+    return demoStream(toFrames(events, script.wait.first, script.end));
   }
   const count = Math.min(10, asCount(body["n"]) || 1);
   const data = Array.from({ length: count }, (_, n) =>
@@ -57,7 +57,7 @@ function eventsOf(kind: string, head: JsonObject, picture: (n: number) => string
 }
 
 /** A stream that fails does so in place of its last event. */
-function paced(events: readonly Buffer[], after: number, end: string): DemoFrame[] {
+function toFrames(events: readonly Buffer[], after: number, end: string): DemoFrame[] {
   const frames: DemoFrame[] = events.map((bytes, n) => (n === 0 ? { after, bytes } : { bytes }));
   if (end === "cut") frames.splice(-1, 1, DEMO_CUT);
   if (end === "error") {
@@ -81,7 +81,7 @@ function usageOf(body: JsonObject, pictures: number): JsonObject {
 type Colour = readonly [red: number, green: number, blue: number];
 
 /** Returns a square with a gradient from one colour to its opposite. */
-export const sloping = (size: number, colour: Colour): Buffer =>
+export const gradientPng = (size: number, colour: Colour): Buffer =>
   png(size, (x, y) => {
     const share = (x + y) / (2 * size);
     const of = (part: number) => part + (255 - 2 * part) * share;

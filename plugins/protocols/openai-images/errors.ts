@@ -1,5 +1,6 @@
 import { eventBytes, type Fault } from "model-gateway/protocol";
-import { errorOf } from "../openai/errors.ts";
+import { openaiErrorObject } from "../openai/errors.ts";
 
 /** Returns an event named `error` whose data has an `error` member: the SDKs throw on either. */
-export const streamError = (fault: Fault): Buffer => eventBytes({ type: "error", error: errorOf(fault) }, "error");
+export const streamError = (fault: Fault): Buffer =>
+  eventBytes({ type: "error", error: openaiErrorObject(fault) }, "error");

@@ -40,7 +40,7 @@ const openaiImages: Protocol = {
     tokens: PICTURE_TOKENS,
     edits: ["edit", "variation"],
   },
-  output: { tokens: [], times: [["n"]] },
+  output: { tokens: [], multipliers: [["n"]] },
 
   objects,
   recognises: (path) => /\/images\/(generations|edits|variations)(\/|$)/.test(path),

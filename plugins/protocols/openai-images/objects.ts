@@ -4,8 +4,8 @@ import type { ObjectWords } from "model-gateway/protocol";
 export const objects: ObjectWords = {
   top: [],
   anywhere: ["file_id"],
-  unread: [],
+  notSearched: [],
   members: [],
-  made: () => [],
-  tells: () => false,
+  createdIds: () => [],
+  mayHoldIds: () => false,
 };

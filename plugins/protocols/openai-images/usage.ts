@@ -1,4 +1,4 @@
-import { asCount, asObject, atMost, defined, type Usage } from "model-gateway/protocol";
+import { asCount, asObject, atMost, dropUndefined, type Usage } from "model-gateway/protocol";
 import { providerCost } from "../openai/usage.ts";
 
 /** Reads usage from a whole response, or from a `….completed` event; partial images have none. xAI reports only the cost. */
@@ -10,14 +10,17 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const input = asCount(raw["input_tokens"]);
   const output = asCount(raw["output_tokens"]);
   return {
-    in: defined({
+    in: dropUndefined({
       total: input,
       cached: atMost(asCount(inParts["cached_tokens"]), input),
       image: asCount(inParts["image_tokens"]),
     }),
     // All output is an image, where the vendor does not split it.
-    out: defined({ total: output, image: raw["output_tokens_details"] ? asCount(outParts["image_tokens"]) : output }),
-    ...defined({ providerCost: providerCost(raw) }),
+    out: dropUndefined({
+      total: output,
+      image: raw["output_tokens_details"] ? asCount(outParts["image_tokens"]) : output,
+    }),
+    ...dropUndefined({ providerCost: providerCost(raw) }),
     raw,
   };
 }

@@ -1,7 +1,7 @@
 import type { Operation, Protocol } from "model-gateway/protocol";
 import { family } from "../openai/family.ts";
-import { names } from "./objects.ts";
-import { readUsage, usageIn } from "./usage.ts";
+import { namesInMessage } from "./objects.ts";
+import { addMessageUsage, readUsage } from "./usage.ts";
 
 const PATH = "/v1/realtime";
 
@@ -16,7 +16,7 @@ const realtime: Operation = {
 };
 
 /** Endpoints that return a key, or open a WebRTC conversation, which would work without this gateway. */
-const MINTING = [
+const KEY_ENDPOINTS = [
   /(?:^|\/)realtime(?:api)?\/(?:sessions|transcription_sessions|client_secrets|translations\/client_secrets|calls)[^/]*$/,
   /(?:^|\/)live\/sessions(?:[^/]*$|\/[^/]+\/(?:fork|attach)[^/]*$)/,
   /(?:^|\/)chatkit\/sessions[^/]*$/,
@@ -39,7 +39,7 @@ const openaiRealtime: Protocol = {
   usage: readUsage,
   // No plugin sees a WebSocket's messages.
   texts: { request: () => [], response: () => [] },
-  mints: (method, path) => method === "POST" && MINTING.some((call) => call.test(path)),
+  createsKey: (method, path) => method === "POST" && KEY_ENDPOINTS.some((call) => call.test(path)),
   socket: {
     locate: (path, _rest, query) => {
       const model = query.get("model");
@@ -52,9 +52,9 @@ const openaiRealtime: Protocol = {
     key: "openai-insecure-api-key.",
     hidden: ["openai-organization.", "openai-project."],
     marks: ["model", "prompt", "file_id", "tunnel_id", "voice"],
-    names,
+    names: namesInMessage,
     error: (error, id) => JSON.stringify({ type: "error", event_id: id, ...JSON.parse(family.error(error)) }),
-    usage: usageIn,
+    usage: addMessageUsage,
   },
   demo: () => ({ status: 404, headers: { "content-type": "application/json" }, frames: [{ bytes: "{}" }] }),
 };

@@ -5,37 +5,39 @@ const PARTS = ["session", "response"];
 /** A part that names objects only. */
 const ITEM = "item";
 /** Members that name an object by its id, and those that do where they are not plain text. */
-const [IDS, AS_OBJECTS] = [
+const [ID_MEMBERS, OBJECT_MEMBERS] = [
   ["file_id", "tunnel_id"],
   ["prompt", "voice"],
 ];
 /** Members in which `model` is an ordinary word. */
-const UNREAD = ["tools", "metadata", "variables"];
+const UNREAD_MEMBERS = ["tools", "metadata", "variables"];
 
 /**
  * Returns the names in `session.update` and `response.create`: a prompt stored at the vendor with the files of its variables,
  * a voice, and models, of the session itself and of transcription. Some servers match names in any case. [S:
  * RealtimeSessionCreateRequest, AudioTranscription, Prompt]
  */
-export function names(message: unknown): SocketName[] {
+export function namesInMessage(message: unknown): SocketName[] {
   const found: SocketName[] = [];
   for (const [part, value] of Object.entries(asObject(message) ?? {}))
-    if (PARTS.includes(foldCase(part)) || foldCase(part) === ITEM) walk(value, [part], foldCase(part) !== ITEM, found);
+    if (PARTS.includes(foldCase(part)) || foldCase(part) === ITEM)
+      collectNames(value, [part], foldCase(part) !== ITEM, found);
   return found;
 }
 
 /** Collects names. @param models whether a model may be named here */
-function walk(value: unknown, path: string[], models: boolean, found: SocketName[]): void {
+function collectNames(value: unknown, path: string[], models: boolean, found: SocketName[]): void {
   if (typeof value !== "object" || value === null) return;
   for (const [name, inner] of Object.entries(value)) {
     const word = foldCase(name);
     path.push(name);
     if (typeof inner === "string") {
       if (models && word === "model") found.push({ kind: "model", name: inner, param: path.join(".") });
-      if (IDS.includes(word)) found.push({ kind: "object", name: inner, param: path.join(".") });
+      if (ID_MEMBERS.includes(word)) found.push({ kind: "object", name: inner, param: path.join(".") });
     }
-    if (AS_OBJECTS.includes(word)) for (const object of [inner, ...asList(inner)]) found.push(...idsOf(object, path));
-    walk(inner, path, models && !UNREAD.includes(name), found);
+    if (OBJECT_MEMBERS.includes(word))
+      for (const object of [inner, ...asList(inner)]) found.push(...idsOf(object, path));
+    collectNames(inner, path, models && !UNREAD_MEMBERS.includes(name), found);
     path.pop();
   }
 }

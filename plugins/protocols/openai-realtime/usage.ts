@@ -1,14 +1,14 @@
-import { asCount, asObject, defined, type JsonObject, type Usage } from "model-gateway/protocol";
+import { asCount, asObject, dropUndefined, type JsonObject, type Usage } from "model-gateway/protocol";
 
-const DONE = Buffer.from('"response.done"');
+const RESPONSE_DONE = Buffer.from('"response.done"');
 
 /** Adds up usage of all responses of a connection: each `response.done` has its own. */
-export function usageIn(message: Buffer, before?: Usage): Usage | undefined {
-  if (!message.includes(DONE)) return before;
-  const event = parsed(message);
+export function addMessageUsage(message: Buffer, before?: Usage): Usage | undefined {
+  if (!message.includes(RESPONSE_DONE)) return before;
+  const event = parseMessage(message);
   if (event?.["type"] !== "response.done") return before;
   const usage = readUsage(event["response"]);
-  return usage && before ? added(before, usage) : (usage ?? before);
+  return usage && before ? addUsages(before, usage) : (usage ?? before);
 }
 
 /** Reads the member `usage` of a response. */
@@ -19,7 +19,7 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const cached = asObject(input["cached_tokens_details"]) ?? {};
   const output = asObject(raw["output_token_details"]) ?? {};
   return {
-    in: defined({
+    in: dropUndefined({
       total: asCount(raw["input_tokens"]),
       cached: asCount(input["cached_tokens"]),
       audio: asCount(input["audio_tokens"]),
@@ -27,17 +27,17 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
       cachedAudio: asCount(cached["audio_tokens"]),
       cachedImage: asCount(cached["image_tokens"]),
     }),
-    out: defined({ total: asCount(raw["output_tokens"]), audio: asCount(output["audio_tokens"]) }),
+    out: dropUndefined({ total: asCount(raw["output_tokens"]), audio: asCount(output["audio_tokens"]) }),
     raw,
   };
 }
 
 /** Adds two usages; what neither has stays unknown. */
-function added(one: Usage, other: Usage): Usage {
+function addUsages(one: Usage, other: Usage): Usage {
   const sum = (a: number | undefined, b: number | undefined) =>
     a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);
   return {
-    in: defined({
+    in: dropUndefined({
       total: sum(one.in.total, other.in.total),
       cached: sum(one.in.cached, other.in.cached),
       audio: sum(one.in.audio, other.in.audio),
@@ -45,12 +45,12 @@ function added(one: Usage, other: Usage): Usage {
       cachedAudio: sum(one.in.cachedAudio, other.in.cachedAudio),
       cachedImage: sum(one.in.cachedImage, other.in.cachedImage),
     }),
-    out: defined({ total: sum(one.out.total, other.out.total), audio: sum(one.out.audio, other.out.audio) }),
+    out: dropUndefined({ total: sum(one.out.total, other.out.total), audio: sum(one.out.audio, other.out.audio) }),
     raw: other.raw,
   };
 }
 
-function parsed(message: Buffer): JsonObject | undefined {
+function parseMessage(message: Buffer): JsonObject | undefined {
   try {
     return asObject(JSON.parse(message.toString()));
   } catch {

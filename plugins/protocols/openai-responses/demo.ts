@@ -2,6 +2,7 @@ import {
   asList,
   asObject,
   asText,
+  contentText,
   type DemoAnswer,
   type DemoRequest,
   demoFault,
@@ -9,7 +10,6 @@ import {
   demoTokens,
   demoWhole,
   type JsonObject,
-  textOf,
 } from "model-gateway/protocol";
 import { writeUsage } from "./usage.ts";
 import { COMPACT, COMPACTION } from "./wire.ts";
@@ -21,7 +21,7 @@ export function demo(request: DemoRequest): DemoAnswer | undefined {
   const { input, instructions } = asObject(request.body) ?? {};
   const items = typeof input === "string" ? [{ type: "message", role: "user", content: input }] : asList(input);
   return demoWhole(
-    compacted(
+    compactionResponse(
       id,
       items.map((item) => asObject(item) ?? {}),
       asText(instructions) ?? "",
@@ -30,8 +30,8 @@ export function demo(request: DemoRequest): DemoAnswer | undefined {
 }
 
 /** Keeps user messages, and puts everything else into one compaction item. */
-function compacted(id: string, items: readonly JsonObject[], instructions: string): JsonObject {
-  const prompt = instructions + items.map((item) => textOf(item["content"] ?? item["output"])).join("");
+function compactionResponse(id: string, items: readonly JsonObject[], instructions: string): JsonObject {
+  const prompt = instructions + items.map((item) => contentText(item["content"] ?? item["output"])).join("");
   const kept = items
     .filter((item) => item["role"] === "user")
     .map(({ content }, n) => ({
@@ -46,11 +46,11 @@ function compacted(id: string, items: readonly JsonObject[], instructions: strin
     id: `resp_demo${id}`,
     object: "response.compaction",
     created_at: Math.floor(Date.now() / 1000),
-    output: [...kept, { id: `cmp_demo${id}`, type: COMPACTION, encrypted_content: sealed(state) }],
+    output: [...kept, { id: `cmp_demo${id}`, type: COMPACTION, encrypted_content: encryptedBlob(state) }],
     usage: writeUsage({ in: { total: demoTokens(prompt) }, out: { total: 0 }, raw: undefined }),
   };
 }
 
 /** Returns a text in the form of the vendor's encrypted blobs, which begin with the version byte 0x80. It is not encrypted. */
-const sealed = (text: string): string =>
+const encryptedBlob = (text: string): string =>
   Buffer.concat([Buffer.from([0x80, 0, 0, 0]), Buffer.from(text)]).toString("base64url");

@@ -1,11 +1,11 @@
 import { asCount, asObject, eventBytes, type Fault, Frame, type StreamState } from "model-gateway/protocol";
-import { errorOf } from "../openai/errors.ts";
+import { openaiErrorObject } from "../openai/errors.ts";
 
 /**
  * Codes of a failed response: the vendor's, which are the only ones that typed SDKs accept [S], and those that its own agent
  * handles.
  */
-const CODES: ReadonlySet<string> = new Set([
+const RESPONSE_ERROR_CODES: ReadonlySet<string> = new Set([
   ...["server_error", "rate_limit_exceeded", "invalid_prompt", "data_residency_mismatch", "bio_policy"],
   ...["misalignment_policy_violation", "vector_store_timeout", "invalid_image", "invalid_image_format"],
   ...["invalid_base64_image", "invalid_image_url", "image_too_large", "image_too_small", "image_parse_error"],
@@ -14,7 +14,7 @@ const CODES: ReadonlySet<string> = new Set([
   ...["context_length_exceeded", "insufficient_quota", "usage_not_included", "server_is_overloaded", "slow_down"],
 ]);
 /** The replacement for other codes. The vendor's agent retries after all but `invalid_prompt`. */
-const CODE_OF: Readonly<Record<Fault["kind"], string>> = {
+const CODE_BY_KIND: Readonly<Record<Fault["kind"], string>> = {
   invalid: "invalid_prompt",
   authentication: "invalid_prompt",
   billing: "insufficient_quota",
@@ -36,16 +36,18 @@ const CODE_OF: Readonly<Record<Fault["kind"], string>> = {
  * documents that event flat and sends it nested (a comment in SDK 7); SDK 4 reads the code only there.
  */
 export function streamError(fault: Fault, _id: string, stream: StreamState): Buffer {
-  const error = errorOf(fault);
+  const error = openaiErrorObject(fault);
   const { code, message, param } = error;
   let sequence = (asCount(asObject(stream.last?.json())?.["sequence_number"]) ?? stream.frames - 1) + 1;
   const events: Buffer[] = [];
-  const begun = begunAs(stream.first);
-  if (begun) {
+  const started = startedResponse(stream.first);
+  if (started) {
     const response = {
-      ...begun,
+      ...started,
       status: "failed",
-      error: CODES.has(code) ? { code, message } : { code: CODE_OF[fault.kind], message: `${message} (${code})` },
+      error: RESPONSE_ERROR_CODES.has(code)
+        ? { code, message }
+        : { code: CODE_BY_KIND[fault.kind], message: `${message} (${code})` },
       incomplete_details: null,
       output: (stream.finished?.() ?? []).map((item) => JSON.parse(item) as unknown),
       usage: null,
@@ -57,22 +59,22 @@ export function streamError(fault: Fault, _id: string, stream: StreamState): Buf
 }
 
 /** The members of the first event's response before any nested one; the bytes may end anywhere after them. */
-const HEAD = /"response"\s*:\s*(\{(?:\s*"[a-z_]+"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[^\s"{}[\],]+)\s*,)*)/;
+const RESPONSE_HEAD = /"response"\s*:\s*(\{(?:\s*"[a-z_]+"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[^\s"{}[\],]+)\s*,)*)/;
 
-function begunAs(first: Buffer | undefined): object | undefined {
-  const members = HEAD.exec(first?.toString("utf8") ?? "")?.[1];
+function startedResponse(first: Buffer | undefined): object | undefined {
+  const members = RESPONSE_HEAD.exec(first?.toString("utf8") ?? "")?.[1];
   if (members === undefined) return undefined;
   const { id, object, created_at, model } = JSON.parse(`${members}"":0}`) as Record<string, unknown>;
   if (typeof id !== "string") return undefined;
-  return { id, object, created_at, model, ...echoOf(first) };
+  return { id, object, created_at, model, ...echoedResponse(first) };
 }
 
 /** Maximum bytes of a first event that is repeated; agents' instructions and tools have a tenth of it. */
-const LONGEST = 1024 * 1024;
+const MOST_ECHO_BYTES = 1024 * 1024;
 
 /** Returns the first event's response, which echoes the request: typed SDKs require those members [S: Response]. */
-function echoOf(first: Buffer | undefined): object | undefined {
-  return first && first.length <= LONGEST
+function echoedResponse(first: Buffer | undefined): object | undefined {
+  return first && first.length <= MOST_ECHO_BYTES
     ? asObject(asObject(new Frame("event", first).json())?.["response"])
     : undefined;
 }

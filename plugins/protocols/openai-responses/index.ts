@@ -2,53 +2,59 @@ import {
   asObject,
   asText,
   fixedPaths,
-  type KeptAnswers,
   type Operation,
+  type StoredResponses,
   type TranslatedProtocol,
   type Translation,
 } from "model-gateway/protocol";
-import { drawn } from "../openai/demo.ts";
-import { failure } from "../openai/errors.ts";
+import { demoPicture } from "../openai/demo.ts";
+import { parseErrorResponse } from "../openai/errors.ts";
 import { family } from "../openai/family.ts";
 import { PICTURE_TOKENS } from "../openai/usage.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
 import { objects, otherModels } from "./objects.ts";
-import { decode as decodeRequest, decoding } from "./request.decode.ts";
-import { encode as encodeRequest, encoding } from "./request.encode.ts";
-import { decode, decoder, ending } from "./response.decode.ts";
-import { encode, encoder } from "./response.encode.ts";
+import { decodeRequest, decodeRequestInSteps } from "./request.decode.ts";
+import { encodeRequest, encodeRequestInSteps } from "./request.encode.ts";
+import { createDecoder, decodeResponse, ending } from "./response.decode.ts";
+import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { bringsPicture, count, readUsage } from "./usage.ts";
-import { COMPACT, DRAWS, INPUT_TOKENS, RESPONSE } from "./wire.ts";
+import { holdsPicture, inputTokensCodec, readUsage } from "./usage.ts";
+import { COMPACT, IMAGE_TOOL, INPUT_TOKENS, RESPONSE } from "./wire.ts";
 
 const translation: Translation = {
   request: {
     decode: decodeRequest,
-    decoding,
+    decodeInSteps: decodeRequestInSteps,
     encode: encodeRequest,
-    encoding,
+    encodeInSteps: encodeRequestInSteps,
     opaque,
     support,
     fields,
     objectSchemas: true,
   },
-  response: { decoder, decode, encoder, encode, failure },
-  count,
+  response: {
+    decoder: createDecoder,
+    decode: decodeResponse,
+    encoder: createEncoder,
+    encode: encodeResponse,
+    decodeError: parseErrorResponse,
+  },
+  count: inputTokensCodec,
 };
 
 /** The path of a stored response, or below it. An id becomes part of a path: only letters, digits, `_` and `-` are allowed. */
-const PATH = /^([\w-]{1,128})(?:\/(input_items|cancel))?$/;
+const STORED_PATH = /^([\w-]{1,128})(?:\/(input_items|cancel))?$/;
 /** Operation names and methods, by the method and the path after the id. */
-const NAMES: ReadonlyMap<string, readonly [name: string, method: Operation["method"]]> = new Map([
+const STORED_OPERATIONS: ReadonlyMap<string, readonly [name: string, method: Operation["method"]]> = new Map([
   ["GET", ["retrieve", "GET"]],
   ["DELETE", ["delete", "DELETE"]],
   ["GET input_items", ["input_items", "GET"]],
   ["POST cancel", ["cancel", "POST"]],
 ]);
 /** Responses that the vendor stores for 30 days unless `store` is false. */
-const kept: KeptAnswers = {
+const storedResponses: StoredResponses = {
   below: ["input_items", "cancel"],
   late: {
     members: ["id", "background", "status"],
@@ -59,9 +65,10 @@ const kept: KeptAnswers = {
     unfinished: (json) => /^(?:queued|in_progress)$/.test(asText(asObject(json)?.["status"]) ?? ""),
   },
 
-  locate(asked, rest) {
-    const [, id, below] = PATH.exec(rest) ?? [];
-    const [name, method] = NAMES.get(below === undefined ? asked : `${asked} ${below}`) ?? [];
+  locate(requestMethod, rest) {
+    const [, id, below] = STORED_PATH.exec(rest) ?? [];
+    const [name, method] =
+      STORED_OPERATIONS.get(below === undefined ? requestMethod : `${requestMethod} ${below}`) ?? [];
     if (id === undefined || name === undefined || method === undefined) return undefined;
     return {
       name,
@@ -90,21 +97,26 @@ const openaiResponses: TranslatedProtocol = {
   usageMembers: ["usage", "service_tier", "tool_usage", "tools"],
   // Measured over recorded streams, without reasoning, which is not streamed.
   tokens: { times: 1.08, call: 0, input: { turn: 7, tools: 10, schema: 0.6 } },
-  output: { tokens: [["max_output_tokens"]], times: [], draws: [DRAWS, PICTURE_TOKENS], later: "background" },
+  output: {
+    tokens: [["max_output_tokens"]],
+    multipliers: [],
+    imageTool: [IMAGE_TOOL, PICTURE_TOKENS],
+    background: "background",
+  },
 
   recognises: (path) => /\/responses(\/|$)/.test(path),
   streamError,
   ending,
   terminal: (frame) => ending(frame) === "complete",
-  holdsUsage: (frame) => family.holdsUsage(frame) || bringsPicture(frame),
+  holdsUsage: (frame) => family.holdsUsage(frame) || holdsPicture(frame),
   usage: readUsage,
   texts,
-  kept,
+  kept: storedResponses,
   long: ["input", "instructions", "tools"],
   conversation: { ...family.conversation, turns: "input" },
   objects,
   otherModels,
-  demo: (request) => demo(request) ?? drawn(openaiResponses, request),
+  demo: (request) => demo(request) ?? demoPicture(openaiResponses, request),
   translation,
 };
 

@@ -1,5 +1,4 @@
 import {
-  type AskedBody,
   asList,
   asObject,
   asText,
@@ -7,15 +6,16 @@ import {
   type JsonObject,
   type ObjectWords,
   type OtherModelWords,
+  type RequestMembers,
 } from "model-gateway/protocol";
-import { RECALLED, SCHEMAS, UNREAD } from "../openai/objects.ts";
-import { REFERENCE } from "./wire.ts";
+import { LOOKED_UP_ITEMS, SCHEMA_MEMBERS, UNREAD_MEMBERS } from "../openai/objects.ts";
+import { ITEM_REFERENCE } from "./wire.ts";
 
 /** Events with ids; only the beginning of other events is checked. */
-const NAMING = /response\.(?:created|output_item\.)/;
+const ID_EVENTS = /response\.(?:created|output_item\.)/;
 
 /** Returns the ids of a stored response, and of the containers that it ran in. */
-function* made(json: JsonObject, request: AskedBody): Generator<string> {
+function* createdIds(json: JsonObject, request: RequestMembers): Generator<string> {
   const { response, item, output } = json;
   const answer = asObject(response) ?? json;
   const kept = request.member("store")?.kind !== "false";
@@ -32,24 +32,28 @@ function* made(json: JsonObject, request: AskedBody): Generator<string> {
 }
 
 /** The vendor's drawing tool has a model of its own, and another for SVG drawings; items may contain tools. */
-export const otherModels: OtherModelWords = { below: ["tools", "moderation"], around: ["input"], unread: SCHEMAS };
+export const otherModels: OtherModelWords = {
+  below: ["tools", "moderation"],
+  around: ["input"],
+  notSearched: SCHEMA_MEMBERS,
+};
 
 /** Responses, their items, conversations, and the objects of the vendor's tools. [S: ResponseCreateParams] */
 export const objects: ObjectWords = {
   top: ["previous_response_id", "conversation", "prompt"],
   anywhere: ["file_id", "file_ids", "vector_store_ids", "container", "container_id", "skill_id", "tunnel_id"],
-  asObjects: ["voice"],
-  references: [REFERENCE],
+  objectsOnly: ["voice"],
+  references: [ITEM_REFERENCE],
   // An earlier drawn picture: the vendor looks up its id even when the picture is included.
-  whole: { image_generation_call: "result" },
-  recalled: RECALLED,
+  inlineContent: { image_generation_call: "result" },
+  outputItems: LOOKED_UP_ITEMS,
   untyped: true,
-  unread: UNREAD,
-  makes: () => true,
+  notSearched: UNREAD_MEMBERS,
+  createsObjects: () => true,
   members: ["id", "conversation", "output"],
-  made,
-  tells: ({ bytes }: Frame) => NAMING.test(bytes.toString("latin1", 0, bytes[0] === EVENT ? 40 : 120)),
+  createdIds,
+  mayHoldIds: ({ bytes }: Frame) => ID_EVENTS.test(bytes.toString("latin1", 0, bytes[0] === LETTER_E ? 40 : 120)),
 };
 
 /** The first letter of an event's name line. */
-const EVENT = "e".charCodeAt(0);
+const LETTER_E = "e".charCodeAt(0);

@@ -1,20 +1,20 @@
 import {
   asObject,
   type CacheMark,
-  type Changed,
   type Citation,
   type Conversation,
-  defined,
-  entryOf,
+  type DecodingChange,
+  dropUndefined,
   type FeatureUse,
   type Fields,
   type Foreign,
-  fieldsOf,
   type IncomingRequest,
   invalidField,
   type JsonObject,
   type Media,
   type Opaque,
+  objectFields,
+  ownProperty,
   type Part,
   RawJson,
   type Reasoning,
@@ -29,32 +29,32 @@ import {
   type ToolResult,
   type Turn,
 } from "model-gateway/protocol";
-import { audioType, type Inline, readInline } from "../openai/wire.ts";
-import { drawing, TOOL_CHOICE } from "./support.choice.ts";
-import { settings, UNTRANSLATED } from "./support.ts";
+import { audioMediaType, type Base64DataUrl, readDataUrl } from "../openai/wire.ts";
+import { imageTool, TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
+import { SETTINGS, UNTRANSLATED_FIELDS } from "./support.ts";
 import {
-  asksCompaction,
   COMPACTION,
-  DRAWS,
+  COMPACTION_TRIGGER,
+  IMAGE_TOOL,
+  ITEM_REFERENCE,
   NAME,
-  REFERENCE,
-  SUMMARY,
+  requestsCompaction,
   SUMMARY_LEAD,
-  TRIGGER,
+  SUMMARY_STATE,
   WEB_SEARCH,
 } from "./wire.ts";
 
 /** Top-level members with values that are the same as absent. */
-const USUAL_FIELDS = { background: [false], truncation: ["disabled"], top_logprobs: [0] };
+const DEFAULT_FIELDS = { background: [false], truncation: ["disabled"], top_logprobs: [0] };
 
 /** Reasoning of all turns is what translation sends anyway. */
-const USUAL_REASONING = { context: ["auto", "all_turns"], mode: ["standard"] };
+const DEFAULT_REASONING = { context: ["auto", "all_turns"], mode: ["standard"] };
 
 /** Decodes a request. @throws GatewayError `invalid_field` with the field's path */
-export const decode = (request: IncomingRequest): Conversation => Steps.atOnce(decoding(request));
+export const decodeRequest = (request: IncomingRequest): Conversation => Steps.atOnce(decodeRequestInSteps(request));
 
 /** Does the same in steps. @throws GatewayError `invalid_field` with the field's path */
-export function* decoding(request: IncomingRequest): Steps<Conversation> {
+export function* decodeRequestInSteps(request: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(request, uses);
   yield;
@@ -67,51 +67,51 @@ export function* decoding(request: IncomingRequest): Steps<Conversation> {
     protocol: NAME,
     task: request.task,
     stream: request.task === "generate" && request.streaming,
-    turns: yield* input.turns(body),
+    turns: yield* input.readTurns(body),
     turnsAt: "input",
     tools,
     uses,
   };
-  const compacts = asksCompaction(body.of["input"]);
-  if (compacts) conversation.toolChoice = choiceForCompaction(body);
-  else readSettings(TOOL_CHOICE, body, conversation);
-  readSettings(compacts ? settingsOfCompaction : settings, body, conversation);
-  body.object("reasoning")?.leaveUsual(USUAL_REASONING);
-  body.leaveUsual(USUAL_FIELDS);
-  for (const [name, feature] of Object.entries(UNTRANSLATED)) body.leave(name, feature);
-  body.rest();
+  const isCompaction = requestsCompaction(body.of["input"]);
+  if (isCompaction) conversation.toolChoice = readCompactionChoice(body);
+  else readSettings(TOOL_CHOICE_SETTINGS, body, conversation);
+  readSettings(isCompaction ? compactionSettings : SETTINGS, body, conversation);
+  body.object("reasoning")?.leaveUsual(DEFAULT_REASONING);
+  body.leaveUsual(DEFAULT_FIELDS);
+  for (const [name, feature] of Object.entries(UNTRANSLATED_FIELDS)) body.leave(name, feature);
+  body.declareUnread();
   if (input.changed.length > 0) conversation.changed = input.changed;
-  drawing.read(conversation);
+  imageTool.read(conversation);
   return conversation;
 }
 
 /** The prompt for a compaction. docs/decisions/0012-a-compaction-is-asked-for-in-words.md */
-const SUM_UP =
+const SUMMARY_PROMPT =
   "Sum up the conversation so far, so that the work can go on from the summary alone: the goal and what was asked for, " +
   "the decisions made and their reasons, the state of the files and of everything else that was changed, and what is " +
   "still open. Keep names, paths, commands and values as they are. Answer with the summary and nothing else.";
 
 /** A compaction is plain text, with any `text.format` in the request. */
-const settingsOfCompaction = settings.filter(({ wire }) => wire !== "text.format");
+const compactionSettings = SETTINGS.filter(({ path }) => path !== "text.format");
 
 /** Forbids calls. The tools stay offered: the history has calls of them, and the vendor's cached prompt begins with them. */
-function choiceForCompaction(body: Fields): ToolChoice {
+function readCompactionChoice(body: Fields): ToolChoice {
   body.leave("tool_choice");
   body.object("text")?.leave("format");
   return { mode: "none" };
 }
 
 /** Top-level members that refer to a prompt, or a part of it, stored at the vendor. */
-const KEPT_ELSEWHERE = ["previous_response_id", "conversation", "prompt"];
+const STORED_STATE_MEMBERS = ["previous_response_id", "conversation", "prompt"];
 
 const ROLES = ["user", "assistant", "system", "developer"] as const;
 
 /** Decodes the input of one request: each item becomes a turn of its own, except those that only add tools. */
 class InputReader {
   /** Values replaced by equivalents, because no other vendor has the client's. */
-  readonly changed: Changed[] = [];
+  readonly changed: DecodingChange[] = [];
   /** Indices of tools, by identity, once an item adds some. */
-  private places: Map<unknown, number> | undefined;
+  private toolIndices: Map<unknown, number> | undefined;
 
   /** @param tools receives tools that an item adds */
   constructor(
@@ -120,58 +120,58 @@ class InputReader {
   ) {}
 
   /** Decodes the turns. Instructions come before the input, as at the vendor. @throws GatewayError `invalid_field` */
-  *turns(body: Fields): Steps<Turn[]> {
+  *readTurns(body: Fields): Steps<Turn[]> {
     const input = body.any("input");
     const turns: Turn[] = [];
     const instructions = body.text("instructions");
     if (instructions !== undefined) turns.push(textTurn("system", instructions, "instructions"));
     if (typeof input === "string") return [...turns, textTurn("user", input, "input")];
-    const absent = input === undefined && KEPT_ELSEWHERE.some((name) => body.has(name));
+    const absent = input === undefined && STORED_STATE_MEMBERS.some((name) => body.has(name));
     if (!absent && !Array.isArray(input)) throw invalidField("input", "input must be a string or a list of items.");
-    const items = (Array.isArray(input) ? input : []).map((value, i) => fieldsOf(value, `input.${i}`, body.uses));
+    const items = (Array.isArray(input) ? input : []).map((value, i) => objectFields(value, `input.${i}`, body.uses));
     const read: Turn[] = [];
     for (const [i, item] of items.entries()) {
       if (Steps.endsStep(i)) yield;
-      const turn = this.item(item, i === items.length - 1);
+      const turn = this.readItem(item, i === items.length - 1);
       if (turn) read.push(turn);
     }
-    declarePlaces(read, body.uses);
+    declareTurnUses(read, body.uses);
     return [...turns, ...read];
   }
 
-  private opened(sealed: string): Opaque {
+  private openState(sealed: string): Opaque {
     return this.request.open(sealed, "encrypted");
   }
 
-  private item(item: Fields, last: boolean): Turn | undefined {
+  private readItem(item: Fields, last: boolean): Turn | undefined {
     const type = item.of["type"] ?? undefined;
     if (type === "additional_tools") return this.addTools(item);
-    return type === TRIGGER ? this.trigger(item, last) : this.turn(item);
+    return type === COMPACTION_TRIGGER ? this.readTrigger(item, last) : this.readTurn(item);
   }
 
-  private turn(item: Fields): Turn {
+  private readTurn(item: Fields): Turn {
     const untyped = !item.has("type");
     if (untyped && item.has("role")) return readMessage(item);
-    if (untyped && isReference(item)) return turnOf("assistant", readForeign(item, REFERENCE));
+    if (untyped && isReference(item)) return singlePartTurn("assistant", readForeign(item, ITEM_REFERENCE));
     const type = item.required("type");
     switch (type) {
       case "message":
         return readMessage(item);
       case "reasoning":
-        return turnOf("assistant", this.reasoning(item));
+        return singlePartTurn("assistant", this.readReasoning(item));
       case "function_call":
-        return turnOf("assistant", readCall(item, "arguments"));
+        return singlePartTurn("assistant", readCall(item, "arguments"));
       case "custom_tool_call":
-        return turnOf("assistant", readCall(item, "input"));
+        return singlePartTurn("assistant", readCall(item, "input"));
       case "function_call_output":
       case "custom_tool_call_output":
-        return turnOf("user", readResult(item, type));
+        return singlePartTurn("user", readResult(item, type));
       case COMPACTION:
-        return this.summary(item) ?? turnOf("assistant", readForeign(item, type));
+        return this.readCompaction(item) ?? singlePartTurn("assistant", readForeign(item, type));
       case IMAGE_CALL:
-        return turnOf("assistant", readImageCall(item) ?? readForeign(item, type));
+        return singlePartTurn("assistant", readImageCall(item) ?? readForeign(item, type));
       default:
-        return turnOf("assistant", readForeign(item, type));
+        return singlePartTurn("assistant", readForeign(item, type));
     }
   }
 
@@ -183,53 +183,53 @@ class InputReader {
     item.any("type");
     const added: Tool[] = [];
     readTools(item, added);
-    this.places ??= new Map(this.tools.map((tool, place) => [calledAs(tool), place]));
+    this.toolIndices ??= new Map(this.tools.map((tool, place) => [toolIdentity(tool), place]));
     for (const tool of added) {
-      const before = this.places.get(calledAs(tool));
+      const before = this.toolIndices.get(toolIdentity(tool));
       if (before !== undefined) this.tools[before] = tool;
-      else this.places.set(calledAs(tool), this.tools.push(tool) - 1);
+      else this.toolIndices.set(toolIdentity(tool), this.tools.push(tool) - 1);
     }
-    leave(item, "id", "role");
-    item.rest();
+    leaveMembers(item, "id", "role");
+    item.declareUnread();
   }
 
   /** Returns the request for a compaction as a user's text. @throws GatewayError `invalid_field` where more items follow */
-  private trigger(item: Fields, last: boolean): Turn {
-    if (!last) throw invalidField(item.at, `${item.at}: a ${TRIGGER} must be the last item of the input.`);
+  private readTrigger(item: Fields, last: boolean): Turn {
+    if (!last) throw invalidField(item.at, `${item.at}: a ${COMPACTION_TRIGGER} must be the last item of the input.`);
     const why = "a compaction is asked for in words, as plain text and without calls of tools";
     this.changed.push({ path: item.at, why });
-    leave(item, "type", "id");
-    item.rest();
-    return textTurn("user", SUM_UP, item.at);
+    leaveMembers(item, "type", "id");
+    item.declareUnread();
+    return textTurn("user", SUMMARY_PROMPT, item.at);
   }
 
   /** Returns a compaction made for a provider of another protocol as a user's text; undefined for the vendor's own. */
-  private summary(item: Fields): Turn | undefined {
+  private readCompaction(item: Fields): Turn | undefined {
     const sealed = item.text("encrypted_content");
-    const opaque = sealed === undefined ? undefined : this.opened(sealed);
+    const opaque = sealed === undefined ? undefined : this.openState(sealed);
     if (!opaque || (opaque.protocol === NAME && opaque.account === undefined)) return undefined;
-    leave(item, "type", "id", "created_by");
-    item.rest();
-    return textTurn("user", summaryIn(opaque, item.path("encrypted_content")), item.at);
+    leaveMembers(item, "type", "id", "created_by");
+    item.declareUnread();
+    return textTurn("user", summaryText(opaque, item.path("encrypted_content")), item.at);
   }
 
   /**
    * Decodes a reasoning item without its id: nothing is stored, and the vendor refuses an unknown id with 404. Its `content`
    * is null where an agent repeats it. [S, clients seen on the wire]
    */
-  private reasoning(item: Fields): Reasoning {
+  private readReasoning(item: Fields): Reasoning {
     const sealed = item.text("encrypted_content");
     const summary = readTexts(item, "summary");
     const content = readTexts(item, "content");
     item.declareSelf("reasoning_text");
-    leave(item, "id", "status");
-    item.rest();
+    leaveMembers(item, "id", "status");
+    item.declareUnread();
     return {
       kind: "reasoning",
       at: item.at,
       ...(content.length > 0 && { text: content.join("\n") }),
       ...(summary.length > 0 && { summary }),
-      ...(sealed !== undefined && { opaque: this.opened(sealed) }),
+      ...(sealed !== undefined && { opaque: this.openState(sealed) }),
     };
   }
 }
@@ -238,22 +238,24 @@ class InputReader {
  * Returns the summary in an envelope, as text that any provider can read.
  * @throws GatewayError `invalid_field` for an envelope with other content
  */
-export function summaryIn({ protocol, kind, data }: Opaque, at: string): string {
-  if (protocol !== SUMMARY.protocol || kind !== SUMMARY.kind) throw invalidField(at, `${at} holds no compaction.`);
+export function summaryText({ protocol, kind, data }: Opaque, at: string): string {
+  if (protocol !== SUMMARY_STATE.protocol || kind !== SUMMARY_STATE.kind)
+    throw invalidField(at, `${at} holds no compaction.`);
   return SUMMARY_LEAD + data;
 }
 
 /** Leaves members that only concern the vendor's own objects, like ids of stored items. */
-function leave(fields: Fields, ...names: readonly string[]): void {
+function leaveMembers(fields: Fields, ...names: readonly string[]): void {
   for (const name of names) fields.leave(name);
 }
 
-const turnOf = (role: Turn["role"], part: Part): Turn => ({ role, parts: [part], at: part.at });
+const singlePartTurn = (role: Turn["role"], part: Part): Turn => ({ role, parts: [part], at: part.at });
 
-const textTurn = (role: Turn["role"], text: string, at: string): Turn => turnOf(role, { kind: "text", text, at });
+const textTurn = (role: Turn["role"], text: string, at: string): Turn =>
+  singlePartTurn(role, { kind: "text", text, at });
 
 /** Declares system and developer messages that are not at the beginning. */
-function declarePlaces(turns: readonly Turn[], uses: FeatureUse[]): void {
+function declareTurnUses(turns: readonly Turn[], uses: FeatureUse[]): void {
   const first = turns.findIndex(({ role }) => role === "user" || role === "assistant");
   turns.forEach(({ role, at }, i) => {
     const instructs = role === "system" || role === "developer";
@@ -278,9 +280,9 @@ function readMessage(item: Fields): Turn {
   const name = item.text("name");
   if (phase !== undefined) item.declare("phase", "phase");
   if (name !== undefined) item.declare("name", "name");
-  leave(item, "type", "id", "status");
-  item.rest();
-  return { role, parts, at: item.at, ...defined({ phase, name }) };
+  leaveMembers(item, "type", "id", "status");
+  item.declareUnread();
+  return { role, parts, at: item.at, ...dropUndefined({ phase, name }) };
 }
 
 /** Returns the texts of a list of text parts. */
@@ -288,7 +290,7 @@ function readTexts(item: Fields, name: string): string[] {
   return (item.objects(name) ?? []).map((part) => {
     const text = part.required("text");
     part.leave("type");
-    part.rest();
+    part.declareUnread();
     return text;
   });
 }
@@ -297,10 +299,10 @@ function readCall(item: Fields, input: "arguments" | "input"): ToolCall {
   const namespace = item.text("namespace");
   if (namespace !== undefined) item.declare("namespace", "tools_namespace");
   if (input === "input") item.declareSelf("tools_custom");
-  leave(item, "id", "status");
+  leaveMembers(item, "id", "status");
   item.leaveUsual({ async: [false] });
   const call = { id: item.required("call_id"), name: item.required("name"), arguments: item.required(input) };
-  item.rest();
+  item.declareUnread();
   return {
     kind: "tool_call",
     ...call,
@@ -314,8 +316,8 @@ function readResult(item: Fields, type: string): ToolResult {
   const callId = item.required("call_id");
   const parts = readContent(item, "output");
   for (const part of parts) if (part.kind === "media") item.uses.push({ feature: "tool_result_media", path: part.at });
-  leave(item, "id", "status");
-  item.rest();
+  leaveMembers(item, "id", "status");
+  item.declareUnread();
   return {
     kind: "tool_result",
     callId,
@@ -325,7 +327,7 @@ function readResult(item: Fields, type: string): ToolResult {
   };
 }
 
-const RESEND = "Send the item itself instead of its id, as SDKs do when told `store: false`.";
+const RESEND_HINT = "Send the item itself instead of its id, as SDKs do when told `store: false`.";
 
 /** Types of items of the vendor's tools; they are named after the tool. */
 const ITEM_OF_TOOL = /^(.+)_(?:call|call_output|list_tools|approval_request|approval_response)$/;
@@ -334,7 +336,7 @@ const IMAGE_CALL = "image_generation_call";
 
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 /** The allowed subtype of a media type. */
-const FORMAT = /^[a-z0-9][a-z0-9.+-]{0,63}$/i;
+const IMAGE_FORMAT = /^[a-z0-9][a-z0-9.+-]{0,63}$/i;
 
 /**
  * Decodes an image that the model made; undefined where the vendor stores it, and the item has only its id.
@@ -345,29 +347,29 @@ function readImageCall(item: Fields): Media | undefined {
   const result = item.text("result");
   if (!result) return undefined;
   const [at, formatAt] = [item.path("result"), item.path("output_format")];
-  const inline = readInline(result, at);
+  const inline = readDataUrl(result, at);
   const base64 = inline?.base64 ?? result;
   if (!BASE64.test(base64)) throw invalidField(at, `${at} must be the image in base64.`);
   const format = item.text("output_format") ?? "png";
-  if (!FORMAT.test(format)) throw invalidField(formatAt, `${formatAt} must be a format of images, like png.`);
+  if (!IMAGE_FORMAT.test(format)) throw invalidField(formatAt, `${formatAt} must be a format of images, like png.`);
   const mime = inline?.mime || `image/${format}`;
   item.declare("result", "image_base64");
-  leave(item, "type", "id", "status", "action", "background", "quality", "size");
-  item.rest();
-  return { kind: "media", media: "image", mime, source: { base64 }, at: item.at, tools: [DRAWS] };
+  leaveMembers(item, "type", "id", "status", "action", "background", "quality", "size");
+  item.declareUnread();
+  return { kind: "media", media: "image", mime, source: { base64 }, at: item.at, tools: [IMAGE_TOOL] };
 }
 
 /** Decodes an item that only the vendor understands: it is declared, and lost, as a whole. */
 function readForeign(item: Fields, name: string): Foreign {
   // Without a compaction the conversation before it is lost.
   if (name === COMPACTION) item.declareSelf("stored_state");
-  else if (name !== REFERENCE) item.declareSelf("foreign_block");
+  else if (name !== ITEM_REFERENCE) item.declareSelf("foreign_block");
   // An SDK repeats items by reference although nothing was stored. Reasoning can be left out, a turn or a call cannot.
   else if (String(item.of["id"]).startsWith("rs_")) item.declareSelf("other");
-  else item.declareSelf("stored_state", RESEND);
+  else item.declareSelf("stored_state", RESEND_HINT);
   const tool = ITEM_OF_TOOL.exec(name)?.[1];
   const tools = tool === undefined ? undefined : [tool, `${tool}_use_preview`];
-  return { kind: "foreign", protocol: NAME, name, json: item.of, at: item.at, ...defined({ tools }) };
+  return { kind: "foreign", protocol: NAME, name, json: item.of, at: item.at, ...dropUndefined({ tools }) };
 }
 
 /**
@@ -379,18 +381,18 @@ function readContent(item: Fields, name: string): Part[] {
   const at = item.path(name);
   if (typeof content === "string") return [{ kind: "text", text: content, at }];
   if (!Array.isArray(content)) throw invalidField(at, `${at} must be a string or a list of parts.`);
-  return content.map((part, i) => readPart(fieldsOf(part, `${at}.${i}`, item.uses)));
+  return content.map((part, i) => readPart(objectFields(part, `${at}.${i}`, item.uses)));
 }
 
 function readPart(part: Fields): Part {
   const type = part.required("type");
-  const read = entryOf(PART_READERS, type);
+  const read = ownProperty(PART_READERS, type);
   if (!read) {
     part.declareSelf("foreign_block");
     return { kind: "foreign", protocol: NAME, name: type, json: part.of, at: part.at };
   }
   const known = read(part);
-  part.rest();
+  part.declareUnread();
   return known;
 }
 
@@ -406,16 +408,16 @@ const PART_READERS: Readonly<Record<string, (part: Fields) => Part>> = {
 
 function readText(part: Fields): Text {
   const text = part.required("text");
-  const cache = readMark(part);
+  const cache = readCacheMark(part);
   const annotations = part.list("annotations") ?? [];
-  const citations = annotations.flatMap((annotation) => citationOf(annotation) ?? []);
+  const citations = annotations.flatMap((annotation) => parseCitation(annotation) ?? []);
   if (annotations.length > 0) part.declare("annotations", "citations");
   // Likelihoods of an earlier response's tokens have no effect.
   part.leave("logprobs");
   return { kind: "text", text, at: part.at, ...cache, ...(citations.length > 0 && { citations }) };
 }
 
-function citationOf(annotation: unknown): Citation | undefined {
+function parseCitation(annotation: unknown): Citation | undefined {
   const { type, url, title, start_index: start, end_index: end } = asObject(annotation) ?? {};
   if (type !== "url_citation" || typeof url !== "string") return undefined;
   if (typeof start !== "number" || typeof end !== "number") return undefined;
@@ -430,7 +432,7 @@ function readImage(part: Fields): Media {
   const url = part.text("image_url");
   const source = url === undefined ? readFileId(part, "image_url") : readUrl(part, url);
   const detail = readDetail(part);
-  return { kind: "media", media: "image", ...source, at: part.at, ...detail, ...readMark(part) };
+  return { kind: "media", media: "image", ...source, at: part.at, ...detail, ...readCacheMark(part) };
 }
 
 function readDetail(part: Fields): Pick<Media, "detail" | "detailAt"> {
@@ -439,18 +441,21 @@ function readDetail(part: Fields): Pick<Media, "detail" | "detailAt"> {
   return detail === undefined ? {} : { detail, detailAt: part.path("detail") };
 }
 
-type Sourced = Pick<Media, "mime" | "source">;
+type SourcedMedia = Pick<Media, "mime" | "source">;
 
-function readUrl(part: Fields, url: string): Sourced {
-  const inline = readInline(url, part.path("image_url"));
+function readUrl(part: Fields, url: string): SourcedMedia {
+  const inline = readDataUrl(url, part.path("image_url"));
   part.declare("image_url", inline ? "image_base64" : "image_url");
-  return inline ? inlineSource(inline) : { source: { url } };
+  return inline ? dataUrlSource(inline) : { source: { url } };
 }
 
-const inlineSource = ({ mime, base64 }: Inline): Sourced => ({ ...(mime !== "" && { mime }), source: { base64 } });
+const dataUrlSource = ({ mime, base64 }: Base64DataUrl): SourcedMedia => ({
+  ...(mime !== "" && { mime }),
+  source: { base64 },
+});
 
 /** Decodes a part's `file_id`. @param other the member that a part without an id must have */
-function readFileId(part: Fields, other: string): Sourced {
+function readFileId(part: Fields, other: string): SourcedMedia {
   const id = part.text("file_id");
   if (id === undefined) throw invalidField(part.path(other), `${part.path(other)} or file_id must be said.`);
   part.declare("file_id", "file_id");
@@ -468,16 +473,16 @@ function readFile(part: Fields): Media {
     at: part.at,
     ...(filename !== undefined && { filename }),
     ...detail,
-    ...readMark(part),
+    ...readCacheMark(part),
   };
 }
 
-function readFileSource(part: Fields): Sourced {
+function readFileSource(part: Fields): SourcedMedia {
   const content = part.text("file_data");
   if (content !== undefined) {
     part.declare("file_data", "file_base64");
-    const inline = readInline(content, part.path("file_data"));
-    return inline ? inlineSource(inline) : { source: { base64: content } };
+    const inline = readDataUrl(content, part.path("file_data"));
+    return inline ? dataUrlSource(inline) : { source: { base64: content } };
   }
   const url = part.text("file_url");
   if (url === undefined) return readFileId(part, "file_data");
@@ -488,28 +493,28 @@ function readFileSource(part: Fields): Sourced {
 function readAudio(part: Fields): Media {
   const audio = part.object("input_audio");
   if (!audio) throw invalidField(part.path("input_audio"), `${part.path("input_audio")} must be an object.`);
-  const mime = audioType(audio.required("format"));
+  const mime = audioMediaType(audio.required("format"));
   const base64 = audio.required("data");
   part.declareSelf("audio");
   return { kind: "media", media: "audio", mime, source: { base64 }, at: part.at };
 }
 
-const CACHE_TIMES: readonly unknown[] = ["5m", "30m", "1h", "12h"] satisfies CacheMark["ttl"][];
+const CACHE_TTLS: readonly unknown[] = ["5m", "30m", "1h", "12h"] satisfies CacheMark["ttl"][];
 
 /** Decodes a cache mark on a part of a message or of a tool's output. */
-function readMark(part: Fields): { cache?: CacheMark } {
+function readCacheMark(part: Fields): { cache?: CacheMark } {
   const mark = part.object("prompt_cache_breakpoint");
   if (!mark) return {};
   mark.declareSelf("cache_mark");
   mark.leave("mode");
-  const ttl = CACHE_TIMES.includes(mark.of["ttl"]) ? (mark.any("ttl") as CacheMark["ttl"]) : undefined;
+  const ttl = CACHE_TTLS.includes(mark.of["ttl"]) ? (mark.any("ttl") as CacheMark["ttl"]) : undefined;
   return { cache: { ...(ttl && { ttl }), at: mark.at } };
 }
 
 /** Tools that agents offer to every model: without them only a capability is missing. */
-const DISPENSABLE: ReadonlySet<string> = new Set(["tool_search"]);
+const OPTIONAL_TOOLS: ReadonlySet<string> = new Set(["tool_search"]);
 /** Members of tools with values that are the same as absent. */
-const USUAL_OF_TOOLS = {
+const TOOL_DEFAULTS = {
   defer_loading: [false],
   async: [false],
   external_web_access: [true],
@@ -517,7 +522,7 @@ const USUAL_OF_TOOLS = {
 };
 
 /** Returns a tool's identity: the client's own by name; each of the vendor's is distinct. */
-const calledAs = (tool: Tool): unknown =>
+const toolIdentity = (tool: Tool): unknown =>
   tool.kind === "function" || tool.kind === "custom" ? JSON.stringify([tool.namespace, tool.name]) : tool;
 
 /** Decodes the member `tools` of a request or of an item. @throws GatewayError `invalid_field` */
@@ -537,18 +542,18 @@ function readNamespace(fields: Fields, into: Tool[]): void {
     const named = tool.kind === "function" || tool.kind === "custom";
     into.push(named ? { ...tool, namespace } : tool);
   }
-  fields.rest();
+  fields.declareUnread();
 }
 
 function readTool(fields: Fields, type: string): Tool {
-  const read = WEB_SEARCH.test(type) ? readWebSearch : entryOf(TOOL_READERS, type);
+  const read = WEB_SEARCH.test(type) ? readWebSearch : ownProperty(TOOL_READERS, type);
   if (!read) {
-    fields.declareSelf(DISPENSABLE.has(type) ? "other" : "tools_server");
+    fields.declareSelf(OPTIONAL_TOOLS.has(type) ? "other" : "tools_server");
     return { kind: "server", protocol: NAME, name: type, json: fields.of, at: fields.at };
   }
   const tool = read(fields);
-  fields.leaveUsual(USUAL_OF_TOOLS);
-  fields.rest();
+  fields.leaveUsual(TOOL_DEFAULTS);
+  fields.declareUnread();
   return tool;
 }
 
@@ -566,7 +571,7 @@ function readFunction(fields: Fields): Tool {
   const strict = fields.flag("strict");
   fields.declareSelf("tools");
   if (strict) fields.declare("strict", "tools_strict");
-  return { kind: "function", name, at: fields.at, ...defined({ description, parameters, strict }) };
+  return { kind: "function", name, at: fields.at, ...dropUndefined({ description, parameters, strict }) };
 }
 
 function readCustom(fields: Fields): Tool {
@@ -576,7 +581,7 @@ function readCustom(fields: Fields): Tool {
   const grammar = format && readGrammar(format);
   fields.declareSelf("tools_custom");
   const grammarAt = grammar && format?.at;
-  return { kind: "custom", name, at: fields.at, ...defined({ description, grammar, grammarAt }) };
+  return { kind: "custom", name, at: fields.at, ...dropUndefined({ description, grammar, grammarAt }) };
 }
 
 /** Returns the members of a grammar; undefined for free text. */
@@ -597,13 +602,13 @@ function readWebSearch(fields: Fields): Tool {
   return {
     kind: "web_search",
     at: fields.at,
-    paths: defined({
+    paths: dropUndefined({
       allowed: allowed && filters.path("allowed_domains"),
       blocked: blocked && filters.path("blocked_domains"),
       size: size && fields.path("search_context_size"),
       location: place?.at,
     }),
-    ...defined({ allowed, blocked, size, location }),
+    ...dropUndefined({ allowed, blocked, size, location }),
   };
 }
 
@@ -616,7 +621,7 @@ function readDomains(filters: Fields, name: string): string[] | undefined {
 
 function readLocation(place: Fields): { city?: string; region?: string; country?: string; timezone?: string } {
   place.leave("type");
-  return defined({
+  return dropUndefined({
     city: place.text("city"),
     region: place.text("region"),
     country: place.text("country"),

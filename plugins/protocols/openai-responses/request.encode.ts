@@ -2,7 +2,7 @@ import {
   asObject,
   type CacheMark,
   type Conversation,
-  defined,
+  dropUndefined,
   type EncodeContext,
   type EncodedRequest,
   type Feature,
@@ -24,14 +24,14 @@ import {
   writeJson,
   writeSettings,
 } from "model-gateway/protocol";
-import { breakpointOf, checkPrefill, failedText, fitName } from "../openai/request.encode.ts";
-import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
-import { drawing, TOOL_CHOICE } from "./support.choice.ts";
-import { settings, writeInclude } from "./support.ts";
-import { INPUT_TOKENS, NAME, REFERENCE, RESPONSE, type ReasoningExtra } from "./wire.ts";
+import { cacheBreakpoint, checkPrefill, errorResultText, fitName } from "../openai/request.encode.ts";
+import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
+import { imageTool, TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
+import { SETTINGS, writeInclude } from "./support.ts";
+import { INPUT_TOKENS, ITEM_REFERENCE, NAME, RESPONSE, type ReasoningExtra } from "./wire.ts";
 
 /** Members allowed in a request to count tokens. [S: InputTokenCountParams] */
-const COUNTED = new Set([
+const COUNT_MEMBERS = new Set([
   "model",
   "instructions",
   "input",
@@ -43,21 +43,21 @@ const COUNTED = new Set([
 ]);
 
 /** Encodes a request for a vendor. @throws GatewayError as `context.refuse` makes it */
-export const encode = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
-  Steps.atOnce(encoding(conversation, context));
+export const encodeRequest = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
+  Steps.atOnce(encodeRequestInSteps(conversation, context));
 
 /** Does the same in steps. @throws GatewayError as `context.refuse` makes it */
-export function* encoding(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
+export function* encodeRequestInSteps(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   checkPrefill(conversation, context);
   if ((conversation.choices ?? 1) > 1)
     context.refuse(pathOfUse(conversation, "choices"), "there is one answer to a request");
-  const asked = { ...conversation, ...drawing.write(conversation, context) };
-  const body = defined({
+  const withImageTool = { ...conversation, ...imageTool.write(conversation, context) };
+  const body = dropUndefined({
     model: context.model,
     input: yield* writeItems(conversation.turns, context),
-    ...(asked.tools.length > 0 && { tools: writeTools(asked.tools, context) }),
-    ...writeSettings(TOOL_CHOICE, asked, context),
-    ...writeSettings(settings, asModelThinks(conversation, context), context),
+    ...(withImageTool.tools.length > 0 && { tools: writeTools(withImageTool.tools, context) }),
+    ...writeSettings(TOOL_CHOICE_SETTINGS, withImageTool, context),
+    ...writeSettings(SETTINGS, dropUnsupportedThinking(conversation, context), context),
     // Nothing is stored, so reasoning must be returned encrypted.
     store: false,
     include: writeInclude(conversation, context),
@@ -65,21 +65,21 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
   });
   yield;
   if (conversation.task === "generate") return { operation: RESPONSE, body: yield* Steps.writingJson(body) };
-  const counted = Object.entries(body).filter(([name]) => COUNTED.has(name));
+  const counted = Object.entries(body).filter(([name]) => COUNT_MEMBERS.has(name));
   return { operation: INPUT_TOKENS, body: writeJson(Object.fromEntries(counted)) };
 }
 
 /** Returns the conversation without thinking settings, where the model does not think. */
-function asModelThinks(conversation: Conversation, context: EncodeContext): Conversation {
+function dropUnsupportedThinking(conversation: Conversation, context: EncodeContext): Conversation {
   const { reasoning, ...others } = conversation;
   if (!reasoning || context.facts.thinking !== "none") return conversation;
-  for (const feature of thoughtsAsked(reasoning))
+  for (const feature of reasoningFeatures(reasoning))
     context.drop(pathOfUse(conversation, feature), "the model does not think");
   return others;
 }
 
 /** Returns the features of requested reasoning; none where the settings disable it. */
-function thoughtsAsked({ effort, budget, show, summary }: ReasoningConfig): Feature[] {
+function reasoningFeatures({ effort, budget, show, summary }: ReasoningConfig): Feature[] {
   if (effort === "none" || budget === 0) return [];
   return [
     ...(effort === undefined ? [] : ["reasoning_effort" as const]),
@@ -174,7 +174,7 @@ function writeItem(part: Reasoning | ToolCall | ToolResult | Foreign, context: E
       };
     case "foreign":
       // A reference to an item that was not stored cannot be resolved.
-      return part.protocol === NAME && part.name !== REFERENCE ? (part.json as JsonObject) : undefined;
+      return part.protocol === NAME && part.name !== ITEM_REFERENCE ? (part.json as JsonObject) : undefined;
   }
 }
 
@@ -197,7 +197,7 @@ function writeReasoning(part: Reasoning, context: EncodeContext): JsonObject | u
 
 function writeCall(part: ToolCall, context: EncodeContext): JsonObject {
   const { id, name, namespace, custom } = part;
-  dropMark(part, context);
+  dropCacheMark(part, context);
   return {
     type: custom ? "custom_tool_call" : "function_call",
     call_id: safeId(id),
@@ -216,7 +216,7 @@ function writeOutput(result: ToolResult, context: EncodeContext): unknown {
   if (content.length === 1 && first?.kind === "text" && !first.cache && !mark) return first.text;
   const parts = writeParts(content, false, context);
   const last = parts.at(-1);
-  if (last && mark) last["prompt_cache_breakpoint"] ??= breakpointOf(mark);
+  if (last && mark) last["prompt_cache_breakpoint"] ??= cacheBreakpoint(mark);
   return parts;
 }
 
@@ -224,7 +224,7 @@ function writeOutput(result: ToolResult, context: EncodeContext): unknown {
 function outputParts({ parts, json, isError, at }: ToolResult): Part[] {
   const content: Part[] = json === undefined ? parts : [{ kind: "text", text: json, at }];
   const texts = content.flatMap((part) => (part.kind === "text" ? [part.text] : []));
-  const error = isError ? failedText(texts) : undefined;
+  const error = isError ? errorResultText(texts) : undefined;
   if (error === undefined) return content;
   return [{ kind: "text", text: error, at }, ...content.filter(({ kind }) => kind !== "text")];
 }
@@ -251,12 +251,12 @@ function writePart(part: MessagePart, assistant: boolean, context: EncodeContext
 }
 
 function writeText(part: Text, assistant: boolean, context: EncodeContext): JsonObject {
-  if (assistant) dropMark(part, context);
-  return defined({
+  if (assistant) dropCacheMark(part, context);
+  return dropUndefined({
     type: assistant ? "output_text" : "input_text",
     text: part.text,
     annotations: writeAnnotations(part, context),
-    prompt_cache_breakpoint: assistant ? undefined : markOf(part),
+    prompt_cache_breakpoint: assistant ? undefined : breakpointMember(part),
   });
 }
 
@@ -270,30 +270,30 @@ function writeAnnotations({ citations = [], text, at }: Text, context: EncodeCon
 }
 
 /** Returns a cache mark as a member of a part. */
-const markOf = ({ cache }: { cache?: CacheMark }): JsonObject | undefined => cache && breakpointOf(cache);
+const breakpointMember = ({ cache }: { cache?: CacheMark }): JsonObject | undefined => cache && cacheBreakpoint(cache);
 
 /** Declares that a mark has no place on a part. */
-function dropMark({ at, cache }: { at: string; cache?: CacheMark }, context: EncodeContext): void {
+function dropCacheMark({ at, cache }: { at: string; cache?: CacheMark }, context: EncodeContext): void {
   if (cache) context.drop(cache.at ?? at, "a mark for the prompt cache has no place here");
 }
 
 function writeMedia(part: Media, context: EncodeContext): JsonObject {
-  const detail = detailOf(part, context);
-  const mark = { prompt_cache_breakpoint: markOf(part) };
+  const detail = imageDetail(part, context);
+  const mark = { prompt_cache_breakpoint: breakpointMember(part) };
   switch (part.media) {
     case "image":
-      return defined({ ...mark, type: "input_image", detail, ...imageSource(part, context) });
+      return dropUndefined({ ...mark, type: "input_image", detail, ...imageSource(part, context) });
     case "file":
-      return defined({ ...mark, type: "input_file", detail, ...fileSource(part, context) });
+      return dropUndefined({ ...mark, type: "input_file", detail, ...fileSource(part, context) });
     case "audio":
-      return defined({ ...mark, type: "input_audio", input_audio: audioSource(part, context) });
+      return dropUndefined({ ...mark, type: "input_audio", input_audio: audioSource(part, context) });
     case "video":
       return context.refuse(part.at, "there is no video in this protocol");
   }
 }
 
-function detailOf({ media, detail, detailAt, at }: Media, context: EncodeContext): string | undefined {
-  if (detail === undefined || isDetail(detail)) return detail;
+function imageDetail({ media, detail, detailAt, at }: Media, context: EncodeContext): string | undefined {
+  if (detail === undefined || isImageDetail(detail)) return detail;
   if (media === "image" || media === "file") context.drop(detailAt ?? at, `there is no detail ${detail}`);
   return undefined;
 }
@@ -301,27 +301,27 @@ function detailOf({ media, detail, detailAt, at }: Media, context: EncodeContext
 function imageSource(part: Media, context: EncodeContext): JsonObject {
   const { source, mime } = part;
   if ("id" in source) return { file_id: fileId(part, source, context) };
-  if ("url" in source) return { image_url: fetchedUrl(part, source.url, context) };
+  if ("url" in source) return { image_url: fetchableUrl(part, source.url, context) };
   if ("text" in source) return context.refuse(part.at, "an image cannot be a text");
   if (mime === undefined) return context.refuse(part.at, "its media type must be said");
-  return { image_url: dataUrl(mime, source.base64) };
+  return { image_url: formatDataUrl(mime, source.base64) };
 }
 
-function fetchedUrl(part: Media, url: string, context: EncodeContext): string {
-  if (isFetched(url) || (part.media === "image" && inlineOf(url))) return url;
+function fetchableUrl(part: Media, url: string, context: EncodeContext): string {
+  if (isHttpUrl(url) || (part.media === "image" && parseDataUrl(url))) return url;
   return context.refuse(part.at, "the vendor fetches http and https only: send the bytes");
 }
 
 function fileSource(part: Media, context: EncodeContext): JsonObject {
   const { source, filename } = part;
   if ("id" in source) return { filename, file_id: fileId(part, source, context) };
-  if ("url" in source) return { filename, file_url: fetchedUrl(part, source.url, context) };
+  if ("url" in source) return { filename, file_url: fetchableUrl(part, source.url, context) };
   const text = "text" in source;
   const base64 = text ? Buffer.from(source.text).toString("base64") : source.base64;
   const mime = part.mime ?? (text ? "text/plain" : undefined);
   return {
-    filename: filename ?? filenameOf(mime),
-    file_data: dataUrl(mime ?? "application/octet-stream", base64),
+    filename: filename ?? defaultFilename(mime),
+    file_data: formatDataUrl(mime ?? "application/octet-stream", base64),
   };
 }
 
@@ -362,17 +362,17 @@ function writeTools(tools: readonly Tool[], context: EncodeContext): JsonObject[
 const NO_PARAMETERS = { type: "object", properties: {} };
 
 function writeTool(tool: Tool, context: EncodeContext): JsonObject | undefined {
-  dropMark(tool, context);
+  dropCacheMark(tool, context);
   switch (tool.kind) {
     case "function": {
       const { description, parameters = NO_PARAMETERS, strict = false } = tool;
       const name = fitName(tool.name, context.names);
-      return defined({ type: "function", name, description, parameters, strict });
+      return dropUndefined({ type: "function", name, description, parameters, strict });
     }
     case "custom": {
       const { description, grammar } = tool;
-      const format = grammar === undefined ? undefined : flatGrammar(grammar);
-      return defined({ type: "custom", name: fitName(tool.name, context.names), description, format });
+      const format = grammar === undefined ? undefined : flattenGrammar(grammar);
+      return dropUndefined({ type: "custom", name: fitName(tool.name, context.names), description, format });
     }
     case "web_search":
       return writeWebSearch(tool, context);
@@ -383,7 +383,7 @@ function writeTool(tool: Tool, context: EncodeContext): JsonObject | undefined {
 }
 
 /** Flattens a grammar: its members are beside its type here, and nested below it in Chat. */
-function flatGrammar(value: unknown): JsonObject {
+function flattenGrammar(value: unknown): JsonObject {
   const { grammar, ...beside } = asObject(value) ?? {};
   return { ...beside, ...asObject(grammar) };
 }
@@ -392,10 +392,10 @@ function writeWebSearch(tool: Extract<Tool, { kind: "web_search" }>, context: En
   const { allowed, blocked, location, size, maxUses, paths } = tool;
   if (blocked) context.drop(paths?.blocked ?? tool.at, "domains cannot be excluded from web search");
   if (maxUses !== undefined) context.drop(paths?.maxUses ?? tool.at, "the number of searches cannot be limited");
-  return defined({
+  return dropUndefined({
     type: "web_search",
     filters: allowed && { allowed_domains: allowed },
     search_context_size: size,
-    user_location: location && { type: "approximate", ...defined(location) },
+    user_location: location && { type: "approximate", ...dropUndefined(location) },
   });
 }

@@ -4,7 +4,7 @@ import {
   asObject,
   asText,
   type Citation,
-  defined,
+  dropUndefined,
   type Ending,
   type Event,
   type Fault,
@@ -17,25 +17,25 @@ import {
   type ResponseDecoder,
   type ResponseSource,
 } from "model-gateway/protocol";
-import { faultIn } from "../openai/errors.ts";
+import { parseError } from "../openai/errors.ts";
 import { readUsage } from "./usage.ts";
 import { NAME, type ReasoningExtra } from "./wire.ts";
 
 /** Events without content, or with content that the end of their item repeats. */
-const SILENT =
+const IGNORED_EVENTS =
   /^(?:keepalive|response\.(?:created|queued|in_progress|\w+\.done|(?:\w*_call\w*|mcp_\w+|compaction)\..+))$/;
 
 /** The last event of a stream. */
-const LAST: ReadonlySet<string> = new Set(["response.completed", "response.incomplete", "response.failed"]);
+const FINAL_EVENTS: ReadonlySet<string> = new Set(["response.completed", "response.incomplete", "response.failed"]);
 
-const ENDED = /^(?:completed|incomplete|failed|cancelled)$/;
+const FINAL_STATUS = /^(?:completed|incomplete|failed|cancelled)$/;
 /**
  * Statuses without a response. One still generated in the background would be fetched by its id, which no other protocol can.
  */
-const FAILED = /^(?:failed|cancelled|queued|in_progress)$/;
+const FAILED_STATUS = /^(?:failed|cancelled|queued|in_progress)$/;
 
 /** Returns a decoder for a stream of response events. */
-export function decoder(source: ResponseSource): ResponseDecoder {
+export function createDecoder(source: ResponseSource): ResponseDecoder {
   return new ResponsesDecoder(source);
 }
 
@@ -43,21 +43,21 @@ export function decoder(source: ResponseSource): ResponseDecoder {
  * Decodes a whole response, as a stream of its items and its end.
  * @throws GatewayError `upstream_invalid` when it is not a response
  */
-export function decode(text: string, source: ResponseSource): Event[] {
-  const body = parsed(text);
+export function decodeResponse(text: string, source: ResponseSource): Event[] {
+  const body = parseJson(text);
   if (!Array.isArray(body?.["output"])) throw new GatewayError("upstream_invalid");
   const out: Event[] = [];
   const items = new ItemDecoder(source);
-  out.push(startOf(body, source));
+  out.push(startEvent(body, source));
   asList(body["output"]).forEach((each, index) => {
-    items.done(index, asObject(each) ?? {}, out);
+    items.completeItem(index, asObject(each) ?? {}, out);
   });
   finish(body, items, out);
   if (out.at(-1)?.type !== "error") out.push({ type: "end" });
   return out;
 }
 
-function parsed(text: string): JsonObject | undefined {
+function parseJson(text: string): JsonObject | undefined {
   try {
     return asObject(JSON.parse(text));
   } catch {
@@ -70,14 +70,14 @@ class ResponsesDecoder implements ResponseDecoder {
   private readonly items: ItemDecoder;
   private started = false;
   /** Whether a failure or the end has been decoded. */
-  private over = false;
+  private ended = false;
 
   constructor(private readonly source: ResponseSource) {
     this.items = new ItemDecoder(source);
   }
 
   frame(frame: Frame, out: Event[]): void {
-    if (this.over) return;
+    if (this.ended) return;
     const { text } = frame;
     // The vendor does not send this mark, others do; the response is complete before it. [F]
     if (text === "[DONE]") return;
@@ -93,18 +93,18 @@ class ResponsesDecoder implements ResponseDecoder {
   }
 
   end(out: Event[]): void {
-    if (!this.over) this.fail(new GatewayError("upstream_truncated"), out);
+    if (!this.ended) this.fail(new GatewayError("upstream_truncated"), out);
   }
 
   private fail(fault: Fault, out: Event[]): void {
-    this.over = true;
+    this.ended = true;
     out.push({ type: "error", fault });
   }
 
   private start(response: unknown, out: Event[]): boolean {
     if (this.started) return false;
     this.started = true;
-    out.push(startOf(asObject(response) ?? {}, this.source));
+    out.push(startEvent(asObject(response) ?? {}, this.source));
     return true;
   }
 
@@ -112,38 +112,38 @@ class ResponsesDecoder implements ResponseDecoder {
     const json = asObject(frame.json());
     const type = asText(json?.["type"]) ?? frame.event;
     const error = asObject(json?.["error"]);
-    if (json && (type === "error" || (type === undefined && error))) this.fail(faultIn(error ?? json), out);
+    if (json && (type === "error" || (type === undefined && error))) this.fail(parseError(error ?? json), out);
     else if (!json || type === undefined) this.fail(new GatewayError("upstream_invalid"), out);
     else {
       const first = this.start(json["response"], out);
-      if (LAST.has(type)) this.last(asObject(json["response"]) ?? {}, type, out);
-      else if (this.grow(type, json, out) || this.item(type, json, out)) return;
-      else if (!SILENT.test(type)) out.push({ type: "unsaid", path: type });
+      if (FINAL_EVENTS.has(type)) this.readFinal(asObject(json["response"]) ?? {}, type, out);
+      else if (this.readDelta(type, json, out) || this.readItemEvent(type, json, out)) return;
+      else if (!IGNORED_EVENTS.test(type)) out.push({ type: "unsaid", path: type });
       else if (!first) out.push({ type: "ping" });
     }
   }
 
   /** Handles events that occur for every few letters. */
-  private grow(type: string, json: JsonObject, out: Event[]): boolean {
+  private readDelta(type: string, json: JsonObject, out: Event[]): boolean {
     const index = asCount(json["output_index"]) ?? 0;
     const delta = asText(json["delta"]) ?? "";
     const place = asCount(json["content_index"] ?? json["summary_index"]) ?? 0;
     switch (type) {
       case "response.output_text.delta":
-        this.items.text(index, "text", place, delta, out, json["logprobs"]);
+        this.items.appendText(index, "text", place, delta, out, json["logprobs"]);
         return true;
       case "response.function_call_arguments.delta":
       case "response.custom_tool_call_input.delta":
-        this.items.arguments(index, delta, out);
+        this.items.appendArguments(index, delta, out);
         return true;
       case "response.reasoning_summary_text.delta":
-        this.items.text(index, "summary", place, delta, out);
+        this.items.appendText(index, "summary", place, delta, out);
         return true;
       case "response.reasoning_text.delta":
-        this.items.text(index, "reasoning", place, delta, out);
+        this.items.appendText(index, "reasoning", place, delta, out);
         return true;
       case "response.refusal.delta":
-        this.items.text(index, "refusal", place, delta, out);
+        this.items.appendText(index, "refusal", place, delta, out);
         return true;
       default:
         return false;
@@ -151,79 +151,79 @@ class ResponsesDecoder implements ResponseDecoder {
   }
 
   /** Handles events that occur a few times per item. */
-  private item(type: string, json: JsonObject, out: Event[]): boolean {
+  private readItemEvent(type: string, json: JsonObject, out: Event[]): boolean {
     const index = asCount(json["output_index"]) ?? 0;
     const place = asCount(json["content_index"] ?? json["summary_index"]) ?? 0;
     const part = asObject(json["part"]) ?? {};
     switch (type) {
       case "response.output_item.added":
-        this.items.added(index, asObject(json["item"]) ?? {}, out);
+        this.items.addItem(index, asObject(json["item"]) ?? {}, out);
         return true;
       case "response.output_item.done":
-        this.items.done(index, asObject(json["item"]) ?? {}, out);
+        this.items.completeItem(index, asObject(json["item"]) ?? {}, out);
         return true;
       case "response.content_part.added":
       case "response.content_part.done":
-        this.items.part(index, place, part, type === "response.content_part.done", out);
+        this.items.readPart(index, place, part, type === "response.content_part.done", out);
         return true;
       case "response.reasoning_summary_part.added":
       case "response.reasoning_summary_part.done":
-        this.items.wholeText(index, "summary", place, asText(part["text"]) ?? "", out);
+        this.items.completeText(index, "summary", place, asText(part["text"]) ?? "", out);
         return true;
       case "response.function_call_arguments.done":
       case "response.custom_tool_call_input.done":
-        this.items.wholeArguments(index, asText(json["arguments"] ?? json["input"]) ?? "", out);
+        this.items.completeArguments(index, asText(json["arguments"] ?? json["input"]) ?? "", out);
         return true;
       case "response.output_text.annotation.added":
-        this.items.annotation(index, place, json["annotation"], out);
+        this.items.addAnnotation(index, place, json["annotation"], out);
         return true;
       default:
         return false;
     }
   }
 
-  private last(response: JsonObject, type: string, out: Event[]): void {
+  private readFinal(response: JsonObject, type: string, out: Event[]): void {
     const named = asText(response["status"]) ?? "";
-    const status = ENDED.test(named) ? named : type.slice("response.".length);
-    this.items.rest(asList(response["output"]), out);
+    const status = FINAL_STATUS.test(named) ? named : type.slice("response.".length);
+    this.items.completeOutput(asList(response["output"]), out);
     finish({ ...response, status }, this.items, out);
-    this.over = true;
+    this.ended = true;
     if (out.at(-1)?.type !== "error") out.push({ type: "end" });
   }
 }
 
-function startOf(response: JsonObject, source: ResponseSource): Event {
+function startEvent(response: JsonObject, source: ResponseSource): Event {
   const created = asCount(response["created_at"]);
   const id = asText(response["id"]) ?? "";
-  return { type: "start", id, model: asText(response["model"]) || source.model, ...defined({ created }) };
+  return { type: "start", id, model: asText(response["model"]) || source.model, ...dropUndefined({ created }) };
 }
 
 /** Emits the end of the response, from its status, details and items together, and its usage. */
 function finish(response: JsonObject, items: ItemDecoder, out: Event[]): void {
   const usage = readUsage(response);
   const status = asText(response["status"]) ?? "completed";
-  if (FAILED.test(status)) {
+  if (FAILED_STATUS.test(status)) {
     const error = asObject(response["error"]) ?? { message: `The provider's answer has the status "${status}".` };
     if (usage) out.push({ type: "usage", usage });
-    out.push({ type: "error", fault: faultIn(error) });
+    out.push({ type: "error", fault: parseError(error) });
     return;
   }
   if (asObject(response["moderation"])) out.push({ type: "unsaid", path: "moderation" });
   const why = asText(asObject(response["incomplete_details"])?.["reason"]);
-  out.push({ type: "finish", choice: 0, reason: reasonOf(status, why, items), raw: why ?? status });
+  out.push({ type: "finish", choice: 0, reason: finishReasonOf(status, why, items), raw: why ?? status });
   if (usage) out.push({ type: "usage", usage });
 }
 
-const CUT: ReadonlyMap<string | undefined, FinishReason> = new Map([
+const INCOMPLETE_REASONS: ReadonlyMap<string | undefined, FinishReason> = new Map([
   ["max_output_tokens", "length"],
   ["content_filter", "content_filter"],
 ]);
 
-function reasonOf(status: string, why: string | undefined, items: ItemDecoder): FinishReason {
-  if (status === "incomplete") return CUT.get(why) ?? "other";
+function finishReasonOf(status: string, why: string | undefined, items: ItemDecoder): FinishReason {
+  if (status === "incomplete") return INCOMPLETE_REASONS.get(why) ?? "other";
   if (status !== "completed") return "other";
-  if (items.called) return "tool_calls";
-  return items.refused ? "refusal" : "stop";
+  if (items.hasToolCall) return "tool_calls";
+  return items.hasRefusal ? "refusal" : "stop";
 }
 
 type ItemTextKind = "text" | "refusal" | "summary" | "reasoning";
@@ -233,9 +233,9 @@ interface ItemBlock {
   readonly number: number;
   readonly kind: ItemTextKind | "call" | "server" | "image";
   /** Parts that have text already. */
-  readonly filled: Set<number>;
+  readonly filledParts: Set<number>;
   /** Number of annotations decoded. */
-  cited: number;
+  annotationCount: number;
   open: boolean;
 }
 
@@ -264,86 +264,88 @@ const OPENINGS: Readonly<Record<ItemTextKind, Opening>> = {
 /** Decodes output items, whole or in parts, into blocks. Everything may arrive twice: known content is not repeated. */
 class ItemDecoder {
   /** Whether there was a call for the client. */
-  called = false;
-  refused = false;
+  hasToolCall = false;
+  hasRefusal = false;
   private readonly items = new Map<number, IncomingItem>();
-  private opened = 0;
+  private blockCount = 0;
 
   constructor(private readonly source: ResponseSource) {}
 
   /** Begins an item. */
-  added(index: number, json: JsonObject, out: Event[]): void {
+  addItem(index: number, json: JsonObject, out: Event[]): void {
     if (this.items.has(index)) return;
-    const item = this.make(index, asText(json["type"]) ?? "");
-    if (isCall(item.type)) this.call(item, json, out);
+    const item = this.createItem(index, asText(json["type"]) ?? "");
+    if (isCall(item.type)) this.openCall(item, json, out);
   }
 
   /** Begins or continues a text, refusal or reasoning. `place`: the index of its part in the item. */
-  text(index: number, kind: ItemTextKind, place: number, text: string, out: Event[], logprobs?: unknown): void {
-    const block = this.block(this.items.get(index) ?? this.make(index, typeOf(kind)), kind, place, out);
+  appendText(index: number, kind: ItemTextKind, place: number, text: string, out: Event[], logprobs?: unknown): void {
+    const block = this.blockFor(this.items.get(index) ?? this.createItem(index, itemType(kind)), kind, place, out);
     if (block?.open) this.pushText(block, place, text, out, logprobs);
   }
 
   /** Decodes a whole text, for vendors that did not stream it. */
-  wholeText(index: number, kind: ItemTextKind, place: number, text: string, out: Event[], logprobs?: unknown): void {
-    const item = this.items.get(index) ?? this.make(index, typeOf(kind));
-    const block = this.block(item, kind, place, out);
-    if (block?.open && !block.filled.has(partOf(kind, place))) this.pushText(block, place, text, out, logprobs);
+  completeText(index: number, kind: ItemTextKind, place: number, text: string, out: Event[], logprobs?: unknown): void {
+    const item = this.items.get(index) ?? this.createItem(index, itemType(kind));
+    const block = this.blockFor(item, kind, place, out);
+    if (block?.open && !block.filledParts.has(partNumber(kind, place)))
+      this.pushText(block, place, text, out, logprobs);
   }
 
   /** Begins or completes a part of a message or of raw reasoning. */
-  part(index: number, place: number, json: JsonObject, whole: boolean, out: Event[]): void {
-    const kind = KINDS.get(asText(json["type"]));
+  readPart(index: number, place: number, json: JsonObject, whole: boolean, out: Event[]): void {
+    const kind = PART_KINDS.get(asText(json["type"]));
     if (kind === undefined) {
       if (whole) out.push({ type: "unsaid", path: `output.${index}.content.${place}` });
       return;
     }
-    this.wholeText(index, kind, place, asText(json["text"] ?? json["refusal"]) ?? "", out, json["logprobs"]);
+    this.completeText(index, kind, place, asText(json["text"] ?? json["refusal"]) ?? "", out, json["logprobs"]);
     if (kind === "reasoning") return;
     const block = this.items.get(index)?.blocks.get(place);
     if (block === undefined) return;
-    for (const each of asList(json["annotations"]).slice(block.cited)) this.annotation(index, place, each, out);
-    if (whole) close(block, out);
+    for (const each of asList(json["annotations"]).slice(block.annotationCount))
+      this.addAnnotation(index, place, each, out);
+    if (whole) closeBlock(block, out);
   }
 
-  annotation(index: number, place: number, json: unknown, out: Event[]): void {
+  addAnnotation(index: number, place: number, json: unknown, out: Event[]): void {
     const block = this.items.get(index)?.blocks.get(place);
     if (block?.kind !== "text") return;
-    const citation = citationOf(asObject(json) ?? {});
+    const citation = parseCitation(asObject(json) ?? {});
     if (citation && block.open) out.push({ type: "citation", block: block.number, citation });
-    else out.push({ type: "unsaid", path: `output.${index}.content.${place}.annotations.${block.cited}` });
-    block.cited++;
+    else out.push({ type: "unsaid", path: `output.${index}.content.${place}.annotations.${block.annotationCount}` });
+    block.annotationCount++;
   }
 
   /** Appends to a call's arguments or input. Those of an unknown call come with its end. */
-  arguments(index: number, text: string, out: Event[]): void {
+  appendArguments(index: number, text: string, out: Event[]): void {
     const block = this.items.get(index)?.blocks.get(0);
     if (block?.kind === "call" && block.open) pushArguments(block, text, out);
   }
 
   /** Completes a call's arguments or input: only the item itself follows. */
-  wholeArguments(index: number, text: string, out: Event[]): void {
+  completeArguments(index: number, text: string, out: Event[]): void {
     const block = this.items.get(index)?.blocks.get(0);
     if (block?.kind !== "call" || !block.open) return;
-    if (!block.filled.has(0)) pushArguments(block, text, out);
-    close(block, out);
+    if (!block.filledParts.has(0)) pushArguments(block, text, out);
+    closeBlock(block, out);
   }
 
   /** Completes an item. */
-  done(index: number, json: JsonObject, out: Event[]): void {
-    const item = this.items.get(index) ?? this.make(index, asText(json["type"]) ?? "");
+  completeItem(index: number, json: JsonObject, out: Event[]): void {
+    const item = this.items.get(index) ?? this.createItem(index, asText(json["type"]) ?? "");
     if (item.done) return;
-    if (item.type === "message") this.message(item, json, out);
-    else if (item.type === "reasoning") this.reasoning(item, json, out);
+    if (item.type === "message") this.readMessage(item, json, out);
+    else if (item.type === "reasoning") this.readReasoning(item, json, out);
     else if (isCall(item.type)) {
-      this.call(item, json, out);
-      this.wholeArguments(index, argumentsOf(json), out);
-    } else if (!this.image(item, json, out)) {
+      this.openCall(item, json, out);
+      this.completeArguments(index, callArguments(json), out);
+    } else if (!this.readImage(item, json, out)) {
       const result = item.type.endsWith("_output");
-      const { number: block } = this.open(item, 0, "server", { kind: "server", name: item.type, result }, out);
+      const { number: block } = this.openBlock(item, 0, "server", { kind: "server", name: item.type, result }, out);
       out.push({ type: "server", block, json: new RawJson(JSON.stringify(json)) });
     }
-    for (const block of item.blocks.values()) close(block, out);
+    for (const block of item.blocks.values()) closeBlock(block, out);
     item.done = true;
   }
 
@@ -351,20 +353,20 @@ class ItemDecoder {
    * Ends the response: decodes items that only the last event holds, and ends those whose end is missing. They are matched by
    * order and type, not by id, because vendors change ids in mid-stream [F: OpenRouter, Copilot].
    */
-  rest(output: readonly unknown[], out: Event[]): void {
+  completeOutput(output: readonly unknown[], out: Event[]): void {
     const waiting = [...this.items.values()].sort((a, b) => a.index - b.index);
     let free = (waiting.at(-1)?.index ?? -1) + 1;
     let at = 0;
     for (const each of output) {
       const json = asObject(each) ?? {};
       const item = waiting[at]?.type === json["type"] ? waiting[at++] : undefined;
-      if (!item?.done) this.done(item?.index ?? free++, json, out);
+      if (!item?.done) this.completeItem(item?.index ?? free++, json, out);
     }
-    for (const item of waiting) if (!item.done) this.done(item.index, { type: item.type }, out);
+    for (const item of waiting) if (!item.done) this.completeItem(item.index, { type: item.type }, out);
   }
 
   /** Creates an item. @throws GatewayError when there are too many */
-  private make(index: number, type: string): IncomingItem {
+  private createItem(index: number, type: string): IncomingItem {
     if (this.items.size >= MOST_ITEMS)
       throw new GatewayError("upstream_invalid", {
         message: `The provider's answer has more than ${MOST_ITEMS} items.`,
@@ -374,56 +376,68 @@ class ItemDecoder {
     return item;
   }
 
-  private open(item: IncomingItem, key: number, kind: ItemBlock["kind"], opening: Opening, out: Event[]): ItemBlock {
-    const block: ItemBlock = { number: this.opened++, kind, filled: new Set(), cited: 0, open: true };
+  private openBlock(
+    item: IncomingItem,
+    key: number,
+    kind: ItemBlock["kind"],
+    opening: Opening,
+    out: Event[],
+  ): ItemBlock {
+    const block: ItemBlock = {
+      number: this.blockCount++,
+      kind,
+      filledParts: new Set(),
+      annotationCount: 0,
+      open: true,
+    };
     item.blocks.set(key, block);
     out.push({ type: "open", block: block.number, choice: 0, ...opening });
     return block;
   }
 
-  private block(item: IncomingItem, kind: ItemTextKind, place: number, out: Event[]): ItemBlock | undefined {
-    if (item.done || item.type !== typeOf(kind)) return undefined;
+  private blockFor(item: IncomingItem, kind: ItemTextKind, place: number, out: Event[]): ItemBlock | undefined {
+    if (item.done || item.type !== itemType(kind)) return undefined;
     const key = kind === "summary" ? SUMMARY_BLOCK : kind === "reasoning" ? TEXT_BLOCK : place;
     const known = item.blocks.get(key);
     if (known) return known.kind === kind ? known : undefined;
-    if (kind === "refusal") this.refused = true;
-    return this.open(item, key, kind, OPENINGS[kind], out);
+    if (kind === "refusal") this.hasRefusal = true;
+    return this.openBlock(item, key, kind, OPENINGS[kind], out);
   }
 
   private pushText(block: ItemBlock, place: number, text: string, out: Event[], logprobs: unknown): void {
     const likely = asList(logprobs).length > 0;
     if (text === "" && !likely) return;
-    const part = partOf(block.kind, place);
-    block.filled.add(part);
+    const part = partNumber(block.kind, place);
+    block.filledParts.add(part);
     const numbered = block.kind === "summary" || part > 0 ? { part } : undefined;
     out.push({ type: "text", block: block.number, text, ...numbered, ...(likely ? { logprobs } : undefined) });
   }
 
-  private message(item: IncomingItem, json: JsonObject, out: Event[]): void {
+  private readMessage(item: IncomingItem, json: JsonObject, out: Event[]): void {
     asList(json["content"]).forEach((each, place) => {
-      this.part(item.index, place, asObject(each) ?? {}, true, out);
+      this.readPart(item.index, place, asObject(each) ?? {}, true, out);
     });
     // The final answer continues as plain text; interim commentary has no equivalent.
     if (json["phase"] === "commentary") out.push({ type: "unsaid", path: `output.${item.index}.phase` });
   }
 
-  private reasoning(item: IncomingItem, json: JsonObject, out: Event[]): void {
+  private readReasoning(item: IncomingItem, json: JsonObject, out: Event[]): void {
     const summary = asList(json["summary"]);
     const content = asList(json["content"]);
     const texts = (list: readonly unknown[]) => list.map((each) => asText(asObject(each)?.["text"]) ?? "");
     texts(summary).forEach((text, n) => {
-      this.wholeText(item.index, "summary", n, text, out);
+      this.completeText(item.index, "summary", n, text, out);
     });
     texts(content).forEach((text, n) => {
-      this.wholeText(item.index, "reasoning", n, text, out);
+      this.completeText(item.index, "reasoning", n, text, out);
     });
     const encrypted = asText(json["encrypted_content"]);
     if (!encrypted) return;
     const [first] = [...item.blocks.values()].filter(({ open }) => open);
     const opening: Opening = { kind: "reasoning", redacted: true };
-    const { number: block } = first ?? this.open(item, SUMMARY_BLOCK, "summary", opening, out);
+    const { number: block } = first ?? this.openBlock(item, SUMMARY_BLOCK, "summary", opening, out);
     const { account, model } = this.source;
-    const extra: ReasoningExtra = defined({
+    const extra: ReasoningExtra = dropUndefined({
       summary: summary.length > 0 ? texts(summary) : undefined,
       content: content.length > 0 ? texts(content) : undefined,
     });
@@ -433,28 +447,34 @@ class ItemDecoder {
   }
 
   /** Decodes an image that the model made: a response in every protocol with images. */
-  private image(item: IncomingItem, json: JsonObject, out: Event[]): boolean {
+  private readImage(item: IncomingItem, json: JsonObject, out: Event[]): boolean {
     const base64 = asText(json["result"]);
     if (item.type !== "image_generation_call" || !base64) return false;
     const mime = `image/${asText(json["output_format"]) ?? "png"}`;
-    const { number: block } = this.open(item, 0, "image", { kind: "media", media: "image", mime }, out);
+    const { number: block } = this.openBlock(item, 0, "image", { kind: "media", media: "image", mime }, out);
     out.push({ type: "media", block, base64 });
     return true;
   }
 
-  private call(item: IncomingItem, json: JsonObject, out: Event[]): void {
+  private openCall(item: IncomingItem, json: JsonObject, out: Event[]): void {
     if (item.blocks.size > 0) return;
-    this.called = true;
+    this.hasToolCall = true;
     const id = asText(json["call_id"]) || asText(json["id"]) || undefined;
     const namespace = asText(json["namespace"]) || undefined;
     const custom = item.type === "custom_tool_call" ? true : undefined;
     const name = asText(json["name"]) ?? "";
-    const block = this.open(item, 0, "call", { kind: "tool_call", name, ...defined({ id, namespace, custom }) }, out);
-    pushArguments(block, argumentsOf(json), out);
+    const block = this.openBlock(
+      item,
+      0,
+      "call",
+      { kind: "tool_call", name, ...dropUndefined({ id, namespace, custom }) },
+      out,
+    );
+    pushArguments(block, callArguments(json), out);
   }
 }
 
-const KINDS: ReadonlyMap<string | undefined, ItemTextKind> = new Map([
+const PART_KINDS: ReadonlyMap<string | undefined, ItemTextKind> = new Map([
   ["output_text", "text"],
   ["text", "text"],
   ["refusal", "refusal"],
@@ -462,32 +482,32 @@ const KINDS: ReadonlyMap<string | undefined, ItemTextKind> = new Map([
 ]);
 
 const isCall = (type: string): boolean => type === "function_call" || type === "custom_tool_call";
-const typeOf = (kind: ItemTextKind): string => (kind === "text" || kind === "refusal" ? "message" : "reasoning");
-const argumentsOf = (json: JsonObject): string => asText(json["arguments"] ?? json["input"]) ?? "";
+const itemType = (kind: ItemTextKind): string => (kind === "text" || kind === "refusal" ? "message" : "reasoning");
+const callArguments = (json: JsonObject): string => asText(json["arguments"] ?? json["input"]) ?? "";
 /** Returns the part's number where one block has several. */
-const partOf = (kind: ItemBlock["kind"], place: number): number =>
+const partNumber = (kind: ItemBlock["kind"], place: number): number =>
   kind === "summary" || kind === "reasoning" ? place : 0;
 
 function pushArguments(block: ItemBlock, text: string, out: Event[]): void {
   if (text === "") return;
-  block.filled.add(0);
+  block.filledParts.add(0);
   out.push({ type: "arguments", block: block.number, text });
 }
 
-function close(block: ItemBlock, out: Event[]): void {
+function closeBlock(block: ItemBlock, out: Event[]): void {
   if (!block.open) return;
   block.open = false;
   out.push({ type: "close", block: block.number });
 }
 
 /** Returns the citation of an annotation; undefined for a file without a name. */
-function citationOf(json: JsonObject): Citation | undefined {
+function parseCitation(json: JsonObject): Citation | undefined {
   const url = asText(json["url"]);
   const title = asText(json["title"]) ?? asText(json["filename"]);
   if (url === undefined && title === undefined) return undefined;
   const start = asCount(json["start_index"] ?? json["index"]);
   const end = asCount(json["end_index"] ?? json["index"]);
-  return defined({ url, title, start, end });
+  return dropUndefined({ url, title, start, end });
 }
 
 const ENDINGS: ReadonlyMap<string | undefined, Ending> = new Map<string, Ending>([
@@ -496,9 +516,9 @@ const ENDINGS: ReadonlyMap<string | undefined, Ending> = new Map<string, Ending>
   ["response.failed", "error"],
   ["error", "error"],
 ]);
-const ERROR = Buffer.from('"error"');
+const ERROR_MEMBER = Buffer.from('"error"');
 /** Maximum length of a first line that names an ending: `event: response.incomplete`. */
-const LONGEST_NAME = 27;
+const LONGEST_EVENT_LINE = 27;
 const LF = 10;
 const CR = 13;
 
@@ -511,10 +531,10 @@ export function ending(frame: Frame): Ending | undefined {
   // "e" of `event:`; a frame that begins otherwise has no such line, or has it after a comment or its data.
   if (bytes[0] === 0x65) {
     let end = 6;
-    while (end <= LONGEST_NAME && bytes[end] !== LF && bytes[end] !== CR) end++;
-    return end > LONGEST_NAME ? undefined : ENDINGS.get(bytes.toString("latin1", 6, end).trim());
+    while (end <= LONGEST_EVENT_LINE && bytes[end] !== LF && bytes[end] !== CR) end++;
+    return end > LONGEST_EVENT_LINE ? undefined : ENDINGS.get(bytes.toString("latin1", 6, end).trim());
   }
-  if (!frame.mayContain("response") && !bytes.includes(ERROR)) return undefined;
+  if (!frame.mayContain("response") && !bytes.includes(ERROR_MEMBER)) return undefined;
   const json = asObject(frame.json());
   return ENDINGS.get(asText(json?.["type"])) ?? (asObject(json?.["error"]) ? "error" : undefined);
 }

@@ -16,36 +16,36 @@ import {
   weightOf,
   writeJson,
 } from "model-gateway/protocol";
-import { saysWhy } from "../openai/response.encode.ts";
+import { isRefusalReason } from "../openai/response.encode.ts";
 import { servedTier } from "../openai/wire.ts";
 import { writeUsage } from "./usage.ts";
-import { asksCompaction, SUMMARY } from "./wire.ts";
+import { requestsCompaction, SUMMARY_STATE } from "./wire.ts";
 
 /** Maximum weight buffered of a stream: its last event repeats the whole response. */
-const LONGEST = 8 * 1024 * 1024;
+const MOST_WEIGHT = 8 * 1024 * 1024;
 /** Characters of the response's id in its items' ids. */
-const ID_STEM = 36;
+const ID_STEM_LENGTH = 36;
 
 /** Returns an encoder for a stream of response events. @throws GatewayError when the response is longer than 8 MiB */
-export const encoder = (context: ResponseContext): ResponseEncoder =>
+export const createEncoder = (context: ResponseContext): ResponseEncoder =>
   encoderFor(new ResponsesEncoder(context, false), context);
 
 /** Encodes a whole response: the one in the stream's last event. */
-export function encode(events: readonly Event[], context: ResponseContext): string {
+export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
   const response = new ResponsesEncoder(context, true);
   const out: EncodedFrame[] = [];
   const encoder = encoderFor(response, context);
   for (const event of events) if (event.type !== "error") encoder.event(event, out);
-  return response.whole();
+  return response.wholeResponse();
 }
 
 const encoderFor = (response: ResponsesEncoder, context: ResponseContext): ResponseEncoder =>
-  asksCompaction(context.request["input"]) ? new CompactionEncoder(response, context) : response;
+  requestsCompaction(context.request["input"]) ? new CompactionEncoder(response, context) : response;
 
 type ItemBlockEvent = Extract<Event, { block: number }>;
 
 /** The prefix of an item's id, by kind. */
-type Prefix = "msg" | "rs" | "fc" | "ctc" | "ig" | "cmp";
+type IdPrefix = "msg" | "rs" | "fc" | "ctc" | "ig" | "cmp";
 
 /**
  * Encodes one response. Items follow each other: blocks that open while another is open wait for its end, because clients
@@ -65,24 +65,24 @@ class ResponsesEncoder implements ResponseEncoder {
   private created: number;
   private block: number | undefined;
   private item: ItemWriter | undefined;
-  private opened = 0;
+  private itemCount = 0;
   private weight = 0;
   /** Whether the open block is a text of which nothing is written yet. */
-  private unwritten = false;
+  private textPending = false;
   private refused = false;
   /** Whether the response may hold only a compaction. */
   private readonly compacting: boolean;
   private usage: Usage | undefined;
   private finish: EventOf<"finish"> | undefined;
 
-  /** @param silent the response is written whole, so that it is already in memory. */
+  /** @param wholeOnly the response is written whole, so that it is already in memory. */
   constructor(
     private readonly context: ResponseContext,
-    private readonly silent: boolean,
+    private readonly wholeOnly: boolean,
   ) {
-    this.frames = new SequenceWriter(silent);
-    this.echo = echoOf(context.request);
-    this.compacting = asksCompaction(context.request["input"]);
+    this.frames = new SequenceWriter(wholeOnly);
+    this.echo = requestEcho(context.request);
+    this.compacting = requestsCompaction(context.request["input"]);
     this.id = safeId(context.id);
     this.created = context.created;
     this.newCallId = callIds(this.id);
@@ -109,13 +109,13 @@ class ResponsesEncoder implements ResponseEncoder {
       case "ping":
         break;
       default:
-        this.grow(event, out);
+        this.writeBlockEvent(event, out);
     }
   }
 
   /** Writes a compaction, which is complete at its beginning. */
-  compaction(summary: string, out: EncodedFrame[]): void {
-    this.item = new CompactionWriter(this.next("cmp", out), summary, out);
+  writeCompaction(summary: string, out: EncodedFrame[]): void {
+    this.item = new CompactionWriter(this.beginItem("cmp", out), summary, out);
   }
 
   /** Returns the items that have ended. */
@@ -124,16 +124,16 @@ class ResponsesEncoder implements ResponseEncoder {
   }
 
   /** Returns the whole response, once it has ended. */
-  whole(): string {
-    const { status, incomplete_details: details } = endOf(this.finish, this.refused);
-    return this.response(status, JSON.stringify(details), this.output.join(), this.usage);
+  wholeResponse(): string {
+    const { status, incomplete_details: details } = responseStatus(this.finish, this.refused);
+    return this.responseJson(status, JSON.stringify(details), this.output.join(), this.usage);
   }
 
   private start(event: EventOf<"start">, out: EncodedFrame[]): void {
     if (event.id) this.id = safeId(event.id.replace(/^resp_/, ""));
     this.newCallId = callIds(this.id);
     this.created = event.created ?? this.context.created;
-    const response = `"response":${this.response("in_progress", "null", "", undefined)}`;
+    const response = `"response":${this.responseJson("in_progress", "null", "", undefined)}`;
     this.frames.write("response.created", response, out);
     this.frames.write("response.in_progress", response, out);
   }
@@ -143,36 +143,36 @@ class ResponsesEncoder implements ResponseEncoder {
       this.close(out);
       this.resume(out);
     }
-    this.refuse(out);
-    const { status } = endOf(this.finish, this.refused);
-    this.settle(status === "incomplete" ? status : "completed", out);
-    this.declare();
-    this.frames.write(`response.${status}`, `"response":${this.whole()}`, out);
+    this.writeRefusalReason(out);
+    const { status } = responseStatus(this.finish, this.refused);
+    this.endItem(status === "incomplete" ? status : "completed", out);
+    this.declareFinish();
+    this.frames.write(`response.${status}`, `"response":${this.wholeResponse()}`, out);
   }
 
   /** Writes the reason of a refusal, where the vendor sends it with the end and not as a text. */
-  private refuse(out: EncodedFrame[]): void {
+  private writeRefusalReason(out: EncodedFrame[]): void {
     const { reason, message: text } = this.finish ?? {};
-    if (reason === undefined || !saysWhy(reason) || !text || this.refused || this.compacting) return;
+    if (reason === undefined || !isRefusalReason(reason) || !text || this.refused || this.compacting) return;
     this.refused = true;
-    const message = this.message(out);
+    const message = this.openMessage(out);
     message.open("refusal", out);
-    message.grow({ type: "text", block: -1, text }, out);
-    message.close(out);
+    message.append({ type: "text", block: -1, text }, out);
+    message.closeBlock(out);
   }
 
   /** Declares details of the end that this protocol cannot express. */
-  private declare(): void {
+  private declareFinish(): void {
     const { reason, raw, message, stopSequence } = this.finish ?? {};
     if (stopSequence !== undefined) this.context.drop("stop_sequence", "No status says which sequence matched.");
     if (reason === "pause") this.context.drop("status", "The vendor paused: ask again to let it go on.");
     if (reason === "malformed_call")
       this.context.drop("status", message ?? "The model wrote a call that cannot be read.");
     if (reason === "other") this.context.drop("status", `The vendor ended the answer with "${raw ?? "no reason"}".`);
-    if (reason && saysWhy(reason) && !this.refused && message) this.context.drop("incomplete_details", message);
+    if (reason && isRefusalReason(reason) && !this.refused && message) this.context.drop("incomplete_details", message);
   }
 
-  private response(status: string, details: string, output: string, usage: Usage | undefined): string {
+  private responseJson(status: string, details: string, output: string, usage: Usage | undefined): string {
     const head = `"id":"resp_${this.id}","object":"response","created_at":${this.created}`;
     const model = `"model":${JSON.stringify(this.context.model)},"status":"${status}"`;
     const counts = usage ? JSON.stringify(writeUsage(usage)) : "null";
@@ -181,19 +181,19 @@ class ResponsesEncoder implements ResponseEncoder {
   }
 
   /** Counts buffered events. @throws GatewayError `upstream_invalid` when a stream exceeds the limit */
-  count(event: Event): void {
+  addWeight(event: Event): void {
     this.weight += weightOf(event);
-    if (this.weight > LONGEST && !this.silent)
+    if (this.weight > MOST_WEIGHT && !this.wholeOnly)
       throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 8 MiB." });
   }
 
-  private grow(event: ItemBlockEvent, out: EncodedFrame[]): void {
+  private writeBlockEvent(event: ItemBlockEvent, out: EncodedFrame[]): void {
     if (event.type === "open" && event.choice !== 0) {
       this.otherChoices.add(event.block);
       this.context.drop(`choices.${event.choice}`, "A response holds one answer.");
     }
     if (this.otherChoices.has(event.block)) return;
-    this.count(event);
+    this.addWeight(event);
     if (this.block === undefined || event.block === this.block) this.apply(event, out);
     else if (event.type === "open") this.waiting.set(event.block, [event]);
     else this.waiting.get(event.block)?.push(event);
@@ -213,39 +213,40 @@ class ResponsesEncoder implements ResponseEncoder {
     if (event.type === "open") {
       if (this.open(event, out)) this.block = event.block;
     } else if (event.block === this.block) {
-      if (this.unwritten && (event.type === "text" ? event.text !== "" : event.type === "citation")) this.text(out);
+      if (this.textPending && (event.type === "text" ? event.text !== "" : event.type === "citation"))
+        this.openText(out);
       if (event.type === "close") this.close(out);
-      else this.item?.grow(event, out);
+      else this.item?.append(event, out);
     }
   }
 
   private close(out: EncodedFrame[]): void {
-    this.item?.close(out);
+    this.item?.closeBlock(out);
     this.block = undefined;
-    this.unwritten = false;
+    this.textPending = false;
   }
 
   /** Opens a block; returns false where it has no form here. */
   private open(event: EventOf<"open">, out: EncodedFrame[]): boolean {
     switch (event.kind) {
       case "text":
-        if (event.opaque) this.state({ ...event.opaque, on: "text" }, out);
+        if (event.opaque) this.writeState({ ...event.opaque, on: "text" }, out);
         // The text of this state may never come; an empty one would be sent back as an assistant's message.
-        if (event.opaque) this.unwritten = true;
-        else this.text(out);
+        if (event.opaque) this.textPending = true;
+        else this.openText(out);
         return true;
       case "refusal":
         this.refused = true;
-        this.message(out).open("refusal", out);
+        this.openMessage(out).open("refusal", out);
         return true;
       case "reasoning":
-        this.item = new ReasoningWriter(this.next("rs", out), out);
+        this.item = new ReasoningWriter(this.beginItem("rs", out), out);
         return true;
       case "tool_call":
-        this.call(event, out);
+        this.openCall(event, out);
         return true;
       case "media":
-        if (event.media === "image") this.item = new ImageWriter(this.next("ig", out), event.mime, out);
+        if (event.media === "image") this.item = new ImageWriter(this.beginItem("ig", out), event.mime, out);
         else this.context.drop(`output.${event.media}`, `An answer cannot hold ${event.media} in this protocol.`);
         return event.media === "image";
       case "server":
@@ -257,50 +258,50 @@ class ResponsesEncoder implements ResponseEncoder {
     }
   }
 
-  private text(out: EncodedFrame[]): void {
-    this.unwritten = false;
-    this.message(out).open("text", out);
+  private openText(out: EncodedFrame[]): void {
+    this.textPending = false;
+    this.openMessage(out).open("text", out);
   }
 
-  private message(out: EncodedFrame[]): MessageItemWriter {
+  private openMessage(out: EncodedFrame[]): MessageItemWriter {
     if (this.item instanceof MessageItemWriter) return this.item;
-    const message = new MessageItemWriter(this.next("msg", out), out);
+    const message = new MessageItemWriter(this.beginItem("msg", out), out);
     this.item = message;
     return message;
   }
 
-  private call(event: EventOf<"open"> & { kind: "tool_call" }, out: EncodedFrame[]): void {
+  private openCall(event: EventOf<"open"> & { kind: "tool_call" }, out: EncodedFrame[]): void {
     // The client could not distinguish two calls with one id, and its SDK throws.
     let id = event.id || this.newCallId();
     for (let n = 2; this.callIds.has(id); n++) id = `${event.id}_${n}`;
     this.callIds.add(id);
-    if (event.opaque) this.state({ ...event.opaque, on: { call: id } }, out);
-    this.item = new CallWriter(this.next(event.custom ? "ctc" : "fc", out), event, id, out);
+    if (event.opaque) this.writeState({ ...event.opaque, on: { call: id } }, out);
+    this.item = new CallWriter(this.beginItem(event.custom ? "ctc" : "fc", out), event, id, out);
   }
 
   /** Writes state of the following item: as an item of its own directly before it. */
-  private state(opaque: Opaque, out: EncodedFrame[]): void {
-    this.item = new ReasoningWriter(this.next("rs", out), out);
-    this.item.grow({ type: "opaque", block: 0, opaque }, out);
+  private writeState(opaque: Opaque, out: EncodedFrame[]): void {
+    this.item = new ReasoningWriter(this.beginItem("rs", out), out);
+    this.item.append({ type: "opaque", block: 0, opaque }, out);
   }
 
   /** Ends the previous item, and returns the place of a new one. */
-  private next(prefix: Prefix, out: EncodedFrame[]): ItemPlace {
-    this.settle("completed", out);
-    const index = this.opened++;
+  private beginItem(prefix: IdPrefix, out: EncodedFrame[]): ItemPlace {
+    this.endItem("completed", out);
+    const index = this.itemCount++;
     // Clients repeat items by their ids alone. The vendor's own have at most 64 characters.
-    const id = this.context.mark(`${prefix}_${this.id.slice(-ID_STEM)}_${index}`);
+    const id = this.context.mark(`${prefix}_${this.id.slice(-ID_STEM_LENGTH)}_${index}`);
     return { id, index, frames: this.frames, context: this.context };
   }
 
-  private settle(status: "completed" | "incomplete", out: EncodedFrame[]): void {
-    if (this.item) this.output.push(this.item.done(status, out));
+  private endItem(status: "completed" | "incomplete", out: EncodedFrame[]): void {
+    if (this.item) this.output.push(this.item.finish(status, out));
     this.item = undefined;
   }
 }
 
 /** Finish reasons of responses that are not a summary: the model did something else. */
-const NO_SUMMARY: ReadonlySet<FinishReason> = new Set(["tool_calls", "pause", "malformed_call"]);
+const NON_SUMMARY_REASONS: ReadonlySet<FinishReason> = new Set(["tool_calls", "pause", "malformed_call"]);
 
 /**
  * Encodes the response to a request for a compaction: its text becomes one item, and nothing else is written. Agents fail on
@@ -318,8 +319,8 @@ class CompactionEncoder implements ResponseEncoder {
 
   /** Encodes an event. @throws GatewayError `upstream_invalid` for a response without a summary */
   event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void {
-    if (event.type === "open") this.open(event);
-    else if (event.type === "text") this.grow(event);
+    if (event.type === "open") this.openText(event);
+    else if (event.type === "text") this.appendText(event);
     else if (!("block" in event)) {
       if (event.type === "finish" && event.choice === 0) this.finish = event;
       if (event.type === "end") this.end(out);
@@ -327,19 +328,19 @@ class CompactionEncoder implements ResponseEncoder {
     }
   }
 
-  private open(event: EventOf<"open">): void {
+  private openText(event: EventOf<"open">): void {
     if (event.kind !== "text" || event.choice !== 0) {
       this.context.drop(`output.${event.kind}`, "A compaction holds nothing but text.");
       return;
     }
-    this.response.count(event);
+    this.response.addWeight(event);
     this.texts.set(event.block, []);
   }
 
-  private grow(event: EventOf<"text">): void {
+  private appendText(event: EventOf<"text">): void {
     const pieces = this.texts.get(event.block);
     if (!pieces) return;
-    this.response.count(event);
+    this.response.addWeight(event);
     pieces.push(event.text);
   }
 
@@ -350,9 +351,9 @@ class CompactionEncoder implements ResponseEncoder {
   private end(out: EncodedFrame[]): void {
     const { finish } = this;
     const texts = [...this.texts.values()].map((pieces) => pieces.join("")).filter((text) => text.trim() !== "");
-    const found = texts.length > 0 && !(finish && NO_SUMMARY.has(finish.reason));
-    if (found) this.response.compaction(texts.join("\n\n"), out);
-    else if (endOf(finish, false).status === "completed")
+    const found = texts.length > 0 && !(finish && NON_SUMMARY_REASONS.has(finish.reason));
+    if (found) this.response.writeCompaction(texts.join("\n\n"), out);
+    else if (responseStatus(finish, false).status === "completed")
       throw new GatewayError("upstream_invalid", {
         message: "The model was asked to sum up the conversation, and its answer holds no summary.",
       });
@@ -363,12 +364,12 @@ class CompactionEncoder implements ResponseEncoder {
 class SequenceWriter {
   private sequence = 0;
 
-  /** @param silent nothing is written: only the items are needed. */
-  constructor(private readonly silent: boolean) {}
+  /** @param wholeOnly nothing is written: only the items are needed. */
+  constructor(private readonly wholeOnly: boolean) {}
 
   /** Writes an event. @param members JSON text of the event's members, without braces. */
   write(type: string, members: string, out: EncodedFrame[]): void {
-    if (this.silent) return;
+    if (this.wholeOnly) return;
     out.push({ name: type, data: `{"type":"${type}","sequence_number":${this.sequence++},${members}}` });
   }
 }
@@ -376,11 +377,11 @@ class SequenceWriter {
 /** The encoder of an item. */
 interface ItemWriter {
   /** Appends a text, arguments, a citation, state, or a picture. */
-  grow(event: Event, out: EncodedFrame[]): void;
+  append(event: Event, out: EncodedFrame[]): void;
   /** Ends the block. The item may continue with another. */
-  close(out: EncodedFrame[]): void;
+  closeBlock(out: EncodedFrame[]): void;
   /** Ends the item; returns its JSON text. */
-  done(status: "completed" | "incomplete", out: EncodedFrame[]): string;
+  finish(status: "completed" | "incomplete", out: EncodedFrame[]): string;
 }
 
 /** What every item has. */
@@ -391,15 +392,15 @@ interface ItemPlace {
   readonly context: ResponseContext;
 }
 
-const added = ({ frames, index }: ItemPlace, item: string, out: EncodedFrame[]): void =>
+const writeItemAdded = ({ frames, index }: ItemPlace, item: string, out: EncodedFrame[]): void =>
   frames.write("response.output_item.added", `"output_index":${index},"item":${item}`, out);
 
-function done({ frames, index }: ItemPlace, item: string, out: EncodedFrame[]): string {
+function writeItemDone({ frames, index }: ItemPlace, item: string, out: EncodedFrame[]): string {
   frames.write("response.output_item.done", `"output_index":${index},"item":${item}`, out);
   return item;
 }
 
-const addressOf = ({ id, index }: ItemPlace): string => `"item_id":"${id}","output_index":${index}`;
+const itemPosition = ({ id, index }: ItemPlace): string => `"item_id":"${id}","output_index":${index}`;
 
 /** Encodes a message: consecutive texts and refusals, a part each. */
 class MessageItemWriter implements ItemWriter {
@@ -410,30 +411,30 @@ class MessageItemWriter implements ItemWriter {
     private readonly place: ItemPlace,
     out: EncodedFrame[],
   ) {
-    added(place, this.json("in_progress"), out);
+    writeItemAdded(place, this.json("in_progress"), out);
   }
 
   /** Begins the next part. */
   open(kind: "text" | "refusal", out: EncodedFrame[]): void {
-    const at = `${addressOf(this.place)},"content_index":${this.parts.length}`;
+    const at = `${itemPosition(this.place)},"content_index":${this.parts.length}`;
     this.part = kind === "text" ? new TextPartWriter(this.place, at) : new RefusalPartWriter(this.place, at);
     this.place.frames.write("response.content_part.added", `${at},"part":${this.part.json()}`, out);
   }
 
-  grow(event: Event, out: EncodedFrame[]): void {
-    this.part?.grow(event, out);
+  append(event: Event, out: EncodedFrame[]): void {
+    this.part?.append(event, out);
   }
 
-  close(out: EncodedFrame[]): void {
+  closeBlock(out: EncodedFrame[]): void {
     if (!this.part) return;
-    const json = this.part.done(out);
+    const json = this.part.finish(out);
     this.place.frames.write("response.content_part.done", `${this.part.at},"part":${json}`, out);
     this.parts.push(json);
     this.part = undefined;
   }
 
-  done(status: "completed" | "incomplete", out: EncodedFrame[]): string {
-    return done(this.place, this.json(status), out);
+  finish(status: "completed" | "incomplete", out: EncodedFrame[]): string {
+    return writeItemDone(this.place, this.json(status), out);
   }
 
   private json(status: string): string {
@@ -447,7 +448,7 @@ class TextPartWriter {
   private readonly logprobs: string[] = [];
   private readonly annotations: string[] = [];
   /** Citations that end with the text. */
-  private readonly open: EventOf<"citation">[] = [];
+  private readonly openCitations: EventOf<"citation">[] = [];
   private length = 0;
 
   constructor(
@@ -455,9 +456,9 @@ class TextPartWriter {
     readonly at: string,
   ) {}
 
-  grow(event: Event, out: EncodedFrame[]): void {
+  append(event: Event, out: EncodedFrame[]): void {
     if (event.type === "text") {
-      const likely = likelihoods(event.logprobs);
+      const likely = logprobsJson(event.logprobs);
       if (event.text === "" && likely === "") return;
       this.pieces.push(event.text);
       this.length += event.text.length;
@@ -465,13 +466,13 @@ class TextPartWriter {
       const members = `${this.at},"delta":${JSON.stringify(event.text)},"logprobs":[${likely}]`;
       this.place.frames.write("response.output_text.delta", members, out);
     } else if (event.type === "citation") {
-      if (event.citation.end === undefined) this.open.push(event);
-      else this.cite(event, out);
+      if (event.citation.end === undefined) this.openCitations.push(event);
+      else this.writeCitation(event, out);
     }
   }
 
-  done(out: EncodedFrame[]): string {
-    for (const event of this.open) this.cite(event, out);
+  finish(out: EncodedFrame[]): string {
+    for (const event of this.openCitations) this.writeCitation(event, out);
     const text = JSON.stringify(this.pieces.join(""));
     const members = `${this.at},"text":${text},"logprobs":[${this.logprobs.join()}]`;
     this.place.frames.write("response.output_text.done", members, out);
@@ -482,7 +483,7 @@ class TextPartWriter {
     return `{"type":"output_text","annotations":[${this.annotations.join()}],"logprobs":[${this.logprobs.join()}],"text":${text}}`;
   }
 
-  private cite({ citation }: EventOf<"citation">, out: EncodedFrame[]): void {
+  private writeCitation({ citation }: EventOf<"citation">, out: EncodedFrame[]): void {
     const path = `output.${this.place.index}.content.annotations`;
     if (citation.url === undefined) {
       this.place.context.drop(path, "A citation of a source without an address has no form in this protocol.");
@@ -507,13 +508,13 @@ class RefusalPartWriter {
     readonly at: string,
   ) {}
 
-  grow(event: Event, out: EncodedFrame[]): void {
+  append(event: Event, out: EncodedFrame[]): void {
     if (event.type !== "text" || event.text === "") return;
     this.pieces.push(event.text);
     this.place.frames.write("response.refusal.delta", `${this.at},"delta":${JSON.stringify(event.text)}`, out);
   }
 
-  done(out: EncodedFrame[]): string {
+  finish(out: EncodedFrame[]): string {
     const text = JSON.stringify(this.pieces.join(""));
     this.place.frames.write("response.refusal.done", `${this.at},"refusal":${text}`, out);
     return this.json(text);
@@ -525,7 +526,7 @@ class RefusalPartWriter {
 }
 
 /** Returns likelihoods of tokens as JSON text without brackets; other protocols wrap the same list in an object. */
-function likelihoods(logprobs: unknown): string {
+function logprobsJson(logprobs: unknown): string {
   const list = asList(asObject(logprobs)?.["content"] ?? logprobs);
   return list.length === 0 ? "" : writeJson(list).slice(1, -1);
 }
@@ -542,15 +543,15 @@ class ReasoningWriter implements ItemWriter {
     private readonly place: ItemPlace,
     out: EncodedFrame[],
   ) {
-    added(place, `{"id":"${place.id}","type":"reasoning","summary":[]}`, out);
+    writeItemAdded(place, `{"id":"${place.id}","type":"reasoning","summary":[]}`, out);
   }
 
-  grow(event: Event, out: EncodedFrame[]): void {
+  append(event: Event, out: EncodedFrame[]): void {
     if (event.type === "opaque") this.opaque = event.opaque;
     if (event.type !== "text" || event.text === "") return;
     const { part = 0 } = event;
     if (this.part !== part) {
-      this.close(out);
+      this.closeBlock(out);
       this.part = part;
       this.write("part.added", '"part":{"type":"summary_text","text":""}', out);
     }
@@ -558,7 +559,7 @@ class ReasoningWriter implements ItemWriter {
     this.write("text.delta", `"delta":${JSON.stringify(event.text)}`, out);
   }
 
-  close(out: EncodedFrame[]): void {
+  closeBlock(out: EncodedFrame[]): void {
     if (this.part === undefined) return;
     const text = JSON.stringify(this.pieces.join(""));
     const part = `{"type":"summary_text","text":${text}}`;
@@ -569,14 +570,14 @@ class ReasoningWriter implements ItemWriter {
     this.part = undefined;
   }
 
-  done(_status: string, out: EncodedFrame[]): string {
+  finish(_status: string, out: EncodedFrame[]): string {
     const { id, context } = this.place;
     const state = this.opaque ? `,"encrypted_content":${JSON.stringify(context.seal(this.opaque))}` : "";
-    return done(this.place, `{"id":"${id}","type":"reasoning","summary":[${this.parts.join()}]${state}}`, out);
+    return writeItemDone(this.place, `{"id":"${id}","type":"reasoning","summary":[${this.parts.join()}]${state}}`, out);
   }
 
   private write(type: string, members: string, out: EncodedFrame[]): void {
-    const at = `${addressOf(this.place)},"summary_index":${this.parts.length}`;
+    const at = `${itemPosition(this.place)},"summary_index":${this.parts.length}`;
     this.place.frames.write(`response.reasoning_summary_${type}`, `${at},${members}`, out);
   }
 }
@@ -593,29 +594,29 @@ class CallWriter implements ItemWriter {
     private readonly id: string,
     out: EncodedFrame[],
   ) {
-    added(place, this.json("in_progress"), out);
+    writeItemAdded(place, this.json("in_progress"), out);
   }
 
-  grow(event: Event, out: EncodedFrame[]): void {
+  append(event: Event, out: EncodedFrame[]): void {
     if (event.type !== "arguments" || event.text === "") return;
     this.pieces.push(event.text);
     this.write("delta", `"delta":${JSON.stringify(event.text)}`, out);
   }
 
-  close(out: EncodedFrame[]): void {
+  closeBlock(out: EncodedFrame[]): void {
     // A function without arguments is called with an empty object; clients parse it.
-    if (this.pieces.length === 0 && !this.opening.custom) this.grow({ type: "arguments", block: 0, text: "{}" }, out);
+    if (this.pieces.length === 0 && !this.opening.custom) this.append({ type: "arguments", block: 0, text: "{}" }, out);
     this.text = JSON.stringify(this.pieces.join(""));
     this.write("done", `"${this.opening.custom ? "input" : "arguments"}":${this.text}`, out);
   }
 
-  done(status: "completed" | "incomplete", out: EncodedFrame[]): string {
-    return done(this.place, this.json(status), out);
+  finish(status: "completed" | "incomplete", out: EncodedFrame[]): string {
+    return writeItemDone(this.place, this.json(status), out);
   }
 
   private write(type: string, members: string, out: EncodedFrame[]): void {
     const what = this.opening.custom ? "custom_tool_call_input" : "function_call_arguments";
-    this.place.frames.write(`response.${what}.${type}`, `${addressOf(this.place)},${members}`, out);
+    this.place.frames.write(`response.${what}.${type}`, `${itemPosition(this.place)},${members}`, out);
   }
 
   private json(status: string): string {
@@ -638,16 +639,16 @@ class CompactionWriter implements ItemWriter {
   ) {
     const json = (content: string) =>
       `{"id":"${place.id}","type":"compaction","encrypted_content":${JSON.stringify(content)}}`;
-    added(place, json(""), out);
-    this.json = json(place.context.seal({ ...SUMMARY, data: summary }));
+    writeItemAdded(place, json(""), out);
+    this.json = json(place.context.seal({ ...SUMMARY_STATE, data: summary }));
   }
 
-  grow(): void {}
+  append(): void {}
 
-  close(): void {}
+  closeBlock(): void {}
 
-  done(_status: string, out: EncodedFrame[]): string {
-    return done(this.place, this.json, out);
+  finish(_status: string, out: EncodedFrame[]): string {
+    return writeItemDone(this.place, this.json, out);
   }
 }
 
@@ -660,23 +661,23 @@ class ImageWriter implements ItemWriter {
     private readonly mime: string | undefined,
     out: EncodedFrame[],
   ) {
-    added(place, this.json("in_progress", "null"), out);
-    place.frames.write("response.image_generation_call.in_progress", addressOf(place), out);
+    writeItemAdded(place, this.json("in_progress", "null"), out);
+    place.frames.write("response.image_generation_call.in_progress", itemPosition(place), out);
   }
 
-  grow(event: Event): void {
+  append(event: Event): void {
     if (event.type !== "media") return;
     if (event.base64 !== undefined) this.pieces.push(event.base64);
     if (event.url !== undefined) this.place.context.drop("output.image", "An image cannot be written by its URL.");
   }
 
-  close(): void {}
+  closeBlock(): void {}
 
-  done(_status: string, out: EncodedFrame[]): string {
+  finish(_status: string, out: EncodedFrame[]): string {
     // Only a URL: clients would take an empty text for the picture.
-    if (this.pieces.length === 0) return done(this.place, this.json("failed", "null"), out);
-    this.place.frames.write("response.image_generation_call.completed", addressOf(this.place), out);
-    return done(this.place, this.json("completed", JSON.stringify(this.pieces.join(""))), out);
+    if (this.pieces.length === 0) return writeItemDone(this.place, this.json("failed", "null"), out);
+    this.place.frames.write("response.image_generation_call.completed", itemPosition(this.place), out);
+    return writeItemDone(this.place, this.json("completed", JSON.stringify(this.pieces.join(""))), out);
   }
 
   private json(status: string, result: string): string {
@@ -685,12 +686,12 @@ class ImageWriter implements ItemWriter {
   }
 }
 
-const INCOMPLETE: Readonly<Record<FinishReason, string | undefined>> = {
+const INCOMPLETE_REASONS: Readonly<Record<FinishReason, string | undefined>> = {
   stop: undefined,
   length: "max_output_tokens",
   tool_calls: undefined,
   content_filter: "content_filter",
-  // The vendor's own refusals are ordinary responses, with a refusal part; see `endOf`.
+  // The vendor's own refusals are ordinary responses, with a refusal part; see `responseStatus`.
   refusal: "content_filter",
   stop_sequence: undefined,
   pause: undefined,
@@ -700,15 +701,15 @@ const INCOMPLETE: Readonly<Record<FinishReason, string | undefined>> = {
 };
 
 /** Returns `status` and `incomplete_details`. @param refused whether a part of its own holds the refusal */
-function endOf(finish: EventOf<"finish"> | undefined, refused: boolean) {
-  const reason = finish && !(refused && finish.reason === "refusal") ? INCOMPLETE[finish.reason] : undefined;
+function responseStatus(finish: EventOf<"finish"> | undefined, refused: boolean) {
+  const reason = finish && !(refused && finish.reason === "refusal") ? INCOMPLETE_REASONS[finish.reason] : undefined;
   return reason === undefined
     ? { status: "completed", incomplete_details: null }
     : { status: "incomplete", incomplete_details: { reason } };
 }
 
 /** Returns the members that echo the request, as JSON text without braces; the vendor's defaults where it has none. */
-function echoOf(request: JsonObject): string {
+function requestEcho(request: JsonObject): string {
   const echo: JsonObject = {
     background: false,
     instructions: request["instructions"] ?? null,

@@ -2,41 +2,41 @@
 import {
   asObject,
   type Conversation,
-  defined,
+  dropUndefined,
   type EncodeContext,
   type Fields,
-  fieldsOf,
   type JsonObject,
+  objectFields,
   type Setting,
   type Tool,
   type ToolChoice,
 } from "model-gateway/protocol";
 import { fitName } from "../openai/request.encode.ts";
-import { DRAWN, DRAWS, NAME, WEB_SEARCH } from "./wire.ts";
+import { IMAGE_SIZES, IMAGE_TOOL, NAME, WEB_SEARCH } from "./wire.ts";
 
 /** The tool choice, which includes the drawing tool when it is encoded. The vendor's tools have only their type as a name. */
-export const TOOL_CHOICE: readonly Setting[] = [
-  { wire: "tool_choice", field: "toolChoice", type: "any", read: readChoice, write: writeChoice },
+export const TOOL_CHOICE_SETTINGS: readonly Setting[] = [
+  { path: "tool_choice", field: "toolChoice", type: "any", read: readChoice, write: writeChoice },
 ];
 
 /** A picture as the response. Not a row: it consists of a tool and the choice of it. */
-export const drawing = { read: readDrawing, write: withDrawing };
+export const imageTool = { read: readImageTool, write: addImageTool };
 
 /** Decodes the tool choice. @throws GatewayError `invalid_field` */
 function readChoice(body: Fields, at: string): ToolChoice {
   const choice = body.any(at);
   body.declare(at, "tool_choice");
   if (choice === "auto" || choice === "none" || choice === "required") return { mode: choice };
-  const fields = fieldsOf(choice, at, body.uses);
+  const fields = objectFields(choice, at, body.uses);
   const type = fields.required("type");
   if (type === "allowed_tools") return readAllowed(fields);
   if (type === "function" || type === "custom") {
     const name = fields.required("name");
-    fields.rest();
+    fields.declareUnread();
     return { mode: "named", name, ...(type === "custom" && { custom: true }) };
   }
   const searches = WEB_SEARCH.test(type);
-  if (searches) fields.rest();
+  if (searches) fields.declareUnread();
   return { mode: "named", name: searches ? "web_search" : type, server: true };
 }
 
@@ -48,10 +48,10 @@ function readAllowed(fields: Fields): ToolChoice {
     // The vendor's tools have only their type as a name.
     const name = tool.text("name") ?? tool.required("type");
     for (const member of ["type", "server_label"]) tool.leave(member);
-    tool.rest();
+    tool.declareUnread();
     return name;
   });
-  fields.rest();
+  fields.declareUnread();
   return { mode: "allowed", required: mode === "required", names };
 }
 
@@ -90,23 +90,23 @@ function writeAllowed({ required, names }: AllowedChoice, tools: readonly Tool[]
 }
 
 /** Values of the drawing tool's members that have no effect. */
-const USUAL_OF_DRAWING: readonly unknown[] = ["auto", null, 0, "png", DRAWS];
+const IMAGE_TOOL_DEFAULTS: readonly unknown[] = ["auto", null, 0, "png", IMAGE_TOOL];
 
 /**
  * Decodes the drawing tool as a request for a picture where it is the only tool, and must be called or has been. Where it is
  * only offered it stays one of the vendor's tools: text-only models refuse a request for a picture as a whole.
  */
-function readDrawing(conversation: Conversation): void {
+function readImageTool(conversation: Conversation): void {
   const { tools, toolChoice: choice, turns, uses } = conversation;
   const [tool] = tools;
-  if (tools.length !== 1 || tool?.kind !== "server" || tool.name !== DRAWS || choice?.mode === "none") return;
-  const forced = choice?.mode === "required" || (choice?.mode === "named" && choice.name === DRAWS);
-  if (!forced && !turns.some(({ parts }) => parts.some((part) => "tools" in part && part.tools?.includes(DRAWS))))
+  if (tools.length !== 1 || tool?.kind !== "server" || tool.name !== IMAGE_TOOL || choice?.mode === "none") return;
+  const forced = choice?.mode === "required" || (choice?.mode === "named" && choice.name === IMAGE_TOOL);
+  if (!forced && !turns.some(({ parts }) => parts.some((part) => "tools" in part && part.tools?.includes(IMAGE_TOOL))))
     return;
   const { size, ...others } = asObject(tool.json) ?? {};
-  const aspect = DRAWN.find((each) => each.size === size)?.aspect;
+  const aspect = IMAGE_SIZES.find((each) => each.size === size)?.aspect;
   const unmapped = aspect === undefined ? { size, ...others } : others;
-  const lost = Object.keys(unmapped).filter((name) => !USUAL_OF_DRAWING.includes(unmapped[name] ?? null));
+  const lost = Object.keys(unmapped).filter((name) => !IMAGE_TOOL_DEFAULTS.includes(unmapped[name] ?? null));
   conversation.uses = uses.filter(({ feature }) => feature !== "tools_server");
   conversation.uses.push({ feature: "image_out", path: tool.at });
   for (const name of lost) conversation.uses.push({ feature: "other", path: `${tool.at}.${name}` });
@@ -117,24 +117,24 @@ function readDrawing(conversation: Conversation): void {
 }
 
 /** Adds the drawing tool, where a picture is requested. It must be called where only a picture is requested. */
-function withDrawing(
+function addImageTool(
   { tools, toolChoice, modalities, image }: Conversation,
   context: EncodeContext,
 ): Pick<Conversation, "tools" | "toolChoice"> {
-  if (!image && !modalities?.includes("image")) return { tools, ...defined({ toolChoice }) };
-  const json = defined({ type: DRAWS, size: image && sizeOf(image, context) });
+  if (!image && !modalities?.includes("image")) return { tools, ...dropUndefined({ toolChoice }) };
+  const json = dropUndefined({ type: IMAGE_TOOL, size: image && imageSize(image, context) });
   const alone = tools.length === 0 && modalities !== undefined && !modalities.includes("text");
-  const choice: ToolChoice | undefined = alone ? { mode: "named", name: DRAWS, server: true } : toolChoice;
+  const choice: ToolChoice | undefined = alone ? { mode: "named", name: IMAGE_TOOL, server: true } : toolChoice;
   return {
-    tools: [...tools, { kind: "server", protocol: NAME, name: DRAWS, json, at: "tools" }],
-    ...defined({ toolChoice: choice }),
+    tools: [...tools, { kind: "server", protocol: NAME, name: IMAGE_TOOL, json, at: "tools" }],
+    ...dropUndefined({ toolChoice: choice }),
   };
 }
 
-function sizeOf({ aspect, size, paths }: NonNullable<Conversation["image"]>, context: EncodeContext) {
-  const known = DRAWN.find((each) => each.aspect === aspect);
+function imageSize({ aspect, size, paths }: NonNullable<Conversation["image"]>, context: EncodeContext) {
+  const known = IMAGE_SIZES.find((each) => each.aspect === aspect);
   if (aspect !== undefined && !known)
-    context.drop(paths.aspect ?? "image", `pictures are ${DRAWN.map((each) => each.aspect).join(", ")} there`);
+    context.drop(paths.aspect ?? "image", `pictures are ${IMAGE_SIZES.map((each) => each.aspect).join(", ")} there`);
   if (size !== undefined && size !== "1K") context.drop(paths.size ?? "image", "pictures have sizes of 1K there");
   return known?.size;
 }

@@ -1,7 +1,7 @@
 import {
   type CacheMark,
   type Conversation,
-  defined,
+  dropUndefined,
   type Effort,
   type EncodeContext,
   type Feature,
@@ -14,11 +14,17 @@ import {
   type SupportTable,
   settingFields,
 } from "model-gateway/protocol";
-import { effortFor, knownEffort, label, UNENFORCED, wholeCacheOf } from "../openai/request.encode.ts";
-import { canBeKept } from "../openai/schema.ts";
-import { readSchema } from "../openai/support.ts";
-import { EFFORTS, tierOf } from "../openai/wire.ts";
-import { ENCRYPTED, LOGPROBS } from "./wire.ts";
+import {
+  effortForBudget,
+  fitLabel,
+  promptCacheOptions,
+  supportedEffort,
+  UNENFORCED_SCHEMA,
+} from "../openai/request.encode.ts";
+import { canEnforceSchema } from "../openai/schema.ts";
+import { readJsonSchemaFormat } from "../openai/support.ts";
+import { EFFORTS, serviceTier } from "../openai/wire.ts";
+import { INCLUDE_ENCRYPTED, INCLUDE_LOGPROBS } from "./wire.ts";
 
 /** How each feature is handled in a request of this protocol. */
 export const support: SupportTable = {
@@ -98,7 +104,7 @@ export const support: SupportTable = {
 };
 
 /** Fields without an equivalent in other protocols, by feature; any other is `other`. */
-export const UNTRANSLATED: Readonly<Record<string, Feature>> = {
+export const UNTRANSLATED_FIELDS: Readonly<Record<string, Feature>> = {
   background: "background",
   previous_response_id: "stored_state",
   conversation: "stored_state",
@@ -109,86 +115,93 @@ export const UNTRANSLATED: Readonly<Record<string, Feature>> = {
   stream_options: "cosmetic",
 };
 
-const sameWords = (words: readonly string[]): Record<string, string> =>
+const identityMap = (words: readonly string[]): Record<string, string> =>
   Object.fromEntries(words.map((word) => [word, word]));
 
 /** The settings of a request. */
-export const settings: readonly Setting[] = [
-  { wire: "temperature", field: "temperature", feature: "temperature", type: "number", range: [0, 2], sampling: true },
-  { wire: "top_p", field: "topP", feature: "top_p", type: "number", sampling: true },
+export const SETTINGS: readonly Setting[] = [
+  { path: "temperature", field: "temperature", feature: "temperature", type: "number", range: [0, 2], sampling: true },
+  { path: "top_p", field: "topP", feature: "top_p", type: "number", sampling: true },
   {
-    wire: "max_output_tokens",
+    path: "max_output_tokens",
     field: "maxTokens",
     feature: "max_tokens",
     type: "number",
-    write: writeLongest,
+    write: writeMaxTokens,
   },
   {
-    wire: "parallel_tool_calls",
+    path: "parallel_tool_calls",
     field: "parallel",
     feature: "parallel_off",
     type: "flag",
-    silent: (parallel) => parallel === true,
+    hasNoEffect: (parallel) => parallel === true,
     // Without tools some providers refuse it.
     write: (parallel: boolean, { tools }) => (tools.length > 0 ? parallel : undefined),
   },
   {
-    wire: "text.verbosity",
+    path: "text.verbosity",
     field: "verbosity",
     feature: "verbosity",
     type: "text",
-    words: sameWords(["low", "medium", "high"]),
+    words: identityMap(["low", "medium", "high"]),
   },
-  { wire: "text.format", field: "format", type: "any", read: readFormat, write: writeFormat },
+  { path: "text.format", field: "format", type: "any", read: readFormat, write: writeFormat },
   // Thinking tokens are only encoded, as an effort, where the client sent no effort.
-  { wire: "reasoning.effort", field: "reasoning.budget", type: "any", read: () => undefined, write: writeBudget },
+  { path: "reasoning.effort", field: "reasoning.budget", type: "any", read: () => undefined, write: writeBudget },
   {
-    wire: "reasoning.effort",
+    path: "reasoning.effort",
     field: "reasoning.effort",
     feature: "reasoning_effort",
     type: "text",
-    words: sameWords(EFFORTS),
-    write: knownEffort,
+    words: identityMap(EFFORTS),
+    write: supportedEffort,
   },
   // A summary of some kind is one that is shown.
   {
-    wire: "reasoning.summary",
+    path: "reasoning.summary",
     field: "reasoning.show",
     type: "any",
     read: () => true,
     write: (show: boolean) => (show ? "auto" : undefined),
   },
   {
-    wire: "reasoning.summary",
+    path: "reasoning.summary",
     field: "reasoning.summary",
     feature: "reasoning_summary",
     type: "text",
-    words: sameWords(["auto", "concise", "detailed"]),
+    words: identityMap(["auto", "concise", "detailed"]),
   },
-  { wire: "metadata", field: "metadata", feature: "metadata", type: "any", read: readLabels, write: writeLabels },
-  { wire: "prompt_cache_key", field: "cacheKey", feature: "cache_key", type: "text", write: labelOf("cache_key") },
-  { wire: "safety_identifier", field: "user", feature: "user", type: "text", write: labelOf("user") },
-  { wire: "user", field: "user", feature: "user", type: "text", read: readOlderUser, write: () => undefined },
+  { path: "metadata", field: "metadata", feature: "metadata", type: "any", read: readLabels, write: writeLabels },
+  { path: "prompt_cache_key", field: "cacheKey", feature: "cache_key", type: "text", write: labelWriter("cache_key") },
+  { path: "safety_identifier", field: "user", feature: "user", type: "text", write: labelWriter("user") },
+  { path: "user", field: "user", feature: "user", type: "text", read: readOlderUser, write: () => undefined },
   {
-    wire: "service_tier",
+    path: "service_tier",
     field: "tier",
     feature: "tier",
     type: "text",
-    silent: (tier) => tier === "auto",
+    hasNoEffect: (tier) => tier === "auto",
     write: writeTier,
   },
   // Nothing is stored at the vendor; see `encode`.
-  { wire: "store", field: "store", feature: "store", type: "flag", silent: (store) => !store, write: () => undefined },
-  { wire: "include", field: "logprobs", type: "any", read: readInclude, write: () => undefined },
   {
-    wire: "top_logprobs",
+    path: "store",
+    field: "store",
+    feature: "store",
+    type: "flag",
+    hasNoEffect: (store) => !store,
+    write: () => undefined,
+  },
+  { path: "include", field: "logprobs", type: "any", read: readInclude, write: () => undefined },
+  {
+    path: "top_logprobs",
     field: "logprobs",
     feature: "logprobs",
     type: "number",
     read: readTopLogprobs,
     write: (most: number) => most || undefined,
   },
-  { wire: "prompt_cache_options", field: "cache", type: "any", read: readCacheOptions, write: wholeCacheOf },
+  { path: "prompt_cache_options", field: "cache", type: "any", read: readCacheOptions, write: promptCacheOptions },
 ];
 
 /** Decodes the response format. @throws GatewayError `invalid_field` */
@@ -203,7 +216,7 @@ function readFormat(text: Fields, name: string): Format | undefined {
     return { kind: "json" };
   }
   format.declareSelf("json_schema");
-  return readSchema(format, true);
+  return readJsonSchemaFormat(format, true);
 }
 
 function writeFormat(format: Format, conversation: Conversation, context: EncodeContext): JsonObject {
@@ -213,12 +226,12 @@ function writeFormat(format: Format, conversation: Conversation, context: Encode
     case "json":
       return { type: "json_object" };
     case "schema": {
-      const { schema, description, holds = false } = format;
+      const { schema, description, alwaysStrict = false } = format;
       // Chat is used by other vendors, of which some refuse schemas that they cannot enforce.
-      const strict = format.strict ?? (holds && canBeKept(schema?.value));
-      if (holds && !strict) context.change(pathOfUse(conversation, "json_schema"), UNENFORCED);
+      const strict = format.strict ?? (alwaysStrict && canEnforceSchema(schema?.value));
+      if (alwaysStrict && !strict) context.change(pathOfUse(conversation, "json_schema"), UNENFORCED_SCHEMA);
       const name = (format.name ?? "answer").replace(/[^a-zA-Z0-9_-]/g, "_").slice(0, 64);
-      return defined({ type: "json_schema", name, description, schema, strict });
+      return dropUndefined({ type: "json_schema", name, description, schema, strict });
     }
   }
 }
@@ -226,7 +239,7 @@ function writeFormat(format: Format, conversation: Conversation, context: Encode
 /** The vendor refuses a smaller limit. */
 const LEAST_OUTPUT = 16;
 
-function writeLongest(tokens: number, conversation: Conversation, context: EncodeContext): number {
+function writeMaxTokens(tokens: number, conversation: Conversation, context: EncodeContext): number {
   const path = pathOfUse(conversation, "max_tokens");
   if (tokens < 1) context.refuse(path, "an answer needs at least one token");
   if (tokens >= LEAST_OUTPUT) return tokens;
@@ -235,7 +248,7 @@ function writeLongest(tokens: number, conversation: Conversation, context: Encod
 }
 
 function writeBudget(budget: number, conversation: Conversation, context: EncodeContext): Effort | undefined {
-  const effort = conversation.reasoning?.effort === undefined ? effortFor(budget, context.model) : undefined;
+  const effort = conversation.reasoning?.effort === undefined ? effortForBudget(budget, context.model) : undefined;
   const path = pathOfUse(conversation, "reasoning_budget");
   if (effort !== undefined) context.change(path, `an effort is sent instead of tokens: ${effort}`);
   return effort;
@@ -257,9 +270,9 @@ function writeLabels(metadata: Record<string, string>, conversation: Conversatio
 }
 
 /** Returns a writer for a user name or a cache key, within the vendor's maximum length. */
-function labelOf(feature: Feature) {
+function labelWriter(feature: Feature) {
   return (text: string, conversation: Conversation, context: EncodeContext): string =>
-    label(text, pathOfUse(conversation, feature), context);
+    fitLabel(text, pathOfUse(conversation, feature), context);
 }
 
 /** Decodes the older user name; beside the newer one it means something else, for which the vocabulary has no field. */
@@ -268,7 +281,7 @@ function readOlderUser(body: Fields, name: string): string | undefined {
 }
 
 function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
-  const known = tierOf(tier, "ultrafast");
+  const known = serviceTier(tier, "ultrafast");
   if (known === undefined) context.drop(pathOfUse(conversation, "tier"), `there is no tier ${tier}`);
   return known;
 }
@@ -277,8 +290,9 @@ function writeTier(tier: string, conversation: Conversation, context: EncodeCont
 function readInclude(body: Fields, name: string): number | undefined {
   const include = body.list(name) ?? [];
   for (const [i, each] of include.entries())
-    if (each !== LOGPROBS && each !== ENCRYPTED) body.uses.push({ feature: "other", path: `include.${i}` });
-  if (!include.includes(LOGPROBS) || asksTopLogprobs(body)) return undefined;
+    if (each !== INCLUDE_LOGPROBS && each !== INCLUDE_ENCRYPTED)
+      body.uses.push({ feature: "other", path: `include.${i}` });
+  if (!include.includes(INCLUDE_LOGPROBS) || requestsTopLogprobs(body)) return undefined;
   body.declare(name, "logprobs");
   return 0;
 }
@@ -289,15 +303,15 @@ function readInclude(body: Fields, name: string): number | undefined {
  */
 export function writeInclude({ logprobs }: Conversation, { facts }: EncodeContext): string[] | undefined {
   const reasons = facts.thinking === undefined ? facts.reasons !== false : facts.thinking !== "none";
-  const include = [...(reasons ? [ENCRYPTED] : []), ...(logprobs === undefined ? [] : [LOGPROBS])];
+  const include = [...(reasons ? [INCLUDE_ENCRYPTED] : []), ...(logprobs === undefined ? [] : [INCLUDE_LOGPROBS])];
   return include.length > 0 ? include : undefined;
 }
 
 function readTopLogprobs(body: Fields, name: string): number | undefined {
-  return asksTopLogprobs(body) ? body.number(name) : undefined;
+  return requestsTopLogprobs(body) ? body.number(name) : undefined;
 }
 
-function asksTopLogprobs({ of }: Fields): boolean {
+function requestsTopLogprobs({ of }: Fields): boolean {
   const most = of["top_logprobs"] ?? 0;
   return typeof most !== "number" || most > 0;
 }
@@ -352,7 +366,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["a choice of such a tool; items of one that is offered", "tools_server_needed"],
   ["tool_choice", "tool_choice"],
   ["tool_choice: allowed_tools", "tool_choice_allowed"],
-  ...settingFields(settings),
+  ...settingFields(SETTINGS),
   ["include: message.output_text.logprobs", "logprobs"],
   ["include: any other", "other"],
   ["reasoning.context: current_turn, reasoning.mode", "other"],

@@ -2,16 +2,16 @@ import {
   asList,
   asObject,
   asText,
-  entryOf,
   type JsonObject,
   type JsonPath,
   type OpaquePlace,
   type OpaquePlaces,
+  ownProperty,
   type Protocol,
   type TextKind,
   type TextPlace,
 } from "model-gateway/protocol";
-import { summaryIn } from "./request.decode.ts";
+import { summaryText } from "./request.decode.ts";
 import { COMPACTION } from "./wire.ts";
 
 /** Positions of human text in requests, responses and events. */
@@ -22,15 +22,15 @@ function* requestTexts(body: unknown): Generator<TextPlace> {
   if (typeof instructions === "string") yield { path: ["instructions"], kind: "system" };
   if (typeof input === "string") yield { path: ["input"], kind: "user" };
   yield* itemsTexts(input, ["input"]);
-  yield* matches(prompt, ["variables", "*"], ["prompt"], { kind: "user" });
-  yield* matches(prompt, ["variables", "*", "text"], ["prompt"], { kind: "user" });
+  yield* stringsAt(prompt, ["variables", "*"], ["prompt"], { kind: "user" });
+  yield* stringsAt(prompt, ["variables", "*", "text"], ["prompt"], { kind: "user" });
 }
 
 function* itemsTexts(items: unknown, at: JsonPath): Generator<TextPlace> {
   for (const [i, item] of asList(items).entries()) yield* itemTexts(asObject(item) ?? {}, [...at, i]);
 }
 
-const KINDS: ReadonlyMap<unknown, TextKind> = new Map([
+const KIND_BY_ROLE: ReadonlyMap<unknown, TextKind> = new Map([
   ["assistant", "assistant"],
   ["system", "system"],
   ["developer", "system"],
@@ -80,12 +80,13 @@ const ITEM_TEXTS: Readonly<Record<string, readonly ItemTexts[]>> = {
 
 function* itemTexts(item: JsonObject, at: JsonPath): Generator<TextPlace> {
   const type = asText(item["type"]) ?? "message";
-  if (type === "message") yield* contentTexts(item["content"], [...at, "content"], KINDS.get(item["role"]) ?? "user");
+  if (type === "message")
+    yield* contentTexts(item["content"], [...at, "content"], KIND_BY_ROLE.get(item["role"]) ?? "user");
   else if (type === "function_call_output" || type === "custom_tool_call_output")
     yield* contentTexts(item["output"], [...at, "output"], "tool_result");
   else
-    for (const [path, kind, json] of entryOf(ITEM_TEXTS, type) ?? [])
-      yield* matches(item, path.split("."), at, json ? { kind, json } : { kind });
+    for (const [path, kind, json] of ownProperty(ITEM_TEXTS, type) ?? [])
+      yield* stringsAt(item, path.split("."), at, json ? { kind, json } : { kind });
 }
 
 /** Returns the texts of a message or of a tool's output: a string, or a list of parts. */
@@ -95,11 +96,11 @@ function* contentTexts(content: unknown, at: JsonPath, kind: TextKind): Generato
 }
 
 function* partTexts(part: unknown, at: JsonPath, kind: TextKind): Generator<TextPlace> {
-  for (const name of ["text", "refusal"]) yield* matches(part, [name], at, { kind });
+  for (const name of ["text", "refusal"]) yield* stringsAt(part, [name], at, { kind });
 }
 
 /** Returns the strings at a path; `*` in it is every element of a list or member of an object. */
-function* matches(
+function* stringsAt(
   value: unknown,
   [name, ...below]: readonly string[],
   at: JsonPath,
@@ -109,12 +110,12 @@ function* matches(
     if (typeof value === "string") yield { path: at, ...place };
   } else if (typeof value === "object" && value !== null) {
     const names = name === "*" ? (Array.isArray(value) ? value.keys() : Object.keys(value)) : [name];
-    for (const each of names) yield* matches((value as JsonObject)[each], below, [...at, each], place);
+    for (const each of names) yield* stringsAt((value as JsonObject)[each], below, [...at, each], place);
   }
 }
 
 /** Streamed texts, by event name: the member with the whole text at its end, and the kind. */
-const GROWING: Readonly<Record<string, ItemTexts>> = {
+const STREAMED_TEXTS: Readonly<Record<string, ItemTexts>> = {
   "response.output_text": ["text", "assistant"],
   "response.refusal": ["refusal", "assistant"],
   "response.reasoning_text": ["text", "reasoning"],
@@ -133,28 +134,28 @@ function* responseTexts(json: unknown): Generator<TextPlace> {
   if (item !== undefined) yield* itemTexts(asObject(item) ?? {}, ["item"]);
   else if (part !== undefined)
     yield* partTexts(part, ["part"], REASONING_PARTS.has(asObject(part)?.["type"]) ? "reasoning" : "assistant");
-  else if (response !== undefined) yield* wholeTexts(asObject(response) ?? {}, ["response"]);
-  else if (typeof type === "string") yield* growingTexts(type, body);
-  else yield* wholeTexts(body, []);
+  else if (response !== undefined) yield* bodyTexts(asObject(response) ?? {}, ["response"]);
+  else if (typeof type === "string") yield* streamedTexts(type, body);
+  else yield* bodyTexts(body, []);
 }
 
-function* wholeTexts({ instructions, output }: JsonObject, at: JsonPath): Generator<TextPlace> {
+function* bodyTexts({ instructions, output }: JsonObject, at: JsonPath): Generator<TextPlace> {
   if (typeof instructions === "string") yield { path: [...at, "instructions"], kind: "system" };
   yield* itemsTexts(instructions, [...at, "instructions"]);
   yield* itemsTexts(output, [...at, "output"]);
 }
 
-function* growingTexts(type: string, event: JsonObject): Generator<TextPlace> {
+function* streamedTexts(type: string, event: JsonObject): Generator<TextPlace> {
   const dot = type.lastIndexOf(".");
-  const [whole, kind, json] = entryOf(GROWING, type.slice(0, dot)) ?? [];
+  const [whole, kind, json] = ownProperty(STREAMED_TEXTS, type.slice(0, dot)) ?? [];
   if (whole === undefined || kind === undefined) return;
   const place = json ? { kind, json } : { kind };
-  if (type.endsWith(".done")) yield* matches(event, [whole], [], place);
+  if (type.endsWith(".done")) yield* stringsAt(event, [whole], [], place);
   else if (type.endsWith(".delta")) {
     const { output_index: item = 0, content_index, summary_index } = event;
     // A text and a refusal, or a summary and the reasoning itself, number their parts separately.
     const piece = `${item} ${type.slice("response.".length, dot)} ${content_index ?? summary_index ?? 0}`;
-    yield* matches(event, ["delta"], [], { ...place, piece });
+    yield* stringsAt(event, ["delta"], [], { ...place, piece });
   }
 }
 
@@ -172,8 +173,8 @@ function* opaquePlaces(body: JsonObject): Generator<OpaquePlace> {
       yield {
         path,
         span,
-        instead: (state) =>
-          JSON.stringify({ type: "message", role: "user", content: summaryIn(state, path.join(".")) }),
+        replacement: (state) =>
+          JSON.stringify({ type: "message", role: "user", content: summaryText(state, path.join(".")) }),
       };
   }
 }

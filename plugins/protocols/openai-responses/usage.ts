@@ -1,11 +1,11 @@
 import {
   asCount,
+  asCounts,
   asList,
   asObject,
   asText,
   atMost,
-  counts,
-  defined,
+  dropUndefined,
   type Frame,
   GatewayError,
   type JsonObject,
@@ -16,7 +16,7 @@ import { PICTURE_TOKENS, providerCost } from "../openai/usage.ts";
 /** Reads usage from a whole response or compaction, or from a lifecycle event's `response`. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const top = asObject(json);
-  if (top?.["type"] === ITEM_DONE) return withPicture(asObject(top["item"]), before);
+  if (top?.["type"] === ITEM_DONE) return addPicture(asObject(top["item"]), before);
   const body = asObject(top?.["response"]) ?? top;
   const raw = asObject(body?.["usage"]);
   if (!raw) return before;
@@ -27,33 +27,33 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const input = asCount(raw["input_tokens"]);
   const output = asCount(raw["output_tokens"]);
   const tier = asText(body?.["service_tier"]) ?? before?.tier;
-  const serverTools = counts(raw["server_side_tool_usage_details"]) ?? searches(body);
+  const serverTools = asCounts(raw["server_side_tool_usage_details"]) ?? webSearches(body);
   return {
-    in: defined({
+    in: dropUndefined({
       total: input,
       cached: atMost(asCount(inParts["cached_tokens"]), input),
-      write: written(inParts),
+      write: cacheWrites(inParts),
       audio: atMost(audio, input),
     }),
-    out: defined({ total: output, reasoning: atMost(asCount(outParts["reasoning_tokens"]), output) }),
-    ...defined({ serverTools, tier, drawn: drawn(body), providerCost: providerCost(raw) }),
+    out: dropUndefined({ total: output, reasoning: atMost(asCount(outParts["reasoning_tokens"]), output) }),
+    ...dropUndefined({ serverTools, tier, drawn: imageUsage(body), providerCost: providerCost(raw) }),
     raw,
   };
 }
 
 /** The event with a whole picture, before the vendor reports its cost. */
 const ITEM_DONE = "response.output_item.done";
-const DRAWN = "image_generation_call";
+const IMAGE_CALL = "image_generation_call";
 /** Bytes of an event that contain its name. */
-const HEAD = 64;
+const EVENT_NAME_BYTES = 64;
 
 /** Reports whether a frame may hold a picture. */
-export const bringsPicture = ({ bytes }: Frame): boolean =>
-  bytes.toString("latin1", 0, HEAD).includes(ITEM_DONE) && bytes.includes(DRAWN);
+export const holdsPicture = ({ bytes }: Frame): boolean =>
+  bytes.toString("latin1", 0, EVENT_NAME_BYTES).includes(ITEM_DONE) && bytes.includes(IMAGE_CALL);
 
 /** Adds a picture of a usual size, in case the stream breaks off after it. The last event's usage replaces it. */
-function withPicture(item: JsonObject | undefined, before?: Usage): Usage | undefined {
-  if (item?.["type"] !== DRAWN || !asText(item["result"])) return before;
+function addPicture(item: JsonObject | undefined, before?: Usage): Usage | undefined {
+  if (item?.["type"] !== IMAGE_CALL || !asText(item["result"])) return before;
   const tokens = (before?.drawn?.out.total ?? 0) + PICTURE_TOKENS;
   return {
     ...(before ?? { in: {}, out: {}, raw: undefined }),
@@ -62,7 +62,7 @@ function withPicture(item: JsonObject | undefined, before?: Usage): Usage | unde
 }
 
 /** Returns web searches, which are reported beside `usage`; a response without any has 0. */
-function searches(body: JsonObject | undefined): Usage["serverTools"] {
+function webSearches(body: JsonObject | undefined): Usage["serverTools"] {
   const found = asCount(asObject(asObject(body?.["tool_usage"])?.["web_search"])?.["num_requests"]);
   return found ? { web_search_requests: found } : undefined;
 }
@@ -71,7 +71,7 @@ function searches(body: JsonObject | undefined): Usage["serverTools"] {
  * Returns the drawing model's tokens, reported beside `usage`; a response without pictures has 0. The tool's model is in
  * `tools`.
  */
-function drawn(body: JsonObject | undefined): Usage["drawn"] {
+function imageUsage(body: JsonObject | undefined): Usage["drawn"] {
   const raw = asObject(asObject(body?.["tool_usage"])?.["image_gen"]);
   const [input, output] = [asCount(raw?.["input_tokens"]), asCount(raw?.["output_tokens"])];
   if (!raw || (!input && !output)) return undefined;
@@ -79,9 +79,9 @@ function drawn(body: JsonObject | undefined): Usage["drawn"] {
     .map(asObject)
     .find((each) => each?.["type"] === "image_generation");
   return {
-    ...defined({ model: asText(tool?.["model"]) }),
-    in: defined({ total: input, image: asCount(asObject(raw["input_tokens_details"])?.["image_tokens"]) }),
-    out: defined({
+    ...dropUndefined({ model: asText(tool?.["model"]) }),
+    in: dropUndefined({ total: input, image: asCount(asObject(raw["input_tokens_details"])?.["image_tokens"]) }),
+    out: dropUndefined({
       total: output,
       image: raw["output_tokens_details"] ? asCount(asObject(raw["output_tokens_details"])?.["image_tokens"]) : output,
     }),
@@ -89,7 +89,7 @@ function drawn(body: JsonObject | undefined): Usage["drawn"] {
 }
 
 /** Returns tokens written to the cache. Where the split by time to live is partial, the rest stays unsplit. */
-function written(parts: JsonObject): Usage["in"]["write"] {
+function cacheWrites(parts: JsonObject): Usage["in"]["write"] {
   const all = asCount(parts["cache_write_tokens"]);
   const split = asObject(parts["cache_write_tokens_details"]);
   const half = asCount(split?.["ttl_30m_tokens"]);
@@ -97,7 +97,7 @@ function written(parts: JsonObject): Usage["in"]["write"] {
   // Always present, so 0 only means none.
   if (half === undefined && twelve === undefined) return all ? { unsplit: all } : undefined;
   const rest = (all ?? 0) - (half ?? 0) - (twelve ?? 0);
-  return defined({ "30m": half, "12h": twelve, unsplit: rest > 0 ? rest : undefined });
+  return dropUndefined({ "30m": half, "12h": twelve, unsplit: rest > 0 ? rest : undefined });
 }
 
 /** Encodes usage of a response. Both counts are required, and so are their details; unknown ones are 0. [S] */
@@ -120,7 +120,7 @@ export function writeUsage({ in: input, out }: Usage): JsonObject {
 }
 
 /** Codec of token counts: an object with a single number. */
-export const count = {
+export const inputTokensCodec = {
   /** Decodes a count. @throws GatewayError `upstream_invalid` when it has no number */
   decode(text: string): number {
     let answer: unknown;

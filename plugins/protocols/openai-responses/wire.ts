@@ -16,21 +16,22 @@ export const INPUT_TOKENS = post("input_tokens", "/responses/input_tokens", {
 export const COMPACT = post("compact", "/responses/compact", { streams: false });
 
 /** An item that refers to another one, stored at the vendor, by its id. */
-export const REFERENCE = "item_reference";
+export const ITEM_REFERENCE = "item_reference";
 /** An item that replaces a conversation, in a form that only its maker can read. */
 export const COMPACTION = "compaction";
 /** The item that requests one. The vendor accepts it as the last item only. [S] */
-export const TRIGGER = "compaction_trigger";
+export const COMPACTION_TRIGGER = "compaction_trigger";
 
 /** Values of `include` that the vocabulary has fields for. */
-export const LOGPROBS = "message.output_text.logprobs";
-export const ENCRYPTED = "reasoning.encrypted_content";
+export const INCLUDE_LOGPROBS = "message.output_text.logprobs";
+export const INCLUDE_ENCRYPTED = "reasoning.encrypted_content";
 
 /** Reports whether a request's input asks for a compaction. */
-export const asksCompaction = (input: unknown): boolean => asObject(asList(input).at(-1))?.["type"] === TRIGGER;
+export const requestsCompaction = (input: unknown): boolean =>
+  asObject(asList(input).at(-1))?.["type"] === COMPACTION_TRIGGER;
 
 /** The marks of an envelope with a summary: a plain text without an owner, which any provider may read. */
-export const SUMMARY = { protocol: "gateway", kind: "summary" } as const;
+export const SUMMARY_STATE = { protocol: "gateway", kind: "summary" } as const;
 /** The text before a summary that is sent back. */
 export const SUMMARY_LEAD = "Summary of the conversation so far:\n\n";
 
@@ -42,10 +43,10 @@ export interface ReasoningExtra {
 }
 
 /** The drawing tool. */
-export const DRAWS = "image_generation";
+export const IMAGE_TOOL = "image_generation";
 
 /** Sizes of pictures with their aspect ratios. [S] */
-export const DRAWN: readonly { size: string; aspect: string }[] = [
+export const IMAGE_SIZES: readonly { size: string; aspect: string }[] = [
   { size: "1024x1024", aspect: "1:1" },
   { size: "1024x1536", aspect: "2:3" },
   { size: "1536x1024", aspect: "3:2" },

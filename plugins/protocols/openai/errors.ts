@@ -4,14 +4,14 @@ import {
   asObject,
   asText,
   type ErrorWords,
-  entryOf,
+  errorKindOf,
   errorObject,
   eventBytes,
   type Fault,
   type Frame,
   type HeaderList,
   type JsonObject,
-  kindOf,
+  ownProperty,
   type Protocol,
 } from "model-gateway/protocol";
 
@@ -44,15 +44,15 @@ const ERROR_WORDS: ErrorWords = {
 };
 
 /** Returns `{message, type, param, code}`, in the family's values. */
-export const errorOf = (fault: Fault) => errorObject(fault, ERROR_WORDS);
+export const openaiErrorObject = (fault: Fault) => errorObject(fault, ERROR_WORDS);
 
 /** Returns the body of an error response: `{"error": {message, type, param, code}}`. */
-export const error = (fault: Fault): string => JSON.stringify({ error: errorOf(fault) });
+export const errorBody = (fault: Fault): string => JSON.stringify({ error: openaiErrorObject(fault) });
 
 /**
  * Returns a chunk with an `error` member, on which both SDK generations throw. No `[DONE]` follows: that would be a clean end.
  */
-export const streamError = (fault: Fault): Buffer => eventBytes({ error: errorOf(fault) });
+export const streamError = (fault: Fault): Buffer => eventBytes({ error: openaiErrorObject(fault) });
 
 /** The word for a failure: a member's or event's name, or an object's kind. */
 export const ERROR = "error";
@@ -62,7 +62,7 @@ export const ERROR = "error";
  * with some vendors a string; Groq's `x_groq.error`, why a stream stopped early [S]; or the whole object where its `object` is
  * `error`, as Mistral and older versions of vLLM send it [D].
  */
-export function reported(json: JsonObject): JsonObject | string | undefined {
+export function errorInChunk(json: JsonObject): JsonObject | string | undefined {
   const { error, x_groq: groq, object } = json;
   return (
     asObject(error) ?? (asText(error) || asText(asObject(groq)?.["error"]) || (object === ERROR ? json : undefined))
@@ -70,9 +70,9 @@ export function reported(json: JsonObject): JsonObject | string | undefined {
 }
 
 /** Does the same for a frame of a stream. An event named as an error reports one, with any content. */
-export function reportedIn(frame: Frame): JsonObject | string | undefined {
+export function errorInStreamFrame(frame: Frame): JsonObject | string | undefined {
   const chunk = asObject(frame.json());
-  const found = chunk && reported(chunk);
+  const found = chunk && errorInChunk(chunk);
   return found ?? (frame.event === ERROR ? (chunk ?? frame.text) : undefined);
 }
 
@@ -80,7 +80,7 @@ export function reportedIn(frame: Frame): JsonObject | string | undefined {
  * Statuses of error objects in a stream; vendors write these words as `type` or as `code`. [S: ResponseError; D: the codes
  * that the vendor's own agent handles]
  */
-const STATUSES: Readonly<Record<string, number>> = {
+const STATUS_BY_WORD: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
   context_length_exceeded: 400,
   tool_use_failed: 400,
@@ -104,30 +104,30 @@ const STATUSES: Readonly<Record<string, number>> = {
   vector_store_timeout: 504,
 };
 /** Words in the codes of errors that the request itself caused. */
-const INVALID = /invalid|unsupported|context_length|policy|image|too_(?:large|small|long)/;
+const INVALID_REQUEST_WORDS = /invalid|unsupported|context_length|policy|image|too_(?:large|small|long)/;
 
 const isStatus = (value: number | undefined): value is number => value !== undefined && value >= 400 && value <= 599;
 
 /** Returns the fault for an error's status and words. */
-function faultWith(status: number, error: JsonObject, message: string): Fault {
+function faultFromError(status: number, error: JsonObject, message: string): Fault {
   const words = [error["code"], error["type"]].map(asText);
   const quota = error["code"] === "insufficient_quota" || error["type"] === "insufficient_quota";
-  const kind = quota ? "billing" : status === 429 && error["type"] === "tokens" ? "token_limit" : kindOf(status);
+  const kind = quota ? "billing" : status === 429 && error["type"] === "tokens" ? "token_limit" : errorKindOf(status);
   return { status, kind, code: words.find((word) => word) ?? kind, message, param: asText(error["param"]) };
 }
 
 /** Returns a status given as a number, or by some vendors as a string. */
-const statusOf = (value: unknown): number | undefined =>
+const parseStatus = (value: unknown): number | undefined =>
   asCount(typeof value === "string" && /^[45]\d\d$/.test(value) ? Number(value) : value);
 
 /** Returns an error's message: its `message` or its `detail`, a string or the problems of a request. */
-function wordsOf({ message, detail }: JsonObject): string | undefined {
+function errorMessage({ message, detail }: JsonObject): string | undefined {
   // Mistral lists the problems in the message. [D]
-  return asText(message) ?? asText(detail) ?? problemsOf(detail ?? asObject(message)?.["detail"]);
+  return asText(message) ?? asText(detail) ?? formatProblems(detail ?? asObject(message)?.["detail"]);
 }
 
 /** Returns problems in FastAPI's list form, each with its path, from vendors that use it (vLLM, Mistral). [D] */
-function problemsOf(list: unknown): string | undefined {
+function formatProblems(list: unknown): string | undefined {
   const problems = asList(list).flatMap((value) => {
     const { loc, msg } = asObject(value) ?? {};
     const place = asList(loc).filter((step) => typeof step === "string" || typeof step === "number");
@@ -140,15 +140,15 @@ function problemsOf(list: unknown): string | undefined {
  * Decodes an error object in the middle of a stream, where there is no status: some vendors write it as `code` or
  * `status_code` (recorded from OpenRouter and Groq), for others it follows from the words.
  */
-export function faultIn(value: unknown): Fault {
+export function parseError(value: unknown): Fault {
   const error = asObject(value) ?? {};
-  const given = [error["status_code"], error["code"], error["status"]].map(statusOf).find(isStatus);
+  const statusNumber = [error["status_code"], error["code"], error["status"]].map(parseStatus).find(isStatus);
   const words = [error["code"], error["type"]].map(asText);
-  const meant = words.map((word) => entryOf(STATUSES, word)).find(isStatus);
-  const invalid = INVALID.test(words[0] ?? words[1] ?? "") ? 400 : undefined;
-  const message = wordsOf(error) ?? asText(value);
-  return faultWith(
-    given ?? meant ?? invalid ?? 502,
+  const wordStatus = words.map((word) => ownProperty(STATUS_BY_WORD, word)).find(isStatus);
+  const invalid = INVALID_REQUEST_WORDS.test(words[0] ?? words[1] ?? "") ? 400 : undefined;
+  const message = errorMessage(error) ?? asText(value);
+  return faultFromError(
+    statusNumber ?? wordStatus ?? invalid ?? 502,
     error,
     message || "The provider reported a failure in its stream.",
   );
@@ -158,15 +158,15 @@ export function faultIn(value: unknown): Fault {
  * Decodes an error response: `{"error": {message, type, param, code}}`, of some vendors `{"error": "…"}`, `{"message": "…"}`,
  * `{"detail": …}` or a list with one of them, or anything else.
  */
-export function failure(status: number, _headers: HeaderList | undefined, text: string): Fault {
-  const body = jsonOf(text);
+export function parseErrorResponse(status: number, _headers: HeaderList | undefined, text: string): Fault {
+  const body = parseJson(text);
   const outer = asObject(Array.isArray(body) ? body[0] : body) ?? {};
   const error = asObject(outer["error"]) ?? outer;
-  const message = wordsOf(error) ?? asText(outer["error"]) ?? wordsOf(outer);
+  const message = errorMessage(error) ?? asText(outer["error"]) ?? errorMessage(outer);
   const words = message ?? `The provider answered with the status ${status}.`;
   if (isBadKey(status, outer["error"]))
     return { status: 401, kind: "authentication", code: "invalid_api_key", message: words };
-  return faultWith(status, error, words);
+  return faultFromError(status, error, words);
 }
 
 /**
@@ -177,27 +177,27 @@ export function failure(status: number, _headers: HeaderList | undefined, text: 
 export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   if (status !== 400 && status !== 401 && status !== 403 && status !== 429) return undefined;
   const text = body.toString();
-  const { kind, message } = failure(status, undefined, text);
+  const { kind, message } = parseErrorResponse(status, undefined, text);
   if (status === 400) return kind === "authentication" ? "credential" : undefined;
-  if (status === 429) return isTooLarge(message) ? "request" : undefined;
-  if (message.startsWith(LIMITED)) return "target";
+  if (status === 429) return exceedsWholeLimit(message) ? "request" : undefined;
+  if (message.startsWith(RESTRICTED_KEY)) return "target";
   if (status === 401) return undefined;
-  const flagged = asObject(asObject(asObject(jsonOf(text))?.["error"])?.["metadata"])?.["reasons"];
-  return message.startsWith(VIOLATING) || Array.isArray(flagged) ? "request" : undefined;
+  const flagged = asObject(asObject(asObject(parseJson(text))?.["error"])?.["metadata"])?.["reasons"];
+  return message.startsWith(POLICY_VIOLATION) || Array.isArray(flagged) ? "request" : undefined;
 };
 
 /**
  * Reports whether a request needs more than the vendor grants in a whole minute, so that it never fits: "Request too large for …
  * on tokens per min (TPM): Limit 30000, Requested 50000". [F]
  */
-function isTooLarge(message: string): boolean {
-  const [, limit = "", requested = ""] = LIMIT.exec(message) ?? [];
+function exceedsWholeLimit(message: string): boolean {
+  const [, limit = "", requested = ""] = LIMIT_MESSAGE.exec(message) ?? [];
   return Number(requested.replaceAll(",", "")) > Number(limit.replaceAll(",", ""));
 }
-const LIMIT = /\bLimit:? ([\d,]{1,20})(?:, Used:? [\d,]{1,20})?, Requested:? ([\d,]{1,20})/;
+const LIMIT_MESSAGE = /\bLimit:? ([\d,]{1,20})(?:, Used:? [\d,]{1,20})?, Requested:? ([\d,]{1,20})/;
 
-const VIOLATING = "Content violates usage guidelines";
-const LIMITED = "You have insufficient permissions for this operation";
+const POLICY_VIOLATION = "Content violates usage guidelines";
+const RESTRICTED_KEY = "You have insufficient permissions for this operation";
 
 /**
  * Reports whether an error is an unknown key: two vendors respond with a 400. xAI has it only in the message, `{"code",
@@ -205,13 +205,13 @@ const LIMITED = "You have insufficient permissions for this operation";
  */
 function isBadKey(status: number, error: unknown): boolean {
   if (status !== 400) return false;
-  if (typeof error === "string") return error.startsWith(INCORRECT);
+  if (typeof error === "string") return error.startsWith(INCORRECT_KEY);
   return asList(asObject(error)?.["details"]).some((detail) => asObject(detail)?.["reason"] === BAD_KEY);
 }
-const INCORRECT = "Incorrect API key provided";
+const INCORRECT_KEY = "Incorrect API key provided";
 const BAD_KEY = "API_KEY_INVALID";
 
-function jsonOf(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

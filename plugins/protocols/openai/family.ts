@@ -1,5 +1,14 @@
-import { asList, asObject, asText, bearer, type Ending, type Frame, PING, type Protocol } from "model-gateway/protocol";
-import { ERROR, error, refuses, reportedIn, streamError } from "./errors.ts";
+import {
+  asList,
+  asObject,
+  asText,
+  bearer,
+  type Ending,
+  type Frame,
+  type Protocol,
+  SSE_PING,
+} from "model-gateway/protocol";
+import { ERROR, errorBody, errorInStreamFrame, refuses, streamError } from "./errors.ts";
 import { vendor } from "./objects.ts";
 import { holdsUsage, includeUsage } from "./usage.ts";
 import { rateHeaders, ratesLeft } from "./wire.ts";
@@ -13,10 +22,10 @@ export const family = {
   answersJson: true,
   headers: ["openai-beta", "idempotency-key", "x-client-request-id", "x-stainless-*"],
   answerHeaders: ["openai-processing-ms", "openai-version"],
-  ping: PING,
+  ping: SSE_PING,
   credential: bearer,
   refuses,
-  error,
+  error: errorBody,
   holdsUsage,
   vendor,
   rateHeaders,
@@ -35,13 +44,13 @@ const LONGEST_DONE = 20;
  * failure is a reported one (recorded from Groq, and from OpenRouter beside a choice), or `error` as the finish reason.
  */
 function ending(frame: Frame): Ending | undefined {
-  if (frame.mayContain("finish_reason", QUOTE) || mayFail(frame)) return read(frame);
+  if (frame.mayContain("finish_reason", QUOTE) || mayHoldError(frame)) return readEnding(frame);
   return isDone(frame) ? "complete" : undefined;
 }
 
 /** Checks the bytes first: most chunks of some vendors have an `error` that is null. */
-function mayFail(frame: Frame): boolean {
-  if (!frame.holds(ERROR)) return false;
+function mayHoldError(frame: Frame): boolean {
+  if (!frame.containsWord(ERROR)) return false;
   return (
     frame.event === ERROR ||
     frame.mayContain(ERROR) ||
@@ -50,8 +59,8 @@ function mayFail(frame: Frame): boolean {
   );
 }
 
-function read(frame: Frame): Ending | undefined {
-  if (reportedIn(frame) !== undefined) return "error";
+function readEnding(frame: Frame): Ending | undefined {
+  if (errorInStreamFrame(frame) !== undefined) return "error";
   const chunk = asObject(frame.json());
   const reasons = asList(chunk?.["choices"]).map((choice) => asText(asObject(choice)?.["finish_reason"]));
   if (reasons.includes("error")) return "error";
@@ -61,4 +70,10 @@ function read(frame: Frame): Ending | undefined {
 const isDone = (frame: Frame): boolean => frame.bytes.length <= LONGEST_DONE && frame.text === "[DONE]";
 
 /** Further members common to chat and text completions: their streams consist of chunks with `choices`. */
-export const chunked = { ...family, streamError, ending, terminal: isDone, includeUsage } satisfies Partial<Protocol>;
+export const completionsFamily = {
+  ...family,
+  streamError,
+  ending,
+  terminal: isDone,
+  includeUsage,
+} satisfies Partial<Protocol>;

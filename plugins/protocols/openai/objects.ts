@@ -1,7 +1,7 @@
 import type { OtherModelWords, VendorObjects } from "model-gateway/protocol";
 
 /** Members in which the vendor reads no ids: labels, schemas, and the vendor's own earlier output. */
-export const UNREAD = [
+export const UNREAD_MEMBERS = [
   ...["metadata", "client_metadata", "attributes", "filters", "schema", "json_schema", "parameters", "arguments"],
   ...["annotations", "results", "logprobs"],
 ];
@@ -10,11 +10,11 @@ export const UNREAD = [
  * Without its encrypted state the vendor looks up reasoning by its id, with any content; servers that store nothing, and other
  * vendors' agents, give their items ids of their own.
  */
-export const RECALLED = { reasoning: { sealed: "encrypted_content", beside: ["summary", "content"] } } as const;
+export const LOOKED_UP_ITEMS = { reasoning: { sealed: "encrypted_content", beside: ["summary", "content"] } } as const;
 
 /** Members of tools that hold schemas and examples, in which `model` is an ordinary name. */
-export const SCHEMAS = [
-  ...UNREAD,
+export const SCHEMA_MEMBERS = [
+  ...UNREAD_MEMBERS,
   "properties",
   "input_schema",
   "input_examples",
@@ -24,7 +24,7 @@ export const SCHEMAS = [
 ];
 
 /** A moderation in a request names its own model. [S: Moderation of ChatCompletionCreateParams] */
-export const otherModels: OtherModelWords = { below: ["moderation"], unread: SCHEMAS };
+export const otherModels: OtherModelWords = { below: ["moderation"], notSearched: SCHEMA_MEMBERS };
 
 /** Other objects that the vendor stores. [S: the paths of its SDK] */
 export const vendor: VendorObjects = {
@@ -36,7 +36,7 @@ export const vendor: VendorObjects = {
     ...["vaults", "webhook_endpoints", "safety/alerts", "safety/cases"],
   ],
   actions: ["input_tokens", "compact", "runs", "edits", "extensions", "completions"],
-  anybodys: ["models", "deployments", "engines"],
+  public: ["models", "deployments", "engines"],
   words: {
     top: [],
     anywhere: [
@@ -46,17 +46,17 @@ export const vendor: VendorObjects = {
       ...["agent_id", "environment_id", "vault_id", "vault_ids", "tunnel_id", "consent"],
     ],
     // In some endpoints a prompt is a text, a voice a word, a video a file.
-    asObjects: ["prompt", "voice", "video"],
+    objectsOnly: ["prompt", "voice", "video"],
     references: ["item_reference", "file_id"],
-    whole: { image_generation_call: "result" },
-    recalled: RECALLED,
+    inlineContent: { image_generation_call: "result" },
+    outputItems: LOOKED_UP_ITEMS,
     // Evaluations read responses to any caller.
     sources: ["stored_completions", "responses"],
     untyped: true,
-    unread: UNREAD,
+    notSearched: UNREAD_MEMBERS,
     members: ["id", "file"],
-    made: () => [],
-    tells: () => false,
+    createdIds: () => [],
+    mayHoldIds: () => false,
   },
   // [S: Batch, FineTuningJob]
   derived: { batches: ["output_file_id", "error_file_id"], "fine_tuning/jobs": ["result_files"] },

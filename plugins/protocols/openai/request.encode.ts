@@ -11,10 +11,10 @@ import {
 } from "model-gateway/protocol";
 
 /** Efforts in ascending order. */
-const LADDER: readonly Effort[] = ["minimal", "low", "medium", "high", "xhigh", "max"];
+const EFFORT_ORDER: readonly Effort[] = ["minimal", "low", "medium", "high", "xhigh", "max"];
 
 /** Models known to accept efforts besides low, medium and high. [M] */
-const MORE: readonly (readonly [model: RegExp, efforts: readonly Effort[]])[] = [
+const EXTRA_EFFORTS: readonly (readonly [model: RegExp, efforts: readonly Effort[]])[] = [
   [/(?:^|\/)gpt-5(?:-mini|-nano)?(?:-\d{4}-\d{2}-\d{2})?$/, ["minimal"]],
   [/(?:^|\/)gpt-(?:5\.[2-9]|[6-9])/, ["xhigh"]],
 ];
@@ -23,9 +23,9 @@ const MORE: readonly (readonly [model: RegExp, efforts: readonly Effort[]])[] = 
  * Returns an effort that the model accepts: one from another vendor's client that the model is not known to accept becomes the
  * next one towards the middle, with a notice. Clients of these protocols send the value themselves.
  */
-export function knownEffort(effort: Effort, conversation: Conversation, context: EncodeContext): Effort {
+export function supportedEffort(effort: Effort, conversation: Conversation, context: EncodeContext): Effort {
   if (conversation.protocol.startsWith("openai-")) return effort;
-  const taken = fitted(effort, context.model);
+  const taken = nearestEffort(effort, context.model);
   if (taken !== effort)
     context.change(
       pathOfUse(conversation, "reasoning_effort"),
@@ -34,21 +34,25 @@ export function knownEffort(effort: Effort, conversation: Conversation, context:
   return taken;
 }
 
-function fitted(effort: Effort, model: string): Effort {
-  const more = MORE.find(([name]) => name.test(model))?.[1] ?? [];
+function nearestEffort(effort: Effort, model: string): Effort {
+  const more = EXTRA_EFFORTS.find(([name]) => name.test(model))?.[1] ?? [];
   const takes = (each: Effort) => each === "low" || each === "medium" || each === "high" || more.includes(each);
-  const at = LADDER.indexOf(effort);
+  const at = EFFORT_ORDER.indexOf(effort);
   if (at < 0 || takes(effort)) return effort;
-  return (at < LADDER.indexOf("medium") ? LADDER.slice(at) : LADDER.slice(0, at).toReversed()).find(takes) ?? effort;
+  return (
+    (at < EFFORT_ORDER.indexOf("medium") ? EFFORT_ORDER.slice(at) : EFFORT_ORDER.slice(0, at).toReversed()).find(
+      takes,
+    ) ?? effort
+  );
 }
 
 /** Returns the model's effort nearest to a number of tokens; undefined where the model decides (below 0). */
-export function effortFor(budget: number, model: string): Effort | undefined {
-  return budget < 0 ? undefined : fitted(ReasoningBudget.effortOf(budget), model);
+export function effortForBudget(budget: number, model: string): Effort | undefined {
+  return budget < 0 ? undefined : nearestEffort(ReasoningBudget.effortOf(budget), model);
 }
 
 /** A mark's lifetime here, by the requested one; undefined is the vendor's default, 30 minutes. [S] */
-const TTL: Readonly<Record<NonNullable<CacheMark["ttl"]>, "30m" | "12h" | undefined>> = {
+const CACHE_TTLS: Readonly<Record<NonNullable<CacheMark["ttl"]>, "30m" | "12h" | undefined>> = {
   "5m": undefined,
   "30m": "30m",
   "1h": "12h",
@@ -56,18 +60,18 @@ const TTL: Readonly<Record<NonNullable<CacheMark["ttl"]>, "30m" | "12h" | undefi
 };
 
 const ttlOf = ({ ttl }: CacheMark): { ttl?: string } => {
-  const known = ttl && TTL[ttl];
+  const known = ttl && CACHE_TTLS[ttl];
   return known ? { ttl: known } : {};
 };
 
 /** Returns `prompt_cache_breakpoint` of a part for a cache mark. */
-export const breakpointOf = (cache: CacheMark): JsonObject => ({ mode: "explicit", ...ttlOf(cache) });
+export const cacheBreakpoint = (cache: CacheMark): JsonObject => ({ mode: "explicit", ...ttlOf(cache) });
 
 /**
  * Returns `prompt_cache_options` for a mark on the whole prompt; undefined where none are needed: the vendor caches it by
  * default.
  */
-export function wholeCacheOf(cache: CacheMark): JsonObject | undefined {
+export function promptCacheOptions(cache: CacheMark): JsonObject | undefined {
   const { ttl } = ttlOf(cache);
   return ttl === undefined ? undefined : { mode: "implicit", ttl };
 }
@@ -80,14 +84,14 @@ const LONGEST_LABEL = 64;
  * with a notice.
  * @param path where the client wrote it
  */
-export function label(text: string, path: string, context: EncodeContext): string {
+export function fitLabel(text: string, path: string, context: EncodeContext): string {
   if (text.length <= LONGEST_LABEL) return text;
   context.change(path, `It is longer than ${LONGEST_LABEL} characters: its SHA-256 is sent`);
   return createHash("sha256").update(text).digest("hex");
 }
 
 /** The notice for a schema that the client's vendor would enforce by default. */
-export const UNENFORCED = "the model is told of the schema, not held to it";
+export const UNENFORCED_SCHEMA = "the model is told of the schema, not held to it";
 
 /** Characters that the vendor accepts in a tool's name. [S] */
 const NAME_CHARACTERS = "a-zA-Z0-9_-";
@@ -96,14 +100,14 @@ const LONGEST_NAME = 64;
 /** Returns a tool's name valid for the vendor. */
 export const fitName = (name: string, names: ToolNameMap): string => names.fit(name, NAME_CHARACTERS, LONGEST_NAME);
 
-const SAYS_ERROR = /error|fail|exception|denied|not found/i;
+const MENTIONS_ERROR = /error|fail|exception|denied|not found/i;
 
 /**
  * Returns the text of a failed tool result: these protocols have no error flag. Texts that do not mention an error are wrapped
  * in `{"error": …}`, all together; undefined where they do.
  */
-export function failedText(texts: readonly string[]): string | undefined {
-  if (texts.some((text) => SAYS_ERROR.test(text))) return undefined;
+export function errorResultText(texts: readonly string[]): string | undefined {
+  if (texts.some((text) => MENTIONS_ERROR.test(text))) return undefined;
   return JSON.stringify({ error: texts.join("\n") || "The tool failed." });
 }
 

@@ -1,7 +1,7 @@
 import type { EventOf, FinishReason, ResponseContext } from "model-gateway/protocol";
 
 /** Chat's value for each finish reason. A refusal without a text of its own counts as filtered content. */
-export const FINISH_WORDS: Readonly<Record<FinishReason, string>> = {
+export const CHAT_FINISH_REASONS: Readonly<Record<FinishReason, string>> = {
   stop: "stop",
   length: "length",
   tool_calls: "tool_calls",
@@ -16,20 +16,20 @@ export const FINISH_WORDS: Readonly<Record<FinishReason, string>> = {
 };
 
 /** Reports whether the message of an end explains a refusal or a filter. */
-export const saysWhy = (reason: FinishReason): boolean => reason === "refusal" || reason === "content_filter";
+export const isRefusalReason = (reason: FinishReason): boolean => reason === "refusal" || reason === "content_filter";
 
 /**
  * Declares details of a response's end that no finish reason of these protocols expresses.
  * @param refused whether a refusal was written
  */
-export function declareEnd(event: EventOf<"finish">, refused: boolean, context: ResponseContext): void {
+export function declareFinish(event: EventOf<"finish">, refused: boolean, context: ResponseContext): void {
   const { reason, raw, message, stopSequence } = event;
   if (stopSequence !== undefined) context.drop("stop_sequence", "No finish reason says which one matched.");
-  const untold = message !== undefined && !(saysWhy(reason) && refused);
+  const isMessageLost = message !== undefined && !(isRefusalReason(reason) && refused);
   if (reason === "pause") context.drop("finish_reason", "The vendor paused: ask again to let it go on.");
   else if (reason === "malformed_call")
     context.drop("finish_reason", message ?? "The model wrote a call that cannot be read.");
   else if (reason === "other")
     context.drop("finish_reason", message ?? `The vendor ended the answer with "${raw ?? "no reason"}".`);
-  else if (untold) context.drop("finish_reason", message);
+  else if (isMessageLost) context.drop("finish_reason", message);
 }

@@ -1,32 +1,32 @@
 import { asList, asObject } from "model-gateway/protocol";
 
 /** Keywords that the vendor enforces, besides annotations. It refuses or ignores schemas with others. */
-const KNOWN = new Set([
+const ENFORCED_KEYWORDS = new Set([
   ...["type", "properties", "required", "additionalProperties", "items", "anyOf", "enum", "const", "$ref", "$defs"],
   ...["title", "description"],
 ]);
 /** Numbers of members and levels that the vendor has always accepted. */
-const [MEMBERS, LEVELS] = [100, 5];
+const [MOST_MEMBERS, MOST_LEVELS] = [100, 5];
 
 /**
  * Reports whether the vendor can enforce a schema strictly: an object at its root, and in every object all members required
  * and no others allowed. [S: Structured Outputs, "Supported schemas"]
  */
-export function canBeKept(schema: unknown): boolean {
+export function canEnforceSchema(schema: unknown): boolean {
   const root = asObject(schema);
-  const members = { left: MEMBERS };
-  return root?.["type"] === "object" && root["anyOf"] === undefined && isKept(root, LEVELS, members);
+  const members = { left: MOST_MEMBERS };
+  return root?.["type"] === "object" && root["anyOf"] === undefined && isEnforceable(root, MOST_LEVELS, members);
 }
 
-function isKept(schema: unknown, levels: number, members: { left: number }): boolean {
+function isEnforceable(schema: unknown, levels: number, members: { left: number }): boolean {
   const words = asObject(schema);
-  if (!words || levels < 0 || Object.keys(words).some((word) => !KNOWN.has(word))) return false;
+  if (!words || levels < 0 || Object.keys(words).some((word) => !ENFORCED_KEYWORDS.has(word))) return false;
   const { properties, required, additionalProperties: others, items, anyOf, $defs } = words;
   const inner = asObject(properties) ?? {};
   const names = Object.keys(inner);
   members.left -= names.length;
   if (members.left < 0) return false;
-  if (isOfObjects(words)) {
+  if (isObjectSchema(words)) {
     const wanted = new Set(asList(required));
     if (others !== false || names.some((name) => !wanted.has(name))) return false;
   }
@@ -36,8 +36,8 @@ function isKept(schema: unknown, levels: number, members: { left: number }): boo
     ...asList(anyOf),
     ...Object.values(asObject($defs) ?? {}),
   ];
-  return below.every((each) => isKept(each, levels - 1, members));
+  return below.every((each) => isEnforceable(each, levels - 1, members));
 }
 
-const isOfObjects = ({ type, properties }: Readonly<Record<string, unknown>>): boolean =>
+const isObjectSchema = ({ type, properties }: Readonly<Record<string, unknown>>): boolean =>
   properties !== undefined || type === "object" || asList(type).includes("object");

@@ -1,6 +1,6 @@
 import {
   asObject,
-  defined,
+  dropUndefined,
   type Frame,
   foldCase,
   type IncludeUsage,
@@ -16,23 +16,23 @@ export const PICTURE_TOKENS = 4160;
 
 const INCLUDE = "include_usage";
 
-const optionsOf = (body: unknown) => asObject(asObject(body)?.["stream_options"]);
+const streamOptions = (body: unknown) => asObject(asObject(body)?.["stream_options"]);
 
 /**
  * Reports whether a request asks for usage in its stream, to every server: some match names in any case, and use the last one.
  */
-export function asksUsage(body: unknown): boolean {
-  const options = optionsOf(body) ?? {};
-  return options[INCLUDE] === true && !Object.keys(options).some((name) => name !== INCLUDE && isInclude(name));
+export function requestsUsage(body: unknown): boolean {
+  const options = streamOptions(body) ?? {};
+  return options[INCLUDE] === true && !Object.keys(options).some((name) => name !== INCLUDE && isIncludeUsage(name));
 }
 
-const isInclude = (name: string): boolean => foldCase(name) === INCLUDE;
+const isIncludeUsage = (name: string): boolean => foldCase(name) === INCLUDE;
 
 /** Usage is streamed only with `stream_options.include_usage`, in a last chunk without choices. */
 export const includeUsage: IncludeUsage = {
-  missing: (body) => asObject(body)?.["stream"] === true && !asksUsage(body),
+  missing: (body) => asObject(body)?.["stream"] === true && !requestsUsage(body),
   member(body) {
-    const others = Object.entries(optionsOf(body) ?? {}).filter(([name]) => !isInclude(name));
+    const others = Object.entries(streamOptions(body) ?? {}).filter(([name]) => !isIncludeUsage(name));
     return { name: "stream_options", json: JSON.stringify({ ...Object.fromEntries(others), [INCLUDE]: true }) };
   },
   extra(frame) {
@@ -63,14 +63,14 @@ const NANO_IN_USD = 1e9;
 export function writeUsage(usage: Usage): JsonObject {
   const { in: input, out: output } = usage;
   const writes = input.write && Object.values(input.write).reduce((sum, tokens) => sum + tokens, 0);
-  const inParts = defined({
+  const inParts = dropUndefined({
     cached_tokens: input.cached,
     cache_write_tokens: writes,
     audio_tokens: input.audio,
     image_tokens: input.image,
     video_tokens: input.video,
   });
-  const outParts = defined({
+  const outParts = dropUndefined({
     reasoning_tokens: output.reasoning,
     audio_tokens: output.audio,
     image_tokens: output.image,

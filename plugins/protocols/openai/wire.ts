@@ -1,7 +1,7 @@
 import {
   type Effort,
-  entryOf,
   invalidField,
+  ownProperty,
   type RateDistance,
   type RateDistances,
   type Usage,
@@ -19,7 +19,7 @@ export const EFFORTS = [
 ] as const satisfies readonly Effort[];
 
 /** Returns the effort for an external value, if it is one. */
-export const effortOf = (word: unknown): Effort | undefined => EFFORTS.find((effort) => effort === word);
+export const parseEffort = (word: unknown): Effort | undefined => EFFORTS.find((effort) => effort === word);
 
 /** Service tiers by their names in all protocols. [S: the same in Chat and Responses, but for `more`] */
 const TIERS: Readonly<Record<string, string>> = {
@@ -37,13 +37,13 @@ const TIERS: Readonly<Record<string, string>> = {
  * Returns the tier for any protocol's name of it; undefined for one that the vendor does not have.
  * @param more tiers of one protocol only: `ultrafast` is one of Responses [S]
  */
-export function tierOf(tier: string, ...more: readonly string[]): string | undefined {
+export function serviceTier(tier: string, ...more: readonly string[]): string | undefined {
   const word = tier.toLowerCase();
-  return entryOf(TIERS, word) ?? more.find((own) => own === word);
+  return ownProperty(TIERS, word) ?? more.find((own) => own === word);
 }
 
 /** Other vendors' names of the tier that served a response, besides the names of requested tiers. [D: Vertex AI, Groq] */
-const SERVED: Readonly<Record<string, string>> = {
+const SERVED_TIERS: Readonly<Record<string, string>> = {
   on_demand: "default",
   on_demand_flex: "flex",
   on_demand_priority: "priority",
@@ -56,11 +56,11 @@ const SERVED: Readonly<Record<string, string>> = {
  */
 export function servedTier(usage: Usage | undefined, ...more: readonly string[]): string | undefined {
   const tier = usage?.tier;
-  return tier === undefined ? undefined : (entryOf(SERVED, tier.toLowerCase()) ?? tierOf(tier, ...more));
+  return tier === undefined ? undefined : (ownProperty(SERVED_TIERS, tier.toLowerCase()) ?? serviceTier(tier, ...more));
 }
 
 /** Media types and formats of `input_audio`; a format is decoded as its first type. */
-const AUDIO: Readonly<Record<string, string>> = {
+const AUDIO_FORMATS: Readonly<Record<string, string>> = {
   "audio/wav": "wav",
   "audio/x-wav": "wav",
   "audio/wave": "wav",
@@ -71,50 +71,51 @@ const AUDIO: Readonly<Record<string, string>> = {
 /**
  * Returns the format of `input_audio` for a media type; undefined for one that the vendor does not accept. [S: wav and mp3]
  */
-export const audioFormat = (mime: string | undefined): string | undefined => entryOf(AUDIO, mime?.toLowerCase());
+export const audioFormat = (mime: string | undefined): string | undefined =>
+  ownProperty(AUDIO_FORMATS, mime?.toLowerCase());
 
 /** Returns the media type for a format of `input_audio`, also for unknown formats. */
-export const audioType = (format: string): string =>
-  Object.entries(AUDIO).find(([, name]) => name === format)?.[0] ?? `audio/${format}`;
+export const audioMediaType = (format: string): string =>
+  Object.entries(AUDIO_FORMATS).find(([, name]) => name === format)?.[0] ?? `audio/${format}`;
 
-const DETAILS: readonly string[] = ["auto", "low", "high", "original"];
+const IMAGE_DETAILS: readonly string[] = ["auto", "low", "high", "original"];
 
 /** Reports whether the vendor has this image detail. [S] */
-export const isDetail = (detail: string): boolean => DETAILS.includes(detail);
+export const isImageDetail = (detail: string): boolean => IMAGE_DETAILS.includes(detail);
 
 /** A `data:` URL in base64. */
-export interface Inline {
+export interface Base64DataUrl {
   /** The media type without parameters; empty where there is none. */
   mime: string;
   base64: string;
   /** The whole URL before its bytes. */
-  head: string;
+  prefix: string;
 }
 
 /** Reports whether a vendor would fetch a URL. */
-export const isFetched = (url: string): boolean => /^https?:/i.test(url);
+export const isHttpUrl = (url: string): boolean => /^https?:/i.test(url);
 
-const DATA = /^data:/i;
-const BASE64 = /^data:([^;,]*)(?:;[^;,]*)*?;base64,/i;
+const DATA_URL = /^data:/i;
+const BASE64_DATA_URL = /^data:([^;,]*)(?:;[^;,]*)*?;base64,/i;
 
 /** Parses a `data:` URL in base64 (RFC 2397); undefined for all others. */
-export function inlineOf(url: string): Inline | undefined {
-  const found = BASE64.exec(url);
-  return found ? { mime: found[1] ?? "", base64: url.slice(found[0].length), head: found[0] } : undefined;
+export function parseDataUrl(url: string): Base64DataUrl | undefined {
+  const found = BASE64_DATA_URL.exec(url);
+  return found ? { mime: found[1] ?? "", base64: url.slice(found[0].length), prefix: found[0] } : undefined;
 }
 
 /** Does the same for a client's field. @throws GatewayError for a `data:` URL that is not in base64. */
-export function readInline(url: string, at: string): Inline | undefined {
-  const inline = inlineOf(url);
-  if (!inline && DATA.test(url)) throw invalidField(at, `${at} must be in base64 where it is a data: URL.`);
+export function readDataUrl(url: string, at: string): Base64DataUrl | undefined {
+  const inline = parseDataUrl(url);
+  if (!inline && DATA_URL.test(url)) throw invalidField(at, `${at} must be in base64 where it is a data: URL.`);
   return inline;
 }
 
 /** Returns a `data:` URL for bytes. */
-export const dataUrl = (mime: string, base64: string): string => `data:${mime};base64,${base64}`;
+export const formatDataUrl = (mime: string, base64: string): string => `data:${mime};base64,${base64}`;
 
 /** File name extensions that differ from the name of the type. */
-const ENDINGS: Readonly<Record<string, string>> = {
+const FILE_EXTENSIONS: Readonly<Record<string, string>> = {
   "text/plain": "txt",
   "text/markdown": "md",
   "text/javascript": "js",
@@ -125,13 +126,13 @@ const ENDINGS: Readonly<Record<string, string>> = {
 /**
  * Returns a name for a file without one: the vendor requires a name with the bytes, and derives the type from its extension.
  */
-export function filenameOf(mime: string | undefined): string {
+export function defaultFilename(mime: string | undefined): string {
   const type = mime?.split(";")[0]?.trim().toLowerCase();
-  return `file.${entryOf(ENDINGS, type) ?? /^[\w-]+\/([a-z0-9]+)$/.exec(type ?? "")?.[1] ?? "bin"}`;
+  return `file.${ownProperty(FILE_EXTENSIONS, type) ?? /^[\w-]+\/([a-z0-9]+)$/.exec(type ?? "")?.[1] ?? "bin"}`;
 }
 
 /** Formats a duration like the vendor: `1s`, `6m0s`, `150ms`. [D: rate limits guide] */
-function untilReset(ms: number): string {
+function formatReset(ms: number): string {
   const seconds = Math.ceil(ms / 1000);
   return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`;
 }
@@ -143,25 +144,29 @@ export const ratesLeft = [
 ] as const;
 
 /** Whole names, because a string concatenated per response would be processed again at each use. */
-const REQUESTS = [
+const REQUEST_RATE_HEADERS = [
   "x-ratelimit-limit-requests",
   "x-ratelimit-remaining-requests",
   "x-ratelimit-reset-requests",
 ] as const;
-const TOKENS = ["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"] as const;
+const TOKEN_RATE_HEADERS = [
+  "x-ratelimit-limit-tokens",
+  "x-ratelimit-remaining-tokens",
+  "x-ratelimit-reset-tokens",
+] as const;
 
 /** Returns `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`. [S, D: rate limits guide] */
 export function rateHeaders({ requests, tokens }: RateDistances): string[] {
   const lines: string[] = [];
-  if (requests) addDistance(lines, REQUESTS, requests);
-  if (tokens) addDistance(lines, TOKENS, tokens);
+  if (requests) addRateHeaders(lines, REQUEST_RATE_HEADERS, requests);
+  if (tokens) addRateHeaders(lines, TOKEN_RATE_HEADERS, tokens);
   return lines;
 }
 
-function addDistance(
+function addRateHeaders(
   lines: string[],
-  [most, remaining, until]: typeof REQUESTS | typeof TOKENS,
+  [most, remaining, until]: typeof REQUEST_RATE_HEADERS | typeof TOKEN_RATE_HEADERS,
   { limit, left, reset }: RateDistance,
 ): void {
-  lines.push(most, String(limit), remaining, String(left), until, untilReset(reset));
+  lines.push(most, String(limit), remaining, String(left), until, formatReset(reset));
 }

@@ -11,7 +11,7 @@ credential, how long does it take? Besides: does DNS know their hosts, does this
 PostgreSQL, Redis and the identity provider (admin: oidc) be used where they are set, and is the secret beside the ledger's file
 still there?
 
-  --url URL       the gateway as clients reach it, through nginx or the like: does a stream come through it as it is made, or is
+  --url URL       the gateway as clients reach it, through nginx or the like: does a stream come through it is made, or is
                   it held back and sent in one piece?
   --key KEY       a gateway key for that; absent: the variable GATEWAY_KEY
   --model MODEL   a model that streams for a second or longer; absent: one of the built-in provider's model "slow"

@@ -1,4 +1,4 @@
-import { PAST } from "../../text/when.ts";
+import { PAST_MOMENT_FORMS } from "../../text/moments.ts";
 import { COMMAND } from "../verb.ts";
 
 /** The lines of the overall help. */
@@ -14,4 +14,4 @@ below it too: acme counts what acme/research does. Where gateway.yaml gives a gr
   --since WHEN    from when on; without it: from the first request
   --json          prints JSON; money in nano-dollars
 
-WHEN is ${PAST}.`;
+WHEN is ${PAST_MOMENT_FORMS}.`;

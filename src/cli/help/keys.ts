@@ -1,5 +1,5 @@
 import { LIMITS_HELP } from "../../text/key-limits.ts";
-import { WHEN } from "../../text/when.ts";
+import { MOMENT_FORMS } from "../../text/moments.ts";
 import { COMMAND } from "../verb.ts";
 
 /** The lines of the overall help. */
@@ -36,6 +36,6 @@ KEY is a name or an id.
   --addresses a,b    addresses and ranges it may be used from, like 10.0.0.0/8
   --owner NAME       whose it is
   --tag NAME=VALUE   what usage can be summed up by; may come several times
-  --expires WHEN     when it stops working: ${WHEN}
+  --expires WHEN     when it stops working: ${MOMENT_FORMS}
 ${LIMITS_HELP}
   --json             prints JSON`;

@@ -1,8 +1,8 @@
-import { PAST } from "../../text/when.ts";
+import { PAST_MOMENT_FORMS } from "../../text/moments.ts";
 import { COMMAND } from "../verb.ts";
 
 /** Entries of the audit trail that `audit` shows without `--since`. */
-export const LAST = 100;
+export const DEFAULT_ENTRIES = 100;
 
 /** The lines of the overall help. */
 export const help = `store backup FILE | restore FILE | verify | prune --before DATE | migrate | audit [--since 24h]
@@ -35,6 +35,6 @@ All of it but restore can be done while gateways run.
 
   --force         restores also over a store with later exchanges or changes of keys
   --before WHEN   the first day that stays, a day ago or earlier; days are those of gateway.yaml's
-                  timezone: ${PAST}
-  --since WHEN    shows all from then on; without it the last ${LAST}: ${PAST}
+                  timezone: ${PAST_MOMENT_FORMS}
+  --since WHEN    shows all from then on; without it the last ${DEFAULT_ENTRIES}: ${PAST_MOMENT_FORMS}
   --json          prints JSON`;

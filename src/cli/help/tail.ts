@@ -1,4 +1,4 @@
-import { PAST } from "../../text/when.ts";
+import { PAST_MOMENT_FORMS } from "../../text/moments.ts";
 import { COMMAND } from "../verb.ts";
 
 /** The lines of the overall help. */
@@ -12,6 +12,6 @@ Shows each request as it ends, a line each, as the ledger has it: also of a gate
 
   --key, --model   only those of this key, by name or id, or model
   --status CODE    only this status; 4xx and 5xx are all of their hundred
-  --since WHEN     begins there instead of now: ${PAST}
+  --since WHEN     begins there instead of now: ${PAST_MOMENT_FORMS}
   --once           ends when all there is has been shown
   --json           prints a JSON object a line`;

@@ -1,12 +1,12 @@
 import type { LedgerGroup } from "../../store/ledger.ts";
-import { thousands } from "../../text/table.ts";
-import { PAST } from "../../text/when.ts";
+import { PAST_MOMENT_FORMS } from "../../text/moments.ts";
+import { groupDigits } from "../../text/table.ts";
 import { COMMAND } from "../verb.ts";
 
 /** The names that `--by` takes. */
-export const GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
+export const USAGE_GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
 /** The largest number that `--last` takes. */
-export const MOST = 1_000;
+export const MAX_ENTRIES = 1_000;
 
 /** The lines of the overall help. */
 export const help = `usage [--by key,group,model,target,tag,day] [--since 24h] [--until 2026-11-01]
@@ -19,14 +19,14 @@ export const USAGE = `usage: ${COMMAND} usage [--by LIST] [--since WHEN] [--unti
 
 Shows requests, tokens and money.
 
-  --by LIST       what to sum by, one or more of ${GROUPS.join(", ")}; without it: model. Days are those of
+  --by LIST       what to sum by, one or more of ${USAGE_GROUPS.join(", ")}; without it: model. Days are those of
                   gateway.yaml's timezone, in which budgets' days begin; group and tags are those that the key had then; what has several tags counts for each
   --since WHEN    from when on; without it: from the first request
   --until WHEN    up to when, exclusive; without it: now
-  --last N        the newest N requests one by one, at most ${thousands(MOST)}
+  --last N        the newest N requests one by one, at most ${groupDigits(MAX_ENTRIES)}
   --rows          every request that has ended, a JSON object a line, newest last: also those that a running gateway has
                   not put into the store yet
   --json          prints JSON; money in nano-dollars, times in Unix milliseconds
   --csv           prints CSV; money in dollars
 
-WHEN is ${PAST}.`;
+WHEN is ${PAST_MOMENT_FORMS}.`;

@@ -1,26 +1,26 @@
 import { statSync, utimesSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LedgerBacklog, LedgerWarn } from "../ledger.ts";
-import type { Row } from "../ledger-row.ts";
-import type { MadeObject } from "../object-rows.ts";
-import { abandoned, type JournalOwner, journalFile, journals, orphaned, remove } from "./files.ts";
-import { BEGUN, rowIn } from "./journal.ts";
-import { lineIn, wholeLines } from "./lines.ts";
+import type { UsageRow } from "../ledger-row.ts";
+import type { CreatedObject } from "../object-rows.ts";
+import { isAbandoned, isOrphaned, journalFile, listJournals, type ProcessJournal, removeFiles } from "./files.ts";
+import { BEGUN_PREFIX, lineToRow } from "./journal.ts";
+import { parseJournalLine, readLines } from "./lines.ts";
 
-/** Milliseconds until the first retry while the ledger cannot be written; they double up to `LONGEST_AGAIN`. */
-const AGAIN = 250;
-const LONGEST_AGAIN = 10_000;
+/** Milliseconds until the first retry while the ledger cannot be written; they double up to `MAX_RETRY_DELAY`. */
+const RETRY_DELAY = 250;
+const MAX_RETRY_DELAY = 10_000;
 
 /** The destination of journal lines. */
-export interface LineTaker {
-  appendRow(row: Row): void;
-  appendObject(object: MadeObject): void;
+export interface LineConsumer {
+  appendRow(row: UsageRow): void;
+  appendObject(object: CreatedObject): void;
   /** @throws Error when the store cannot be written; appended lines are kept and retried. */
   flush(): Promise<void>;
 }
 
 /** A position in a journal: the number of its file, and bytes. */
-export interface JournalPlace {
+export interface JournalPosition {
   readonly number: number;
   readonly size: number;
 }
@@ -31,7 +31,7 @@ export class JournalFeeder {
   private at = { number: 1, position: 0 };
   private feeding: Promise<void> = Promise.resolve();
   /** The next read, after the current one; all requests for it meanwhile share it. */
-  private next: { place: JournalPlace; read: Promise<void> } | undefined;
+  private nextRead: { place: JournalPosition; read: Promise<void> } | undefined;
   private readonly ending = new AbortController();
   /** `performance.now()` when the oldest unread line appeared; undefined when all are read. */
   behindSince: number | undefined;
@@ -46,19 +46,19 @@ export class JournalFeeder {
   constructor(
     private readonly folder: string,
     private readonly owner: string,
-    private readonly store: LineTaker,
+    private readonly store: LineConsumer,
     private readonly warn: LedgerWarn = () => {},
   ) {}
 
   /** Reads the running journal up to a position, after earlier reads. Waits for a store that is down. */
-  feed(place: JournalPlace): Promise<void> {
-    if (this.next) {
-      this.next.place = place;
-      return this.next.read;
+  feed(place: JournalPosition): Promise<void> {
+    if (this.nextRead) {
+      this.nextRead.place = place;
+      return this.nextRead.read;
     }
     this.behindSince ??= performance.now();
     const next = { place, read: this.feeding.then(() => this.readNext()) };
-    this.next = next;
+    this.nextRead = next;
     this.feeding = next.read;
     return next.read;
   }
@@ -67,11 +67,11 @@ export class JournalFeeder {
   backlog(): LedgerBacklog {
     const lag = this.behindSince === undefined ? 0 : (performance.now() - this.behindSince) / 1000;
     let [oldest, bytes] = [lag, 0];
-    for (const journal of journals(this.folder))
+    for (const journal of listJournals(this.folder))
       for (const file of journal.files) {
         const found = statSync(file, { throwIfNoEntry: false });
         bytes += found?.size ?? 0;
-        if (found && journal.name !== this.owner && orphaned(journal))
+        if (found && journal.name !== this.owner && isOrphaned(journal))
           oldest = Math.max(oldest, (Date.now() - found.mtimeMs) / 1000);
       }
     return { lag, oldest, bytes, errors: this.errors };
@@ -96,9 +96,9 @@ export class JournalFeeder {
   async adopt(): Promise<boolean> {
     let left = false;
     const failures: unknown[] = [];
-    for (const journal of journals(this.folder)) {
+    for (const journal of listJournals(this.folder)) {
       if (journal.name === this.owner || this.stopped) continue;
-      if (abandoned(journal)) await this.takeOver(journal).catch((thrown: unknown) => failures.push(thrown));
+      if (isAbandoned(journal)) await this.feedAbandoned(journal).catch((thrown: unknown) => failures.push(thrown));
       else left = true;
     }
     if (failures.length > 0) throw failures[0];
@@ -111,14 +111,14 @@ export class JournalFeeder {
   }
 
   /** Waits for all requested reads; false if feeding was stopped before. */
-  async rest(): Promise<boolean> {
+  async drain(): Promise<boolean> {
     await this.feeding;
     return !this.stopped;
   }
 
   /** Removes the running journal, all of which is in the ledger. */
-  end(): void {
-    remove([journalFile(this.folder, this.owner, this.at.number)]);
+  removeJournal(): void {
+    removeFiles([journalFile(this.folder, this.owner, this.at.number)]);
   }
 
   private get stopped(): boolean {
@@ -126,44 +126,44 @@ export class JournalFeeder {
   }
 
   /** Writes a whole journal into the ledger and removes it; the journal stays if that is interrupted. */
-  private async takeOver({ files }: JournalOwner): Promise<void> {
-    const open = new Map<unknown, Row>();
-    for (const file of files) await this.take(file, 0, Number.POSITIVE_INFINITY, open);
+  private async feedAbandoned({ files }: ProcessJournal): Promise<void> {
+    const open = new Map<unknown, UsageRow>();
+    for (const file of files) await this.feedFile(file, 0, Number.POSITIVE_INFINITY, open);
     if (this.stopped) return;
     for (const row of open.values()) this.store.appendRow(row);
-    if (await this.flushed()) remove(files);
+    if (await this.flushWithRetry()) removeFiles(files);
   }
 
   private async readNext(): Promise<void> {
-    const { place } = this.next as { place: JournalPlace };
-    this.next = undefined;
-    await this.readPatiently(place);
+    const { place } = this.nextRead as { place: JournalPosition };
+    this.nextRead = undefined;
+    await this.readWithRetry(place);
     // What was requested meanwhile is newer.
-    this.behindSince = this.next === undefined ? undefined : performance.now();
+    this.behindSince = this.nextRead === undefined ? undefined : performance.now();
   }
 
   /** Reads until it succeeds, also through temporary failures such as a lack of file descriptors. Never throws. */
-  private async readPatiently(place: JournalPlace): Promise<void> {
-    for (let wait = AGAIN; ; wait = longer(wait))
+  private async readWithRetry(place: JournalPosition): Promise<void> {
+    for (let wait = RETRY_DELAY; ; wait = nextDelay(wait))
       try {
         await this.read(place);
-        if (wait > AGAIN) this.warn("The ledger's journal can be read again.", undefined, true);
+        if (wait > RETRY_DELAY) this.warn("The ledger's journal can be read again.", undefined, true);
         return;
       } catch (thrown) {
         this.errors++;
-        if (wait === AGAIN)
+        if (wait === RETRY_DELAY)
           this.warn(`The ledger's journal cannot be read: ${(thrown as Error).message}. It stays, and is tried again.`);
         await this.pause(wait);
       }
   }
 
-  private async read({ number, size }: JournalPlace): Promise<void> {
+  private async read({ number, size }: JournalPosition): Promise<void> {
     while (!this.stopped && this.at.number <= number) {
       const file = journalFile(this.folder, this.owner, this.at.number);
       const last = this.at.number === number;
-      this.at.position = await this.take(file, this.at.position, last ? size : Number.POSITIVE_INFINITY);
+      this.at.position = await this.feedFile(file, this.at.position, last ? size : Number.POSITIVE_INFINITY);
       if (last || this.stopped) return;
-      remove([file]);
+      removeFiles([file]);
       this.at = { number: this.at.number + 1, position: 0 };
     }
   }
@@ -173,27 +173,27 @@ export class JournalFeeder {
    * @param open collects exchanges that have begun and not ended; absent: they are skipped
    * @returns the position reached; an incomplete line at the end is not read
    */
-  private async take(file: string, from: number, to: number, open?: Map<unknown, Row>): Promise<number> {
+  private async feedFile(file: string, from: number, to: number, open?: Map<unknown, UsageRow>): Promise<number> {
     let position = from;
-    for (const { text, end } of wholeLines(file, from, to)) {
+    for (const { text, end } of readLines(file, from, to)) {
       if (this.stopped) break;
       for (const line of text.split("\n")) this.line(line, open);
-      if (!(await this.flushed())) break;
+      if (!(await this.flushWithRetry())) break;
       position = end;
     }
     return position;
   }
 
-  private line(text: string, open: Map<unknown, Row> | undefined): void {
+  private line(text: string, open: Map<unknown, UsageRow> | undefined): void {
     // Half of all lines; not needed while their process runs.
-    if (!open && text.startsWith(BEGUN)) return;
-    const line = lineIn(text);
+    if (!open && text.startsWith(BEGUN_PREFIX)) return;
+    const line = parseJournalLine(text);
     if (!line) return;
     if (line[0] === "made") {
       this.store.appendObject(line[1]);
       return;
     }
-    const row = rowIn(line);
+    const row = lineToRow(line);
     const [id] = row.values;
     if (line[0] === "begun") open?.set(id, row);
     else {
@@ -203,8 +203,8 @@ export class JournalFeeder {
   }
 
   /** Flushes until the ledger has all rows; false if feeding was stopped. */
-  private async flushed(): Promise<boolean> {
-    for (let wait = AGAIN; ; wait = longer(wait)) {
+  private async flushWithRetry(): Promise<boolean> {
+    for (let wait = RETRY_DELAY; ; wait = nextDelay(wait)) {
       try {
         await this.store.flush();
         return true;
@@ -222,4 +222,4 @@ export class JournalFeeder {
   }
 }
 
-const longer = (wait: number): number => Math.min(wait * 2, LONGEST_AGAIN);
+const nextDelay = (wait: number): number => Math.min(wait * 2, MAX_RETRY_DELAY);

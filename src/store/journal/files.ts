@@ -2,10 +2,10 @@ import { readdirSync, readFileSync, statSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 
 /** Milliseconds without a write after which a journal counts as abandoned, if its process is not found. */
-const SILENT = 2500;
+const ABANDONED_AFTER = 2500;
 
 /** The journal of one process: its files in the order of writing. */
-export interface JournalOwner {
+export interface ProcessJournal {
   /** Prefix of its files' names: process id, start time of the process, and number of the ledger within it. */
   readonly name: string;
   readonly files: readonly string[];
@@ -15,14 +15,14 @@ export interface JournalOwner {
 export const journalFolder = (store: string): string => `${store}.journal`;
 
 /** Returns a name for the process that no later process gets, even where each has the same id, as in a container. */
-export const processName = (pid: number = process.pid): string => `${pid}-${startOf(pid) ?? "0"}`;
+export const processName = (pid: number = process.pid): string => `${pid}-${processStart(pid) ?? "0"}`;
 
 /** Returns the path of a journal's file with that number. */
 export const journalFile = (folder: string, owner: string, number: number): string =>
   join(folder, `${owner}-${String(number).padStart(6, "0")}.jsonl`);
 
 /** Lists all journals in a folder; none if the folder does not exist. */
-export function journals(folder: string): JournalOwner[] {
+export function listJournals(folder: string): ProcessJournal[] {
   let names: string[];
   try {
     names = readdirSync(folder).sort();
@@ -43,11 +43,11 @@ const NAME = /^(\d+-\d+-\d+)-\d{6}\.jsonl$/;
  * Reports whether no process will write to a journal again: its process is not found, and its files have not been touched for a
  * while, as a live process that is invisible from here would do.
  */
-export function abandoned(journal: JournalOwner): boolean {
+export function isAbandoned(journal: ProcessJournal): boolean {
   const { files } = journal;
-  if (!orphaned(journal)) return false;
+  if (!isOrphaned(journal)) return false;
   try {
-    return Date.now() - Math.max(...files.map((file) => statSync(file).mtimeMs)) > SILENT;
+    return Date.now() - Math.max(...files.map((file) => statSync(file).mtimeMs)) > ABANDONED_AFTER;
   } catch {
     // Another process has just removed it.
     return false;
@@ -59,9 +59,9 @@ export function abandoned(journal: JournalOwner): boolean {
  * @param owner our own journal
  * @param parent parent of the processes that form one gateway with this one; undefined: there are none
  */
-export function hasOthers(folder: string, owner: string, parent?: number): boolean {
-  const ours = (name: string) => name === owner || (parent !== undefined && parentOf(name) === parent);
-  return journals(folder).some((journal) => !ours(journal.name) && !abandoned(journal));
+export function hasOtherJournals(folder: string, owner: string, parent?: number): boolean {
+  const ours = (name: string) => name === owner || (parent !== undefined && parentPid(name) === parent);
+  return listJournals(folder).some((journal) => !ours(journal.name) && !isAbandoned(journal));
 }
 
 /**
@@ -69,20 +69,20 @@ export function hasOthers(folder: string, owner: string, parent?: number): boole
  * another container, cannot be assigned to gateways: together they count as one.
  * @param isWorker whether the process of that id is one of several that form one gateway under a common parent
  */
-export function hasSeveral(folder: string, isWorker: (pid: number) => boolean): boolean {
-  const seen = journals(folder).find((journal) => !orphaned(journal) && parentOf(journal.name) !== undefined);
+export function hasSeveralGateways(folder: string, isWorker: (pid: number) => boolean): boolean {
+  const seen = listJournals(folder).find((journal) => !isOrphaned(journal) && parentPid(journal.name) !== undefined);
   if (!seen) return false;
-  return hasOthers(folder, seen.name, isWorker(pidOf(seen.name)) ? parentOf(seen.name) : undefined);
+  return hasOtherJournals(folder, seen.name, isWorker(pidOf(seen.name)) ? parentPid(seen.name) : undefined);
 }
 
 /** Reports whether its process is not found: it has ended, or is invisible from here. */
-export function orphaned({ name }: JournalOwner): boolean {
+export function isOrphaned({ name }: ProcessJournal): boolean {
   const [pid = "", start = ""] = name.split("-");
-  return startOf(Number(pid)) !== start && !(start === "0" && runs(Number(pid)));
+  return processStart(Number(pid)) !== start && !(start === "0" && isRunning(Number(pid)));
 }
 
 /** Removes files; those already removed are ignored. */
-export function remove(files: readonly string[]): void {
+export function removeFiles(files: readonly string[]): void {
   for (const file of files)
     try {
       unlinkSync(file);
@@ -92,18 +92,18 @@ export function remove(files: readonly string[]): void {
 }
 
 /** Returns the start time of a process, in ticks since boot; undefined without such a process, or without /proc. */
-const startOf = (pid: number): string | undefined => statOf(pid)?.[19];
+const processStart = (pid: number): string | undefined => readProcStat(pid)?.[19];
 
 /** Returns the parent of a journal's process. */
-function parentOf(name: string): number | undefined {
-  const parent = statOf(pidOf(name))?.[1];
+function parentPid(name: string): number | undefined {
+  const parent = readProcStat(pidOf(name))?.[1];
   return parent === undefined ? undefined : Number(parent);
 }
 
 const pidOf = (name: string): number => Number(name.split("-")[0]);
 
 /** Returns the fields of /proc/PID/stat after the process's name. */
-function statOf(pid: number): string[] | undefined {
+function readProcStat(pid: number): string[] | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
     return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
@@ -112,7 +112,7 @@ function statOf(pid: number): string[] | undefined {
   }
 }
 
-function runs(pid: number): boolean {
+function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (thrown) {

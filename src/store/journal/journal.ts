@@ -11,32 +11,32 @@ import {
   writeSync,
 } from "node:fs";
 import type { LedgerWarn, Unwritten } from "../ledger.ts";
-import { type Cell, KIND, type Row } from "../ledger-row.ts";
-import type { MadeObject } from "../object-rows.ts";
-import { journalFile, processName, remove } from "./files.ts";
+import { type Cell, KIND_COLUMNS, type UsageRow } from "../ledger-row.ts";
+import type { CreatedObject } from "../object-rows.ts";
+import { journalFile, processName, removeFiles } from "./files.ts";
 
 /** Bytes of a file after which the next one is begun. */
-const FULL = 8 * 1024 * 1024;
+const MAX_FILE_BYTES = 8 * 1024 * 1024;
 /** Maximum bytes buffered in memory while the journal cannot be written. */
-const MEMORY = 64 * 1024 * 1024;
+const MAX_BUFFER_BYTES = 64 * 1024 * 1024;
 /** Milliseconds between retries of a failed write. */
-const AGAIN = 250;
+const RETRY_INTERVAL = 250;
 /** The prefix of lines of exchanges that have begun. */
-export const BEGUN = `["begun",`;
+export const BEGUN_PREFIX = `["begun",`;
 /** Milliseconds between checks that the file still has its name. */
-const LOOK = 1000;
+const CHECK_INTERVAL = 1000;
 
 /** A line of a journal: a ledger row, or an object that was created. */
-export type JournalLine = RowLine | ["made", MadeObject];
+export type JournalLine = RowLine | ["made", CreatedObject];
 /**
  * The row that the ledger stores if its exchange never ends (`begun`), or the final row. The third member is the name in
  * `Row.once`, the fourth the row to store if that name has been counted.
  */
 export type RowLine = [kind: "begun" | "ended", row: JournalRow, once?: string, counted?: JournalRow];
-type JournalRow = [kind: Row["kind"], values: Row["values"], holder?: Row["holder"]];
+type JournalRow = [kind: UsageRow["kind"], values: UsageRow["values"], holder?: UsageRow["holder"]];
 
 /** Number of journals of this process so far: a process may have several ledgers. */
-let made = 0;
+let journalCount = 0;
 
 /**
  * The files to which a process writes ledger rows before responses are completed. What was written survives the death of the
@@ -44,12 +44,12 @@ let made = 0;
  */
 export class Journal {
   /** Prefix of its files' names. */
-  readonly owner = `${processName()}-${++made}`;
+  readonly owner = `${processName()}-${++journalCount}`;
   /** The number of the current file, and its size in bytes. */
   number = 0;
   size = 0;
   private fd: number | undefined;
-  private lookedAt = 0;
+  private checkedAt = 0;
   private pending: string[] = [];
   private pendingBytes = 0;
   /** First lines of open exchanges, by id: each new file begins with them. */
@@ -68,12 +68,12 @@ export class Journal {
   constructor(
     readonly folder: string,
     private readonly warn: LedgerWarn,
-    private readonly limits: { full: number; memory: number } = { full: FULL, memory: MEMORY },
+    private readonly limits: { full: number; memory: number } = { full: MAX_FILE_BYTES, memory: MAX_BUFFER_BYTES },
     private readonly durable = false,
   ) {}
 
   /** Called when buffered lines have been written after a failure. */
-  recovered: () => void = () => {};
+  onRecovered: () => void = () => {};
 
   /** Whether lines reach the disk. */
   get writable(): boolean {
@@ -87,47 +87,47 @@ export class Journal {
   }
 
   /** Seconds since writes began to fail; 0 if they do not. */
-  get late(): number {
+  get failingSeconds(): number {
     return this.failed ? (performance.now() - this.failed.since) / 1000 : 0;
   }
 
   /** Whether a file exists. */
-  get used(): boolean {
+  get hasFile(): boolean {
     return this.number > 0;
   }
 
   /** Records that an exchange has begun. @param id the exchange's */
-  begin(id: string, row: Row): void {
-    const line = lineOf("begun", row);
+  begin(id: string, row: UsageRow): void {
+    const line = rowLine("begun", row);
     this.open.set(id, { line });
     this.add(line);
   }
 
   /** Records that an exchange has ended. */
-  end(id: string, row: Row): void {
+  end(id: string, row: UsageRow): void {
     const begun = this.open.get(id);
     // A Map's old tables may live long (see `Bag`), so they should not keep large lines alive.
     if (begun) begun.line = "";
     this.open.delete(id);
-    this.add(lineOf("ended", row));
+    this.add(rowLine("ended", row));
   }
 
   /** Records an object that was created. */
-  made(object: MadeObject): void {
+  addObject(object: CreatedObject): void {
     this.add(`${JSON.stringify(["made", object] satisfies JournalLine)}\n`);
   }
 
   /** Whether lines are buffered. */
-  get waiting(): boolean {
+  get hasPending(): boolean {
     return this.pendingBytes > 0;
   }
 
   /** Writes the buffered lines in one write. Never throws: on failure they stay buffered, or are lost with a warning. */
   write(): void {
-    if (this.pendingBytes === 0 || (this.failed && performance.now() - this.failed.triedAt < AGAIN)) return;
+    if (this.pendingBytes === 0 || (this.failed && performance.now() - this.failed.triedAt < RETRY_INTERVAL)) return;
     const bytes = Buffer.from(this.pending.join(""));
     try {
-      this.look(LOOK);
+      this.checkFile(CHECK_INTERVAL);
       this.append(bytes);
     } catch (thrown) {
       this.fail(thrown as Error);
@@ -136,7 +136,7 @@ export class Journal {
     this.pending = [];
     this.pendingBytes = 0;
     if (this.failed) this.recover(this.failed);
-    if (this.size >= this.limits.full) this.next();
+    if (this.size >= this.limits.full) this.rotate();
   }
 
   /** Writes the buffered lines and closes the file. @returns the lines that are lost, as they could not be written */
@@ -145,7 +145,7 @@ export class Journal {
     this.write();
     clearTimeout(this.retry);
     try {
-      this.look(0);
+      this.checkFile(0);
     } catch (thrown) {
       this.warn(`The ledger's journal in ${this.folder} cannot be written: ${(thrown as Error).message}.`);
     }
@@ -158,13 +158,13 @@ export class Journal {
     this.pendingBytes = 0;
     if (this.fd !== undefined) closeSync(this.fd);
     this.fd = undefined;
-    return this.needed(lost);
+    return this.withoutEnded(lost);
   }
 
   /** Removes the first lines of exchanges that have ended: their last lines replace them. */
-  private needed(lines: readonly string[]): string[] {
+  private withoutEnded(lines: readonly string[]): string[] {
     const open = new Set([...this.open.values()].map(({ line }) => line));
-    return lines.filter((line) => !line.startsWith(BEGUN) || open.has(line));
+    return lines.filter((line) => !line.startsWith(BEGUN_PREFIX) || open.has(line));
   }
 
   private add(line: string): void {
@@ -196,7 +196,7 @@ export class Journal {
     this.fd = fd;
     this.number++;
     this.size = 0;
-    this.lookedAt = performance.now();
+    this.checkedAt = performance.now();
     if (this.durable) syncFolder(this.folder);
     return fd;
   }
@@ -207,23 +207,23 @@ export class Journal {
    * @param pause minimum milliseconds between checks
    * @throws the system's error if no new file can be written
    */
-  private look(pause: number): void {
+  private checkFile(pause: number): void {
     const { fd } = this;
     const now = performance.now();
-    if (fd === undefined || now - this.lookedAt < pause) return;
+    if (fd === undefined || now - this.checkedAt < pause) return;
     const file = journalFile(this.folder, this.owner, this.number);
     if (statSync(file, { throwIfNoEntry: false })?.ino !== fstatSync(fd).ino) {
       const bytes = Buffer.allocUnsafe(this.size);
-      this.goOn(bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, 0)));
+      this.switchFile(bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, 0)));
       this.warn(`The ledger's journal ${file} was removed or moved. All of it stands in another file now.`);
     }
-    this.lookedAt = now;
+    this.checkedAt = now;
   }
 
   /** Begins a new file with the first lines of all open exchanges, so that a reader no longer needs the previous file. */
-  private next(): void {
+  private rotate(): void {
     try {
-      this.goOn(Buffer.from([...this.open.values()].map(({ line }) => line).join("")));
+      this.switchFile(Buffer.from([...this.open.values()].map(({ line }) => line).join("")));
     } catch {
       // The old one can be used for a while longer.
     }
@@ -233,7 +233,7 @@ export class Journal {
    * @param first the first bytes of the next file
    * @throws the system's error; the journal is then unchanged
    */
-  private goOn(first: Buffer): void {
+  private switchFile(first: Buffer): void {
     const { fd: old, number, size } = this;
     try {
       this.create();
@@ -241,7 +241,7 @@ export class Journal {
     } catch (thrown) {
       if (this.fd !== old) {
         closeSync(this.fd as number);
-        remove([journalFile(this.folder, this.owner, this.number)]);
+        removeFiles([journalFile(this.folder, this.owner, this.number)]);
       }
       Object.assign(this, { fd: old, number, size });
       throw thrown;
@@ -262,14 +262,14 @@ export class Journal {
     const now = performance.now();
     this.failed ??= { since: now, triedAt: now, lost: 0, reason: error.message };
     Object.assign(this.failed, { triedAt: now, reason: error.message });
-    this.retry = setTimeout(() => this.write(), AGAIN + 1).unref();
+    this.retry = setTimeout(() => this.write(), RETRY_INTERVAL + 1).unref();
   }
 
   private recover({ lost }: { lost: number }): void {
     this.failed = undefined;
     const told = `The ledger's journal is being written again; ${lost === 1 ? "1 line was" : `${lost} lines were`} lost.`;
     this.warn(told, undefined, lost === 0);
-    this.recovered();
+    this.onRecovered();
   }
 
   private dropOldest(): void {
@@ -278,7 +278,7 @@ export class Journal {
     if (!this.failed) return;
     if (this.failed.lost === 0) this.warn("Memory for the ledger's journal is full: its oldest lines are being lost.");
     this.failed.lost += dropped.length;
-    for (const line of this.needed(dropped)) this.warn(LOST_LINE, lostFields(line));
+    for (const line of this.withoutEnded(dropped)) this.warn(LOST_LINE, lostFields(line));
   }
 }
 
@@ -301,13 +301,13 @@ function syncFolder(folder: string): void {
 }
 
 /** Serializes a `RowLine`; parts that many rows share are serialized once. */
-function lineOf(kind: RowLine[0], { kind: common, values, holder, once }: Row): string {
+function rowLine(kind: RowLine[0], { kind: common, values, holder, once }: UsageRow): string {
   const row = rowText(common, values, holder);
   if (!once) return `["${kind}",${row}]\n`;
-  return `["${kind}",${row},${JSON.stringify(once.name)},${rowText(once.counted.kind, once.counted.values, holder)}]\n`;
+  return `["${kind}",${row},${JSON.stringify(once.name)},${rowText(once.duplicate.kind, once.duplicate.values, holder)}]\n`;
 }
 
-function rowText(kind: Row["kind"], values: Row["values"], holder: Row["holder"]): string {
+function rowText(kind: UsageRow["kind"], values: UsageRow["values"], holder: UsageRow["holder"]): string {
   const row = `${sharedText(kind)},${JSON.stringify(values)}`;
   return holder ? `[${row},${sharedText(holder)}]` : `[${row}]`;
 }
@@ -325,12 +325,13 @@ function sharedText(shared: readonly Cell[]): string {
 }
 
 /** Converts a journal's line to a row. */
-export function rowIn([, [kind, values, holder], name, counted]: RowLine): Row {
-  const row: Row = { kind: kindIn(kind), values };
+export function lineToRow([, [kind, values, holder], name, counted]: RowLine): UsageRow {
+  const row: UsageRow = { kind: upgradeKind(kind), values };
   if (holder) row.holder = holder;
   if (name === undefined || !counted) return row;
-  return { ...row, once: { name, counted: { ...row, kind: kindIn(counted[0]), values: counted[1] } } };
+  return { ...row, once: { name, duplicate: { ...row, kind: upgradeKind(counted[0]), values: counted[1] } } };
 }
 
 /** Lines from before prices had names lack that column. */
-const kindIn = (kind: Row["kind"]): Row["kind"] => (kind.length === KIND.length - 1 ? [...kind, ""] : kind);
+const upgradeKind = (kind: UsageRow["kind"]): UsageRow["kind"] =>
+  kind.length === KIND_COLUMNS.length - 1 ? [...kind, ""] : kind;

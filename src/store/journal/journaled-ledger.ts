@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { inTime } from "../../core/in-time.ts";
+import { withTimeout } from "../../core/timeout.ts";
 import {
   Ledger,
   type LedgerBacklog,
@@ -16,15 +16,15 @@ import {
   type SpeedGroup,
   type Unwritten,
 } from "../ledger.ts";
-import { merged, paged } from "../ledger-pages.ts";
-import { entryIn, isBilledApart, rowOf } from "../ledger-row.ts";
-import type { MadeObject } from "../object-rows.ts";
-import { hasOthers, journals, orphaned } from "./files.ts";
+import { mergeEntries, readPages } from "../ledger-pages.ts";
+import { entryToRow, isBilledApart, rowToEntry } from "../ledger-row.ts";
+import type { CreatedObject } from "../object-rows.ts";
+import { hasOtherJournals, isOrphaned, listJournals } from "./files.ts";
 import { Journal, LOST_LINE, lostFields, unwrittenText } from "./journal.ts";
 import type { ObjectJournal } from "./journaled-owners.ts";
-import type { LedgerAsk, LedgerPlace } from "./ledger-messages.ts";
+import type { LedgerLocation, LedgerRequest } from "./ledger-messages.ts";
 import { type LedgerListener, LedgerThread } from "./ledger-thread.ts";
-import { journaled } from "./lines.ts";
+import { readJournals } from "./lines.ts";
 
 /**
  * Milliseconds until the ledger's thread is notified that the journal has grown: each notification costs a transaction,
@@ -32,23 +32,23 @@ import { journaled } from "./lines.ts";
  */
 const DELAY = 500;
 /** Maximum milliseconds that closing waits for a store that is down. */
-const CLOSING = 3000;
+const CLOSE_TIMEOUT = 3000;
 /**
  * Maximum milliseconds to recover the journals of dead processes, and between checks; those left then belong to processes on
  * other machines.
  */
-const RECOVERY = 6000;
-const LOOK = 50;
+const RECOVERY_TIMEOUT = 6000;
+const POLL_INTERVAL = 50;
 /** Maximum milliseconds that a query waits for journaled rows; if the store is down, it returns what is stored. */
-const PATIENCE = 1500;
+const FLUSH_TIMEOUT = 1500;
 /** Milliseconds until a new thread is started, or a store that could not be opened is retried. */
 const AGAIN = 10_000;
 /** Number of lost lines logged at once, and milliseconds of pause before the next. */
-const TOLD = 2000;
+const LOST_BATCH = 2000;
 const PAUSE = 200;
 
 /** Settings of a store besides its place. */
-export interface StoreTerms {
+export interface StoreOptions {
   /** What rows survive once the last byte of a response has been sent. Default: `process`. */
   readonly durability?: "process" | "power";
   /** Milliseconds for which rows are kept, in whole days; 0 or absent: forever. */
@@ -62,9 +62,9 @@ export interface StoreTerms {
 export class JournaledLedger extends Ledger implements ObjectJournal {
   private readonly journal: Journal;
   /** The id of this ledger in the store's thread; undefined until it is needed. */
-  private number: number | undefined;
+  private ledgerId: number | undefined;
   private timer: NodeJS.Timeout | undefined;
-  private soon: NodeJS.Immediate | undefined;
+  private persistImmediate: NodeJS.Immediate | undefined;
   private store: "ok" | "waiting" = "ok";
   private closed = false;
   override lostLines = 0;
@@ -75,15 +75,15 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
    * @param warn called when something cannot be written, when entries are lost, and on recovery
    */
   constructor(
-    private readonly place: LedgerPlace,
+    private readonly place: LedgerLocation,
     folder: string,
     private readonly warn: LedgerWarn = () => {},
-    private readonly terms: StoreTerms = {},
+    private readonly terms: StoreOptions = {},
   ) {
     super();
     this.journal = new Journal(folder, warn, undefined, this.durable);
-    this.journal.recovered = () => this.feedSoon();
-    if (journals(this.journal.folder).length > 0) this.opened();
+    this.journal.onRecovered = () => this.scheduleFeed();
+    if (listJournals(this.journal.folder).length > 0) this.openLedger();
   }
 
   /** Whether entries reach the disk, and from there the store. */
@@ -102,177 +102,179 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     const long = patience === Number.POSITIVE_INFINITY ? "" : ` for ${Math.ceil(patience / 1000)} s`;
     this.warn(`The stop waits${long} until its journal can be written: ${unwrittenText(unwritten)}`);
     for (const end = performance.now() + patience; this.unwritten && performance.now() < end && !hurry?.aborted; ) {
-      await sleep(LOOK);
+      await sleep(POLL_INTERVAL);
       this.persist();
     }
   }
 
   override begin(entry: LedgerEntry): void {
-    this.journal.begin(entry.id, rowOf(entry));
-    this.soon ??= setImmediate(this.persistSoon);
+    this.journal.begin(entry.id, entryToRow(entry));
+    this.persistImmediate ??= setImmediate(this.persistSoon);
   }
 
   override append(entry: LedgerEntry): void {
-    this.journal.end(entry.id, rowOf(entry));
-    this.soon ??= setImmediate(this.persistSoon);
+    this.journal.end(entry.id, entryToRow(entry));
+    this.persistImmediate ??= setImmediate(this.persistSoon);
   }
 
-  made(object: MadeObject): void {
-    this.journal.made(object);
-    this.soon ??= setImmediate(this.persistSoon);
+  addObject(object: CreatedObject): void {
+    this.journal.addObject(object);
+    this.persistImmediate ??= setImmediate(this.persistSoon);
   }
 
   /** Whether other processes may use the same store: journals of theirs exist, or unread ones of dead processes. */
-  get hasOthers(): boolean {
+  get hasOtherWriters(): boolean {
     const { folder, owner } = this.journal;
-    return journals(folder).some(({ name }) => name !== owner);
+    return listJournals(folder).some(({ name }) => name !== owner);
   }
 
   override isShared(parent?: number): boolean {
-    return hasOthers(this.journal.folder, this.journal.owner, parent);
+    return hasOtherJournals(this.journal.folder, this.journal.owner, parent);
   }
 
   override persist(): void {
-    if (!this.journal.waiting) return;
+    if (!this.journal.hasPending) return;
     this.journal.write();
-    this.feedSoon();
+    this.scheduleFeed();
   }
 
   /** @throws Error when the thread has died */
   override async flush(): Promise<void> {
     this.persist();
-    if (this.journal.used) await LedgerThread.shared().ask(this.opened(), { type: "feed", ...this.end() });
+    if (this.journal.hasFile)
+      await LedgerThread.shared().request(this.openLedger(), { type: "feed", ...this.journalPosition() });
   }
 
   override async recovered(): Promise<void> {
     const { folder, owner } = this.journal;
-    const left = () => journals(folder).some((journal) => journal.name !== owner && orphaned(journal));
-    if (left()) this.opened();
-    for (const end = Date.now() + RECOVERY; left() && Date.now() < end; ) await sleep(LOOK);
+    const left = () => listJournals(folder).some((journal) => journal.name !== owner && isOrphaned(journal));
+    if (left()) this.openLedger();
+    for (const end = Date.now() + RECOVERY_TIMEOUT; left() && Date.now() < end; ) await sleep(POLL_INTERVAL);
   }
 
   override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
-    return (await this.asked({ type: "sums", query })) as LedgerSum[];
+    return (await this.request({ type: "sums", query })) as LedgerSum[];
   }
 
   override async recent(limit: number): Promise<LedgerEntry[]> {
-    return (await this.asked({ type: "recent", limit })) as LedgerEntry[];
+    return (await this.request({ type: "recent", limit })) as LedgerEntry[];
   }
 
   override async search(search: LedgerSearch): Promise<LedgerEntry[]> {
-    return (await this.asked({ type: "search", search })) as LedgerEntry[];
+    return (await this.request({ type: "search", search })) as LedgerEntry[];
   }
 
   override async reach(search: LedgerReach, rows: number): Promise<number> {
-    return (await this.asked({ type: "reach", search, rows })) as number;
+    return (await this.request({ type: "reach", search, rows })) as number;
   }
 
   override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
-    return (await this.asked({ type: "speeds", span, by })) as LedgerSpeed[];
+    return (await this.request({ type: "speeds", span, by })) as LedgerSpeed[];
   }
 
   override async failures(span: LedgerSpan): Promise<LedgerFailures> {
-    return (await this.asked({ type: "failures", span })) as LedgerFailures;
+    return (await this.request({ type: "failures", span })) as LedgerFailures;
   }
 
   override async lastUsed(keys: readonly string[]): Promise<Map<string, number>> {
-    return (await this.asked({ type: "lastUsed", keys })) as Map<string, number>;
+    return (await this.request({ type: "lastUsed", keys })) as Map<string, number>;
   }
 
   override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
-    await inTime(PATIENCE, this.flush()).catch(() => {});
+    await withTimeout(FLUSH_TIMEOUT, this.flush()).catch(() => {});
     // The journals first: a row may move from there into the store meanwhile, but never back.
-    const unfed = journaled(this.journal.folder).ended.map(entryIn);
+    const unfed = readJournals(this.journal.folder).ended.map(rowToEntry);
     const { since = 0, until = Number.MAX_SAFE_INTEGER, billedApart } = span;
     const within = unfed.filter(
       (entry) => entry.time >= since && entry.time < until && (!billedApart || isBilledApart(entry)),
     );
-    const stored = paged(
-      async (after) => (await LedgerThread.shared().ask(this.opened(), { type: "page", span, after })) as LedgerEntry[],
+    const stored = readPages(
+      async (after) =>
+        (await LedgerThread.shared().request(this.openLedger(), { type: "page", span, after })) as LedgerEntry[],
     );
-    yield* merged(stored, within);
+    yield* mergeEntries(stored, within);
   }
 
   /** For a dead thread this throws: nothing more is known. */
   override async backlog(): Promise<LedgerBacklog> {
-    const { failures, late } = this.journal;
-    if (this.number === undefined) return { lag: late, oldest: late, bytes: 0, errors: failures };
-    const found = (await LedgerThread.shared().ask(this.number, { type: "backlog" })) as LedgerBacklog;
-    const [lag, oldest] = [Math.max(found.lag, late), Math.max(found.oldest, late)];
+    const { failures, failingSeconds } = this.journal;
+    if (this.ledgerId === undefined) return { lag: failingSeconds, oldest: failingSeconds, bytes: 0, errors: failures };
+    const found = (await LedgerThread.shared().request(this.ledgerId, { type: "backlog" })) as LedgerBacklog;
+    const [lag, oldest] = [Math.max(found.lag, failingSeconds), Math.max(found.oldest, failingSeconds)];
     return { ...found, lag, oldest, errors: found.errors + failures };
   }
 
   override async close(): Promise<void> {
     this.closed = true;
     clearTimeout(this.timer);
-    clearImmediate(this.soon);
+    clearImmediate(this.persistImmediate);
     const lost = this.journal.close();
     this.lostLines = lost.length;
-    await this.tellLost(lost);
-    if (this.number === undefined && !this.journal.used) return;
-    const ledger = this.opened();
+    await this.logLost(lost);
+    if (this.ledgerId === undefined && !this.journal.hasFile) return;
+    const ledger = this.openLedger();
     const thread = LedgerThread.shared();
-    if (this.journal.used) thread.tell(ledger, { type: "feed", ...this.end() });
-    await thread.close(ledger, CLOSING).catch((thrown: Error) => this.warn(thrown.message));
+    if (this.journal.hasFile) thread.send(ledger, { type: "feed", ...this.journalPosition() });
+    await thread.close(ledger, CLOSE_TIMEOUT).catch((thrown: Error) => this.warn(thrown.message));
   }
 
   /** Logs lost lines in batches, as they can be recovered from the log, and its writer needs time to store them. */
-  private async tellLost(lines: readonly string[]): Promise<void> {
+  private async logLost(lines: readonly string[]): Promise<void> {
     for (const [at, line] of lines.entries()) {
-      if (at > 0 && at % TOLD === 0) await sleep(PAUSE);
+      if (at > 0 && at % LOST_BATCH === 0) await sleep(PAUSE);
       this.warn(LOST_LINE, lostFields(line));
     }
   }
 
   /** Sends a query to the thread, after it has read the journal if that does not take too long. */
-  private async asked(ask: LedgerAsk): Promise<unknown> {
-    await inTime(PATIENCE, this.flush()).catch(() => {});
-    return LedgerThread.shared().ask(this.opened(), ask);
+  private async request(ask: LedgerRequest): Promise<unknown> {
+    await withTimeout(FLUSH_TIMEOUT, this.flush()).catch(() => {});
+    return LedgerThread.shared().request(this.openLedger(), ask);
   }
 
-  private end(): { number: number; size: number } {
+  private journalPosition(): { number: number; size: number } {
     const { number, size } = this.journal;
     return { number, size };
   }
 
   private readonly persistSoon = (): void => {
-    this.soon = undefined;
+    this.persistImmediate = undefined;
     this.persist();
   };
 
-  private feedSoon(): void {
+  private scheduleFeed(): void {
     this.timer ??= setTimeout(this.feed, DELAY).unref();
   }
 
   private readonly feed = (): void => {
     this.timer = undefined;
-    LedgerThread.shared().tell(this.opened(), { type: "feed", ...this.end() });
+    LedgerThread.shared().send(this.openLedger(), { type: "feed", ...this.journalPosition() });
   };
 
   private get durable(): boolean {
     return this.terms.durability === "power";
   }
 
-  private opened(): number {
+  private openLedger(): number {
     const { folder, owner } = this.journal;
     const { keep = 0 } = this.terms;
     const listener: LedgerListener = {
       warn: this.warn,
-      state: (state) => {
+      onState: (state) => {
         this.store = state;
       },
-      ended: () => {
-        this.number = undefined;
+      onEnded: () => {
+        this.ledgerId = undefined;
         this.store = "waiting";
         clearTimeout(this.timer);
         if (!this.closed) this.timer = setTimeout(this.feed, AGAIN).unref();
       },
     };
-    if (this.number === undefined) {
+    if (this.ledgerId === undefined) {
       this.store = "ok";
       const place = { store: this.place, folder, owner, durable: this.durable, keep };
-      this.number = LedgerThread.shared().open(place, listener);
+      this.ledgerId = LedgerThread.shared().open(place, listener);
     }
-    return this.number;
+    return this.ledgerId;
   }
 }

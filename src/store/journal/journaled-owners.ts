@@ -1,18 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { MemoryOwners } from "../memory-owners.ts";
-import { type MadeObject, type ObjectRows, ownersSilent } from "../object-rows.ts";
+import { type CreatedObject, type ObjectRows, ownersUnavailable } from "../object-rows.ts";
 import { type OwnedObject, Owners } from "../owners.ts";
 
 /** Milliseconds until the store's thread is notified of new objects, and until a retry where the thread has died. */
 const DELAY = 20;
-const AGAIN = 1000;
+const RETRY_DELAY = 1000;
 /** Milliseconds between lookups of an object that another process may be writing: its response can arrive before the row. */
-const LOOKS = [20, 80, 300, 600];
+const LOOKUP_DELAYS = [20, 80, 300, 600];
 
 /** The journal of a ledger, which also records objects. */
 export interface ObjectJournal {
   /** Adds an object; its line is on disk at the end of this turn of the event loop. */
-  made(object: MadeObject): void;
+  addObject(object: CreatedObject): void;
   /** Waits until everything added so far is in the store. @throws Error when its thread has died */
   flush(): Promise<void>;
 }
@@ -23,43 +23,43 @@ export interface ObjectJournal {
  */
 export class JournaledOwners extends Owners {
   /** Objects that are not in the store yet. */
-  private readonly waiting = new MemoryOwners();
+  private readonly unsaved = new MemoryOwners();
   private readonly pauses = new Map<number, Promise<void>>();
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
 
-  /** @param others whether other processes may use this store */
+  /** @param isShared whether other processes may use this store */
   constructor(
     private readonly rows: ObjectRows,
     private readonly journal: ObjectJournal,
-    private readonly others: () => boolean,
+    private readonly isShared: () => boolean,
   ) {
     super();
   }
 
   override find(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]> {
-    const silent = (thrown: unknown): never => {
-      throw ownersSilent(thrown);
+    const fail = (thrown: unknown): never => {
+      throw ownersUnavailable(thrown);
     };
-    const all = (stored: readonly OwnedObject[]) => this.together(id, stored);
+    const all = (stored: readonly OwnedObject[]) => this.merge(id, stored);
     try {
       const stored = this.rows.find(id);
-      return stored instanceof Promise ? stored.then(all, silent) : all(stored);
+      return stored instanceof Promise ? stored.then(all, fail) : all(stored);
     } catch (thrown) {
-      return silent(thrown);
+      return fail(thrown);
     }
   }
 
   override findSoon(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]> {
     const found = this.find(id);
-    if (found instanceof Promise) return found.then((rows) => (rows.length > 0 ? rows : this.look(id)));
-    return found.length > 0 || !this.others() ? found : this.look(id);
+    if (found instanceof Promise) return found.then((rows) => (rows.length > 0 ? rows : this.retryFind(id)));
+    return found.length > 0 || !this.isShared() ? found : this.retryFind(id);
   }
 
   override add(objects: readonly OwnedObject[]): void {
     const time = Date.now();
-    for (const object of objects) if (this.waiting.remember(object)) this.journal.made({ ...object, time });
-    if (!this.closed) this.timer ??= this.confirmIn(DELAY);
+    for (const object of objects) if (this.unsaved.remember(object)) this.journal.addObject({ ...object, time });
+    if (!this.closed) this.timer ??= this.scheduleConfirm(DELAY);
   }
 
   /** Objects still in the journal are stored when the ledger closes, or at the next start. */
@@ -68,8 +68,8 @@ export class JournaledOwners extends Owners {
     clearTimeout(this.timer);
   }
 
-  private async look(id: string): Promise<readonly OwnedObject[]> {
-    for (const wait of LOOKS) {
+  private async retryFind(id: string): Promise<readonly OwnedObject[]> {
+    for (const wait of LOOKUP_DELAYS) {
       await this.pause(wait);
       const found = await this.find(id);
       if (found.length > 0) return found;
@@ -88,27 +88,27 @@ export class JournaledOwners extends Owners {
   }
 
   /** Merges the stored objects of an id with those not stored yet. */
-  private together(id: string, stored: readonly OwnedObject[]): readonly OwnedObject[] {
+  private merge(id: string, stored: readonly OwnedObject[]): readonly OwnedObject[] {
     const known = (provider: string) => stored.some((row) => row.provider === provider);
-    const fresh = this.waiting.find(id).filter(({ provider }) => !known(provider));
+    const fresh = this.unsaved.find(id).filter(({ provider }) => !known(provider));
     return fresh.length === 0 ? stored : [...stored, ...fresh];
   }
 
-  private confirmIn(delay: number): NodeJS.Timeout {
+  private scheduleConfirm(delay: number): NodeJS.Timeout {
     return setTimeout(() => void this.confirm(), delay).unref();
   }
 
   /** Waits until new objects are in the store, then removes them from memory. */
   private async confirm(): Promise<void> {
-    const made = this.waiting.all();
+    const made = this.unsaved.all();
     let delay = DELAY;
     try {
       await this.journal.flush();
-      for (const object of made) this.waiting.forget(object);
+      for (const object of made) this.unsaved.forget(object);
     } catch {
       // The thread has died, with a warning: a new one will read the journal.
-      delay = AGAIN;
+      delay = RETRY_DELAY;
     }
-    this.timer = this.waiting.size > 0 && !this.closed ? this.confirmIn(delay) : undefined;
+    this.timer = this.unsaved.size > 0 && !this.closed ? this.scheduleConfirm(delay) : undefined;
   }
 }

@@ -1,22 +1,22 @@
 import type { LedgerQuery, LedgerReach, LedgerRows, LedgerSearch, LedgerSpan, SpeedGroup } from "../ledger.ts";
-import type { PostgresPlace } from "../postgres/place.ts";
-import type { RowPlace } from "../row-place.ts";
-import type { JournalPlace } from "./feeder.ts";
+import type { PostgresSettings } from "../postgres/place.ts";
+import type { RowCursor } from "../row-cursor.ts";
+import type { JournalPosition } from "./feeder.ts";
 
 /** An existing SQLite file, identified by inode in case its name is reused. */
-interface SqlitePlace {
+interface SqliteLocation {
   readonly file: string;
   readonly inode: number | undefined;
 }
 
 /** Where a ledger is stored: a SQLite file (created if missing when only its path is given), or a database. */
-export type LedgerPlace = string | SqlitePlace | PostgresPlace;
+export type LedgerLocation = string | SqliteLocation | PostgresSettings;
 
 /** A request to the thread that feeds ledgers. */
-export type LedgerAsk =
-  | { type: "open"; store: LedgerPlace; folder: string; owner: string; durable: boolean; keep: number }
+export type LedgerRequest =
+  | { type: "open"; store: LedgerLocation; folder: string; owner: string; durable: boolean; keep: number }
   /** Announces that the journal has grown. */
-  | ({ type: "feed" } & JournalPlace)
+  | ({ type: "feed" } & JournalPosition)
   | { type: "sums"; query: LedgerQuery }
   | { type: "recent"; limit: number }
   | { type: "search"; search: LedgerSearch }
@@ -24,14 +24,14 @@ export type LedgerAsk =
   | { type: "speeds"; span: LedgerSpan; by: SpeedGroup | undefined }
   | { type: "failures"; span: LedgerSpan }
   | { type: "lastUsed"; keys: readonly string[] }
-  | { type: "page"; span: LedgerRows; after: RowPlace | undefined }
+  | { type: "page"; span: LedgerRows; after: RowCursor | undefined }
   /** Asks how far the ledger is behind. */
   | { type: "backlog" }
   /** Closes the ledger. What is not in it by then stays in the journal, which the next start reads. */
   | { type: "close"; wait: number };
 
 /** `call` pairs a request with its answer; 0: no answer is expected. */
-export type ToLedgerThread = { ledger: number; call: number } & LedgerAsk;
+export type ToLedgerThread = { ledger: number; call: number } & LedgerRequest;
 
 export type FromLedgerThread =
   | { type: "answer"; call: number; value?: unknown; error?: string; away?: boolean }

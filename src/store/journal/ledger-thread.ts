@@ -1,14 +1,14 @@
 import { Worker } from "node:worker_threads";
-import { StoreAway } from "../../core/errors.ts";
+import { StoreUnavailableError } from "../../core/errors.ts";
 import type { LedgerWarn } from "../ledger.ts";
-import type { FromLedgerThread, LedgerAsk, ToLedgerThread } from "./ledger-messages.ts";
+import type { FromLedgerThread, LedgerRequest, ToLedgerThread } from "./ledger-messages.ts";
 
 /** Receives a ledger's events from its thread. */
 export interface LedgerListener {
   warn: LedgerWarn;
-  state(state: "ok" | "waiting"): void;
+  onState(state: "ok" | "waiting"): void;
   /** The thread has died or cannot open the store, and no longer knows the ledger. Unread lines stay in the journal. */
-  ended(): void;
+  onEnded(): void;
 }
 
 /** The thread of this process, started with its first ledger. It does not keep the process alive. */
@@ -20,15 +20,15 @@ export class LedgerThread {
   private readonly listeners = new Map<number, LedgerListener>();
   private readonly calls = new Map<number, PromiseWithResolvers<unknown>>();
   private ledgers = 0;
-  private called = 0;
+  private lastCall = 0;
 
   private constructor() {
     const loader = new URL("../../loader/register.js", import.meta.url).href;
     this.worker = new Worker(new URL("./ledger-worker.ts", import.meta.url), { execArgv: ["--import", loader] });
     this.worker.unref();
-    this.worker.on("message", (message: FromLedgerThread) => this.hear(message));
-    this.worker.on("error", (thrown: Error) => this.end(thrown));
-    this.worker.on("exit", (code) => this.end(new Error(`exit code ${code}`)));
+    this.worker.on("message", (message: FromLedgerThread) => this.onMessage(message));
+    this.worker.on("error", (thrown: Error) => this.onExit(thrown));
+    this.worker.on("exit", (code) => this.onExit(new Error(`exit code ${code}`)));
   }
 
   static shared(): LedgerThread {
@@ -37,27 +37,27 @@ export class LedgerThread {
   }
 
   /** @returns the id of the ledger for later requests */
-  open(place: Omit<Extract<LedgerAsk, { type: "open" }>, "type">, listener: LedgerListener): number {
+  open(place: Omit<Extract<LedgerRequest, { type: "open" }>, "type">, listener: LedgerListener): number {
     const ledger = ++this.ledgers;
     this.listeners.set(ledger, listener);
-    this.ask(ledger, { type: "open", ...place }).catch((thrown: Error) => {
+    this.request(ledger, { type: "open", ...place }).catch((thrown: Error) => {
       // A thread's death has already been reported.
       if (!this.listeners.delete(ledger)) return;
       listener.warn(thrown.message);
-      listener.ended();
+      listener.onEnded();
     });
     return ledger;
   }
 
   /** Sends a message without expecting an answer. */
-  tell(ledger: number, ask: LedgerAsk): void {
+  send(ledger: number, ask: LedgerRequest): void {
     this.post({ ledger, call: 0, ...ask });
   }
 
   /** Sends a request. @throws Error of the thread's store */
-  ask(ledger: number, ask: LedgerAsk): Promise<unknown> {
+  request(ledger: number, ask: LedgerRequest): Promise<unknown> {
     const answer = Promise.withResolvers<unknown>();
-    const call = ++this.called;
+    const call = ++this.lastCall;
     this.calls.set(call, answer);
     // A pending request keeps the process alive.
     this.worker.ref();
@@ -67,33 +67,33 @@ export class LedgerThread {
 
   /** Closes a ledger; its events end. @param wait milliseconds for a store that is down */
   async close(ledger: number, wait: number): Promise<void> {
-    await this.ask(ledger, { type: "close", wait }).finally(() => this.listeners.delete(ledger));
+    await this.request(ledger, { type: "close", wait }).finally(() => this.listeners.delete(ledger));
   }
 
   private post(message: ToLedgerThread): void {
     this.worker.postMessage(message);
   }
 
-  private hear(message: FromLedgerThread): void {
+  private onMessage(message: FromLedgerThread): void {
     if (message.type === "warning") this.listeners.get(message.ledger)?.warn(message.message, undefined, message.over);
-    else if (message.type === "state") this.listeners.get(message.ledger)?.state(message.state);
+    else if (message.type === "state") this.listeners.get(message.ledger)?.onState(message.state);
     else {
       const answer = this.calls.get(message.call);
       this.calls.delete(message.call);
       if (this.calls.size === 0) this.worker.unref();
       if (message.error === undefined) answer?.resolve(message.value);
-      else answer?.reject(message.away ? new StoreAway(message.error) : new Error(message.error));
+      else answer?.reject(message.away ? new StoreUnavailableError(message.error) : new Error(message.error));
     }
   }
 
   /** Handles the thread's death: unwritten rows are in the journals, and a new thread reads them. */
-  private end(thrown: Error): void {
+  private onExit(thrown: Error): void {
     if (thread === this) thread = undefined;
     const listeners = [...this.listeners.values()];
     this.listeners.clear();
-    for (const { warn, ended } of listeners) {
+    for (const { warn, onEnded } of listeners) {
       warn(`The ledger's thread has ended: ${thrown.message}. Its journal goes on, and another one reads it.`);
-      ended();
+      onEnded();
     }
     for (const { reject } of this.calls.values()) reject(thrown);
     this.calls.clear();

@@ -2,23 +2,23 @@ import { readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
 import { basename } from "node:path";
 import { parentPort } from "node:worker_threads";
-import { StoreAway } from "../../core/errors.ts";
+import { StoreUnavailableError } from "../../core/errors.ts";
 import type { LedgerWarn } from "../ledger.ts";
 import { type LedgerStore, openLedgerStore } from "../ledger-store.ts";
 import { Retention } from "../retention.ts";
 import { JournalFeeder } from "./feeder.ts";
 import { LagWatch } from "./lag-watch.ts";
-import type { FromLedgerThread, LedgerAsk, ToLedgerThread } from "./ledger-messages.ts";
-import { StoreTaker } from "./store-taker.ts";
+import type { FromLedgerThread, LedgerRequest, ToLedgerThread } from "./ledger-messages.ts";
+import { StoreLineConsumer } from "./store-line-consumer.ts";
 
 // The thread that feeds a process's ledgers from their journals and answers queries about them, so that none of this blocks the
 // thread that serves requests.
 
 /** Milliseconds between touches of the own journal, and between checks for abandoned journals. */
-const LOOK = 1000;
+const CHECK_INTERVAL = 1000;
 
 /** Milliseconds after which unwritten rows count as waiting. */
-const BEHIND = 5000;
+const MAX_LAG = 5000;
 
 /** Niceness of this thread: requests on the same core have priority over it. */
 const NICE = 10;
@@ -32,42 +32,42 @@ function lowerPriority(): void {
   }
 }
 
-const tell = (message: FromLedgerThread): void => parentPort?.postMessage(message);
+const post = (message: FromLedgerThread): void => parentPort?.postMessage(message);
 
 /** One ledger in this thread. */
-class FedLedger {
+class WorkerLedger {
   private readonly feeder: JournalFeeder;
   private readonly timer: NodeJS.Timeout;
   private readonly retention: Retention;
   private state: "ok" | "waiting" = "ok";
   private adopting = false;
   /** Whether journals were found that may soon be abandoned. */
-  private others = true;
+  private mayAdopt = true;
   private readonly lag: LagWatch;
   /** Why abandoned journals could not be read at the last check. */
-  private unread = "";
+  private lastAdoptError = "";
 
   private constructor(
     private readonly number: number,
-    { folder, owner, keep }: Extract<LedgerAsk, { type: "open" }>,
+    { folder, owner, keep }: Extract<LedgerRequest, { type: "open" }>,
     private readonly store: LedgerStore,
     warn: LedgerWarn,
   ) {
-    this.feeder = new JournalFeeder(folder, owner, new StoreTaker(store), warn);
+    this.feeder = new JournalFeeder(folder, owner, new StoreLineConsumer(store), warn);
     this.lag = new LagWatch(warn);
     this.retention = new Retention(store, keep, warn);
-    this.timer = setInterval(() => this.look(), LOOK);
-    this.look();
+    this.timer = setInterval(() => this.check(), CHECK_INTERVAL);
+    this.check();
   }
 
   /** @throws Error when the store cannot be opened */
-  static async open(number: number, place: Extract<LedgerAsk, { type: "open" }>): Promise<FedLedger> {
+  static async open(number: number, place: Extract<LedgerRequest, { type: "open" }>): Promise<WorkerLedger> {
     const warn: LedgerWarn = (message, _fields, over = false) =>
-      tell({ type: "warning", ledger: number, message, over });
-    return new FedLedger(number, place, await openLedgerStore(place.store, place.durable, warn), warn);
+      post({ type: "warning", ledger: number, message, over });
+    return new WorkerLedger(number, place, await openLedgerStore(place.store, place.durable, warn), warn);
   }
 
-  async answer(ask: LedgerAsk): Promise<unknown> {
+  async handle(ask: LedgerRequest): Promise<unknown> {
     switch (ask.type) {
       case "feed":
         return this.feeder.feed(ask);
@@ -96,31 +96,31 @@ class FedLedger {
     }
   }
 
-  private look(): void {
+  private check(): void {
     this.feeder.touch();
     const since = this.feeder.behindSince;
-    this.lag.look(since);
-    const behind = since !== undefined && performance.now() - since > BEHIND;
+    this.lag.check(since);
+    const behind = since !== undefined && performance.now() - since > MAX_LAG;
     const state = behind ? "waiting" : this.store.ledger.state;
-    if (state !== this.state) tell({ type: "state", ledger: this.number, state });
+    if (state !== this.state) post({ type: "state", ledger: this.number, state });
     this.state = state;
-    if (!this.others || this.adopting) return;
+    if (!this.mayAdopt || this.adopting) return;
     this.adopting = true;
     this.feeder.adopt().then(
       (others) => {
         this.adopting = false;
-        this.others = others;
-        this.unread = "";
+        this.mayAdopt = others;
+        this.lastAdoptError = "";
       },
       ({ message }: Error) => {
         this.adopting = false;
-        if (message !== this.unread)
-          tell({
+        if (message !== this.lastAdoptError)
+          post({
             type: "warning",
             ledger: this.number,
             message: `A journal cannot be read: ${message}. It stays, and is tried again.`,
           });
-        this.unread = message;
+        this.lastAdoptError = message;
       },
     );
   }
@@ -130,20 +130,20 @@ class FedLedger {
     clearInterval(this.timer);
     await this.retention.stop();
     const late = setTimeout(() => this.feeder.stop(), wait);
-    const done = await this.feeder.rest();
+    const done = await this.feeder.drain();
     clearTimeout(late);
     this.feeder.stop();
-    if (done) this.feeder.end();
+    if (done) this.feeder.removeJournal();
     await this.store.close();
   }
 }
 
 lowerPriority();
-const ledgers = new Map<number, Promise<FedLedger>>();
+const ledgers = new Map<number, Promise<WorkerLedger>>();
 
-async function answered(message: ToLedgerThread): Promise<unknown> {
+async function handleMessage(message: ToLedgerThread): Promise<unknown> {
   if (message.type === "open") {
-    const opened = FedLedger.open(message.ledger, message);
+    const opened = WorkerLedger.open(message.ledger, message);
     ledgers.set(message.ledger, opened);
     opened.catch(() => ledgers.delete(message.ledger));
     await opened;
@@ -152,16 +152,16 @@ async function answered(message: ToLedgerThread): Promise<unknown> {
   const ledger = await ledgers.get(message.ledger)?.catch(() => {});
   if (!ledger) throw new Error("this ledger is not open");
   if (message.type === "close") ledgers.delete(message.ledger);
-  const answer = ledger.answer(message);
+  const answer = ledger.handle(message);
   // If no answer is expected, nothing waits for a store that is down.
   return message.call === 0 ? undefined : answer;
 }
 
 parentPort?.on("message", (message: ToLedgerThread) => {
   const { call } = message;
-  answered(message).then(
-    (value) => call > 0 && tell({ type: "answer", call, value }),
+  handleMessage(message).then(
+    (value) => call > 0 && post({ type: "answer", call, value }),
     (thrown: Error) =>
-      call > 0 && tell({ type: "answer", call, error: thrown.message, away: thrown instanceof StoreAway }),
+      call > 0 && post({ type: "answer", call, error: thrown.message, away: thrown instanceof StoreUnavailableError }),
   );
 });

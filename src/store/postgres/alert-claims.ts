@@ -1,5 +1,5 @@
 import { AlertClaims } from "../alert-claims.ts";
-import { type PostgresDatabase, storable } from "./database.ts";
+import { type PostgresDatabase, sanitizeText } from "./database.ts";
 
 /** The first gateway to claim an alert sends it; times are by the database's clock. */
 export class PostgresClaims extends AlertClaims {
@@ -8,7 +8,7 @@ export class PostgresClaims extends AlertClaims {
   }
 
   override async claim(subject: string, state: string, patience: number, rising: boolean): Promise<boolean> {
-    const rows = await this.database.ask(CLAIM, storable(subject), storable(state), rising ? 1 : 0, patience);
+    const rows = await this.database.query(CLAIM, sanitizeText(subject), sanitizeText(state), rising ? 1 : 0, patience);
     return rows.length > 0;
   }
 }

@@ -1,5 +1,5 @@
 import { AUDIT_COLUMNS, Audit, type AuditEntry, auditEntry, auditValues, type NumberedAuditEntry } from "../audit.ts";
-import { type PostgresDatabase, storable } from "./database.ts";
+import { type PostgresDatabase, sanitizeText } from "./database.ts";
 
 /** The audit trail in PostgreSQL. */
 export class PostgresAudit extends Audit {
@@ -8,12 +8,12 @@ export class PostgresAudit extends Audit {
   }
 
   override async add(entry: AuditEntry): Promise<void> {
-    const values = auditValues(entry).map((value) => (typeof value === "string" ? storable(value) : value));
-    await this.database.ask(INSERT, ...values);
+    const values = auditValues(entry).map((value) => (typeof value === "string" ? sanitizeText(value) : value));
+    await this.database.query(INSERT, ...values);
   }
 
   override async list(limit: number, before = Number.MAX_SAFE_INTEGER): Promise<NumberedAuditEntry[]> {
-    return (await this.database.ask(NEWEST, before, limit)).map(auditEntry);
+    return (await this.database.query(NEWEST, before, limit)).map(auditEntry);
   }
 }
 

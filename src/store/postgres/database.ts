@@ -1,9 +1,9 @@
 import { checkServerIdentity } from "node:tls";
 import type postgres from "postgres";
-import { FileError, StoreAway } from "../../core/errors.ts";
-import { inTime, SilentError } from "../../core/in-time.ts";
+import { FileError, StoreUnavailableError } from "../../core/errors.ts";
+import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import { optionalPackage } from "../optional-package.ts";
-import { type PostgresPlace, type PostgresTls, shownPlace } from "./place.ts";
+import { displayUrl, type PostgresSettings, type PostgresTls } from "./place.ts";
 
 /** The schema of our tables; a database may contain others too. */
 export const SCHEMA = "model_gateway";
@@ -21,7 +21,7 @@ export type PostgresValue = string | number | null;
 export type PostgresRow = Record<string, unknown>;
 
 /** Runs one query, with `?` for values; texts are prepared, so there should be few different ones. */
-export type PostgresAsk = (text: string, ...values: readonly PostgresValue[]) => Promise<PostgresRow[]>;
+export type PostgresQuery = (text: string, ...values: readonly PostgresValue[]) => Promise<PostgresRow[]>;
 
 /**
  * Connections to one database. They are opened on demand, and again after a loss. Every query has a deadline: if it is missed,
@@ -30,17 +30,17 @@ export type PostgresAsk = (text: string, ...values: readonly PostgresValue[]) =>
 export class PostgresDatabase {
   private sql: postgres.Sql;
   /** The connection for transactions, one after the other, and whether it was lost since the last one began. */
-  private own: { sql: postgres.Sql; lost: boolean } | undefined;
-  private transacting: Promise<unknown> = Promise.resolve();
+  private transactionConnection: { sql: postgres.Sql; lost: boolean } | undefined;
+  private lastTransaction: Promise<unknown> = Promise.resolve();
   private closed = false;
 
   private constructor(
-    readonly place: PostgresPlace,
+    readonly settings: PostgresSettings,
     private readonly connect: typeof postgres,
     private readonly most: number,
     private readonly durable: boolean,
   ) {
-    this.sql = this.connected();
+    this.sql = this.createPool();
   }
 
   /**
@@ -48,7 +48,7 @@ export class PostgresDatabase {
    * @param durable whether commits survive a power cut of the server, regardless of the server's default
    * @throws FileError if the package for PostgreSQL is not installed; the database is not contacted yet
    */
-  static async open(place: PostgresPlace, most: number, durable = false): Promise<PostgresDatabase> {
+  static async open(place: PostgresSettings, most: number, durable = false): Promise<PostgresDatabase> {
     const { default: connect } = await optionalPackage<{ default: typeof postgres }>(
       "postgres",
       () => import("postgres"),
@@ -57,21 +57,21 @@ export class PostgresDatabase {
     return new PostgresDatabase(place, connect, most, durable);
   }
 
-  /** @throws PostgresError of the database; StoreAway if it cannot be reached, or does not respond in time */
-  readonly ask: PostgresAsk = (text, ...values) => this.within(DEADLINE, (ask) => ask(text, ...values));
+  /** @throws PostgresError of the database; StoreUnavailableError if it cannot be reached, or does not respond in time */
+  readonly query: PostgresQuery = (text, ...values) => this.withDeadline(DEADLINE, (ask) => ask(text, ...values));
 
-  /** Runs queries like `ask`, with their own deadline in milliseconds. */
-  within<T>(deadline: number, work: (ask: PostgresAsk) => Promise<T>): Promise<T> {
-    return this.late(deadline, (sql) => work(askOf(sql)));
+  /** Runs queries like `query`, with their own deadline in milliseconds. */
+  withDeadline<T>(deadline: number, work: (ask: PostgresQuery) => Promise<T>): Promise<T> {
+    return this.runWithin(deadline, (sql) => work(queryOn(sql)));
   }
 
   /**
    * Runs one transaction after the other: all of it is committed or, if `work` throws, nothing. `work` must not begin another
    * transaction.
    */
-  transaction<T>(work: (ask: PostgresAsk) => Promise<T>, deadline: number = DEADLINE): Promise<T> {
-    const done = this.transacting.then(() => this.transacted(work, deadline));
-    this.transacting = done.catch(() => {});
+  transaction<T>(work: (ask: PostgresQuery) => Promise<T>, deadline: number = DEADLINE): Promise<T> {
+    const done = this.lastTransaction.then(() => this.runTransaction(work, deadline));
+    this.lastTransaction = done.catch(() => {});
     return done;
   }
 
@@ -81,7 +81,7 @@ export class PostgresDatabase {
    * @returns a function that ends it
    */
   listen(channel: string, heard: () => void, ready: () => void): () => void {
-    const sql = this.connected(1);
+    const sql = this.createPool(1);
     // The package reconnects by itself until this is ended.
     sql.listen(channel, heard, ready).catch(() => {});
     return () => void sql.end({ timeout: 0 }).catch(() => {});
@@ -90,83 +90,83 @@ export class PostgresDatabase {
   /** Closes all connections after a short grace period. */
   async close(): Promise<void> {
     this.closed = true;
-    await Promise.all([this.sql.end({ timeout: 1 }), this.own?.sql.end({ timeout: 1 })]);
+    await Promise.all([this.sql.end({ timeout: 1 }), this.transactionConnection?.sql.end({ timeout: 1 })]);
   }
 
-  private async late<T>(deadline: number, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
+  private async runWithin<T>(deadline: number, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
     const { sql } = this;
     try {
-      return await inTime(deadline, work(sql));
+      return await withTimeout(deadline, work(sql));
     } catch (thrown) {
-      if (isBroken(thrown)) this.replace(sql, thrown instanceof SilentError ? 0 : FINISHING);
-      throw this.named(thrown);
+      if (isBroken(thrown)) this.replace(sql, thrown instanceof TimeoutError ? 0 : FINISHING);
+      throw this.describeError(thrown);
     }
   }
 
   /** Replaces all connections of a pool when one has broken: the others may finish their queries. */
   private replace(sql: postgres.Sql, finishing: number): void {
     if (this.sql !== sql || this.closed) return;
-    this.sql = this.connected();
+    this.sql = this.createPool();
     void sql.end({ timeout: finishing }).catch(() => {});
   }
 
   /** Implemented here, on a separate connection: the package's own transactions continue on a connection that was lost. */
-  private async transacted<T>(work: (ask: PostgresAsk) => Promise<T>, deadline: number): Promise<T> {
-    this.own ??= this.ownConnection();
-    const { own } = this;
-    own.lost = false;
-    const ask = askOf(own.sql, () => {
+  private async runTransaction<T>(work: (ask: PostgresQuery) => Promise<T>, deadline: number): Promise<T> {
+    this.transactionConnection ??= this.ownConnection();
+    const { transactionConnection } = this;
+    transactionConnection.lost = false;
+    const ask = queryOn(transactionConnection.sql, () => {
       // It would reconnect, and the rest of the transaction be committed without its beginning.
-      if (own.lost) throw new Error("the connection was lost on the way");
+      if (transactionConnection.lost) throw new Error("the connection was lost on the way");
     });
     const all = async () => {
-      await begun(ask, own);
+      await beginTransaction(ask, transactionConnection);
       try {
         const result = await work(ask);
         await ask("commit");
         return result;
       } catch (thrown) {
-        own.lost ||= isBroken(thrown);
-        if (!own.lost) await ask("rollback");
+        transactionConnection.lost ||= isBroken(thrown);
+        if (!transactionConnection.lost) await ask("rollback");
         throw thrown;
       }
     };
     try {
-      return await inTime(deadline, all());
+      return await withTimeout(deadline, all());
     } catch (thrown) {
-      own.lost ||= isBroken(thrown);
-      if (own.lost) {
-        this.own = undefined;
-        void own.sql.end({ timeout: 0 }).catch(() => {});
+      transactionConnection.lost ||= isBroken(thrown);
+      if (transactionConnection.lost) {
+        this.transactionConnection = undefined;
+        void transactionConnection.sql.end({ timeout: 0 }).catch(() => {});
       }
-      throw this.named(thrown);
+      throw this.describeError(thrown);
     }
   }
 
   /** Errors of an unreachable database name neither the server nor the setting it comes from. */
-  private named(thrown: unknown): unknown {
+  private describeError(thrown: unknown): unknown {
     const code = postgresCode(thrown);
-    if (thrown instanceof StoreAway) return thrown;
+    if (thrown instanceof StoreUnavailableError) return thrown;
     const advice = ADVICE.get(code ?? "");
     if (advice !== undefined) {
-      const told = `PostgreSQL at ${shownPlace(this.place)} (store: ledger): ${messageOf(thrown)}; ${advice}`;
+      const told = `PostgreSQL at ${displayUrl(this.settings)} (store: ledger): ${errorReason(thrown)}; ${advice}`;
       return Object.assign(new FileError(told, { cause: thrown }), { code });
     }
-    if (!isBroken(thrown) && !AWAY.has(code ?? "")) return thrown;
-    const away = `PostgreSQL at ${shownPlace(this.place)} (store: ledger): ${messageOf(thrown)}`;
-    return new StoreAway(away, { cause: thrown, code });
+    if (!isBroken(thrown) && !UNREACHABLE_CODES.has(code ?? "")) return thrown;
+    const away = `PostgreSQL at ${displayUrl(this.settings)} (store: ledger): ${errorReason(thrown)}`;
+    return new StoreUnavailableError(away, { cause: thrown, code });
   }
 
   private ownConnection(): { sql: postgres.Sql; lost: boolean } {
     const lose = () => {
       own.lost = true;
     };
-    const own = { sql: this.connected(1, lose), lost: false };
+    const own = { sql: this.createPool(1, lose), lost: false };
     return own;
   }
 
-  private connected(most = this.most, lost?: () => void): postgres.Sql {
-    const { host, port, user, password, database, tls, application, connectTimeout } = this.place;
+  private createPool(most = this.most, lost?: () => void): postgres.Sql {
+    const { host, port, user, password, database, tls, application, connectTimeout } = this.settings;
     return this.connect({
       ...{ host, port, user, database, max: most, connect_timeout: connectTimeout },
       ...(password === undefined ? {} : { password }),
@@ -184,7 +184,7 @@ export class PostgresDatabase {
 }
 
 /** Begins a transaction; a connection lost before its first statement is reopened, as nothing is lost then. */
-async function begun(ask: PostgresAsk, transaction: { lost: boolean }): Promise<void> {
+async function beginTransaction(ask: PostgresQuery, transaction: { lost: boolean }): Promise<void> {
   try {
     await ask("begin");
   } catch (thrown) {
@@ -195,7 +195,7 @@ async function begun(ask: PostgresAsk, transaction: { lost: boolean }): Promise<
 }
 
 /** Reports whether a connection has broken during a query, or has not responded. */
-const isBroken = (error: unknown): boolean => error instanceof SilentError || BROKEN.has(postgresCode(error) ?? "");
+const isBroken = (error: unknown): boolean => error instanceof TimeoutError || BROKEN.has(postgresCode(error) ?? "");
 const BROKEN: ReadonlySet<string> = new Set([
   ...["CONNECTION_CLOSED", "CONNECTION_DESTROYED", "CONNECTION_ENDED", "CONNECT_TIMEOUT", "ECONNRESET", "EPIPE"],
   // The server closes it.
@@ -203,34 +203,34 @@ const BROKEN: ReadonlySet<string> = new Set([
 ]);
 
 /** Replaces each `?` with `$1`, `$2` and so on, as PostgreSQL requires. */
-export function numbered(text: string): string {
-  let found = texts.get(text);
+export function numberPlaceholders(text: string): string {
+  let found = numberedTexts.get(text);
   if (found === undefined) {
     let count = 0;
     found = text.replaceAll("?", () => `$${++count}`);
-    texts.set(text, found);
+    numberedTexts.set(text, found);
   }
   return found;
 }
 
-const texts = new Map<string, string>();
+const numberedTexts = new Map<string, string>();
 
 /** Makes a text valid for PostgreSQL: without NUL and lone surrogates. */
-export const storable = (text: string): string => text.toWellFormed().replaceAll("\0", "\ufffd");
+export const sanitizeText = (text: string): string => text.toWellFormed().replaceAll("\0", "\ufffd");
 
 /** Returns a function that runs several statements, like a file of them. */
-export const scriptOf = (ask: PostgresAsk): ((text: string) => Promise<void>) =>
-  scripts.get(ask) as (text: string) => Promise<void>;
+export const scriptRunner = (ask: PostgresQuery): ((text: string) => Promise<void>) =>
+  scriptRunners.get(ask) as (text: string) => Promise<void>;
 
-const scripts = new WeakMap<PostgresAsk, (text: string) => Promise<void>>();
+const scriptRunners = new WeakMap<PostgresQuery, (text: string) => Promise<void>>();
 
 /** @param check throws when no further query is allowed */
-function askOf(sql: postgres.Sql, check: () => void = () => {}): PostgresAsk {
-  const ask: PostgresAsk = async (text, ...values) => {
+function queryOn(sql: postgres.Sql, check: () => void = () => {}): PostgresQuery {
+  const ask: PostgresQuery = async (text, ...values) => {
     check();
-    return sql.unsafe(numbered(text), [...values], { prepare: true });
+    return sql.unsafe(numberPlaceholders(text), [...values], { prepare: true });
   };
-  scripts.set(ask, async (text) => {
+  scriptRunners.set(ask, async (text) => {
     check();
     await sql.unsafe(text);
   });
@@ -238,7 +238,7 @@ function askOf(sql: postgres.Sql, check: () => void = () => {}): PostgresAsk {
 }
 
 /** Reports whether we have a table of that name now: `to_regclass` may not see what other sessions have just created. */
-export async function tableExists(ask: PostgresAsk, name: string): Promise<boolean> {
+export async function tableExists(ask: PostgresQuery, name: string): Promise<boolean> {
   const found = await ask(
     "select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = ?::text and c.relname = ?::text",
     ...[SCHEMA, name],
@@ -252,11 +252,11 @@ function tlsOptions({ mode, ca, cert, key }: PostgresTls, host: string): false |
   if (mode === "prefer") return "prefer";
   const own = { ...(cert === undefined ? {} : { cert, key }), ...(ca === undefined ? {} : { ca }) };
   if (mode === "require") return { ...own, rejectUnauthorized: false };
-  const identity = mode === "verify-ca" ? () => undefined : (_: string, shown: object) => identityOf(host, shown);
+  const identity = mode === "verify-ca" ? () => undefined : (_: string, shown: object) => checkIdentity(host, shown);
   return { ...own, rejectUnauthorized: true, checkServerIdentity: identity };
 }
 
-const identityOf = (host: string, shown: object): Error | undefined =>
+const checkIdentity = (host: string, shown: object): Error | undefined =>
   checkServerIdentity(host, shown as Parameters<typeof checkServerIdentity>[1]);
 
 /** Returns the code of an error of PostgreSQL or the system; undefined for any other error. */
@@ -266,20 +266,20 @@ export function postgresCode(error: unknown): string | undefined {
 }
 
 /** Returns an error that says why a database cannot be used and how to fix that. It does not contain the password. */
-export function unusableDatabase(place: PostgresPlace, error: unknown): FileError {
-  const named = error instanceof StoreAway || (error instanceof FileError && error.cause !== undefined);
-  const reason = messageOf(named ? error.cause : error).replace(/\.$/, "");
+export function unusableDatabase(place: PostgresSettings, error: unknown): FileError {
+  const named = error instanceof StoreUnavailableError || (error instanceof FileError && error.cause !== undefined);
+  const reason = errorReason(named ? error.cause : error).replace(/\.$/, "");
   const hint = hintOf(place, postgresCode(error));
-  const message = `The store ${shownPlace(place)} cannot be used: ${reason}${hint === undefined ? "" : `; ${hint}`}`;
+  const message = `The store ${displayUrl(place)} cannot be used: ${reason}${hint === undefined ? "" : `; ${hint}`}`;
   return new FileError(message.endsWith("?") ? message : `${message}.`, { cause: error });
 }
 
 /** An error about several addresses of a host has no message of its own. */
-const messageOf = (error: unknown): string =>
+const errorReason = (error: unknown): string =>
   (error instanceof Error ? error.message : String(error)) || (postgresCode(error) ?? "it cannot be reached");
 
-function hintOf({ user, database, tls }: PostgresPlace, code = ""): string | undefined {
-  if (AWAY.has(code)) return "is PostgreSQL running there?";
+function hintOf({ user, database, tls }: PostgresSettings, code = ""): string | undefined {
+  if (UNREACHABLE_CODES.has(code)) return "is PostgreSQL running there?";
   if (code === "28P01") return `the password of ${user} in store.ledger is wrong or missing`;
   if (code === "28000") return "pg_hba.conf of the server lets nobody in like that";
   if (code === "3D000") return `make it: create database "${database}" owner "${user}"`;
@@ -302,7 +302,7 @@ const ADVICE: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Codes of a server that is down, or not up yet. */
-export const AWAY: ReadonlySet<string> = new Set([
+export const UNREACHABLE_CODES: ReadonlySet<string> = new Set([
   ...[
     "ECONNREFUSED",
     "ENOENT",

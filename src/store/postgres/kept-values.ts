@@ -1,14 +1,14 @@
 import { KeptValues } from "../kept-values.ts";
-import { type PostgresDatabase, storable } from "./database.ts";
+import { type PostgresDatabase, sanitizeText } from "./database.ts";
 
 /** Values of plugins in PostgreSQL. */
 export class PostgresKeptValues extends KeptValues {
-  constructor(private readonly database: Pick<PostgresDatabase, "ask">) {
+  constructor(private readonly database: Pick<PostgresDatabase, "query">) {
     super();
   }
 
   override async find(space: string, name: string): Promise<Buffer | undefined> {
-    const [row] = await this.database.ask(SELECT, storable(space), storable(name), Date.now());
+    const [row] = await this.database.query(SELECT, sanitizeText(space), sanitizeText(name), Date.now());
     return row && Buffer.from(String(row["value"]), "base64");
   }
 
@@ -19,13 +19,13 @@ export class PostgresKeptValues extends KeptValues {
     until: number,
     now: number,
   ): Promise<void> {
-    const given = [storable(space), storable(name), now, until, value.length, value.toString("base64")];
-    await this.database.ask(INSERT, ...given);
+    const given = [sanitizeText(space), sanitizeText(name), now, until, value.length, value.toString("base64")];
+    await this.database.query(INSERT, ...given);
   }
 
   protected override async prune(space: string, bytes: number, now: number): Promise<void> {
-    await this.database.ask("delete from kept_value where until <= ?::bigint", now);
-    await this.database.ask(OLDEST, storable(space), storable(space), bytes);
+    await this.database.query("delete from kept_value where until <= ?::bigint", now);
+    await this.database.query(OLDEST, sanitizeText(space), sanitizeText(space), bytes);
   }
 }
 

@@ -1,22 +1,28 @@
 import { hash } from "node:crypto";
-import { newKey } from "../key-format.ts";
-import { columnsOf, type FileKey, type KeyRow, StoredKey, storedRecord } from "../key-rows.ts";
+import { CachedKeys, keyStoreUnavailable, nameTaken } from "../cached-keys.ts";
+import { generateKey } from "../key-format.ts";
+import { type FileKey, type KeyRow, keyColumns, rowToKeyRecord, StoredKey } from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
-import { nameTaken, RememberedKeys, storeSilent } from "../remembered-keys.ts";
-import { type PostgresAsk, type PostgresDatabase, type PostgresRow, type PostgresValue, storable } from "./database.ts";
+import {
+  type PostgresDatabase,
+  type PostgresQuery,
+  type PostgresRow,
+  type PostgresValue,
+  sanitizeText,
+} from "./database.ts";
 
 /** The channel on which the database announces changes of keys. */
 const CHANNEL = "model_gateway_keys";
 /** Milliseconds between polls for changes, in case notifications are missed; and the deadline of a poll. */
-const POLL = 2_000;
-const DEADLINE = 2_500;
+const POLL_INTERVAL = 2_000;
+const POLL_TIMEOUT = 2_500;
 /** Deadline of a key lookup in milliseconds: a request waits for it. */
-const LOOK_UP = 1_500;
+const LOOKUP_TIMEOUT = 1_500;
 /** Milliseconds without a query after the store has failed to respond. */
 const PAUSE = 250;
 
 /** The keys cached by a process. Plain JSON. */
-export interface KnownKeys {
+export interface KeySnapshot {
   /** The number of the last change that it has seen. */
   readonly seen: number;
   /** Milliseconds since the database last responded. */
@@ -25,7 +31,7 @@ export interface KnownKeys {
 }
 
 /** How often changes are polled, and whether notifications are used. */
-interface KeyNews {
+interface KeyPolling {
   poll: number;
   listen: boolean;
 }
@@ -34,19 +40,19 @@ interface KeyNews {
  * Keys in PostgreSQL, besides those of gateway.yaml. Keys seen before are found at once in memory. The database notifies every
  * instance of changes, and each instance also polls for them, by the number of each change.
  */
-export class PostgresKeys extends RememberedKeys {
+export class PostgresKeys extends CachedKeys {
   /** The number of the last change seen; undefined before the first poll. */
-  private seen: number | undefined;
+  private lastChange: number | undefined;
   private pausedUntil = Number.NEGATIVE_INFINITY;
   /** The error of the database's last failure. */
   private failure: unknown;
   /** Ids for the next query, and its result. */
-  private wanted: { ids: Set<string>; found: Promise<Map<string, StoredKey>> } | undefined;
-  private asking: Promise<unknown> = Promise.resolve();
+  private nextLookup: { ids: Set<string>; found: Promise<Map<string, StoredKey>> } | undefined;
+  private lookups: Promise<unknown> = Promise.resolve();
   /** Ids of the running query: changes of them may be seen before their older rows. */
-  private underway: ReadonlySet<string> = new Set();
-  private looking: Promise<void> | undefined;
-  private lookAgain = false;
+  private queriedIds: ReadonlySet<string> = new Set();
+  private polling: Promise<void> | undefined;
+  private pollAgain = false;
   private timer: NodeJS.Timeout | undefined;
   private unlisten: (() => void) | undefined;
 
@@ -55,61 +61,61 @@ export class PostgresKeys extends RememberedKeys {
     private readonly database: PostgresDatabase,
     fileKeys: readonly FileKey[] = [],
     clock: () => number = () => performance.now(),
-    private readonly news: KeyNews = { poll: POLL, listen: true },
+    private readonly pollOptions: KeyPolling = { poll: POLL_INTERVAL, listen: true },
   ) {
     super(fileKeys, clock);
   }
 
   override find(presented: string): KeyRecord | undefined | Promise<KeyRecord | undefined> {
-    const recalled = this.recall(presented, this.clock(), () => this.begin());
+    const recalled = this.lookUpCached(presented, this.clock(), () => this.startPolling());
     if ("record" in recalled) return recalled.record;
     return this.lookUp(recalled.id).then((key) => {
-      const found = key?.opened(recalled.digest.bytes);
-      this.asked(presented, recalled, found, this.clock());
+      const found = key?.verify(recalled.digest.bytes);
+      this.recordLookup(presented, recalled, found, this.clock());
       return found;
     });
   }
 
   override watch(listener: (change: KeyChange) => void): () => void {
-    this.begin();
+    this.startPolling();
     return super.watch(listener);
   }
 
   override async create(wanted: NewKey): Promise<IssuedKey> {
     const issued = await this.change((ask) => this.insert(ask, wanted));
-    if (this.timer) await this.look();
+    if (this.timer) await this.poll();
     return issued;
   }
 
   override async ensureFirstKey(): Promise<string | undefined> {
-    if (this.inFile.length > 0) return undefined;
-    const any = async (ask: PostgresAsk) => (await ask("select 1 from key limit 1")).length > 0;
-    if (await any(this.database.ask)) return undefined;
+    if (this.fileRecords.length > 0) return undefined;
+    const any = async (ask: PostgresQuery) => (await ask("select 1 from key limit 1")).length > 0;
+    if (await any(this.database.query)) return undefined;
     return this.change(async (ask) => ((await any(ask)) ? undefined : (await this.insert(ask, { name: "first" })).key));
   }
 
   override async list(): Promise<KeyRecord[]> {
-    const rows = await this.database.ask("select * from key order by number");
-    return [...this.inFile, ...rows.map((row) => storedRecord(row as KeyRow))];
+    const rows = await this.database.query("select * from key order by number");
+    return [...this.fileRecords, ...rows.map((row) => rowToKeyRecord(row as KeyRow))];
   }
 
   override async show(idOrName: string): Promise<KeyRecord | undefined> {
-    return this.inFile.find(({ id }) => id === idOrName) ?? stored(this.database.ask, idOrName);
+    return this.fileRecords.find(({ id }) => id === idOrName) ?? findStored(this.database.query, idOrName);
   }
 
   override async edit(idOrName: string, edit: KeyEdit): Promise<KeyRecord | undefined> {
-    return this.changeOf(idOrName, async (ask, found) => {
+    return this.changeKey(idOrName, async (ask, found) => {
       if (found.revoked !== undefined) return undefined;
       if (typeof edit.name === "string" && edit.name !== found.name) await this.checkFree(ask, edit.name);
-      const { columns, values } = columnsOf(edit);
+      const { columns, values } = keyColumns(edit);
       return update(ask, found.id, columns, values as PostgresValue[]);
     });
   }
 
   override async rotate(idOrName: string, overlap: number): Promise<IssuedKey | undefined> {
-    return this.changeOf(idOrName, async (ask, found) => {
+    return this.changeKey(idOrName, async (ask, found) => {
       if (found.revoked !== undefined) return undefined;
-      const { key } = newKey(found.id);
+      const { key } = generateKey(found.id);
       const old = overlap > 0 ? [found.hash, Date.now() + overlap] : [null, null];
       const record = await update(ask, found.id, ["hash", "old_hash", "old_until"], [hash("sha256", key), ...old]);
       return { key, record };
@@ -126,7 +132,7 @@ export class PostgresKeys extends RememberedKeys {
 
   /** A key that was revoked before keeps the time of that. */
   override async revoke(idOrName: string): Promise<boolean> {
-    const revoked = await this.changeOf(idOrName, async (ask, found) =>
+    const revoked = await this.changeKey(idOrName, async (ask, found) =>
       found.revoked === undefined ? update(ask, found.id, ["revoked"], [Date.now()]) : found,
     );
     return revoked !== undefined;
@@ -136,17 +142,17 @@ export class PostgresKeys extends RememberedKeys {
    * Returns the cached keys, for a process that starts while the database is down; undefined before the database's first
    * response.
    */
-  told(): KnownKeys | undefined {
-    if (this.seen === undefined) return undefined;
-    const rows = [...this.known.values()].map(({ row }) => row);
-    return { seen: this.seen, age: this.clock() - this.answeredAt, rows };
+  snapshot(): KeySnapshot | undefined {
+    if (this.lastChange === undefined) return undefined;
+    const rows = [...this.cache.values()].map(({ row }) => row);
+    return { seen: this.lastChange, age: this.clock() - this.answeredAt, rows };
   }
 
   /** Starts with the keys cached by another process, for the rest of their allowed age. */
-  takeOver({ seen, age, rows }: KnownKeys): void {
-    this.seen = seen;
+  loadSnapshot({ seen, age, rows }: KeySnapshot): void {
+    this.lastChange = seen;
     this.answeredAt = this.clock() - age;
-    for (const row of rows) this.newest(row);
+    for (const row of rows) this.cacheNewest(row);
   }
 
   /** Clears the cache. The database stays open, as others use it. */
@@ -157,16 +163,16 @@ export class PostgresKeys extends RememberedKeys {
   }
 
   /** Starts notifications and polling with the first key lookup. */
-  private begin(): void {
+  private startPolling(): void {
     if (this.timer) return;
-    this.timer = setInterval(() => void this.look(), this.news.poll).unref();
-    const look = () => void this.look();
-    if (this.news.listen) this.unlisten = this.database.listen(CHANNEL, look, look);
+    this.timer = setInterval(() => void this.poll(), this.pollOptions.poll).unref();
+    const look = () => void this.poll();
+    if (this.pollOptions.listen) this.unlisten = this.database.listen(CHANNEL, look, look);
     look();
   }
 
   private switch(idOrName: string, disabled: number | null): Promise<KeyRecord | undefined> {
-    return this.changeOf(idOrName, async (ask, found) => {
+    return this.changeKey(idOrName, async (ask, found) => {
       if (found.revoked !== undefined) return undefined;
       // A disabled key keeps the time of that.
       if ((found.disabled === undefined) === (disabled === null)) return found;
@@ -175,82 +181,82 @@ export class PostgresKeys extends RememberedKeys {
   }
 
   /** Changes a key, if it exists. */
-  private async changeOf<T>(
+  private async changeKey<T>(
     idOrName: string,
-    work: (ask: PostgresAsk, found: KeyRecord) => Promise<T>,
+    work: (ask: PostgresQuery, found: KeyRecord) => Promise<T>,
   ): Promise<T | undefined> {
     let id: string | undefined;
     try {
       return await this.change(async (ask) => {
-        const found = await stored(ask, idOrName);
+        const found = await findStored(ask, idOrName);
         id = found?.id;
         return found && work(ask, found);
       });
     } finally {
       // Removed from the cache, not only reloaded: a key revoked here stays revoked even if the store goes down now.
-      if (id !== undefined) this.known.delete(id);
-      if (this.timer) await this.look();
+      if (id !== undefined) this.cache.delete(id);
+      if (this.timer) await this.poll();
     }
   }
 
   /** Runs changes of keys one at a time, across processes. */
-  private change<T>(work: (ask: PostgresAsk) => Promise<T>): Promise<T> {
+  private change<T>(work: (ask: PostgresQuery) => Promise<T>): Promise<T> {
     return this.database.transaction(async (ask) => {
       await ask("select last from key_change for update");
       return work(ask);
     });
   }
 
-  private async insert(ask: PostgresAsk, wanted: NewKey): Promise<IssuedKey> {
+  private async insert(ask: PostgresQuery, wanted: NewKey): Promise<IssuedKey> {
     await this.checkFree(ask, wanted.name);
-    const { key, id } = newKey();
-    const { columns, values } = columnsOf(wanted);
+    const { key, id } = generateKey();
+    const { columns, values } = keyColumns(wanted);
     const all = ["hash", "id", "created", ...columns];
     const [row] = await ask(
       `insert into key (${all.join(", ")}) values (${all.map(() => "?").join(", ")}) returning *`,
       ...[hash("sha256", key), id, Date.now(), ...(values as PostgresValue[])],
     );
-    return { key, record: storedRecord(row as KeyRow) };
+    return { key, record: rowToKeyRecord(row as KeyRow) };
   }
 
   /** @throws GatewayError invalid_field for a name that is invalid or taken */
-  private async checkFree(ask: PostgresAsk, name: string): Promise<void> {
+  private async checkFree(ask: PostgresQuery, name: string): Promise<void> {
     this.checkName(name);
-    if ((await ask("select 1 from key where name = ? and revoked is null", storable(name))).length > 0)
+    if ((await ask("select 1 from key where name = ? and revoked is null", sanitizeText(name))).length > 0)
       throw nameTaken(name);
   }
 
   /** Polls for changed keys and reloads the cached ones. Never throws. */
-  private async look(): Promise<void> {
+  private async poll(): Promise<void> {
     // One poll at a time; a request during a poll starts another, as it may concern newer changes.
-    if (this.looking) {
-      this.lookAgain = true;
-      return this.looking;
+    if (this.polling) {
+      this.pollAgain = true;
+      return this.polling;
     }
-    this.looking = this.readChanges().finally(() => {
-      this.looking = undefined;
+    this.polling = this.readChanges().finally(() => {
+      this.polling = undefined;
     });
-    await this.looking;
-    if (!this.lookAgain) return;
-    this.lookAgain = false;
-    await this.look();
+    await this.polling;
+    if (!this.pollAgain) return;
+    this.pollAgain = false;
+    await this.poll();
   }
 
   private async readChanges(): Promise<void> {
     const now = this.clock();
     try {
-      await this.database.within(this.seen === undefined ? LOOK_UP : DEADLINE, async (ask) => {
-        if (this.seen === undefined) {
+      await this.database.withDeadline(this.lastChange === undefined ? LOOKUP_TIMEOUT : POLL_TIMEOUT, async (ask) => {
+        if (this.lastChange === undefined) {
           const [row] = await ask("select last from key_change");
-          this.seen = Number(row?.["last"]);
+          this.lastChange = Number(row?.["last"]);
           return;
         }
-        for (const row of await ask("select * from key where changed > ?::bigint order by changed", this.seen)) {
+        for (const row of await ask("select * from key where changed > ?::bigint order by changed", this.lastChange)) {
           const key = new StoredKey(row as KeyRow);
           const { id } = key.record;
-          this.seen = Number(row["changed"]);
-          if (this.underway.has(id)) this.remember(id, key);
-          this.changed(key);
+          this.lastChange = Number(row["changed"]);
+          if (this.queriedIds.has(id)) this.cacheKey(id, key);
+          this.applyChange(key);
         }
       });
       this.answeredAt = now;
@@ -262,39 +268,39 @@ export class PostgresKeys extends RememberedKeys {
 
   /** Returns the key of an id, as it is in the database now. @throws GatewayError 503 when that does not respond */
   private async lookUp(id: string): Promise<StoredKey | undefined> {
-    if (!this.wanted) {
+    if (!this.nextLookup) {
       const ids = new Set<string>();
       // One query at a time: ids requested meanwhile go into the next one.
-      const found = this.asking.then(() => {
-        this.wanted = undefined;
-        return this.askFor(ids);
+      const found = this.lookups.then(() => {
+        this.nextLookup = undefined;
+        return this.queryKeys(ids);
       });
-      this.asking = found.catch(() => {});
-      this.wanted = { ids, found };
+      this.lookups = found.catch(() => {});
+      this.nextLookup = { ids, found };
     }
-    const { ids, found } = this.wanted;
+    const { ids, found } = this.nextLookup;
     ids.add(id);
     return (await found).get(id);
   }
 
   /** The one place where a presented key reaches SQL: only the ids of well-formed keys, which are letters and digits. */
-  private async askFor(ids: ReadonlySet<string>): Promise<Map<string, StoredKey>> {
+  private async queryKeys(ids: ReadonlySet<string>): Promise<Map<string, StoredKey>> {
     const now = this.clock();
     // Lookups during the pause do not extend it.
-    if (now < this.pausedUntil) throw storeSilent(this.failure);
+    if (now < this.pausedUntil) throw keyStoreUnavailable(this.failure);
     try {
       // The first poll must precede reads: rows read earlier would be taken for newer than they are.
-      if (this.seen === undefined) await this.look();
-      if (this.seen === undefined) throw this.failure ?? new Error("it does not answer");
-      this.underway = ids;
-      const rows = await this.database.within(LOOK_UP, (ask) => ask(SELECT, [...ids].join(",")));
+      if (this.lastChange === undefined) await this.poll();
+      if (this.lastChange === undefined) throw this.failure ?? new Error("it does not answer");
+      this.queriedIds = ids;
+      const rows = await this.database.withDeadline(LOOKUP_TIMEOUT, (ask) => ask(SELECT, [...ids].join(",")));
       this.answeredAt = now;
-      return new Map(rows.map((row) => this.newest(row)));
+      return new Map(rows.map((row) => this.cacheNewest(row)));
     } catch (cause) {
       this.pause(cause);
-      throw storeSilent(cause);
+      throw keyStoreUnavailable(cause);
     } finally {
-      this.underway = new Set();
+      this.queriedIds = new Set();
     }
   }
 
@@ -304,12 +310,12 @@ export class PostgresKeys extends RememberedKeys {
   }
 
   /** Caches a row, unless a later one was seen while it was read. */
-  private newest(row: PostgresRow): [string, StoredKey] {
+  private cacheNewest(row: PostgresRow): [string, StoredKey] {
     const key = new StoredKey(row as KeyRow);
     const { id } = key.record;
-    const known = this.known.get(id);
+    const known = this.cache.get(id);
     if (known && known.changed >= key.changed) return [id, known];
-    this.remember(id, key);
+    this.cacheKey(id, key);
     return [id, key];
   }
 }
@@ -317,22 +323,22 @@ export class PostgresKeys extends RememberedKeys {
 const SELECT = "select * from key where id = any(string_to_array(?::text, ','))";
 
 /** Finds a key by id, even if revoked, or by its current name. */
-async function stored(ask: PostgresAsk, idOrName: string): Promise<KeyRecord | undefined> {
-  const clean = storable(idOrName);
+async function findStored(ask: PostgresQuery, idOrName: string): Promise<KeyRecord | undefined> {
+  const clean = sanitizeText(idOrName);
   const [row] = await ask(
     "select * from key where id = ?::text or (name = ?::text and revoked is null) order by id = ?::text desc limit 1",
     ...[clean, clean, clean],
   );
-  return row && storedRecord(row as KeyRow);
+  return row && rowToKeyRecord(row as KeyRow);
 }
 
 async function update(
-  ask: PostgresAsk,
+  ask: PostgresQuery,
   id: string,
   columns: readonly string[],
   values: readonly PostgresValue[],
 ): Promise<KeyRecord> {
   const sets = [...columns.map((column) => `${column} = ?`), "id = id"].join(", ");
   const [row] = await ask(`update key set ${sets} where id = ? returning *`, ...values, id);
-  return storedRecord(row as KeyRow);
+  return rowToKeyRecord(row as KeyRow);
 }

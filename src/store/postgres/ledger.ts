@@ -12,43 +12,43 @@ import {
   type LedgerWarn,
   type SpeedGroup,
 } from "../ledger.ts";
-import { paged } from "../ledger-pages.ts";
-import { COLUMNS, entryOf, type Row, rowOf } from "../ledger-row.ts";
+import { readPages } from "../ledger-pages.ts";
+import { entryToRow, sqlRowToEntry, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import {
-  failureRows,
-  failuresOf,
-  type LedgerQuestion,
-  reachOf,
-  searchOf,
-  speedRows,
-  speedsOf,
+  computeSpeeds,
+  failureQuery,
+  parseFailures,
+  reachQuery,
+  type SqlQuery,
+  searchQuery,
+  speedQuery,
 } from "../ledger-search.ts";
 import {
+  addToSumsSql,
   inWholeHours,
   type LedgerDialect,
-  newestText,
-  pageText,
-  ranges,
-  SINGLE,
-  sumOf,
-  sumsText,
-  sumUp,
+  newestRowsSql,
+  pageSql,
+  parseSum,
+  ROW_AS_SUMS,
+  sumBounds,
+  sumsSql,
 } from "../ledger-sql.ts";
-import { DAY, HOUR, SUMMED } from "../ledger-sums.ts";
-import { lastUsedOf, lastUsedText } from "../ledger-used.ts";
-import type { RowPlace } from "../row-place.ts";
-import { type PostgresAsk, type PostgresDatabase, type PostgresRow, postgresCode, storable } from "./database.ts";
-import { PostgresKinds } from "./kinds.ts";
-import { monthOf, Partitions } from "./partitions.ts";
+import { DAY, HOUR, SUM_COLUMNS } from "../ledger-sums.ts";
+import { lastUsedSql, parseLastUsed } from "../ledger-used.ts";
+import type { RowCursor } from "../row-cursor.ts";
+import { type PostgresDatabase, type PostgresQuery, type PostgresRow, postgresCode, sanitizeText } from "./database.ts";
+import { PostgresDictionary } from "./dictionary.ts";
+import { Partitions, partitionOf } from "./partitions.ts";
 
 /** Rows per statement. */
 const BATCH = 1_000;
 /** Deadlines in milliseconds: of a batch, at first and at most, and of a query over many rows. */
-const WRITING = 5_000;
-const LONGEST_WRITING = 30_000;
-const ASKING = 600_000;
+const WRITE_TIMEOUT = 5_000;
+const MAX_WRITE_TIMEOUT = 30_000;
+const QUERY_TIMEOUT = 600_000;
 /** Milliseconds between checks that next month's table exists. */
-const AHEAD = 3_600_000;
+const PARTITION_CHECK_INTERVAL = 3_600_000;
 
 /** Classes of PostgreSQL's codes for a row that can never be inserted: because of its values, constraints or size. */
 const BAD_ROW = /^(?:22|23|54)/;
@@ -56,7 +56,7 @@ const BAD_ROW = /^(?:22|23|54)/;
 const NO_MONTH = "23514";
 
 /** Columns of `usage` that are not texts. */
-const TYPES: Partial<Record<(typeof COLUMNS)[number], "bigint" | "double precision">> = {
+const TYPES: Partial<Record<(typeof USAGE_COLUMNS)[number], "bigint" | "double precision">> = {
   ...{
     time: "bigint",
     cost: "bigint",
@@ -74,10 +74,10 @@ const DIALECT: LedgerDialect = {
   items: (list) => `json_array_elements(${list}::json)`,
   join: "join",
   // Without coalesce it becomes a join, for which the planner may scan all rows again for each kind.
-  among: (column, select) => `coalesce(${column} in (${select}), false)`,
+  isIn: (column, select) => `coalesce(${column} in (${select}), false)`,
   // PostgreSQL aggregates in a hash table, and its sums of sums are not integers.
-  inOrder: false,
-  later: "id",
+  preaggregates: false,
+  insertOrder: "id",
 };
 
 /**
@@ -85,18 +85,18 @@ const DIALECT: LedgerDialect = {
  * dies before.
  */
 export class PostgresLedger extends Ledger {
-  private readonly kinds = new PostgresKinds("usage_kind", {
+  private readonly kinds = new PostgresDictionary("usage_kind", {
     ...{ key: "text", model: "text", target: "text", protocol: "text", operation: "text", status: "integer" },
     ...{ outcome: "text", streaming: "integer", source: "text", price: "text" },
   });
-  private readonly holders = new PostgresKinds("usage_holder", { group_path: "text", tags: "text" });
+  private readonly holders = new PostgresDictionary("usage_holder", { group_path: "text", tags: "text" });
   private readonly partitions: Partitions;
-  private readonly rows: Row[] = [];
+  private readonly rows: UsageRow[] = [];
   private flushing: Promise<void> = Promise.resolve();
   private outage = false;
   /** Milliseconds for a batch; increases after each timeout, as a slow database would otherwise never finish one. */
-  private deadline = WRITING;
-  private lookedAhead = Number.NEGATIVE_INFINITY;
+  private deadline = WRITE_TIMEOUT;
+  private partitionsCheckedAt = Number.NEGATIVE_INFINITY;
 
   /** @param warn called when the store cannot be written, when entries are lost, and on recovery */
   constructor(
@@ -116,11 +116,11 @@ export class PostgresLedger extends Ledger {
   override async recovered(): Promise<void> {}
 
   override append(entry: LedgerEntry): void {
-    this.appendRow(rowOf(entry));
+    this.appendRow(entryToRow(entry));
   }
 
   /** Appends an entry that has already been converted to a row. */
-  appendRow(row: Row): void {
+  appendRow(row: UsageRow): void {
     this.rows.push(row);
   }
 
@@ -131,69 +131,71 @@ export class PostgresLedger extends Ledger {
   }
 
   override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
-    await this.settled();
-    const rows = await this.patiently(async (ask) => {
+    await this.flushWaiting();
+    const rows = await this.runLongQuery(async (ask) => {
       const [pruned] = await ask("select coalesce(max(before), 0) as before from usage_pruned");
-      return ask(sumsText(query, DIALECT), ...ranges(inWholeHours(query, Number(pruned?.["before"]))));
+      return ask(sumsSql(query, DIALECT), ...sumBounds(inWholeHours(query, Number(pruned?.["before"]))));
     });
-    return rows.map((row) => sumOf(row, query));
+    return rows.map((row) => parseSum(row, query));
   }
 
   override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
-    await this.settled();
-    yield* paged((after) => this.page(span, after));
+    await this.flushWaiting();
+    yield* readPages((after) => this.page(span, after));
   }
 
   /** Returns a page of the oldest rows of a span, or of those after a place. Without waiting rows. */
   async page(
     { since = 0, until = Number.MAX_SAFE_INTEGER, billedApart }: LedgerRows,
-    after?: RowPlace,
+    after?: RowCursor,
   ): Promise<LedgerEntry[]> {
     const from = after ?? { time: since, id: "" };
     return entries(
-      await this.patiently((ask) => ask(billedApart ? BILLED_APART_PAGE : PAGE, from.time, from.time, from.id, until)),
+      await this.runLongQuery((ask) =>
+        ask(billedApart ? BILLED_APART_PAGE : PAGE, from.time, from.time, from.id, until),
+      ),
     );
   }
 
   override async recent(limit: number): Promise<LedgerEntry[]> {
-    await this.settled();
-    return entries(await this.patiently((ask) => ask(NEWEST, limit)));
+    await this.flushWaiting();
+    return entries(await this.runLongQuery((ask) => ask(NEWEST, limit)));
   }
 
-  override async reach(asked: LedgerReach, rows: number): Promise<number> {
-    return Number((await this.asked(reachOf(asked, rows)))[0]?.["time"] ?? 0);
+  override async reach(runQuery: LedgerReach, rows: number): Promise<number> {
+    return Number((await this.asked(reachQuery(runQuery, rows)))[0]?.["time"] ?? 0);
   }
 
   override async search(asked: LedgerSearch): Promise<LedgerEntry[]> {
-    return entries(await this.asked(searchOf(asked, DIALECT)));
+    return entries(await this.asked(searchQuery(asked, DIALECT)));
   }
 
   override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
-    return speedsOf(await this.asked(speedRows(span, by, DIALECT)));
+    return computeSpeeds(await this.asked(speedQuery(span, by, DIALECT)));
   }
 
   override async failures(span: LedgerSpan): Promise<LedgerFailures> {
-    return failuresOf(await this.asked(failureRows(span, DIALECT)));
+    return parseFailures(await this.asked(failureQuery(span, DIALECT)));
   }
 
   override async lastUsed(keys: readonly string[]): Promise<Map<string, number>> {
-    return lastUsedOf(await this.asked({ text: LAST_USED, values: [JSON.stringify(keys)] }));
+    return parseLastUsed(await this.asked({ text: LAST_USED, values: [JSON.stringify(keys)] }));
   }
 
   /** Runs a query that may take long, after a short one has shown that the database responds. */
-  private async patiently<T>(work: (ask: PostgresAsk) => Promise<T>): Promise<T> {
-    await this.database.ask("select 1");
-    return this.database.within(ASKING, work);
+  private async runLongQuery<T>(work: (ask: PostgresQuery) => Promise<T>): Promise<T> {
+    await this.database.query("select 1");
+    return this.database.withDeadline(QUERY_TIMEOUT, work);
   }
 
-  private async asked({ text, values }: LedgerQuestion): Promise<readonly PostgresRow[]> {
-    await this.settled();
-    const bound = values.map((value) => (typeof value === "string" ? storable(value) : value));
-    return this.patiently((ask) => ask(text, ...bound));
+  private async asked({ text, values }: SqlQuery): Promise<readonly PostgresRow[]> {
+    await this.flushWaiting();
+    const bound = values.map((value) => (typeof value === "string" ? sanitizeText(value) : value));
+    return this.runLongQuery((ask) => ask(text, ...bound));
   }
 
   /** Writes waiting rows before a query, but not during an outage: the query would wait for each attempt. */
-  private async settled(): Promise<void> {
+  private async flushWaiting(): Promise<void> {
     if (!this.outage) await this.flush().catch(() => {});
   }
 
@@ -212,17 +214,17 @@ export class PostgresLedger extends Ledger {
     } catch (error) {
       if (!this.outage) this.warn(`The ledger cannot be written: ${message(error)}. Its rows wait in the journal.`);
       this.outage = true;
-      this.deadline = Math.min(this.deadline * 2, LONGEST_WRITING);
+      this.deadline = Math.min(this.deadline * 2, MAX_WRITE_TIMEOUT);
       throw error;
     }
     if (this.outage) this.warn("The ledger is being written again; nothing was lost.", undefined, true);
     this.outage = false;
-    this.deadline = WRITING;
-    await this.lookAhead();
+    this.deadline = WRITE_TIMEOUT;
+    await this.createNextPartition();
   }
 
   /** Writes rows, except those that the store refuses: each of these is lost, with a warning. */
-  private async write(rows: readonly Row[]): Promise<void> {
+  private async write(rows: readonly UsageRow[]): Promise<void> {
     try {
       await this.insert(distinct(rows));
     } catch (error) {
@@ -238,69 +240,69 @@ export class PostgresLedger extends Ledger {
     }
   }
 
-  private async insert(rows: readonly Row[]): Promise<void> {
+  private async insert(rows: readonly UsageRow[]): Promise<void> {
     const times = rows.map(({ values }) => Number(values[TIME]));
-    await this.partitions.make(times);
+    await this.partitions.create(times);
     try {
       await this.put(rows);
     } catch (error) {
       if (postgresCode(error) !== NO_MONTH) throw error;
       // Another process has just removed that month.
-      this.partitions.forget();
-      await this.partitions.make(times);
+      this.partitions.clearCache();
+      await this.partitions.create(times);
       await this.put(rows);
     }
   }
 
-  private put(rows: readonly Row[]): Promise<void> {
+  private put(rows: readonly UsageRow[]): Promise<void> {
     const names = rows.flatMap(({ once, values }) =>
-      once ? { name: storable(once.name), time: Number(values[TIME]) } : [],
+      once ? { name: sanitizeText(once.name), time: Number(values[TIME]) } : [],
     );
-    if (names.length === 0) return this.database.within(this.deadline, (ask) => this.putCounted(ask, rows));
+    if (names.length === 0) return this.database.withDeadline(this.deadline, (ask) => this.putCounted(ask, rows));
     return this.database.transaction(async (ask) => {
       const added = await ask(COUNT_ONCE, JSON.stringify(names));
       const fresh = new Set(added.map(({ name }) => String(name)));
       // Usage counted before, in another row or earlier in this batch, does not count again.
-      const counting = ({ once, ...row }: Row): Row =>
-        once && !fresh.delete(storable(once.name)) ? once.counted : row;
+      const counting = ({ once, ...row }: UsageRow): UsageRow =>
+        once && !fresh.delete(sanitizeText(once.name)) ? once.duplicate : row;
       await this.putCounted(ask, rows.map(counting));
     }, this.deadline);
   }
 
-  private async putCounted(ask: PostgresAsk, rows: readonly Row[]): Promise<void> {
+  private async putCounted(ask: PostgresQuery, rows: readonly UsageRow[]): Promise<void> {
     // Not in the transaction of the rows: a number that is rolled back would stay cached here.
-    const kinds = await this.kinds.of(
-      this.database.ask,
+    const kinds = await this.kinds.numbersFor(
+      this.database.query,
       rows.map(({ kind }) => kind.map(clean)),
     );
-    const holders = await this.holders.of(
-      this.database.ask,
-      rows.map(({ holder = NOBODY }) => holder.map(clean)),
+    const holders = await this.holders.numbersFor(
+      this.database.query,
+      rows.map(({ holder = NO_HOLDER }) => holder.map(clean)),
     );
     const given = rows.map(({ values }, i) => {
       const row: Record<string, unknown> = { kind: kinds[i], holder: holders[i] };
-      for (const [at, name] of COLUMNS.entries()) row[name] = clean(values[at]);
+      for (const [at, name] of USAGE_COLUMNS.entries()) row[name] = clean(values[at]);
       return row;
     });
     await ask(PUT, JSON.stringify(given));
   }
 
   /** Creates next month's table before it is needed. */
-  private async lookAhead(): Promise<void> {
+  private async createNextPartition(): Promise<void> {
     const now = Date.now();
-    if (now - this.lookedAhead < AHEAD) return;
-    await this.partitions.make([now, monthOf(now).to]);
-    this.lookedAhead = now;
+    if (now - this.partitionsCheckedAt < PARTITION_CHECK_INTERVAL) return;
+    await this.partitions.create([now, partitionOf(now).to]);
+    this.partitionsCheckedAt = now;
   }
 }
 
-const TIME = COLUMNS.indexOf("time");
-const ID = COLUMNS.indexOf("id");
-const NOBODY = ["", ""] as const;
+const TIME = USAGE_COLUMNS.indexOf("time");
+const ID = USAGE_COLUMNS.indexOf("id");
+const NO_HOLDER = ["", ""] as const;
 
 /** Removes duplicates; the first row of an id is kept. */
-function distinct(rows: readonly Row[]): Row[] {
-  const found = new Map<string, Row>();
+function distinct(rows: readonly UsageRow[]): UsageRow[] {
+  const found = new Map<string, UsageRow>();
   for (const row of rows) {
     const place = `${row.values[TIME]} ${row.values[ID]}`;
     if (!found.has(place)) found.set(place, row);
@@ -308,25 +310,25 @@ function distinct(rows: readonly Row[]): Row[] {
   return [...found.values()];
 }
 
-const clean = (value: unknown): unknown => (typeof value === "string" ? storable(value) : value);
+const clean = (value: unknown): unknown => (typeof value === "string" ? sanitizeText(value) : value);
 
 /** The driver returns numbers beyond 32 bits as texts, which `entryOf` parses. */
 const entries = (rows: readonly PostgresRow[]): LedgerEntry[] =>
-  rows.map((row) => entryOf(row as Parameters<typeof entryOf>[0]));
+  rows.map((row) => sqlRowToEntry(row as Parameters<typeof sqlRowToEntry>[0]));
 
-const LAST_USED = lastUsedText("select value as key from json_array_elements_text(?::text::json)");
-const NEWEST = newestText(DIALECT);
-const PAGE = pageText(DIALECT);
-const BILLED_APART_PAGE = pageText(DIALECT, true);
+const LAST_USED = lastUsedSql("select value as key from json_array_elements_text(?::text::json)");
+const NEWEST = newestRowsSql(DIALECT);
+const PAGE = pageSql(DIALECT);
+const BILLED_APART_PAGE = pageSql(DIALECT, true);
 
 const COUNT_ONCE = `insert into usage_once (name, time)
   select name, min(time) from json_to_recordset(?::text::json) as shape (name text, time bigint)
   group by name order by name on conflict do nothing returning name`;
 
-const LIST = COLUMNS.join(", ");
-const SHAPE = COLUMNS.map((name) => `${name} ${TYPES[name] ?? "text"}`).join(", ");
+const LIST = USAGE_COLUMNS.join(", ");
+const SHAPE = USAGE_COLUMNS.map((name) => `${name} ${TYPES[name] ?? "text"}`).join(", ");
 const PLACE = "key, model, target, holder";
-const ADDED = SUMMED.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(", ");
+const ADDED = SUM_COLUMNS.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(", ");
 
 /**
  * Inserts rows, and adds the new ones to the sums of their hours and days, in one statement. Ordered, so that concurrent
@@ -338,13 +340,13 @@ const PUT = `with given as (
     insert into usage (kind, holder, ${LIST}) select kind, holder, ${LIST} from given order by time, id
     on conflict do nothing returning time, kind, holder, cost, tokens_in, cached, tokens_out, reasoning
   ), one as (
-    select time, ${SINGLE} from fresh join usage_kind on number = kind
+    select time, ${ROW_AS_SUMS} from fresh join usage_kind on number = kind
   ), hours as (
     select time - time % ${HOUR} as hour, ${PLACE}, ${ADDED} from one group by 1, 2, 3, 4, 5
   ), by_hour as (
-    ${sumUp("usage_hour", `select hour, ${PLACE}, ${SUMMED.join(", ")} from hours order by 1, 2, 3, 4, 5`)}
+    ${addToSumsSql("usage_hour", `select hour, ${PLACE}, ${SUM_COLUMNS.join(", ")} from hours order by 1, 2, 3, 4, 5`)}
   )
-  ${sumUp(
+  ${addToSumsSql(
     "usage_day",
     `select hour - hour % ${DAY}, ${PLACE}, ${ADDED} from hours group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5`,
   )}`;

@@ -1,16 +1,16 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
-  AWAY,
-  type PostgresAsk,
   PostgresDatabase,
+  type PostgresQuery,
   postgresCode,
   SCHEMA,
-  scriptOf,
+  scriptRunner,
   tableExists,
+  UNREACHABLE_CODES,
   unusableDatabase,
 } from "./database.ts";
-import type { PostgresPlace } from "./place.ts";
+import type { PostgresSettings } from "./place.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
 /** The advisory lock for schema changes: an arbitrary number. */
@@ -18,11 +18,11 @@ const LOCK = 7_017_338_211;
 /** Milliseconds for migrations, and to wait for those of other processes. */
 const MIGRATING = 600_000;
 /** Milliseconds to wait for a database that is starting, and between attempts. */
-const PATIENCE = 5_000;
-const AGAIN = 250;
+const START_TIMEOUT = 5_000;
+const RETRY_DELAY = 250;
 
 /** Numbers of migrations: those in the database when it was opened, and those in it now. */
-export interface Migrated {
+export interface MigrationNumbers {
   readonly from: number;
   readonly to: number;
 }
@@ -32,10 +32,10 @@ export interface Migrated {
  * @throws FileError when it cannot be reached or used, or is newer than this program; no connection is left open then
  */
 export async function openPostgres(
-  place: PostgresPlace,
+  place: PostgresSettings,
   most: number,
-): Promise<{ database: PostgresDatabase; migrated: Migrated }> {
-  const { database, result } = await opened(place, most, migrate);
+): Promise<{ database: PostgresDatabase; migrated: MigrationNumbers }> {
+  const { database, result } = await openWith(place, most, migrate);
   return { database, migrated: result };
 }
 
@@ -46,26 +46,26 @@ export const migrationCount = (): number => readdirSync(MIGRATIONS).length;
  * Reports whether a database lacks our schema; does not create it.
  * @throws FileError when it cannot be reached or used
  */
-export async function isUnmade(place: PostgresPlace): Promise<boolean> {
-  const { database, result } = await opened(place, 1, (database) => database.within(MIGRATING, seenBy));
+export async function lacksSchema(place: PostgresSettings): Promise<boolean> {
+  const { database, result } = await openWith(place, 1, (database) => database.withDeadline(MIGRATING, migrationsIn));
   await database.close();
   return result === 0;
 }
 
 /** Opens a database and runs a first operation, with retries while the database may be starting. */
-async function opened<T>(
-  place: PostgresPlace,
+async function openWith<T>(
+  place: PostgresSettings,
   most: number,
   first: (database: PostgresDatabase) => Promise<T>,
 ): Promise<{ database: PostgresDatabase; result: T }> {
   const database = await PostgresDatabase.open(place, most);
-  const deadline = performance.now() + PATIENCE;
+  const deadline = performance.now() + START_TIMEOUT;
   for (;;)
     try {
       return { database, result: await first(database) };
     } catch (thrown) {
-      if (AWAY.has(postgresCode(thrown) ?? "") && performance.now() < deadline) {
-        await sleep(AGAIN);
+      if (UNREACHABLE_CODES.has(postgresCode(thrown) ?? "") && performance.now() < deadline) {
+        await sleep(RETRY_DELAY);
         continue;
       }
       await database.close();
@@ -73,16 +73,16 @@ async function opened<T>(
     }
 }
 
-async function migrate(database: PostgresDatabase): Promise<Migrated> {
+async function migrate(database: PostgresDatabase): Promise<MigrationNumbers> {
   const files = readdirSync(MIGRATIONS).sort();
-  const before = await database.within(MIGRATING, seenBy);
+  const before = await database.withDeadline(MIGRATING, migrationsIn);
   if (before === files.length) return { from: before, to: before };
   return database.transaction(async (ask) => {
     await ask("select pg_advisory_xact_lock(?::bigint)", LOCK);
     // Read again: another process may have migrated while this one waited for the lock.
-    const from = await seenBy(ask);
+    const from = await migrationsIn(ask);
     if (from > files.length) throw new Error("it was made by a newer version of model-gateway; use that one");
-    const run = scriptOf(ask);
+    const run = scriptRunner(ask);
     if (from === 0) {
       const found = await ask("select 1 from pg_namespace where nspname = ?::text", SCHEMA);
       if (found.length === 0) await run(`create schema ${SCHEMA}`);
@@ -97,7 +97,7 @@ async function migrate(database: PostgresDatabase): Promise<Migrated> {
   }, MIGRATING);
 }
 
-async function seenBy(ask: PostgresAsk): Promise<number> {
+async function migrationsIn(ask: PostgresQuery): Promise<number> {
   if (!(await tableExists(ask, "migration"))) return 0;
   const [row] = await ask(`select coalesce(max(number), 0) as number from ${SCHEMA}.migration`);
   return Number(row?.["number"]);

@@ -1,12 +1,12 @@
-import { type MadeObject, type ObjectRows, objectOf } from "../object-rows.ts";
+import { type CreatedObject, type ObjectRows, rowToObject } from "../object-rows.ts";
 import type { OwnedObject } from "../owners.ts";
-import { type PostgresDatabase, storable } from "./database.ts";
+import { type PostgresDatabase, sanitizeText } from "./database.ts";
 
 /** Maximum ids in one query. */
-const MOST = 1000;
+const MAX_IDS = 1000;
 
 /** A pending lookup of an id. */
-interface Wanting {
+interface PendingLookup {
   readonly resolve: (found: OwnedObject[]) => void;
   readonly reject: (thrown: unknown) => void;
 }
@@ -16,44 +16,44 @@ interface Wanting {
  * sends a query for each, nor takes all connections needed for key lookups.
  */
 export class PostgresObjects implements ObjectRows {
-  private readonly wanted = new Map<string, Wanting[]>();
-  private asking = false;
+  private readonly pending = new Map<string, PendingLookup[]>();
+  private querying = false;
 
-  constructor(private readonly database: Pick<PostgresDatabase, "ask">) {}
+  constructor(private readonly database: Pick<PostgresDatabase, "query">) {}
 
   find(id: string): Promise<OwnedObject[]> {
     return new Promise((resolve, reject) => {
-      const text = storable(id);
-      const others = this.wanted.get(text);
+      const text = sanitizeText(id);
+      const others = this.pending.get(text);
       if (others) others.push({ resolve, reject });
-      else this.wanted.set(text, [{ resolve, reject }]);
-      if (this.asking) return;
-      this.asking = true;
+      else this.pending.set(text, [{ resolve, reject }]);
+      if (this.querying) return;
+      this.querying = true;
       // Deferred to collect all ids requested in this turn of the event loop.
-      setImmediate(() => void this.askAll());
+      setImmediate(() => void this.queryAll());
     });
   }
 
-  async insert(made: readonly MadeObject[]): Promise<void> {
+  async insert(made: readonly CreatedObject[]): Promise<void> {
     const rows = made.map(({ id, provider, key, group, model, time }) => ({
-      ...{ id: storable(id), provider, key, group: group ?? null, model: model ?? null, time },
+      ...{ id: sanitizeText(id), provider, key, group: group ?? null, model: model ?? null, time },
     }));
-    await this.database.ask(INSERT, JSON.stringify(rows));
+    await this.database.query(INSERT, JSON.stringify(rows));
   }
 
-  private async askAll(): Promise<void> {
-    while (this.wanted.size > 0) {
-      const batch = [...this.wanted].slice(0, MOST);
-      for (const [id] of batch) this.wanted.delete(id);
-      await this.askFor(batch);
+  private async queryAll(): Promise<void> {
+    while (this.pending.size > 0) {
+      const batch = [...this.pending].slice(0, MAX_IDS);
+      for (const [id] of batch) this.pending.delete(id);
+      await this.queryBatch(batch);
     }
-    this.asking = false;
+    this.querying = false;
   }
 
-  private async askFor(batch: readonly [string, Wanting[]][]): Promise<void> {
+  private async queryBatch(batch: readonly [string, PendingLookup[]][]): Promise<void> {
     try {
-      const rows = await this.database.ask(SELECT, JSON.stringify(batch.map(([id]) => id)));
-      const found = Map.groupBy(rows.map(objectOf), ({ id }) => id);
+      const rows = await this.database.query(SELECT, JSON.stringify(batch.map(([id]) => id)));
+      const found = Map.groupBy(rows.map(rowToObject), ({ id }) => id);
       for (const [id, wanting] of batch) for (const { resolve } of wanting) resolve(found.get(id) ?? []);
     } catch (thrown) {
       for (const { reject } of batch.flatMap(([, wanting]) => wanting)) reject(thrown);

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { DAY } from "../ledger-sums.ts";
-import { type AgingRows, oldestName } from "../retention.ts";
-import { type PostgresAsk, type PostgresDatabase, postgresCode, scriptOf, tableExists } from "./database.ts";
+import { onceNameCutoff, type PrunableRows } from "../retention.ts";
+import { type PostgresDatabase, type PostgresQuery, postgresCode, scriptRunner, tableExists } from "./database.ts";
 
 /** The advisory lock for creating monthly tables: an arbitrary number. */
 const LOCK = 7_017_338_212;
 /** Milliseconds that dropping a table waits for its readers, as writers queue behind it; and between attempts. */
 const LOCKING = 2_000;
-const AGAIN = 500;
+const RETRY_DELAY = 500;
 const TRIES = 30;
 /** Deadline in milliseconds for reading all rows of a month; rows deleted in one transaction. */
 const LONG = 600_000;
@@ -16,7 +16,7 @@ const BATCH = 2000;
 const LOCKED = "55P03";
 
 /** A table with the rows of one month in UTC. */
-interface Month {
+interface MonthPartition {
   /** Its first millisecond, and the first one after it. */
   readonly from: number;
   readonly to: number;
@@ -24,7 +24,7 @@ interface Month {
 }
 
 /** Returns the month of a time in Unix milliseconds. @throws RangeError for a time outside of the calendar */
-export function monthOf(time: number): Month {
+export function partitionOf(time: number): MonthPartition {
   const date = new Date(time);
   const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
   if (!(year >= 1970 && year <= 9998)) throw new RangeError(`${time} is no time of a request`);
@@ -39,57 +39,59 @@ export class Partitions {
   constructor(private readonly database: PostgresDatabase) {}
 
   /** Creates the missing tables for some times. */
-  async make(times: Iterable<number>): Promise<void> {
-    const months = new Map<string, Month>();
+  async create(times: Iterable<number>): Promise<void> {
+    const listPartitions = new Map<string, MonthPartition>();
     for (const time of times) {
-      const month = monthOf(time);
-      if (!this.known.has(month.table)) months.set(month.table, month);
+      const month = partitionOf(time);
+      if (!this.known.has(month.table)) listPartitions.set(month.table, month);
     }
-    for (const month of months.values()) {
+    for (const month of listPartitions.values()) {
       await this.database.transaction((ask) => make(ask, month));
       this.known.add(month.table);
     }
   }
 
   /** Must be called when a table may have been dropped. */
-  forget(): void {
+  clearCache(): void {
     this.known.clear();
   }
 }
 
-async function make(ask: PostgresAsk, { table, from, to }: Month): Promise<void> {
+async function make(ask: PostgresQuery, { table, from, to }: MonthPartition): Promise<void> {
   if (await tableExists(ask, table)) return;
   await ask("select pg_advisory_xact_lock(?::bigint)", LOCK);
   if (await tableExists(ask, table)) return;
   // Created separately and attached, so that others can write and read meanwhile.
-  await scriptOf(ask)(`create table ${table} (like usage including defaults including constraints including indexes);
+  await scriptRunner(
+    ask,
+  )(`create table ${table} (like usage including defaults including constraints including indexes);
     alter table usage attach partition ${table} for values from (${from}) to (${to})`);
 }
 
 /** Lists the existing tables, oldest first. */
-export async function months(ask: PostgresAsk): Promise<Month[]> {
+export async function months(ask: PostgresQuery): Promise<MonthPartition[]> {
   const rows = await ask(
     "select relname as name from pg_inherits join pg_class on oid = inhrelid where inhparent = 'usage'::regclass order by 1",
   );
   return rows.flatMap(({ name }) => {
     const [, year, month] = /^usage_(\d{4})_(\d\d)$/.exec(String(name)) ?? [];
-    return year === undefined ? [] : [monthOf(Date.UTC(Number(year), Number(month) - 1))];
+    return year === undefined ? [] : [partitionOf(Date.UTC(Number(year), Number(month) - 1))];
   });
 }
 
 /** Returns the time (Unix milliseconds) before which rows have been deleted; 0: never. */
-export async function prunedBefore(ask: PostgresAsk): Promise<number> {
+export async function postgresPrunedBefore(ask: PostgresQuery): Promise<number> {
   return Number((await ask("select coalesce(max(before), 0) as before from usage_pruned"))[0]?.["before"]);
 }
 
 /** Returns the rows of a ledger in PostgreSQL for retention. */
-export const agingPostgres = (database: PostgresDatabase): AgingRows => ({
+export const prunablePostgres = (database: PostgresDatabase): PrunableRows => ({
   age: (now) =>
-    database.within(LONG, async (ask) => {
+    database.withDeadline(LONG, async (ask) => {
       const [row] = await ask("select coalesce(max(time), 0) as newest from usage where time <= ?::bigint", now - DAY);
-      return { newest: Number(row?.["newest"]), pruned: await prunedBefore(ask) };
+      return { newest: Number(row?.["newest"]), pruned: await postgresPrunedBefore(ask) };
     }),
-  pruned: (before) => prunedPostgres(database, before),
+  prune: (before) => prunePostgres(database, before),
 });
 
 /**
@@ -99,22 +101,22 @@ export const agingPostgres = (database: PostgresDatabase): AgingRows => ({
  * @returns the number of rows in each step
  * @throws PostgresError when a month's table is constantly being read
  */
-export async function* prunedPostgres(database: PostgresDatabase, before: number): AsyncGenerator<number> {
+export async function* prunePostgres(database: PostgresDatabase, before: number): AsyncGenerator<number> {
   // Recorded first, so that concurrent queries for sums use whole hours.
   await database.transaction(async (ask) => {
     await ask("lock table usage_pruned");
-    if (before <= (await prunedBefore(ask))) return;
+    if (before <= (await postgresPrunedBefore(ask))) return;
     await ask("delete from usage_pruned");
     await ask("insert into usage_pruned values (?::bigint)", before);
   });
-  for (const month of await months(database.ask)) if (month.to <= before) yield await dropMonth(database, month);
+  for (const month of await months(database.query)) if (month.to <= before) yield await dropPartition(database, month);
   for (;;) {
-    const [gone] = await database.within(LONG, (ask) => ask(REMOVE, before, before));
+    const [gone] = await database.withDeadline(LONG, (ask) => ask(REMOVE, before, before));
     yield Number(gone?.["rows"]);
     if (Number(gone?.["rows"]) < BATCH) break;
   }
-  const end = oldestName(before);
-  while (Number((await database.within(LONG, (ask) => ask(FORGET, end)))[0]?.["rows"]) === BATCH);
+  const end = onceNameCutoff(before);
+  while (Number((await database.withDeadline(LONG, (ask) => ask(FORGET, end)))[0]?.["rows"]) === BATCH);
 }
 
 const FORGET = `with gone as (
@@ -128,13 +130,13 @@ const REMOVE = `with gone as (
   ) select count(*) as rows from gone`;
 
 /** Drops the table of a month, safe with concurrent drops: it waits for readers, but not so long that writers queue behind it. */
-async function dropMonth(database: PostgresDatabase, { table }: Month): Promise<number> {
+async function dropPartition(database: PostgresDatabase, { table }: MonthPartition): Promise<number> {
   // Counted before locking, which blocks all writers.
-  const [counted] = await database.within(LONG, (ask) => ask(`select count(*) as rows from ${table}`));
+  const [counted] = await database.withDeadline(LONG, (ask) => ask(`select count(*) as rows from ${table}`));
   for (let tries = 1; ; tries++)
     try {
       return await database.transaction(async (ask) => {
-        const run = scriptOf(ask);
+        const run = scriptRunner(ask);
         await run(`set local lock_timeout = ${LOCKING}; lock table usage in access exclusive mode`);
         if (!(await tableExists(ask, table))) return 0;
         await run(`drop table ${table}`);
@@ -142,6 +144,6 @@ async function dropMonth(database: PostgresDatabase, { table }: Month): Promise<
       });
     } catch (thrown) {
       if (postgresCode(thrown) !== LOCKED || tries === TRIES) throw thrown;
-      await sleep(AGAIN);
+      await sleep(RETRY_DELAY);
     }
 }

@@ -11,7 +11,7 @@ export interface PostgresTls {
 }
 
 /** A PostgreSQL database and how to connect to it. Plain values, as they are sent to a thread. */
-export interface PostgresPlace {
+export interface PostgresSettings {
   /** A host's name or address, or the folder of a socket. */
   readonly host: string;
   readonly port: number;
@@ -26,11 +26,11 @@ export interface PostgresPlace {
 }
 
 /** Where the stores are. */
-export interface StorePlace {
+export interface StoreLocation {
   /** The absolute path of a SQLite file, or `:memory:`; or the address of a database, without its password. */
   readonly ledger: string;
   /** How to connect to that database, and the absolute path of the folder of this machine's journals. */
-  readonly postgres?: PostgresPlace & { readonly journal: string };
+  readonly postgres?: PostgresSettings & { readonly journal: string };
 }
 
 const FORM = "write it like postgres://USER:PASSWORD@HOST:5432/DATABASE";
@@ -44,82 +44,83 @@ const KNOWN = [
 ];
 
 /** A mistake in an address. */
-class Mistake extends Error {}
+class AddressError extends Error {}
 
 /**
  * Parses the address of a database in the syntax of PostgreSQL's own clients, or describes its mistake without repeating the
  * address, which may contain a password. Unsupported settings are mistakes.
  * @param folder base of relative paths of certificates
  */
-export function postgresPlace(text: string, folder: string): PostgresPlace | string {
+export function parsePostgresUrl(text: string, folder: string): PostgresSettings | string {
   try {
-    return placeIn(text, folder);
+    return parseAddress(text, folder);
   } catch (thrown) {
-    if (thrown instanceof Mistake) return thrown.message;
+    if (thrown instanceof AddressError) return thrown.message;
     throw thrown;
   }
 }
 
 /** Returns the address without its password, for display. */
-export function shownPlace({ host, port, user, database }: PostgresPlace): string {
+export function displayUrl({ host, port, user, database }: PostgresSettings): string {
   const part = encodeURIComponent;
   if (isAbsolute(host)) return `postgres:///${part(database)}?host=${host}&user=${part(user)}`;
   return `postgres://${part(user)}@${host.includes(":") ? `[${host}]` : host}:${port}/${part(database)}`;
 }
 
-function placeIn(text: string, folder: string): PostgresPlace {
+function parseAddress(text: string, folder: string): PostgresSettings {
   const url = URL.parse(text);
   if (!url)
-    throw new Mistake(`not an address of a database; ${FORM}, with %40 for @, %23 for #, %2F for / in a password`);
-  if (url.hash !== "") throw new Mistake("an address of a database has no # part; in a password it is written %23");
-  const query = queryOf(url);
-  const plain = (value: string, name: string): string => query.get(name) ?? unescaped(value);
+    throw new AddressError(`not an address of a database; ${FORM}, with %40 for @, %23 for #, %2F for / in a password`);
+  if (url.hash !== "")
+    throw new AddressError("an address of a database has no # part; in a password it is written %23");
+  const query = parseQuery(url);
+  const plain = (value: string, name: string): string => query.get(name) ?? decodePart(value);
   const host = plain(url.hostname.replaceAll(/^\[|\]$/g, ""), "host");
-  if (host === "") throw new Mistake(`the address of the database names no host; ${FORM}`);
+  if (host === "") throw new AddressError(`the address of the database names no host; ${FORM}`);
   if (host.includes(","))
-    throw new Mistake("an address of a database names one host; several need a balancer before them");
+    throw new AddressError("an address of a database names one host; several need a balancer before them");
   const user = plain(url.username, "user");
   const password = plain(url.password, "password");
-  const database = unescaped(url.pathname.slice(1));
+  const database = decodePart(url.pathname.slice(1));
   if (user === "" || database === "")
-    throw new Mistake(`the address of the database names no ${user === "" ? "user" : "database"}; ${FORM}`);
+    throw new AddressError(`the address of the database names no ${user === "" ? "user" : "database"}; ${FORM}`);
   return {
     host,
-    port: whole(plain(url.port, "port"), "port", PORT, 65_535),
+    port: parseInteger(plain(url.port, "port"), "port", PORT, 65_535),
     user,
     ...(password === "" ? {} : { password }),
     database,
-    tls: tlsOf(query, isAbsolute(host), folder),
+    tls: parseTls(query, isAbsolute(host), folder),
     application: query.get("application_name") ?? "model-gateway",
-    connectTimeout: whole(query.get("connect_timeout") ?? "", "connect_timeout", CONNECTING, 300),
+    connectTimeout: parseInteger(query.get("connect_timeout") ?? "", "connect_timeout", CONNECTING, 300),
   };
 }
 
-function queryOf({ searchParams }: URL): Map<string, string> {
+function parseQuery({ searchParams }: URL): Map<string, string> {
   const found = new Map<string, string>();
   for (const [name, value] of searchParams) {
     if (!KNOWN.includes(name))
-      throw new Mistake(
+      throw new AddressError(
         `${JSON.stringify(name)} of the database's address is not known here; known are ${KNOWN.join(", ")}`,
       );
-    if (found.has(name)) throw new Mistake(`the address of the database says ${name} twice`);
+    if (found.has(name)) throw new AddressError(`the address of the database says ${name} twice`);
     found.set(name, value);
   }
   return found;
 }
 
-function tlsOf(query: ReadonlyMap<string, string>, socket: boolean, folder: string): PostgresTls {
+function parseTls(query: ReadonlyMap<string, string>, socket: boolean, folder: string): PostgresTls {
   const mode = query.get("sslmode") ?? (socket ? "disable" : "prefer");
   const files = ["sslrootcert", "sslcert", "sslkey"].filter((name) => query.has(name));
   if (mode !== "disable" && mode !== "prefer" && mode !== "require" && mode !== "verify-ca" && mode !== "verify-full")
-    throw new Mistake(
+    throw new AddressError(
       `sslmode=${mode === "allow" ? mode : "…"} is not done here; write disable, prefer, require, verify-ca or verify-full`,
     );
   if (socket && (mode !== "disable" || files.length > 0))
-    throw new Mistake("a socket of this machine has no TLS; leave sslmode and its files out");
+    throw new AddressError("a socket of this machine has no TLS; leave sslmode and its files out");
   if (files.length > 0 && (mode === "disable" || mode === "prefer"))
-    throw new Mistake(`${files[0]} needs sslmode=require, verify-ca or verify-full`);
-  if (query.has("sslcert") !== query.has("sslkey")) throw new Mistake("sslcert and sslkey come together");
+    throw new AddressError(`${files[0]} needs sslmode=require, verify-ca or verify-full`);
+  if (query.has("sslcert") !== query.has("sslkey")) throw new AddressError("sslcert and sslkey come together");
   const pem = (name: string) => {
     const file = query.get(name);
     return file === undefined ? undefined : readPem(resolve(folder, file), name);
@@ -137,22 +138,22 @@ function readPem(file: string, name: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (thrown) {
-    throw new Mistake(`${name}: ${file} cannot be read: ${(thrown as NodeJS.ErrnoException).code}`);
+    throw new AddressError(`${name}: ${file} cannot be read: ${(thrown as NodeJS.ErrnoException).code}`);
   }
 }
 
-function whole(text: string, name: string, otherwise: number, most: number): number {
+function parseInteger(text: string, name: string, otherwise: number, most: number): number {
   if (text === "") return otherwise;
   const number = /^\d{1,6}$/.test(text) ? Number(text) : 0;
   if (number < 1 || number > most)
-    throw new Mistake(`${name} of the database's address is a whole number up to ${most}`);
+    throw new AddressError(`${name} of the database's address is a whole number up to ${most}`);
   return number;
 }
 
-function unescaped(text: string): string {
+function decodePart(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw new Mistake("a % in the database's address begins no escape; written as itself it is %25");
+    throw new AddressError("a % in the database's address begins no escape; written as itself it is %25");
   }
 }

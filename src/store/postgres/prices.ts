@@ -13,11 +13,11 @@ export class PostgresPrices extends PriceVersions {
     if (prices.length === 0) return;
     const since = Date.now();
     const rows = prices.map(({ version, price, source }) => ({ version, terms: JSON.stringify(price), source, since }));
-    await this.database.ask(INSERT, JSON.stringify(rows));
+    await this.database.query(INSERT, JSON.stringify(rows));
   }
 
   override async find(version: string): Promise<PriceVersion | undefined> {
-    const [row] = await this.database.ask("select terms, source from price where version = ?::text", version);
+    const [row] = await this.database.query("select terms, source from price where version = ?::text", version);
     if (!row) return undefined;
     return { version, price: JSON.parse(String(row["terms"])) as Price, source: String(row["source"]) };
   }

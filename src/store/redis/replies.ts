@@ -1,19 +1,19 @@
 import type { Calendar } from "../../core/calendar.ts";
 import type { Budget, LimitLevel } from "../../core/limits.ts";
 import {
-  counting,
-  crowded,
-  distanceOf,
+  type BudgetState,
+  budgetExcess,
+  budgetStanding,
+  concurrencyExcess,
   isRepeated,
-  nearer,
-  nearlySpent,
-  overspent,
+  nearlySpentWarning,
   type RateState,
-  type SpentState,
-  standingOf,
-  tooFast,
-  tooMany,
-} from "../limit-answers.ts";
+  rateDistance,
+  rpmExcess,
+  tighterLimit,
+  tokensToReserve,
+  tpmExcess,
+} from "../limit-results.ts";
 import type { Excess, Grant, Reservation, Standing } from "../limiter.ts";
 
 /** Reads a script's reply value by value. */
@@ -32,9 +32,9 @@ export class ReplyReader {
 }
 
 /** Returns the state of a level's sums, in the order of its budgets; two budgets of one period share it. */
-function spentStates(level: LimitLevel, reader: ReplyReader, calendar: Calendar, now: number): SpentState[] {
+function readBudgetStates(level: LimitLevel, reader: ReplyReader, calendar: Calendar, now: number): BudgetState[] {
   const { budgets = [] } = level.limits;
-  const states: SpentState[] = [];
+  const states: BudgetState[] = [];
   for (const [i, { per }] of budgets.entries()) {
     const known = isRepeated(budgets, i) ? states[budgets.findIndex((budget) => budget.per === per)] : undefined;
     const { end } = calendar.span(per, now);
@@ -43,53 +43,61 @@ function spentStates(level: LimitLevel, reader: ReplyReader, calendar: Calendar,
   return states;
 }
 
-const rateState = (reader: ReplyReader): RateState => ({ sum: reader.number(), reset: Math.max(0, reader.number()) });
+const readRateState = (reader: ReplyReader): RateState => ({
+  sum: reader.number(),
+  reset: Math.max(0, reader.number()),
+});
 
 /**
  * Parses a grant, from the reply of `reserve` after its first two values.
- * @param told called with the current spent and pending amounts of each sum of each level
+ * @param onSum called with the current spent and pending amounts of each sum of each level
  */
-export function grantIn(
+export function parseGrant(
   reader: ReplyReader,
   { levels, most }: Reservation,
   calendar: Calendar,
   now: number,
-  told: (level: LimitLevel, budget: Budget, state: SpentState) => void,
+  onSum: (level: LimitLevel, budget: Budget, state: BudgetState) => void,
 ): Grant {
   const grant: { -readonly [Name in keyof Grant]: Grant[Name] } = {};
   for (const level of levels) {
     const { rpm = 0, tpm = 0, budgets = [] } = level.limits;
-    const [requests, tokens] = [rateState(reader), rateState(reader)];
-    if (rpm > 0) grant.requests = nearer(grant.requests, distanceOf(requests, rpm));
-    if (tpm > 0) grant.tokens = nearer(grant.tokens, distanceOf(tokens, tpm));
-    for (const [i, state] of spentStates(level, reader, calendar, now).entries()) {
+    const [requests, tokens] = [readRateState(reader), readRateState(reader)];
+    if (rpm > 0) grant.requests = tighterLimit(grant.requests, rateDistance(requests, rpm));
+    if (tpm > 0) grant.tokens = tighterLimit(grant.tokens, rateDistance(tokens, tpm));
+    for (const [i, state] of readBudgetStates(level, reader, calendar, now).entries()) {
       const budget = budgets[i] as Budget;
-      const warning = nearlySpent(level, budget, state.spent);
+      const warning = nearlySpentWarning(level, budget, state.spent);
       if (warning !== undefined) grant.warnings = [...(grant.warnings ?? []), warning];
-      if (!isRepeated(budgets, i)) told(level, budget, { ...state, pending: state.pending + most.cost });
+      if (!isRepeated(budgets, i)) onSum(level, budget, { ...state, pending: state.pending + most.cost });
     }
   }
   return grant;
 }
 
 /** Parses the exceeded limit, from the reply of `reserve` after its first value. */
-export function excessIn(reader: ReplyReader, { levels, most }: Reservation, calendar: Calendar, now: number): Excess {
+export function parseExcess(
+  reader: ReplyReader,
+  { levels, most }: Reservation,
+  calendar: Calendar,
+  now: number,
+): Excess {
   const level = levels[reader.number()] as LimitLevel;
   const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = level.limits;
   const limit = reader.text();
-  if (limit === "concurrency") return crowded(level, concurrency);
-  if (limit === "rpm") return tooFast(level, rpm, reader.number());
+  if (limit === "concurrency") return concurrencyExcess(level, concurrency);
+  if (limit === "rpm") return rpmExcess(level, rpm, reader.number());
   if (limit === "tpm") {
     const [sum, wait] = [reader.number(), reader.number()];
-    return tooMany(level, tpm, tpm - sum, counting(most, tpm), wait);
+    return tpmExcess(level, tpm, tpm - sum, tokensToReserve(most, tpm), wait);
   }
   const budget = budgets[reader.number()] as Budget;
   const { end } = calendar.span(budget.per, now);
-  return overspent(level, budget, { spent: reader.number(), pending: reader.number(), end }, most.cost, now);
+  return budgetExcess(level, budget, { spent: reader.number(), pending: reader.number(), end }, most.cost, now);
 }
 
 /** Parses the state of levels, from the reply of `standings` after its first two values. */
-export function standingsIn(
+export function parseStandings(
   reader: ReplyReader,
   levels: readonly LimitLevel[],
   calendar: Calendar,
@@ -98,16 +106,16 @@ export function standingsIn(
   return levels.map((level): Standing => {
     const { kind, name, limits } = level;
     const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits;
-    const [requests, tokens] = [rateState(reader), rateState(reader)];
-    const states = spentStates(level, reader, calendar, now);
+    const [requests, tokens] = [readRateState(reader), readRateState(reader)];
+    const states = readBudgetStates(level, reader, calendar, now);
     const inside = reader.number();
     return {
       kind,
       name,
-      ...(rpm > 0 && { requests: distanceOf(requests, rpm) }),
-      ...(tpm > 0 && { tokens: distanceOf(tokens, tpm) }),
+      ...(rpm > 0 && { requests: rateDistance(requests, rpm) }),
+      ...(tpm > 0 && { tokens: rateDistance(tokens, tpm) }),
       ...(concurrency > 0 && { concurrency: { limit: concurrency, left: Math.max(0, concurrency - inside) } }),
-      budgets: budgets.map((budget, i) => standingOf(budget, states[i] as SpentState)),
+      budgets: budgets.map((budget, i) => budgetStanding(budget, states[i] as BudgetState)),
     };
   });
 }

@@ -4,11 +4,11 @@ import { FileError } from "../../core/errors.ts";
 import { optionalPackage } from "../optional-package.ts";
 
 /** Milliseconds to wait for a usable connection. */
-const CONNECTING = 3000;
+const CONNECT_TIMEOUT = 3000;
 /** Milliseconds without a reply after which a server counts as unreachable: longer than its occasional pauses. */
-const SILENCE = 1000;
+const REPLY_TIMEOUT = 1000;
 /** Maximum milliseconds to wait for a reply while others arrive. */
-export const DEADLINE = 3000;
+export const REPLY_DEADLINE = 3000;
 
 /** Lua scripts that run on the server atomically. */
 const SCRIPTS = ["reserve", "settle", "beat", "adopt", "repay", "pay", "seed", "standings", "look"] as const;
@@ -39,7 +39,7 @@ export class RedisRefusal extends Error {
 }
 
 /** The server does not respond, or not in time. */
-export class RedisAway extends Error {
+export class RedisUnavailable extends Error {
   override readonly name = "RedisAway";
 }
 
@@ -49,15 +49,15 @@ const scripts = new Map<RedisScript, ScriptText>();
 export class RedisServer {
   private connection: RedisConnection | undefined;
   /** The last error of the connection: commands that it ends only say that the client is closed. */
-  private lost: unknown;
+  private connectionError: unknown;
   /** When it last replied. */
-  private heardAt = 0;
+  private repliedAt = 0;
   /** Its address for display: without its password. */
-  readonly place: string;
+  readonly address: string;
 
   private readonly url: string;
   /** Paths of certificates by their parameter in the address. */
-  private readonly files: URLSearchParams;
+  private readonly certificateFiles: URLSearchParams;
 
   private constructor(
     address: string,
@@ -65,8 +65,8 @@ export class RedisServer {
   ) {
     const url = new URL(address);
     const { host, pathname } = url;
-    this.place = `${host}${pathname.length > 1 ? pathname : ""}`;
-    this.files = new URLSearchParams(url.search);
+    this.address = `${host}${pathname.length > 1 ? pathname : ""}`;
+    this.certificateFiles = new URLSearchParams(url.search);
     url.search = "";
     this.url = url.href;
   }
@@ -76,7 +76,7 @@ export class RedisServer {
    * @param url `redis://`, or `rediss://` with paths of certificates as query parameters, as built by `redisAddress`
    * @throws FileError when the package is not installed
    */
-  static async of(url: string): Promise<RedisServer> {
+  static async create(url: string): Promise<RedisServer> {
     const client = await optionalPackage<RedisPackage>("redis", () => import("redis"), "store: limits: redis://…");
     return new RedisServer(url, client);
   }
@@ -86,18 +86,18 @@ export class RedisServer {
   }
 
   /** Returns socket options; files are read for each connection, as certificates are renewed. */
-  private socket(): object {
+  private socketOptions(): object {
     // Our own timeout is shorter, and reports the reason.
-    const told = { connectTimeout: 2 * CONNECTING, reconnectStrategy: false };
+    const told = { connectTimeout: 2 * CONNECT_TIMEOUT, reconnectStrategy: false };
     if (!this.url.startsWith("rediss:")) return told;
     const [ca, cert, key] = ["cacert", "cert", "key"].map((name) => {
-      const file = this.files.get(name);
+      const file = this.certificateFiles.get(name);
       return file === null ? undefined : readFileSync(file);
     });
     return { ...told, tls: true, ...(ca && { ca }), ...(cert && { cert, key }) };
   }
 
-  private opened(): RedisConnection {
+  private createConnection(): RedisConnection {
     const connection = this.client.createClient({
       url: this.url,
       name: "model-gateway",
@@ -105,33 +105,33 @@ export class RedisServer {
       RESP: 2,
       maintNotifications: "disabled",
       disableOfflineQueue: true,
-      socket: this.socket(),
+      socket: this.socketOptions(),
       // Deadlines are kept here: the package's own cost one signal per command.
       commandOptions: { timeout: 0 },
     });
-    this.lost = undefined;
+    this.connectionError = undefined;
     connection.on("error", (error: unknown) => {
-      this.lost = error;
+      this.connectionError = error;
     });
     this.connection = connection;
     return connection;
   }
 
-  /** @throws RedisRefusal, RedisAway */
+  /** @throws RedisRefusal, RedisUnavailable */
   async connect(): Promise<void> {
     this.disconnect();
     try {
-      const connection = this.opened();
-      await within(connection.connect(), CONNECTING);
+      const connection = this.createConnection();
+      await withReplyTimeout(connection.connect(), CONNECT_TIMEOUT);
       // A script loaded only on first use would run after commands sent later.
-      const loaded = SCRIPTS.map((name) => connection.sendCommand(["SCRIPT", "LOAD", scriptOf(name).text]));
-      await within(Promise.all(loaded), CONNECTING);
+      const loaded = SCRIPTS.map((name) => connection.sendCommand(["SCRIPT", "LOAD", loadScript(name).text]));
+      await withReplyTimeout(Promise.all(loaded), CONNECT_TIMEOUT);
     } catch (thrown) {
       this.disconnect();
       // A server without TLS takes the handshake for an incomplete command and waits.
-      if (thrown instanceof RedisAway && this.url.startsWith("rediss:"))
-        throw new RedisAway(`${thrown.message}; does it speak TLS? redis:// does without`, { cause: thrown });
-      throw failure(thrown, this.place, this.lost);
+      if (thrown instanceof RedisUnavailable && this.url.startsWith("rediss:"))
+        throw new RedisUnavailable(`${thrown.message}; does it speak TLS? redis:// does without`, { cause: thrown });
+      throw toRedisError(thrown, this.address, this.connectionError);
     }
   }
 
@@ -150,37 +150,39 @@ export class RedisServer {
    * Runs a script. Commands of one turn of the event loop are sent together, in their order.
    * @param args the first names keys
    * @param deadline milliseconds
-   * @throws RedisRefusal, RedisAway
+   * @throws RedisRefusal, RedisUnavailable
    */
-  async run(name: RedisScript, args: readonly string[], deadline = DEADLINE): Promise<unknown> {
+  async run(name: RedisScript, args: readonly string[], deadline = REPLY_DEADLINE): Promise<unknown> {
     const { connection } = this;
-    if (!connection) throw new RedisAway("there is no connection");
-    const { sha, text } = scriptOf(name);
+    if (!connection) throw new RedisUnavailable("there is no connection");
+    const { sha, text } = loadScript(name);
     const rest = ["1", `${args[0]}owners`, ...args];
     try {
       return await this.reply(connection.sendCommand(["EVALSHA", sha, ...rest]), deadline);
     } catch (thrown) {
-      if (!(thrown as Error).message.startsWith("NOSCRIPT")) throw failure(thrown, this.place, this.lost);
+      if (!(thrown as Error).message.startsWith("NOSCRIPT"))
+        throw toRedisError(thrown, this.address, this.connectionError);
     }
     try {
       return await this.reply(connection.sendCommand(["EVAL", text, ...rest]), deadline);
     } catch (thrown) {
-      throw failure(thrown, this.place, this.lost);
+      throw toRedisError(thrown, this.address, this.connectionError);
     }
   }
 
-  /** @throws RedisAway without a reply in time */
+  /** @throws RedisUnavailable without a reply in time */
   private async reply(reply: Promise<unknown>, deadline: number): Promise<unknown> {
     const asked = performance.now();
-    const patience = () => Math.min(Math.max(asked, this.heardAt) + SILENCE, asked + deadline) - performance.now();
-    const value = await within(reply, Math.min(SILENCE, deadline), patience);
-    this.heardAt = performance.now();
+    const patience = () =>
+      Math.min(Math.max(asked, this.repliedAt) + REPLY_TIMEOUT, asked + deadline) - performance.now();
+    const value = await withReplyTimeout(reply, Math.min(REPLY_TIMEOUT, deadline), patience);
+    this.repliedAt = performance.now();
     return value;
   }
 }
 
 /** Returns a script including the common prelude. */
-export function scriptOf(name: RedisScript): ScriptText {
+export function loadScript(name: RedisScript): ScriptText {
   const known = scripts.get(name);
   if (known) return known;
   const read = (file: string) => readFileSync(new URL(`./${file}.lua`, import.meta.url), "utf8");
@@ -192,16 +194,16 @@ export function scriptOf(name: RedisScript): ScriptText {
 
 /**
  * @param patience returns the further milliseconds to wait, called when the first are over
- * @throws RedisAway without a reply in time
+ * @throws RedisUnavailable without a reply in time
  */
-function within<T>(reply: Promise<T>, first: number, patience: () => number = () => 0): Promise<T> {
+function withReplyTimeout<T>(reply: Promise<T>, first: number, patience: () => number = () => 0): Promise<T> {
   return new Promise((resolve, reject) => {
     const began = performance.now();
     let timer: NodeJS.Timeout;
     const late = () => {
       const more = patience();
       if (more > 0) wait(more);
-      else reject(new RedisAway(`no reply within ${Math.round(performance.now() - began)} ms`));
+      else reject(new RedisUnavailable(`no reply within ${Math.round(performance.now() - began)} ms`));
     };
     // If this process itself was late, replies received meanwhile are read first.
     const wait = (time: number) => {
@@ -236,20 +238,20 @@ const REFUSALS: readonly [RegExp, string][] = [
 ];
 
 /** Describes why a server cannot be used at startup, and what to do. */
-export function unusableRedis({ place }: RedisServer, cause: unknown): FileError {
+export function unusableRedis({ address }: RedisServer, cause: unknown): FileError {
   const { message } = cause as Error;
   if (cause instanceof RedisRefusal) return new FileError(`store: limits: ${message}`, { cause });
   const hint = "start it, or set instances: N in gateway.yaml, and a start without it keeps to one part of N";
-  return new FileError(`store: limits: ${place} does not answer (${message}): ${hint}`, { cause });
+  return new FileError(`store: limits: ${address} does not answer (${message}): ${hint}`, { cause });
 }
 
 /** @param lost why the connection ended, if it has */
-function failure(thrown: unknown, place: string, lost: unknown): Error {
-  if (thrown instanceof RedisRefusal || thrown instanceof RedisAway) return thrown;
+function toRedisError(thrown: unknown, place: string, lost: unknown): Error {
+  if (thrown instanceof RedisRefusal || thrown instanceof RedisUnavailable) return thrown;
   const isClosed = thrown instanceof Error && thrown.message === CLOSED;
   const { message, code, errors } = (isClosed && lost ? lost : thrown) as NodeJS.ErrnoException & { errors?: Error[] };
   const reason = message || errors?.[0]?.message || code || String(thrown);
   const hint = REFUSALS.find(([pattern]) => pattern.test(reason))?.[1];
   if (hint) return new RedisRefusal(`${place} says ${JSON.stringify(reason)}: ${hint}`, { cause: thrown });
-  return new RedisAway(reason, { cause: thrown });
+  return new RedisUnavailable(reason, { cause: thrown });
 }

@@ -10,7 +10,7 @@ const OPENING = 5_000;
 /** Milliseconds that one write may block the event loop while another process writes. */
 const BLOCKING = 20;
 /** Milliseconds for which a write is retried while another process has the file locked. */
-const PATIENCE = 5_000;
+const BUSY_TIMEOUT = 5_000;
 
 /**
  * Pages of the WAL after which a commit checkpoints them into the file. Few, as a checkpoint blocks: 4 ms, where 4,000 pages at
@@ -39,7 +39,7 @@ export function sqliteCode(error: unknown): number | undefined {
  * One SQLite file, shared by keys and ledger. WAL with `synchronous=normal`, unless `durable`: commits survive the death of the
  * process, and a power cut loses at most the last commits, never the file.
  */
-export class Database {
+export class SqliteDatabase {
   /** Increases with every change of keys through this connection, which SQLite's own data_version does not count. */
   keyChanges = 0;
   private readonly sqlite: DatabaseSync;
@@ -74,7 +74,7 @@ export class Database {
       }
       this.sqlite = new DatabaseSync(path, { timeout: OPENING });
     } catch (error) {
-      throw unusable(path, error);
+      throw unusableStoreError(path, error);
     }
     try {
       this.sqlite.exec(`pragma journal_mode = wal; pragma synchronous = ${this.synchronous}`);
@@ -84,7 +84,7 @@ export class Database {
       this.sqlite.exec(`pragma busy_timeout = ${BLOCKING}`);
     } catch (error) {
       this.sqlite.close();
-      throw unusable(path, error);
+      throw unusableStoreError(path, error);
     }
   }
 
@@ -92,7 +92,7 @@ export class Database {
    * Checks that the file still has its name, as nobody would read later writes.
    * @throws Error if the file was removed, moved or replaced
    */
-  checkPlace(): void {
+  checkFile(): void {
     if (this.inode !== undefined) checkPlace(this.path, this.inode);
   }
 
@@ -118,8 +118,8 @@ export class Database {
    * Runs a transaction like `transaction` that also survives power cuts, and waits, without blocking, while another process
    * writes.
    */
-  async durably<T>(work: () => T): Promise<T> {
-    return this.patiently(() => {
+  async durableTransaction<T>(work: () => T): Promise<T> {
+    return this.retryWhileBusy(() => {
       this.sqlite.exec("pragma synchronous = full");
       try {
         return this.transaction(work);
@@ -133,13 +133,13 @@ export class Database {
    * Retries `work` for some seconds while another process has the file locked.
    * @throws FileError with advice, if the file cannot be written
    */
-  async patiently<T>(work: () => T): Promise<T> {
-    const deadline = performance.now() + PATIENCE;
+  async retryWhileBusy<T>(work: () => T): Promise<T> {
+    const deadline = performance.now() + BUSY_TIMEOUT;
     for (;;) {
       try {
         return work();
       } catch (error) {
-        if (sqliteCode(error) !== BUSY || performance.now() > deadline) throw unwritable(this.path, error);
+        if (sqliteCode(error) !== BUSY || performance.now() > deadline) throw toWriteError(this.path, error);
       }
       await sleep(BLOCKING);
     }
@@ -167,7 +167,7 @@ export class Database {
 }
 
 /** Reports whether the system does not allow creating or writing that file. */
-const isRefused = (error: unknown): boolean =>
+const isAccessError = (error: unknown): boolean =>
   [READ_ONLY, CANNOT_OPEN].includes(sqliteCode(error) ?? 0) ||
   (error instanceof Error && "syscall" in error && /^(?:mkdir|open)$/.test(String(error.syscall)));
 
@@ -178,11 +178,13 @@ function checkPlace(path: string, inode: number): void {
 }
 
 /** Adds advice to the error of a file that cannot be written; returns other errors unchanged. */
-function unwritable(path: string, error: unknown): unknown {
+function toWriteError(path: string, error: unknown): unknown {
   const code = sqliteCode(error);
   if (isFull(path, error)) return new FileError(`${path}: ${fullText(path)}.`, { cause: error });
   if (code === BUSY)
-    return new FileError(`${path}: another process has held it for ${PATIENCE / 1000} s; try again.`, { cause: error });
+    return new FileError(`${path}: another process has held it for ${BUSY_TIMEOUT / 1000} s; try again.`, {
+      cause: error,
+    });
   if (code === READ_ONLY)
     return new FileError(`${path}: it cannot be written; let this user write to it and to its folder.`, {
       cause: error,
@@ -208,10 +210,10 @@ function isFull(path: string, error: unknown): boolean {
   }
 }
 
-function unusable(path: string, error: unknown): FileError {
+function unusableStoreError(path: string, error: unknown): FileError {
   const own = error instanceof Error ? error.message : String(error);
   const reason = isFull(path, error) ? fullText(path) : own;
-  const hint = isRefused(error)
+  const hint = isAccessError(error)
     ? '; store: { ledger: "sqlite:/PATH/gateway.db" } names a folder that can be written'
     : "";
   return new FileError(`The store ${path} cannot be used: ${reason}${hint}.`, { cause: error });

@@ -1,6 +1,6 @@
 import type { StatementSync } from "node:sqlite";
 import { KeptValues } from "../kept-values.ts";
-import type { Database } from "./database.ts";
+import type { SqliteDatabase } from "./database.ts";
 
 /** Values of plugins in SQLite. */
 export class SqliteKeptValues extends KeptValues {
@@ -9,7 +9,7 @@ export class SqliteKeptValues extends KeptValues {
   private readonly over: StatementSync;
   private readonly oldest: StatementSync;
 
-  constructor(private readonly database: Database) {
+  constructor(private readonly database: SqliteDatabase) {
     super();
     this.select = database.prepare("select value from kept_value where space = ? and name = ? and until > ?");
     this.insert = database.prepare("insert or replace into kept_value values (?, ?, ?, ?, ?, ?)");
@@ -31,11 +31,11 @@ export class SqliteKeptValues extends KeptValues {
     until: number,
     now: number,
   ): Promise<void> {
-    await this.database.patiently(() => this.insert.run(space, name, now, until, value.length, value));
+    await this.database.retryWhileBusy(() => this.insert.run(space, name, now, until, value.length, value));
   }
 
   protected override async prune(space: string, bytes: number, now: number): Promise<void> {
-    await this.database.patiently(() =>
+    await this.database.retryWhileBusy(() =>
       this.database.transaction(() => {
         this.over.run(now);
         this.oldest.run(space, space, bytes);

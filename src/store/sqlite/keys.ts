@@ -1,14 +1,14 @@
 import { hash } from "node:crypto";
 import type { SQLInputValue, StatementSync } from "node:sqlite";
-import { newKey } from "../key-format.ts";
-import { columnsOf, type FileKey, StoredKey, storedRecord } from "../key-rows.ts";
+import { CachedKeys, keyStoreUnavailable, nameTaken } from "../cached-keys.ts";
+import { generateKey } from "../key-format.ts";
+import { type FileKey, keyColumns, rowToKeyRecord, StoredKey } from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
-import { nameTaken, RememberedKeys, storeSilent } from "../remembered-keys.ts";
-import type { Database } from "./database.ts";
+import type { SqliteDatabase } from "./database.ts";
 
 /** Milliseconds between polls for other processes' changes: on key lookups, and by a timer. */
-const POLL = 100;
-const WATCH = 250;
+const POLL_INTERVAL = 100;
+const WATCH_INTERVAL = 250;
 /** Milliseconds without a query after the store has failed: each may block the event loop. */
 const PAUSE = 250;
 
@@ -16,55 +16,55 @@ const PAUSE = 250;
  * Keys in SQLite, besides those of gateway.yaml. `find` is synchronous: about a microsecond for a cached key. Changes by other
  * processes are found by the number of each change.
  */
-export class SqliteKeys extends RememberedKeys {
+export class SqliteKeys extends CachedKeys {
   private timer: NodeJS.Timeout | undefined;
   private readonly select: StatementSync;
-  private readonly later: StatementSync;
-  private readonly othersChanges: StatementSync;
+  private readonly selectChanged: StatementSync;
+  private readonly dataVersion: StatementSync;
   private version = -1;
   private ownChanges: number;
   /** The number of the last change seen. */
-  private seen: number;
-  private askedAt = Number.NEGATIVE_INFINITY;
+  private lastChange: number;
+  private polledAt = Number.NEGATIVE_INFINITY;
   private pausedUntil = Number.NEGATIVE_INFINITY;
   /** The error of the file's last failure. */
   private failure: unknown;
 
   /** @param clock monotonic milliseconds; injectable for tests */
   constructor(
-    private readonly database: Database,
+    private readonly database: SqliteDatabase,
     fileKeys: readonly FileKey[] = [],
     clock: () => number = () => performance.now(),
   ) {
     super(fileKeys, clock);
     this.select = database.prepare("select * from key where id = ?");
-    this.later = database.prepare("select * from key where changed > ? order by changed");
-    this.othersChanges = database.prepare("pragma data_version");
-    this.seen = Number(database.prepare("select ifnull(max(changed), 0) as last from key").get()?.["last"]);
+    this.selectChanged = database.prepare("select * from key where changed > ? order by changed");
+    this.dataVersion = database.prepare("pragma data_version");
+    this.lastChange = Number(database.prepare("select ifnull(max(changed), 0) as last from key").get()?.["last"]);
     this.ownChanges = database.keyChanges;
   }
 
   override find(presented: string): KeyRecord | undefined {
     const now = this.clock();
-    const recalled = this.recall(presented, now, () => {
-      if (now - this.askedAt >= POLL || this.ownChanges !== this.database.keyChanges) this.look(now);
+    const recalled = this.lookUpCached(presented, now, () => {
+      if (now - this.polledAt >= POLL_INTERVAL || this.ownChanges !== this.database.keyChanges) this.poll(now);
     });
     if ("record" in recalled) return recalled.record;
     const { id, digest, known } = recalled;
     // It may have been rotated a moment ago.
-    this.look(now);
+    this.poll(now);
     const found =
-      this.remembered(id, now)?.opened(digest.bytes) ?? this.ask(known ? NOBODY : id, now)?.opened(digest.bytes);
-    this.asked(presented, recalled, found, now);
+      this.cachedKey(id, now)?.verify(digest.bytes) ?? this.queryKey(known ? NO_ID : id, now)?.verify(digest.bytes);
+    this.recordLookup(presented, recalled, found, now);
     return found;
   }
 
   override watch(listener: (change: KeyChange) => void): () => void {
     const unsubscribe = super.watch(listener);
-    this.timer ??= setInterval(() => this.look(this.clock()), WATCH).unref();
+    this.timer ??= setInterval(() => this.poll(this.clock()), WATCH_INTERVAL).unref();
     return () => {
       unsubscribe();
-      if (!this.watched) this.rest();
+      if (!this.hasListeners) this.stopPolling();
     };
   }
 
@@ -73,7 +73,7 @@ export class SqliteKeys extends RememberedKeys {
   }
 
   override async ensureFirstKey(): Promise<string | undefined> {
-    if (this.inFile.length > 0) return undefined;
+    if (this.fileRecords.length > 0) return undefined;
     const any = this.database.prepare("select 1 from key limit 1");
     if (any.get()) return undefined;
     return this.change(() => (any.get() ? undefined : this.insert({ name: "first" }).key));
@@ -81,28 +81,28 @@ export class SqliteKeys extends RememberedKeys {
 
   override async list(): Promise<KeyRecord[]> {
     const rows = this.database.prepare("select * from key order by rowid").all();
-    return [...this.inFile, ...rows.map(storedRecord)];
+    return [...this.fileRecords, ...rows.map(rowToKeyRecord)];
   }
 
   override async show(idOrName: string): Promise<KeyRecord | undefined> {
-    return this.inFile.find(({ id }) => id === idOrName) ?? this.stored(idOrName);
+    return this.fileRecords.find(({ id }) => id === idOrName) ?? this.findStored(idOrName);
   }
 
   override async edit(idOrName: string, edit: KeyEdit): Promise<KeyRecord | undefined> {
     return this.change(() => {
-      const found = this.stored(idOrName);
+      const found = this.findStored(idOrName);
       if (!found || found.revoked !== undefined) return undefined;
       if (typeof edit.name === "string" && edit.name !== found.name) this.checkName(edit.name);
-      const { columns, values } = columnsOf(edit);
+      const { columns, values } = keyColumns(edit);
       return this.update(found.id, columns, values);
     });
   }
 
   override async rotate(idOrName: string, overlap: number): Promise<IssuedKey | undefined> {
     return this.change(() => {
-      const found = this.stored(idOrName);
+      const found = this.findStored(idOrName);
       if (!found || found.revoked !== undefined) return undefined;
-      const { key } = newKey(found.id);
+      const { key } = generateKey(found.id);
       const old = overlap > 0 ? [found.hash, Date.now() + overlap] : [null, null];
       const record = this.update(found.id, ["hash", "old_hash", "old_until"], [hash("sha256", key), ...old]);
       return record && { key, record };
@@ -120,7 +120,7 @@ export class SqliteKeys extends RememberedKeys {
   /** A key that was revoked before keeps the time of that. */
   override async revoke(idOrName: string): Promise<boolean> {
     return this.change(() => {
-      const found = this.stored(idOrName);
+      const found = this.findStored(idOrName);
       if (!found) return false;
       if (found.revoked === undefined) this.update(found.id, ["revoked"], [Date.now()]);
       return true;
@@ -130,17 +130,17 @@ export class SqliteKeys extends RememberedKeys {
   /** Clears the cache. The database stays open: the ledger shares it. */
   override close(): void {
     super.close();
-    this.rest();
+    this.stopPolling();
   }
 
-  private rest(): void {
+  private stopPolling(): void {
     clearInterval(this.timer);
     this.timer = undefined;
   }
 
   private switch(idOrName: string, disabled: number | null): Promise<KeyRecord | undefined> {
     return this.change(() => {
-      const found = this.stored(idOrName);
+      const found = this.findStored(idOrName);
       if (!found || found.revoked !== undefined) return undefined;
       // A disabled key keeps the time of that.
       if ((found.disabled === undefined) === (disabled === null)) return found;
@@ -149,38 +149,38 @@ export class SqliteKeys extends RememberedKeys {
   }
 
   /** Finds a key by id, even if revoked, or by its current name. */
-  private stored(idOrName: string): KeyRecord | undefined {
+  private findStored(idOrName: string): KeyRecord | undefined {
     const row =
       this.select.get(idOrName) ??
       this.database.prepare("select * from key where name = ? and revoked is null").get(idOrName);
-    return row && storedRecord(row);
+    return row && rowToKeyRecord(row);
   }
 
   /** Changes keys so that a power cut cannot restore a revoked one, and every SqliteKeys of this process sees it. */
   private async change<T>(work: () => T): Promise<T> {
     try {
-      return await this.database.durably(work);
+      return await this.database.durableTransaction(work);
     } finally {
       this.database.keyChanges++;
-      if (this.watched) this.look(this.clock());
+      if (this.hasListeners) this.poll(this.clock());
     }
   }
 
   private update(id: string, columns: readonly string[], values: readonly SQLInputValue[]): KeyRecord | undefined {
     const sets = [...columns.map((column) => `${column} = ?`), `changed = ${NEXT}`].join(", ");
     this.database.prepare(`update key set ${sets} where id = ?`).run(...values, id);
-    return this.stored(id);
+    return this.findStored(id);
   }
 
   private insert(wanted: NewKey): IssuedKey {
     this.checkName(wanted.name);
-    const { key, id } = newKey();
-    const { columns, values } = columnsOf(wanted);
+    const { key, id } = generateKey();
+    const { columns, values } = keyColumns(wanted);
     const all = ["hash", "id", "created", ...columns];
     this.database
       .prepare(`insert into key (${all.join(", ")}, changed) values (${all.map(() => "?").join(", ")}, ${NEXT})`)
       .run(hash("sha256", key), id, Date.now(), ...values);
-    return { key, record: this.stored(id) as KeyRecord };
+    return { key, record: this.findStored(id) as KeyRecord };
   }
 
   /** @throws GatewayError invalid_field for a name that is invalid or taken */
@@ -190,16 +190,16 @@ export class SqliteKeys extends RememberedKeys {
   }
 
   /** Polls for changed keys and reloads the cached ones. */
-  private look(now: number): void {
-    this.askedAt = now;
+  private poll(now: number): void {
+    this.polledAt = now;
     const own = this.ownChanges !== this.database.keyChanges;
     if (own) {
       this.ownChanges = this.database.keyChanges;
       // Removed from the cache, not only reloaded: a key revoked here stays revoked even if the store goes down now.
-      this.known.clear();
+      this.cache.clear();
     } else if (now < this.pausedUntil) return;
     try {
-      const version = Number(this.othersChanges.get()?.["data_version"]);
+      const version = Number(this.dataVersion.get()?.["data_version"]);
       if (own || version !== this.version) this.readChanges();
       this.version = version;
       this.answeredAt = now;
@@ -215,32 +215,32 @@ export class SqliteKeys extends RememberedKeys {
   }
 
   private readChanges(): void {
-    for (const row of this.later.all(this.seen)) {
-      this.seen = Number(row["changed"]);
-      this.changed(new StoredKey(row));
+    for (const row of this.selectChanged.all(this.lastChange)) {
+      this.lastChange = Number(row["changed"]);
+      this.applyChange(new StoredKey(row));
     }
   }
 
   /** The one place where a presented key reaches SQL: the id of a well-formed key, in a bound parameter. */
-  private ask(id: string, now: number): StoredKey | undefined {
+  private queryKey(id: string, now: number): StoredKey | undefined {
     let found: StoredKey | undefined;
     // Lookups during the pause do not extend it.
-    if (now < this.pausedUntil) throw storeSilent(this.failure);
+    if (now < this.pausedUntil) throw keyStoreUnavailable(this.failure);
     try {
       const row = this.select.get(id);
       found = row && new StoredKey(row);
     } catch (cause) {
       this.pause(cause, now);
-      throw storeSilent(cause);
+      throw keyStoreUnavailable(cause);
     }
     this.answeredAt = now;
-    if (found) this.remember(id, found);
+    if (found) this.cacheKey(id, found);
     return found;
   }
 }
 
 /** An id that no key has. */
-const NOBODY = "";
+const NO_ID = "";
 
 /** The number of the next change. Writers are serialized. */
 const NEXT = "(select ifnull(max(changed), 0) + 1 from key)";

@@ -13,24 +13,31 @@ import {
   type LedgerWarn,
   type SpeedGroup,
 } from "../ledger.ts";
-import { Kinds } from "../ledger-kinds.ts";
-import { paged } from "../ledger-pages.ts";
-import { COLUMNS, entryOf, HOLDER, type Row, rowOf, size } from "../ledger-row.ts";
-import { failureRows, failuresOf, reachOf, searchOf, speedRows, speedsOf } from "../ledger-search.ts";
+import { SqliteDictionary } from "../ledger-kinds.ts";
+import { readPages } from "../ledger-pages.ts";
 import {
+  entryToRow,
+  estimateRowBytes,
+  HOLDER_COLUMNS,
+  sqlRowToEntry,
+  USAGE_COLUMNS,
+  type UsageRow,
+} from "../ledger-row.ts";
+import { computeSpeeds, failureQuery, parseFailures, reachQuery, searchQuery, speedQuery } from "../ledger-search.ts";
+import {
+  addToSumsSql,
   inWholeHours,
   type LedgerDialect,
-  newestText,
-  pageText,
-  ranges,
-  sumOf,
-  sumsText,
-  sumUp,
+  newestRowsSql,
+  pageSql,
+  parseSum,
+  sumBounds,
+  sumsSql,
 } from "../ledger-sql.ts";
-import { DAY, HourSums, SUMMED } from "../ledger-sums.ts";
-import { lastUsedOf, lastUsedText } from "../ledger-used.ts";
-import type { RowPlace } from "../row-place.ts";
-import { type Database, sqliteCode } from "./database.ts";
+import { DAY, HourSums, SUM_COLUMNS } from "../ledger-sums.ts";
+import { lastUsedSql, parseLastUsed } from "../ledger-used.ts";
+import type { RowCursor } from "../row-cursor.ts";
+import { type SqliteDatabase, sqliteCode } from "./database.ts";
 
 /** Rows per transaction, which blocks for about a millisecond. */
 const BATCH = 250;
@@ -39,8 +46,8 @@ const DELAY = 250;
 /** Maximum milliseconds between attempts while the store cannot be written. */
 const LONGEST_DELAY = 10_000;
 /** Maximum buffered in memory: rows, and approximate bytes. */
-const ROWS = 100_000;
-const BYTES = 64 * 1024 * 1024;
+const MAX_ROWS = 100_000;
+const MAX_BYTES = 64 * 1024 * 1024;
 
 /** SQLite's codes for a row that can never be inserted: too big, against a constraint, of a wrong type. */
 const BAD_ROW = new Set([18, 19, 20]);
@@ -51,23 +58,23 @@ const DIALECT: LedgerDialect = {
   isList: (column) => `${column} >= '['`,
   items: (list) => `json_each(${list})`,
   join: "cross join",
-  among: (column, select) => `${column} in (${select})`,
-  inOrder: true,
-  later: "usage.rowid",
+  isIn: (column, select) => `${column} in (${select})`,
+  preaggregates: true,
+  insertOrder: "usage.rowid",
 };
 
-const TIME = COLUMNS.indexOf("time");
+const TIME = USAGE_COLUMNS.indexOf("time");
 
 /** The ledger in SQLite. Entries are buffered in memory for up to a quarter of a second, or while the store is down. */
 export class SqliteLedger extends Ledger {
-  private readonly kinds: Kinds;
-  private readonly holders: Kinds;
+  private readonly kinds: SqliteDictionary;
+  private readonly holders: SqliteDictionary;
   private readonly insert: StatementSync;
   private readonly sumUp: StatementSync;
   private readonly sumUpDay: StatementSync;
   private readonly countOnce: StatementSync;
   private readonly pruned: StatementSync;
-  private readonly rows: Row[] = [];
+  private readonly rows: UsageRow[] = [];
   private bytes = 0;
   private lost = 0;
   private timer: NodeJS.Timeout | undefined;
@@ -79,22 +86,22 @@ export class SqliteLedger extends Ledger {
    * @param journaled whether a journal keeps entries until they are written: then nothing is lost with this process
    */
   constructor(
-    private readonly database: Database,
+    private readonly database: SqliteDatabase,
     private readonly warn: LedgerWarn = () => {},
     private readonly journaled = false,
   ) {
     super();
-    this.kinds = new Kinds(database);
-    this.holders = new Kinds(database, "usage_holder", HOLDER);
+    this.kinds = new SqliteDictionary(database);
+    this.holders = new SqliteDictionary(database, "usage_holder", HOLDER_COLUMNS);
     this.pruned = database.prepare("select ifnull(max(before), 0) as before from usage_pruned");
-    const places = COLUMNS.map(() => "?").join(", ");
+    const places = USAGE_COLUMNS.map(() => "?").join(", ");
     // Not `or ignore`, which would hide invalid rows besides duplicates.
     this.insert = database.prepare(
-      `insert into usage (kind, holder, ${COLUMNS.join(", ")}) values (?, ?, ${places}) on conflict (time, id) do nothing`,
+      `insert into usage (kind, holder, ${USAGE_COLUMNS.join(", ")}) values (?, ?, ${places}) on conflict (time, id) do nothing`,
     );
-    const values = `values (${["hour", "key", "model", "target", "holder", ...SUMMED].map(() => "?").join(", ")})`;
-    this.sumUp = database.prepare(sumUp("usage_hour", values));
-    this.sumUpDay = database.prepare(sumUp("usage_day", values));
+    const values = `values (${["hour", "key", "model", "target", "holder", ...SUM_COLUMNS].map(() => "?").join(", ")})`;
+    this.sumUp = database.prepare(addToSumsSql("usage_hour", values));
+    this.sumUpDay = database.prepare(addToSumsSql("usage_day", values));
     this.countOnce = database.prepare("insert into usage_once (name, time) values (?, ?) on conflict do nothing");
   }
 
@@ -119,9 +126,9 @@ export class SqliteLedger extends Ledger {
   override async recovered(): Promise<void> {}
 
   override append(entry: LedgerEntry): void {
-    let row: Row;
+    let row: UsageRow;
     try {
-      row = rowOf(entry);
+      row = entryToRow(entry);
     } catch (error) {
       this.lost++;
       this.warn(`A ledger entry is lost: ${message(error)}.`);
@@ -131,10 +138,10 @@ export class SqliteLedger extends Ledger {
   }
 
   /** Appends an entry that has already been converted to a row. */
-  appendRow(row: Row): void {
+  appendRow(row: UsageRow): void {
     this.rows.push(row);
-    this.bytes += size(row);
-    while (this.rows.length > ROWS || this.bytes > BYTES) this.dropOldest();
+    this.bytes += estimateRowBytes(row);
+    while (this.rows.length > MAX_ROWS || this.bytes > MAX_BYTES) this.dropOldest();
     // A full batch is written at once: short-lived objects cost the garbage collector nothing.
     if (this.rows.length === BATCH && !this.outage) clearTimeout(this.timer);
     else if (this.timer) return;
@@ -144,69 +151,69 @@ export class SqliteLedger extends Ledger {
   /** @throws Error when the store cannot be written; the entries stay in memory and are retried. */
   override async flush(): Promise<void> {
     let left = this.rows.length;
-    while (left > 0 && this.rows.length > 0) left -= await this.database.patiently(() => this.write());
+    while (left > 0 && this.rows.length > 0) left -= await this.database.retryWhileBusy(() => this.write());
   }
 
   override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
     await this.flush().catch(() => {});
-    const statement = this.database.prepare(sumsText(query, DIALECT));
+    const statement = this.database.prepare(sumsSql(query, DIALECT));
     // A sum of nano-dollars exceeds 2^53 at nine million dollars; beyond it is rounded instead of refused.
     statement.setReadBigInts(true);
     const before = Number(this.pruned.get()?.["before"]);
-    return statement.all(...ranges(inWholeHours(query, before))).map((row) => sumOf(row, query));
+    return statement.all(...sumBounds(inWholeHours(query, before))).map((row) => parseSum(row, query));
   }
 
   override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
     await this.flush().catch(() => {});
-    yield* paged((after) => this.page(span, after));
+    yield* readPages((after) => this.page(span, after));
   }
 
   /** Returns a page of the oldest rows of a span, or of those after a place. Without buffered rows. */
-  page({ since = 0, until = Number.MAX_SAFE_INTEGER, billedApart }: LedgerRows, after?: RowPlace): LedgerEntry[] {
+  page({ since = 0, until = Number.MAX_SAFE_INTEGER, billedApart }: LedgerRows, after?: RowCursor): LedgerEntry[] {
     const from = after ?? { time: since, id: "" };
     return this.database
       .prepare(billedApart ? BILLED_APART_PAGE : PAGE)
       .all(from.time, from.time, from.id, until)
-      .map(entryOf);
+      .map(sqlRowToEntry);
   }
 
   /** Without the vendors' own usage objects, which are not stored. */
   override async recent(limit: number): Promise<LedgerEntry[]> {
     await this.flush().catch(() => {});
     const rows = this.database.prepare(NEWEST).all(limit);
-    return rows.map(entryOf);
+    return rows.map(sqlRowToEntry);
   }
 
   override async reach(asked: LedgerReach, rows: number): Promise<number> {
     await this.flush().catch(() => {});
-    const { text, values } = reachOf(asked, rows);
+    const { text, values } = reachQuery(asked, rows);
     return Number(this.database.prepare(text).get(...values)?.["time"] ?? 0);
   }
 
   override async search(asked: LedgerSearch): Promise<LedgerEntry[]> {
     await this.flush().catch(() => {});
-    const { text, values } = searchOf(asked, DIALECT);
+    const { text, values } = searchQuery(asked, DIALECT);
     return this.database
       .prepare(text)
       .all(...values)
-      .map(entryOf);
+      .map(sqlRowToEntry);
   }
 
   override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
     await this.flush().catch(() => {});
-    const { text, values } = speedRows(span, by, DIALECT);
-    return speedsOf(this.database.prepare(text).iterate(...values));
+    const { text, values } = speedQuery(span, by, DIALECT);
+    return computeSpeeds(this.database.prepare(text).iterate(...values));
   }
 
   override async failures(span: LedgerSpan): Promise<LedgerFailures> {
     await this.flush().catch(() => {});
-    const { text, values } = failureRows(span, DIALECT);
-    return failuresOf(this.database.prepare(text).all(...values));
+    const { text, values } = failureQuery(span, DIALECT);
+    return parseFailures(this.database.prepare(text).all(...values));
   }
 
   override async lastUsed(keys: readonly string[]): Promise<Map<string, number>> {
     await this.flush().catch(() => {});
-    return lastUsedOf(this.database.prepare(LAST_USED).all(JSON.stringify(keys)));
+    return parseLastUsed(this.database.prepare(LAST_USED).all(JSON.stringify(keys)));
   }
 
   /** Writes buffered entries; the database stays open, as the keys share it. */
@@ -241,16 +248,16 @@ export class SqliteLedger extends Ledger {
 
   /** Writes a batch of the oldest rows in one transaction. Returns how many left the queue. */
   private write(): number {
-    this.database.checkPlace();
+    this.database.checkFile();
     const batch = this.rows.slice(0, BATCH);
     let at = -1;
     try {
       this.database.transaction(() => {
         const sums = new HourSums();
         for (at = 0; at < batch.length; at++) {
-          const row = this.counting(batch[at] as Row);
-          const kind = this.kinds.number(row.kind);
-          const holder = row.holder ? this.holders.number(row.holder) : 0;
+          const row = this.rowToWrite(batch[at] as UsageRow);
+          const kind = this.kinds.numberFor(row.kind);
+          const holder = row.holder ? this.holders.numberFor(row.holder) : 0;
           // A duplicate row changes nothing, and so counts once.
           if (this.insert.run(kind, holder, ...row.values).changes === 1) sums.add(row, kind, holder);
         }
@@ -261,29 +268,29 @@ export class SqliteLedger extends Ledger {
         }
       });
     } catch (error) {
-      this.kinds.forget();
-      this.holders.forget();
+      this.kinds.clearCache();
+      this.holders.clearCache();
       const code = sqliteCode(error);
       const bad = at >= 0 && at < batch.length && (code === undefined || BAD_ROW.has(code));
       if (!bad) throw error;
-      this.forget(at, 1);
+      this.removeRows(at, 1);
       this.lost++;
       this.warn(`A ledger entry is lost, for the store refuses it: ${message(error)}.`);
       return 1;
     }
-    this.forget(0, batch.length);
+    this.removeRows(0, batch.length);
     if (this.outage) this.endOutage(this.outage);
     return batch.length;
   }
 
   /** Returns the row to write in this transaction: usage that counts once may have been counted already. */
-  private counting(row: Row): Row {
+  private rowToWrite(row: UsageRow): UsageRow {
     const { once } = row;
-    return once && this.countOnce.run(once.name, Number(row.values[TIME])).changes === 0 ? once.counted : row;
+    return once && this.countOnce.run(once.name, Number(row.values[TIME])).changes === 0 ? once.duplicate : row;
   }
 
-  private forget(at: number, count: number): void {
-    for (const row of this.rows.splice(at, count)) this.bytes -= size(row);
+  private removeRows(at: number, count: number): void {
+    for (const row of this.rows.splice(at, count)) this.bytes -= estimateRowBytes(row);
   }
 
   /** Drops one in a hundred, so that with full memory not every entry moves the whole array. */
@@ -292,7 +299,7 @@ export class SqliteLedger extends Ledger {
     if (this.outage && this.lost === this.outage.lostBefore) {
       this.warn("The ledger still cannot be written and memory for it is full: the oldest entries are being lost.");
     }
-    this.forget(0, count);
+    this.removeRows(0, count);
     this.lost += count;
   }
 
@@ -312,9 +319,9 @@ export class SqliteLedger extends Ledger {
   }
 }
 
-const LAST_USED = lastUsedText("select value as key from json_each(?)");
-const NEWEST = newestText(DIALECT);
-const PAGE = pageText(DIALECT);
-const BILLED_APART_PAGE = pageText(DIALECT, true);
+const LAST_USED = lastUsedSql("select value as key from json_each(?)");
+const NEWEST = newestRowsSql(DIALECT);
+const PAGE = pageSql(DIALECT);
+const BILLED_APART_PAGE = pageSql(DIALECT, true);
 
 const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));

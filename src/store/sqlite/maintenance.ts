@@ -1,37 +1,37 @@
 import { chmodSync, copyFileSync, existsSync, renameSync, rmSync, statSync } from "node:fs";
 import { backup as copy, DatabaseSync } from "node:sqlite";
 import { journalFolder } from "../journal/files.ts";
-import { journaled } from "../journal/lines.ts";
-import { DIFFERING, DIFFERING_DAYS, DIFFERING_WEEKS, differences } from "../ledger-sql.ts";
+import { readJournals } from "../journal/lines.ts";
+import { DIFFERING_DAYS, DIFFERING_HOURS, DIFFERING_WEEKS, describeDifferences } from "../ledger-sql.ts";
 import { HOUR } from "../ledger-sums.ts";
 import { Maintenance, type ProgressListener } from "../maintenance.ts";
 import { SqliteAudit } from "./audit.ts";
-import { Database } from "./database.ts";
-import { pruned, prunedBefore } from "./pruning.ts";
-import { putJournaled } from "./put-journaled.ts";
+import { SqliteDatabase } from "./database.ts";
+import { importJournals } from "./import-journals.ts";
+import { pruneSqlite, sqlitePrunedBefore } from "./pruning.ts";
 
 /** All pages at once: a copy in parts restarts with each row that another process writes meanwhile. */
 const ALL = 2 ** 31 - 1;
 /** Milliseconds between progress messages of a copy. */
-const WORD = 1000;
+const PROGRESS_INTERVAL = 1000;
 /** Rows deleted in one transaction, for which other writers wait some milliseconds; and milliseconds of pause between them. */
 const STEP = { rows: 2000, pause: 1 };
 /** Rows between progress messages. */
-const ROWS = 100_000;
+const PROGRESS_ROWS = 100_000;
 /** Maximum number of problems listed individually. */
-const TOLD = 20;
+const MAX_LISTED = 20;
 
 /** Maintenance of a SQLite file. */
 export class SqliteMaintenance extends Maintenance {
   override readonly migrated: { readonly from: number; readonly to: number };
-  private readonly database: Database;
+  private readonly database: SqliteDatabase;
 
   /** @throws FileError when the file cannot be used */
   constructor(private readonly path: string) {
     super();
-    const from = existsSync(path) ? versionOf(path) : 0;
-    this.database = new Database(path);
-    this.migrated = { from, to: versionOf(path) };
+    const from = existsSync(path) ? migrationsSeen(path) : 0;
+    this.database = new SqliteDatabase(path);
+    this.migrated = { from, to: migrationsSeen(path) };
   }
 
   override async backup(file: string, progress: ProgressListener): Promise<{ bytes: number; rows: number }> {
@@ -40,12 +40,12 @@ export class SqliteMaintenance extends Maintenance {
     rmSync(part, { force: true });
     try {
       // The journals first: a row may move from there into the store meanwhile, but never back.
-      const unfed = journaled(journalFolder(this.path));
+      const unfed = readJournals(journalFolder(this.path));
       await this.copy(part, progress);
       chmodSync(part, 0o600);
-      const database = new Database(part);
+      const database = new SqliteDatabase(part);
       try {
-        await putJournaled(database, unfed);
+        await importJournals(database, unfed);
         progress("checking the copy");
         const faults = integrity(database, "quick_check");
         if (faults.length > 0) throw new Error(`The copy is not in order: ${faults[0]}.`);
@@ -67,20 +67,20 @@ export class SqliteMaintenance extends Maintenance {
   override async verify(progress: ProgressListener): Promise<string[]> {
     progress("checking the file");
     const faults = integrity(this.database, "integrity_check");
-    if (faults.length > 0) return faults.slice(0, TOLD);
+    if (faults.length > 0) return faults.slice(0, MAX_LISTED);
     progress("comparing the sums of hours with their rows");
-    const from = Math.ceil(prunedBefore(this.database) / HOUR) * HOUR;
-    const hours = this.database.prepare(DIFFERING).all(from, Number.MAX_SAFE_INTEGER, from, TOLD + 1);
-    const days = this.database.prepare(DIFFERING_DAYS).all(TOLD);
-    const weeks = this.database.prepare(DIFFERING_WEEKS).all(TOLD);
-    return differences({ hours, days, weeks }, TOLD);
+    const from = Math.ceil(sqlitePrunedBefore(this.database) / HOUR) * HOUR;
+    const hours = this.database.prepare(DIFFERING_HOURS).all(from, Number.MAX_SAFE_INTEGER, from, MAX_LISTED + 1);
+    const days = this.database.prepare(DIFFERING_DAYS).all(MAX_LISTED);
+    const weeks = this.database.prepare(DIFFERING_WEEKS).all(MAX_LISTED);
+    return describeDifferences({ hours, days, weeks }, MAX_LISTED);
   }
 
   override async prune(before: number, progress: ProgressListener): Promise<number> {
     let removed = 0;
-    for await (const rows of pruned(this.database, before, STEP)) {
+    for await (const rows of pruneSqlite(this.database, before, STEP)) {
       removed += rows;
-      if (removed % ROWS === 0) progress(`${removed.toLocaleString("en-US")} rows`);
+      if (removed % PROGRESS_ROWS === 0) progress(`${removed.toLocaleString("en-US")} rows`);
     }
     return removed;
   }
@@ -98,7 +98,7 @@ export class SqliteMaintenance extends Maintenance {
     const word = setInterval(() => {
       const done = existsSync(part) ? statSync(part).size : 0;
       progress(`copied ${megabytes(done)} of ${megabytes(all)}`);
-    }, WORD);
+    }, PROGRESS_INTERVAL);
     const source = new DatabaseSync(this.path, { readOnly: true, timeout: 5000 });
     try {
       await copy(source, part, { rate: ALL });
@@ -118,7 +118,7 @@ export class SqliteMaintenance extends Maintenance {
 }
 
 /** Returns the number of migrations a file has seen. */
-function versionOf(path: string): number {
+function migrationsSeen(path: string): number {
   try {
     const sqlite = new DatabaseSync(path, { readOnly: true, timeout: 5000 });
     try {
@@ -132,7 +132,7 @@ function versionOf(path: string): number {
   }
 }
 
-function integrity(database: Database, pragma: "integrity_check" | "quick_check"): string[] {
+function integrity(database: SqliteDatabase, pragma: "integrity_check" | "quick_check"): string[] {
   const found = database
     .prepare(`pragma ${pragma}`)
     .all()

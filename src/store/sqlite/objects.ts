@@ -1,14 +1,14 @@
 import type { StatementSync } from "node:sqlite";
-import { type MadeObject, type ObjectRows, objectOf } from "../object-rows.ts";
+import { type CreatedObject, type ObjectRows, rowToObject } from "../object-rows.ts";
 import type { OwnedObject } from "../owners.ts";
-import type { Database } from "./database.ts";
+import type { SqliteDatabase } from "./database.ts";
 
 /** Owners of objects in SQLite. */
 export class SqliteObjects implements ObjectRows {
   private readonly added: StatementSync;
   private readonly select: StatementSync;
 
-  constructor(private readonly database: Database) {
+  constructor(private readonly database: SqliteDatabase) {
     this.added = database.prepare(
       `insert into object (id, provider, key, "group", model, time) values (?, ?, ?, ?, ?, ?)
        on conflict (id, provider) do nothing`,
@@ -19,14 +19,14 @@ export class SqliteObjects implements ObjectRows {
   }
 
   find(id: string): OwnedObject[] {
-    return this.select.all(id).map(objectOf);
+    return this.select.all(id).map(rowToObject);
   }
 
-  insert(made: readonly MadeObject[]): Promise<void> {
-    return this.database.patiently(() => this.database.transaction(() => this.insertAll(made)));
+  insert(made: readonly CreatedObject[]): Promise<void> {
+    return this.database.retryWhileBusy(() => this.database.transaction(() => this.insertAll(made)));
   }
 
-  private insertAll(made: readonly MadeObject[]): void {
+  private insertAll(made: readonly CreatedObject[]): void {
     for (const { id, provider, key, group, model, time } of made)
       this.added.run(id, provider, key, group ?? null, model ?? null, time);
   }

@@ -1,11 +1,11 @@
 import type { Price } from "../../core/price.ts";
 import type { PriceVersion } from "../../core/price-list.ts";
 import { PriceVersions } from "../price-versions.ts";
-import type { Database } from "./database.ts";
+import type { SqliteDatabase } from "./database.ts";
 
 /** Prices in SQLite. */
 export class SqlitePrices extends PriceVersions {
-  constructor(private readonly database: Database) {
+  constructor(private readonly database: SqliteDatabase) {
     super();
   }
 
@@ -17,7 +17,7 @@ export class SqlitePrices extends PriceVersions {
       "insert into price (version, terms, source, since) values (?, ?, ?, ?) on conflict do nothing",
     );
     const now = Date.now();
-    await this.database.patiently(() =>
+    await this.database.retryWhileBusy(() =>
       this.database.transaction(() => {
         for (const { version, price, source } of news) insert.run(version, JSON.stringify(price), source, now);
       }),

@@ -2,10 +2,10 @@ import type { DatabaseSync } from "node:sqlite";
 import { AUDIT_COLUMNS, type AuditEntry, auditValues } from "../audit.ts";
 
 /** Changes of keys that are listed one by one. */
-const LISTED = 10;
+const MAX_LISTED = 10;
 
 /** Rows of the table `key`, by id. */
-const keysOf = (database: DatabaseSync): Map<string, Record<string, unknown>> =>
+const keyRows = (database: DatabaseSync): Map<string, Record<string, unknown>> =>
   new Map(
     database
       .prepare("select * from key order by rowid")
@@ -15,8 +15,8 @@ const keysOf = (database: DatabaseSync): Map<string, Record<string, unknown>> =>
 
 /** Returns a sentence part for each change of a key that the store has and a backup does not, like `key "ci" (k1) was revoked`. */
 export function keyChangesSince(store: DatabaseSync, backup: DatabaseSync): string[] {
-  const before = keysOf(backup);
-  return [...keysOf(store)].flatMap(([id, now]) => {
+  const before = keyRows(backup);
+  return [...keyRows(store)].flatMap(([id, now]) => {
     const was = before.get(id);
     const change = was === undefined ? "made" : changeOf(was, now);
     return change === undefined ? [] : [`key ${JSON.stringify(now["name"])} (${id}) was ${change}`];
@@ -31,10 +31,10 @@ function changeOf(was: Record<string, unknown>, now: Record<string, unknown>): s
 }
 
 /** Joins changes to one text of limited length. */
-export const listOf = (changes: readonly string[]): string =>
-  changes.length <= LISTED
+export const joinChanges = (changes: readonly string[]): string =>
+  changes.length <= MAX_LISTED
     ? changes.join(", ")
-    : `${changes.slice(0, LISTED).join(", ")} and ${changes.length - LISTED} more changes`;
+    : `${changes.slice(0, MAX_LISTED).join(", ")} and ${changes.length - MAX_LISTED} more changes`;
 
 /**
  * Takes over what no restore may undo: keys that were revoked or disabled stay so, because their secret may be known to others;

@@ -11,17 +11,17 @@ import {
 } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { journalFolder, journals, remove } from "../journal/files.ts";
-import { journaled } from "../journal/lines.ts";
-import type { ProgressListener, Restored, RestoreTerms } from "../maintenance.ts";
-import { Database, sqliteCode } from "./database.ts";
+import { journalFolder, listJournals, removeFiles } from "../journal/files.ts";
+import { readJournals } from "../journal/lines.ts";
+import type { ProgressListener, RestoreOptions, RestoreResult } from "../maintenance.ts";
+import { SqliteDatabase, sqliteCode } from "./database.ts";
+import { importJournals } from "./import-journals.ts";
 import { SqliteMaintenance } from "./maintenance.ts";
-import { putJournaled } from "./put-journaled.ts";
-import { keepAfterRestore, keyChangesSince, listOf } from "./restore-losses.ts";
+import { joinChanges, keepAfterRestore, keyChangesSince } from "./restore-losses.ts";
 
 const BUSY = 5;
 /** Suffixes of the files that SQLite keeps beside a database. */
-const BESIDE = ["-wal", "-shm", "-journal"];
+const SIDE_FILES = ["-wal", "-shm", "-journal"];
 
 /**
  * Puts a backup in a store's place, once it has been found in order. What was there before stays beside it, under another
@@ -31,35 +31,35 @@ const BESIDE = ["-wal", "-shm", "-journal"];
  * @param terms `force`: also over a store with exchanges or changes of keys that the backup does not have
  * @throws Error that says why not; the store is as it was then
  */
-export async function restoreSqlite(path: string, file: string, terms: RestoreTerms): Promise<Restored> {
+export async function restoreSqlite(path: string, file: string, terms: RestoreOptions): Promise<RestoreResult> {
   if (resolve(file) === resolve(path)) throw new Error(`${file} is the store itself: name a backup.`);
   const part = `${path}.restoring`;
-  clear(part);
+  removePart(part);
   try {
-    const backup = await checked(file, part, terms.progress);
+    const backup = await copyAndVerify(file, part, terms.progress);
     if (!existsSync(path)) {
-      settle(undefined, part, file, terms);
-      put(part, path, file);
+      carryOver(undefined, part, file, terms);
+      installCopy(part, path, file);
       return { rows: backup.rows };
     }
-    const lock = await alone(path);
+    const lock = await lockStore(path);
     try {
       const last = lastRow(lock);
       if (!terms.force && last > backup.last)
         throw new Error(
           `The store has exchanges from ${new Date(last).toISOString()}, later than the backup's last (${backup.last === 0 ? "none" : new Date(backup.last).toISOString()}): they would be gone. To go back nevertheless: --force.`,
         );
-      const undone = settle(lock, part, file, terms);
+      const undone = carryOver(lock, part, file, terms);
       const kept = `${path}.until-${new Date().toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
       renameSync(path, kept);
       if (existsSync(`${path}.secret`)) copyFileSync(`${path}.secret`, `${kept}.secret`);
-      put(part, path, file);
+      installCopy(part, path, file);
       return { rows: backup.rows, kept, ...(undone.length > 0 && { undone }) };
     } finally {
       lock.close();
     }
   } finally {
-    clear(part);
+    removePart(part);
   }
 }
 
@@ -69,15 +69,15 @@ export async function restoreSqlite(path: string, file: string, terms: RestoreTe
  * @returns changes of keys that are undone
  * @throws Error where there are such changes and that was not asked for
  */
-function settle(store: DatabaseSync | undefined, part: string, file: string, terms: RestoreTerms): string[] {
+function carryOver(store: DatabaseSync | undefined, part: string, file: string, terms: RestoreOptions): string[] {
   const copy = new DatabaseSync(part, { timeout: 0 });
   try {
     const undone = store ? keyChangesSince(store, copy) : [];
     if (undone.length > 0 && !terms.force)
       throw new Error(
-        `The backup does not have changes of keys: ${listOf(undone)} after this copy. To go back nevertheless: --force; keys that were revoked or disabled stay so.`,
+        `The backup does not have changes of keys: ${joinChanges(undone)} after this copy. To go back nevertheless: --force; keys that were revoked or disabled stay so.`,
       );
-    const detail = { file, ...(undone.length > 0 && { undone: listOf(undone) }) };
+    const detail = { file, ...(undone.length > 0 && { undone: joinChanges(undone) }) };
     const what = { action: "store.restore", subject: "store", detail };
     keepAfterRestore(store, copy, { ...terms.author, time: Date.now(), ...what });
     return undone;
@@ -87,7 +87,7 @@ function settle(store: DatabaseSync | undefined, part: string, file: string, ter
 }
 
 /** Copies a backup beside the store, brings it up to date and checks it. */
-async function checked(
+async function copyAndVerify(
   file: string,
   part: string,
   progress: ProgressListener,
@@ -107,12 +107,12 @@ async function checked(
   } finally {
     found.close();
   }
-  const care = new SqliteMaintenance(part);
+  const maintenance = new SqliteMaintenance(part);
   let faults: string[];
   try {
-    faults = await care.verify(progress);
+    faults = await maintenance.verify(progress);
   } finally {
-    care.close();
+    maintenance.close();
   }
   if (faults.length > 0) throw new Error(`${file} is not in order: ${faults[0]}. Nothing was changed.`);
   const database = new DatabaseSync(part, { timeout: 0 });
@@ -131,21 +131,21 @@ async function checked(
  * @returns the connection that holds the lock
  * @throws Error if another process has it open
  */
-async function alone(path: string): Promise<DatabaseSync> {
+async function lockStore(path: string): Promise<DatabaseSync> {
   // A running process would have it open, so no journal is in use.
-  locked(path).close();
-  const unfed = journaled(journalFolder(path));
-  const database = new Database(path, true);
+  openLocked(path).close();
+  const unfed = readJournals(journalFolder(path));
+  const database = new SqliteDatabase(path, true);
   try {
-    await putJournaled(database, unfed);
+    await importJournals(database, unfed);
   } finally {
     database.close();
   }
-  return locked(path);
+  return openLocked(path);
 }
 
 /** @throws Error if another process has it open */
-function locked(path: string): DatabaseSync {
+function openLocked(path: string): DatabaseSync {
   const lock = new DatabaseSync(path, { timeout: 0 });
   try {
     // Only a sole connection can leave WAL mode.
@@ -164,19 +164,19 @@ function lastRow(database: DatabaseSync): number {
 }
 
 /** Renames the verified copy to the store's name, and copies the secret for envelopes beside it. */
-function put(part: string, path: string, file: string): void {
-  for (const rest of BESIDE) rmSync(path + rest, { force: true });
-  sync(part);
+function installCopy(part: string, path: string, file: string): void {
+  for (const rest of SIDE_FILES) rmSync(path + rest, { force: true });
+  syncPath(part);
   renameSync(part, path);
   if (existsSync(`${file}.secret`)) {
     copyFileSync(`${file}.secret`, `${path}.secret`);
     chmodSync(`${path}.secret`, 0o600);
   }
-  for (const journal of journals(journalFolder(path))) remove(journal.files);
-  sync(dirname(path));
+  for (const journal of listJournals(journalFolder(path))) removeFiles(journal.files);
+  syncPath(dirname(path));
 }
 
-function sync(path: string): void {
+function syncPath(path: string): void {
   const fd = openSync(path, "r");
   try {
     fsyncSync(fd);
@@ -185,6 +185,6 @@ function sync(path: string): void {
   }
 }
 
-function clear(part: string): void {
-  for (const rest of ["", ...BESIDE]) rmSync(part + rest, { force: true });
+function removePart(part: string): void {
+  for (const rest of ["", ...SIDE_FILES]) rmSync(part + rest, { force: true });
 }

@@ -28,26 +28,26 @@ export class BodyWriter {
     private readonly length: number | undefined,
     private readonly listener: BodyWriterListener,
   ) {
-    body.on("data", this.chunk);
-    body.on("end", this.end);
-    body.on("close", this.close);
-    if (body.destroyed) this.close();
+    body.on("data", this.onChunk);
+    body.on("end", this.onEnd);
+    body.on("close", this.onClose);
+    if (body.destroyed) this.onClose();
   }
 
   /** Called when the connection takes more. */
-  drained(): void {
+  onDrain(): void {
     if (!this.done) this.body.resume();
   }
 
   /** Stops reading and writing. The body is left to its owner. */
   stop(): void {
     this.done = true;
-    this.body.off("data", this.chunk);
-    this.body.off("end", this.end);
-    this.body.off("close", this.close);
+    this.body.off("data", this.onChunk);
+    this.body.off("end", this.onEnd);
+    this.body.off("close", this.onClose);
   }
 
-  private readonly chunk = (bytes: Buffer): void => {
+  private readonly onChunk = (bytes: Buffer): void => {
     if (bytes.length === 0) return;
     this.written += bytes.length;
     if (this.length !== undefined && this.written > this.length) {
@@ -65,7 +65,7 @@ export class BodyWriter {
     this.listener.onBodySent();
   };
 
-  private readonly end = (): void => {
+  private readonly onEnd = (): void => {
     if (this.length !== undefined && this.written !== this.length) {
       this.fail(wrongLength());
       return;
@@ -76,7 +76,7 @@ export class BodyWriter {
     this.listener.onBodyEnd();
   };
 
-  private readonly close = (): void => this.fail(new Http1Error("BODY_BROKEN_OFF"));
+  private readonly onClose = (): void => this.fail(new Http1Error("BODY_BROKEN_OFF"));
 
   private writeHead(): void {
     if (this.head !== "") this.socket.write(this.head, "latin1");

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
+import { BodyAccumulator } from "./body-accumulator.ts";
 import { Http1Error } from "./errors.ts";
-import { Gathered } from "./gathered.ts";
 import type { HttpRequest, RequestController } from "./http-request.ts";
 import type { Addressing } from "./request-head.ts";
 import { RequestWriter } from "./request-writer.ts";
@@ -11,12 +11,12 @@ import { type ParserListener, ResponseParser } from "./response-parser.ts";
 export interface ConnectionOwner {
   readonly addressing: Addressing;
   /**
-   * Called when the connection can take another request; `keptFor` is how many milliseconds the provider keeps it, if it says.
+   * Called when the connection can take another request; `keepAliveTimeout` is how many milliseconds the provider keeps it, if it says.
    */
-  released(connection: Connection, keptFor: number | undefined): void;
-  closed(connection: Connection): void;
+  onReleased(connection: Connection, keepAliveTimeout: number | undefined): void;
+  onClosed(connection: Connection): void;
   /** Returns why a response with this status is not the provider's; undefined: it is. */
-  refusal(status: number): Error | undefined;
+  statusError(status: number): Error | undefined;
 }
 
 /** One connection to a provider; carries one request at a time. */
@@ -32,7 +32,7 @@ export class Connection implements ParserListener, RequestController {
   private requests = 0;
   private destroyed = false;
   /** Bytes of the body in the current read, which are handed over together. */
-  private readonly gathered = new Gathered();
+  private readonly pendingBody = new BodyAccumulator();
 
   constructor(
     private readonly socket: Socket,
@@ -42,10 +42,10 @@ export class Connection implements ParserListener, RequestController {
       onBodySent: () => this.request?.onBodySent(),
       onBodyError: (error) => this.fail(error),
     });
-    socket.on("end", () => this.ended());
+    socket.on("end", () => this.onSocketEnd());
     socket.on("error", (error) => this.fail(error));
     socket.on("close", () => this.fail(new Http1Error("CONNECTION_CLOSED")));
-    socket.on("drain", () => this.drained());
+    socket.on("drain", () => this.onDrain());
     // An idle connection must not keep the process running; the caller of a running request does that itself.
     socket.unref();
   }
@@ -87,7 +87,7 @@ export class Connection implements ParserListener, RequestController {
     const { request } = this;
     this.request = undefined;
     this.destroy();
-    request?.onError(error, this.stale(error));
+    request?.onError(error, this.isStale(error));
   }
 
   /** Receives bytes from the provider; the buffer is reused after this returns. */
@@ -98,9 +98,9 @@ export class Connection implements ParserListener, RequestController {
       return;
     }
     try {
-      const own = this.read(bytes);
-      this.handOn();
-      if (own < bytes.length) this.destroy();
+      const consumed = this.read(bytes);
+      this.deliverBody();
+      if (consumed < bytes.length) this.destroy();
     } catch (error) {
       this.fail(error as Error);
     }
@@ -111,28 +111,28 @@ export class Connection implements ParserListener, RequestController {
     try {
       return this.parser.push(bytes);
     } catch (error) {
-      this.handOn();
+      this.deliverBody();
       throw error;
     }
   }
 
   onHead(head: ResponseHead): void {
-    const refusal = this.owner.refusal(head.status);
+    const refusal = this.owner.statusError(head.status);
     if (refusal) throw refusal;
     this.request?.onHead(head);
   }
 
   onBody(bytes: Buffer): void {
-    this.gathered.add(bytes);
+    this.pendingBody.add(bytes);
   }
 
-  private handOn(): void {
-    const bytes = this.gathered.take();
+  private deliverBody(): void {
+    const bytes = this.pendingBody.take();
     if (bytes) this.request?.onData(bytes);
   }
 
   onEnd(): void {
-    this.handOn();
+    this.deliverBody();
     const { request } = this;
     if (!request) return;
     this.request = undefined;
@@ -140,17 +140,17 @@ export class Connection implements ParserListener, RequestController {
     if (!this.parser.reusable || this.writer.unfinished) this.destroy();
     else {
       this.resume();
-      this.owner.released(this, this.parser.keptFor);
+      this.owner.onReleased(this, this.parser.keepAliveTimeout);
     }
     request.onEnd();
   }
 
   /** Reports whether a kept-alive connection was closed before any byte of a response to the current request. */
-  private stale(error: Error): boolean {
-    return this.requests > 1 && !this.parser.begun && isClosed(error);
+  private isStale(error: Error): boolean {
+    return this.requests > 1 && !this.parser.hasStarted && isClosedByPeer(error);
   }
 
-  private ended(): void {
+  private onSocketEnd(): void {
     let error: Error = new Http1Error("CONNECTION_CLOSED");
     try {
       if (this.request && this.parser.close()) return;
@@ -165,12 +165,12 @@ export class Connection implements ParserListener, RequestController {
     this.destroyed = true;
     this.writer.stop();
     this.socket.destroy();
-    this.owner.closed(this);
+    this.owner.onClosed(this);
   }
 
-  private drained(): void {
+  private onDrain(): void {
     if (!this.request) return;
-    this.writer.drained();
+    this.writer.onDrain();
     this.request?.onBodySent();
   }
 }
@@ -178,4 +178,4 @@ export class Connection implements ParserListener, RequestController {
 const CLOSED = new Set(["CONNECTION_CLOSED", "ECONNRESET", "EPIPE"]);
 
 /** Reports whether an error means that the other side closed the connection. */
-export const isClosed = (error: Error): boolean => CLOSED.has((error as NodeJS.ErrnoException).code ?? "");
+export const isClosedByPeer = (error: Error): boolean => CLOSED.has((error as NodeJS.ErrnoException).code ?? "");

@@ -1,7 +1,7 @@
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from "node:net";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
 import { Http1Error } from "./errors.ts";
-import { type HttpProxy, unbracketed } from "./proxies.ts";
+import { type HttpProxy, withoutBrackets } from "./proxies.ts";
 import { openTunnel, proxyFailure } from "./tunnel.ts";
 
 export interface ConnectorOptions {
@@ -10,13 +10,13 @@ export interface ConnectorOptions {
   /** Resolves host names; Node's own lookup by default. */
   lookup?: LookupFunction | undefined;
   /** Creates a connection inside the process, without the network. It is ready at once. */
-  within?: ((origin: string) => Socket) | undefined;
+  connectInProcess?: ((origin: string) => Socket) | undefined;
   /** Receives what is read, instead of the socket's events; the buffer is reused after this returns. */
   receive(socket: Socket, bytes: Buffer): void;
 }
 
 /** Called with the result of an attempt to connect. */
-type Connected = (error: Error | undefined, socket?: Socket) => void;
+type ConnectCallback = (error: Error | undefined, socket?: Socket) => void;
 
 interface Endpoint {
   /** A name or an address, without brackets. */
@@ -26,9 +26,9 @@ interface Endpoint {
 }
 
 /** Milliseconds of silence after which the system sends TCP keep-alive probes. */
-const PROBE = 60_000;
+const KEEP_ALIVE_DELAY = 60_000;
 /** The read buffer of all connections: each read is processed before the next one. */
-const INBOX = Buffer.allocUnsafeSlow(64 * 1024);
+const READ_BUFFER = Buffer.allocUnsafeSlow(64 * 1024);
 
 /**
  * Opens connections to one origin: over TLS for https, resuming the last session. With a proxy, https goes through a tunnel that
@@ -47,7 +47,7 @@ export class Connector {
   ) {
     const { protocol, hostname, port } = new URL(address);
     const secure = protocol === "https:";
-    this.origin = { host: unbracketed(hostname), port: Number(port) || (secure ? 443 : 80), secure };
+    this.origin = { host: withoutBrackets(hostname), port: Number(port) || (secure ? 443 : 80), secure };
     this.authority = `${hostname}:${this.origin.port}`;
   }
 
@@ -55,20 +55,20 @@ export class Connector {
    * Calls back once, with a connection that is ready or with an error. The returned function gives the attempt up; after it no
    * callback follows. Only the system's own timeouts apply.
    */
-  open(done: Connected): () => void {
-    const { proxy, within, receive } = this.options;
-    if (within) return connected(within(this.address), receive, done);
+  open(done: ConnectCallback): () => void {
+    const { proxy, connectInProcess, receive } = this.options;
+    if (connectInProcess) return readySocket(connectInProcess(this.address), receive, done);
     const socket = this.dial(proxy ?? this.origin, !(proxy && this.origin.secure));
     let over = false;
-    const settle: Connected = (error, ready) => {
+    const settle: ConnectCallback = (error, ready) => {
       if (over) return;
       over = true;
       if (error) socket.destroy();
       done(error, error ? undefined : ready);
     };
-    if (!proxy) established(socket, this.origin, settle);
+    if (!proxy) onceReady(socket, this.origin, settle);
     else
-      established(socket, proxy, (error) => {
+      onceReady(socket, proxy, (error) => {
         if (error) settle(proxyFailure(proxy, error));
         else if (this.origin.secure) this.tunnel(socket, proxy, settle);
         else settle(undefined, socket);
@@ -84,9 +84,9 @@ export class Connector {
     const { host, port } = endpoint;
     const { lookup, receive } = this.options;
     const onread = {
-      buffer: INBOX,
+      buffer: READ_BUFFER,
       callback(this: Socket, size: number): boolean {
-        receive(this, INBOX.subarray(0, size));
+        receive(this, READ_BUFFER.subarray(0, size));
         return true;
       },
     };
@@ -95,12 +95,12 @@ export class Connector {
       ...(own ? { onread } : {}),
       ...(lookup ? { lookup } : {}),
     };
-    const socket = endpoint.secure ? this.secured(options, endpoint) : connectTcp(options);
-    return socket.setNoDelay(true).setKeepAlive(true, PROBE);
+    const socket = endpoint.secure ? this.openTls(options, endpoint) : connectTcp(options);
+    return socket.setNoDelay(true).setKeepAlive(true, KEEP_ALIVE_DELAY);
   }
 
   /** Opens TLS to the origin, or to a proxy. */
-  private secured(options: ConnectionOptions, endpoint: Endpoint): Socket {
+  private openTls(options: ConnectionOptions, endpoint: Endpoint): Socket {
     const { host } = endpoint;
     const toOrigin = endpoint === this.origin;
     const socket = connectTls({
@@ -118,15 +118,15 @@ export class Connector {
   }
 
   /** Opens a tunnel through the proxy to the origin. */
-  private tunnel(socket: Socket, proxy: HttpProxy, settle: Connected): void {
+  private tunnel(socket: Socket, proxy: HttpProxy, settle: ConnectCallback): void {
     openTunnel(socket, proxy, this.authority, (error) => {
       if (error) {
         settle(error);
         return;
       }
       // The host is used only to verify the certificate.
-      const secured = this.secured({ socket, host: this.origin.host }, this.origin);
-      established(secured, this.origin, (failed) => {
+      const secured = this.openTls({ socket, host: this.origin.host }, this.origin);
+      onceReady(secured, this.origin, (failed) => {
         if (failed) secured.destroy();
         else secured.on("data", (bytes: Buffer) => this.options.receive(secured, bytes));
         settle(failed, secured);
@@ -136,7 +136,7 @@ export class Connector {
 }
 
 /** Calls back with a ready connection in a later turn, like connections over a network. */
-function connected(socket: Socket, receive: ConnectorOptions["receive"], done: Connected): () => void {
+function readySocket(socket: Socket, receive: ConnectorOptions["receive"], done: ConnectCallback): () => void {
   socket.on("data", (bytes: Buffer) => receive(socket, bytes));
   const turn = setImmediate(() => done(undefined, socket));
   return () => {
@@ -146,12 +146,12 @@ function connected(socket: Socket, receive: ConnectorOptions["receive"], done: C
 }
 
 /** Calls back once: when the connection is ready for the first request, or with the error that prevents it. */
-function established(socket: Socket, { secure }: Endpoint, done: Connected): void {
+function onceReady(socket: Socket, { secure }: Endpoint, done: ConnectCallback): void {
   // Dropped after the callback: the listeners below live as long as the connection, and would keep its first request in memory.
-  let told: Connected | undefined = done;
+  let callback: ConnectCallback | undefined = done;
   const once = (error?: Error): void => {
-    const tell = told;
-    told = undefined;
+    const tell = callback;
+    callback = undefined;
     tell?.(error, socket);
   };
   socket.once(secure ? "secureConnect" : "connect", () => once());

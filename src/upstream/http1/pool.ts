@@ -19,7 +19,7 @@ interface PoolOptions {
   /** Resolves host names; Node's own lookup by default. */
   lookup?: LookupFunction | undefined;
   /** Creates connections inside the process, in place of network sockets. */
-  within?: ((origin: string) => Socket) | undefined;
+  connectInProcess?: ((origin: string) => Socket) | undefined;
 }
 
 /** Safety margin in milliseconds: a connection is not used this long before the provider closes it by its own announcement. */
@@ -35,7 +35,7 @@ type PooledSocket = Socket & { connection?: Connection };
 export class Pool implements ConnectionOwner {
   readonly addressing: Addressing;
   /** Number of connections made so far. */
-  made = 0;
+  opened = 0;
 
   private readonly connector: Connector;
   private readonly connections = new Set<Connection>();
@@ -62,7 +62,7 @@ export class Pool implements ConnectionOwner {
     private readonly options: PoolOptions,
   ) {
     const { protocol, host } = new URL(origin);
-    const { proxy, lookup, within } = options;
+    const { proxy, lookup, connectInProcess } = options;
     this.forwarder = protocol === "http:" ? proxy : undefined;
     this.addressing = {
       host,
@@ -70,7 +70,7 @@ export class Pool implements ConnectionOwner {
       proxyFields: this.forwarder?.authorization ?? "",
     };
     const receive = (socket: PooledSocket, bytes: Buffer): void => socket.connection?.receive(bytes);
-    this.connector = new Connector(origin, { proxy, lookup, within, receive });
+    this.connector = new Connector(origin, { proxy, lookup, connectInProcess, receive });
   }
 
   /** Sends a request as soon as a connection can take it. @param alone always on a new connection */
@@ -116,9 +116,9 @@ export class Pool implements ConnectionOwner {
     return closed;
   }
 
-  released(connection: Connection, keptFor: number | undefined): void {
+  onReleased(connection: Connection, keepAliveTimeout: number | undefined): void {
     const { keepAlive } = this.options;
-    const time = keptFor === undefined ? keepAlive : Math.min(keepAlive, keptFor - MARGIN);
+    const time = keepAliveTimeout === undefined ? keepAlive : Math.min(keepAlive, keepAliveTimeout - MARGIN);
     if (time <= 0 || (this.closing && this.queue.length === 0)) {
       connection.abort();
       return;
@@ -129,7 +129,7 @@ export class Pool implements ConnectionOwner {
     if (connection.expires < this.sweepAt) this.sweepIn(time);
   }
 
-  closed(connection: Connection): void {
+  onClosed(connection: Connection): void {
     this.connections.delete(connection);
     const at = this.idle.lastIndexOf(connection);
     if (at >= 0) this.idle.splice(at, 1);
@@ -138,7 +138,7 @@ export class Pool implements ConnectionOwner {
     this.settle();
   }
 
-  refusal(status: number): Error | undefined {
+  statusError(status: number): Error | undefined {
     return forwarderRefusal(this.forwarder, status);
   }
 
@@ -153,7 +153,7 @@ export class Pool implements ConnectionOwner {
     this.scheduled = false;
     let placed = 0;
     for (const request of this.queue) {
-      if (!this.place(request)) break;
+      if (!this.assign(request)) break;
       placed++;
     }
     this.queue.splice(0, placed);
@@ -163,7 +163,7 @@ export class Pool implements ConnectionOwner {
   };
 
   /** Returns false when no connection is idle, and none may be opened. */
-  private place(request: HttpRequest): boolean {
+  private assign(request: HttpRequest): boolean {
     const connection = this.idle.pop();
     if (connection) {
       if (!connection.send(request)) this.idle.push(connection);
@@ -178,7 +178,7 @@ export class Pool implements ConnectionOwner {
     request.onConnecting?.();
     const giveUp = this.connector.open((error, socket) => {
       this.connecting.delete(request);
-      if (socket) this.join(socket, request);
+      if (socket) this.addConnection(socket, request);
       else request.onError(error ?? new Http1Error("CONNECTION_CLOSED"));
       if (this.queue.length > 0) this.schedule();
       this.settle();
@@ -186,12 +186,12 @@ export class Pool implements ConnectionOwner {
     this.connecting.set(request, giveUp);
   }
 
-  private join(socket: PooledSocket, request?: HttpRequest): void {
-    this.made++;
+  private addConnection(socket: PooledSocket, request?: HttpRequest): void {
+    this.opened++;
     const connection = new Connection(socket, this);
     socket.connection = connection;
     this.connections.add(connection);
-    if (!request) this.released(connection, undefined);
+    if (!request) this.onReleased(connection, undefined);
     else if (!connection.send(request)) connection.abort();
   }
 
@@ -210,7 +210,7 @@ export class Pool implements ConnectionOwner {
     this.warming = this.connector.open((error, socket) => {
       this.warming = undefined;
       if (error || !socket) this.usedAt = 0;
-      else this.join(socket);
+      else this.addConnection(socket);
     });
   }
 

@@ -10,7 +10,7 @@ export interface PoolsOptions {
   /** Resolves host names; Node's own lookup by default. */
   lookup?: LookupFunction;
   /** Creates connections inside the process, in place of network sockets. */
-  within?: (origin: string) => Socket;
+  connectInProcess?: (origin: string) => Socket;
   /** Where HTTPS_PROXY, HTTP_PROXY and NO_PROXY are looked up. */
   environment?: Readonly<Record<string, string | undefined>>;
 }
@@ -49,7 +49,7 @@ export class Pools {
   pool(origin: URL, credentialId: string, warm = 0): Pool {
     const known = this.byAddress.get(origin) ?? [];
     for (const each of known) if (each.credentialId === credentialId) return each.pool;
-    const pool = this.find(origin, credentialId, warm);
+    const pool = this.findOrCreate(origin, credentialId, warm);
     this.byAddress.set(origin, [...known, { credentialId, pool }]);
     return pool;
   }
@@ -74,13 +74,13 @@ export class Pools {
     await Promise.all([...this.pools.values()].map((pool) => pool.destroy()));
   }
 
-  private find(origin: URL, credentialId: string, warm: number): Pool {
+  private findOrCreate(origin: URL, credentialId: string, warm: number): Pool {
     const key = `${origin.origin} ${credentialId} ${warm}`;
     let pool = this.pools.get(key);
     if (!pool) {
-      const { connections = 4096, keepAlive = 30_000, lookup, within } = this.options;
+      const { connections = 4096, keepAlive = 30_000, lookup, connectInProcess } = this.options;
       const proxy = this.exempted.has(origin.origin) ? undefined : this.proxies.for(origin);
-      pool = new Pool(origin.origin, { connections, keepAlive, warm, lookup, within, proxy });
+      pool = new Pool(origin.origin, { connections, keepAlive, warm, lookup, connectInProcess, proxy });
       this.pools.set(key, pool);
     }
     return pool;

@@ -34,7 +34,7 @@ export class Proxies {
   constructor(environment: Readonly<Record<string, string | undefined>>) {
     const proxy = (name: string): HttpProxy | undefined => {
       const value = environment[name] ?? environment[name.toUpperCase()] ?? "";
-      return value === "" ? undefined : proxyAt(value, name.toUpperCase());
+      return value === "" ? undefined : parseProxy(value, name.toUpperCase());
     };
     this.http = proxy("http_proxy");
     this.https = proxy("https_proxy") ?? this.http;
@@ -42,14 +42,14 @@ export class Proxies {
     this.exemptions = exempt
       .split(/[,\s]+/)
       .filter((entry) => entry !== "")
-      .map(exemption);
+      .map(parseExemption);
   }
 
   /** Returns the proxy for connections to an origin; undefined: none. */
   for({ protocol, hostname, port }: URL): HttpProxy | undefined {
     const proxy = protocol === "https:" ? this.https : this.http;
     if (!proxy) return undefined;
-    const host = plain(hostname);
+    const host = normalizeHost(hostname);
     const number = Number(port) || (protocol === "https:" ? 443 : 80);
     const exempt = this.exemptions.some(
       (each) =>
@@ -61,7 +61,7 @@ export class Proxies {
 }
 
 /** Parses a proxy address, in which the scheme is optional. */
-function proxyAt(value: string, name: string): HttpProxy {
+function parseProxy(value: string, name: string): HttpProxy {
   const wrong = new Error(`${name} is not the address of a proxy: http://HOST:PORT or https://HOST:PORT is wanted.`);
   const url = URL.parse(value.includes("://") ? value : `http://${value}`);
   if (!url || !/^https?:$/.test(url.protocol) || url.hostname === "") throw wrong;
@@ -76,21 +76,21 @@ function proxyAt(value: string, name: string): HttpProxy {
       throw wrong;
     }
   }
-  return { origin, host: unbracketed(hostname), port: Number(port) || (secure ? 443 : 80), secure, authorization };
+  return { origin, host: withoutBrackets(hostname), port: Number(port) || (secure ? 443 : 80), secure, authorization };
 }
 
 /** Parses `host`, `.host`, `*.host` (subdomains only), `host:port`, `[::1]:port`, `::1`, `*`. */
-function exemption(entry: string): Exemption {
+function parseExemption(entry: string): Exemption {
   const [, name = entry, port = "0"] = /^(\[.+\]|[^:]+):(\d+)$/.exec(entry) ?? [];
-  const host = name === "*" ? "" : plain(name).replace(/^\*?\./, "");
+  const host = name === "*" ? "" : normalizeHost(name).replace(/^\*?\./, "");
   return { host, port: Number(port), apex: !name.startsWith("*.") };
 }
 
 /** Returns a host in lower case, without brackets and without the trailing dot of a full name. */
-const plain = (host: string): string =>
-  unbracketed(host)
+const normalizeHost = (host: string): string =>
+  withoutBrackets(host)
     .toLowerCase()
     .replace(/(?<=.)\.$/, "");
 
 /** Returns an address without brackets, as sockets take it. */
-export const unbracketed = (host: string): string => host.replace(/^\[(.*)\]$/, "$1");
+export const withoutBrackets = (host: string): string => host.replace(/^\[(.*)\]$/, "$1");

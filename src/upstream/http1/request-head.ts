@@ -1,6 +1,7 @@
 /** Builds the head of a request. Hop-by-hop fields (RFC 9110 §7.6.1) are left out. */
-import { isSendable, without } from "../../wire/headers.ts";
-import { isConnection, known } from "../../wire/names.ts";
+
+import { headerName, isConnectionHeader } from "../../wire/header-names.ts";
+import { isSendable, withoutHeaders } from "../../wire/headers.ts";
 import { Http1Error } from "./errors.ts";
 import type { HttpRequest } from "./http-request.ts";
 
@@ -15,7 +16,7 @@ export interface Addressing {
 }
 
 /** Fields that only this client sets, besides the hop-by-hop ones. */
-const OURS: ReadonlySet<string> = new Set(["accept-encoding", "content-length", "expect", "host"]);
+const CLIENT_FIELDS: ReadonlySet<string> = new Set(["accept-encoding", "content-length", "expect", "host"]);
 /** Methods whose requests are expected to have a body, and therefore announce an empty one with `content-length: 0`. */
 const WITH_BODY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 
@@ -41,7 +42,7 @@ export function checkRequest({
 function faultyField(fields: readonly string[]): string | undefined {
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string;
-    if (!known(name).valid || !isSendable(fields[i + 1] as string)) return name;
+    if (!headerName(name).isToken || !isSendable(fields[i + 1] as string)) return name;
   }
   return undefined;
 }
@@ -58,7 +59,7 @@ export function requestHead(
   framing: number | "chunked" | undefined,
 ): string {
   let head = `${method} ${prefix}${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: keep-alive\r\n${proxyFields}`;
-  const lines = endToEnd(fields);
+  const lines = endToEndFields(fields);
   for (let i = 0; i < lines.length; i += 2) head += `${lines[i]}: ${lines[i + 1]}\r\n`;
   head += "accept-encoding: identity\r\n";
   if (framing === "chunked") return `${head}transfer-encoding: chunked\r\n\r\n`;
@@ -67,15 +68,15 @@ export function requestHead(
 }
 
 /** Returns the fields that are forwarded to the origin, in original order and spelling. */
-function endToEnd(fields: readonly string[]): readonly string[] {
+function endToEndFields(fields: readonly string[]): readonly string[] {
   const out: string[] = [];
   let named: Set<string> | undefined;
   for (let i = 0; i < fields.length; i += 2) {
-    const { spelling, key, hop } = known(fields[i] as string);
-    if (!hop && !OURS.has(key)) out.push(spelling, fields[i + 1] as string);
-    else if (isConnection(key)) named = addTokens(named, fields[i + 1] as string);
+    const { spelling, key, isHopByHop } = headerName(fields[i] as string);
+    if (!isHopByHop && !CLIENT_FIELDS.has(key)) out.push(spelling, fields[i + 1] as string);
+    else if (isConnectionHeader(key)) named = addTokens(named, fields[i + 1] as string);
   }
-  return named ? without(out, named) : out;
+  return named ? withoutHeaders(out, named) : out;
 }
 
 /** Adds the fields that a Connection value names; `keep-alive` and `close`, which every peer sends, name none. */

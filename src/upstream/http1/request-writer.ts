@@ -34,13 +34,13 @@ export class RequestWriter {
   }
 
   /** Called when the socket takes more. */
-  drained(): void {
+  onDrain(): void {
     if (this.rest) {
       this.socket.cork();
       this.fillWindow(this.rest);
       this.socket.uncork();
     }
-    this.stream?.drained();
+    this.stream?.onDrain();
   }
 
   /** Stops writing. */
@@ -66,7 +66,7 @@ export class RequestWriter {
     if (body) for (const piece of body) length += piece.length;
     const head = requestHead(request, this.addressing, body ? length : undefined);
     if (length <= JOIN_LIMIT) {
-      this.socket.write(joined(head, body, length));
+      this.socket.write(joinHeadAndBody(head, body, length));
       return;
     }
     this.socket.cork();
@@ -84,7 +84,7 @@ export class RequestWriter {
 }
 
 /** Returns head and body in one buffer. */
-function joined(head: string, body: readonly Buffer[] | undefined, length: number): Buffer {
+function joinHeadAndBody(head: string, body: readonly Buffer[] | undefined, length: number): Buffer {
   const all = Buffer.allocUnsafe(head.length + length);
   all.write(head, "latin1");
   if (!body) return all;

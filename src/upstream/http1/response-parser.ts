@@ -47,11 +47,11 @@ export class ResponseParser {
   /** Whether the framing of the response allows another one on the connection. */
   reusable = false;
   /** Milliseconds for which the provider says it keeps the connection; undefined: it does not say. */
-  keptFor: number | undefined;
+  keepAliveTimeout: number | undefined;
 
   private state = START;
   /** Remaining bytes of a body or chunk. */
-  private left = 0;
+  private remaining = 0;
   /** Bytes seen of a chunk-size line. */
   private seen = 0;
   /** An incomplete head or trailer section, in a buffer that grows by doubling. */
@@ -74,7 +74,7 @@ export class ResponseParser {
   }
 
   /** Whether any byte of the response has arrived. */
-  get begun(): boolean {
+  get hasStarted(): boolean {
     return this.state !== START;
   }
 
@@ -110,7 +110,7 @@ export class ResponseParser {
     if (this.partLength === 0) {
       const end = bytes.indexOf(SECTION_END, from);
       if (end < 0) {
-        this.keep(bytes, from);
+        this.bufferPart(bytes, from);
         this.checkPart(0);
         return bytes.length;
       }
@@ -118,7 +118,7 @@ export class ResponseParser {
       text = bytes.toString("latin1", from, end + 2);
     } else {
       const before = this.partLength;
-      this.keep(bytes, from);
+      this.bufferPart(bytes, from);
       const part = this.part as Buffer;
       const end = part.subarray(0, this.partLength).indexOf(SECTION_END, Math.max(0, before - 3));
       if (end < 0) {
@@ -140,7 +140,7 @@ export class ResponseParser {
   }
 
   /** Buffers the start of a section whose end has not arrived. */
-  private keep(bytes: Buffer, from: number): void {
+  private bufferPart(bytes: Buffer, from: number): void {
     const before = this.partLength;
     // Bytes after the section in its last piece do not count towards the limit; a piece is no larger than one read.
     if (before > SECTION_LIMIT) throw this.tooLarge();
@@ -180,7 +180,7 @@ export class ResponseParser {
       return;
     }
     this.reusable = head.reusable && !this.closes;
-    this.keptFor = head.keptFor;
+    this.keepAliveTimeout = head.keepAliveTimeout;
     this.listener.onHead(head);
     if (this.bodiless || status === 204 || status === 304) {
       // A body that must not be there would be parsed as the next response.
@@ -188,23 +188,23 @@ export class ResponseParser {
       this.finish();
     } else if (head.chunked) {
       this.state = SIZE;
-      this.left = 0;
+      this.remaining = 0;
       this.seen = 0;
     } else if (length === undefined) {
       this.reusable = false;
       this.state = UNTIL_CLOSE;
     } else if (length === 0) this.finish();
     else {
-      this.left = length;
+      this.remaining = length;
       this.state = LENGTH;
     }
   }
 
   private readBody(bytes: Buffer, from: number): number {
-    const to = Math.min(bytes.length, from + this.left);
-    this.left -= to - from;
+    const to = Math.min(bytes.length, from + this.remaining);
+    this.remaining -= to - from;
     this.listener.onBody(from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to));
-    if (this.left > 0) return to;
+    if (this.remaining > 0) return to;
     if (this.state === LENGTH) this.finish();
     else this.state = CHUNK_CR;
     return to;
@@ -227,7 +227,7 @@ export class ResponseParser {
         break;
       case SIZE_LF:
         expectByte(byte, LF);
-        this.state = this.left > 0 ? CHUNK : TRAILERS;
+        this.state = this.remaining > 0 ? CHUNK : TRAILERS;
         break;
       case CHUNK_CR:
         expectByte(byte, CR);
@@ -252,7 +252,7 @@ export class ResponseParser {
   /** Reads one byte of a chunk size, up to 2^48. */
   private readSize(byte: number): void {
     const digit = hexOf(byte);
-    if (digit >= 0 && ++this.seen <= 12) this.left = this.left * 16 + digit;
+    if (digit >= 0 && ++this.seen <= 12) this.remaining = this.remaining * 16 + digit;
     else if (this.seen === 0 || digit >= 0) throw new Http1Error("RESPONSE_CHUNK_INVALID");
     else if (byte === CR) this.state = SIZE_LF;
     else if (byte === SEMICOLON) this.state = EXTENSION;

@@ -1,6 +1,6 @@
 import type { Target } from "model-gateway";
 import t from "tap";
-import { balanced, type TargetLoads } from "../../../plugins/models/balance.ts";
+import { balanceTargets, type TargetLoads } from "../../../plugins/models/balance.ts";
 import { PriceList } from "../../../src/core/price-list.ts";
 import { providerOf } from "../../support/provider.ts";
 
@@ -17,7 +17,7 @@ const doing = (loads: Record<string, number> = {}, away = ""): TargetLoads => ({
 function firsts(targets: readonly Target[], balance: "weighted" | "latency" | "cheapest", health: TargetLoads) {
   const counts: Record<string, number> = {};
   for (let i = 0; i < 2000; i++) {
-    const order = balanced({ targets, balance }, undefined, health);
+    const order = balanceTargets({ targets, balance }, undefined, health);
     t.equal(new Set(order).size, targets.length, "each target once");
     const first = order[0]?.model ?? "";
     counts[first] = (counts[first] ?? 0) + 1;
@@ -32,7 +32,7 @@ t.test("by weight, among those that are not left alone, which come last", async 
   const without = firsts(targets, "weighted", doing({}, "a"));
   t.notOk(without["a"]);
   t.ok(Math.abs((without["b"] ?? 0) - (without["c"] ?? 0)) < 300, JSON.stringify(without));
-  const order = balanced({ targets, balance: "weighted" }, undefined, doing({}, "b"), () => 0.95);
+  const order = balanceTargets({ targets, balance: "weighted" }, undefined, doing({}, "b"), () => 0.95);
   t.same(
     order.map(({ model }) => model),
     ["c", "a", "b"],
@@ -60,7 +60,7 @@ t.test("the cheapest first, by what goes in and comes out", async (t) => {
     target("c", { prices: new PriceList([{ price: { input: 3, output: 9 } }], "test") }),
   ];
   const order = (away = "") =>
-    balanced({ targets, balance: "cheapest" }, undefined, doing({}, away)).map(({ model }) => model);
+    balanceTargets({ targets, balance: "cheapest" }, undefined, doing({}, away)).map(({ model }) => model);
   t.same(order(), ["b", "c", "a", "unpriced"], "what has no price may be dear");
   t.same(order("b"), ["c", "a", "unpriced", "b"]);
 });
@@ -68,7 +68,7 @@ t.test("the cheapest first, by what goes in and comes out", async (t) => {
 t.test("when all are left alone, all are there in their order", async (t) => {
   const targets = [target("a"), target("b")];
   for (const balance of ["weighted", "latency", "cheapest"] as const)
-    t.same(balanced({ targets, balance }, undefined, doing({}, "ab")), targets);
+    t.same(balanceTargets({ targets, balance }, undefined, doing({}, "ab")), targets);
 });
 
 t.test("a conversation keeps to its target, until that is left alone", async (t) => {
@@ -76,7 +76,7 @@ t.test("a conversation keeps to its target, until that is left alone", async (t)
   for (const balance of ["weighted", "latency", "cheapest"] as const) {
     const pin = `conversation by ${balance}`;
     const first = (away = "") =>
-      balanced({ targets, balance }, pin, doing({ a: 30, b: 20, c: 10 }, away))[0]?.model ?? "";
+      balanceTargets({ targets, balance }, pin, doing({ a: 30, b: 20, c: 10 }, away))[0]?.model ?? "";
     const kept = first();
     for (let i = 0; i < 50; i++) t.equal(first(), kept);
     const moved = first(kept);

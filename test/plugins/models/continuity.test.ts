@@ -1,5 +1,5 @@
 import t, { type Test } from "tap";
-import { asBefore, byPin } from "../../../plugins/models/continuity.ts";
+import { orderByPin, preferPrevious } from "../../../plugins/models/continuity.ts";
 import type { Target } from "../../../src/core/marketplace.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
 import { httpUpstream } from "../../support/upstream.ts";
@@ -10,7 +10,7 @@ const names = (targets: readonly Target[]) => targets.map(({ provider }) => prov
 t.test("pins spread over targets by their weights", async (t) => {
   const targets = [target("a", 3), target("b", 1)];
   let first = 0;
-  for (let i = 0; i < 4000; i++) if (names(byPin(targets, `pin ${i}`)).startsWith("a")) first++;
+  for (let i = 0; i < 4000; i++) if (names(orderByPin(targets, `pin ${i}`)).startsWith("a")) first++;
   // Five standard deviations.
   t.ok(Math.abs(first - 3000) < 140, `${first} of 4000 at three quarters`);
 });
@@ -18,20 +18,20 @@ t.test("pins spread over targets by their weights", async (t) => {
 t.test("the order of targets in the file is nothing to a pin, and one less moves its own pins only", async (t) => {
   const all = [target("a"), target("b", 2), target("c")];
   for (let i = 0; i < 500; i++) {
-    const order = names(byPin(all, `${i}`));
-    t.equal(names(byPin(all.toReversed(), `${i}`)), order);
+    const order = names(orderByPin(all, `${i}`));
+    t.equal(names(orderByPin(all.toReversed(), `${i}`)), order);
     const left = all.filter(({ provider }) => provider.name !== "a");
-    t.equal(names(byPin(left, `${i}`)), order.replace("a", ""));
+    t.equal(names(orderByPin(left, `${i}`)), order.replace("a", ""));
   }
 });
 
 t.test("a choice made by load is kept, until its target is gone", async (t) => {
   const [a, b] = [target("a"), target("b")];
-  t.equal(names(asBefore([a, b], "one")), "ab");
-  t.equal(names(asBefore([b, a], "one")), "ab");
-  t.equal(names(asBefore([b, a], "two")), "ba");
-  t.equal(names(asBefore([b], "one")), "b");
-  t.equal(names(asBefore([a, b], "one")), "ba", "and where it went it stays");
+  t.equal(names(preferPrevious([a, b], "one")), "ab");
+  t.equal(names(preferPrevious([b, a], "one")), "ab");
+  t.equal(names(preferPrevious([b, a], "two")), "ba");
+  t.equal(names(preferPrevious([b], "one")), "b");
+  t.equal(names(preferPrevious([a, b], "one")), "ba", "and where it went it stays");
 });
 
 async function twoTargets(t: Test) {

@@ -8,7 +8,7 @@ const END = new Frame("end", Buffer.alloc(0));
 
 function factsOf(...frames: Frame[]) {
   const facts = new AnswerFacts();
-  for (const frame of [...frames, END]) facts.see(frame);
+  for (const frame of [...frames, END]) facts.observe(frame);
   const { id, model, finishReasons } = facts;
   return [id, model, finishReasons];
 }

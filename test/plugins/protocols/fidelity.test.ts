@@ -1,6 +1,6 @@
 import t from "tap";
 import { loadProtocols } from "../../../src/loader/discover.ts";
-import { type TranslatedProtocol, translates } from "../../../src/translation/codec.ts";
+import { isTranslatable, type TranslatedProtocol } from "../../../src/translation/codec.ts";
 import { FEATURES, type Feature, supportOf } from "../../../src/translation/features.ts";
 import { fidelity, readmes, withSection } from "../../support/fidelity.ts";
 import { other, tiny } from "../../support/tiny.ts";
@@ -14,7 +14,7 @@ t.test("the README of each protocol tells what becomes of its fields in the othe
 });
 
 t.test("every protocol decides for every feature, and lists each of its own fields once", async (t) => {
-  const all = (await loadProtocols()).filter(translates);
+  const all = (await loadProtocols()).filter(isTranslatable);
   t.ok(all.length >= 4);
   for (const { name, translation } of all) {
     const { support, fields } = translation.request;

@@ -1,6 +1,6 @@
 import t from "tap";
 import type { Mark } from "../../../plugins/scrub/catalogue.ts";
-import { Level, MarkNames, ModelMarks, tableFor } from "../../../plugins/scrub/match.ts";
+import { MarkNames, MarkTree, ModelMarks, markTableFor } from "../../../plugins/scrub/match.ts";
 import { scan } from "../../../src/wire/json.ts";
 
 const mark = (pattern: string, owner = "o"): Mark => ({
@@ -23,7 +23,7 @@ t.test("an exact name wins over a prefix, a longer prefix over a shorter one", a
 });
 
 t.test("marks are found and cut out at any depth", async (t) => {
-  const level = new Level(named("top", "a.b.c", "list[].x", "list[].y.z", "pre_*"), new Set());
+  const level = new MarkTree(named("top", "a.b.c", "list[].x", "list[].y.z", "pre_*"), new Set());
   const json = Buffer.from(
     '{"pre_1":0,"a":{"b":{"c":[1],"d":2},"c":3},"list":[{"x":1,"k":[{"x":1}]}, 7 ,"]{,",{"y":{"z":"\\"]","w":1}},[{"x":1}]],"top":null}',
   );
@@ -43,7 +43,7 @@ t.test("marks are found and cut out at any depth", async (t) => {
 });
 
 t.test("a path meets values of another shape without harm", async (t) => {
-  const level = new Level(named("a.b", "list[].x"), new Set());
+  const level = new MarkTree(named("a.b", "list[].x"), new Set());
   for (const json of [
     '{"a":[{"b":1}],"list":{"x":1}}',
     '{"a":"b","list":[]}',
@@ -57,13 +57,13 @@ t.test("a path meets values of another shape without harm", async (t) => {
 
 t.test("a model's name gives its marks off one by one", async (t) => {
   const marks = new ModelMarks([mark("via/*"), mark("*:free")]);
-  t.equal(marks.peel("via/x:free")?.name, "x:free");
-  t.equal(marks.peel("x:free")?.name, "x");
-  for (const name of ["x", "via/", ":free", "a/via/x", "x:freed"]) t.equal(marks.peel(name), undefined, name);
+  t.equal(marks.removeOne("via/x:free")?.name, "x:free");
+  t.equal(marks.removeOne("x:free")?.name, "x");
+  for (const name of ["x", "via/", ":free", "a/via/x", "x:freed"]) t.equal(marks.removeOne(name), undefined, name);
 });
 
 t.test("a table sees the catalogue as its protocol does", async (t) => {
-  const chat = tableFor("openai-chat", new Set());
+  const chat = markTableFor("openai-chat", new Set());
   t.equal(chat.headers.find("x-portkey-config")?.owner, "Portkey");
   t.equal(chat.answerHeaders.find("x-portkey-config")?.owner, "Portkey");
   t.equal(chat.query.find("api-version")?.owner, "Azure OpenAI");
@@ -71,10 +71,10 @@ t.test("a table sees the catalogue as its protocol does", async (t) => {
 });
 
 t.test("a protocol's table is made once for each list of what is allowed", async (t) => {
-  const table = tableFor("openai-chat", new Set(["provider"]));
-  t.equal(tableFor("openai-chat", new Set(["provider"])), table);
-  for (const other of [tableFor("openai-chat", new Set()), tableFor("gemini", new Set(["provider"]))])
+  const table = markTableFor("openai-chat", new Set(["provider"]));
+  t.equal(markTableFor("openai-chat", new Set(["provider"])), table);
+  for (const other of [markTableFor("openai-chat", new Set()), markTableFor("gemini", new Set(["provider"]))])
     t.not(other, table);
-  t.ok(tableFor("openai-chat", new Set()).body.inObject(Buffer.from('{"provider":{}}'), () => true).found.length);
+  t.ok(markTableFor("openai-chat", new Set()).body.inObject(Buffer.from('{"provider":{}}'), () => true).found.length);
   t.strictSame(table.body.inObject(Buffer.from('{"provider":{}}'), () => true).found, []);
 });

@@ -1,5 +1,5 @@
 import t from "tap";
-import { REQUEST } from "../../../plugins/usage/request-facts.ts";
+import { REQUEST_RECORD } from "../../../plugins/usage/request-facts.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
 import { httpUpstream } from "../../support/upstream.ts";
 
@@ -25,7 +25,7 @@ paths: { /acme/v1/*: { pass: p, open: true } }
     await answer.arrayBuffer();
     const found = await fetch(`${url}/v1/requests/${answer.headers.get("x-request-id")}`, { headers: asking() });
     t.equal(found.status, 200, path);
-    return REQUEST.parse(await found.json());
+    return REQUEST_RECORD.parse(await found.json());
   };
   const chat = (content: string, more = {}) => ({ model: "m", messages: [{ role: "user", content }], ...more });
   t.match(await told("/v1/chat/completions", chat("hi")), { outcome: "completed", cost: 11_000 });

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import t from "tap";
-import { journaled } from "../../../src/store/journal/lines.ts";
-import { entryIn } from "../../../src/store/ledger-row.ts";
+import { readJournals } from "../../../src/store/journal/lines.ts";
+import { rowToEntry } from "../../../src/store/ledger-row.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
 import { httpUpstream, until } from "../../support/upstream.ts";
 
@@ -30,7 +30,7 @@ models: { m: { price: { input: 3, output: 15 }, targets: [up:x] } }
     const { ledger } = running.gateway.stores;
     const open = () => {
       ledger.persist();
-      return journaled(join(running.folder, "gateway.db.journal")).open.map(entryIn);
+      return readJournals(join(running.folder, "gateway.db.journal")).open.map(rowToEntry);
     };
     const leaving = new AbortController();
     const body = JSON.stringify({ model: "m", stream: true, messages: [{ role: "user", content: "Count." }] });

@@ -14,8 +14,8 @@ import t, { type Test } from "tap";
 import { JournalFeeder } from "../../../src/store/journal/feeder.ts";
 import { journalFile } from "../../../src/store/journal/files.ts";
 import type { RowLine } from "../../../src/store/journal/journal.ts";
-import type { Row } from "../../../src/store/ledger-row.ts";
-import type { MadeObject } from "../../../src/store/object-rows.ts";
+import type { UsageRow } from "../../../src/store/ledger-row.ts";
+import type { CreatedObject } from "../../../src/store/object-rows.ts";
 
 const OWNER = "1-2-3";
 const line = (kind: RowLine[0], id: string): string => `${JSON.stringify([kind, [["k"], [id]]])}\n`;
@@ -24,14 +24,14 @@ const line = (kind: RowLine[0], id: string): string => `${JSON.stringify([kind, 
 function feeder(t: Test) {
   const folder = join(t.testdir(), "journal");
   mkdirSync(folder);
-  const waiting: Row[] = [];
+  const waiting: UsageRow[] = [];
   const kept: unknown[] = [];
-  const made: MadeObject[] = [];
+  const made: CreatedObject[] = [];
   const warnings: string[] = [];
   const store = { down: false, flushed: () => {} };
   const taker = {
-    appendRow: (row: Row) => void waiting.push(row),
-    appendObject: (object: MadeObject) => void made.push(object),
+    appendRow: (row: UsageRow) => void waiting.push(row),
+    appendObject: (object: CreatedObject) => void made.push(object),
     flush: async () => {
       if (store.down) throw new Error("disk full");
       kept.push(...waiting.splice(0).map(({ values }) => values[0]));
@@ -52,8 +52,8 @@ t.test("lines get into the ledger however the file has grown, each once; what ha
     await feeding.feed({ number: 1, size: statSync(file).size });
   }
   t.same(kept, ["a", "b", "ü"]);
-  t.ok(await feeding.rest());
-  feeding.end();
+  t.ok(await feeding.drain());
+  feeding.removeJournal();
   t.notOk(existsSync(file));
 });
 
@@ -104,7 +104,7 @@ t.test("a store that is down is waited for, and what was given up stays in the j
   await new Promise((more) => setTimeout(more, 20));
   feeding.stop();
   await given;
-  t.equal(await feeding.rest(), false);
+  t.equal(await feeding.drain(), false);
   t.ok(existsSync(file));
 });
 

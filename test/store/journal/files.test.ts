@@ -3,12 +3,12 @@ import { readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import {
-  abandoned,
+  isAbandoned,
   journalFile,
   journalFolder,
-  journals,
+  listJournals,
   processName,
-  remove,
+  removeFiles,
 } from "../../../src/store/journal/files.ts";
 
 /** The id of a process that has ended. */
@@ -23,11 +23,11 @@ t.test("journals are found by who wrote them, their files in the order in which 
   ];
   for (const file of files) writeFileSync(file, "");
   writeFileSync(join(folder, "other.jsonl"), "");
-  t.same(journals(folder), [
+  t.same(listJournals(folder), [
     { name: "7-100-1", files: [files[1], files[0]] },
     { name: "7-100-2", files: [files[2]] },
   ]);
-  t.same(journals(join(folder, "none")), []);
+  t.same(listJournals(join(folder, "none")), []);
   t.equal(journalFolder("/x/gateway.db"), "/x/gateway.db.journal");
   t.end();
 });
@@ -39,20 +39,20 @@ t.test("a journal is nobody's when its process has ended and it was left alone f
     const file = journalFile(folder, owner, 1);
     writeFileSync(file, "");
     utimesSync(file, time, time);
-    return abandoned({ name: owner, files: [file] });
+    return isAbandoned({ name: owner, files: [file] });
   };
   t.equal(state(`${processName()}-1`), false, "this process");
   t.equal(state(`${process.pid}-1-1`), true, "one before it that had the same id");
   t.equal(state(`${dead}-5-1`), true);
   t.equal(state(`${dead}-5-1`, new Date()), false, "somebody who cannot be seen from here may write to it");
-  t.equal(abandoned({ name: `${dead}-5-1`, files: [join(folder, "none")] }), false);
+  t.equal(isAbandoned({ name: `${dead}-5-1`, files: [join(folder, "none")] }), false);
   t.end();
 });
 
 t.test("files are removed, by whomever", (t) => {
   const folder = t.testdir({ a: "", b: "" });
-  remove([join(folder, "a"), join(folder, "none")]);
+  removeFiles([join(folder, "a"), join(folder, "none")]);
   t.same(readdirSync(folder), ["b"]);
-  t.throws(() => remove([folder]));
+  t.throws(() => removeFiles([folder]));
   t.end();
 });

@@ -2,12 +2,16 @@ import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync 
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
-import { journalFile, journals, processName } from "../../../src/store/journal/files.ts";
-import { Journal, type RowLine, rowIn } from "../../../src/store/journal/journal.ts";
+import { journalFile, listJournals, processName } from "../../../src/store/journal/files.ts";
+import { Journal, lineToRow, type RowLine } from "../../../src/store/journal/journal.ts";
 import type { LedgerWarn } from "../../../src/store/ledger.ts";
-import { KIND, type Row } from "../../../src/store/ledger-row.ts";
+import { KIND_COLUMNS, type UsageRow } from "../../../src/store/ledger-row.ts";
 
-const row = (id: string, more: Partial<Row> = {}): Row => ({ kind: ["k", 200], values: [id, 1, null], ...more });
+const row = (id: string, more: Partial<UsageRow> = {}): UsageRow => ({
+  kind: ["k", 200],
+  values: [id, 1, null],
+  ...more,
+});
 
 function open(t: Test, limits?: { full: number; memory: number }) {
   const store = join(t.testdir(), "gateway.db.journal");
@@ -22,7 +26,7 @@ function open(t: Test, limits?: { full: number; memory: number }) {
   const journal = new Journal(store, warn, limits);
   t.teardown(() => journal.close());
   const lines = () =>
-    journals(journal.folder).flatMap(({ files }) =>
+    listJournals(journal.folder).flatMap(({ files }) =>
       files.flatMap((file) =>
         readFileSync(file, "utf8")
           .split("\n")
@@ -36,15 +40,15 @@ function open(t: Test, limits?: { full: number; memory: number }) {
 t.test("what is told stands in a file of this process once it is written, and not before", (t) => {
   const { journal, lines } = open(t);
   journal.begin("1", row("1"));
-  journal.end("1", row("1", { once: { name: "näme", counted: row("1") } }));
-  t.same([journal.waiting, journal.used, lines()], [true, false, []]);
+  journal.end("1", row("1", { once: { name: "näme", duplicate: row("1") } }));
+  t.same([journal.hasPending, journal.hasFile, lines()], [true, false, []]);
   journal.write();
-  t.same([journal.waiting, journal.used], [false, true]);
+  t.same([journal.hasPending, journal.hasFile], [false, true]);
   const file = journalFile(journal.folder, journal.owner, 1);
   t.ok(journal.owner.startsWith(`${processName()}-`));
   t.equal(statSync(file).size, journal.size);
   t.equal(statSync(file).mode & 0o777, 0o600);
-  t.same(lines().map(rowIn), [row("1"), row("1", { once: { name: "näme", counted: row("1") } })]);
+  t.same(lines().map(lineToRow), [row("1"), row("1", { once: { name: "näme", duplicate: row("1") } })]);
   t.same(
     lines().map(([kind]) => kind),
     ["begun", "ended"],
@@ -55,11 +59,11 @@ t.test("what is told stands in a file of this process once it is written, and no
 t.test("a line tells the holder where a row has one", (t) => {
   const { journal, lines } = open(t);
   const held = row("1", { holder: ["acme", '{"a":"b"}'] });
-  const counted = { kind: held.kind, values: ["1", 2, null], holder: held.holder } as Row;
+  const duplicate = { kind: held.kind, values: ["1", 2, null], holder: held.holder } as UsageRow;
   journal.begin("1", held);
-  journal.end("1", { ...held, once: { name: "x", counted } });
+  journal.end("1", { ...held, once: { name: "x", duplicate } });
   journal.write();
-  t.same(lines().map(rowIn), [held, { ...held, once: { name: "x", counted } }]);
+  t.same(lines().map(lineToRow), [held, { ...held, once: { name: "x", duplicate } }]);
   t.end();
 });
 
@@ -92,23 +96,23 @@ t.test("what cannot be written waits, and is written when it can be", async (t) 
   t.match(journal.unwritten, { lines: 1 });
   t.ok(where.startsWith(`${journal.folder} cannot be written (`), where);
   await new Promise((more) => setTimeout(more, 5));
-  t.ok(journal.late > 0);
+  t.ok(journal.failingSeconds > 0);
   journal.end("2", row("2"));
   rmSync(journal.folder);
   for (let i = 0; i < 500 && !journal.writable; i++) await new Promise((more) => setTimeout(more, 10));
   t.same(
-    lines().map((line) => rowIn(line).values[0]),
+    lines().map((line) => lineToRow(line).values[0]),
     ["1", "2"],
   );
   t.match(warnings, [/cannot/, /being written again; 0 lines were lost/]);
   t.same(well, warnings.slice(1), "that is no error");
-  t.same([journal.unwritten, journal.late], [undefined, 0]);
+  t.same([journal.unwritten, journal.failingSeconds], [undefined, 0]);
   t.same(readdirSync(folder), ["gateway.db.journal"]);
 });
 
 t.test("a file that somebody removes or moves is written again, with all that it held", async (t) => {
   const { journal, warnings, lines } = open(t);
-  const ids = () => lines().map((line) => rowIn(line).values[0]);
+  const ids = () => lines().map((line) => lineToRow(line).values[0]);
   const write = (id: string) => {
     journal.end(id, row(id));
     journal.write();
@@ -126,7 +130,7 @@ t.test("a file that somebody removes or moves is written again, with all that it
   writeFileSync(journal.folder, "in the way");
   await sleep(1010);
   write("4");
-  t.same([journal.writable, journal.waiting], [false, true]);
+  t.same([journal.writable, journal.hasPending], [false, true]);
   t.match(warnings, [/removed or moved/, /cannot be written: .*waits in memory/]);
   rmSync(journal.folder);
   await sleep(300);
@@ -155,7 +159,7 @@ t.test("memory for what cannot be written has an end: the oldest goes first, and
   t.match(warnings, [/cannot be written/, /oldest lines are being lost/]);
   rmSync(journal.folder);
   journal.close();
-  const ids = lines().map((line) => rowIn(line).values[0]);
+  const ids = lines().map((line) => lineToRow(line).values[0]);
   t.equal(told.length + ids.length, 51, "each line is in the file, or was told");
   t.same(told[0], {
     journal: [
@@ -181,7 +185,7 @@ t.test("what a journal that is closed has not written is given back, of each exc
   journal.begin("open", row("open"));
   const lost = journal.close().map((line) => JSON.parse(line) as RowLine);
   t.same(
-    lost.map((line) => [line[0], rowIn(line).values[0]]),
+    lost.map((line) => [line[0], lineToRow(line).values[0]]),
     [
       ["ended", "ended"],
       ["begun", "open"],
@@ -193,9 +197,9 @@ t.test("what a journal that is closed has not written is given back, of each exc
 });
 
 t.test("a line that was written before rows had prices is read as one without", async (t) => {
-  const kind = KIND.map((name) => name).slice(0, -1);
-  t.same(rowIn(["ended", [kind, ["1"]]]).kind, [...kind, ""]);
-  const counted = rowIn(["ended", [kind, ["1"]], "once", [kind, ["1"]]]).once?.counted;
+  const kind = KIND_COLUMNS.map((name) => name).slice(0, -1);
+  t.same(lineToRow(["ended", [kind, ["1"]]]).kind, [...kind, ""]);
+  const counted = lineToRow(["ended", [kind, ["1"]], "once", [kind, ["1"]]]).once?.duplicate;
   t.same(counted?.kind, [...kind, ""]);
 });
 

@@ -11,8 +11,8 @@ import { Journal } from "../../../src/store/journal/journal.ts";
 import { JournaledLedger } from "../../../src/store/journal/journaled-ledger.ts";
 import { LedgerThread } from "../../../src/store/journal/ledger-thread.ts";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
-import { rowOf } from "../../../src/store/ledger-row.ts";
-import { Database } from "../../../src/store/sqlite/database.ts";
+import { entryToRow } from "../../../src/store/ledger-row.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 
 const entry = (id: string, more: Partial<LedgerEntry> = {}): LedgerEntry => ({
   ...{ id, time: Date.UTC(2026, 10, 20), key: "k", model: "m", target: "p:m", protocol: "wire", operation: "generate" },
@@ -22,7 +22,7 @@ const entry = (id: string, more: Partial<LedgerEntry> = {}): LedgerEntry => ({
 
 function open(t: Test, folder = t.testdir()) {
   const file = join(folder, "gateway.db");
-  new Database(file).close();
+  new SqliteDatabase(file).close();
   const warnings: string[] = [];
   return {
     file,
@@ -84,10 +84,10 @@ t.test("rows are those of the store and of all journals, each once", async (t) =
   await ledger.flush();
   const other = new Journal(journalFolder(file), () => {});
   t.teardown(() => other.close());
-  other.begin("2", rowOf(entry("2", { outcome: "interrupted" })));
-  other.end("2", rowOf(entry("2", { group: "acme" })));
-  other.end("3", rowOf(entry("3")));
-  other.begin("4", rowOf(entry("4")));
+  other.begin("2", entryToRow(entry("2", { outcome: "interrupted" })));
+  other.end("2", entryToRow(entry("2", { group: "acme" })));
+  other.end("3", entryToRow(entry("3")));
+  other.begin("4", entryToRow(entry("4")));
   other.write();
   const found: string[] = [];
   for await (const { id, group, outcome } of ledger.entries({})) found.push(`${id} ${group} ${outcome}`);
@@ -95,8 +95,8 @@ t.test("rows are those of the store and of all journals, each once", async (t) =
   for await (const { id } of ledger.entries({ since: Date.UTC(2027, 0, 1) })) t.fail(id);
   for await (const { id } of ledger.entries({ billedApart: true })) t.fail(id);
   const usage = { in: {}, out: {}, raw: undefined, model: "another" };
-  other.begin("5", rowOf(entry("5")));
-  other.end("5", rowOf(entry("5", { usage, source: "reported" })));
+  other.begin("5", entryToRow(entry("5")));
+  other.end("5", entryToRow(entry("5", { usage, source: "reported" })));
   other.write();
   const billedApart: string[] = [];
   for await (const { id } of ledger.entries({ billedApart: true })) billedApart.push(id);
@@ -107,7 +107,7 @@ t.test("rows are those of the store and of all journals, each once", async (t) =
 t.test("entries get to the disk without anybody asking", async (t) => {
   const { file, ledger } = open(t);
   ledger.append(entry("1"));
-  const database = new Database(file);
+  const database = new SqliteDatabase(file);
   const rows = () => database.prepare("select count(*) as rows from usage").get()?.["rows"];
   while (rows() !== 1) await new Promise((more) => setTimeout(more, 20));
   database.close();

@@ -4,9 +4,9 @@ import t, { type Test } from "tap";
 import { journalFile, journalFolder } from "../../../src/store/journal/files.ts";
 import { JournaledLedger } from "../../../src/store/journal/journaled-ledger.ts";
 import { JournaledOwners } from "../../../src/store/journal/journaled-owners.ts";
-import { journaled } from "../../../src/store/journal/lines.ts";
-import type { MadeObject } from "../../../src/store/object-rows.ts";
-import { Database } from "../../../src/store/sqlite/database.ts";
+import { readJournals } from "../../../src/store/journal/lines.ts";
+import type { CreatedObject } from "../../../src/store/object-rows.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqliteObjects } from "../../../src/store/sqlite/objects.ts";
 import { folderFor } from "../../support/folder.ts";
 import { ownersContract } from "../../support/owners-contract.ts";
@@ -16,9 +16,9 @@ const file = { id: "file-1", provider: "up", key: "one" };
 
 /** A process's view of a store. */
 function open(t: Test, path = join(folderFor(t), "gateway.db")) {
-  const database = new Database(path);
+  const database = new SqliteDatabase(path);
   const ledger = new JournaledLedger(path, journalFolder(path), (text) => t.comment(text));
-  const owners = new JournaledOwners(new SqliteObjects(database), ledger, () => ledger.hasOthers);
+  const owners = new JournaledOwners(new SqliteObjects(database), ledger, () => ledger.hasOtherWriters);
   t.teardown(async () => {
     await owners.close();
     await ledger.close();
@@ -38,9 +38,9 @@ t.test("what was added is found at once, and in the journal at the end of the tu
   t.same(owners.find("file-1"), [file]);
   await new Promise(setImmediate);
   await new Promise(setImmediate);
-  const { made } = journaled(journalFolder(path));
-  t.match(made, [file, { ...file, id: "resp_1", group: "acme", model: "m" }]);
-  t.ok(Date.now() - (made[0] as MadeObject).time < 60_000);
+  const { objects } = readJournals(journalFolder(path));
+  t.match(objects, [file, { ...file, id: "resp_1", group: "acme", model: "m" }]);
+  t.ok(Date.now() - (objects[0] as CreatedObject).time < 60_000);
 });
 
 t.test("what a process had made that has died is waited for, and found once its journal has been read", async (t) => {
@@ -64,7 +64,7 @@ class MortalJournal {
   flushes = 0;
   dead = false;
 
-  made({ id }: MadeObject): void {
+  addObject({ id }: CreatedObject): void {
     this.lines.push(id);
   }
 

@@ -10,7 +10,7 @@ t.test("a ledger that is late is told of, again when it stays so, and when it ha
   );
   const look = (at: number, since: number | undefined) => {
     now = at;
-    watch.look(since);
+    watch.check(since);
     return said.splice(0);
   };
   t.same(look(1, undefined), []);

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import t from "tap";
 import { journalFile, journalFolder } from "../../../src/store/journal/files.ts";
-import type { FromLedgerThread, LedgerAsk } from "../../../src/store/journal/ledger-messages.ts";
+import type { FromLedgerThread, LedgerRequest } from "../../../src/store/journal/ledger-messages.ts";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
-import { rowOf } from "../../../src/store/ledger-row.ts";
+import { entryToRow } from "../../../src/store/ledger-row.ts";
 
 const LOADER = new URL("../../../src/loader/register.js", import.meta.url).href;
 
@@ -16,7 +16,7 @@ t.test("the thread feeds a ledger from its journal, answers about it, and closes
   });
   t.teardown(() => worker.terminate());
   let calls = 0;
-  const ask = async (question: LedgerAsk) => {
+  const ask = async (question: LedgerRequest) => {
     const call = ++calls;
     worker.postMessage({ ledger: 1, call, ...question });
     const [message] = (await once(worker, "message")) as [FromLedgerThread];
@@ -31,7 +31,7 @@ t.test("the thread feeds a ledger from its journal, answers about it, and closes
     ...{ id: "1", time: 5, key: "k", model: "m", target: "p:m", protocol: "wire", operation: "generate", status: 200 },
     ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "none" },
   };
-  const { kind, values } = rowOf(entry);
+  const { kind, values } = entryToRow(entry);
   const text = `${JSON.stringify(["ended", [kind, values]])}\n`;
   writeFileSync(journalFile(folder, "1-1-1", 1), text);
   await ask({ type: "feed", number: 1, size: text.length });

@@ -3,16 +3,16 @@ import { join } from "node:path";
 import t from "tap";
 import { journalFile } from "../../../src/store/journal/files.ts";
 import type { RowLine } from "../../../src/store/journal/journal.ts";
-import { journaled, lineIn, wholeLines } from "../../../src/store/journal/lines.ts";
+import { parseJournalLine, readJournals, readLines } from "../../../src/store/journal/lines.ts";
 
 const line = (kind: RowLine[0], id: string): string => `${JSON.stringify([kind, [["k"], [id]]])}\n`;
 
 t.test("lines come whole, from one place to another, however long they are", async (t) => {
   const file = join(t.testdir(), "lines");
-  t.same([...wholeLines(file, 0, 100)], [], "no file has none");
+  t.same([...readLines(file, 0, 100)], [], "no file has none");
   const long = "x".repeat(700_000);
   writeFileSync(file, `a\n${long}\nb\nhalf`);
-  const read = (from: number, to = Number.POSITIVE_INFINITY) => [...wholeLines(file, from, to)];
+  const read = (from: number, to = Number.POSITIVE_INFINITY) => [...readLines(file, from, to)];
   t.equal(
     read(0)
       .map(({ text }) => text)
@@ -29,16 +29,16 @@ t.test("lines come whole, from one place to another, however long they are", asy
 const object = { id: "file-1", provider: "up", key: "one", time: 1 };
 
 t.test("what is no line is nothing", async (t) => {
-  t.same(["", "{", '["begun"'].map(lineIn), [undefined, undefined, undefined]);
-  t.same(lineIn(line("ended", "1")), ["ended", [["k"], ["1"]]]);
-  t.same(lineIn(JSON.stringify(["made", object])), ["made", object]);
+  t.same(["", "{", '["begun"'].map(parseJournalLine), [undefined, undefined, undefined]);
+  t.same(parseJournalLine(line("ended", "1")), ["ended", [["k"], ["1"]]]);
+  t.same(parseJournalLine(JSON.stringify(["made", object])), ["made", object]);
   for (const wrong of [undefined, 1, {}, { ...object, key: 1 }, { ...object, time: "1" }, { ...object, group: null }])
-    t.equal(lineIn(JSON.stringify(["made", wrong])), undefined);
+    t.equal(parseJournalLine(JSON.stringify(["made", wrong])), undefined);
 });
 
 t.test("what journals hold is told, each row once, by its last word", async (t) => {
   const folder = join(t.testdir(), "journal");
-  t.same(journaled(folder), { ended: [], open: [], made: [] });
+  t.same(readJournals(folder), { ended: [], open: [], objects: [] });
   mkdirSync(folder);
   writeFileSync(journalFile(folder, "1-2-3", 1), line("begun", "a") + line("begun", "b") + line("ended", "a"));
   writeFileSync(journalFile(folder, "1-2-3", 2), line("begun", "b") + line("begun", "c"));
@@ -46,8 +46,8 @@ t.test("what journals hold is told, each row once, by its last word", async (t) 
     journalFile(folder, "9-9-9", 1),
     `${line("ended", "d")}torn${line("ended", "c")}${JSON.stringify(["made", object])}\n`,
   );
-  const { ended, open, made } = journaled(folder);
-  t.same(made, [object]);
+  const { ended, open, objects } = readJournals(folder);
+  t.same(objects, [object]);
   t.same(
     ended.map(({ values }) => values[0]),
     ["a", "d"],

@@ -2,7 +2,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import t from "tap";
 import {
-  numbered,
+  numberPlaceholders,
   PostgresDatabase,
   postgresCode,
   tableExists,
@@ -15,8 +15,8 @@ import { eventually } from "../../support/process.ts";
 const server = await startPostgres(t);
 
 t.test("values stand as ? in a text", async (t) => {
-  t.equal(numbered("select ? where x = ?"), "select $1 where x = $2");
-  t.equal(numbered("select 1"), "select 1");
+  t.equal(numberPlaceholders("select ? where x = ?"), "select $1 where x = $2");
+  t.equal(numberPlaceholders("select 1"), "select 1");
 });
 
 t.test("why a database cannot be used is said with what mends it, and without its password", async (t) => {
@@ -49,9 +49,9 @@ if (server) {
       throw new Error("on the way");
     });
     await t.rejects(failed, { message: "on the way" });
-    t.same([...(await database.ask("select name from usage_once"))], [{ name: "one" }]);
-    t.ok(await tableExists(database.ask, "usage_once"));
-    t.notOk(await tableExists(database.ask, "usage_twice"));
+    t.same([...(await database.query("select name from usage_once"))], [{ name: "one" }]);
+    t.ok(await tableExists(database.query, "usage_once"));
+    t.notOk(await tableExists(database.query, "usage_twice"));
   });
 
   t.test("a server that will not write is named, with what to do and without its password", async (t) => {
@@ -79,7 +79,7 @@ if (server) {
       const failed = database.transaction(async (ask) => {
         await ask("insert into usage_once values (?, 0)", name);
         const [{ pid } = {}] = await ask(own);
-        await database.ask("select pg_terminate_backend(?::integer)", Number(pid));
+        await database.query("select pg_terminate_backend(?::integer)", Number(pid));
         if (round % 2 === 0) await new Promise((later) => setTimeout(later, round));
         await ask("insert into usage_once values (?, 0)", `${name} again`);
       });
@@ -87,12 +87,12 @@ if (server) {
       await database.transaction((ask) => ask("insert into usage_once values (?, 0)", `kept-${round}`));
     }
     // One that is lost between two transactions is made again.
-    await database.ask(
+    await database.query(
       "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
     );
     await new Promise((later) => setTimeout(later, 50));
     await database.transaction((ask) => ask("insert into usage_once values ('kept', 0)"));
-    const names = (await database.ask("select name from usage_once")).map(({ name }) => String(name));
+    const names = (await database.query("select name from usage_once")).map(({ name }) => String(name));
     t.equal(names.length, 21);
     t.same(
       names.filter((name) => !name.startsWith("kept")),
@@ -120,13 +120,13 @@ if (server) {
     const place = { ...direct, host: "127.0.0.1", port, tls: { mode: "disable" } as const };
     const database = await PostgresDatabase.open(place, 2);
     t.teardown(() => database.close());
-    t.equal((await database.ask("select 1 as one"))[0]?.["one"], 1);
+    t.equal((await database.query("select 1 as one"))[0]?.["one"], 1);
     deaf = true;
     await t.rejects(
-      database.within(300, (ask) => ask("select 2 as two")),
+      database.withDeadline(300, (ask) => ask("select 2 as two")),
       { message: /^PostgreSQL at postgres:\S+ \(store: ledger\): it has not answered in 300 ms$/ },
     );
     deaf = false;
-    t.equal((await database.ask("select 3 as three"))[0]?.["three"], 3);
+    t.equal((await database.query("select 3 as three"))[0]?.["three"], 3);
   });
 }

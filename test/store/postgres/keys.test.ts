@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
-import { newKey } from "../../../src/store/key-format.ts";
+import { generateKey } from "../../../src/store/key-format.ts";
 import type { KeyChange } from "../../../src/store/keys.ts";
 import { PostgresDatabase } from "../../../src/store/postgres/database.ts";
 import { PostgresKeys } from "../../../src/store/postgres/keys.ts";
@@ -56,11 +56,11 @@ if (server) {
     const { url, view } = await open(t);
     let now = 0;
     const one = await view([], () => now);
-    t.equal(one.told(), undefined, "nothing was heard yet");
+    t.equal(one.snapshot(), undefined, "nothing was heard yet");
     const { key } = await one.create({ name: "one", models: ["a"] });
     t.match(await one.find(key), { name: "one" });
     now = 9 * 60_000;
-    const told = JSON.parse(JSON.stringify(one.told()));
+    const told = JSON.parse(JSON.stringify(one.snapshot()));
     t.equal(told.age, now);
     const away = await PostgresDatabase.open({ ...placeOf(url), database: "none" }, 1);
     let later = 0;
@@ -69,7 +69,7 @@ if (server) {
       other.close();
       await away.close();
     });
-    other.takeOver(told);
+    other.loadSnapshot(told);
     t.match(await other.find(key), { name: "one", models: ["a"] });
     later = 61_000;
     await t.rejects(async () => other.find(key), { message: /key store cannot answer/ });
@@ -146,22 +146,22 @@ if (server) {
     const { view } = await open(t);
     const clock = { now: 1000 };
     const keys = await view([], () => clock.now);
-    const database = (keys as unknown as { database: { within: (...args: unknown[]) => unknown } }).database;
-    await keys.find(newKey().key);
+    const database = (keys as unknown as { database: { withDeadline: (...args: unknown[]) => unknown } }).database;
+    await keys.find(generateKey().key);
     let asked = 0;
-    const within = database.within.bind(database);
-    database.within = (...args) => {
+    const withDeadline = database.withDeadline.bind(database);
+    database.withDeadline = (...args) => {
       // The look at what has changed, every two seconds, has a deadline of its own.
       if (args[0] === LOOK_UP) asked++;
-      return within(...args);
+      return withDeadline(...args);
     };
-    const unknown = newKey().key;
+    const unknown = generateKey().key;
     for (let i = 0; i < 5; i++) t.equal(await keys.find(unknown), undefined);
     t.equal(asked, 1);
     clock.now += 5001;
     t.equal(await keys.find(unknown), undefined);
     t.equal(asked, 2);
-    await Promise.all(Array.from({ length: 100 }, () => keys.find(newKey().key)));
+    await Promise.all(Array.from({ length: 100 }, () => keys.find(generateKey().key)));
     t.ok(asked <= 4, `${asked}`);
     for (const text of ["", "sk-x", "' or 1=1 --", `${unknown}'; drop table key; --`]) {
       t.equal(keys.find(text), undefined, "what is no key is never asked for");
@@ -189,7 +189,7 @@ t.test("while the database is away", async (t) => {
     retryAfter: 5,
     message: /^Whether the key is right is not known, .* This is temporary/,
   };
-  const unknown = newKey().key;
+  const unknown = generateKey().key;
   clock.now += 9 * 60_000;
   t.match(keys.find(key), { name: "known" }, "keys seen before go on");
   await t.rejects(Promise.resolve(keys.find(unknown)), refused, "one never seen is not called wrong: nobody knows");

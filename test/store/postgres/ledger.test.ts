@@ -1,6 +1,6 @@
 import t, { type Test } from "tap";
-import { rowOf } from "../../../src/store/ledger-row.ts";
-import { DIFFERING, DIFFERING_DAYS, DIFFERING_WEEKS } from "../../../src/store/ledger-sql.ts";
+import { entryToRow } from "../../../src/store/ledger-row.ts";
+import { DIFFERING_DAYS, DIFFERING_HOURS, DIFFERING_WEEKS } from "../../../src/store/ledger-sql.ts";
 import { PostgresLedger } from "../../../src/store/postgres/ledger.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { entry, ledgerContract } from "../../support/ledger-contract.ts";
@@ -22,12 +22,12 @@ async function open(t: Test) {
     return { database, ledger: new PostgresLedger(database, (text) => warnings.push(text)) };
   };
   const { database, ledger } = await view();
-  const count = async () => Number((await database.ask("select count(*) as rows from usage"))[0]?.["rows"]);
+  const count = async () => Number((await database.query("select count(*) as rows from usage"))[0]?.["rows"]);
   /** Nothing, where all sums are those of their rows. */
   const wrong = async () => [
-    ...(await database.ask(DIFFERING, 0, Number.MAX_SAFE_INTEGER, 0, 10)),
-    ...(await database.ask(DIFFERING_DAYS, 10)),
-    ...(await database.ask(DIFFERING_WEEKS, 10)),
+    ...(await database.query(DIFFERING_HOURS, 0, Number.MAX_SAFE_INTEGER, 0, 10)),
+    ...(await database.query(DIFFERING_DAYS, 10)),
+    ...(await database.query(DIFFERING_WEEKS, 10)),
   ];
   return { url, database, ledger, warnings, view, count, wrong };
 }
@@ -35,7 +35,7 @@ async function open(t: Test) {
 if (server) {
   ledgerContract(t, async (t) => {
     const { ledger, view, database, count } = await open(t);
-    const ask = async (text: string) => [...(await database.ask(text))].map((row) => ({ ...row }));
+    const ask = async (text: string) => [...(await database.query(text))].map((row) => ({ ...row }));
     return { ledger, other: (await view()).ledger, rows: count, ask };
   });
 
@@ -63,9 +63,9 @@ if (server) {
       select ${DAY} + n % 3 * 86400000, 'k', 'm' || n, 'p:m', 0, 1, 0, 0, 10, 0, 5, 0, 100 from generate_series(1, 9) as n
       on conflict (day, key, model, target, holder) do update set
         requests = usage_day.requests + excluded.requests, cost = usage_day.cost + excluded.cost`;
-    for (let round = 0; round < 3; round++) await database.ask(days);
+    for (let round = 0; round < 3; round++) await database.query(days);
     t.match(await ledger.sums({ by: [] }), [{ requests: 27, cost: 2700, tokensIn: 90 }]);
-    t.same(await database.ask(DIFFERING_WEEKS, 10), []);
+    t.same(await database.query(DIFFERING_WEEKS, 10), []);
   });
 
   t.test("usage that is told more than once counts for the first row that names it", async (t) => {
@@ -91,9 +91,9 @@ if (server) {
     for (const [at, one] of good.entries()) {
       ledger.append(one);
       if (at === 7) {
-        const row = rowOf(entry({ id: "bad" }));
+        const row = entryToRow(entry({ id: "bad" }));
         ledger.appendRow({ ...row, kind: row.kind.map((value, i) => (i === 5 ? null : value)) });
-        ledger.appendRow(rowOf(entry({ id: "late", time: 1e20 })));
+        ledger.appendRow(entryToRow(entry({ id: "late", time: 1e20 })));
       }
     }
     await ledger.flush();
@@ -142,8 +142,8 @@ if (server) {
     for (let month = 0; month < 12; month++) ledger.append(entry({ time: Date.UTC(2026, month, 3) }));
     await ledger.flush();
     const asked: [text: string, values: readonly unknown[]][] = [];
-    const within = database.within.bind(database);
-    database.within = (deadline, work) =>
+    const within = database.withDeadline.bind(database);
+    database.withDeadline = (deadline, work) =>
       within(deadline, (ask) =>
         work((text, ...values) => {
           asked.push([text, values]);
@@ -154,7 +154,7 @@ if (server) {
     await ledger.sums({ by: ["model"], since, until: since + 5 * 86_400_000 });
     for await (const _ of ledger.entries({ since, until: since + 86_400_000 }));
     for (const [text, values] of asked.filter(([text]) => /\bfrom usage\b/.test(text))) {
-      const plan = await database.ask(`explain ${text}`, ...(values as number[]));
+      const plan = await database.query(`explain ${text}`, ...(values as number[]));
       const tables = plan.flatMap((row) => String(row["QUERY PLAN"]).match(/usage_\d{4}_\d\d\b/g) ?? []);
       t.same([...new Set(tables)], ["usage_2026_06"]);
     }

@@ -1,6 +1,6 @@
 import t from "tap";
 import { PostgresLedger } from "../../../src/store/postgres/ledger.ts";
-import { copiesOf, PostgresMaintenance } from "../../../src/store/postgres/maintenance.ts";
+import { copyInstructions, PostgresMaintenance } from "../../../src/store/postgres/maintenance.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { entry } from "../../support/ledger-contract.ts";
 import { placeOf, startPostgres } from "../../support/postgres.ts";
@@ -44,6 +44,6 @@ if (server) {
     t.same(await care.audit.list(10), []);
     t.same(await care.verify(() => {}), []);
     await t.rejects(care.backup(), { message: /^PostgreSQL makes its own copies: pg_dump .*--schema=model_gateway/ });
-    t.notMatch(copiesOf({ ...placeOf(url), password: "never-shown" }), /never-shown/);
+    t.notMatch(copyInstructions({ ...placeOf(url), password: "never-shown" }), /never-shown/);
   });
 }

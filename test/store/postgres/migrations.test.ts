@@ -15,7 +15,7 @@ if (server) {
     t.same(from, [0, FILES, FILES, FILES, FILES]);
     for (const { database, migrated } of opened) {
       t.equal(migrated.to, FILES);
-      t.equal((await database.ask("select * from migration")).length, FILES);
+      t.equal((await database.query("select * from migration")).length, FILES);
       await database.close();
     }
   });
@@ -38,7 +38,7 @@ if (server) {
     });
     await server.ask(url, `create schema model_gateway authorization poor_${name}`);
     const { database } = await openPostgres(place, 1);
-    t.equal((await database.ask("select * from key")).length, 0);
+    t.equal((await database.query("select * from key")).length, 0);
     await database.close();
   });
 
@@ -67,5 +67,5 @@ t.test("what is asked of nobody fails in time", async (t) => {
   const place = placeOf("postgres://u@127.0.0.1:1/d");
   const database = await PostgresDatabase.open(place, 1);
   t.teardown(() => database.close());
-  await t.rejects(database.ask("select 1"), { code: "ECONNREFUSED" });
+  await t.rejects(database.query("select 1"), { code: "ECONNREFUSED" });
 });

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { JournaledLedger } from "../../../src/store/journal/journaled-ledger.ts";
 import { JournaledOwners } from "../../../src/store/journal/journaled-owners.ts";
-import type { PostgresAsk } from "../../../src/store/postgres/database.ts";
+import type { PostgresQuery } from "../../../src/store/postgres/database.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { PostgresObjects } from "../../../src/store/postgres/objects.ts";
 import { folderFor } from "../../support/folder.ts";
@@ -66,13 +66,13 @@ if (server) {
     const { database } = await openPostgres(placeOf(await server.database()), 3);
     t.teardown(() => database.close());
     let [asked, running, most] = [0, 0, 0];
-    const ask: PostgresAsk = async (text, ...values) => {
+    const query: PostgresQuery = async (text, ...values) => {
       asked++;
       most = Math.max(most, ++running);
-      return database.ask(text, ...values).finally(() => running--);
+      return database.query(text, ...values).finally(() => running--);
     };
-    const journal = { made() {}, flush: async () => {} };
-    const rows = new PostgresObjects({ ask });
+    const journal = { addObject() {}, flush: async () => {} };
+    const rows = new PostgresObjects({ query });
     const file = { id: "file-1", provider: "up", key: "one" };
     await rows.insert([{ ...file, time: 1 }]);
     asked = 0;
@@ -87,7 +87,7 @@ if (server) {
   t.test("a question that fails is told to all who wait for it, and the next is asked", async (t) => {
     let fails = true;
     const rows = new PostgresObjects({
-      ask: async () => {
+      query: async () => {
         if (fails) throw new Error("away");
         return [];
       },

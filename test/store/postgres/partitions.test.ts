@@ -2,12 +2,12 @@ import t, { type Test } from "tap";
 import { PostgresLedger } from "../../../src/store/postgres/ledger.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import {
-  agingPostgres,
-  monthOf,
   months,
   Partitions,
-  prunedBefore,
-  prunedPostgres,
+  partitionOf,
+  postgresPrunedBefore,
+  prunablePostgres,
+  prunePostgres,
 } from "../../../src/store/postgres/partitions.ts";
 import { entry } from "../../support/ledger-contract.ts";
 import { placeOf, startPostgres } from "../../support/postgres.ts";
@@ -18,15 +18,15 @@ async function open(t: Test) {
   if (!server) throw new Error("no PostgreSQL");
   const { database } = await openPostgres(placeOf(await server.database()), 4);
   t.teardown(() => database.close());
-  const tables = async () => (await months(database.ask)).map(({ table }) => table);
+  const tables = async () => (await months(database.query)).map(({ table }) => table);
   return { database, tables, ledger: new PostgresLedger(database, (told) => t.fail(told)) };
 }
 
 t.test("a month goes from its first millisecond in UTC to the next one's", async (t) => {
-  t.same(monthOf(Date.UTC(2026, 11, 31, 23, 59)), {
+  t.same(partitionOf(Date.UTC(2026, 11, 31, 23, 59)), {
     ...{ from: Date.UTC(2026, 11, 1), to: Date.UTC(2027, 0, 1), table: "usage_2026_12" },
   });
-  for (const time of [Number.NaN, -1, 8.64e15, Number.MAX_SAFE_INTEGER]) t.throws(() => monthOf(time), RangeError);
+  for (const time of [Number.NaN, -1, 8.64e15, Number.MAX_SAFE_INTEGER]) t.throws(() => partitionOf(time), RangeError);
 });
 
 if (server) {
@@ -35,12 +35,12 @@ if (server) {
     async (t) => {
       const { database, tables, ledger } = await open(t);
       const times = [Date.UTC(2025, 0, 5), Date.UTC(2025, 1, 5), Date.UTC(2025, 0, 9)];
-      await Promise.all([1, 2, 3, 4].map(() => new Partitions(database).make(times)));
+      await Promise.all([1, 2, 3, 4].map(() => new Partitions(database).create(times)));
       t.same(await tables(), ["usage_2025_01", "usage_2025_02"]);
       ledger.append(entry({ time: Date.now() }));
       await ledger.flush();
-      const now = monthOf(Date.now());
-      t.same((await tables()).slice(-2), [now.table, monthOf(now.to).table]);
+      const now = partitionOf(Date.now());
+      t.same((await tables()).slice(-2), [now.table, partitionOf(now.to).table]);
     },
   );
 
@@ -54,7 +54,7 @@ if (server) {
     let removed = 0;
     await Promise.all([
       (async () => {
-        for await (const rows of prunedPostgres(database, before)) removed += rows;
+        for await (const rows of prunePostgres(database, before)) removed += rows;
       })(),
       // Who writes meanwhile is not in the way.
       (async () => {
@@ -66,10 +66,10 @@ if (server) {
     ]);
     t.equal(removed, (31 + 28 + 9) * 60);
     t.match((await tables())[0], "usage_2026_03");
-    t.equal(await prunedBefore(database.ask), before);
+    t.equal(await postgresPrunedBefore(database.query), before);
     t.match(await ledger.sums({ by: [] }), [{ requests: 90 * 60 + 10, cost: 90 * 60 + 10 }]);
     let again = 0;
-    for await (const rows of prunedPostgres(database, before)) again += rows;
+    for await (const rows of prunePostgres(database, before)) again += rows;
     t.equal(again, 0);
     ledger.append(entry({ time: Date.UTC(2026, 0, 5), cost: 1 }));
     await ledger.flush();
@@ -85,8 +85,11 @@ if (server) {
     append(20, "up young");
     append(0, "up now");
     await ledger.flush();
-    for await (const _ of prunedPostgres(database, Date.now() - day));
-    t.same(await database.ask("select name from usage_once order by name"), [{ name: "up now" }, { name: "up young" }]);
+    for await (const _ of prunePostgres(database, Date.now() - day));
+    t.same(await database.query("select name from usage_once order by name"), [
+      { name: "up now" },
+      { name: "up young" },
+    ]);
     append(0, "up young");
     await ledger.flush();
     t.match(await ledger.sums({ by: [] }), [{ requests: 2_103, cost: 2_102 }], "it does not count again");
@@ -95,13 +98,13 @@ if (server) {
   t.test("it tells when the newest of its rows began that are a day old, and up to when rows have gone", async (t) => {
     const { database, ledger } = await open(t);
     const day = 86_400_000;
-    const rows = agingPostgres(database);
+    const rows = prunablePostgres(database);
     const now = Date.UTC(2026, 4, 10, 12);
     t.same(await rows.age(now), { newest: 0, pruned: 0 });
     for (const days of [40, 3, 0.5, -300]) ledger.append(entry({ time: now - days * day, cost: 1 }));
     await ledger.flush();
     const before = Date.UTC(2026, 4, 1);
-    for await (const _ of rows.pruned(before));
+    for await (const _ of rows.prune(before));
     t.same(await rows.age(now), { newest: now - 3 * day, pruned: before });
   });
 }

@@ -1,9 +1,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { type PostgresPlace, postgresPlace, shownPlace } from "../../../src/store/postgres/place.ts";
+import { displayUrl, type PostgresSettings, parsePostgresUrl } from "../../../src/store/postgres/place.ts";
 
-const read = (text: string, folder = "/etc/gateway") => postgresPlace(text, folder);
+const read = (text: string, folder = "/etc/gateway") => parsePostgresUrl(text, folder);
 
 t.test("an address says how a database is reached", async (t) => {
   t.same(read("postgres://gate:p%40ss%23@db.test/usage"), {
@@ -24,7 +24,7 @@ t.test("what is shown of it has no password", async (t) => {
     ["postgres://u:secret@[::1]:1/d", "postgres://u@[::1]:1/d"],
     ["postgres:///d?host=/run/x&user=u&password=secret", "postgres:///d?host=/run/x&user=u"],
   ] as const)
-    t.equal(shownPlace(read(text) as PostgresPlace), shown);
+    t.equal(displayUrl(read(text) as PostgresSettings), shown);
 });
 
 t.test("what would not be done is a mistake, and what is wrong is never repeated", async (t) => {
@@ -58,7 +58,7 @@ t.test("files of certificates are read, beside gateway.yaml where they are relat
   const folder = t.testdir();
   for (const name of ["ca", "cert", "key"]) writeFileSync(join(folder, `${name}.pem`), name);
   const files = "sslrootcert=ca.pem&sslcert=cert.pem&sslkey=key.pem";
-  const tls = (mode: string) => (read(`postgres://u@h/d?sslmode=${mode}&${files}`, folder) as PostgresPlace).tls;
+  const tls = (mode: string) => (read(`postgres://u@h/d?sslmode=${mode}&${files}`, folder) as PostgresSettings).tls;
   t.same(tls("verify-full"), { mode: "verify-full", ca: "ca", cert: "cert", key: "key" });
   t.equal(tls("require").mode, "verify-ca", "who names signers wants them asked");
 });

@@ -10,6 +10,6 @@ if (server)
   pricesContract(t, async (t) => {
     const { database } = await openPostgres(placeOf(await server.database()), 1);
     t.teardown(() => database.close());
-    const since = async () => [...(await database.ask("select since from price order by version"))];
+    const since = async () => [...(await database.query("select since from price order by version"))];
     return { prices: new PostgresPrices(database), since };
   });

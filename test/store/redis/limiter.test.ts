@@ -24,8 +24,16 @@ let database = 0;
 const written = async () => {};
 
 const make: MakeLimiter = async (t, spentSince, { clock, calendar, warn }) => {
-  const server = await RedisServer.of(`${redis?.url}/${++database}`);
-  const limiter = await RedisLimiter.open({ server, spentSince, written, calendar, warn, info: warn, clock });
+  const server = await RedisServer.create(`${redis?.url}/${++database}`);
+  const limiter = await RedisLimiter.open({
+    server,
+    spentSince,
+    flushLedger: written,
+    calendar,
+    warn,
+    info: warn,
+    clock,
+  });
   t.teardown(async () => {
     if (limiter.state !== "ok") throw new Error("it was not the server that counted");
     await limiter.close();
@@ -58,8 +66,8 @@ async function several(
   const limiters: RedisLimiter[] = [];
   for (let i = 0; i < count; i++) {
     const limiter = await RedisLimiter.open({
-      ...{ server: await RedisServer.of(url), spentSince, calendar: new Calendar(), warn: log, info: log },
-      written: () => writing(i),
+      ...{ server: await RedisServer.create(url), spentSince, calendar: new Calendar(), warn: log, info: log },
+      flushLedger: () => writing(i),
       clock: () => clock.now,
       ...(instances !== undefined && { instances }),
     });
@@ -207,9 +215,9 @@ test("comparing money agrees with big integers, for amounts of all sizes", async
     for (let i = 0; i < size; i++) text += next(10);
     return BigInt(text || "0") * (next(8) === 0 ? -1n : 1n);
   };
-  const server = await RedisServer.of(redis.url);
+  const server = await RedisServer.create(redis.url);
   await server.connect();
-  const { text } = (await import("../../../src/store/redis/server.ts")).scriptOf("settle");
+  const { text } = (await import("../../../src/store/redis/server.ts")).loadScript("settle");
   const prelude = text.slice(0, text.indexOf("-- ARGV[3]: owner"));
   const cases = Array.from({ length: 400 }, () => {
     const parts = [amount(), amount(), amount()];
@@ -359,7 +367,7 @@ test("what is not in the ledger yet when a server comes back empty is not forgot
 });
 
 test("what is told while the ledger is being asked counts if it was not there yet, and only then", async (t, redis) => {
-  const server = await RedisServer.of(redis.url);
+  const server = await RedisServer.create(redis.url);
   await server.connect();
   t.teardown(() => server.disconnect());
   const sum = "day:0:key:ci";
@@ -381,7 +389,7 @@ test("one process loses its way to the server: what it spends meanwhile is told 
   granted(await lost.reserve(hold));
   granted(await other.reserve(asking(levels, 10)));
   clock.now += 1000;
-  (lost as unknown as { leave(thrown: Error): void }).leave(new Error("a cut cable"));
+  (lost as unknown as { handleFailure(thrown: Error): void }).handleFailure(new Error("a cut cable"));
   lost.settle(hold.id, { tokens: 0, cost: 80 });
   const [ended, runs] = [asking(levels, 50), asking(levels, 70)];
   for (const each of [ended, runs]) granted(await lost.reserve(each));
@@ -443,7 +451,7 @@ t.test("nobody there at the start: refused, unless it is said how many there are
   const url = `redis://:secret@127.0.0.1:${await freePort()}`;
   const logged: string[] = [];
   const parts = {
-    ...{ spentSince: async () => new Map(), written, calendar: new Calendar() },
+    ...{ spentSince: async () => new Map(), flushLedger: written, calendar: new Calendar() },
     ...{ warn: (message: string) => void logged.push(message), info: () => {} },
   };
   const failed = await openRedisLimiter(url, parts).catch((thrown: Error) => thrown);

@@ -1,7 +1,7 @@
 import t from "tap";
 import { Calendar } from "../../../src/core/calendar.ts";
 import type { LimitLevel } from "../../../src/core/limits.ts";
-import { excessIn, grantIn, ReplyReader, standingsIn } from "../../../src/store/redis/replies.ts";
+import { parseExcess, parseGrant, parseStandings, ReplyReader } from "../../../src/store/redis/replies.ts";
 
 const NOON = Date.UTC(2026, 10, 18, 12);
 const calendar = new Calendar();
@@ -27,7 +27,7 @@ const reader = (...values: unknown[]) => new ReplyReader(values);
 t.test("a grant tells the nearest limits and soft budgets, and how each sum stands now", async (t) => {
   const told: unknown[] = [];
   const words = [1, 61000, 100, 61000, "30", "5", 3, 61000, 0, 0, "45", "2"];
-  const grant = grantIn(reader(...words), reservation, calendar, NOON, ({ scope }, { per }, { spent, pending }) =>
+  const grant = parseGrant(reader(...words), reservation, calendar, NOON, ({ scope }, { per }, { spent, pending }) =>
     told.push([scope, per, spent, pending]),
   );
   t.match(grant, { requests: { limit: 5, left: 2 }, tokens: { limit: 100, left: 0 }, warnings: [/\(90 %\)/] });
@@ -38,7 +38,7 @@ t.test("a grant tells the nearest limits and soft budgets, and how each sum stan
 });
 
 t.test("a refusal tells what memory would", async (t) => {
-  const excess = (...words: unknown[]) => excessIn(reader(...words), reservation, calendar, NOON);
+  const excess = (...words: unknown[]) => parseExcess(reader(...words), reservation, calendar, NOON);
   t.match(excess(0, "concurrency"), { limit: "concurrency", most: 2, of: { name: "ci" } });
   t.match(excess(1, "rpm", 1500), { limit: "rpm", most: 5, retryAfter: 1.5, of: { kind: "all" } });
   t.match(excess(0, "tpm", 40, 2000), { limit: "tpm", left: 60, asked: 100, retryAfter: 2 });
@@ -47,7 +47,7 @@ t.test("a refusal tells what memory would", async (t) => {
 
 t.test("standings are read level by level", async (t) => {
   const words = [1, 61000, 100, 61000, "30", "5", 1, 3, 61000, 0, 0, "45", "2", 4];
-  t.match(standingsIn(reader(...words), levels, calendar, NOON), [
+  t.match(parseStandings(reader(...words), levels, calendar, NOON), [
     { requests: { left: 9 }, concurrency: { left: 1 }, budgets: [{ spent: 30, reserved: 5, left: 65 }] },
     { requests: { left: 2 }, budgets: [{ left: 3 }, { left: 43 }] },
   ]);

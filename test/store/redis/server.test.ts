@@ -1,16 +1,16 @@
 import { createServer } from "node:net";
 import t from "tap";
-import { RedisAway, RedisRefusal, RedisServer } from "../../../src/store/redis/server.ts";
+import { RedisRefusal, RedisServer, RedisUnavailable } from "../../../src/store/redis/server.ts";
 import { freePort } from "../../support/free-port.ts";
 import { startRedis } from "../../support/redis.ts";
 
 t.test("nobody listens, or somebody who does not answer: it is away, and asking it fails in time", async (t) => {
   const port = await freePort();
-  const nobody = await RedisServer.of(`redis://:secret@127.0.0.1:${port}`);
+  const nobody = await RedisServer.create(`redis://:secret@127.0.0.1:${port}`);
   const failed = await nobody.connect().catch((thrown: Error) => thrown);
-  t.type(failed, RedisAway);
+  t.type(failed, RedisUnavailable);
   t.notMatch(String((failed as Error).message), /secret/);
-  t.equal(nobody.place, `127.0.0.1:${port}`);
+  t.equal(nobody.address, `127.0.0.1:${port}`);
   await t.rejects(nobody.run("beat", ["{gateway}:"]), { name: "RedisAway" });
 
   const sockets = new Set<{ destroy(): void }>();
@@ -21,7 +21,7 @@ t.test("nobody listens, or somebody who does not answer: it is away, and asking 
     silent.close();
   });
   const { port: deaf } = silent.address() as { port: number };
-  await t.rejects((await RedisServer.of(`redis://127.0.0.1:${deaf}`)).connect(), {
+  await t.rejects((await RedisServer.create(`redis://127.0.0.1:${deaf}`)).connect(), {
     message: /no reply within \d+ ms/,
   });
 });
@@ -29,7 +29,7 @@ t.test("nobody listens, or somebody who does not answer: it is away, and asking 
 t.test("a command behind the end of its connection fails with what ended that", async (t) => {
   const redis = await startRedis(t);
   if (!redis) return;
-  const server = await RedisServer.of(redis.url);
+  const server = await RedisServer.create(redis.url);
   await server.connect();
   await redis.kill();
   for (let n = 0; n < 2; n++)
@@ -42,7 +42,7 @@ t.test("a server that refuses says why, and what to do", async (t) => {
   const redis = await startRedis(t, ["--requirepass", "right"]);
   if (!redis) return;
   const refusal = async (user: string, path = "") => {
-    const thrown = await (await RedisServer.of(`redis://${user}127.0.0.1:${redis.port}${path}`))
+    const thrown = await (await RedisServer.create(`redis://${user}127.0.0.1:${redis.port}${path}`))
       .connect()
       .catch((thrown: Error) => thrown);
     t.type(thrown, RedisRefusal, user);
@@ -58,7 +58,7 @@ t.test("a server that refuses says why, and what to do", async (t) => {
 t.test("a server without TLS that is asked with it is told as that", async (t) => {
   const redis = await startRedis(t);
   if (!redis) return;
-  await t.rejects((await RedisServer.of(redis.url.replace("redis:", "rediss:"))).connect(), {
+  await t.rejects((await RedisServer.create(redis.url.replace("redis:", "rediss:"))).connect(), {
     name: "RedisAway",
     message: /no reply within \d+ ms; does it speak TLS\? redis:\/\/ does without$/,
   });
@@ -67,7 +67,7 @@ t.test("a server without TLS that is asked with it is told as that", async (t) =
 t.test("a node of a Cluster without the keys' slot is told as what it is", async (t) => {
   const redis = await startRedis(t, ["--cluster-enabled", "yes"]);
   if (!redis) return;
-  const server = await RedisServer.of(redis.url);
+  const server = await RedisServer.create(redis.url);
   await server.connect();
   await t.rejects(server.run("beat", ["{gateway}:", "", "a", "1000", "10"]), { message: /this is a Redis Cluster/ });
   server.disconnect();
@@ -77,12 +77,12 @@ t.test("a user with the rights that are documented can do all, one without hears
   const redis = await startRedis(t);
   if (!redis) return;
   await redis.ask("ACL", "SETUSER", "poor", "on", ">pw", "~other:*", "+@all");
-  const poor = await RedisServer.of(redis.url.replace("//", "//poor:pw@"));
+  const poor = await RedisServer.create(redis.url.replace("//", "//poor:pw@"));
   await poor.connect();
   await t.rejects(poor.run("beat", ["{gateway}:", "", "a", "1000", "10"]), { message: /~\{gateway\}:\*/ });
   poor.disconnect();
   await redis.ask("ACL", "SETUSER", "gateway", "on", ">pw", "~{gateway}:*", "+@all", "-@dangerous", "+info");
-  const enough = await RedisServer.of(redis.url.replace("//", "//gateway:pw@"));
+  const enough = await RedisServer.create(redis.url.replace("//", "//gateway:pw@"));
   await enough.connect();
   t.match(await enough.run("beat", ["{gateway}:", "", "a", "1000", "10"]), [/\w{12}/, 0, 1, 0]);
   enough.disconnect();
@@ -91,7 +91,7 @@ t.test("a user with the rights that are documented can do all, one without hears
 t.test("scripts that the server has forgotten are sent again, and a pause is a deadline", async (t) => {
   const redis = await startRedis(t);
   if (!redis) return;
-  const server = await RedisServer.of(redis.url);
+  const server = await RedisServer.create(redis.url);
   await server.connect();
   await redis.ask("SCRIPT", "FLUSH");
   t.match(await server.run("beat", ["{gateway}:", "", "a", "1000", "10"]), [/\w+/, 0, 1, 0]);

@@ -1,9 +1,9 @@
 import t from "tap";
 import { SqliteAudit } from "../../../src/store/sqlite/audit.ts";
-import { Database } from "../../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 
 t.test("a change that cannot be written is told", async (t) => {
-  const database = new Database(":memory:");
+  const database = new SqliteDatabase(":memory:");
   const audit = new SqliteAudit(database);
   database.close();
   const entry = { time: 1, who: "admin", address: "", action: "reload", subject: "gateway.yaml", detail: {} };

@@ -2,11 +2,11 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "n
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import t from "tap";
-import { Database, sqliteCode } from "../../../src/store/sqlite/database.ts";
+import { SqliteDatabase, sqliteCode } from "../../../src/store/sqlite/database.ts";
 
 t.test("a new store", async (t) => {
   const path = join(t.testdir(), "deep", "er", "gateway.db");
-  const database = new Database(path);
+  const database = new SqliteDatabase(path);
   t.teardown(() => database.close());
   const mode = (file: string) => (statSync(file).mode & 0o777).toString(8);
   t.equal(mode(path), "600", "is its owner's only");
@@ -44,18 +44,18 @@ const MIGRATIONS = readdirSync(new URL("../../../src/store/sqlite/migrations/", 
 
 t.test("opening it again leaves everything as it was", async (t) => {
   const path = join(t.testdir(), "gateway.db");
-  const first = new Database(path);
+  const first = new SqliteDatabase(path);
   first.prepare("insert into key (hash, id, name, created) values ('h', 'i', 'n', 1)").run();
   first.close();
   first.close();
-  const second = new Database(path);
+  const second = new SqliteDatabase(path);
   t.teardown(() => second.close());
   t.equal(second.prepare("select name from key").get()?.["name"], "n");
   t.equal(second.prepare("pragma user_version").get()?.["user_version"], MIGRATIONS, "every migration ran once");
 });
 
 t.test("a transaction that throws leaves nothing behind", async (t) => {
-  const database = new Database(":memory:");
+  const database = new SqliteDatabase(":memory:");
   t.teardown(() => database.close());
   const insert = database.prepare("insert into key (hash, id, name, created) values (?, ?, ?, 1)");
   t.throws(
@@ -76,7 +76,7 @@ t.test("a transaction that throws leaves nothing behind", async (t) => {
 
 t.test("a write waits, without blocking, until another process has written", async (t) => {
   const path = join(t.testdir(), "gateway.db");
-  const database = new Database(path);
+  const database = new SqliteDatabase(path);
   const other = new DatabaseSync(path);
   t.teardown(() => {
     database.close();
@@ -84,7 +84,7 @@ t.test("a write waits, without blocking, until another process has written", asy
   });
   other.exec("begin immediate");
   const steps: string[] = [];
-  const written = database.durably(() => {
+  const written = database.durableTransaction(() => {
     steps.push("written");
   });
   await new Promise((resolve) => setTimeout(resolve, 60));
@@ -97,7 +97,7 @@ t.test("a write waits, without blocking, until another process has written", asy
 
 t.test("a file that cannot be written is named, with what to do", async (t) => {
   const path = join(t.testdir(), "gateway.db");
-  const database = new Database(path);
+  const database = new SqliteDatabase(path);
   t.teardown(() => database.close());
   const insert = () =>
     database
@@ -105,14 +105,14 @@ t.test("a file that cannot be written is named, with what to do", async (t) => {
       .run("x".repeat(100_000));
   const pages = Number(database.prepare("pragma page_count").get()?.["page_count"]);
   database.prepare(`pragma max_page_count = ${pages}`).get();
-  const full = await database.durably(insert).catch((thrown: unknown) => thrown);
+  const full = await database.durableTransaction(insert).catch((thrown: unknown) => thrown);
   t.match(full, {
     name: "FileError",
     message: `${path}: the disk is full; free room on ${dirname(path)} and try again.`,
   });
   t.equal(sqliteCode(full), 13);
   database.prepare("pragma query_only = on").get();
-  await t.rejects(database.patiently(insert), {
+  await t.rejects(database.retryWhileBusy(insert), {
     name: "FileError",
     message: /gateway\.db: it cannot be written; let this user write/,
   });
@@ -122,24 +122,24 @@ t.test("a store that cannot be used is refused with its name and the reason", as
   const folder = t.testdir();
   const words = join(folder, "words.db");
   writeFileSync(words, "These are words and no database, long enough to fill the head of a file.\n".repeat(20));
-  t.throws(() => new Database(words), /words\.db cannot be used: file is not a database/);
+  t.throws(() => new SqliteDatabase(words), /words\.db cannot be used: file is not a database/);
   t.match(readFileSync(words, "utf8"), /^These are words/, "a file that is not ours stays as it is");
 
   mkdirSync(join(folder, "folder.db"));
   const elsewhere =
     /cannot be used: .*; store: \{ ledger: "sqlite:\/PATH\/gateway\.db" \} names a folder that can be written\.$/;
-  t.throws(() => new Database(join(folder, "folder.db")), elsewhere);
-  t.throws(() => new Database(join(words, "data/gateway.db")), elsewhere, "nor can its folder be made");
+  t.throws(() => new SqliteDatabase(join(folder, "folder.db")), elsewhere);
+  t.throws(() => new SqliteDatabase(join(words, "data/gateway.db")), elsewhere, "nor can its folder be made");
 
   const future = join(folder, "future.db");
   const newer = new DatabaseSync(future);
   newer.exec("pragma user_version = 99");
   newer.close();
-  t.throws(() => new Database(future), /made by a newer version of model-gateway/);
+  t.throws(() => new SqliteDatabase(future), /made by a newer version of model-gateway/);
 });
 
 t.test("only SQLite's errors have a code", async (t) => {
-  const database = new Database(":memory:");
+  const database = new SqliteDatabase(":memory:");
   t.teardown(() => database.close());
   const insert = database.prepare("insert into key (hash, id, name, created) values ('h', 'i', 'n', 1)");
   insert.run();

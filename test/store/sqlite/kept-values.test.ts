@@ -1,11 +1,11 @@
 import t from "tap";
-import { Database } from "../../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqliteKeptValues } from "../../../src/store/sqlite/kept-values.ts";
 import { keptValuesContract } from "../../support/kept-values-contract.ts";
 
 keptValuesContract(t, async (t) => {
   const file = `${t.testdir()}/gateway.db`;
-  const databases = [new Database(file), new Database(file)] as const;
+  const databases = [new SqliteDatabase(file), new SqliteDatabase(file)] as const;
   t.teardown(() => {
     for (const database of databases) database.close();
   });
@@ -13,7 +13,7 @@ keptValuesContract(t, async (t) => {
 });
 
 t.test("a store that does not answer is told", async (t) => {
-  const database = new Database(":memory:");
+  const database = new SqliteDatabase(":memory:");
   const values = new SqliteKeptValues(database);
   database.close();
   await t.rejects(values.find("a", "b"));

@@ -6,10 +6,10 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import t, { type Test } from "tap";
 import { GatewayError } from "../../../src/core/errors.ts";
-import { newKey, validKey } from "../../../src/store/key-format.ts";
+import { generateKey, isValidKey } from "../../../src/store/key-format.ts";
 import type { FileKey } from "../../../src/store/key-rows.ts";
 import type { KeyChange } from "../../../src/store/keys.ts";
-import { Database } from "../../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqliteKeys } from "../../../src/store/sqlite/keys.ts";
 import { keysContract } from "../../support/keys-contract.ts";
 
@@ -18,7 +18,7 @@ const CI = "a-key-of-the-operators-own-choice";
 /** Keys in a new file, with a clock that stands still until the test moves it. */
 function open(t: Test, fileKeys: readonly FileKey[] = []) {
   const path = join(t.testdir(), "gateway.db");
-  const database = new Database(path);
+  const database = new SqliteDatabase(path);
   t.teardown(() => database.close());
   const clock = { now: 1_000 };
   const keys = new SqliteKeys(database, fileKeys, () => clock.now);
@@ -31,7 +31,7 @@ keysContract(t, (t) => {
 });
 
 /** Counts what reaches SQL. */
-function counting(database: Database) {
+function counting(database: SqliteDatabase) {
   const asked: string[] = [];
   const prepare = database.prepare.bind(database);
   database.prepare = (sql) => {
@@ -50,7 +50,7 @@ function counting(database: Database) {
 t.test("a key that was made", async (t) => {
   const { keys, path, database } = open(t);
   const { key, record } = await keys.create({ name: "reports", models: ["fast"], expires: 4_000_000_000_000 });
-  t.ok(validKey(key));
+  t.ok(isValidKey(key));
   t.same(keys.find(key), record, "is found, at once and without a promise");
   t.match(record, {
     id: key.split("_")[1],
@@ -68,11 +68,11 @@ t.test("a key that was made", async (t) => {
 });
 
 t.test("text that is no key never reaches SQL", async (t) => {
-  const database = new Database(":memory:");
+  const database = new SqliteDatabase(":memory:");
   t.teardown(() => database.close());
   const asked = counting(database);
   const keys = new SqliteKeys(database, [], () => 0);
-  const { key } = newKey();
+  const { key } = generateKey();
   for (const text of [
     "",
     "sk-x",
@@ -88,7 +88,7 @@ t.test("text that is no key never reaches SQL", async (t) => {
   t.equal(keys.find(key), undefined);
   t.same(asked, [key.slice(3, 13)], "once, by its id");
   const [, id = ""] = key.split("_");
-  t.equal(keys.find(newKey(id).key), undefined, "and no other secret of that id is");
+  t.equal(keys.find(generateKey(id).key), undefined, "and no other secret of that id is");
   t.equal(asked.length, 1);
 });
 
@@ -97,9 +97,9 @@ t.test("what another process does is seen within 100 ms", async (t) => {
   const other = async (code: string) => {
     const root = new URL("../../../", import.meta.url);
     const script = `
-      import { Database } from ${JSON.stringify(new URL("src/store/sqlite/database.ts", root).href)};
+      import { SqliteDatabase } from ${JSON.stringify(new URL("src/store/sqlite/database.ts", root).href)};
       import { SqliteKeys } from ${JSON.stringify(new URL("src/store/sqlite/keys.ts", root).href)};
-      const keys = new SqliteKeys(new Database(${JSON.stringify(path)}));
+      const keys = new SqliteKeys(new SqliteDatabase(${JSON.stringify(path)}));
       ${code}`;
     const loader = fileURLToPath(new URL("src/loader/register.js", root));
     const { stdout } = await promisify(execFile)(process.execPath, [
@@ -123,7 +123,7 @@ t.test("a key that another process has just made in place of one works at once",
   const { keys, path, clock } = open(t);
   const { key } = await keys.create({ name: "one" });
   t.ok(keys.find(key));
-  const theirs = new Database(path);
+  const theirs = new SqliteDatabase(path);
   t.teardown(() => theirs.close());
   const rotated = await new SqliteKeys(theirs).rotate("one", 60_000);
   t.match(keys.find(rotated?.key ?? ""), { name: "one" });
@@ -136,7 +136,7 @@ t.test("while the store is down", async (t) => {
   const { keys, database, clock } = open(t, [{ name: "ci", key: CI }]);
   const { key } = await keys.create({ name: "known" });
   t.ok(keys.find(key));
-  const unknown = newKey().key;
+  const unknown = generateKey().key;
   database.close();
   const refused = {
     code: "store_unavailable",
@@ -167,9 +167,9 @@ t.test("memory of unknown keys has an end, and known ones survive it", async (t)
   const { keys } = open(t);
   const { key } = await keys.create({ name: "known" });
   t.ok(keys.find(key));
-  for (let made = 0; made < 20_500; made++) keys.find(newKey().key);
+  for (let made = 0; made < 20_500; made++) keys.find(generateKey().key);
   t.match(keys.find(key), { name: "known" });
-  t.ok((keys as unknown as { unknown: Map<string, unknown> }).unknown.size <= 20_000);
+  t.ok((keys as unknown as { unknownUntil: Map<string, unknown> }).unknownUntil.size <= 20_000);
   keys.close();
   t.match(keys.find(key), { name: "known" }, "the store outlives what was remembered of it");
 });
@@ -177,7 +177,7 @@ t.test("memory of unknown keys has an end, and known ones survive it", async (t)
 t.test(
   "a wrong key of an id that exists costs one look-up in five seconds too, and never hurts the right one",
   async (t) => {
-    const database = new Database(":memory:");
+    const database = new SqliteDatabase(":memory:");
     t.teardown(() => database.close());
     const asked = counting(database);
     const clock = { now: 1000 };
@@ -185,14 +185,14 @@ t.test(
     const { key, record } = await keys.create({ name: "one" });
     t.ok(keys.find(key));
     asked.length = 0;
-    for (let i = 0; i < 5; i++) t.equal(keys.find(newKey(record.id).key), undefined);
+    for (let i = 0; i < 5; i++) t.equal(keys.find(generateKey(record.id).key), undefined);
     t.equal(asked.length, 1);
     t.ok(keys.find(key));
     await keys.edit("one", { owner: "x" });
     t.match(keys.find(key), { owner: "x" }, "also when it has to be looked up again");
     clock.now += 5001;
     asked.length = 0;
-    t.equal(keys.find(newKey(record.id).key), undefined);
+    t.equal(keys.find(generateKey(record.id).key), undefined);
     t.equal(asked.length, 1);
   },
 );
@@ -212,9 +212,9 @@ t.test("who watches is told of every change, whichever connection makes it", asy
     told,
     kinds.map((kind) => ({ id, kind })),
   );
-  keys.adopt([]);
+  keys.replaceFileKeys([]);
   t.same(told.splice(0).at(-1), { id: "ci", kind: "revoked" }, "also of keys that gateway.yaml no longer names");
-  const theirs = new Database(path);
+  const theirs = new SqliteDatabase(path);
   t.teardown(() => theirs.close());
   const others = new SqliteKeys(theirs);
   const made = await others.create({ name: "theirs" });
@@ -231,16 +231,18 @@ t.test("who watches is told of every change, whichever connection makes it", asy
 t.test(
   "a store that cannot answer is not asked again at once, for each question may keep everybody waiting",
   async (t) => {
-    const database = new Database(":memory:");
+    const database = new SqliteDatabase(":memory:");
     t.teardown(() => database.close());
     const asked = counting(database);
     const clock = { now: 0 };
     const keys = new SqliteKeys(database, [], () => clock.now);
     database.close();
-    for (let i = 0; i < 5; i++) t.throws(() => keys.find(newKey().key), { code: "store_unavailable", status: 503 });
+    for (let i = 0; i < 5; i++)
+      t.throws(() => keys.find(generateKey().key), { code: "store_unavailable", status: 503 });
     t.ok(asked.length <= 1, `${asked.length}`);
     clock.now += 1000;
-    for (let i = 0; i < 5; i++) t.throws(() => keys.find(newKey().key), { code: "store_unavailable", status: 503 });
+    for (let i = 0; i < 5; i++)
+      t.throws(() => keys.find(generateKey().key), { code: "store_unavailable", status: 503 });
     t.ok(asked.length <= 2, `${asked.length}`);
   },
 );

@@ -7,7 +7,7 @@ import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
-import { Database } from "../../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../../src/store/sqlite/ledger.ts";
 import { entry, ledgerContract } from "../../support/ledger-contract.ts";
 
@@ -16,7 +16,7 @@ const DAY = Date.UTC(2026, 10, 20);
 
 function open(t: Test) {
   const path = join(t.testdir(), "gateway.db");
-  const database = new Database(path);
+  const database = new SqliteDatabase(path);
   const warnings: string[] = [];
   const ledger = new SqliteLedger(database, (text) => warnings.push(text));
   t.teardown(async () => {
@@ -26,11 +26,11 @@ function open(t: Test) {
   return { path, database, ledger, warnings };
 }
 
-const rows = (database: Database) => database.prepare("select count(*) as rows from usage").get()?.["rows"];
+const rows = (database: SqliteDatabase) => database.prepare("select count(*) as rows from usage").get()?.["rows"];
 
 ledgerContract(t, async (t) => {
   const { ledger, database, path } = open(t);
-  const second = new Database(path);
+  const second = new SqliteDatabase(path);
   const other = new SqliteLedger(second);
   t.teardown(() => second.close());
   return { ledger, other, rows: () => Number(rows(database)), ask: (text) => database.prepare(text).all() };
@@ -214,9 +214,9 @@ t.test("a gateway that is killed loses no entry that flush had acknowledged, and
   const root = new URL("../../../", import.meta.url);
   const script = `
     import { newId } from ${JSON.stringify(new URL("src/core/id.ts", root).href)};
-    import { Database } from ${JSON.stringify(new URL("src/store/sqlite/database.ts", root).href)};
+    import { SqliteDatabase } from ${JSON.stringify(new URL("src/store/sqlite/database.ts", root).href)};
     import { SqliteLedger } from ${JSON.stringify(new URL("src/store/sqlite/ledger.ts", root).href)};
-    const ledger = new SqliteLedger(new Database(${JSON.stringify(path)}));
+    const ledger = new SqliteLedger(new SqliteDatabase(${JSON.stringify(path)}));
     const base = ${JSON.stringify(entry())};
     for (;;) {
       const ids = Array.from({ length: 37 }, () => newId(Date.now()));
@@ -238,7 +238,7 @@ t.test("a gateway that is killed loses no entry that flush had acknowledged, and
     }
     await ended;
   }
-  const database = new Database(path);
+  const database = new SqliteDatabase(path);
   t.teardown(() => database.close());
   const ids = database
     .prepare("select id from usage")

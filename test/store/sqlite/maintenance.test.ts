@@ -7,9 +7,9 @@ import { newId } from "../../../src/core/id.ts";
 import { journalFolder } from "../../../src/store/journal/files.ts";
 import { Journal } from "../../../src/store/journal/journal.ts";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
-import { rowOf } from "../../../src/store/ledger-row.ts";
+import { entryToRow } from "../../../src/store/ledger-row.ts";
 import { openStores } from "../../../src/store/open.ts";
-import { Database } from "../../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../../src/store/sqlite/ledger.ts";
 import { SqliteMaintenance } from "../../../src/store/sqlite/maintenance.ts";
 
@@ -27,7 +27,7 @@ const entry = (change: Partial<LedgerEntry> = {}): LedgerEntry => ({
 async function open(t: Test, entries: readonly LedgerEntry[]) {
   const folder = t.testdir();
   const path = join(folder, "gateway.db");
-  const database = new Database(path);
+  const database = new SqliteDatabase(path);
   const ledger = new SqliteLedger(database);
   for (const one of entries) ledger.append(one);
   await ledger.flush();
@@ -49,9 +49,9 @@ t.test("a backup holds all, what is only in journals included, while the store i
   writeFileSync(`${path}.secret`, "ab".repeat(32));
   const journal = new Journal(journalFolder(path), () => {});
   t.teardown(() => journal.close());
-  journal.end("ended", rowOf(entry({ id: "ended", time: DAY + 1 })));
-  journal.end("stored", rowOf(entry({ id: "stored", group: "acme" })));
-  journal.begin("running", rowOf(entry({ id: "running", time: DAY + 2, outcome: "interrupted" })));
+  journal.end("ended", entryToRow(entry({ id: "ended", time: DAY + 1 })));
+  journal.end("stored", entryToRow(entry({ id: "stored", group: "acme" })));
+  journal.begin("running", entryToRow(entry({ id: "running", time: DAY + 2, outcome: "interrupted" })));
   journal.write();
   const reading = database.prepare("select * from usage").iterate();
   reading.next();

@@ -1,13 +1,13 @@
 import { join } from "node:path";
 import t from "tap";
-import { Database } from "../../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqliteObjects } from "../../../src/store/sqlite/objects.ts";
 
 const file = { id: "file-1", provider: "up", key: "one", time: 1 };
 
 t.test("all of what was made is written or none, also while another process writes", async (t) => {
   const path = join(t.testdir(), "gateway.db");
-  const [one, other] = [new Database(path), new Database(path)];
+  const [one, other] = [new SqliteDatabase(path), new SqliteDatabase(path)];
   t.teardown(() => {
     one.close();
     other.close();

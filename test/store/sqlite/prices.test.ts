@@ -1,10 +1,10 @@
 import t from "tap";
-import { Database } from "../../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqlitePrices } from "../../../src/store/sqlite/prices.ts";
 import { pricesContract } from "../../support/prices-contract.ts";
 
 pricesContract(t, async (t) => {
-  const database = new Database(":memory:");
+  const database = new SqliteDatabase(":memory:");
   t.teardown(() => database.close());
   const since = () => database.prepare("select since from price order by version").all();
   return { prices: new SqlitePrices(database), since };

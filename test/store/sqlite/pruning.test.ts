@@ -1,21 +1,21 @@
 import t from "tap";
-import { pruned, prunedBefore } from "../../../src/store/sqlite/pruning.ts";
+import { pruneSqlite, sqlitePrunedBefore } from "../../../src/store/sqlite/pruning.ts";
 import { agedLedger, DAY, TODAY } from "../../support/aged-ledger.ts";
 
 t.test("rows before a day are taken away some at a time, and what they sum up to stays", async (t) => {
   const { database, ledger, rows } = await agedLedger(t, 30);
   const steps: number[] = [];
-  for await (const count of pruned(database, TODAY - 2 * DAY, { rows: 50, pause: 1 })) steps.push(count);
+  for await (const count of pruneSqlite(database, TODAY - 2 * DAY, { rows: 50, pause: 1 })) steps.push(count);
   t.same(steps, [50, 50, 50, 50, 10]);
   t.equal(rows(), 90);
-  t.equal(prunedBefore(database), TODAY - 2 * DAY);
+  t.equal(sqlitePrunedBefore(database), TODAY - 2 * DAY);
   t.match(await ledger.sums({ by: [] }), [{ requests: 300, cost: 300 }]);
 });
 
 t.test("others may write between two steps", async (t) => {
   const { database, ledger, append, rows } = await agedLedger(t, 10);
   let steps = 0;
-  for await (const _ of pruned(database, TODAY, { rows: 30, pause: 1 })) {
+  for await (const _ of pruneSqlite(database, TODAY, { rows: 30, pause: 1 })) {
     append(TODAY + ++steps);
     await ledger.flush();
   }
@@ -31,7 +31,7 @@ t.test(
     append(TODAY, "up now");
     await ledger.flush();
     t.equal(rows("usage_once"), 9);
-    for await (const _ of pruned(database, TODAY - DAY, { rows: 3, pause: 1 }));
+    for await (const _ of pruneSqlite(database, TODAY - DAY, { rows: 3, pause: 1 }));
     t.same(database.prepare("select name from usage_once order by name").all(), [
       { name: "up now" },
       { name: "up young" },
@@ -39,7 +39,7 @@ t.test(
     append(TODAY, "up young");
     await ledger.flush();
     t.match(await ledger.sums({ by: [] }), [{ requests: 20, cost: 19 }], "it does not count again");
-    for await (const _ of pruned(database, TODAY - 50 * DAY, { rows: 3, pause: 1 }));
+    for await (const _ of pruneSqlite(database, TODAY - 50 * DAY, { rows: 3, pause: 1 }));
     t.equal(rows("usage_once"), 2, "what is older than the rows that go stays");
   },
 );

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import t from "tap";
 import { openStores } from "../../../src/store/open.ts";
-import { Database } from "../../../src/store/sqlite/database.ts";
-import { keyChangesSince, listOf } from "../../../src/store/sqlite/restore-losses.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
+import { joinChanges, keyChangesSince } from "../../../src/store/sqlite/restore-losses.ts";
 
 t.test("each kind of change of a key has its word", async (t) => {
   const folder = t.testdir();
@@ -10,7 +10,7 @@ t.test("each kind of change of a key has its word", async (t) => {
   const file = join(folder, "copy.db");
   const stores = openStores(path, [], () => {});
   for (const name of ["same", "revoked", "disabled", "rotated", "changed"]) await stores.keys.create({ name });
-  const database = new Database(path);
+  const database = new SqliteDatabase(path);
   database.prepare("vacuum into ?").run(file);
   await stores.keys.revoke("revoked");
   await stores.keys.disable("disabled");
@@ -18,7 +18,7 @@ t.test("each kind of change of a key has its word", async (t) => {
   await stores.keys.edit("changed", { group: "team" });
   await stores.keys.create({ name: "made" });
   await stores.close();
-  const backup = new Database(file);
+  const backup = new SqliteDatabase(file);
   const changes = keyChangesSince(database as never, backup as never);
   t.same(
     changes.map((change) => change.replace(/ \(\S+\)/, "")),
@@ -30,7 +30,7 @@ t.test("each kind of change of a key has its word", async (t) => {
 
 t.test("long lists are cut", async (t) => {
   t.equal(
-    listOf(Array.from({ length: 12 }, (_, i) => `c${i}`)),
+    joinChanges(Array.from({ length: 12 }, (_, i) => `c${i}`)),
     "c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 2 more changes",
   );
 });

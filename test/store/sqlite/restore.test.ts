@@ -5,9 +5,9 @@ import { newId } from "../../../src/core/id.ts";
 import { journalFolder } from "../../../src/store/journal/files.ts";
 import { Journal } from "../../../src/store/journal/journal.ts";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
-import { rowOf } from "../../../src/store/ledger-row.ts";
+import { entryToRow } from "../../../src/store/ledger-row.ts";
 import { openStores } from "../../../src/store/open.ts";
-import { Database } from "../../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqliteMaintenance } from "../../../src/store/sqlite/maintenance.ts";
 import { restoreSqlite } from "../../../src/store/sqlite/restore.ts";
 
@@ -33,7 +33,7 @@ async function open(t: Test) {
   await care.backup(file, () => {});
   care.close();
   const ids = (of = path) => {
-    const database = new Database(of);
+    const database = new SqliteDatabase(of);
     const rows = database.prepare("select id from usage order by time, id").all();
     database.close();
     return rows.map(({ id }) => String(id));
@@ -105,7 +105,7 @@ t.test("a backup comes where no store is", async (t) => {
 
 t.test("nothing is restored while somebody has the store open", async (t) => {
   const { path, file, ids } = await open(t);
-  const database = new Database(path);
+  const database = new SqliteDatabase(path);
   await t.rejects(restoreSqlite(path, file, { ...terms, force: true }), {
     message: "A gateway, or another command, has the store open: stop it first. Nothing was changed.",
   });
@@ -120,8 +120,8 @@ t.test(
   async (t) => {
     const { path, file, ids } = await open(t);
     const journal = new Journal(journalFolder(path), () => {});
-    journal.end("2", rowOf(entry({ id: "2", time: DAY + 1 })));
-    journal.begin("3", rowOf(entry({ id: "3", time: DAY + 2, outcome: "interrupted" })));
+    journal.end("2", entryToRow(entry({ id: "2", time: DAY + 1 })));
+    journal.begin("3", entryToRow(entry({ id: "3", time: DAY + 2, outcome: "interrupted" })));
     journal.write();
     journal.close();
     await t.rejects(restoreSqlite(path, file, terms), {
@@ -154,13 +154,13 @@ t.test("what is no backup, or not in order, changes nothing", async (t) => {
     message: /odd\.db is no backup of a store: file is not a database/,
   });
   await t.rejects(restoreSqlite(path, path, terms), { message: /is the store itself/ });
-  const database = new Database(file);
+  const database = new SqliteDatabase(file);
   database.prepare("update usage_hour set cost = cost + 1").run();
   database.close();
   await t.rejects(restoreSqlite(path, file, terms), {
     message: /copy\.db is not in order: the sums of .* Nothing was changed\./,
   });
-  const newer = new Database(file);
+  const newer = new SqliteDatabase(file);
   newer.prepare("pragma user_version = 999").get();
   newer.close();
   await t.rejects(restoreSqlite(path, file, terms), { message: /newer version of model-gateway/ });

@@ -53,6 +53,6 @@ t.test("stopped, it reads no more", async (t) => {
   body.push("x");
   body.push(null);
   await new Promise((resolve) => setImmediate(resolve));
-  upload.drained();
+  upload.onDrain();
   t.same(told, []);
 });

@@ -2,13 +2,13 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import t, { type Test } from "tap";
-import { Connection, type ConnectionOwner, isClosed } from "../../../src/upstream/http1/connection.ts";
+import { Connection, type ConnectionOwner, isClosedByPeer } from "../../../src/upstream/http1/connection.ts";
 import { Http1Error } from "../../../src/upstream/http1/errors.ts";
 import type { HttpRequest, RequestController } from "../../../src/upstream/http1/http-request.ts";
 import { until } from "../../support/upstream.ts";
 
 /** A connection to a provider that the test plays itself. */
-async function connected(t: Test, refusal: ConnectionOwner["refusal"] = () => undefined) {
+async function connected(t: Test, statusError: ConnectionOwner["statusError"] = () => undefined) {
   const server = createServer();
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -18,9 +18,9 @@ async function connected(t: Test, refusal: ConnectionOwner["refusal"] = () => un
   const told: string[] = [];
   const connection = new Connection(socket, {
     addressing: { host: "h", prefix: "", proxyFields: "" },
-    released: () => told.push("released"),
-    closed: () => told.push("closed"),
-    refusal,
+    onReleased: () => told.push("released"),
+    onClosed: () => told.push("closed"),
+    statusError,
   });
   socket.on("data", (bytes: Buffer) => connection.receive(bytes));
   let written = "";
@@ -196,8 +196,8 @@ t.test("a response that its owner says is not the provider's is an error, and th
 const coded = (code: string) => Object.assign(new Error("x"), { code });
 
 t.test("only a closed connection is taken for one", (t) => {
-  for (const code of ["ECONNRESET", "EPIPE", "CONNECTION_CLOSED"]) t.ok(isClosed(coded(code)), code);
+  for (const code of ["ECONNRESET", "EPIPE", "CONNECTION_CLOSED"]) t.ok(isClosedByPeer(coded(code)), code);
   for (const error of [coded("ECONNREFUSED"), coded("RESPONSE_NOT_HTTP"), new Error("ECONNRESET")])
-    t.notOk(isClosed(error), error.message);
+    t.notOk(isClosedByPeer(error), error.message);
   t.end();
 });

@@ -30,10 +30,10 @@ t.test("a pool counts the connections made", async (t) => {
   });
   const proxy = new UpstreamProxy(pools);
   const pool = pools.pool(upstream.origin, "one");
-  t.equal(pool.made, 0);
+  t.equal(pool.opened, 0);
   await whole(await proxy.send(outgoing(upstream.origin), client()));
   await whole(await proxy.send(outgoing(upstream.origin), client()));
-  t.equal(pool.made, 1);
+  t.equal(pool.opened, 1);
   t.equal(upstream.connections, 1);
 });
 

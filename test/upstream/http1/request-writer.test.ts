@@ -49,7 +49,7 @@ t.test("a body larger than the window waits for what went before", async (t) => 
   socket.on("data", (bytes: Buffer) => {
     received += bytes.length;
   });
-  socket.on("drain", () => writer.drained());
+  socket.on("drain", () => writer.onDrain());
   await until(() => received > 5 << 20);
   t.notOk(writer.unfinished);
 });
@@ -73,6 +73,6 @@ t.test("stopped, it writes no more", async (t) => {
   write(Array.from({ length: 5 }, () => Buffer.alloc(1 << 20)));
   writer.stop();
   const before = socket.writableLength;
-  writer.drained();
+  writer.onDrain();
   t.equal(socket.writableLength, before);
 });

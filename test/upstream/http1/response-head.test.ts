@@ -50,7 +50,7 @@ t.test("length, chunks, codings and the time a connection is kept are read", (t)
   t.match(head("content-length: 12"), { length: 12, chunked: false });
   t.match(head("Transfer-Encoding: Chunked"), { length: undefined, chunked: true });
   t.match(head("content-encoding: gzip", "Content-Encoding: br"), { encoding: "gzip, br" });
-  t.match(head("keep-alive: max=9, timeout=5"), { keptFor: 5000 });
+  t.match(head("keep-alive: max=9, timeout=5"), { keepAliveTimeout: 5000 });
   t.end();
 });
 

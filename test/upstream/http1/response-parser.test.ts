@@ -39,7 +39,7 @@ function read(text: string, size = Number.POSITIVE_INFINITY, method = "POST"): S
     seen.error = (error as Http1Error).code;
   }
   seen.reusable = parser.reusable;
-  seen.keptFor = parser.keptFor;
+  seen.keptFor = parser.keepAliveTimeout;
   return seen;
 }
 
@@ -168,13 +168,13 @@ t.test("what could be read in two ways, or not at all, is refused", (t) => {
 t.test("a response has begun from its first byte to its last", (t) => {
   const parser = new ResponseParser({ onHead: () => {}, onBody: () => {}, onEnd: () => {} });
   parser.expect("POST");
-  t.notOk(parser.begun);
+  t.notOk(parser.hasStarted);
   parser.push(Buffer.from("H"));
-  t.ok(parser.begun);
+  t.ok(parser.hasStarted);
   parser.push(Buffer.from("TTP/1.1 100 Continue\r\n\r\n"));
-  t.ok(parser.begun, "an interim one is the beginning of it");
+  t.ok(parser.hasStarted, "an interim one is the beginning of it");
   parser.push(Buffer.from(`${OK}content-length: 0\r\n\r\n`));
-  t.notOk(parser.begun);
+  t.notOk(parser.hasStarted);
   t.end();
 });
 

@@ -91,7 +91,7 @@ t.test("the SDK raises an error in a stream that is cut behind it", async (t) =>
   }
 });
 
-const failure = (status: number, text: string) => translation.response.failure(status, new HeaderList(), text);
+const failure = (status: number, text: string) => translation.response.decodeError(status, new HeaderList(), text);
 
 t.test("the vendor's error types tell what went wrong", async (t) => {
   const body = (type: string) =>

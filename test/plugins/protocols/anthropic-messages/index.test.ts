@@ -45,7 +45,7 @@ t.test("shows the provider the key where its documents want it", async (t) => {
 
 t.test("only the vendor itself keeps threads, unless the operator says otherwise", async (t) => {
   const asked = (url: string, json: string, threads?: boolean) =>
-    protocol.beyond?.(
+    protocol.whyNotSendable?.(
       { name: "p", url: new URL(url), ...(threads === undefined ? {} : { threads }) } as Provider,
       new Body([Buffer.from(json)], "json"),
     );

@@ -547,7 +547,7 @@ t.test("a message holds the citations of each block in their order, and changes 
   message.close(0);
   message.open(1, { type: "text", text: "" });
   message.cite(1, { url: "https://c" });
-  t.same(JSON.parse(message.whole()), {
+  t.same(JSON.parse(message.json()), {
     id: "msg_1",
     content: [
       { type: "text", text: "", citations: [{ url: "https://a" }, { url: "https://b" }] },

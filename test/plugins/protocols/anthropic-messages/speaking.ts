@@ -36,7 +36,7 @@ export function read(body: JsonObject | string, more: Partial<IncomingRequest> =
     headers: new HeaderList(),
     query: new URLSearchParams(),
     open: (data, kind) => ({ protocol: NAME, kind, data }),
-    sealed: () => false,
+    isEnvelope: () => false,
     recall: () => undefined,
     ...more,
   });

@@ -3,7 +3,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
 import type { TextPlace } from "../../../../src/core/protocol.ts";
-import { changesAt, type JsonPath, locate } from "../../../../src/wire/paths.ts";
+import { type JsonPath, locatePaths, pathEdits } from "../../../../src/wire/paths.ts";
 import { splice } from "../../../../src/wire/splice.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
@@ -172,15 +172,15 @@ t.test("every text of a recorded request can be changed where it stands, and not
     const places = [...texts.request(body)];
     count += places.length;
     const bytes = Buffer.from(text);
-    const edits = changesAt(bytes, { replace: places.map(({ path }) => [path, '"MASKED"'] as const) });
-    const found = locate(
+    const edits = pathEdits(bytes, { replace: places.map(({ path }) => [path, '"MASKED"'] as const) });
+    const found = locatePaths(
       bytes,
       places.map(({ path }) => path),
     );
     const changed = Buffer.concat(splice([bytes], edits)).toString();
     const masked = JSON.parse(changed) as JsonObject;
     const fine = places.every(({ path }) => valueAt(masked, path) === "MASKED") && found.length === places.length;
-    const back = changesAt(Buffer.from(changed), {
+    const back = pathEdits(Buffer.from(changed), {
       replace: places.map(({ path }) => [path, JSON.stringify(valueAt(body, path))] as const),
     });
     const again = JSON.parse(Buffer.concat(splice([Buffer.from(changed)], back)).toString()) as JsonObject;
@@ -198,7 +198,7 @@ function without(text: string, foreign: (state: string) => boolean = () => true)
     .map(({ span }) => span);
   const more = [...(opaque.consequences?.(body, gone, {}) ?? [])];
   const bytes = Buffer.from(text);
-  const edits = changesAt(bytes, { remove: [...gone, ...more.map(({ path }) => path)] });
+  const edits = pathEdits(bytes, { remove: [...gone, ...more.map(({ path }) => path)] });
   const left = Buffer.concat(splice([bytes], edits)).toString();
   return {
     left,

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
-import { lastUsage } from "../../../../plugins/protocols/anthropic-messages/usage.ts";
+import { messageDeltaUsage } from "../../../../plugins/protocols/anthropic-messages/usage.ts";
 import { cost } from "../../../../src/core/price.ts";
 import { type Usage } from "../../../../src/core/usage.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
@@ -33,7 +33,11 @@ t.test("what was read from and written to the cache is part of the input", async
 t.test("a service tier is told in this vendor's words, and one that it does not have is left out", async (t) => {
   const tiers = { default: "standard", priority: "priority", batch: "batch", flex: undefined, "on-demand": undefined };
   for (const [tier, word] of Object.entries(tiers))
-    t.equal(lastUsage({ in: { total: 1 }, out: { total: 1 }, tier, raw: undefined })["service_tier"], word, tier);
+    t.equal(
+      messageDeltaUsage({ in: { total: 1 }, out: { total: 1 }, tier, raw: undefined })["service_tier"],
+      word,
+      tier,
+    );
 });
 
 t.test("written tokens that no time to live accounts for are kept as unsplit", async (t) => {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
-import { citationFrom, webCitation } from "../../../../plugins/protocols/anthropic-messages/wire.ts";
+import { parseCitation, writeCitation } from "../../../../plugins/protocols/anthropic-messages/wire.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 
@@ -21,17 +21,17 @@ t.test("a citation's address, title and quote are told", async (t) => {
     { url: "https://a" },
     {},
   ];
-  t.same(CITATIONS.map(citationFrom), told);
+  t.same(CITATIONS.map(parseCitation), told);
 });
 
 t.test("a citation with a URL is written as a web search result, which says the same", async (t) => {
-  for (const citation of CITATIONS.map(citationFrom).filter(({ url }) => url !== undefined))
-    t.match(citationFrom(webCitation(citation)), citation);
-  t.equal(webCitation({ title: "D", quote: "q" }), undefined);
+  for (const citation of CITATIONS.map(parseCitation).filter(({ url }) => url !== undefined))
+    t.match(parseCitation(writeCitation(citation)), citation);
+  t.equal(writeCitation({ title: "D", quote: "q" }), undefined);
 });
 
 t.test("what is no object says nothing", async (t) => {
-  for (const value of [undefined, null, 1, "x", []]) t.same(citationFrom(value), {});
+  for (const value of [undefined, null, 1, "x", []]) t.same(parseCitation(value), {});
 });
 
 const event = (text: string) => new Frame("event", Buffer.from(text));

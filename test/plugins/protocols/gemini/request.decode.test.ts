@@ -1,10 +1,10 @@
 import t from "tap";
-import { CallPairs } from "../../../../plugins/protocols/gemini/request.decode.ts";
-import { encode } from "../../../../plugins/protocols/gemini/request.encode.ts";
-import { FIELDS, SUPPORT } from "../../../../plugins/protocols/gemini/support.ts";
+import { CallMatcher } from "../../../../plugins/protocols/gemini/request.decode.ts";
+import { encodeRequest } from "../../../../plugins/protocols/gemini/request.encode.ts";
+import { fields, support } from "../../../../plugins/protocols/gemini/support.ts";
 import { GatewayError } from "../../../../src/core/errors.ts";
 import type { Conversation, Part, ToolCall, ToolResult } from "../../../../src/translation/conversation.ts";
-import { joined } from "../../../../src/translation/turns.ts";
+import { mergeTurns } from "../../../../src/translation/turns.ts";
 import { gathered } from "../../../support/gathered.ts";
 import { givenContext, partsOf, read, recordedRequests, refusal, usesOf } from "./requests.ts";
 
@@ -390,39 +390,43 @@ t.test("labels are strings, whatever they are called", async (t) => {
 
 t.test("calls without ids get ones that no other call has, the same each time", async (t) => {
   const ids = () => {
-    const calls = new CallPairs(new Set(["call_1"]));
-    return [calls.call("f", undefined), calls.call("f", "call_1"), calls.call("f", undefined)];
+    const calls = new CallMatcher(new Set(["call_1"]));
+    return [calls.addCall("f", undefined), calls.addCall("f", "call_1"), calls.addCall("f", undefined)];
   };
   t.same(ids(), ["call_0", "call_1", "call_2"]);
   t.same(ids(), ids());
 });
 
 t.test("an id that two calls have is one call's, and results find their calls in order", async (t) => {
-  const calls = new CallPairs(new Set(["f"]));
-  const made = [calls.call("f", "f"), calls.call("f", "f")];
+  const calls = new CallMatcher(new Set(["f"]));
+  const made = [calls.addCall("f", "f"), calls.addCall("f", "f")];
   t.equal(new Set(made).size, 2);
-  t.same([calls.result("f", "f"), calls.result("f", "f")], made);
+  t.same([calls.matchResult("f", "f"), calls.matchResult("f", "f")], made);
 });
 
 t.test("results find their calls by id, by name and order, and in the latest step first", async (t) => {
-  const calls = new CallPairs(new Set(["x"]));
-  calls.turn("assistant");
-  const old = calls.call("f", undefined);
-  calls.turn("user");
-  calls.turn("assistant");
-  const [first, other, second] = [calls.call("f", undefined), calls.call("g", "x"), calls.call("f", undefined)];
-  calls.turn("user");
-  t.equal(calls.result("g", "x"), other);
-  t.equal(calls.result("f", undefined), first);
-  t.equal(calls.result("f", "an id of its own"), second);
-  t.equal(calls.result("f", undefined), old);
+  const calls = new CallMatcher(new Set(["x"]));
+  calls.beginTurn("assistant");
+  const old = calls.addCall("f", undefined);
+  calls.beginTurn("user");
+  calls.beginTurn("assistant");
+  const [first, other, second] = [
+    calls.addCall("f", undefined),
+    calls.addCall("g", "x"),
+    calls.addCall("f", undefined),
+  ];
+  calls.beginTurn("user");
+  t.equal(calls.matchResult("g", "x"), other);
+  t.equal(calls.matchResult("f", undefined), first);
+  t.equal(calls.matchResult("f", "an id of its own"), second);
+  t.equal(calls.matchResult("f", undefined), old);
 });
 
 t.test("each call has one result", async (t) => {
-  const calls = new CallPairs(new Set());
-  const id = calls.call("f", undefined);
-  t.equal(calls.result("f", undefined), id);
-  t.equal(calls.result("f", undefined), undefined);
+  const calls = new CallMatcher(new Set());
+  const id = calls.addCall("f", undefined);
+  t.equal(calls.matchResult("f", undefined), id);
+  t.equal(calls.matchResult("f", undefined), undefined);
 });
 
 const recorded = recordedRequests();
@@ -460,10 +464,10 @@ function without(conversation: Conversation): Conversation {
 }
 
 gathered(t, "everything said of a recorded request stands in the table of fields", { skip }, async (t) => {
-  const known = new Set(FIELDS.map(([, feature]) => feature));
+  const known = new Set(fields.map(([, feature]) => feature));
   const uses = new Set(recorded.flatMap(({ body, task }) => read(body, { task }).uses.map(({ feature }) => feature)));
   for (const feature of uses) t.ok(known.has(feature), feature);
-  for (const feature of known) t.ok(Object.hasOwn(SUPPORT, feature), feature);
+  for (const feature of known) t.ok(Object.hasOwn(support, feature), feature);
 });
 
 /** What the vendor is told, without where the client said it and without ids, which are made where none were told. */
@@ -473,7 +477,7 @@ function meaning(conversation: Conversation): unknown {
   const number = (id: string) => ids.get(id) ?? ids.set(id, ids.size).size - 1;
   const spoken = turns.map((turn) => ({ ...turn, parts: turn.parts.filter(says) }));
   const uses = {
-    turns: joined(spoken.filter(({ parts }) => parts.length > 0)),
+    turns: mergeTurns(spoken.filter(({ parts }) => parts.length > 0)),
     tools: [...tools].sort((a, b) => (a.kind < b.kind ? -1 : 1)),
     reasoning: (reasoning?.effort ?? reasoning?.budget ?? reasoning?.show) ? reasoning : undefined,
     format: format?.kind === "text" ? undefined : format,
@@ -492,7 +496,7 @@ gathered(t, "every recorded request, written as another client's, says the same 
     const first = read(body);
     // The vendor refused that one.
     if ((first.temperature ?? 0) > 2) continue;
-    const again = encode({ ...first, protocol: "some-client" }, givenContext().context).body;
+    const again = encodeRequest({ ...first, protocol: "some-client" }, givenContext().context).body;
     t.same(meaning(read(again)), meaning(first), id);
   }
 });

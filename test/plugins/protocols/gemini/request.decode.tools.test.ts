@@ -1,5 +1,5 @@
 import t from "tap";
-import { jsonSchema, plainSchema } from "../../../../plugins/protocols/gemini/request.decode.tools.ts";
+import { normalizeSchema, openapiToJsonSchema } from "../../../../plugins/protocols/gemini/request.decode.tools.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { gathered } from "../../../support/gathered.ts";
 import { read, recordedRequests, refusal, usesOf } from "./requests.ts";
@@ -82,7 +82,7 @@ t.test("what a mode means beyond the choice is said", async (t) => {
   ]);
 });
 
-const translated = (schema: unknown): string => jsonSchema(new RawJson(JSON.stringify(schema))).text;
+const translated = (schema: unknown): string => openapiToJsonSchema(new RawJson(JSON.stringify(schema))).text;
 
 t.test("types are in lower case, nullable is a type, and numbers in strings are numbers", async (t) => {
   t.equal(translated({ type: "STRING", nullable: true, minLength: "3" }), '{"type":["string","null"],"minLength":3}');
@@ -139,15 +139,15 @@ t.test("a property may be called like a keyword", async (t) => {
 
 t.test("a JSON Schema is unchanged, in its own text", async (t) => {
   const text = '{ "type":"object","oneOf":[{"$ref":"#/$defs/a"}],\n "$defs":{"a":{"pattern":"^A+$","minimum":1.0}} }';
-  t.equal(plainSchema(new RawJson(text)).text, text);
+  t.equal(normalizeSchema(new RawJson(text)).text, text);
   const example = '{"type":"object","properties":{"type":{"type":"string","default":{"type":"OBJECT"}}}}';
-  t.equal(plainSchema(new RawJson(example)).text, example);
+  t.equal(normalizeSchema(new RawJson(example)).text, example);
 });
 
 t.test("types in upper case are no JSON Schema, wherever they stand", async (t) => {
   const schema = { type: "OBJECT", properties: { a: { type: "ARRAY", items: { type: "STRING" } } } };
   t.equal(
-    plainSchema(new RawJson(JSON.stringify(schema))).text,
+    normalizeSchema(new RawJson(JSON.stringify(schema))).text,
     '{"type":"object","properties":{"a":{"type":"array","items":{"type":"string"}}}}',
   );
   const held = { type: "STRING" };
@@ -161,7 +161,7 @@ t.test("types in upper case are no JSON Schema, wherever they stand", async (t) 
     { type: "array", items: held },
     { type: ["STRING", "NULL"] },
   ])
-    t.notMatch(plainSchema(new RawJson(JSON.stringify(schema))).text, /[A-Z]{4}/, JSON.stringify(schema));
+    t.notMatch(normalizeSchema(new RawJson(JSON.stringify(schema))).text, /[A-Z]{4}/, JSON.stringify(schema));
 });
 
 const recorded = recordedRequests();
@@ -195,5 +195,5 @@ function* schemas(value: unknown): Generator<unknown> {
 t.test("a property and a keyword may be named __proto__, and what is no list stays as it is", async (t) => {
   const proto = '"__proto__":{"type":"string"}';
   const schema = `{"type":"OBJECT","properties":{${proto}},${proto},"anyOf":{},"enum":"x"}`;
-  t.equal(jsonSchema(new RawJson(schema)).text, schema.replace("OBJECT", "object"));
+  t.equal(openapiToJsonSchema(new RawJson(schema)).text, schema.replace("OBJECT", "object"));
 });

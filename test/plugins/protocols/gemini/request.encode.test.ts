@@ -1,5 +1,5 @@
 import t from "tap";
-import { encode } from "../../../../plugins/protocols/gemini/request.encode.ts";
+import { encodeRequest } from "../../../../plugins/protocols/gemini/request.encode.ts";
 import type { Media, Part, Tool, ToolChoice } from "../../../../src/translation/conversation.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
@@ -187,7 +187,7 @@ t.test("a count asked for in this protocol names the model it is sent to", async
   const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
   const body = { generateContentRequest: { model: "models/public-name", systemInstruction: "Be terse.", contents } };
   const conversation = read(body, { task: "count" });
-  t.match(JSON.parse(encode(conversation, givenContext({}, "vendor-name").context).body), {
+  t.match(JSON.parse(encodeRequest(conversation, givenContext({}, "vendor-name").context).body), {
     generateContentRequest: {
       model: "models/vendor-name",
       systemInstruction: { parts: [{ text: "Be terse." }] },

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { decode } from "../../../../plugins/protocols/gemini/request.decode.ts";
-import { encode } from "../../../../plugins/protocols/gemini/request.encode.ts";
+import { decodeRequest } from "../../../../plugins/protocols/gemini/request.decode.ts";
+import { encodeRequest } from "../../../../plugins/protocols/gemini/request.encode.ts";
 import type { GatewayError } from "../../../../src/core/errors.ts";
 import type { Facts } from "../../../../src/core/marketplace.ts";
 import type { EncodeContext, EncodedRequest, IncomingRequest } from "../../../../src/translation/codec.ts";
@@ -27,14 +27,15 @@ export function asked(body: unknown, more: Partial<IncomingRequest> = {}): Incom
         ? { protocol, kind: sealed, data, account: "other" }
         : { protocol: "gemini", kind, data: text };
     },
-    sealed: (text) => text.startsWith("gw1."),
+    isEnvelope: (text) => text.startsWith("gw1."),
     recall: () => undefined,
     ...more,
   };
 }
 
 /** A body read. */
-export const read = (body: unknown, more: Partial<IncomingRequest> = {}): Conversation => decode(asked(body, more));
+export const read = (body: unknown, more: Partial<IncomingRequest> = {}): Conversation =>
+  decodeRequest(asked(body, more));
 
 /** Parts of one user turn, or of the turns given, read. */
 export function partsOf(...parts: unknown[]): Part[] {
@@ -124,7 +125,7 @@ export function written(
   facts: Facts = {},
 ): DeclaredLosses & { body: Body; text: string; encoded: EncodedRequest; names: ToolNames } {
   const given = givenContext(facts);
-  const encoded = encode(conversation(more), given.context);
+  const encoded = encodeRequest(conversation(more), given.context);
   return {
     ...given.losses,
     encoded,

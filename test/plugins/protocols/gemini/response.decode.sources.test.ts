@@ -6,7 +6,7 @@ const support = (segment: object, ...chunks: number[]) => ({ segment, groundingC
 
 t.test("offsets are bytes there and characters here", async (t) => {
   const sources = new CandidateSources();
-  sources.learn({
+  sources.read({
     groundingMetadata: {
       groundingChunks: [web("a"), web("b")],
       groundingSupports: [
@@ -15,22 +15,22 @@ t.test("offsets are bytes there and characters here", async (t) => {
       ],
     },
   });
-  t.strictSame(sources.of("Größe 😀!", true), [
+  t.strictSame(sources.takeCitations("Größe 😀!", true), [
     { url: "https://a", title: "a", start: 0, end: 5 },
     ...["a", "b"].map((title) => ({ url: `https://${title}`, title, start: 6, end: 8 })),
   ]);
-  t.notOk(sources.waiting);
+  t.notOk(sources.hasUncited);
 });
 
 t.test("offsets that lie are mended by the text they stand beside", async (t) => {
   const sources = new CandidateSources();
-  sources.learn({
+  sources.read({
     groundingMetadata: {
       groundingChunks: [web("a")],
       groundingSupports: [support({ startIndex: 90, endIndex: 95, text: "world" }, 0)],
     },
   });
-  t.match(sources.of("hello world", true), [{ start: 6, end: 11 }]);
+  t.match(sources.takeCitations("hello world", true), [{ start: 6, end: 11 }]);
 });
 
 t.test("a support waits for the text it is about; without one it has no place", async (t) => {
@@ -39,10 +39,10 @@ t.test("a support waits for the text it is about; without one it has no place", 
     groundingChunks: [web("a"), web("b")],
     groundingSupports: [support({ endIndex: 3, text: "two" }, 1), support({ endIndex: 9, text: "elsewhere" }, 0)],
   };
-  sources.learn({ groundingMetadata: metadata });
-  t.strictSame(sources.of("one", false), []);
-  t.ok(sources.waiting);
-  t.strictSame(sources.of("two", true), [
+  sources.read({ groundingMetadata: metadata });
+  t.strictSame(sources.takeCitations("one", false), []);
+  t.ok(sources.hasUncited);
+  t.strictSame(sources.takeCitations("two", true), [
     { url: "https://b", title: "b", start: 0, end: 3 },
     { url: "https://a", title: "a" },
   ]);
@@ -55,39 +55,39 @@ t.test("sources that no support names are told once, of whatever kind", async (t
     { maps: { uri: "https://m", title: "Here" } },
     { image: {} },
   ];
-  sources.learn({ groundingMetadata: { groundingChunks: chunks } });
-  t.strictSame(sources.of("x", false), [
+  sources.read({ groundingMetadata: { groundingChunks: chunks } });
+  t.strictSame(sources.takeCitations("x", false), [
     { title: "file.pdf", quote: "said" },
     { url: "https://m", title: "Here" },
   ]);
-  t.strictSame(sources.of("y", true), []);
+  t.strictSame(sources.takeCitations("y", true), []);
 });
 
 t.test("a later word takes the place of an earlier one, an empty one says nothing", async (t) => {
   const sources = new CandidateSources();
-  sources.learn({ groundingMetadata: { groundingChunks: [web("old")] } });
-  sources.learn({ groundingMetadata: { groundingChunks: [web("new")] } });
-  sources.learn({ groundingMetadata: {} });
-  t.match(sources.of("x", true), [{ url: "https://new" }]);
+  sources.read({ groundingMetadata: { groundingChunks: [web("old")] } });
+  sources.read({ groundingMetadata: { groundingChunks: [web("new")] } });
+  sources.read({ groundingMetadata: {} });
+  t.match(sources.takeCitations("x", true), [{ url: "https://new" }]);
 });
 
 t.test("recitations count the bytes of texts that ended before anything was known of sources", async (t) => {
   const sources = new CandidateSources();
-  t.strictSame(sources.of("é", false), []);
-  sources.learn({ citationMetadata: { citationSources: [{ uri: "https://a", startIndex: 3, endIndex: 5 }] } });
-  t.strictSame(sources.of("xyz", true), [{ url: "https://a", start: 1, end: 3 }]);
+  t.strictSame(sources.takeCitations("é", false), []);
+  sources.read({ citationMetadata: { citationSources: [{ uri: "https://a", startIndex: 3, endIndex: 5 }] } });
+  t.strictSame(sources.takeCitations("xyz", true), [{ url: "https://a", start: 1, end: 3 }]);
 });
 
 t.test("recitations count the bytes of all texts", async (t) => {
   const sources = new CandidateSources();
   const cite = (uri: string | undefined, startIndex: number, endIndex: number) => ({ uri, startIndex, endIndex });
-  sources.learn({
+  sources.read({
     citationMetadata: {
       citationSources: [cite("https://a", 0, 3), cite("https://b", 5, 7), cite(undefined, 0, 1), { uri: "https://c" }],
     },
   });
-  t.strictSame(sources.of("éab", false), [{ url: "https://a", start: 0, end: 2 }]);
-  t.strictSame(sources.of("xyz", true), [{ url: "https://b", start: 1, end: 3 }, { url: "https://c" }]);
+  t.strictSame(sources.takeCitations("éab", false), [{ url: "https://a", start: 0, end: 2 }]);
+  t.strictSame(sources.takeCitations("xyz", true), [{ url: "https://b", start: 1, end: 3 }, { url: "https://c" }]);
 });
 
 t.test("a source that a support names twice is told once, and places in long texts are right", async (t) => {
@@ -96,7 +96,7 @@ t.test("a source that a support names twice is told once, and places in long tex
   const bytesBefore = (at: number) => Buffer.byteLength(text.slice(0, at));
   const places = words.map((word) => text.indexOf(word));
   const sources = new CandidateSources();
-  sources.learn({
+  sources.read({
     groundingMetadata: {
       groundingChunks: [web("a")],
       groundingSupports: words.map((word, n) => {
@@ -110,33 +110,33 @@ t.test("a source that a support names twice is told once, and places in long tex
     },
   });
   t.strictSame(
-    sources.of(text, false).map(({ start, end }) => text.slice(start, end)),
+    sources.takeCitations(text, false).map(({ start, end }) => text.slice(start, end)),
     words,
   );
 });
 
 t.test("a text is not searched over and over: what is left is told without a place", async (t) => {
   const sources = new CandidateSources();
-  sources.learn({
+  sources.read({
     groundingMetadata: {
       groundingChunks: [web("a")],
       groundingSupports: Array.from({ length: 100 }, () => support({ endIndex: 9, text: "elsewhere" }, 0)),
     },
     citationMetadata: { citations: [{ uri: "https://b", startIndex: 2 ** 40, endIndex: 2 ** 41 }] },
   });
-  const told = sources.of("x".repeat(1024 * 1024), false);
+  const told = sources.takeCitations("x".repeat(1024 * 1024), false);
   t.ok(told.length > 10 && told.length < 90, `${told.length}`);
   t.ok(told.every((citation) => citation.start === undefined));
-  t.equal(sources.of("elsewhere", false).length, 101 - told.length);
-  t.notOk(sources.waiting);
+  t.equal(sources.takeCitations("elsewhere", false).length, 101 - told.length);
+  t.notOk(sources.hasUncited);
 });
 
 t.test("more sources than any answer names are refused", async (t) => {
   const many = Array.from({ length: 10_001 }, () => web("a"));
   const one = { groundingChunks: [web("a")] };
   const tooMany = { code: "upstream_invalid" };
-  t.throws(() => new CandidateSources().learn({ groundingMetadata: { groundingChunks: many } }), tooMany);
+  t.throws(() => new CandidateSources().read({ groundingMetadata: { groundingChunks: many } }), tooMany);
   const groundingSupports = [support({ endIndex: 1 }, ...many.map(() => 0))];
-  t.throws(() => new CandidateSources().learn({ groundingMetadata: { ...one, groundingSupports } }), tooMany);
-  t.throws(() => new CandidateSources().learn({ citationMetadata: { citations: many } }), tooMany);
+  t.throws(() => new CandidateSources().read({ groundingMetadata: { ...one, groundingSupports } }), tooMany);
+  t.throws(() => new CandidateSources().read({ citationMetadata: { citations: many } }), tooMany);
 });

@@ -1,5 +1,5 @@
 import t from "tap";
-import { decode, decoder, PartialArguments } from "../../../../plugins/protocols/gemini/response.decode.ts";
+import { createDecoder, decodeResponse } from "../../../../plugins/protocols/gemini/response.decode.ts";
 import type { Event, FinishReason } from "../../../../src/translation/events.ts";
 import { TextKey } from "../../../../src/translation/ids.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
@@ -111,7 +111,7 @@ gathered(t, "an answer that failed before it said anything is an error, which ma
       t.match(faultOf(events), { code: "upstream_invalid", status: 502, retry: true, message: new RegExp(word) });
       t.notOk(events.some(({ type }) => type === "finish" || type === "end"));
       t.same(
-        decode(JSON.stringify(failed(parts, word)), SOURCE).map(({ type }) => type),
+        decodeResponse(JSON.stringify(failed(parts, word)), SOURCE).map(({ type }) => type),
         events.map(({ type }) => type),
       );
     }
@@ -131,7 +131,7 @@ gathered(t, "an answer that failed before it said anything is an error, which ma
   const told = failed([], "MALFORMED_FUNCTION_CALL", { finishMessage: "Malformed function call: f(" });
   t.equal(faultOf(read([event(told)]))?.message, "Malformed function call: f(");
   const nothing = JSON.stringify({ candidates: [{}], ...about });
-  t.match(faultOf(decode(nothing, SOURCE)), { code: "upstream_invalid" });
+  t.match(faultOf(decodeResponse(nothing, SOURCE)), { code: "upstream_invalid" });
 });
 
 t.test("an answer that says nothing and did not fail is one", async (t) => {
@@ -199,7 +199,11 @@ t.test("what nobody knows of an answer is said to be lost, once", async (t) => {
   };
   const paths = (events: readonly Event[]) => events.flatMap((each) => (each.type === "unsaid" ? [each.path] : []));
   t.strictSame(paths(read([event(frame), event(frame)])), ["turnToken", "constructor", "promptFeedback.novel"]);
-  t.strictSame(paths(decode(JSON.stringify(frame), SOURCE)), ["turnToken", "constructor", "promptFeedback.novel"]);
+  t.strictSame(paths(decodeResponse(JSON.stringify(frame), SOURCE)), [
+    "turnToken",
+    "constructor",
+    "promptFeedback.novel",
+  ]);
 });
 
 t.test("more candidates than anybody asks for are no answer", async (t) => {
@@ -208,7 +212,7 @@ t.test("more candidates than anybody asks for are no answer", async (t) => {
   t.equal(faultOf(read([...frames, one(0)]))?.code, "upstream_truncated");
   t.match(faultOf(read([...frames, one(128)])), { code: "upstream_invalid", message: /128/ });
   const candidates = Array.from({ length: 129 }, () => ({}));
-  t.throws(() => decode(JSON.stringify({ candidates }), SOURCE), { code: "upstream_invalid", message: /128/ });
+  t.throws(() => decodeResponse(JSON.stringify({ candidates }), SOURCE), { code: "upstream_invalid", message: /128/ });
 });
 
 t.test("an error in the stream is the last event, in whichever form it comes", async (t) => {
@@ -265,7 +269,7 @@ gathered(t, "whatever else arrives ends in one error", async (t) => {
 });
 
 t.test("nothing is said behind an end or an error", async (t) => {
-  const reader = decoder(SOURCE);
+  const reader = createDecoder(SOURCE);
   const events: Event[] = [];
   reader.frame(event({ error: { code: 500 } }), events);
   reader.frame(event(text("late")), events);
@@ -275,15 +279,17 @@ t.test("nothing is said behind an end or an error", async (t) => {
 
 t.test("a whole answer is read as one frame", async (t) => {
   const body = { ...text("Hello", { finishReason: "STOP" }), usageMetadata };
-  t.strictSame(decode(JSON.stringify(body, null, 2), SOURCE), read([event(body)]));
-  const open = decode(JSON.stringify(text("Hello")), SOURCE);
+  t.strictSame(decodeResponse(JSON.stringify(body, null, 2), SOURCE), read([event(body)]));
+  const open = decodeResponse(JSON.stringify(text("Hello")), SOURCE);
   t.match(open.slice(-2), [{ type: "finish", reason: "other" }, { type: "end" }]);
 });
 
 t.test("a body that is no answer is refused", async (t) => {
   for (const body of ["", "<html>", "null", "{}", '{"candidates":[]}', '{"candidates":'])
-    t.throws(() => decode(body, SOURCE), { code: "upstream_invalid" }, body);
-  t.match(decode('{"error":{"code":429,"message":"Slow."}}', SOURCE), [{ type: "error", fault: { status: 429 } }]);
+    t.throws(() => decodeResponse(body, SOURCE), { code: "upstream_invalid" }, body);
+  t.match(decodeResponse('{"error":{"code":429,"message":"Slow."}}', SOURCE), [
+    { type: "error", fault: { status: 429 } },
+  ]);
 });
 
 t.test("deep JSON does not break the reader", async (t) => {
@@ -416,7 +422,7 @@ t.test("each signed thought is a block, so that no signature takes another's pla
 t.test("parallel calls have ids of their own, their signatures and the very text of their arguments", async (t) => {
   const raw = '{"a": 1.0, "b": 12345678901234567890, "a": "\\u00e9"}';
   const body = `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":${raw}},"thoughtSignature":"s"},{"functionCall":{"name":"f"}},{"functionCall":{"id":"own","name":"g","args":{}}}]},"finishReason":"STOP"}],"responseId":"r1"}`;
-  const events = decode(body, SOURCE);
+  const events = decodeResponse(body, SOURCE);
   t.match(events.at(-2), { type: "finish", reason: "tool_calls", raw: "STOP" });
   t.strictSame(events.slice(1, -2), [
     { type: "open", block: 0, choice: 0, kind: "tool_call", name: "f", id: "call_r1_0", opaque: opaque("s") },
@@ -689,7 +695,7 @@ t.test("the vendor's words mean what they say, also as numbers and when they are
   const finish = (raw: string, part: object) => {
     const finishReason = /^\d+$/.test(raw) ? Number(raw) : raw;
     const candidates = [{ content: { parts: [part] }, finishReason }];
-    return decode(JSON.stringify({ candidates }), SOURCE).find(({ type }) => type === "finish");
+    return decodeResponse(JSON.stringify({ candidates }), SOURCE).find(({ type }) => type === "finish");
   };
   for (const [raw, reason] of meanings) t.match(finish(raw, { text: "x" }), { reason, raw }, raw);
   const call = { functionCall: { name: "f" } };
@@ -705,103 +711,6 @@ t.test("the vendor's words mean what they say, also as numbers and when they are
   t.match(finish("MAX_TOKENS", call), { reason: "length" }, "a cut answer is a cut answer all the same");
   for (const raw of ["STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "CONTINUATION"])
     t.match(finish(raw, { text: "" }), { raw }, "no failure, with nothing said");
-});
-
-/** The text that entries become. */
-function argumentsOf(entries: readonly Record<string, unknown>[]): string {
-  const partial = new PartialArguments();
-  return entries.map((entry) => partial.add(entry)).join("") + partial.end();
-}
-
-t.test("values of all kinds become one object with its members in order", async (t) => {
-  const text = argumentsOf([
-    { jsonPath: "$.z", numberValue: 1.5 },
-    { jsonPath: "$.a", boolValue: false },
-    { jsonPath: "$.n", nullValue: "NULL_VALUE" },
-    { jsonPath: "$.s", stringValue: 'é\n"' },
-  ]);
-  t.equal(text, '{"z":1.5,"a":false,"n":null,"s":"é\\n\\""}');
-});
-
-t.test("a string in pieces is escaped once and closed once, even inside a character", async (t) => {
-  const goesOn = { willContinue: true };
-  const text = argumentsOf([
-    { jsonPath: "$.s", stringValue: 'say "', ...goesOn },
-    { jsonPath: "$.s", stringValue: "\ud83d", ...goesOn },
-    { jsonPath: "$.s", stringValue: "\ude00\\", ...goesOn },
-    { jsonPath: "$.s" },
-  ]);
-  t.strictSame(JSON.parse(text), { s: 'say "\u{1f600}\\' });
-});
-
-t.test("a string that is left without a last piece is closed by what follows", async (t) => {
-  const text = argumentsOf([
-    { jsonPath: "$.a", stringValue: "x", willContinue: true },
-    { jsonPath: "$.b", stringValue: "y", willContinue: true },
-  ]);
-  t.equal(text, '{"a":"x","b":"y"}');
-});
-
-t.test("paths lead into objects and lists", async (t) => {
-  const text = argumentsOf([
-    { jsonPath: "$.list[0].name", stringValue: "a" },
-    { jsonPath: "$.list[0].size", numberValue: 1 },
-    { jsonPath: "$.list[1].name", stringValue: "b" },
-    { jsonPath: "$.deep.er['a key'][\"it's\"]", boolValue: true },
-    { jsonPath: "$.grid[0][0]", numberValue: 1 },
-    { jsonPath: "$.grid[0][1]", numberValue: 2 },
-    { jsonPath: "$.grid[1][0]", numberValue: 3 },
-    { jsonPath: "$.last", stringValue: "" },
-  ]);
-  t.equal(
-    text,
-    '{"list":[{"name":"a","size":1},{"name":"b"}],"deep":{"er":{"a key":{"it\'s":true}}},"grid":[[1,2],[3]],"last":""}',
-  );
-});
-
-t.test("names with escapes are the names they stand for", async (t) => {
-  const text = argumentsOf([
-    { jsonPath: "$['gr\\u00f6\\u00dfe']", numberValue: 1 },
-    { jsonPath: '$["a\\tb"]', numberValue: 2 },
-    { jsonPath: "$['it\\'s \\\\ \\/']", numberValue: 3 },
-  ]);
-  t.strictSame(JSON.parse(text), { größe: 1, "a\tb": 2, "it's \\ /": 3 });
-});
-
-t.test("no values are an empty object, and an entry without one adds nothing", async (t) => {
-  t.equal(argumentsOf([]), "{}");
-  t.equal(argumentsOf([{ jsonPath: "$.a" }]), "{}");
-});
-
-t.test("what cannot be written at the end is refused", async (t) => {
-  const value = { numberValue: 1 };
-  t.throws(
-    () =>
-      argumentsOf([
-        { jsonPath: "$.a", ...value },
-        { jsonPath: "$.a", ...value },
-      ]),
-    /out of order/,
-  );
-  t.throws(
-    () =>
-      argumentsOf([
-        { jsonPath: "$.a.b", ...value },
-        { jsonPath: "$.c", ...value },
-        { jsonPath: "$.a.d", ...value },
-      ]),
-    /out of order/,
-  );
-  t.throws(
-    () =>
-      argumentsOf([
-        { jsonPath: "$.a.b", ...value },
-        { jsonPath: "$.a[0]", ...value },
-      ]),
-    /out of order/,
-  );
-  for (const path of ["$", "$..a", "$.*", "$[?(@.a)]", undefined])
-    t.throws(() => argumentsOf([{ jsonPath: path, ...value }]), /cannot be read/);
 });
 
 t.test("a part is known by its members, and what has no data is for its own protocol", async (t) => {

@@ -2,14 +2,14 @@ import { GoogleGenAI } from "@google/genai";
 import { GoogleGenAI as GoogleGenAI2 } from "@google/genai-2";
 import t from "tap";
 import { CandidateSources } from "../../../../plugins/protocols/gemini/response.decode.sources.ts";
-import { decode, likelihoods } from "../../../../plugins/protocols/gemini/response.decode.ts";
+import { decodeLogprobs, decodeResponse } from "../../../../plugins/protocols/gemini/response.decode.ts";
 import {
-  encode,
+  continuesPart,
+  encodeLogprobs,
+  encodeResponse,
   GroundingWriter,
-  joinedCandidate,
-  joinedLogprobs,
-  joins,
-  logprobsResult,
+  joinCandidate,
+  joinLogprobs,
   type PartShape,
 } from "../../../../plugins/protocols/gemini/response.encode.ts";
 import type { EncodedFrame, ResponseContext } from "../../../../src/translation/codec.ts";
@@ -40,7 +40,7 @@ t.test("each frame is a whole answer; the last one tells how it ended and what i
       ...about,
     },
   ]);
-  t.strictSame(JSON.parse(encode(events, contextFor())), {
+  t.strictSame(JSON.parse(encodeResponse(events, contextFor())), {
     candidates: [{ content: { parts: [{ text: "Hello" }], role: "model" }, index: 0, finishReason: "STOP" }],
     usageMetadata: { promptTokenCount: 5, candidatesTokenCount: 2, thoughtsTokenCount: 1, totalTokenCount: 8 },
     ...about,
@@ -67,7 +67,7 @@ t.test("choices are candidates", async (t) => {
     { type: "finish", choice: 1, reason: "length" },
   ];
   const events = answer([...hello, ...second]);
-  t.match(JSON.parse(encode(events, contextFor())), {
+  t.match(JSON.parse(encodeResponse(events, contextFor())), {
     candidates: [
       { index: 0, content: { parts: [{ text: "Hello" }] }, finishReason: "STOP" },
       { index: 1, content: { parts: [{ text: "Hi" }] }, finishReason: "MAX_TOKENS" },
@@ -85,7 +85,7 @@ t.test("candidates stand in the order of their numbers, whoever was the first to
     { type: "close", block: 1 },
   ];
   const { candidates } = JSON.parse(
-    encode(answer([...late, ...first], { type: "finish", choice: 1, reason: "stop" }), contextFor()),
+    encodeResponse(answer([...late, ...first], { type: "finish", choice: 1, reason: "stop" }), contextFor()),
   ) as { candidates: { index: number }[] };
   t.strictSame(
     candidates.map(({ index }) => index),
@@ -99,7 +99,7 @@ t.test("what this protocol cannot say of an answer is no frame", async (t) => {
 });
 
 t.test("no events are no answer", async (t) => {
-  t.throws(() => encode([], contextFor()), { code: "upstream_invalid" });
+  t.throws(() => encodeResponse([], contextFor()), { code: "upstream_invalid" });
 });
 
 /** Events that obey the grammar, with blocks of all kinds, several of them open at a time. */
@@ -164,9 +164,9 @@ gathered(t, "a whole answer is what its frames are together", async (t) => {
     const last = frames.at(-1) as { candidates: Json[] };
     const folded = {
       ...last,
-      candidates: last.candidates.map((each) => (frames.length === 1 ? each : joinedCandidate(each, frames))),
+      candidates: last.candidates.map((each) => (frames.length === 1 ? each : joinCandidate(each, frames))),
     };
-    t.strictSame(JSON.parse(encode(events, context)), folded);
+    t.strictSame(JSON.parse(encodeResponse(events, context)), folded);
   }
 });
 
@@ -266,7 +266,7 @@ t.test("the vendor's SDKs take frames and bodies, and keep them in the history o
     for (const stream of [true, false]) {
       const { chunks, history } = await accepted(
         Sdk,
-        stream ? sse(write(events, shown())) : encode(events, shown()),
+        stream ? sse(write(events, shown())) : encodeResponse(events, shown()),
         stream,
       );
       const parts = partsIn(chunks);
@@ -293,9 +293,13 @@ gathered(
   async (t) => {
     for (const { id, kinds, body } of answers) {
       const stream = kinds.includes("stream");
-      const events = stream ? read(eventsIn(body)) : decode(body, SOURCE);
+      const events = stream ? read(eventsIn(body)) : decodeResponse(body, SOURCE);
       const before = stream ? eventsIn(body).map((frame) => frame.json() as Json) : [JSON.parse(body) as Json];
-      const again = await accepted(GoogleGenAI, stream ? sse(write(events, shown())) : encode(events, shown()), stream);
+      const again = await accepted(
+        GoogleGenAI,
+        stream ? sse(write(events, shown())) : encodeResponse(events, shown()),
+        stream,
+      );
       const [was, is] = [partsIn(before), partsIn(again.chunks)];
       t.equal(textIn(is), textIn(was), id);
       const told = callsIn(is) as Json[];
@@ -688,19 +692,19 @@ t.test("what waits is bounded, however small its pieces and whatever they are", 
 const shape = (kind: PartShape["kind"], signed = false, empty = false): PartShape => ({ kind, signed, empty });
 const joined = (...parts: object[]): unknown => {
   const frames = parts.map((part) => ({ candidates: [{ content: { parts: [part] }, index: 0 }] }));
-  return (joinedCandidate({ index: 0 }, frames)["content"] as { parts: unknown } | undefined)?.parts;
+  return (joinCandidate({ index: 0 }, frames)["content"] as { parts: unknown } | undefined)?.parts;
 };
 
 t.test("texts of one kind go on; a signature begins a text and ends a thought", async (t) => {
-  t.ok(joins(shape("text"), shape("text")));
-  t.ok(joins(shape("text", true), shape("text")));
-  t.notOk(joins(shape("text"), shape("text", true)));
-  t.ok(joins(shape("thought"), shape("thought", true, true)));
-  t.notOk(joins(shape("thought"), shape("thought", true)));
-  t.notOk(joins(shape("thought", true), shape("thought")));
-  t.notOk(joins(shape("thought"), shape("text")));
-  t.notOk(joins(shape("other"), shape("other")));
-  t.notOk(joins(undefined, shape("text")));
+  t.ok(continuesPart(shape("text"), shape("text")));
+  t.ok(continuesPart(shape("text", true), shape("text")));
+  t.notOk(continuesPart(shape("text"), shape("text", true)));
+  t.ok(continuesPart(shape("thought"), shape("thought", true, true)));
+  t.notOk(continuesPart(shape("thought"), shape("thought", true)));
+  t.notOk(continuesPart(shape("thought", true), shape("thought")));
+  t.notOk(continuesPart(shape("thought"), shape("text")));
+  t.notOk(continuesPart(shape("other"), shape("other")));
+  t.notOk(continuesPart(undefined, shape("text")));
 });
 
 t.test("parts of all frames are joined in order", async (t) => {
@@ -724,7 +728,7 @@ t.test("parts of all frames are joined in order", async (t) => {
 
 t.test("a candidate without any content stays without", async (t) => {
   t.strictSame(
-    joinedCandidate({ index: 1, finishReason: "SAFETY" }, [{ candidates: [{ index: 0, content: { parts: [] } }] }]),
+    joinCandidate({ index: 1, finishReason: "SAFETY" }, [{ candidates: [{ index: 0, content: { parts: [] } }] }]),
     {
       index: 1,
       finishReason: "SAFETY",
@@ -735,17 +739,17 @@ t.test("a candidate without any content stays without", async (t) => {
 const A: Citation = { url: "https://a", title: "A" };
 const json = (grounding: GroundingWriter): unknown => JSON.parse(grounding.json());
 const cited = (grounding: GroundingWriter, text: string, ...citations: Citation[]): void => {
-  for (const citation of citations) grounding.cite(citation);
-  grounding.place(text, 0, 0);
+  for (const citation of citations) grounding.addCitation(citation);
+  grounding.placeCitations(text, 0, 0);
 };
 
 t.test("citations are told in bytes of the part that clients see", async (t) => {
   const grounding = new GroundingWriter();
-  grounding.cite({ ...A, start: 2, end: 5 });
-  grounding.place("üü😀x", 0, 3);
-  grounding.cite(A);
-  grounding.cite({ title: "doc", quote: "said", start: 0, end: 1 });
-  grounding.place("text", 2, 0);
+  grounding.addCitation({ ...A, start: 2, end: 5 });
+  grounding.placeCitations("üü😀x", 0, 3);
+  grounding.addCitation(A);
+  grounding.addCitation({ title: "doc", quote: "said", start: 0, end: 1 });
+  grounding.placeCitations("text", 2, 0);
   t.strictSame(json(grounding), {
     groundingChunks: [{ web: { uri: "https://a", title: "A" } }, { retrievedContext: { title: "doc", text: "said" } }],
     groundingSupports: [
@@ -777,10 +781,10 @@ t.test("places far into a text are right", async (t) => {
 
 t.test("without citations there is nothing to tell", async (t) => {
   const grounding = new GroundingWriter();
-  grounding.place("text", 0, 0);
-  t.ok(grounding.empty);
-  grounding.cite(A);
-  t.notOk(grounding.empty);
+  grounding.placeCitations("text", 0, 0);
+  t.ok(grounding.isEmpty);
+  grounding.addCitation(A);
+  t.notOk(grounding.isEmpty);
 });
 
 t.test("a source without a place backs its whole text, and none where there is no text", async (t) => {
@@ -815,16 +819,16 @@ t.test("sources of the same place are told together, so that their text is told 
 
 t.test("what a page says is not told, which it says itself", async (t) => {
   const grounding = new GroundingWriter();
-  grounding.cite({ title: "doc", quote: "said" });
-  t.notOk(grounding.unquoted);
-  grounding.cite({ ...A, quote: "said" });
-  t.ok(grounding.unquoted);
+  grounding.addCitation({ title: "doc", quote: "said" });
+  t.notOk(grounding.hasDroppedQuote);
+  grounding.addCitation({ ...A, quote: "said" });
+  t.ok(grounding.hasDroppedQuote);
 });
 
 t.test("what citations hold is bounded, whatever they are", async (t) => {
   const endless = (next: (n: number) => Citation) => () => {
     const grounding = new GroundingWriter();
-    for (let n = 0; n < 200_000; n++) grounding.cite(next(n));
+    for (let n = 0; n < 200_000; n++) grounding.addCitation(next(n));
   };
   const wide = "w".repeat(1_000_000);
   for (const flood of [
@@ -849,8 +853,8 @@ t.test("what is written is read again", async (t) => {
   const grounding = new GroundingWriter();
   cited(grounding, text, ...citations);
   const sources = new CandidateSources();
-  sources.learn({ groundingMetadata: json(grounding) });
-  t.strictSame(sources.of(text, true), citations);
+  sources.read({ groundingMetadata: json(grounding) });
+  t.strictSame(sources.takeCitations(text, true), citations);
 });
 
 const result = {
@@ -868,7 +872,7 @@ const result = {
 
 t.test("likelihoods have the common shape, with the token's bytes", async (t) => {
   const bytes = [195, 169];
-  t.strictSame(likelihoods(result), [
+  t.strictSame(decodeLogprobs(result), [
     {
       token: "é",
       logprob: -0.5,
@@ -880,16 +884,16 @@ t.test("likelihoods have the common shape, with the token's bytes", async (t) =>
     },
     { token: " a", logprob: 0, bytes: [32, 97], top_logprobs: [] },
   ]);
-  t.equal(likelihoods({}), undefined);
+  t.equal(decodeLogprobs({}), undefined);
 });
 
 t.test("what has no likelihood at all is as unlikely as clients can be told", async (t) => {
   const chosenCandidates = ["-Infinity", {}, true].map((logProbability) => ({ token: "x", logProbability }));
   t.match(
-    likelihoods({ chosenCandidates }),
+    decodeLogprobs({ chosenCandidates }),
     Array.from({ length: 3 }, () => ({ logprob: -9999 })),
   );
-  t.match(likelihoods({ chosenCandidates: [{ token: "x", logProbability: "-1.5" }] }), [{ logprob: -1.5 }]);
+  t.match(decodeLogprobs({ chosenCandidates: [{ token: "x", logProbability: "-1.5" }] }), [{ logprob: -1.5 }]);
 });
 
 t.test("they are written back, as a list or as the content of one", async (t) => {
@@ -900,15 +904,15 @@ t.test("they are written back, as a list or as the content of one", async (t) =>
     ],
     topCandidates: result.topCandidates,
   };
-  t.strictSame(logprobsResult(likelihoods(result)), written);
-  t.strictSame(logprobsResult({ content: likelihoods(result) }), written);
-  t.equal(logprobsResult({ odd: true }), undefined);
+  t.strictSame(encodeLogprobs(decodeLogprobs(result)), written);
+  t.strictSame(encodeLogprobs({ content: decodeLogprobs(result) }), written);
+  t.equal(encodeLogprobs({ odd: true }), undefined);
 });
 
 t.test("pieces follow each other", async (t) => {
-  t.strictSame(joinedLogprobs([undefined, { chosenCandidates: [1] }, { chosenCandidates: [2], topCandidates: [3] }]), {
+  t.strictSame(joinLogprobs([undefined, { chosenCandidates: [1] }, { chosenCandidates: [2], topCandidates: [3] }]), {
     chosenCandidates: [1, 2],
     topCandidates: [3],
   });
-  t.equal(joinedLogprobs([undefined]), undefined);
+  t.equal(joinLogprobs([undefined]), undefined);
 });

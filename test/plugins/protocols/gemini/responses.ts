@@ -1,5 +1,5 @@
-import { decoder } from "../../../../plugins/protocols/gemini/response.decode.ts";
-import { encoder } from "../../../../plugins/protocols/gemini/response.encode.ts";
+import { createDecoder } from "../../../../plugins/protocols/gemini/response.decode.ts";
+import { createEncoder } from "../../../../plugins/protocols/gemini/response.encode.ts";
 import type { EncodedFrame, ResponseContext, ResponseSource } from "../../../../src/translation/codec.ts";
 import type { Conversation } from "../../../../src/translation/conversation.ts";
 import type { Event } from "../../../../src/translation/events.ts";
@@ -40,7 +40,7 @@ export const event = (value: unknown): Frame =>
 
 /** The events of a stream. */
 export function read(frames: readonly Frame[], source = SOURCE): Event[] {
-  const reader = decoder(source);
+  const reader = createDecoder(source);
   const events: Event[] = [];
   for (const frame of frames) reader.frame(frame, events);
   reader.end(events);
@@ -68,7 +68,7 @@ export function readParts(frames: readonly unknown[][], finishReason = "STOP", m
 
 /** The frames that events become. */
 export function write(events: readonly Event[], context: ResponseContext = contextFor()): EncodedFrame[] {
-  const writer = encoder(context);
+  const writer = createEncoder(context);
   const out: EncodedFrame[] = [];
   for (const each of events) if (each.type !== "error") writer.event(each, out);
   return out;

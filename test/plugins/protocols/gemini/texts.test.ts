@@ -4,8 +4,8 @@ import { opaque, texts } from "../../../../plugins/protocols/gemini/texts.ts";
 import type { Facts } from "../../../../src/core/marketplace.ts";
 import type { TextPlace } from "../../../../src/core/protocol.ts";
 import { Envelopes } from "../../../../src/translation/envelope.ts";
-import { withoutUnreadable } from "../../../../src/translation/unreadable.ts";
-import { locate } from "../../../../src/wire/paths.ts";
+import { removeUnreadable } from "../../../../src/translation/unreadable.ts";
+import { locatePaths } from "../../../../src/wire/paths.ts";
 import { splice } from "../../../../src/wire/splice.ts";
 import type { JsonObject } from "../../../../src/wire/values.ts";
 import { gathered } from "../../../support/gathered.ts";
@@ -121,7 +121,7 @@ gathered(t, "every place of a recorded request is a string in its bytes", { skip
   for (const { id, body } of recordedRequests()) {
     const found = [...texts.request(body)].map(({ path }) => path);
     const bytes = Buffer.from(JSON.stringify(body));
-    const strings = locate(bytes, found).filter(({ start }) => bytes[start] === 0x22);
+    const strings = locatePaths(bytes, found).filter(({ start }) => bytes[start] === 0x22);
     t.equal(strings.length, found.length, id);
   }
 });
@@ -134,7 +134,7 @@ const ours = envelopes.seal({ protocol: "gemini", account: "them", kind: "though
 function cleaned(json: string, facts: Facts = { thinking: "budget" }) {
   const text = Buffer.from(json);
   const to = { protocol, account: "them", model: "theirs", facts };
-  const { edits, losses } = withoutUnreadable(text, JSON.parse(json) as JsonObject, envelopes, to, false);
+  const { edits, losses } = removeUnreadable(text, JSON.parse(json) as JsonObject, envelopes, to, false);
   return { json: Buffer.concat(splice([text], edits)).toString(), notices: losses.notices };
 }
 
@@ -234,7 +234,7 @@ gathered(t, "outside of the places of an envelope every recorded request stays t
     const text = JSON.stringify(body);
     for (const { path, span } of opaque.find(body)) {
       const bytes = Buffer.from(text);
-      const [place] = locate(bytes, [path]);
+      const [place] = locatePaths(bytes, [path]);
       if (!place) throw new Error(id);
       const sent = Buffer.concat([
         bytes.subarray(0, place.start),

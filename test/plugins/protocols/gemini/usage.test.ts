@@ -1,6 +1,6 @@
 import t from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
-import { count, usageMetadata } from "../../../../plugins/protocols/gemini/usage.ts";
+import { countTokensCodec, usageMetadata } from "../../../../plugins/protocols/gemini/usage.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
 import { gathered } from "../../../support/gathered.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
@@ -169,17 +169,20 @@ gathered(t, "recorded counts survive", { skip: wholeAnswers.length === 0 && "no 
 });
 
 t.test("a count is written and read", async (t) => {
-  t.equal(count.encode(31), '{"totalTokens":31}');
-  t.equal(count.decode('{"totalTokens":31,"promptTokensDetails":[{"modality":"TEXT","tokenCount":31}]}'), 31);
+  t.equal(countTokensCodec.encode(31), '{"totalTokens":31}');
+  t.equal(
+    countTokensCodec.decode('{"totalTokens":31,"promptTokensDetails":[{"modality":"TEXT","tokenCount":31}]}'),
+    31,
+  );
 });
 
 t.test("a count of 0 is left out on the wire", async (t) => {
-  t.equal(count.decode('{"promptTokensDetails":[{"modality":"TEXT"}]}'), 0);
+  t.equal(countTokensCodec.decode('{"promptTokensDetails":[{"modality":"TEXT"}]}'), 0);
 });
 
 t.test("anything else is no answer of the provider's", async (t) => {
   for (const text of ["{}", '{"error":{"code":500}}', '{"message":"No."}', '{"totalTokens":null}'])
-    t.throws(() => count.decode(text), { code: "upstream_invalid" }, text);
+    t.throws(() => countTokensCodec.decode(text), { code: "upstream_invalid" }, text);
   for (const text of ["", "<html>", "[]", "12", '{"totalTokens":"many"}', '{"totalTokens":-1}'])
-    t.throws(() => count.decode(text), { code: "upstream_invalid" }, text);
+    t.throws(() => countTokensCodec.decode(text), { code: "upstream_invalid" }, text);
 });

@@ -227,7 +227,7 @@ const MIXED = "aé€😀\ud83d b\ude00".repeat(2000);
 
 t.test("a place in characters is the place in bytes", async (t) => {
   const offsets = new TextOffsets("Größe 😀!");
-  t.equal(offsets.length, 13);
+  t.equal(offsets.byteLength, 13);
   for (const [character, byte] of [
     [0, 0],
     [3, 4],
@@ -244,7 +244,7 @@ t.test("a place in characters is the place in bytes", async (t) => {
 t.test("a long text counts as if it was measured from its start each time", async (t) => {
   const offsets = new TextOffsets(MIXED);
   const encoded = Buffer.from(MIXED);
-  t.equal(offsets.length, encoded.length);
+  t.equal(offsets.byteLength, encoded.length);
   for (let at = 0; at <= MIXED.length; at += 7) {
     const bytes = Buffer.byteLength(MIXED.slice(0, at));
     if (offsets.bytesBefore(at) !== bytes) t.fail(`${at} characters are ${bytes} bytes`);
@@ -257,7 +257,7 @@ t.test("a long text counts as if it was measured from its start each time", asyn
 
 t.test("an empty text has one place", async (t) => {
   const offsets = new TextOffsets("");
-  t.strictSame([offsets.length, offsets.bytesBefore(0), offsets.charactersBefore(0)], [0, 0, 0]);
+  t.strictSame([offsets.byteLength, offsets.bytesBefore(0), offsets.charactersBefore(0)], [0, 0, 0]);
 });
 
 const fields = (of: JsonObject, at = "", uses: FeatureUse[] = []) => new ProtoFields(of, at, uses);
@@ -284,7 +284,7 @@ t.test("enums may be in either case, and one that is unspecified is declared as 
   t.equal(members.enumWord("thinkingLevel"), "LOW");
   t.equal(members.enumWord("mode"), undefined);
   t.equal(members.enumWord("level", "cosmetic"), undefined);
-  members.rest();
+  members.declareUnread();
   t.strictSame(uses, [{ feature: "cosmetic", path: "level" }]);
 });
 

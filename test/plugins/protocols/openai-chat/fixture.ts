@@ -36,7 +36,7 @@ export function asked(body: unknown, more: Partial<IncomingRequest> = {}): Incom
     query: new URLSearchParams(),
     open: (sealed, kind) =>
       sealed.startsWith("gw1.") ? unseal(sealed) : { protocol: "openai-chat", kind, data: sealed },
-    sealed: (sealed) => sealed.startsWith("gw1."),
+    isEnvelope: (sealed) => sealed.startsWith("gw1."),
     recall: () => undefined,
     ...more,
   };

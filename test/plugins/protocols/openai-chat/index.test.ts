@@ -3,7 +3,7 @@ import protocol from "../../../../plugins/protocols/openai-chat/index.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 
 t.test("it is the dialect for callers that show none", async (t) => {
-  t.equal(protocol.common, true);
+  t.equal(protocol.isDefault, true);
 });
 
 t.test("its one operation generates, and streams when asked", async (t) => {
@@ -23,7 +23,7 @@ t.test("it recognises its path wherever it is mounted", async (t) => {
 
 t.test("functions beside an effort belong to Responses; the newer models refuse them here", async (t) => {
   const tools = [{ type: "function", function: { name: "one" } }];
-  const wants = (body: object) => protocol.better?.wants(body as Record<string, unknown>);
+  const wants = (body: object) => protocol.better?.isNeededFor(body as Record<string, unknown>);
   t.equal(protocol.better?.protocol, "openai-responses");
   t.equal(wants({ tools, reasoning_effort: "low" }), true);
   t.equal(wants({ tools, reasoning_effort: "none" }), false);

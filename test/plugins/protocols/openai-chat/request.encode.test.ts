@@ -230,7 +230,7 @@ t.test("schemas are written as they came", async (t) => {
 t.test("a schema that the client's vendor would have kept to is not held to here, which is declared", async (t) => {
   const format = { kind: "schema" as const, schema: new RawJson('{"type":"object"}') };
   const uses: Conversation["uses"] = [{ feature: "json_schema", path: "output_config.format" }];
-  t.same(write({ format: { ...format, holds: true }, uses }).losses.changed, ["output_config.format"]);
+  t.same(write({ format: { ...format, alwaysStrict: true }, uses }).losses.changed, ["output_config.format"]);
   t.same(write({ format, uses }).losses.changed, []);
 });
 

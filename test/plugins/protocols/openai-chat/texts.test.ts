@@ -4,8 +4,8 @@ import { opaque, texts } from "../../../../plugins/protocols/openai-chat/texts.t
 import type { TextPlace } from "../../../../src/core/protocol.ts";
 import { Envelopes } from "../../../../src/translation/envelope.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
-import { withoutUnreadable } from "../../../../src/translation/unreadable.ts";
-import { changesAt, type JsonPath } from "../../../../src/wire/paths.ts";
+import { removeUnreadable } from "../../../../src/translation/unreadable.ts";
+import { type JsonPath, pathEdits } from "../../../../src/wire/paths.ts";
 import { splice } from "../../../../src/wire/splice.ts";
 import { asList, asObject, type JsonObject } from "../../../../src/wire/values.ts";
 import { eventsOf } from "../../../support/openai-recordings.ts";
@@ -117,7 +117,7 @@ t.test("every text of a recorded request can be changed where it stands, and not
       Buffer.concat(
         splice(
           [Buffer.from(from)],
-          changesAt(Buffer.from(from), { replace: paths.map((path) => [path, json(path)] as const) }),
+          pathEdits(Buffer.from(from), { replace: paths.map((path) => [path, json(path)] as const) }),
         ),
       ).toString();
     const masked = change(text, () => '"MASKED"');
@@ -215,7 +215,7 @@ const foreign = (more: Partial<Opaque> = {}): string =>
 /** A request as it goes to a provider that did not make the state in it. */
 function cleaned(text: string, strict = false): string {
   const bytes = Buffer.from(text);
-  const { edits } = withoutUnreadable(bytes, JSON.parse(text) as JsonObject, envelopes, to, strict);
+  const { edits } = removeUnreadable(bytes, JSON.parse(text) as JsonObject, envelopes, to, strict);
   return Buffer.concat(splice([bytes], edits)).toString();
 }
 

@@ -1,7 +1,7 @@
 import { crc32, inflateSync } from "node:zlib";
 import OpenAI from "openai";
 import t, { type Test } from "tap";
-import { sloping } from "../../../../plugins/protocols/openai-images/demo.ts";
+import { gradientPng } from "../../../../plugins/protocols/openai-images/demo.ts";
 import protocol from "../../../../plugins/protocols/openai-images/index.ts";
 import { Demo } from "../../../../src/upstream/demo.ts";
 import { eventsOf } from "../../../support/openai-recordings.ts";
@@ -73,7 +73,7 @@ function chunksOf(t: Test, bytes: Buffer): [string, Buffer][] {
 }
 
 t.test("a picture is a whole PNG of the wished size", async (t) => {
-  const bytes = sloping(16, [200, 100, 0]);
+  const bytes = gradientPng(16, [200, 100, 0]);
   t.equal(bytes.toString("latin1", 0, 8), "\x89PNG\r\n\x1a\n");
   const chunks = chunksOf(t, bytes);
   t.same(
@@ -86,6 +86,6 @@ t.test("a picture is a whole PNG of the wished size", async (t) => {
 });
 
 t.test("a picture begins with its colour", async (t) => {
-  const pixels = chunksOf(t, sloping(2, [200, 100, 0]))[1]?.[1];
+  const pixels = chunksOf(t, gradientPng(2, [200, 100, 0]))[1]?.[1];
   t.same([...inflateSync(pixels ?? "").subarray(0, 4)], [0, 200, 100, 0]);
 });

@@ -15,7 +15,7 @@ t.test("there is a WebSocket on its path, whose query names the model, and nothi
 });
 
 t.test("calls that make keys are known", async (t) => {
-  const mints = (method: string, path: string) => openaiRealtime.mints?.(method, path);
+  const mints = (method: string, path: string) => openaiRealtime.createsKey?.(method, path);
   for (const path of [
     ...["/realtime/sessions", "/realtime/client_secrets", "/realtime/transcription_sessions"],
     ...[

@@ -1,5 +1,5 @@
 import t from "tap";
-import { names } from "../../../../plugins/protocols/openai-realtime/objects.ts";
+import { namesInMessage } from "../../../../plugins/protocols/openai-realtime/objects.ts";
 
 t.test("a prompt and models are named in the session and in a response", async (t) => {
   const session = {
@@ -10,7 +10,13 @@ t.test("a prompt and models are named in the session and in a response", async (
     tools: [{ type: "mcp", model: "no" }],
   };
   t.same(
-    [...names({ type: "session.update", session, response: { prompt: { id: "pmpt_2" }, metadata: { model: "no" } } })],
+    [
+      ...namesInMessage({
+        type: "session.update",
+        session,
+        response: { prompt: { id: "pmpt_2" }, metadata: { model: "no" } },
+      }),
+    ],
     [
       { kind: "model", name: "a", param: "session.model" },
       { kind: "object", name: "pmpt_1", param: "session.prompt.id" },
@@ -22,12 +28,12 @@ t.test("a prompt and models are named in the session and in a response", async (
 
 t.test("a file is named in an item, too", async (t) => {
   const item = { type: "message", content: [{ type: "input_file", file_id: "file-1" }] };
-  t.same(names({ type: "conversation.item.create", item }), [
+  t.same(namesInMessage({ type: "conversation.item.create", item }), [
     { kind: "object", name: "file-1", param: "item.content.0.file_id" },
   ]);
 });
 
 t.test("whatever else is said names nothing", async (t) => {
   for (const message of [null, 1, "x", [], {}, { session: 1 }, { session: { prompt: "x" } }, { item: { model: "x" } }])
-    t.same([...names(message)], []);
+    t.same([...namesInMessage(message)], []);
 });

@@ -1,6 +1,6 @@
 import OpenAI from "openai";
-import { decoder } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
-import { encoder } from "../../../../plugins/protocols/openai-responses/response.encode.ts";
+import { createDecoder } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
+import { createEncoder } from "../../../../plugins/protocols/openai-responses/response.encode.ts";
 import type { EncodedFrame, ResponseContext, ResponseSource } from "../../../../src/translation/codec.ts";
 import type { Event, Opening } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
@@ -36,7 +36,7 @@ export function withLosses(request: JsonObject = {}): { context: ResponseContext
 /** The frames that events become. */
 export function written(events: readonly Event[], { context } = withLosses()): EncodedFrame[] {
   const out: EncodedFrame[] = [];
-  const writer = encoder(context);
+  const writer = createEncoder(context);
   for (const event of events) if (event.type !== "error") writer.event(event, out);
   return out;
 }
@@ -66,7 +66,7 @@ export function frame(value: JsonObject | string): Frame {
 /** The events that a stream becomes. */
 export function decoded(values: readonly (JsonObject | string)[], source: ResponseSource = SOURCE): Event[] {
   const out: Event[] = [];
-  const reader = decoder(source);
+  const reader = createDecoder(source);
   for (const value of values) reader.frame(frame(value), out);
   reader.end(out);
   return out;

@@ -1,6 +1,6 @@
 import t from "tap";
 import { fields } from "../../../../plugins/protocols/openai-responses/support.ts";
-import { SUMMARY } from "../../../../plugins/protocols/openai-responses/wire.ts";
+import { SUMMARY_STATE } from "../../../../plugins/protocols/openai-responses/wire.ts";
 import type { Part } from "../../../../src/translation/conversation.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
@@ -655,7 +655,7 @@ const carrying = (opaque: Opaque, item: JsonObject = {}) =>
     { open: () => opaque },
   );
 
-const summary: Opaque = { ...SUMMARY, data: "They said hi." };
+const summary: Opaque = { ...SUMMARY_STATE, data: "They said hi." };
 
 t.test("a compaction is asked for in words, at the end of the same prompt, and the change is declared", async (t) => {
   const body = { model: "any", tools: offered, input: [hi, { ...trigger, id: null }] };

@@ -186,7 +186,7 @@ t.test("a schema has a name the vendor takes, and says whether it is strict", as
   t.equal(strictOf({ schema, holds: true }), "false", "as far as it can be kept");
   t.equal(strictOf({ schema: new RawJson(kept) }), "false");
   const told = (format: object) =>
-    written(plain({ format: { kind: "schema", name: "n", holds: true, ...format } })).losses.notices.length;
+    written(plain({ format: { kind: "schema", name: "n", alwaysStrict: true, ...format } })).losses.notices.length;
   t.same([told({ schema }), told({ schema: new RawJson(kept) })], [1, 0], "where it is not, the client is told");
   t.equal(strictOf({ schema: new RawJson(kept), holds: true, strict: false }), "false");
   t.match(written(plain({ format: { kind: "schema", schema } })).text, '"name":"answer"');

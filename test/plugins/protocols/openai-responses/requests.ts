@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { decode } from "../../../../plugins/protocols/openai-responses/request.decode.ts";
-import { encode } from "../../../../plugins/protocols/openai-responses/request.encode.ts";
+import { decodeRequest } from "../../../../plugins/protocols/openai-responses/request.decode.ts";
+import { encodeRequest } from "../../../../plugins/protocols/openai-responses/request.encode.ts";
 import { RESPONSE } from "../../../../plugins/protocols/openai-responses/wire.ts";
 import { type Facts } from "../../../../src/core/marketplace.ts";
 import type { EncodeContext, IncomingRequest } from "../../../../src/translation/codec.ts";
@@ -19,7 +19,7 @@ export const INPUT = { model: "any", input: "Hi" };
 /** A request as it came, given as JSON or as its text; strings that start with `gw1.` are envelopes of `opened`. */
 export function read(body: JsonObject | string, more: Partial<IncomingRequest> = {}): Conversation {
   const text = typeof body === "string" ? body : JSON.stringify(body);
-  return decode({
+  return decodeRequest({
     operation: RESPONSE,
     task: "generate",
     streaming: /"stream":\s*true/.test(text),
@@ -27,7 +27,7 @@ export function read(body: JsonObject | string, more: Partial<IncomingRequest> =
     headers: new HeaderList(),
     query: new URLSearchParams(),
     open: (data, kind) => ({ protocol: "openai-responses", kind, data }),
-    sealed: (data) => data.startsWith("gw1."),
+    isEnvelope: (data) => data.startsWith("gw1."),
     recall: () => undefined,
     ...more,
   });
@@ -50,7 +50,7 @@ export function written(conversation: Conversation, facts: Facts = {}) {
     change: (path, why) => losses.change(path, why),
     refuse: (path, why) => losses.refuse(path, why),
   };
-  const { body, operation } = encode(conversation, terms);
+  const { body, operation } = encodeRequest(conversation, terms);
   return { body: JSON.parse(body) as JsonObject, text: body, operation, losses };
 }
 

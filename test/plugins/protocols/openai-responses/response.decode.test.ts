@@ -1,5 +1,9 @@
 import t from "tap";
-import { decode, decoder, ending } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
+import {
+  createDecoder,
+  decodeResponse,
+  ending,
+} from "../../../../plugins/protocols/openai-responses/response.decode.ts";
 import type { Event } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
@@ -139,12 +143,12 @@ t.test("a failure is one error, the last event, with what the vendor says", asyn
     t.match(events.at(-1), { type: "error", fault: { status: 429, kind: "rate_limit", ...error } });
     t.equal(events.filter(({ type }) => type === "error").length, 1);
   }
-  t.match(decode(JSON.stringify(failed), SOURCE).at(-1), { type: "error", fault: { status: 429 } });
+  t.match(decodeResponse(JSON.stringify(failed), SOURCE).at(-1), { type: "error", fault: { status: 429 } });
 });
 
 t.test("an answer that is still made is not taken for one", async (t) => {
   for (const status of ["queued", "in_progress", "cancelled"])
-    t.match(decode(JSON.stringify({ ...response, status }), SOURCE).at(-1), {
+    t.match(decodeResponse(JSON.stringify({ ...response, status }), SOURCE).at(-1), {
       type: "error",
       fault: { status: 502, message: `The provider's answer has the status "${status}".` },
     });
@@ -158,13 +162,13 @@ t.test("a stream that breaks off is an error, not an end", async (t) => {
 
 t.test("a body that is no response is refused", async (t) => {
   for (const body of ["", "<html>", "[]", "{}", '{"object":"response.input_tokens","input_tokens":3}'])
-    t.throws(() => decode(body, SOURCE), { code: "upstream_invalid" }, body);
+    t.throws(() => decodeResponse(body, SOURCE), { code: "upstream_invalid" }, body);
 });
 
 t.test("a comment is a sign of life", async (t) => {
   const out: Event[] = [];
   const [comment] = new SseSplitter().push(Buffer.from(": PROCESSING\n\n"));
-  if (comment) decoder(SOURCE).frame(comment, out);
+  if (comment) createDecoder(SOURCE).frame(comment, out);
   t.same(out, [{ type: "ping" }]);
 });
 
@@ -223,7 +227,7 @@ gathered(t, "bytes of any kind end in one error", async (t) => {
     const cast = dice(seed);
     const bytes = Buffer.from(Array.from({ length: 1 + cast(200) }, () => cast(256)));
     const out: Event[] = [];
-    const reader = decoder(SOURCE);
+    const reader = createDecoder(SOURCE);
     for (const each of new SseSplitter().push(Buffer.concat([Buffer.from("data: "), bytes, Buffer.from("\n\n")])))
       reader.frame(each, out);
     reader.end(out);
@@ -236,7 +240,7 @@ t.test("a frame is read however deep it is nested", async (t) => {
   const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
   const text = `{"type":"response.output_item.done","output_index":0,"item":{"type":"odd_call","deep":${deep}}}`;
   const out: Event[] = [];
-  decoder(SOURCE).frame(frame(text), out);
+  createDecoder(SOURCE).frame(frame(text), out);
   t.same(
     out.map(({ type }) => type),
     ["start", "open", "server", "close"],
@@ -307,7 +311,7 @@ t.test("reasoning that is only encrypted is a block of which nothing can be read
 t.test("what a vendor's own tool did is kept", async (t) => {
   const item = { type: "web_search_call", id: "ws_1", action: { query: "q" } };
   const whole = JSON.stringify({ id: "resp_1", output: [item], status: "completed" });
-  for (const events of [decoded([created, done(0, item), completed()]), decode(whole, SOURCE)]) {
+  for (const events of [decoded([created, done(0, item), completed()]), decodeResponse(whole, SOURCE)]) {
     t.match(between(events)[0], { kind: "server", name: "web_search_call", result: false });
     t.match(between(events)[1], { type: "server", json: { value: item } });
   }
@@ -318,12 +322,15 @@ t.test("items without end are the provider's fault", async (t) => {
   const events = decoded([created, ...Array.from({ length: 10_001 }, (_, n) => added(n, { type: "odd_call" }))]);
   t.match(events.at(-1), { type: "error", fault: { code: "upstream_invalid", message } });
   const output = Array.from({ length: 10_001 }, () => ({ type: "odd_call" }));
-  t.throws(() => decode(JSON.stringify({ output }), SOURCE), { code: "upstream_invalid", message });
+  t.throws(() => decodeResponse(JSON.stringify({ output }), SOURCE), { code: "upstream_invalid", message });
 });
 
 t.test("many such items are read as quickly as few", async (t) => {
   const items = Array.from({ length: 10_000 }, (_, n) => ({ type: "web_search_call", id: `ws_${n}` }));
-  for (const events of [decoded([created, completed(items)]), decode(JSON.stringify({ output: items }), SOURCE)])
+  for (const events of [
+    decoded([created, completed(items)]),
+    decodeResponse(JSON.stringify({ output: items }), SOURCE),
+  ])
     t.equal(events.filter(({ type }) => type === "server").length, items.length);
 });
 

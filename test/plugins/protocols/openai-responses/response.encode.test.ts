@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import t from "tap";
 import { streamError } from "../../../../plugins/protocols/openai-responses/errors.ts";
-import { decode } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
-import { encode, encoder } from "../../../../plugins/protocols/openai-responses/response.encode.ts";
+import { decodeResponse } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
+import { createEncoder, encodeResponse } from "../../../../plugins/protocols/openai-responses/response.encode.ts";
 import { GatewayError } from "../../../../src/core/errors.ts";
 import { post } from "../../../../src/core/protocol-parts.ts";
 import type { Event, EventOf, FinishReason, Opening } from "../../../../src/translation/events.ts";
@@ -32,7 +32,7 @@ async function checked(events: readonly Event[]): Promise<{ whole: JsonObject; f
   const frames = written(events);
   const values = valuesOf(frames);
   const done = values.filter(({ type }) => type === "response.output_item.done").map(({ item }) => item);
-  const whole = JSON.parse(encode(events, withLosses().context)) as JsonObject;
+  const whole = JSON.parse(encodeResponse(events, withLosses().context)) as JsonObject;
   const inOrder = values.every((value, i) => value["sequence_number"] === i && value["type"] === frames[i]?.name);
   const fault = !inOrder
     ? "its numbers and names are not in order"
@@ -148,7 +148,7 @@ t.test("every recorded answer, written anew, says the same to the vendor's SDK",
     const stream = /^\s*(?:event|data|:)/.test(body);
     const json = stream ? undefined : (JSON.parse(body) as JsonObject);
     if (json && (!json["output"] || json["status"] === "queued")) continue;
-    const events = stream ? decoded(eventsIn(body).flatMap(({ text }) => text ?? [])) : decode(body, SOURCE);
+    const events = stream ? decoded(eventsIn(body).flatMap(({ text }) => text ?? [])) : decodeResponse(body, SOURCE);
     const { whole, fault } = await checked(events);
     if (fault) faults.push(`${id}: ${fault}`);
     // An answer of user's messages is a compaction.
@@ -261,7 +261,7 @@ t.test("an answer too long to be said again is refused, whatever it consists of"
     ],
   };
   for (const [name, [opening, event]] of Object.entries(uses)) {
-    const writer = encoder(withLosses().context);
+    const writer = createEncoder(withLosses().context);
     writer.event({ type: "start", id: "a", model: "theirs" }, []);
     writer.event({ type: "open", block: 0, choice: 0, ...opening }, []);
     for (let n = 0; n < 7; n++) writer.event(event, []);
@@ -270,7 +270,7 @@ t.test("an answer too long to be said again is refused, whatever it consists of"
 });
 
 t.test("so is one of blocks without end and without content", async (t) => {
-  const writer = encoder(withLosses().context);
+  const writer = createEncoder(withLosses().context);
   writer.event({ type: "start", id: "a", model: "theirs" }, []);
   t.throws(
     () => {
@@ -286,7 +286,10 @@ t.test("so is one of blocks without end and without content", async (t) => {
 t.test("a whole answer may be longer: all of it is at hand", async (t) => {
   const base64 = "aaaa".repeat(3 * 1024 * 1024);
   const picture: Event = { type: "media", block: 0, base64 };
-  const whole = encode(answer([[{ kind: "media", media: "image", mime: "image/png" }, picture]]), withLosses().context);
+  const whole = encodeResponse(
+    answer([[{ kind: "media", media: "image", mime: "image/png" }, picture]]),
+    withLosses().context,
+  );
   t.ok(whole.includes(base64));
 });
 
@@ -442,7 +445,8 @@ t.test("a response echoes what was asked, and the vendor's defaults where nothin
     ...{ tool_choice: "required", metadata: { a: "b" }, parallel_tool_calls: false, store: true, top_p: 0.1 },
   };
   const { model: _, input: __, ...asked } = request;
-  const echo = (request: JsonObject) => JSON.parse(encode(answer([]), withLosses(request).context)) as JsonObject;
+  const echo = (request: JsonObject) =>
+    JSON.parse(encodeResponse(answer([]), withLosses(request).context)) as JsonObject;
   t.match(echo(request), {
     ...{ ...asked, store: false, reasoning: { effort: "low", summary: null }, truncation: "disabled" },
     text: { format: { type: "text" }, verbosity: "low" },
@@ -453,15 +457,15 @@ t.test("a response echoes what was asked, and the vendor's defaults where nothin
 
 t.test("a refusal is an answer when it has a part of its own, and a cut otherwise", async (t) => {
   const refused = (kind: "refusal" | "text") =>
-    encode(answer([[{ kind }, text("No.")]], "refusal"), withLosses().context);
+    encodeResponse(answer([[{ kind }, text("No.")]], "refusal"), withLosses().context);
   t.match(JSON.parse(refused("refusal")), { status: "completed", incomplete_details: null });
   t.match(JSON.parse(refused("text")), { status: "incomplete", incomplete_details: { reason: "content_filter" } });
   const why = { type: "refusal", refusal: "No." };
-  t.match(JSON.parse(encode(endedFor("refusal"), withLosses().context)), {
+  t.match(JSON.parse(encodeResponse(endedFor("refusal"), withLosses().context)), {
     ...{ status: "completed", output: [{ type: "message", content: [why] }] },
   });
   const filter = withLosses();
-  t.match(JSON.parse(encode(endedFor("content_filter"), filter.context)), {
+  t.match(JSON.parse(encodeResponse(endedFor("content_filter"), filter.context)), {
     ...{ status: "incomplete", incomplete_details: { reason: "content_filter" } },
     output: [{ type: "message", content: [why] }],
   });
@@ -506,7 +510,7 @@ t.test("an answer becomes exactly one item, whose envelope holds its text", asyn
 });
 
 t.test("streamed and whole are the same to the vendor's SDK", async (t) => {
-  const whole = JSON.parse(encode(summing(), asking().context)) as JsonObject;
+  const whole = JSON.parse(encodeResponse(summing(), asking().context)) as JsonObject;
   t.same(await accumulated(bodyOf(written(summing(), asking()))), whole);
   t.match(whole, { status: "completed", output: [{ type: "compaction" }], usage: { total_tokens: 16 } });
 });
@@ -558,7 +562,7 @@ t.test("an answer without a summary is an error, never an empty compaction", asy
   };
   for (const [what, events] of Object.entries(empty)) {
     t.throws(() => written(events, asking()), { code: "upstream_invalid" }, what);
-    t.throws(() => encode(events, asking().context), { code: "upstream_invalid" }, `${what}, whole`);
+    t.throws(() => encodeResponse(events, asking().context), { code: "upstream_invalid" }, `${what}, whole`);
   }
 });
 

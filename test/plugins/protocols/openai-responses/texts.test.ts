@@ -4,8 +4,8 @@ import protocol from "../../../../plugins/protocols/openai-responses/index.ts";
 import { opaque, texts } from "../../../../plugins/protocols/openai-responses/texts.ts";
 import type { TextPlace } from "../../../../src/core/protocol.ts";
 import { Envelopes } from "../../../../src/translation/envelope.ts";
-import { withoutUnreadable } from "../../../../src/translation/unreadable.ts";
-import { changesAt, type JsonPath } from "../../../../src/wire/paths.ts";
+import { removeUnreadable } from "../../../../src/translation/unreadable.ts";
+import { type JsonPath, pathEdits } from "../../../../src/wire/paths.ts";
 import { splice } from "../../../../src/wire/splice.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
@@ -180,10 +180,10 @@ t.test("a text of any request or answer can be changed, and all other bytes stay
   for (const [text, places] of bodies) {
     const bytes = Buffer.from(text);
     const replace = [...places].map(({ path }): [JsonPath, string] => [path, '"⁂"']);
-    const changed = Buffer.concat(splice([bytes], changesAt(bytes, { replace }))).toString();
+    const changed = Buffer.concat(splice([bytes], pathEdits(bytes, { replace }))).toString();
     const [before, after] = [JSON.parse(text), JSON.parse(changed)];
     const back = replace.map(([path]): [JsonPath, string] => [path, JSON.stringify(valueAt(before, path))]);
-    const restored = splice([Buffer.from(changed)], changesAt(Buffer.from(changed), { replace: back }));
+    const restored = splice([Buffer.from(changed)], pathEdits(Buffer.from(changed), { replace: back }));
     const all = replace.every(([path]) => valueAt(after, path) === "⁂");
     if (!all || !isDeepStrictEqual(JSON.parse(Buffer.concat(restored).toString()), before)) wrong.push(text);
   }
@@ -200,7 +200,7 @@ const summary = envelopes.seal({ protocol: "gateway", kind: "summary", data: "Th
 function cleaned(text: string, strict = false) {
   const to = { protocol, account: "us", model: "theirs", facts: {} };
   const bytes = Buffer.from(text);
-  const { edits, losses } = withoutUnreadable(bytes, JSON.parse(text), envelopes, to, strict);
+  const { edits, losses } = removeUnreadable(bytes, JSON.parse(text), envelopes, to, strict);
   return { text: Buffer.concat(splice([bytes], edits)).toString(), losses };
 }
 
@@ -237,14 +237,14 @@ t.test(
   async (t) => {
     let count = 0;
     for (const [name, body] of recordedRequests()) {
-      const places = [...opaque.find(body)].filter(({ instead }) => !instead);
+      const places = [...opaque.find(body)].filter(({ replacement }) => !replacement);
       if (places.length === 0) continue;
       count++;
       const plain = Buffer.from(JSON.stringify(body, undefined, 1));
       const replace = places.map(({ path }): [JsonPath, string] => [path, JSON.stringify(foreign)]);
-      const bearing = Buffer.concat(splice([plain], changesAt(plain, { replace }))).toString();
+      const bearing = Buffer.concat(splice([plain], pathEdits(plain, { replace }))).toString();
       const remove = places.map(({ span }) => span);
-      const expected = Buffer.concat(splice([plain], changesAt(plain, { remove }))).toString();
+      const expected = Buffer.concat(splice([plain], pathEdits(plain, { remove }))).toString();
       t.equal(cleaned(bearing).text, expected, name);
     }
     t.ok(count > 10, `${count} requests`);

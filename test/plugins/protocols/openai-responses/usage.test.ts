@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-responses/index.ts";
-import { count, readUsage, writeUsage } from "../../../../plugins/protocols/openai-responses/usage.ts";
+import { inputTokensCodec, readUsage, writeUsage } from "../../../../plugins/protocols/openai-responses/usage.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
 import { asEvent, eventsOf, jsonOf, recordings } from "../../../support/openai-recordings.ts";
 
@@ -83,13 +83,13 @@ t.test("usage is the sum, with its parts; what nobody told is 0 where a count is
 });
 
 t.test("a count is a number in an object of its own", async (t) => {
-  t.equal(count.decode('{"object":"response.input_tokens","input_tokens":11}'), 11);
-  t.same(JSON.parse(count.encode(11)), { object: "response.input_tokens", input_tokens: 11 });
+  t.equal(inputTokensCodec.decode('{"object":"response.input_tokens","input_tokens":11}'), 11);
+  t.same(JSON.parse(inputTokensCodec.encode(11)), { object: "response.input_tokens", input_tokens: 11 });
 });
 
 t.test("an answer without a count is the provider's fault", async (t) => {
   for (const text of ["", "<html>", "null", "{}", '{"input_tokens":"11"}', '{"input_tokens":-1}'])
-    t.throws(() => count.decode(text), { code: "upstream_invalid", status: 502 }, text);
+    t.throws(() => inputTokensCodec.decode(text), { code: "upstream_invalid", status: 502 }, text);
 });
 
 /** These hold chat completions, whatever their folder says. */

@@ -1,5 +1,5 @@
 import t from "tap";
-import { asksCompaction, INPUT_TOKENS, RESPONSE } from "../../../../plugins/protocols/openai-responses/wire.ts";
+import { INPUT_TOKENS, RESPONSE, requestsCompaction } from "../../../../plugins/protocols/openai-responses/wire.ts";
 
 t.test("one asks for an answer, one counts", async (t) => {
   t.same([RESPONSE.task, RESPONSE.upstream("any")], ["generate", "/responses"]);
@@ -10,6 +10,6 @@ t.test("one asks for an answer, one counts", async (t) => {
 t.test("the last item can ask for a compaction", async (t) => {
   const hi = { role: "user", content: "Hi" };
   const trigger = { type: "compaction_trigger" };
-  t.ok(asksCompaction([hi, trigger]));
-  for (const input of [[trigger, hi], [hi], [], "Hi", undefined]) t.notOk(asksCompaction(input));
+  t.ok(requestsCompaction([hi, trigger]));
+  for (const input of [[trigger, hi], [hi], [], "Hi", undefined]) t.notOk(requestsCompaction(input));
 });

@@ -1,5 +1,5 @@
 import t from "tap";
-import { error, failure, faultIn, refuses } from "../../../../plugins/protocols/openai/errors.ts";
+import { errorBody, parseError, parseErrorResponse, refuses } from "../../../../plugins/protocols/openai/errors.ts";
 import { GatewayError } from "../../../../src/core/errors.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { receiving, SDKS } from "../../../support/openai-sdks.ts";
@@ -7,7 +7,8 @@ import { exchanges } from "../openai-chat/fixture.ts";
 import { MEMBERS } from "./members.ts";
 
 t.test("an error body has message, type, param and code, whatever is known of them", async (t) => {
-  const body = (...about: ConstructorParameters<typeof GatewayError>) => JSON.parse(error(new GatewayError(...about)));
+  const body = (...about: ConstructorParameters<typeof GatewayError>) =>
+    JSON.parse(errorBody(new GatewayError(...about)));
   t.same(body("invalid_field", { message: "n must be 1.", param: "n" }), {
     error: { message: "n must be 1.", type: "invalid_request_error", param: "n", code: "invalid_field" },
   });
@@ -24,27 +25,27 @@ t.test("an error body has message, type, param and code, whatever is known of th
 
 t.test("limits and money have the vendor's own codes", async (t) => {
   const about = { status: 429, code: "ours", message: "Wait." };
-  t.match(JSON.parse(error({ ...about, kind: "rate_limit" })), { error: { code: "rate_limit_exceeded" } });
-  t.match(JSON.parse(error({ ...about, kind: "billing" })), {
+  t.match(JSON.parse(errorBody({ ...about, kind: "rate_limit" })), { error: { code: "rate_limit_exceeded" } });
+  t.match(JSON.parse(errorBody({ ...about, kind: "billing" })), {
     error: { type: "insufficient_quota", code: "insufficient_quota" },
   });
 });
 
 t.test("a key that is missing, revoked or disabled has the vendor's one code, for which clients look", async (t) => {
   for (const code of ["missing_api_key", "invalid_api_key", "revoked_api_key", "disabled_api_key"] as const)
-    t.match(JSON.parse(error(new GatewayError(code))), { error: { code: "invalid_api_key" } }, code);
+    t.match(JSON.parse(errorBody(new GatewayError(code))), { error: { code: "invalid_api_key" } }, code);
 });
 
 t.test("a plugin's own code stays, whatever its status", async (t) => {
   for (const status of [400, 401, 402, 403, 429, 500]) {
     const fault = new GatewayError("team_spent", { status, message: "The team's money is spent." });
-    t.match(JSON.parse(error(fault)), { error: { code: "team_spent" } }, `${status}`);
+    t.match(JSON.parse(errorBody(fault)), { error: { code: "team_spent" } }, `${status}`);
   }
 });
 
 for (const [folder, { protocol, ask }] of Object.entries(MEMBERS)) {
   t.test(`${folder}: these are its errors`, async (t) => {
-    t.equal(protocol.error, error);
+    t.equal(protocol.error, errorBody);
   });
 
   for (const [name, Sdk] of Object.entries(SDKS)) {
@@ -63,7 +64,7 @@ for (const [folder, { protocol, ask }] of Object.entries(MEMBERS)) {
   }
 }
 
-const read = (status: number, text: string) => failure(status, new HeaderList(), text);
+const read = (status: number, text: string) => parseErrorResponse(status, new HeaderList(), text);
 
 t.test("the vendor's words are kept with the kind that the status stands for", async (t) => {
   const body = JSON.stringify({
@@ -107,7 +108,7 @@ t.test("a key that is not known is one also where the vendor says so with a 400"
     const text = JSON.stringify(body);
     t.equal(refuses(400, Buffer.from(text)), refused ? "credential" : undefined, text);
     t.equal(refuses(404, Buffer.from(text)), undefined);
-    const { status, kind } = failure(400, new HeaderList(), text);
+    const { status, kind } = parseErrorResponse(400, new HeaderList(), text);
     t.same([status, kind], refused ? [401, "authentication"] : [400, "invalid"]);
   }
 });
@@ -171,14 +172,14 @@ t.test("every recorded refusal has its message", async (t) => {
 });
 
 t.test("an error in a stream has the status that it or its words tell", async (t) => {
-  t.match(faultIn({ message: "m", status_code: 400 }), { status: 400, kind: "invalid", message: "m" });
-  t.match(faultIn({ message: "m", code: 429 }), { status: 429, kind: "rate_limit" });
-  t.match(faultIn({ message: "m", type: "overloaded_error" }), {
+  t.match(parseError({ message: "m", status_code: 400 }), { status: 400, kind: "invalid", message: "m" });
+  t.match(parseError({ message: "m", code: 429 }), { status: 429, kind: "rate_limit" });
+  t.match(parseError({ message: "m", type: "overloaded_error" }), {
     status: 503,
     kind: "overloaded",
     code: "overloaded_error",
   });
-  t.match(faultIn({ message: "m", code: 7 }), { status: 502, kind: "upstream" });
+  t.match(parseError({ message: "m", code: 7 }), { status: 502, kind: "upstream" });
   const statuses = {
     ...{ server_error: 500, rate_limit_exceeded: 429, insufficient_quota: 429, server_is_overloaded: 503 },
     ...{ slow_down: 503, usage_not_included: 402, vector_store_timeout: 504, invalid_api_key: 401 },
@@ -191,14 +192,14 @@ t.test("an error in a stream has the status that it or its words tell", async (t
     },
   };
   for (const [code, status] of Object.entries(statuses))
-    t.match(faultIn({ code, message: "m" }), { code, status }, code);
-  t.equal(faultIn({ code: "insufficient_quota" }).kind, "billing");
-  t.match(faultIn({ code: 429, type: "rate_limited", message: "m" }), { status: 429, code: "rate_limited" });
-  t.match(faultIn({ code: "", type: "", message: "m" }), { status: 502, code: "upstream" });
+    t.match(parseError({ code, message: "m" }), { code, status }, code);
+  t.equal(parseError({ code: "insufficient_quota" }).kind, "billing");
+  t.match(parseError({ code: 429, type: "rate_limited", message: "m" }), { status: 429, code: "rate_limited" });
+  t.match(parseError({ code: "", type: "", message: "m" }), { status: 502, code: "upstream" });
   for (const status of ["429", 429])
-    t.match(faultIn({ code: status, message: "m" }), { status: 429, kind: "rate_limit" });
-  for (const code of ["1300", "4.3", " 429", "042"]) t.match(faultIn({ code, message: "m" }), { status: 502 }, code);
-  t.match(faultIn({ detail: "m" }), { status: 502, message: "m" });
-  t.match(faultIn("m"), { status: 502, message: "m" });
-  t.match(faultIn(undefined), { status: 502 });
+    t.match(parseError({ code: status, message: "m" }), { status: 429, kind: "rate_limit" });
+  for (const code of ["1300", "4.3", " 429", "042"]) t.match(parseError({ code, message: "m" }), { status: 502 }, code);
+  t.match(parseError({ detail: "m" }), { status: 502, message: "m" });
+  t.match(parseError("m"), { status: 502, message: "m" });
+  t.match(parseError(undefined), { status: 502 });
 });

@@ -1,17 +1,17 @@
 import t from "tap";
-import { UNREAD } from "../../../../plugins/protocols/openai/objects.ts";
-import { NamedObjects } from "../../../../src/objects/named.ts";
+import { UNREAD_MEMBERS } from "../../../../plugins/protocols/openai/objects.ts";
+import { ReferenceFinder } from "../../../../src/objects/reference-finder.ts";
 
 t.test("ids in labels, schemas and what the vendor told itself before name nothing", async (t) => {
-  const naming = new NamedObjects({
+  const naming = new ReferenceFinder({
     top: [],
     anywhere: ["file_id"],
-    unread: UNREAD,
+    notSearched: UNREAD_MEMBERS,
     members: [],
-    made: () => [],
-    tells: () => false,
+    createdIds: () => [],
+    mayHoldIds: () => false,
   });
   for (const name of ["metadata", "annotations", "arguments", "json_schema"])
-    t.same(naming.in({ [name]: { file_id: "file-1" } }), [], name);
-  t.match(naming.in({ content: { file_id: "file-1" } }), [{ id: "file-1", param: "content.file_id" }]);
+    t.same(naming.findInJson({ [name]: { file_id: "file-1" } }), [], name);
+  t.match(naming.findInJson({ content: { file_id: "file-1" } }), [{ id: "file-1", param: "content.file_id" }]);
 });

@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
 import t from "tap";
 import {
-  breakpointOf,
-  effortFor,
-  failedText,
+  cacheBreakpoint,
+  effortForBudget,
+  errorResultText,
+  fitLabel,
   fitName,
-  knownEffort,
-  label,
-  wholeCacheOf,
+  promptCacheOptions,
+  supportedEffort,
 } from "../../../../plugins/protocols/openai/request.encode.ts";
 import type { Conversation, Effort } from "../../../../src/translation/conversation.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
@@ -15,14 +15,14 @@ import { terms } from "../openai-chat/fixture.ts";
 
 t.test("a mark holds as long as was asked, in the two times that the vendor has", async (t) => {
   const marks = [{}, { ttl: "5m" }, { ttl: "30m" }, { ttl: "1h" }, { ttl: "12h" }] as const;
-  t.same(marks.map(breakpointOf), [
+  t.same(marks.map(cacheBreakpoint), [
     { mode: "explicit" },
     { mode: "explicit" },
     { mode: "explicit", ttl: "30m" },
     { mode: "explicit", ttl: "12h" },
     { mode: "explicit", ttl: "12h" },
   ]);
-  t.same(marks.map(wholeCacheOf), [
+  t.same(marks.map(promptCacheOptions), [
     undefined,
     undefined,
     { mode: "implicit", ttl: "30m" },
@@ -33,10 +33,10 @@ t.test("a mark holds as long as was asked, in the two times that the vendor has"
 
 t.test("a label that is too long is sent as its hash, and that is declared", async (t) => {
   const to = terms();
-  t.equal(label("x".repeat(64), "user", to), "x".repeat(64));
+  t.equal(fitLabel("x".repeat(64), "user", to), "x".repeat(64));
   t.same(to.losses.changed, []);
   const long = "x".repeat(65);
-  t.equal(label(long, "user", to), createHash("sha256").update(long).digest("hex"));
+  t.equal(fitLabel(long, "user", to), createHash("sha256").update(long).digest("hex"));
   t.same(to.losses.changed, ["user"]);
 });
 
@@ -51,14 +51,14 @@ t.test("a tool's name fits the vendor, and leads back to the client's", async (t
 
 t.test("texts that speak of an error stay as they are", async (t) => {
   for (const text of ["Error: no such file", "It failed.", "Access denied", '{"exception":1}'])
-    t.equal(failedText(["42", text]), undefined, text);
+    t.equal(errorResultText(["42", text]), undefined, text);
 });
 
 t.test("all other texts together become the error of an object", async (t) => {
-  t.equal(failedText(["42"]), '{"error":"42"}');
-  t.equal(failedText(["42", "43"]), '{"error":"42\\n43"}');
-  t.equal(failedText([]), '{"error":"The tool failed."}');
-  t.equal(failedText([""]), '{"error":"The tool failed."}');
+  t.equal(errorResultText(["42"]), '{"error":"42"}');
+  t.equal(errorResultText(["42", "43"]), '{"error":"42\\n43"}');
+  t.equal(errorResultText([]), '{"error":"The tool failed."}');
+  t.equal(errorResultText([""]), '{"error":"The tool failed."}');
 });
 
 const BUDGETS = [-1, 0, 1, 1024, 1025, 4096, 12_288, 24_576, 24_577, 1_000_000];
@@ -66,18 +66,18 @@ const BUDGETS = [-1, 0, 1, 1024, 1025, 4096, 12_288, 24_576, 24_577, 1_000_000];
 t.test(
   "tokens for thinking stand for the nearest effort that any model takes; below 0 the model decides",
   async (t) => {
-    const efforts = BUDGETS.map((budget) => effortFor(budget, "gpt-5.1"));
+    const efforts = BUDGETS.map((budget) => effortForBudget(budget, "gpt-5.1"));
     t.same(efforts, [undefined, "none", "low", "low", "low", "low", "medium", "high", "high", "high"]);
   },
 );
 
 t.test("of a model that is known to take more efforts, for one of those", async (t) => {
   t.same(
-    [1024, 24_577].map((budget) => effortFor(budget, "gpt-5-mini-2025-08-07")),
+    [1024, 24_577].map((budget) => effortForBudget(budget, "gpt-5-mini-2025-08-07")),
     ["minimal", "high"],
   );
   t.same(
-    [1024, 24_577].map((budget) => effortFor(budget, "openai/gpt-5.6")),
+    [1024, 24_577].map((budget) => effortForBudget(budget, "openai/gpt-5.6")),
     ["low", "xhigh"],
   );
 });
@@ -89,7 +89,7 @@ t.test(
       const to = { ...terms(), model };
       const uses = [{ feature: "reasoning_effort" as const, path: "effort" }];
       const asked: Conversation = { protocol, task: "generate", stream: false, turns: [], tools: [], uses };
-      return [knownEffort(effort, asked, to), to.losses.changed.length];
+      return [supportedEffort(effort, asked, to), to.losses.changed.length];
     };
     t.same(sent("minimal", "gpt-5.6"), ["low", 1]);
     t.same(sent("minimal", "gpt-5"), ["minimal", 0]);

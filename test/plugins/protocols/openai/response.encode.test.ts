@@ -1,17 +1,17 @@
 import t from "tap";
-import { declareEnd, FINISH_WORDS } from "../../../../plugins/protocols/openai/response.encode.ts";
+import { CHAT_FINISH_REASONS, declareFinish } from "../../../../plugins/protocols/openai/response.encode.ts";
 import { type Event, type FinishReason } from "../../../../src/translation/events.ts";
 import { context } from "../openai-chat/fixture.ts";
 
 const lost = (more: Partial<Event & { type: "finish" }>, refused = false): string[] => {
   const to = context();
-  declareEnd({ type: "finish", choice: 0, reason: "stop", ...more }, refused, to);
+  declareFinish({ type: "finish", choice: 0, reason: "stop", ...more }, refused, to);
   return to.lost;
 };
 
 t.test("every reason has a word of the vendor's", async (t) => {
   const vendors = ["stop", "length", "tool_calls", "content_filter"];
-  for (const word of Object.values(FINISH_WORDS)) t.ok(vendors.includes(word), word);
+  for (const word of Object.values(CHAT_FINISH_REASONS)) t.ok(vendors.includes(word), word);
 });
 
 t.test("what no word stands for is declared", async (t) => {

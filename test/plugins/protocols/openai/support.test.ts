@@ -1,5 +1,5 @@
 import t from "tap";
-import { SAMPLING } from "../../../../plugins/protocols/openai/support.ts";
+import { SAMPLING_SETTINGS } from "../../../../plugins/protocols/openai/support.ts";
 import type { Conversation, FeatureUse } from "../../../../src/translation/conversation.ts";
 import { Fields } from "../../../../src/translation/fields.ts";
 import { readSettings, writeSettings } from "../../../../src/translation/settings.ts";
@@ -8,11 +8,12 @@ import { terms } from "../openai-chat/fixture.ts";
 function read(body: Record<string, unknown>) {
   const uses: FeatureUse[] = [];
   const into: Conversation = { protocol: "any", task: "generate", stream: false, turns: [], tools: [], uses };
-  readSettings(SAMPLING, new Fields(body, "", uses), into);
+  readSettings(SAMPLING_SETTINGS, new Fields(body, "", uses), into);
   return { into, uses: uses.map(({ feature, path }) => `${feature} ${path}`) };
 }
 
-const written = (body: Record<string, unknown>, context = terms()) => writeSettings(SAMPLING, read(body).into, context);
+const written = (body: Record<string, unknown>, context = terms()) =>
+  writeSettings(SAMPLING_SETTINGS, read(body).into, context);
 
 t.test("the newer name of the limit goes before the older", async (t) => {
   const { into, uses } = read({ max_tokens: 1, max_completion_tokens: 2 });

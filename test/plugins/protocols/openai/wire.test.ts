@@ -1,22 +1,22 @@
 import t from "tap";
 import {
   audioFormat,
-  audioType,
-  dataUrl,
+  audioMediaType,
+  defaultFilename,
   EFFORTS,
-  effortOf,
-  filenameOf,
-  inlineOf,
-  isDetail,
-  readInline,
+  formatDataUrl,
+  isImageDetail,
+  parseDataUrl,
+  parseEffort,
+  readDataUrl,
   servedTier,
-  tierOf,
+  serviceTier,
 } from "../../../../plugins/protocols/openai/wire.ts";
 
 t.test("formats of audio have a type, and types that are taken have a format", async (t) => {
-  for (const format of ["wav", "mp3"]) t.equal(audioFormat(audioType(format)), format);
+  for (const format of ["wav", "mp3"]) t.equal(audioFormat(audioMediaType(format)), format);
   t.same(["audio/x-wav", "audio/WAVE", "audio/mp3", "audio/mpeg"].map(audioFormat), ["wav", "wav", "mp3", "mp3"]);
-  t.equal(audioType("opus"), "audio/opus");
+  t.equal(audioMediaType("opus"), "audio/opus");
   for (const type of ["audio/opus", "", undefined, "constructor"]) t.equal(audioFormat(type), undefined);
 });
 
@@ -27,46 +27,50 @@ t.test("a data: URL in base64 has a type, bytes and all that stands before them"
     ["data:;base64,", ""],
     ["DATA:image/png;BASE64,", "image/png"],
   ] as const)
-    t.same(inlineOf(`${head}AAAA`), { mime, base64: "AAAA", head });
+    t.same(parseDataUrl(`${head}AAAA`), { mime, base64: "AAAA", head });
   for (const url of ["https://a.example/;base64,AAAA", "data:,AAAA", "data:image/png,;base64,A", "", "data:"])
-    t.equal(inlineOf(url), undefined, url);
-  t.same(inlineOf(dataUrl("image/png", "AAAA")), { mime: "image/png", base64: "AAAA", head: "data:image/png;base64," });
+    t.equal(parseDataUrl(url), undefined, url);
+  t.same(parseDataUrl(formatDataUrl("image/png", "AAAA")), {
+    mime: "image/png",
+    base64: "AAAA",
+    head: "data:image/png;base64,",
+  });
 });
 
 t.test("a client's data: URL that is not in base64 is refused by its path", async (t) => {
-  t.throws(() => readInline("data:text/plain,hello", "messages.0"), { code: "invalid_field", param: "messages.0" });
-  t.equal(readInline("https://a.example", "messages.0"), undefined);
-  t.match(readInline("data:a/b;base64,AA", "messages.0"), { mime: "a/b", base64: "AA" });
+  t.throws(() => readDataUrl("data:text/plain,hello", "messages.0"), { code: "invalid_field", param: "messages.0" });
+  t.equal(readDataUrl("https://a.example", "messages.0"), undefined);
+  t.match(readDataUrl("data:a/b;base64,AA", "messages.0"), { mime: "a/b", base64: "AA" });
 });
 
 t.test("a file without a name gets one that tells its type", async (t) => {
   t.same(
     ["application/pdf", "text/plain; charset=utf-8", "text/markdown", "application/vnd.ms-excel", "", undefined].map(
-      filenameOf,
+      defaultFilename,
     ),
     ["file.pdf", "file.txt", "file.md", "file.bin", "file.bin", "file.bin"],
   );
 });
 
 t.test("only the vendor's details are known", async (t) => {
-  t.same(["auto", "low", "high", "original", "huge"].filter(isDetail), ["auto", "low", "high", "original"]);
+  t.same(["auto", "low", "high", "original", "huge"].filter(isImageDetail), ["auto", "low", "high", "original"]);
 });
 
 t.test("only words of the vendor are efforts", async (t) => {
-  for (const effort of EFFORTS) t.equal(effortOf(effort), effort);
-  for (const word of ["default", "HIGH", "", 3, null, undefined, "constructor"]) t.equal(effortOf(word), undefined);
+  for (const effort of EFFORTS) t.equal(parseEffort(effort), effort);
+  for (const word of ["default", "HIGH", "", 3, null, undefined, "constructor"]) t.equal(parseEffort(word), undefined);
 });
 
 t.test("every protocol's name of a tier is the vendor's", async (t) => {
   t.same(
-    ["auto", "Standard", "standard_only", "FLEX", "priority", "fast"].map((tier) => tierOf(tier)),
+    ["auto", "Standard", "standard_only", "FLEX", "priority", "fast"].map((tier) => serviceTier(tier)),
     ["auto", "default", "default", "flex", "priority", "fast"],
   );
 });
 
 t.test("a tier that the vendor does not have is none, unless the protocol at hand has it", async (t) => {
-  for (const tier of ["ultrafast", "batch", "constructor", ""]) t.equal(tierOf(tier), undefined);
-  t.equal(tierOf("Ultrafast", "ultrafast"), "ultrafast");
+  for (const tier of ["ultrafast", "batch", "constructor", ""]) t.equal(serviceTier(tier), undefined);
+  t.equal(serviceTier("Ultrafast", "ultrafast"), "ultrafast");
 });
 
 t.test("the tier that served a request has the vendor's name, or none", async (t) => {

@@ -1,0 +1,55 @@
+import { GatewayError } from "model-gateway";
+import { type Excess, formatDollars, type LimitLevel, limitOwner } from "model-gateway/store";
+
+/** Seconds above which a client should not retry automatically. */
+const LONG_WAIT = 120;
+
+/** Returns the error for an exceeded limit: whose it is, its size, what is left, and when more is available. */
+export function limitExceeded(excess: Excess): GatewayError {
+  const { limit, retryAfter } = excess;
+  const retry = retryAfter !== undefined && retryAfter <= LONG_WAIT;
+  const details = {
+    ...(limit === "tpm" && { kind: "token_limit" as const }),
+    message: `${describeExcess(excess)} ${retryAdvice(excess)}`,
+    retry,
+    limit,
+    ...(retryAfter === undefined ? {} : { retryAfter }),
+  };
+  return new GatewayError(limit === "budget" ? "insufficient_quota" : "rate_limit_exceeded", details);
+}
+
+/**
+ * Returns the error for a request that alone exceeds the tokens of a minute: waiting does not help.
+ * @param tokens an estimate
+ */
+export function requestTooLarge(of: LimitLevel, tokens: number): GatewayError {
+  return new GatewayError("rate_limit_exceeded", {
+    kind: "token_limit",
+    message: `The request is too large: ${limitOwner(of)} may use ${of.limits.tpm} tokens a minute, and it alone may take ${tokens}. Send less, or ask for a shorter answer (max_tokens or the like).`,
+    retry: false,
+    limit: "tpm",
+  });
+}
+
+function describeExcess({ limit, of, most, left, asked, per }: Excess): string {
+  const who = limitOwner(of);
+  switch (limit) {
+    case "rpm":
+      return `${who} may make ${most} requests a minute, and has made them: none is left.`;
+    case "tpm":
+      return `${who} may use ${most} tokens a minute: ${left} are left, and this request may take up to ${asked}.`;
+    case "concurrency":
+      return `${who} may have ${most} requests run at the same time, and they do: none is left.`;
+    case "budget":
+      return `${who} may spend ${formatDollars(most)}${per === "total" ? " in total" : ` a ${per}`}: ${formatDollars(left)} is left, and this request may cost up to ${formatDollars(asked)}.`;
+  }
+}
+
+function retryAdvice({ limit, asked, most, retryAfter, resets }: Excess): string {
+  if (limit === "concurrency") return "Try again when one has ended.";
+  if (limit !== "budget") return `Try again in ${Math.ceil(retryAfter ?? 0)} s.`;
+  const fewer = "Ask for a shorter answer (max_tokens or the like)";
+  if (retryAfter !== undefined && retryAfter <= 1) return `${fewer}, or try again when others have ended.`;
+  if (asked > most || resets === undefined) return `${fewer}, or ask the operator.`;
+  return `${fewer}, or try again after ${new Date(resets).toISOString()}.`;
+}

@@ -1,0 +1,420 @@
+import {
+  type Body,
+  type Edit,
+  GatewayError,
+  type Protocol,
+  type RouteExchange,
+  type SendExchange,
+  scan,
+  type Target,
+  type Translations,
+} from "model-gateway";
+import { cost, type Spending, type Usage } from "model-gateway/store";
+
+/** The range of an exchange's cost: its maximum, and its minimum once a provider has received it. */
+export interface WorstCase {
+  readonly most: Spending;
+  readonly least: Spending;
+  /** Estimated input tokens, plus the output limit of the request itself; 0 for a limit it does not set. */
+  readonly plausibleTokens: number;
+  /** The part that may cost more than is known, in words; absent: none. */
+  readonly unpriced?: string;
+}
+
+export const NO_SPENDING: Spending = { tokens: 0, cost: 0 };
+
+/** JSON bytes per token: in nearly all texts a token has at least so many. */
+const BYTES_PER_TOKEN = 3;
+/** JSON bytes per token, on average. */
+const USUAL_BYTES_PER_TOKEN = 4;
+/** Bytes of a request up to which it is not searched for pictures or audio. */
+const SHORT_BODY = 4096;
+/** Bytes between two samples of a body, and bytes per sample: base64 longer than both together is always found. */
+const [STEP, SAMPLE] = [1024, 48];
+/** Bytes of a sample within a picture: text in its place would contain a space in one of the samples. */
+const INNER_SAMPLE = 16;
+/** Character codes of base64, and of the backslash that may escape a slash. */
+const BASE64 = Uint8Array.from({ length: 256 }, (_, code) =>
+  /[A-Za-z0-9+/=_-]/.test(String.fromCharCode(code)) ? 1 : 0,
+);
+const QUOTE = 0x22;
+/**
+ * Bytes around a text's beginning in which it is recognised as a picture, in the form that clients of Chat and Responses send.
+ */
+const PREFIX_WINDOW = 24;
+const IN_PICTURE = /"(?:image_)?url"\s*:\s*"data:image\\?\//;
+const NONE = { count: 0, bytes: 0 };
+const TOOLS = '"tools"';
+const ESCAPE = "\\u00";
+/** A member's name, followed by the member names and indices that lead to a value. */
+type MemberPath = readonly (string | number)[];
+const SERVICE = ["service_tier"];
+/** The value's form at all vendors. */
+const PRIORITY = /priority/i;
+/** Tokens of a picture: the maximum for all but the largest, the same as in the translation's estimate. */
+const PICTURE_TOKENS = 1600;
+/** Tokens of a form, which consists of pictures and a few words. */
+const FORM_TOKENS = 8192;
+/** Tokens of a response where neither the request nor the model limits them. */
+const UNKNOWN_OUTPUT = 4096;
+/** Number of fallback models counted where the request lets the vendor choose them. */
+const UNNAMED_MODELS = 2;
+/** Maximum number of fallback models that a request may name: each is priced. */
+const MOST_MODELS = 100;
+/** Maximum number of pictures per request. */
+const MOST_PICTURES = 10;
+/** Upper limit for counts of tokens and responses, so that products stay finite. */
+const MAX_TOKENS = 1e12;
+
+/** One requested response: its maximum length, number and service tier. */
+interface RequestedAnswer {
+  readonly tokens: number | undefined;
+  readonly times: number;
+  readonly tier: string | undefined;
+  /** The model that generates it, where it is not the target's own; empty: the vendor chooses one. */
+  readonly model?: string;
+}
+
+/** Returns a model's prices by its name at a provider. */
+export type PriceLookup = (model: string, provider: Target["provider"]) => Target["prices"];
+
+/**
+ * Returns the worst case of an exchange at its most expensive target. Each fallback model that the vendor may call is counted
+ * with a full response, because each may be billed.
+ */
+export function worstCase(
+  exchange: RouteExchange | SendExchange,
+  translations: Translations,
+  pricesOf: PriceLookup = () => undefined,
+): WorstCase {
+  const { operation, protocol, targets, time } = exchange;
+  if (!operation.generates) return { most: NO_SPENDING, least: NO_SPENDING, plausibleTokens: 0 };
+  const input = tokensIn(exchange, translations);
+  const answers = requestedAnswers(exchange);
+  const drawn = imageToolTokens(exchange);
+  let [tokens, dearest, cheapest, out] = [input, 0, 0, 0];
+  let unpriced: string | undefined;
+  for (const target of targets) {
+    const { prices, provider, via } = target;
+    const native = isNative(protocol, provider, via);
+    const price = prices?.at(time)?.price;
+    let [all, money] = [0, 0];
+    for (const { model, tier, times, tokens: most } of answers) {
+      // Under translation only the target's model is called.
+      if (model !== undefined && !native) continue;
+      const output = outputLimitAt(target, most, native) * times;
+      all += input + output;
+      if (most !== undefined) out = Math.max(out, output);
+      const known = model === undefined ? price : pricesOf(model, provider)?.at(time)?.price;
+      if (!known && model !== undefined)
+        unpriced = model === "" ? "a model of the vendor's choice" : `the model ${model}`;
+      if (tier === "fast" && known && !known.fast && native) unpriced = "the fast mode";
+      const usual = known ?? price;
+      if (!usual) continue;
+      const pictures = protocol.output
+        ? times * Math.max(highestPrice(usual.image), highestPrice(usual.image_edit))
+        : 0;
+      money += cost(dearestUsage(input, output, usual, tier), usual) + Math.ceil(pictures * NANO);
+    }
+    if (native && drawn > 0 && price) money += Math.ceil(drawn * imageToolRate(price) * NANO_PER_RATE);
+    tokens = Math.max(tokens, all);
+    dearest = Math.max(dearest, money);
+    if (price) cheapest = Math.max(cheapest, cost({ in: { total: input }, out: {}, raw: undefined }, price));
+  }
+  return {
+    most: { tokens, cost: dearest },
+    least: { tokens: input, cost: cheapest },
+    plausibleTokens: plausibleInput(input, exchange.body) + out,
+    ...(unpriced === undefined ? {} : { unpriced }),
+  };
+}
+
+/**
+ * Returns a response's maximum tokens. A request that is not translated is sent unchanged: a provider may generate all that it
+ * asks for.
+ */
+function outputLimitAt({ facts, longest = UNKNOWN_OUTPUT }: Target, most: number | undefined, native: boolean): number {
+  if (most === undefined) return longest;
+  return native ? most : Math.min(most, facts?.output ?? most);
+}
+
+const isNative = (protocol: Protocol, { speaks }: Target["provider"], via: string | undefined): boolean =>
+  speaks.includes(protocol.name) && (via ?? protocol.name) === protocol.name;
+
+const plausibleInput = (input: number, body: Body): number =>
+  Math.min(input, Math.ceil(body.length / USUAL_BYTES_PER_TOKEN));
+
+/** Nano-dollars per dollar. */
+const NANO = 1e9;
+/** Nano-dollars per token at a rate of one dollar per million. */
+const NANO_PER_RATE = 1000;
+
+/** Returns the tokens of a picture that a tool of the vendor's may draw; further pictures are counted once drawn. */
+function imageToolTokens({ body, protocol: { output } }: RouteExchange | SendExchange): number {
+  const tools = output?.imageTool && body.member("tools");
+  if (!output?.imageTool || !tools) return 0;
+  const [tool, tokens] = output.imageTool;
+  const pieces = between(body.pieces, tools.start, tools.end);
+  return containsText(pieces, tool) || containsText(pieces, ESCAPE) ? tokens : 0;
+}
+
+/** Returns the highest rate for a drawn picture's tokens. */
+const imageToolRate = ({ image_generation: models = {} }: Parameters<typeof cost>[1]): number =>
+  Math.max(0, ...Object.values(models).map(({ output = 0, output_image = output }) => output_image));
+
+/** Returns the highest price of a picture in USD. */
+const highestPrice = (each: number | Readonly<Record<string, number>> = 0): number =>
+  typeof each === "number" ? each : Math.max(0, ...Object.values(each));
+
+/**
+ * Returns usage with the most expensive kinds of tokens: input may be written to a long-lived cache, output may be a picture.
+ */
+function dearestUsage(
+  input: number,
+  output: number,
+  price: Parameters<typeof cost>[1],
+  tier: string | undefined,
+): Usage {
+  const { input: plain = 0, cache_write: short = plain, cache_write_1h: long = short, output: text = 0 } = price;
+  const usage: Usage = { in: { total: input }, out: { total: output }, raw: undefined };
+  if (long > plain && long >= short) usage.in.write = { "1h": input };
+  else if (short > plain) usage.in.write = { unsplit: input };
+  const { output_image: drawn = 0, output_audio: spoken = 0 } = price;
+  if (drawn > text && drawn >= spoken) usage.out.image = output;
+  else if (spoken > text) usage.out.audio = output;
+  if (tier !== undefined) usage.tier = tier;
+  return usage;
+}
+
+function tokensIn(exchange: RouteExchange | SendExchange, translations: Translations): number {
+  const { body, form } = exchange;
+  if (form) return FORM_TOKENS;
+  const found = body.length > SHORT_BODY ? picturesOf(exchange) : NONE;
+  // Media in other forms are found only by decoding the conversation.
+  const read = found ? undefined : translations.tokensIn(exchange);
+  const { count, bytes } = found ?? NONE;
+  return read ?? Math.ceil((body.length - bytes) / BYTES_PER_TOKEN) + count * PICTURE_TOKENS;
+}
+
+/**
+ * Finds the pictures in a conversation's turns: base64 elsewhere, for example in a tool's schema, reaches the model as text.
+ */
+function picturesOf({ body, protocol }: RouteExchange | SendExchange): ReturnType<typeof picturesIn> {
+  const turns = body.member(protocol.conversation?.turns ?? "");
+  if (!turns) return NONE;
+  const pieces = between(body.pieces, turns.start, turns.end);
+  const found = picturesIn(pieces);
+  // Items may contain tools, also under a name written with escapes.
+  return found && found.count > 0 && (containsText(pieces, TOOLS) || containsText(pieces, ESCAPE)) ? undefined : found;
+}
+
+/** Reports whether a text occurs in buffers, also across their boundaries. */
+function containsText(pieces: readonly Buffer[], text: string): boolean {
+  let before: Buffer = Buffer.alloc(0);
+  return pieces.some((piece) => {
+    if (piece.includes(text)) return true;
+    const seam = Buffer.concat([before, piece.subarray(0, text.length - 1)]);
+    if (seam.includes(text)) return true;
+    before = (piece.length < text.length ? Buffer.concat([before, piece]) : piece).subarray(1 - text.length);
+    return false;
+  });
+}
+
+/** Returns the part of buffers between two offsets. */
+function between(pieces: readonly Buffer[], start: number, end: number): Buffer[] {
+  let base = 0;
+  return pieces.flatMap((piece) => {
+    const part = piece.subarray(Math.max(0, start - base), Math.max(0, end - base));
+    base += piece.length;
+    return part.length > 0 ? [part] : [];
+  });
+}
+
+/**
+ * Returns the responses that a request asks for, the main one first; one of zero tokens where the protocol has no output
+ * tokens.
+ */
+function requestedAnswers({ body, form, protocol: { output } }: RouteExchange | SendExchange): RequestedAnswer[] {
+  const at = (path: MemberPath) => valueAt(body, path);
+  const named = (output?.service ?? SERVICE).map((name) => at([name]));
+  const service = named.some((tier) => typeof tier === "string" && PRIORITY.test(tier)) ? "priority" : undefined;
+  if (!output) return [{ tokens: 0, times: 1, tier: service }];
+  const [member, value, name] = output.tier ?? [];
+  const tierOf = (asked: unknown) => (asked === value ? name : service);
+  const tier = member === undefined ? service : tierOf(at([member]));
+  const tokens = outputLimitOf(output.tokens, at);
+  const first: RequestedAnswer = {
+    tokens,
+    times: form ? formAnswerCount(form, output.multipliers) : answerCount(output.multipliers, at),
+    tier,
+  };
+  const further = output.fallbackModels === undefined ? undefined : at([output.fallbackModels]);
+  if (typeof further === "string") return [first, ...Array(UNNAMED_MODELS).fill({ tokens, times: 1, tier, model: "" })];
+  if (!Array.isArray(further)) return [first];
+  if (further.length > MOST_MODELS) {
+    const message = `${output.fallbackModels} names more than ${MOST_MODELS} models.`;
+    throw new GatewayError("invalid_field", { message, param: output.fallbackModels as string });
+  }
+  const others = further.map((entry: Record<string, unknown> | null): RequestedAnswer => {
+    const own = member === undefined ? undefined : entry?.[member];
+    return {
+      tokens: outputLimitOf(output.tokens, (path) => valueBelow(entry, path)) ?? tokens,
+      times: 1,
+      tier: own === undefined ? tier : tierOf(own),
+      model: String(entry?.["model"] ?? ""),
+    };
+  });
+  return [first, ...others];
+}
+
+function outputLimitOf(paths: readonly MemberPath[], at: (path: MemberPath) => unknown): number | undefined {
+  let longest: number | undefined;
+  for (const path of paths) {
+    const limit = numberOf(at(path));
+    if (isCount(limit) && (longest === undefined || limit > longest)) longest = Math.ceil(limit);
+  }
+  return longest === undefined ? undefined : Math.min(MAX_TOKENS, longest);
+}
+
+function answerCount(paths: readonly MemberPath[], at: (path: MemberPath) => unknown): number {
+  let [most, lists] = [1, 1];
+  for (const path of paths) {
+    const value = numberOf(at(path));
+    if (isCount(value)) most = Math.max(most, Math.ceil(value));
+    // A list of numbers is one text, as tokens.
+    if (Array.isArray(value) && typeof value[0] !== "number") lists *= Math.max(1, value.length);
+  }
+  return Math.min(MAX_TOKENS, most * lists);
+}
+
+/** Returns the count in a form. The rest of an incomplete form is unknown: then it is at least the vendors' maximum. */
+function formAnswerCount(
+  { fields, replayable }: NonNullable<RouteExchange["form"]>,
+  paths: readonly MemberPath[],
+): number {
+  const most = answerCount(paths, ([name]) => fields.get(String(name)));
+  // Text that is not a number here may be one to other servers.
+  const here = paths.every(([name]) => {
+    const text = fields.get(String(name));
+    return text === undefined ? replayable : isCount(numberOf(text));
+  });
+  return here ? most : Math.max(most, MOST_PICTURES);
+}
+
+function valueAt(body: Body, path: MemberPath): unknown {
+  const name = path[0] as string;
+  const member = body.member(name);
+  // A long text is not a limit.
+  if (!member || (member.kind === "string" && member.end - member.start > MAX_NUMBER_BYTES)) return undefined;
+  // Of a duplicate member a server may read either: refused.
+  return valueBelow(body.uniqueValue(name), path, 1);
+}
+
+function valueBelow(value: unknown, path: MemberPath, from = 0): unknown {
+  for (let i = from; i < path.length; i++)
+    value = (value as Record<string | number, unknown> | null | undefined)?.[path[i] as string | number];
+  return value;
+}
+
+/**
+ * Maximum bytes of a number written as a string, with any number of zeros: servers read 4,300 digits, each may be an escape.
+ */
+const MAX_NUMBER_BYTES = 26_000;
+/** Numbers in the forms that some servers accept: `2_0`, digits of any script. */
+const FOREIGN = /^[\s\p{Nd}_.+-]+$/u;
+
+/** Converts a string to its number, as some servers do. An unknown digit counts as nine. */
+function numberOf(value: unknown): unknown {
+  if (typeof value !== "string" || value === "") return value;
+  if (!FOREIGN.test(value)) return Number(value);
+  return Number(
+    value
+      .normalize("NFKC")
+      .replaceAll("_", "")
+      .replace(/(?!\d)\p{Nd}/gu, "9"),
+  );
+}
+
+/** A request whose output limit exceeds its models' maximum. */
+export interface OutputClamp {
+  /** Edits that reduce the limit to the maximum. */
+  readonly edits: readonly Edit[];
+  /** The member that holds the limit. */
+  readonly path: string;
+  /** Tokens of the longest response. */
+  readonly most: number;
+}
+
+/**
+ * Returns the edits for a request whose output limit exceeds its models' maximum, so that the reservation matches the request
+ * sent. Undefined where the limit is within it, or the maximum is unknown; translations apply the limit themselves.
+ */
+export function clampOutput({ body, protocol, targets }: RouteExchange): OutputClamp | undefined {
+  let most = 0;
+  for (const { provider, via, facts } of targets)
+    if (isNative(protocol, provider, via)) most = Math.max(most, facts?.output ?? Number.POSITIVE_INFINITY);
+  if (most === 0 || most === Number.POSITIVE_INFINITY) return undefined;
+  const longer = (protocol.output?.tokens ?? []).filter((names) => {
+    const asked = numberOf(valueAt(body, names));
+    return isCount(asked) && asked > most;
+  });
+  const [first] = longer;
+  if (!first) return undefined;
+  const bytes = Buffer.from(String(most));
+  return { edits: longer.map((names) => ({ ...placeOf(body, names), bytes })), path: first.join("."), most };
+}
+
+/** Returns the position of an existing member's value. */
+function placeOf(body: Body, [name, ...further]: MemberPath): { start: number; end: number } {
+  let { start, end } = body.member(String(name)) as NamedMember;
+  for (const each of further) {
+    const inner = scan(body.slice(start, end)).find(String(each)) as NamedMember;
+    [start, end] = [start + inner.start, start + inner.end];
+  }
+  return { start, end };
+}
+
+type NamedMember = NonNullable<ReturnType<Body["member"]>>;
+
+const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;
+
+/** Reports whether bytes at an offset look like base64. */
+function isBase64(bytes: Buffer, at: number, run = SAMPLE): boolean {
+  const end = Math.min(at + run, bytes.length);
+  for (let i = at; i < end; i++) if (BASE64[bytes[i] as number] === 0) return false;
+  return true;
+}
+
+/**
+ * Finds the pictures of a body, and their bytes of base64, by samples: they are few tokens for their length, and contain no
+ * words. Undefined where there is base64 that is not certainly a picture's: audio, a file, a text that looks like it.
+ */
+export function picturesIn(pieces: readonly Buffer[]): { count: number; bytes: number } | undefined {
+  const found = { count: 0, bytes: 0 };
+  let inside = false;
+  for (const piece of pieces) {
+    let at = 0;
+    let from = 0;
+    while (at + SAMPLE <= piece.length || (inside && at < piece.length)) {
+      if (!inside) {
+        if (!isBase64(piece, at)) {
+          at += STEP;
+          continue;
+        }
+        from = piece.lastIndexOf(QUOTE, at) + 1;
+        if (!IN_PICTURE.test(piece.toString("latin1", Math.max(0, from - PREFIX_WINDOW), from + PREFIX_WINDOW)))
+          return undefined;
+        found.count++;
+        inside = true;
+      }
+      const quote = piece.indexOf(QUOTE, at);
+      const end = quote < 0 ? piece.length : quote;
+      for (let i = at + STEP; i + SAMPLE < end; i += STEP) if (!isBase64(piece, i, INNER_SAMPLE)) return undefined;
+      found.bytes += end - from;
+      inside = quote < 0;
+      at = end + 1;
+      from = at;
+    }
+  }
+  return found;
+}

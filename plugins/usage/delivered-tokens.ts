@@ -1,0 +1,134 @@
+import type { Frame, Protocol } from "model-gateway";
+import { estimateTokens, tokenWeights } from "./token-count.ts";
+
+/** A called tool's name: in the frame that begins a call, or in each. */
+const CALL_NAME = /"name" ?: ?"[^"]/;
+/** Frames that are parsed: the first ones with text, then one in so many, and all of unusual length. */
+const FIRST = 8;
+const EVERY = 16;
+/** Maximum difference in bytes between a usual frame and the mean of those with text. */
+const USUAL = 48;
+/** Characters of a call from which its own text counts. */
+const LONG = 256;
+/** Characters at a text's beginning and end by which a repetition is recognised. */
+const SHORT = 32;
+/** A shorter frame holds no text: a comment, a ping. */
+const SMALLEST = 48;
+
+/**
+ * Estimates the text that a stream has delivered, in case it breaks off before its provider reports tokens. Most frames are
+ * only measured: within a stream, a frame's text grows with its length at nearly the same rate, which is known from the parsed
+ * frames. Some vendors repeat a text within a frame, and some pad frames to hide its length.
+ */
+export class DeliveredTokens {
+  /** Tokens of the text in parsed frames, as a usual tokenizer counts them. */
+  private found = 0;
+  /** Tool calls that began in them. */
+  private calls = 0;
+  /**
+   * Whether calls are streamed in pieces; otherwise each is whole in one frame, and these are their tokens, and abbreviated
+   * texts.
+   */
+  private callsStreamed = false;
+  private wholeCallTokens = 0;
+  private readonly wholeCalls = new Set<string>();
+  /** Of the parsed usual frames with text: their number, and sums of lengths, tokens, squares and products. */
+  private read = 0;
+  private lengths = 0;
+  private counts = 0;
+  private squares = 0;
+  private products = 0;
+  /** Usual frames since the first ones; of those only measured: their number, and their bytes. */
+  private usual = 0;
+  private measured = 0;
+  private bytes = 0;
+  private readonly weights: NonNullable<Protocol["tokens"]>;
+
+  /** @param model the vendor's name of the model that responds */
+  constructor(
+    private readonly protocol: Protocol,
+    model = "",
+  ) {
+    this.weights = tokenWeights(protocol, model);
+  }
+
+  observe(frame: Frame): void {
+    const { length } = frame.bytes;
+    if (length < SMALLEST) return;
+    const isUsual = this.read >= FIRST && Math.abs(length - this.lengths / this.read) <= USUAL;
+    if (isUsual && this.usual % EVERY !== EVERY - 1) {
+      this.usual++;
+      this.measured++;
+      this.bytes += length;
+      return;
+    }
+    const { tokens, text } = this.textIn(frame);
+    this.found += tokens;
+    if (isUsual) this.usual++;
+    // A usual frame may have no text too; among the first ones, a frame without text does not count as usual.
+    if (text > USUAL || (text === 0 && !isUsual)) return;
+    this.read++;
+    this.lengths += length;
+    this.counts += tokens;
+    this.squares += length * length;
+    this.products += length * tokens;
+  }
+
+  /** The estimated output tokens. */
+  get tokens(): number {
+    const { times, call } = this.weights;
+    const whole = this.callsStreamed ? 0 : this.wholeCallTokens;
+    const tokens = (this.found + whole + this.estimateUnread()) * times + this.calls * call;
+    return tokens > 0 ? Math.max(1, Math.round(tokens)) : 0;
+  }
+
+  /** Estimates tokens in frames that were only measured, by linear regression over the parsed ones. */
+  private estimateUnread(): number {
+    if (this.measured === 0) return 0;
+    const [length, tokens] = [this.lengths / this.read, this.counts / this.read];
+    const spread = this.squares / this.read - length * length;
+    const slope = spread < 1 ? 0 : (this.products / this.read - length * tokens) / spread;
+    const growth = Math.min(1, Math.max(0, slope)) * (this.bytes - length * this.measured);
+    return Math.max(0, tokens * this.measured + growth);
+  }
+
+  /** Counts a call that arrives whole: some protocols repeat it, and short ones are covered by the weights. */
+  private addWholeCall(text: string): void {
+    if (text.length < LONG) return;
+    const short = `${text.length} ${text.slice(0, SHORT)} ${text.slice(-SHORT)}`;
+    if (this.wholeCalls.has(short)) return;
+    this.wholeCalls.add(short);
+    this.wholeCallTokens += estimateTokens(text);
+  }
+
+  /**
+   * Counts only streamed pieces of text, each once: some protocols repeat a text when it is complete, and some vendors send it
+   * in two members.
+   */
+  private textIn(frame: Frame): { tokens: number; text: number } {
+    let [tokens, bytes, calls] = [0, 0, false];
+    const json = frame.json();
+    const seen: string[] = [];
+    for (const { path, piece, kind } of this.protocol.texts.response(json)) {
+      const text = String(valueAt(json, path));
+      if (kind === "tool_call") this.callsStreamed ||= piece !== undefined;
+      if (piece === undefined) {
+        if (kind === "tool_call" && !this.callsStreamed) this.addWholeCall(text);
+        continue;
+      }
+      bytes += Buffer.byteLength(text);
+      calls ||= kind === "tool_call" && /^\s*(?:\{|$)/.test(text);
+      if (seen.includes(text)) continue;
+      seen.push(text);
+      tokens += estimateTokens(text);
+    }
+    if (this.weights.call > 0 && isCall(frame, calls)) this.calls++;
+    return { tokens, text: bytes };
+  }
+}
+
+const isCall = (frame: Frame, begins: boolean): boolean =>
+  (begins || frame.bytes.includes("tool_use")) && CALL_NAME.test(frame.text ?? "");
+
+const valueAt = (json: unknown, path: readonly (string | number)[]): unknown =>
+  path.reduce<unknown>((value, name) => (value as Record<string | number, unknown>)[name], json);

@@ -1,0 +1,54 @@
+import type { Attempt, Marketplace } from "model-gateway";
+import { type LedgerEntry, minimumCost, totalCost, type Usage } from "model-gateway/store";
+
+/** Finds a model's price at a provider. */
+type Prices = Pick<Marketplace, "pricesAt">;
+type AttemptTarget = Attempt["target"];
+
+/** Returns the cost of usage at the terms in force; empty where terms or amounts are unknown, or only partly known. */
+export function priceUsage(
+  { target }: Attempt,
+  time: number,
+  usage: Usage,
+  prices: Prices,
+): Pick<LedgerEntry, "cost" | "price" | "usage"> {
+  const terms = priceTerms(target, usage.model, time, prices);
+  if (!terms || !isPriceable(usage, terms)) return {};
+  const reckoned = totalCost(usage, terms, (model) => priceTerms(target, model, time, prices));
+  if (!reckoned) return {};
+  const { cost, besides } = reckoned;
+  return besides ? { cost, price: terms.version, usage: { ...usage, besides } } : { cost, price: terms.version };
+}
+
+/**
+ * Returns the minimum cost of unpriced usage: the provider's own figure, or the part that has a price, at the requested
+ * model's price.
+ */
+export function unpricedMinimumCost(usage: Usage, target: AttemptTarget | undefined, time: number): number {
+  const terms = target?.prices?.at(time);
+  if (!terms) return usage.providerCost ?? 0;
+  return Math.max(usage.providerCost ?? 0, minimumCost(usage, terms));
+}
+
+/** Returns the tokens of usage, including what the vendor ran besides. */
+export const usageTokens = ({ in: input, out, besides = [] }: Usage): number =>
+  [{ in: input, out }, ...besides].reduce((all, each) => all + (each.in.total ?? 0) + (each.out.total ?? 0), 0);
+
+/** Reports whether usage has any tokens: some responses report zeros for work that was not done. */
+export const hasTokens = ({ in: input, out }: Usage): boolean => (input.total ?? 0) + (out.total ?? 0) > 0;
+
+/** Reports whether usage has token counts: some vendors report the cost in a unit of their own, and no tokens. */
+export const hasCounts = ({ in: input, out }: Usage): boolean => input.total !== undefined || out.total !== undefined;
+
+function priceTerms(
+  { provider, model, prices: own }: AttemptTarget,
+  served: string | undefined,
+  time: number,
+  prices: Prices,
+) {
+  const list = served === undefined || served === model ? own : prices.pricesAt(provider, served);
+  return list?.at(time);
+}
+
+const isPriceable = (usage: Usage, { price }: NonNullable<ReturnType<typeof priceTerms>>): boolean =>
+  hasCounts(usage) || price.request !== undefined || (usage.images !== undefined && price.image !== undefined);

@@ -1,0 +1,180 @@
+import { readFileSync } from "node:fs";
+import { Days } from "../core/calendar.ts";
+import { unwrittenText } from "../store/journal/journal.ts";
+import type { LedgerSpeed } from "../store/ledger.ts";
+import type { AdminGateway } from "./admin-gateway.ts";
+import { shownProviders } from "./providers.ts";
+import { GENERATIONS, LIVE_REQUESTS, STANDINGS } from "./questions.ts";
+import { UNKNOWN_STATE } from "./readiness.ts";
+
+const HOUR = 3_600_000;
+const STARTED = Date.now();
+/** The spent part of a budget from which on it is reported. */
+const NEARLY = 0.8;
+
+/** A condition that needs an operator. */
+interface Attention {
+  readonly kind: "provider" | "target" | "budget" | "ledger" | "reload" | "restart" | "workers";
+  readonly name: string;
+  readonly message: string;
+}
+
+let version: string | undefined;
+export function gatewayVersion(): string {
+  version ??= (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string })
+    .version;
+  return version;
+}
+
+/** Returns the data of the console's first page; without the ledger's figures where it cannot be queried. */
+export async function overview(subject: AdminGateway): Promise<object> {
+  const time = Date.now();
+  const [live, [generations = []], found, attention] = await Promise.all([
+    subject.askAll(LIVE_REQUESTS, null),
+    subject.askAll(GENERATIONS, null),
+    ledgerFigures(subject, time).catch(() => undefined),
+    attentionItems(subject),
+  ]);
+  if (!found) attention.unshift(LEDGER_UNAVAILABLE);
+  const running = live.flat();
+  const kinds = (kind: string) => running.filter((each) => each.kind === kind).length;
+  const { ready, parts } = subject.readiness();
+  return {
+    ...{ time, started: STARTED, version: gatewayVersion(), ready, parts },
+    ...{ running: running.length, streams: kinds("stream"), sockets: kinds("socket") },
+    ...found,
+    generation: generations[0]?.number,
+    reload: subject.reloads.last,
+    attention,
+  };
+}
+
+const LEDGER_UNAVAILABLE: Attention = {
+  kind: "ledger",
+  name: "store",
+  message: "The ledger cannot be asked: figures of the last hour and of money are missing here.",
+};
+
+/** Returns the ledger's figures for the last hour and for spending. */
+async function ledgerFigures({ config, stores: { ledger } }: AdminGateway, time: number): Promise<object> {
+  const days = new Days(config.timezone);
+  const [today, yesterday] = [days.today(time), days.yesterday(time)];
+  const hour = { since: time - HOUR, until: time + 1 };
+  const sum = async (since: number, until = time + 1) => (await ledger.sums({ since, until, by: [] }))[0];
+  const [minute, sums, failures, speeds, spentToday, byNow, spentYesterday] = await Promise.all([
+    sum(time - 60_000),
+    sum(hour.since),
+    ledger.failures(hour),
+    ledger.speeds(hour),
+    sum(today),
+    sum(yesterday, yesterday + (time - today)),
+    sum(yesterday, today),
+  ]);
+  const { exchanges, attempts } = failures;
+  const failed = (which: (each: (typeof exchanges)[number]) => boolean) =>
+    exchanges.filter(which).reduce((sum, { requests }) => sum + requests, 0);
+  const { requests = 0, failed: all = 0 } = sums ?? {};
+  return {
+    requests_per_second: Math.round((minute?.requests ?? 0) / 6) / 10,
+    last_hour: {
+      ...{ requests, failed: all },
+      // An exchange that a stop interrupted is neither the provider's fault nor the client's.
+      ours: failed(({ outcome }) => outcome === "failed" || outcome === "interrupted"),
+      upstream: failed(({ outcome, status }) => outcome === "upstream_error" && !isRequestFault(status)),
+      refused_there: failed(({ outcome, status }) => outcome === "upstream_error" && isRequestFault(status)),
+      limited_here: failed(
+        ({ status, target, outcome }) => status === 429 && (target === "" || outcome === "rejected"),
+      ),
+      // Also counts attempts that were followed by a successful one.
+      limited_there: attempts.reduce((sum, { status, attempts }) => sum + (status === 429 ? attempts : 0), 0),
+    },
+    first_byte: speeds[0]?.firstByte,
+    tokens_per_second: speeds[0]?.tokensPerSecond,
+    spend: {
+      today: spentToday?.cost ?? 0,
+      yesterday_by_now: byNow?.cost ?? 0,
+      yesterday: spentYesterday?.cost ?? 0,
+    },
+  };
+}
+
+/** Reports whether a provider's status concerns the request itself: not our account there, and not a timeout. */
+const isRequestFault = (status: number): boolean =>
+  status >= 400 && status < 500 && ![401, 402, 403, 408, 429].includes(status);
+
+/** Formats speeds for the API. */
+export const speedFields = ({ name, requests, firstByte, tokensPerSecond, duration }: LedgerSpeed) => ({
+  ...{ name, requests, duration },
+  first_byte: firstByte,
+  tokens_per_second: tokensPerSecond,
+});
+
+/** Returns the conditions that need an operator, worst first. */
+export async function attentionItems(subject: AdminGateway): Promise<Attention[]> {
+  const { reloads } = subject;
+  const found: Attention[] = [];
+  if (reloads.last?.problem !== undefined)
+    found.push({ kind: "reload", name: "gateway.yaml", message: reloads.last.problem });
+  const { store = "ok" } = subject.readiness().parts;
+  const { unwritten } = subject;
+  if (unwritten) found.push({ kind: "ledger", name: "journal", message: unwrittenText(unwritten) });
+  else if (store !== "ok" && store !== UNKNOWN_STATE)
+    found.push({
+      kind: "ledger",
+      name: "store",
+      message: "The ledger cannot be written: its rows wait in their journal.",
+    });
+  const { wanted = 0, up = 0, deaths = 0 } = subject.workerCounts ?? {};
+  if (up < wanted)
+    found.push({
+      kind: "workers",
+      name: "missing",
+      message: `${up} of ${wanted} serve; ${deaths} died since the start, and the log says how.`,
+    });
+  for (const provider of await shownProviders(subject)) {
+    const { name, off, credentials, targets } = provider;
+    if (off !== undefined) found.push({ kind: "provider", name, message: `It is off: ${off}.` });
+    if (provider.switched_off)
+      found.push({
+        kind: "provider",
+        name,
+        message: "It was switched off by an admin, and stays off until an admin switches it on.",
+      });
+    for (const { label, state } of credentials)
+      if (state === "refused")
+        found.push({ kind: "provider", name, message: `It does not accept the credential ${label}.` });
+    for (const { model, state, switched_off: off } of targets)
+      if (off) found.push({ kind: "target", name: `${name}:${model}`, message: "It is switched off." });
+      else if (state === "open" || state === "half-open") {
+        const next = state === "open" ? "and is suspended" : "and is tried with the next request";
+        found.push({ kind: "target", name: `${name}:${model}`, message: `It fails too often, ${next}.` });
+      }
+  }
+  found.push(
+    ...(await nearlySpentBudgets(subject).catch((): Attention[] => [
+      { kind: "budget", name: "", message: "Where budgets stand is not known: the store cannot be asked." },
+    ])),
+  );
+  return found;
+}
+
+/** Returns nearly spent budgets. */
+async function nearlySpentBudgets(subject: AdminGateway): Promise<Attention[]> {
+  const { config, stores } = subject;
+  const records = (await stores.keys.list()).filter(({ revoked }) => revoked === undefined);
+  // Keys created at run time may have budgets of their own.
+  if (config.budgets.length === 0 && !records.some(({ limits }) => limits?.budgets?.length)) return [];
+  const callers = records.map((key) => stores.keys.callerOf(key));
+  const names = new Map(records.map(({ id, name }) => [id, name]));
+  const [standings = []] = await subject.askAll(STANDINGS, callers);
+  const found: Attention[] = [];
+  for (const { kind, name, budgets } of standings)
+    for (const { limit, spent, per, soft } of budgets)
+      if (limit > 0 && spent >= NEARLY * limit)
+        found.push({
+          kind: "budget",
+          name: `${kind} ${kind === "key" ? (names.get(name) ?? name) : name}`.trim(),
+          message: `${Math.floor((100 * spent) / limit)} % of its budget (${per}${soft ? ", soft" : ""}) are spent.`,
+        });
+  return found;
+}

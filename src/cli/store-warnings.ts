@@ -1,0 +1,106 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { errorAt, type Problem, warningAt } from "../config/load.ts";
+import type { Config } from "../config/types.ts";
+import { FileError } from "../core/errors.ts";
+import { hasLimits } from "../core/limits.ts";
+import { hasSeveralGateways, journalFolder } from "../store/journal/files.ts";
+import { leftBehindWarning } from "../store/left-behind.ts";
+import { connectToRead } from "../store/open.ts";
+import { COUNTED_TWICE } from "../store/other-gateways.ts";
+import { PostgresDatabase, unusableDatabase } from "../store/postgres/database.ts";
+import type { PostgresSettings } from "../store/postgres/place.ts";
+import { RedisServer, unusableRedis } from "../store/redis/server.ts";
+import { isWorker } from "../workers/worker-process.ts";
+
+/** Milliseconds between two checks: a killed gateway looks alive for a shorter time. */
+const RECHECK = 3000;
+
+/**
+ * Returns an error if several gateways currently count limits, each in its own memory.
+ * @param again milliseconds until the second check
+ */
+export async function doubleCountErrors(
+  config: Pick<Config, "file" | "text" | "store" | "limits" | "keys">,
+  again = RECHECK,
+): Promise<Problem[]> {
+  const { ledger, limits, postgres } = config.store;
+  const several = () => hasSeveralGateways(journalFolder(ledger), isWorker);
+  if (limits !== "memory" || postgres || !several() || !(await isLimited(config))) return [];
+  await sleep(again);
+  return several() ? [errorAt(config, { path: ["store"], message: COUNTED_TWICE })] : [];
+}
+
+async function isLimited({ store, limits, keys }: Pick<Config, "store" | "limits" | "keys">): Promise<boolean> {
+  if (hasLimits(limits)) return true;
+  const stores = await connectToRead(store, keys, () => {});
+  try {
+    return (await stores.keys.list()).some((key) => key.limits && !key.revoked);
+  } finally {
+    await stores.close();
+  }
+}
+
+/** What stays in the default SQLite file where the ledger is an empty database now. */
+export async function leftBehindWarnings(config: Pick<Config, "file" | "text" | "store">): Promise<Problem[]> {
+  const message = await leftBehindWarning(config.file, config.store.postgres);
+  return message === undefined ? [] : [warningAt(config, { path: ["store", "ledger"], message })];
+}
+
+/**
+ * Returns warnings if PostgreSQL or Redis cannot be used from here; it only connects to them. Not errors of the file, which may
+ * be checked where they are unreachable.
+ */
+export async function storeWarnings(config: Pick<Config, "file" | "text" | "store">): Promise<Problem[]> {
+  const found = await checkStores(config);
+  return found.flatMap(({ setting, problem }) =>
+    problem === undefined ? [] : [warningAt(config, { path: ["store", setting], message: problem })],
+  );
+}
+
+/** The result of connecting to a server that holds a part of the store. */
+export interface StoreCheck {
+  /** The setting of gateway.yaml that names it, below `store`. */
+  readonly setting: "ledger" | "limits";
+  /** What is wrong with it, and what to do; absent: it can be used. */
+  readonly problem?: string;
+}
+
+/** Checks whether the store's servers, if any, can be used. */
+export async function checkStores({ store }: Pick<Config, "store">): Promise<StoreCheck[]> {
+  const { postgres, limits } = store;
+  const answer = async (setting: StoreCheck["setting"], asked: Promise<void>): Promise<StoreCheck> => {
+    try {
+      await asked;
+      return { setting };
+    } catch (thrown) {
+      if (!(thrown instanceof FileError)) throw thrown;
+      return { setting, problem: thrown.message };
+    }
+  };
+  return Promise.all([
+    ...(postgres ? [answer("ledger", checkPostgres(postgres))] : []),
+    ...(/^rediss?:/.test(limits) ? [answer("limits", checkRedis(limits))] : []),
+  ]);
+}
+
+async function checkRedis(url: string): Promise<void> {
+  const server = await RedisServer.create(url);
+  try {
+    await server.connect();
+  } catch (thrown) {
+    throw unusableRedis(server, thrown);
+  } finally {
+    server.disconnect();
+  }
+}
+
+async function checkPostgres(postgres: PostgresSettings): Promise<void> {
+  const database = await PostgresDatabase.open(postgres, 1);
+  try {
+    await database.query("select 1");
+  } catch (thrown) {
+    throw unusableDatabase(postgres, thrown);
+  } finally {
+    await database.close();
+  }
+}

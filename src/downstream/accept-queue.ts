@@ -1,0 +1,97 @@
+import { closeSync, openSync, readSync } from "node:fs";
+import { type AddressInfo, connect, type Socket } from "node:net";
+
+/** Wildcard addresses, each with an address that reaches it. */
+const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
+
+/** Returns a local address that reaches a listening address. */
+export const reachableAddress = ({ address, port }: AddressInfo) => ({ host: WILDCARDS[address] ?? address, port });
+
+/** The shortest accept queue that Node can request; Linux allows one connection more, and drops further ones. */
+export const MIN_BACKLOG = 1;
+/** Number of connections that fill it, plus one to be accepted. */
+const OWN_CONNECTIONS = MIN_BACKLOG + 2;
+/** Bytes of a table that are read: listening sockets come first. */
+const TABLE_BYTES = 64 * 1024;
+
+/**
+ * Fills the system's accept queue with connections of our own. Closing a listening socket resets connections in its queue, whose
+ * clients may already have sent a request; while the queue is full no client can enter it, and once it contains only our own it
+ * can be closed. A client that connects meanwhile gets no response, retries after a second and is refused.
+ */
+export class AcceptQueueFiller {
+  private readonly own: Socket[];
+  private left = OWN_CONNECTIONS;
+  private readonly done = Promise.withResolvers<boolean>();
+
+  /** The connections are made when the current callback has ended. */
+  constructor(private readonly address: AddressInfo) {
+    this.own = Array.from({ length: OWN_CONNECTIONS }, () =>
+      connect(reachableAddress(address))
+        .on("error", () => this.done.resolve(false))
+        .unref(),
+    );
+  }
+
+  /**
+   * Resolves once all own connections are accepted, or only own ones are queued, with whether the latter is so. The socket must
+   * be closed before anything else happens.
+   */
+  get settled(): Promise<boolean> {
+    return this.done.promise;
+  }
+
+  /**
+   * Handles an accepted connection.
+   * @returns whether it is one of our own; it is closed then
+   */
+  claim(taken: Socket): boolean {
+    const own = this.own.some(({ localPort }) => localPort === taken.remotePort);
+    if (own) {
+      this.left--;
+      taken.on("error", () => {}).destroy();
+    }
+    if (this.left > MIN_BACKLOG && (acceptQueueLength(this.address.port) ?? this.left) === this.left)
+      this.done.resolve(true);
+    else if (this.left === 0) this.done.resolve(false);
+    return own;
+  }
+
+  close(): void {
+    this.done.resolve(false);
+    for (const socket of this.own) socket.destroy();
+  }
+}
+
+/** Returns the length of a port's accept queue, as reported by Linux (`proc_net_tcp(5)`); undefined if not available. */
+export function acceptQueueLength(port: number): number | undefined {
+  const place = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  let waiting: number | undefined;
+  for (const line of [...readTable("/proc/net/tcp"), ...readTable("/proc/net/tcp6")]) {
+    const [, local = "", , state, queues = ""] = line.trim().split(/\s+/);
+    if (state === LISTEN_STATE && local.endsWith(place))
+      waiting = (waiting ?? 0) + Number.parseInt(queues.slice(9), 16);
+  }
+  return waiting;
+}
+
+/** The state of a listening socket in these tables. */
+const LISTEN_STATE = "0A";
+
+function readTable(file: string): string[] {
+  try {
+    const fd = openSync(file, "r");
+    try {
+      const bytes = Buffer.alloc(TABLE_BYTES);
+      let length = 0;
+      // The system returns one page of it per read.
+      for (let read = -1; read !== 0 && length < TABLE_BYTES; length += read)
+        read = readSync(fd, bytes, { offset: length });
+      return bytes.toString("latin1", 0, length).split("\n");
+    } finally {
+      closeSync(fd);
+    }
+  } catch {
+    return [];
+  }
+}

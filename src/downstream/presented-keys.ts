@@ -1,0 +1,50 @@
+import { CREDENTIAL_HEADERS, type HeaderList, KEY_HEADERS } from "../wire/headers.ts";
+import type { Query } from "../wire/query.ts";
+
+/** Query parameters in which some clients send a key, in lower case without separators; only `key` is read. */
+const KEY_PARAMETERS: ReadonlySet<string> = new Set([
+  ...["key", "$key", "apikey", "xapikey", "xgoogapikey", "subscriptionkey", "clientsecret", "secretkey", "secret"],
+  ...["accesstoken", "authtoken", "oauthtoken", "bearertoken", "token", "authorization", "password"],
+]);
+
+/** Parameters that some servers read as the method, or as headers. */
+const OVERRIDES: ReadonlySet<string> = new Set([
+  ...["method", "$httpmethod", "httpmethod", "xhttpmethod", "xhttpmethodoverride", "xmethodoverride"],
+  ...["$httpheaders", "httpheaders"],
+]);
+
+/**
+ * Removes everything that may be a gateway key from a request's headers and query, so that later code can neither forward nor log
+ * it; also other credentials, and parameters that would give a provider another method or other headers than those that were
+ * checked. Returns the keys in the order of their places, without duplicates.
+ */
+export function takeKeys(headers: HeaderList, query: Query): string[] {
+  const found: string[] = [];
+  const authorization = headers.get("authorization");
+  if (authorization !== undefined) addKey(found, /^Bearer +(\S+) *$/i.exec(authorization)?.[1]);
+  for (const name of KEY_HEADERS) addKey(found, headers.get(name)?.trim());
+  addKey(found, query.get("key"));
+  headers.deleteWhere(isCredentialHeader);
+  query.removeWhere((name) => {
+    const plain = name.toLowerCase().replaceAll(/[-_.\s]/g, "");
+    return KEY_PARAMETERS.has(plain) || OVERRIDES.has(plain);
+  });
+  return found;
+}
+
+/** Returns the first header value that may hold a key, to distinguish callers before authentication. */
+export function presentedKey(headers: HeaderList): string | undefined {
+  for (const name of PRESENTED) {
+    const value = headers.get(name);
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
+
+const PRESENTED = ["authorization", ...KEY_HEADERS];
+
+const isCredentialHeader = (name: string): boolean => CREDENTIAL_HEADERS.has(name);
+
+function addKey(found: string[], key: string | null | undefined): void {
+  if (key && !found.includes(key)) found.push(key);
+}

@@ -1,0 +1,39 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Body } from "../core/body.ts";
+import type { Exchange } from "../core/exchange.ts";
+import type { Generation } from "../generation.ts";
+import { readBody } from "./body.ts";
+import { readForm } from "./form.ts";
+
+/** Reads the body of an exchange, once its caller is known. */
+export type ReceiveBody = () => Body | Promise<Body>;
+
+/**
+ * Returns the function that reads the body.
+ * @param expectsContinue the client waits for `100 Continue` before it sends the body
+ */
+export function createReceiveBody(
+  exchange: Exchange,
+  request: IncomingMessage,
+  response: ServerResponse,
+  { limits, objects }: Pick<Generation, "limits" | "objects">,
+  expectsContinue: boolean,
+): ReceiveBody {
+  return () => {
+    if (exchange.operation.body === "none") return Body.empty;
+    const sendContinue = expectsContinue ? () => response.writeContinue() : undefined;
+    if (exchange.operation.body === "json")
+      return readBody(request, limits, { json: true, headers: exchange.headers, beforeRead: sendContinue });
+    // A form's length is not limited: its files stream through.
+    sendContinue?.();
+    const { output, objects: words } = exchange.protocol;
+    const otherFields = output?.multipliers.map(([name]) => String(name));
+    const naming = words && objects.finderFor(words);
+    return readForm(request, limits, otherFields, (field) => naming?.isReferenceField(field) ?? false).then(
+      ({ body, form }) => {
+        exchange.form = form;
+        return body;
+      },
+    );
+  };
+}

@@ -1,0 +1,101 @@
+import type { Config } from "./config/types.ts";
+import { generationContainer, processContainer } from "./container.ts";
+import { Calendar } from "./core/calendar.ts";
+import { Levels } from "./core/limits.ts";
+import { Log } from "./core/log.ts";
+import type { Plugin } from "./core/plugin.ts";
+import type { Protocol } from "./core/protocol.ts";
+import { Protocols } from "./core/protocols.ts";
+import { Redactor } from "./core/redactor.ts";
+import { servingProblems } from "./generation.ts";
+import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
+import { type PluginError, type PluginProblem, pluginError } from "./loader/problems.ts";
+import { budgetProblems } from "./marketplace/budgets.ts";
+import { buildMarketplace, enabledProviders } from "./marketplace/marketplace-of.ts";
+import { ObjectAccess } from "./objects/objects.ts";
+import { Catalogue } from "./prices/catalogue.ts";
+import { MemoryLimiter } from "./store/memory-limiter.ts";
+import { openStores } from "./store/open.ts";
+import { RedisServer } from "./store/redis/server.ts";
+import { spendSince } from "./store/spend.ts";
+import { Envelopes } from "./translation/envelope.ts";
+import { Translations } from "./translation/translations.ts";
+import { Health } from "./upstream/health.ts";
+
+/** Milliseconds for a plugin to start and to close. */
+const START_TIMEOUT = 10_000;
+
+/** A log that discards everything. */
+export class NullLog extends Log {
+  debug(): void {}
+  info(): void {}
+  warn(): void {}
+  error(): void {}
+  async flush(): Promise<void> {}
+}
+
+/**
+ * Builds every plugin that a gateway.yaml names, starts it dry and closes it: finds the problems of a start in all plugins at
+ * once. Its stores are empty and in memory; no file, listener or provider connection is opened.
+ */
+export async function dryStartPlugins(
+  config: Config,
+  { protocolList, classes }: { protocolList: readonly Protocol[]; classes: ReadonlyMap<string, LoadedPlugin> },
+): Promise<PluginProblem[]> {
+  const stores = openStores(":memory:", config.keys, () => {});
+  const providers = enabledProviders(config.providers);
+  const marketplace = buildMarketplace(config.models, providers, await Catalogue.for(providers.values()));
+  const envelopes = new Envelopes(config.envelopes.key);
+  const container = generationContainer(processContainer({ log: new NullLog() }), {
+    keys: stores.keys,
+    values: stores.keptValues,
+    ledger: stores.ledger,
+    levels: new Levels(config.limits),
+    limiter: new MemoryLimiter(spendSince(stores.ledger), new Calendar(config.timezone), () => {}),
+    marketplace,
+    health: new Health(config.keep, new NullLog()),
+    objects: new ObjectAccess(stores.owners, config.share, providers.values(), envelopes.ids, protocolList),
+    translations: new Translations(new Protocols(protocolList), envelopes, marketplace, config.share),
+    redactor: new Redactor([]),
+  });
+  const problems: PluginProblem[] = [];
+  const plugins = new Map<string, Plugin>();
+  for (const [name, { options, place, secrets }] of config.plugins) {
+    const known = classes.get(name);
+    if (!known) continue;
+    const loaded = { ...known, place, secrets };
+    try {
+      const plugin = makePlugin(container, loaded, options);
+      plugins.set(name, plugin);
+      await dryStart(plugin, loaded);
+    } catch (thrown) {
+      problems.push(...(thrown as PluginError).problems);
+    }
+  }
+  await stores.close();
+  problems.push(...(await missingPackages(config)));
+  return [...problems, ...servingProblems(config.paths, classes, plugins), ...budgetProblems(config, marketplace)];
+}
+
+/** Returns packages that the file requires and that are not installed. Connects to nothing. */
+async function missingPackages({ file, store }: Config): Promise<PluginProblem[]> {
+  if (store.limits === "memory") return [];
+  return RedisServer.create(store.limits).then(
+    () => [],
+    (thrown: Error) => [{ file, message: thrown.message }],
+  );
+}
+
+/** @throws PluginError, also when it takes too long */
+async function dryStart(plugin: Plugin, loaded: LoadedPlugin): Promise<void> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(startTimeout(loaded)), START_TIMEOUT);
+  try {
+    await Promise.race([startPlugin(plugin, loaded, true).then(() => closePlugin(plugin, loaded)), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const startTimeout = ({ file, Class }: LoadedPlugin): PluginError =>
+  pluginError(file, `start() or close() of class ${Class.name} has not ended after ${START_TIMEOUT / 1000} s`);

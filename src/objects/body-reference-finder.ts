@@ -1,0 +1,204 @@
+import { Body, invalidFormError, invalidJsonError } from "../core/body.ts";
+import { GatewayError } from "../core/errors.ts";
+import { JsonError, type Scan, Scanner, type ScannerOptions } from "../wire/json.ts";
+import { FormError, FormScanner, parseBoundary } from "../wire/multipart.ts";
+import type { ObjectReference, ReferenceFinder } from "./reference-finder.ts";
+
+/** Finds the objects that a pass-through body names, while it arrives and at its end. */
+export interface BodyReferenceFinder {
+  /** It can only be parsed without a content-encoding. */
+  readonly needsIdentityCoding: boolean;
+  /** Parses a piece. @throws GatewayError for ambiguous input */
+  push(bytes: Buffer): readonly ObjectReference[];
+  /** Called when the whole body has arrived. @throws GatewayError for ambiguous input */
+  end(): readonly ObjectReference[];
+}
+
+const NO_REFERENCES: readonly ObjectReference[] = [];
+const [OBJECT, ARRAY] = [..."{["].map((each) => each.charCodeAt(0));
+/** White space, and the byte order marks of UTF-8, UTF-16 and UTF-32: some JSON parsers accept all of them. */
+const BEFORE_JSON: ReadonlySet<number> = new Set([...Buffer.from(" \t\r\n"), 0, 0xef, 0xbb, 0xbf, 0xfe, 0xff]);
+/** Limit of such leading bytes. */
+const MAX_LEADING_BYTES = 4096;
+const UNLIMITED = 2 ** 31 - 1;
+/** Limits of a body that is parsed because it may contain names: a larger one would block the thread for long. */
+const PARSE_LIMITS: ScannerOptions = { maxKeys: 50_000, maxValues: 400_000 };
+
+/** Types that vendors read as files and not as JSON, though each line may be JSON. */
+const FILE =
+  /^(?:multipart\/|audio\/|image\/|video\/|application\/(?:octet-stream|pdf|zip|sdp|x-ndjson|jsonl)\b|text\/csv\b)/i;
+const FORM = /^multipart\/form-data\b/i;
+const URL_ENCODED = /^application\/x-www-form-urlencoded\b/i;
+
+/**
+ * Returns the parser for a body of a content type.
+ * @param limit bytes of JSON at most
+ * @throws GatewayError `unsupported_media_type` for a form whose boundary is ambiguous
+ */
+export function bodyReferenceFinder(
+  type: string,
+  finders: readonly ReferenceFinder[],
+  limit: number,
+): BodyReferenceFinder {
+  if (!FORM.test(type)) return new JsonReferenceFinder(finders, limit, FILE.test(type), URL_ENCODED.test(type));
+  const boundary = parseBoundary(type);
+  if (boundary !== undefined) return new FormReferenceFinder(boundary, finders);
+  throw new GatewayError("unsupported_media_type", {
+    message: "The boundary of the form cannot be read for sure.",
+    hint: "Give content-type the parameter boundary, once, with letters and digits, and at most charset=utf-8 beside it.",
+  });
+}
+
+/** JSON, whatever its content type says; anything else names nothing. */
+class JsonReferenceFinder implements BodyReferenceFinder {
+  private readonly pieces: Buffer[] = [];
+  private readonly scanner = new Scanner({ maxKeys: UNLIMITED });
+  readonly needsIdentityCoding: boolean;
+  private length = 0;
+  private state: "unknown" | "json" | "other" = "unknown";
+  private reported = false;
+  /** The objects that the first value of a file names. */
+  private firstValueReferences = NO_REFERENCES;
+
+  /**
+   * @param file whether it may be a file that begins like JSON
+   * @param urlEncoded whether it may be a URL-encoded form, which is refused
+   */
+  constructor(
+    private readonly finders: readonly ReferenceFinder[],
+    private readonly limit: number,
+    private readonly file: boolean,
+    private readonly urlEncoded: boolean,
+  ) {
+    this.needsIdentityCoding = !file;
+  }
+
+  push(bytes: Buffer): readonly ObjectReference[] {
+    if (this.state === "other") return NO_REFERENCES;
+    const known = this.state === "json";
+    if (!known) this.detectKind(bytes);
+    this.length += bytes.length;
+    if (this.length > this.limit) {
+      if (!this.file) throw new GatewayError("body_too_large");
+      this.ignoreRest();
+    }
+    this.pieces.push(bytes);
+    this.scanPieces(known ? [bytes] : this.pieces);
+    if (this.firstValueReferences.length > 0) return this.firstValueReferences;
+    // Some parsers act on a value as soon as it is whole, whatever follows.
+    return this.state === "json" && !this.file && this.scanner.done ? this.findAll() : NO_REFERENCES;
+  }
+
+  end(): readonly ObjectReference[] {
+    return this.state === "json" ? this.findAll() : NO_REFERENCES;
+  }
+
+  private findAll(): readonly ObjectReference[] {
+    if (this.reported) return NO_REFERENCES;
+    this.reported = true;
+    const scan = this.scan(() => this.scanner.end());
+    return scan ? this.findIn(scan, this.pieces) : NO_REFERENCES;
+  }
+
+  private findIn(scan: Scan, pieces: readonly Buffer[]): readonly ObjectReference[] {
+    const candidates = this.finders.filter((each) => each.mayReferTo(scan));
+    if (candidates.length === 0) return NO_REFERENCES;
+    this.checkLimits(pieces);
+    const body = new Body(pieces, scan);
+    const finders = candidates.filter((each) => each.mayReferInBody(body));
+    if (finders.length === 0) return NO_REFERENCES;
+    const json = body.uniqueJson();
+    return finders.flatMap((each) => each.findInJson(json));
+  }
+
+  private detectKind(bytes: Buffer): void {
+    const first = bytes.find((byte) => !BEFORE_JSON.has(byte));
+    if (first === undefined && this.length + bytes.length <= MAX_LEADING_BYTES) return;
+    if (first === undefined && !this.file) throw new GatewayError("invalid_json");
+    this.state = first === OBJECT || first === ARRAY ? "json" : "other";
+    if (this.state === "other" && this.urlEncoded) throw new GatewayError("unsupported_media_type");
+  }
+
+  private scanPieces(pieces: readonly Buffer[]): void {
+    if (this.state === "other") this.ignoreRest();
+    if (this.state !== "json") return;
+    this.scan(() => {
+      for (const piece of pieces) this.scanner.push(piece);
+    });
+  }
+
+  private ignoreRest(): void {
+    this.state = "other";
+    this.pieces.length = 0;
+  }
+
+  /** @throws GatewayError for invalid JSON, unless it is a file */
+  private scan<Result>(act: () => Result): Result | undefined {
+    try {
+      return act();
+    } catch (error) {
+      if (!(error instanceof JsonError)) throw error;
+      if (!this.file) throw invalidJsonError(error);
+      this.firstValueReferences = this.findInFirstValue(error.offset);
+      this.ignoreRest();
+      return undefined;
+    }
+  }
+
+  /** Returns the objects that a file's first JSON value names: a parser that takes one value never sees what follows. */
+  private findInFirstValue(end: number): readonly ObjectReference[] {
+    const value = Buffer.concat(this.pieces).subarray(0, end);
+    const scanner = new Scanner({ maxKeys: UNLIMITED });
+    try {
+      scanner.push(value);
+      return this.findIn(scanner.end(), [value]);
+    } catch (error) {
+      if (error instanceof JsonError) return NO_REFERENCES;
+      throw error;
+    }
+  }
+
+  /** @throws GatewayError for a body over the limits of parsing */
+  private checkLimits(pieces: readonly Buffer[]): void {
+    const scanner = new Scanner(PARSE_LIMITS);
+    this.scan(() => {
+      for (const piece of pieces) scanner.push(piece);
+      scanner.end();
+    });
+  }
+}
+
+/** Decodes a field's name, in which the scanner makes each byte a character. */
+const utf8 = (name: string): string => Buffer.from(name, "latin1").toString();
+
+/** A form, whose text fields are checked by their names. */
+class FormReferenceFinder implements BodyReferenceFinder {
+  readonly needsIdentityCoding = true;
+  private found: ObjectReference[] = [];
+  private readonly scanner: FormScanner;
+
+  constructor(boundary: string, finders: readonly ReferenceFinder[]) {
+    this.scanner = new FormScanner(boundary, undefined, 0, {
+      wants: (name) => finders.some((each) => each.isReferenceField(utf8(name))),
+      read: (name, value) => this.found.push(...finders.flatMap((each) => each.findInField(utf8(name), value))),
+    });
+  }
+
+  push(bytes: Buffer): readonly ObjectReference[] {
+    return this.parse(() => this.scanner.push(bytes));
+  }
+
+  end(): readonly ObjectReference[] {
+    return this.parse(() => this.scanner.end());
+  }
+
+  private parse(act: () => void): readonly ObjectReference[] {
+    try {
+      act();
+    } catch (error) {
+      if (!(error instanceof FormError)) throw error;
+      throw invalidFormError(error);
+    }
+    return this.found.splice(0);
+  }
+}

@@ -1,0 +1,216 @@
+import { GatewayError } from "../core/errors.ts";
+import type { Exchange } from "../core/exchange.ts";
+import type { Protocol, UploadWords, VendorObjects } from "../core/protocol.ts";
+import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
+import { type BodyReferenceFinder, bodyReferenceFinder } from "./body-reference-finder.ts";
+import { EventMemberExtractor, MemberExtractor } from "./member-extractor.ts";
+import type { ObjectAccess } from "./objects.ts";
+import { type ObjectReference, ReferenceFinder } from "./reference-finder.ts";
+
+const VERSION = /^v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?$/i;
+/** A run of letters and digits in an id; names of methods and models have shorter ones, or the digits of a date. */
+const RANDOM_RUN = /^(?=.*\d)(?!\d{8}$).{8,}$/;
+const ID_SEPARATOR = /[^A-Za-z0-9]+/;
+/** Segments of the longest collection. */
+const MAX_COLLECTION_SEGMENTS = 3;
+
+/** What a path relative to a provider's address refers to. */
+interface ObjectPath {
+  /** It belongs to a collection of objects that keys own. */
+  readonly owned: boolean;
+  /** The outermost object; undefined: the collection as a whole. */
+  readonly id?: string;
+}
+
+/**
+ * Parses a vendor's path for the object it addresses; everything below an object belongs to it.
+ * @param path the original path, without the query
+ * @returns undefined for an unknown path
+ */
+export function objectPath(
+  path: string,
+  { collections, actions, public: anybodys }: VendorObjects,
+): ObjectPath | undefined {
+  const parts = pathSegments(path);
+  const found = outermostCollection(parts, collections);
+  if (!found) return parts.some((part) => anybodys.includes(part.toLowerCase())) ? { owned: false } : undefined;
+  const [id] = found.below;
+  return id === undefined || actions.includes(id) ? { owned: true } : { owned: true, id };
+}
+
+/**
+ * Returns the members of a response that hold ids of objects derived from the requested one; none unless the response is that
+ * object itself.
+ */
+function derivedMembers(path: string, { collections, derived }: VendorObjects): readonly string[] {
+  const { collection = "", below: [id, ...further] = [] } = outermostCollection(pathSegments(path), collections) ?? {};
+  const last = decodeURIComponent(path).split("/").at(-1);
+  return id !== undefined && further.length === 0 && id === last ? (derived[collection] ?? []) : [];
+}
+
+/** Returns the outermost collection in a path, and the segments below it. */
+function outermostCollection(
+  parts: readonly string[],
+  collections: readonly string[],
+): { collection: string; below: readonly string[] } | undefined {
+  const words = parts.map((part) => part.toLowerCase());
+  for (let i = 0; i < parts.length; i++)
+    for (let length = MAX_COLLECTION_SEGMENTS; length > 0; length--) {
+      const collection = words.slice(i, i + length).join("/");
+      if (collections.includes(collection)) return { collection, below: parts.slice(i + length) };
+    }
+  return undefined;
+}
+
+/** Returns the members of a path's responses that hold addresses. */
+function addressMembers(path: string, { addresses = {} }: VendorObjects): string[] {
+  const words = `/${pathSegments(path).join("/").toLowerCase()}/`;
+  return Object.entries(addresses).flatMap(([collection, members]) =>
+    words.includes(`/${collection}/`) ? [...members] : [],
+  );
+}
+
+/** Returns the segments of a path without versions, matrix parameters and actions. */
+const pathSegments = (path: string): string[] =>
+  decodeURIComponent(path)
+    .split("/")
+    .map((part) => part.replace(/[;:].*$/, "").trim())
+    .filter((part) => part !== "" && !VERSION.test(part));
+
+/** Reports whether a segment of an unknown path looks like an id. */
+const looksLikeId = (part: string): boolean => part.split(ID_SEPARATOR).some((run) => RANDOM_RUN.test(run));
+
+/** Separates keys' objects in pass-through requests: by their paths, and by ids in JSON bodies. */
+export class PassThroughObjects {
+  private readonly path: ObjectPath | undefined;
+  private readonly finders: readonly ReferenceFinder[];
+  private readonly body: BodyReferenceFinder | undefined;
+  private length = 0;
+  private ended = false;
+  /** Members of the response that are searched for. */
+  private readonly createdMembers: readonly string[] | undefined;
+  private members: MemberExtractor | EventMemberExtractor | undefined;
+  /** The query parameter that names an upload which the request continues. */
+  private readonly session: string | undefined;
+  /** Members of the response that hold addresses at the vendor. */
+  readonly addresses: readonly string[];
+
+  /**
+   * @param provider that the request goes to
+   * @param limit bytes of a JSON body at most
+   */
+  constructor(
+    private readonly objects: ObjectAccess,
+    private readonly exchange: Exchange,
+    private readonly provider: string,
+    private readonly below: string,
+    protocols: readonly Protocol[],
+    limit: number,
+  ) {
+    const vendors = [...new Set(protocols.flatMap(({ vendor }) => vendor ?? []))];
+    const paths = vendors.flatMap((vendor) => objectPath(below, vendor) ?? []);
+    this.path = paths.find(({ owned }) => owned) ?? paths[0];
+    this.finders = vendors.map(({ words }) => objects.finderFor(words));
+    const derived = vendors.flatMap((vendor) => derivedMembers(below, vendor));
+    this.addresses = vendors.flatMap((vendor) => addressMembers(below, vendor));
+    // A request below a model may create something too: the operation whose result is fetched later.
+    const creates = /^P(?:OST|UT)$/.test(exchange.method) && this.path !== undefined;
+    const names = [...(creates ? vendors.flatMap(({ words }) => words.members) : []), ...derived];
+    if (names.length > 0) this.createdMembers = [...new Set(names)];
+    const isContinued = ({ path, session }: UploadWords) => below.startsWith(`${path}/`) && exchange.query.has(session);
+    this.session = vendors.flatMap(({ uploads }) => uploads ?? []).find(isContinued)?.session;
+    if (!this.isChecked) return;
+    // The body of an upload's piece is a file, for which SDKs send a JSON content type. Any other body may name objects.
+    const type =
+      this.session !== undefined ? "application/octet-stream" : (exchange.headers.get("content-type")?.trim() ?? "");
+    this.body = bodyReferenceFinder(type, this.finders, limit);
+    const coding = exchange.headers.get("content-encoding");
+    if (coding !== undefined && coding !== "identity" && this.body.needsIdentityCoding)
+      throw new GatewayError("unsupported_encoding", { hint: "Send JSON without content-encoding on this path." });
+  }
+
+  private get isChecked(): boolean {
+    return this.objects.share !== "all" && this.finders.length > 0;
+  }
+
+  /**
+   * Checks the ids in path and query.
+   * @param open the path also accepts requests that may show other keys' objects: lists, and unknown paths
+   * @throws GatewayError `object_not_found`, `key_not_allowed`
+   */
+  admit(open: boolean): void | Promise<void> {
+    const { objects, path, exchange, provider, session } = this;
+    if (!this.isChecked) return;
+    if (session !== undefined && exchange.uploader !== (exchange.caller?.id ?? ""))
+      throw new GatewayError("object_not_found", { param: session });
+    const named = exchange.query
+      .entries()
+      .flatMap(([name, value]) => this.finders.flatMap((finder) => finder.findInField(name, value)));
+    if (path?.id !== undefined) named.push({ id: path.id, param: undefined });
+    else if (!open) named.push(...this.referencesInUnknownPath());
+    if (named.length > 0) return objects.admitAtProvider(provider, named, exchange.caller);
+  }
+
+  /**
+   * Returns possible objects on a path of unknown meaning.
+   * @throws GatewayError `key_not_allowed` for a request that names none, and may show any
+   */
+  private referencesInUnknownPath(): ObjectReference[] {
+    const { path, exchange, below } = this;
+    const creates = exchange.method === "POST" || (exchange.method === "PUT" && path?.owned);
+    const reads = /^(?:GET|HEAD|OPTIONS)$/.test(exchange.method);
+    if (creates && !path) return pathSegments(below).flatMap((id) => (looksLikeId(id) ? { id, param: undefined } : []));
+    if (creates || (path?.owned === false && reads)) return [];
+    throw new GatewayError("key_not_allowed", {
+      message: "This request could show or change what other keys made.",
+      hint: "Name an object by its id; or let the operator set open: true on the path, or share: all.",
+    });
+  }
+
+  /**
+   * Checks a piece of the request's body before it is forwarded.
+   * @throws GatewayError as `admit`; the provider does not have the whole body then
+   */
+  onRequestData(bytes: Buffer): void {
+    if (!this.body) return;
+    this.admitReferences(this.body.push(bytes));
+    this.length += bytes.length;
+    // The provider acts on the last announced byte, or on the end where no length was announced.
+    if (this.length >= Number(this.exchange.headers.get("content-length") ?? Infinity)) this.onRequestEnd();
+  }
+
+  /** Checks the rest when the whole body has arrived, before its end is forwarded. @throws GatewayError as `onRequestData` */
+  onRequestEnd(): void {
+    if (!this.body || this.ended) return;
+    this.ended = true;
+    this.admitReferences(this.body.end());
+  }
+
+  private admitReferences(named: readonly ObjectReference[]): void {
+    this.objects.admitSync(this.provider, named, this.exchange.caller);
+  }
+
+  /** Called when a successful response begins. @param stream whether it is an event stream; otherwise JSON */
+  onResponseHead(stream: boolean): void {
+    if (this.createdMembers) this.members = new (stream ? EventMemberExtractor : MemberExtractor)(this.createdMembers);
+  }
+
+  /** Reads a piece of such a response before it is forwarded. */
+  onResponseData(bytes: Buffer): void {
+    const found = this.members?.push(bytes);
+    if (found) this.objects.recordCreated(idsIn(found), this.exchange.caller, this.provider);
+  }
+}
+
+/**
+ * Yields the ids in members of a response: strings, lists of them, and objects with a name or an id. Of a name with slashes the
+ * last part is the id.
+ */
+function* idsIn(members: JsonObject): Generator<string> {
+  for (const value of Object.values(members))
+    for (const each of Array.isArray(value) ? asList(value) : [value]) {
+      const { name, id } = asObject(each) ?? {};
+      const text = asText(each) ?? asText(name) ?? asText(id);
+      if (text) yield text.slice(text.lastIndexOf("/") + 1);
+    }
+}

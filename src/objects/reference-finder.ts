@@ -1,0 +1,404 @@
+import type { Body } from "../core/body.ts";
+import { type ErrorDetails, GatewayError } from "../core/errors.ts";
+import type { ObjectWords } from "../core/protocol.ts";
+import { anyCasePattern, ESCAPED_LETTER, foldCase } from "../wire/any-case.ts";
+import type { Scan } from "../wire/json.ts";
+import { MultiSearch } from "../wire/multi-search.ts";
+import { StringStartSearch } from "../wire/text-start.ts";
+import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
+import { caseSpellings, Watch } from "../wire/watch.ts";
+
+/** An object that a request names. */
+export interface ObjectReference {
+  readonly id: string;
+  /** The path of the field that names it, in the client's body: `input.0.content.1.file_id`; undefined: the URL path. */
+  readonly param: string | undefined;
+  /** The object's content is sent beside the id: only a provider that gets the client's original bytes looks the id up. */
+  readonly hasContent?: true;
+  /** The client may have made the id up: it is refused only where it is known to belong to another key. */
+  readonly mayBeInvented?: true;
+  /** The error for an unknown id, added to the usual one or replacing parts of it. */
+  readonly unknownIdError?: ErrorDetails | undefined;
+}
+
+/** The characters of a vendor's id: none with a meaning in a path, a query or a header. */
+const ID = /^[A-Za-z0-9._-]{1,128}$/;
+/** Limit of objects that a request may name: each is looked up, and vendors accept a few hundred. */
+const MAX_REFERENCES = 5000;
+/** Characters of a client's own id that are looked up: vendors' ids are shorter. */
+const MAX_CLIENT_ID = 256;
+/** A letter or `_` written as an escape, which only serves to hide a name. */
+const ESCAPED_LETTER_IN_JSON = new RegExp(`\\\\${ESCAPED_LETTER}`, "i");
+const ESCAPE_LENGTH = 6;
+/** The possible beginnings of such escapes. */
+const ESCAPE_STARTS = ["\\u00", "\\u01", "\\u21"].map((text) => Buffer.from(text));
+/** What may follow `"id"` in an object with no other member: its value, and the end or a null. Ids and names are short. */
+const BARE_ID = /^\s*:\s*"(?:[^"\\]|\\.)*"\s*(?:\}|,\s*"(?:[^"\\]|\\.)*"\s*:\s*null)/;
+/** What usually follows it in any other object. */
+const NOT_BARE_ID = /^\s*:\s*(?:[^"\s]|"(?:[^"\\]|\\.)*"\s*,\s*"(?:[^"\\]|\\.)*"\s*:\s*[^n\s])/;
+/** Bytes in which that is visible; FAR is tried only where NEAR is not conclusive. */
+const [NEAR, FAR] = [96, 2000] as const;
+const ID_NAME = Buffer.from('"id"');
+const quoted = (words: readonly string[]): MultiSearch => new MultiSearch(words.map((word) => `"${word}"`));
+const IDS = quoted(["id"]);
+const SOURCE = "source";
+const SPELLED_ID = ["Id", "iD", "ID"];
+const NUMBER = /^\d+$/;
+/** Separators of steps in a form field's name. */
+const FIELD_SEPARATORS = /\]\[|[[\].]/;
+
+/** Cached by protocol: computing all spellings takes milliseconds, and every start and reload needs them. */
+const findersByWords = new WeakMap<ObjectWords, ReferenceFinder>();
+
+/** Returns the finder of objects that requests in a protocol name. */
+export function referenceFinder(words: ObjectWords): ReferenceFinder {
+  const finder = findersByWords.get(words) ?? new ReferenceFinder(words);
+  findersByWords.set(words, finder);
+  return finder;
+}
+
+/** Finds the objects that requests in a protocol name. */
+export class ReferenceFinder {
+  private readonly marks: MultiSearch;
+  /** Types that agents send with each request, mostly without an id. */
+  private readonly recallTypes: MultiSearch;
+  private readonly watch: Watch;
+  /** Watches for all spellings of the members that name objects anywhere: some servers match names in any case. */
+  private readonly variantWatch: Watch;
+  private readonly variantPattern: RegExp;
+  /** Characters of the longest spelling, with its quotes. */
+  private readonly maxVariantLength: number;
+  /** The same names in their usual spelling. */
+  private readonly exactNames: ReadonlySet<string>;
+  /** Folded with `foldCase`, as are the names compared with them. */
+  private readonly anywhere: ReadonlySet<string>;
+  private readonly unread: ReadonlySet<string>;
+  private readonly references: ReadonlySet<unknown>;
+  private readonly asObjects: ReadonlySet<string>;
+  private readonly itself: ReadonlySet<string>;
+  private readonly whole: ReadonlyMap<unknown, string>;
+  private readonly recalled: ReadonlyMap<unknown, { readonly sealed: string; readonly beside: readonly string[] }>;
+  private readonly sources: ReadonlySet<unknown>;
+  private readonly addresses: ReadonlySet<string>;
+  private readonly addressWatch: Watch | undefined;
+  /** The beginning of a text that may be an address of a stored object. */
+  private readonly addressStart: StringStartSearch;
+
+  constructor(private readonly words: ObjectWords) {
+    const {
+      anywhere,
+      objectsOnly = [],
+      byPresence = [],
+      references = [],
+      inlineContent = {},
+      outputItems = {},
+      sources = [],
+    } = words;
+    const named = [...references, ...Object.keys(inlineContent)];
+    const types = [...named, ...sources];
+    this.marks = quoted([...anywhere, ...objectsOnly, ...byPresence, ...types]);
+    this.recallTypes = quoted(Object.keys(outputItems));
+    this.watch = new Watch(
+      [...anywhere, ...objectsOnly, ...byPresence, ...(words.untyped ? ["id"] : [])],
+      [...types, ...Object.keys(outputItems)],
+    );
+    const names = [...anywhere, ...objectsOnly, ...byPresence];
+    this.variantWatch = new Watch([...names.flatMap(caseSpellings), ...(words.untyped ? SPELLED_ID : [])]);
+    const bare = words.untyped ? SPELLED_ID.map((name) => `|"${name}"`).join("") : "";
+    this.variantPattern = new RegExp(`"(?:${names.map(anyCasePattern).join("|")})"${bare}`);
+    // A letter that folds to an ASCII letter has up to three bytes.
+    this.maxVariantLength = 3 * Math.max("ID".length, ...names.map(({ length }) => length)) + 2;
+    this.exactNames = new Set(names);
+    this.anywhere = new Set(anywhere.map(foldCase));
+    this.unread = new Set(words.notSearched);
+    this.references = new Set([...named, ...Object.keys(outputItems)]);
+    this.asObjects = new Set(objectsOnly.map(foldCase));
+    this.itself = new Set(byPresence.map(foldCase));
+    this.whole = new Map(Object.entries(inlineContent));
+    this.recalled = new Map(Object.entries(outputItems));
+    this.sources = new Set(sources);
+    const { addresses = [], placePrefix = "" } = words;
+    this.addresses = new Set(addresses.map(foldCase));
+    this.addressWatch = addresses.length === 0 ? undefined : new Watch(addresses);
+    this.addressStart = new StringStartSearch(placePrefix.slice(0, 2));
+  }
+
+  /**
+   * Returns all objects that a body names. It is parsed only where it may name one below its top level.
+   * @throws GatewayError `invalid_field` for an invalid id; `invalid_json` where two readers could read two ids
+   */
+  findInBody(body: Body): ObjectReference[] {
+    const { scan } = body;
+    if (!scan) return [];
+    const { top } = this.words;
+    const found: ObjectReference[] = [];
+    let whole = this.mayReferBelowTop(body);
+    for (const name of top) {
+      const member = body.member(name);
+      if (!member || whole) continue;
+      if (member.kind === "string") this.collect(body.value(name), { step: name }, found);
+      else whole = member.kind === "object" || member.kind === "array";
+    }
+    if (!whole) return found;
+    const json = asObject(body.uniqueJson()) ?? {};
+    const all: ObjectReference[] = [];
+    for (const name of top) this.collect(json[name], { step: name }, all);
+    this.walk(json, undefined, all);
+    return all;
+  }
+
+  /** Reports the same from the scan alone, at no extra cost. */
+  mayReferTo(scan: Scan): boolean {
+    return this.hasReferenceName(scan) || this.variantWatch.mayMatch(scan) || this.hasVariantAtTop(scan);
+  }
+
+  /**
+   * Reports whether a body may name an object anywhere, for bodies whose top-level members are not normalized to one spelling.
+   */
+  mayReferInBody(body: Body): boolean {
+    return this.mayReferBelowTop(body) || (body.scan !== undefined && this.hasVariantAtTop(body.scan));
+  }
+
+  /** Reports whether a body may name an object below its top level, or in a top-level member that names one at any depth. */
+  private mayReferBelowTop({ scan, pieces }: Body): boolean {
+    if (scan === undefined) return false;
+    const may = (this.hasReferenceName(scan) && this.mayHoldReference(pieces)) || this.mayHoldVariant(scan, pieces);
+    return may || (this.addressWatch?.mayMatch(scan) === true && this.addressStart.mayOccurIn(pieces));
+  }
+
+  private hasVariantAtTop({ members }: Scan): boolean {
+    return members.some(({ name }) => {
+      if (this.exactNames.has(name)) return false;
+      const word = foldCase(name);
+      return this.anywhere.has(word) || this.asObjects.has(word) || this.itself.has(word);
+    });
+  }
+
+  /**
+   * Reports whether a form field or a query parameter names an object by its path: `file_id`, `images[0][file_id]`, `a.fileUri`.
+   */
+  isReferenceField(field: string): boolean {
+    const steps = foldCase(field).split(FIELD_SEPARATORS);
+    return steps.some((step, i) => {
+      const next = steps[i + 1] || "0";
+      const direct = next === "id" || NUMBER.test(next);
+      return direct && (this.anywhere.has(step) || (next === "id" && this.asObjects.has(step)));
+    });
+  }
+
+  /** Returns the objects that it names. @throws GatewayError `invalid_field` */
+  findInField(field: string, value: string): ObjectReference[] {
+    const found: ObjectReference[] = [];
+    if (this.isReferenceField(field)) this.collect(value, { step: field }, found);
+    return found;
+  }
+
+  /** Returns the objects that a parsed value names. */
+  findInJson(json: unknown): ObjectReference[] {
+    const found: ObjectReference[] = [];
+    this.walk(json, undefined, found);
+    return found;
+  }
+
+  private hasReferenceName(scan: Scan): boolean {
+    const { anywhere, objectsOnly = [], byPresence = [] } = this.words;
+    return (
+      this.watch.mayMatch(scan) ||
+      [...anywhere, ...objectsOnly, ...byPresence].some((name) => scan.find(name) !== undefined)
+    );
+  }
+
+  private mayHoldVariant(scan: Scan, pieces: readonly Buffer[]): boolean {
+    return this.variantWatch.mayMatch(scan) && matchesAcross(pieces, this.variantPattern, this.maxVariantLength);
+  }
+
+  private mayHoldReference(pieces: readonly Buffer[]): boolean {
+    if (this.marks.occursIn(pieces) || (this.recallTypes.occursIn(pieces) && IDS.occursIn(pieces))) return true;
+    if (this.words.untyped && mayHoldBareId(pieces)) return true;
+    return (
+      pieces.some(
+        (piece) => ESCAPE_STARTS.some((start) => piece.includes(start)) || piece.subarray(-5).includes(0x5c),
+      ) && matchesAcross(pieces, ESCAPED_LETTER_IN_JSON, ESCAPE_LENGTH)
+    );
+  }
+
+  private walk(value: unknown, path: PathNode, found: ObjectReference[]): void {
+    if (typeof value !== "object" || value === null) return;
+    if (Array.isArray(value)) {
+      for (let i = 0; i < value.length; i++) {
+        const each: unknown = value[i];
+        if (typeof each !== "object") continue;
+        const at = { above: path, step: i };
+        const bare = this.words.untyped ? bareIds(each) : NO_VALUES;
+        if (bare.length > 0) for (const id of bare) this.collect(id, { above: at, step: "id" }, found);
+        else this.walk(each, at, found);
+      }
+      return;
+    }
+    const object = value as JsonObject;
+    if (valuesOf(object, "type").some((type) => this.references.has(type))) this.collectReference(object, path, found);
+    for (const name in object) {
+      const inner = object[name];
+      if (inner === null || (typeof inner !== "object" && typeof inner !== "string")) continue;
+      if (this.unread.has(name)) continue;
+      const at = { above: path, step: name };
+      const word = foldCase(name);
+      if (this.anywhere.has(word)) this.collect(inner, at, found);
+      if (this.itself.has(word)) addReference(found, { id: name, param: paramOf(at) });
+      if (this.asObjects.has(word))
+        for (const each of Array.isArray(inner) ? inner : [inner]) if (asObject(each)) this.collect(each, at, found);
+      if (this.addresses.has(word)) this.collectAddress(inner, at, found);
+      if (word === SOURCE) this.collectSource(inner, at, found);
+      if (typeof inner === "object") this.walk(inner, at, found);
+    }
+  }
+
+  private collectReference(object: JsonObject, path: PathNode, found: ObjectReference[]): void {
+    const [type, another] = valuesOf(object, "type");
+    const recalled = another === undefined && type === object["type"] ? this.recalled.get(type) : undefined;
+    if (recalled && asText(object[recalled.sealed])) return;
+    const ids = valuesOf(object, "id");
+    if (recalled) {
+      const mayBeInvented = recalled.beside.some((name) => asText(object[name]) || asList(object[name]).length > 0);
+      const param = paramOf({ above: path, step: "id" });
+      for (const id of ids)
+        if (typeof id === "string" && id !== "")
+          addReference(found, {
+            id: id.slice(0, MAX_CLIENT_ID),
+            param,
+            hasContent: true,
+            ...(mayBeInvented && { mayBeInvented }),
+          });
+      return;
+    }
+    const from = found.length;
+    for (const id of ids) this.collect(id, { above: path, step: "id" }, found);
+    if (found.length > from && this.holdsContent(object))
+      found.push(...found.splice(from).map((each) => ({ ...each, hasContent: true as const })));
+  }
+
+  /**
+   * Reports whether an object holds the content that its id stands for, or has failed and so has none. These members are matched
+   * exactly, as all readers match them.
+   */
+  private holdsContent({ type, status, ...members }: JsonObject): boolean {
+    const content = this.whole.get(type);
+    if (content === undefined) return false;
+    return Boolean(asText(members[content])) || (status === "failed" && (members[content] ?? null) === null);
+  }
+
+  private collectAddress(value: unknown, path: PathNode, found: ObjectReference[]): void {
+    const { placePrefix = "" } = this.words;
+    const text = asText(value) ?? "";
+    if (!text.slice(0, placePrefix.length).toLowerCase().startsWith(schemeOf(placePrefix))) return;
+    const from = found.length;
+    this.collect(text, path, found);
+    found.push(...found.splice(from).map((each) => ({ ...each, hasContent: true as const })));
+  }
+
+  private collectSource(value: unknown, path: PathNode, found: ObjectReference[]): void {
+    for (const type of valuesOf(asObject(value) ?? {}, "type"))
+      if (this.sources.has(type)) this.collect(type, { above: path, step: "type" }, found);
+  }
+
+  /** Collects ids from a value that is an id, a list of values with ids, or an object with an id or numbered members. */
+  private collect(value: unknown, path: PathNode, found: ObjectReference[]): void {
+    if (Array.isArray(value)) {
+      for (let i = 0; i < value.length; i++) this.collect(value[i], { above: path, step: i }, found);
+      return;
+    }
+    const object = asObject(value);
+    if (object) {
+      for (const id of valuesOf(object, "id"))
+        if (typeof id === "string") this.collect(id, { above: path, step: "id" }, found);
+      // Some readers take such an object for a list.
+      for (const name in object) if (NUMBER.test(name)) this.collect(object[name], { above: path, step: name }, found);
+      return;
+    }
+    const text = asText(value);
+    const id = text === undefined || text === "" ? undefined : this.words.id ? this.words.id(text, path?.step) : text;
+    if (id === undefined) return;
+    const param = paramOf(path);
+    const { placePrefix } = this.words;
+    if (!ID.test(placePrefix !== undefined && id.startsWith(placePrefix) ? id.slice(placePrefix.length) : id))
+      throw new GatewayError("invalid_field", {
+        message: `${param} is no id: 1 to 128 letters, digits, dots, dashes and underscores.`,
+        param,
+      });
+    addReference(found, { id, param, unknownIdError: this.words.unknown?.(param) });
+  }
+}
+
+/** @throws GatewayError `invalid_field` for more objects than are looked up */
+function addReference(found: ObjectReference[], object: ObjectReference): void {
+  const { param } = object;
+  if (found.length >= MAX_REFERENCES)
+    throw new GatewayError("invalid_field", {
+      message: `The request names more than ${MAX_REFERENCES} objects.`,
+      ...(param !== undefined && { param }),
+    });
+  found.push(object);
+}
+
+/** Returns the beginning of an address, up to its first slash. */
+const schemeOf = (address: string): string => address.replace(/\/.*$/, "");
+
+/** The steps to a value, the last one first. A linked list, because most paths are never formatted. */
+type PathNode = { readonly above?: PathNode | undefined; readonly step: string | number } | undefined;
+
+/** Formats a path for clients: `input.1.id`. */
+function paramOf(path: PathNode): string {
+  const steps: (string | number)[] = [];
+  for (let at = path; at !== undefined; at = at.above) steps.push(at.step);
+  return steps.reverse().join(".");
+}
+
+const NO_VALUES: readonly never[] = [];
+
+/** Returns the values of a member in every spelling of its name. */
+function valuesOf(object: JsonObject, member: string): readonly unknown[] {
+  let found: unknown[] | undefined;
+  for (const name in object)
+    if (name.length === member.length && foldCase(name) === member) {
+      found ??= [];
+      found.push(object[name]);
+    }
+  return found ?? NO_VALUES;
+}
+
+/**
+ * Reports whether an ASCII pattern occurs in bytes that are split into pieces anywhere.
+ * @param longest characters that it can match
+ */
+function matchesAcross(pieces: readonly Buffer[], pattern: RegExp, longest: number): boolean {
+  let before = "";
+  for (const piece of pieces) {
+    const text = before + piece.toString("latin1");
+    if (pattern.test(text)) return true;
+    before = text.slice(1 - longest);
+  }
+  return false;
+}
+
+/** Reports whether bytes may hold an object with only an id; also true where that is not certain. */
+function mayHoldBareId(pieces: readonly Buffer[]): boolean {
+  let before: Buffer = Buffer.alloc(0);
+  return pieces.some((piece) => {
+    if (before.length > 0 && Buffer.concat([before, piece.subarray(0, 3)]).includes(ID_NAME)) return true;
+    before = (piece.length < 3 ? Buffer.concat([before, piece]) : piece).subarray(-3);
+    for (let at = piece.indexOf(ID_NAME); at >= 0; at = piece.indexOf(ID_NAME, at)) {
+      at += ID_NAME.length;
+      const near = piece.toString("latin1", at, at + NEAR);
+      if (NOT_BARE_ID.test(near)) continue;
+      if (BARE_ID.test(near) || !NOT_BARE_ID.test(piece.toString("latin1", at, at + FAR))) return true;
+    }
+    return false;
+  });
+}
+
+/** Returns the ids of an object whose only non-null member is `id`, in any spelling. */
+function bareIds(value: unknown): readonly string[] {
+  const object = asObject(value) ?? {};
+  for (const name in object) if (object[name] !== null && name.toLowerCase() !== "id") return NO_VALUES;
+  return valuesOf(object, "id").filter((id) => typeof id === "string");
+}

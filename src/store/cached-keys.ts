@@ -1,0 +1,204 @@
+import { hash } from "node:crypto";
+import { GatewayError, storeUnavailable } from "../core/errors.ts";
+import { isValidKey, looksLikeKey, parseKeyId } from "./key-format.ts";
+import { type FileKey, fileKeyRecords, StoredKey } from "./key-rows.ts";
+import { type KeyChange, type KeyRecord, Keys } from "./keys.ts";
+
+/** Milliseconds for which cached keys keep working while the store does not respond. */
+const MAX_STALENESS = 10 * 60_000;
+/** Milliseconds for which an unknown id is not looked up again. */
+const UNKNOWN_TTL = 5_000;
+/** Milliseconds for which digests of keys in use are cached, and their maximum number. */
+const DIGEST_TTL = 10_000;
+const MAX_DIGESTS = 1000;
+/** Maximum cached ids, of existing keys and of others; beyond it, the oldest existing ones are removed, or all others. */
+const MAX_CACHED = 20_000;
+
+interface Digest {
+  readonly hex: string;
+  readonly bytes: Buffer;
+}
+
+/** A key that must be looked up in the store. */
+interface PendingKeyLookup {
+  readonly id: string;
+  readonly digest: Digest;
+  /** Whether the id exists in the cache, with another key. */
+  readonly known: boolean;
+}
+
+/**
+ * Keys of gateway.yaml, and a cache of those in a store: a cached key is found without the store, also while that is down.
+ * Subclasses implement the store and how changes are noticed.
+ */
+export abstract class CachedKeys extends Keys {
+  protected readonly cache = new Map<string, StoredKey>();
+  /** Milliseconds of the clock when the store last responded. */
+  protected answeredAt = Number.NEGATIVE_INFINITY;
+  private fileKeys = new Map<string, KeyRecord>();
+  /** Until when an id counts as unknown; and until when further wrong keys of a known id are not looked up. */
+  private readonly unknownUntil = new Map<string, number>();
+  private readonly wrongUntil = new Map<string, number>();
+  private readonly placeholder = new StoredKey(PLACEHOLDER_ROW);
+  /** Digests of keys in use, so that a busy key is not hashed a thousand times per second; kept only briefly. */
+  private readonly digests = new Map<string, Digest>();
+  private digestsSince = 0;
+  private readonly listeners = new Set<(change: KeyChange) => void>();
+
+  /** @param clock monotonic milliseconds */
+  protected constructor(
+    fileKeys: readonly FileKey[],
+    protected readonly clock: () => number,
+  ) {
+    super();
+    this.replaceFileKeys(fileKeys);
+  }
+
+  /** Creates a key named `first` if there is no key in gateway.yaml or the store; undefined if there is one. */
+  abstract ensureFirstKey(): Promise<string | undefined>;
+
+  /** Replaces the keys of gateway.yaml with those of a newly loaded one. */
+  replaceFileKeys(fileKeys: readonly FileKey[]): void {
+    const before = this.fileKeys;
+    this.fileKeys = new Map(fileKeys.flatMap((entry) => fileKeyRecords(entry)));
+    this.digests.clear();
+    for (const { id, hash } of before.values()) if (!this.fileKeys.has(hash)) this.notify({ id, kind: "revoked" });
+  }
+
+  override watch(listener: (change: KeyChange) => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  /** Clears the cache. */
+  override close(): void {
+    this.listeners.clear();
+    this.cache.clear();
+    this.unknownUntil.clear();
+    this.wrongUntil.clear();
+    this.digests.clear();
+  }
+
+  /** Whether there are listeners for changes. */
+  protected get hasListeners(): boolean {
+    return this.listeners.size > 0;
+  }
+
+  protected get fileRecords(): readonly KeyRecord[] {
+    return [...this.fileKeys.values()];
+  }
+
+  /**
+   * Looks a presented key up in memory. Text that cannot be a key, or was found wrong recently, gives no record.
+   * @param refresh updates the cache, before it is used for a key of the store
+   */
+  protected lookUpCached(
+    presented: string,
+    now: number,
+    refresh: () => void,
+  ): { record: KeyRecord | undefined } | PendingKeyLookup {
+    const digest = this.digestOf(presented, now);
+    const record = this.fileKeys.get(digest.hex);
+    const id = parseKeyId(presented);
+    if (record || id === undefined) return { record };
+    refresh();
+    const known = this.cachedKey(id, now);
+    // Takes as long for an unknown id as for a known one.
+    const opened = (known ?? this.placeholder).verify(digest.bytes);
+    if (opened || !isValidKey(presented)) return { record: opened };
+    const refused = known ? this.wrongUntil : this.unknownUntil;
+    if ((refused.get(id) ?? 0) > now) return { record: undefined };
+    return { id, digest, known: known !== undefined };
+  }
+
+  /** Records the result of a lookup. */
+  protected recordLookup(
+    presented: string,
+    { id, digest, known }: PendingKeyLookup,
+    found: unknown,
+    now: number,
+  ): void {
+    if (found) this.digests.set(presented, digest);
+    else if (known || !this.cache.has(id))
+      setExpiry(known ? this.wrongUntil : this.unknownUntil, id, now + UNKNOWN_TTL);
+  }
+
+  /** Returns a cached key, unless the store has not responded for too long. */
+  protected cachedKey(id: string, now: number): StoredKey | undefined {
+    return now - this.answeredAt <= MAX_STALENESS ? this.cache.get(id) : undefined;
+  }
+
+  protected cacheKey(id: string, key: StoredKey): void {
+    if (this.cache.size >= MAX_CACHED)
+      for (const oldest of [...this.cache.keys()].slice(0, 100)) this.cache.delete(oldest);
+    this.cache.set(id, key);
+  }
+
+  /** Updates a changed key in the cache, and notifies listeners. */
+  protected applyChange(key: StoredKey): void {
+    const { id, revoked, disabled } = key.record;
+    this.unknownUntil.delete(id);
+    if (this.cache.has(id)) this.cache.set(id, key);
+    this.notify({ id, kind: revoked !== undefined ? "revoked" : disabled !== undefined ? "disabled" : "changed" });
+  }
+
+  /** @throws GatewayError invalid_field for a name that is invalid, or used by a key of gateway.yaml */
+  protected checkName(name: string): void {
+    if (!/^[^\p{C}\s]([^\p{C}]{0,98}[^\p{C}\s])?$/u.test(name) || looksLikeKey(name))
+      throw new GatewayError("invalid_field", {
+        param: "name",
+        message: "This is no name for a key.",
+        hint: "Use 1 to 100 characters without control characters, that are not a key themselves.",
+      });
+    if (this.fileRecords.some((record) => record.name === name)) throw nameTaken(name);
+  }
+
+  /**
+   * Looking a digest up in a map leaks no useful timing: nobody can choose the digest of a text, nor its hash in V8's maps,
+   * which have a random seed in each process.
+   */
+  private digestOf(presented: string, now: number): Digest {
+    if (now - this.digestsSince > DIGEST_TTL || this.digests.size >= MAX_DIGESTS) {
+      this.digests.clear();
+      this.digestsSince = now;
+    }
+    let digest = this.digests.get(presented);
+    if (digest === undefined) {
+      const bytes = hash("sha256", presented, "buffer");
+      digest = { hex: bytes.toString("hex"), bytes };
+      const id = parseKeyId(presented);
+      if (this.fileKeys.has(digest.hex) || (id !== undefined && this.cache.get(id)?.verify(bytes)))
+        this.digests.set(presented, digest);
+    }
+    return digest;
+  }
+
+  private notify(change: KeyChange): void {
+    for (const listener of this.listeners) listener(change);
+  }
+}
+
+/** The error for a name used by another key. */
+export const nameTaken = (name: string): GatewayError =>
+  new GatewayError("invalid_field", {
+    status: 409,
+    param: "name",
+    message: `There is a key named ${name} already.`,
+    hint: "Choose another name, or revoke that key first.",
+  });
+
+/** The error while keys cannot be verified. */
+export const keyStoreUnavailable = (cause: unknown): GatewayError =>
+  storeUnavailable("keys", "Whether the key is right is not known, as the gateway's key store cannot answer.", cause);
+
+function setExpiry(until: Map<string, number>, id: string, time: number): void {
+  if (until.size >= MAX_CACHED) until.clear();
+  until.set(id, time);
+}
+
+/** Placeholder for the key of an unknown id. */
+const PLACEHOLDER_ROW = {
+  ...{ id: "", name: "", hash: "0".repeat(64), created: 0, models: null, paths: null, addresses: null, group: null },
+  ...{ owner: null, tags: null, expires: null, disabled: null, revoked: null, old_hash: null, old_until: null },
+  changed: 0,
+};

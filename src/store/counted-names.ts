@@ -1,0 +1,19 @@
+import type { Charge, Spending } from "./limiter.ts";
+
+/** Maximum number of remembered names. */
+const MAX_NAMES = 10_000;
+export const NO_CHARGE: Spending = { tokens: 0, cost: 0 };
+
+/** Names of usage that has already been counted. */
+export class CountedNames {
+  private readonly counted = new Set<string>();
+
+  /** Returns the part of a charge that counts: nothing if its name was counted before. */
+  countOnce({ once, tokens, cost }: Charge): Spending {
+    if (once === undefined) return { tokens, cost };
+    if (this.counted.has(once)) return NO_CHARGE;
+    if (this.counted.size >= MAX_NAMES) this.counted.delete(this.counted.values().next().value as string);
+    this.counted.add(once);
+    return { tokens, cost };
+  }
+}

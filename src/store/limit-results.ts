@@ -1,0 +1,203 @@
+import type { Period } from "../core/calendar.ts";
+import { type GatewayError, storeUnavailable } from "../core/errors.ts";
+import { formatDollars, limitOwner } from "../core/limit-messages.ts";
+import type { Budget, LimitLevel } from "../core/limits.ts";
+import type { RateDistance } from "../core/protocol.ts";
+import type { BudgetMark } from "./budget-marks.ts";
+import type { BudgetStanding, Excess, Reservation, Spending } from "./limiter.ts";
+
+// Results common to all limiters, regardless of where they count.
+
+/** The shares of a soft budget at which it is reported. */
+const NEARLY = 0.8;
+const SHARES = [1, NEARLY];
+const NONE: readonly BudgetMark[] = [];
+
+/** Money of one scope in the current period, in nano-dollars. */
+export interface BudgetState {
+  readonly spent: number;
+  /** The worst-case cost of running exchanges. */
+  readonly pending: number;
+  /** Unix milliseconds; `Infinity`: it never ends. */
+  readonly end: number;
+}
+
+/** Sums of a minute. */
+export interface RateState {
+  readonly sum: number;
+  /** Milliseconds until all of it has expired. */
+  readonly reset: number;
+}
+
+/** Returns the tokens to reserve for a limit: never more than the limit itself. */
+export function tokensToReserve({ tokens }: Spending, tpm: number): number {
+  return Math.min(tokens, tpm);
+}
+
+/** Reports whether an earlier budget has the same period: both are limits on one sum. */
+export function isRepeated(budgets: readonly Budget[], at: number): boolean {
+  for (let i = 0; i < at; i++) if (budgets[i]?.per === budgets[at]?.per) return true;
+  return false;
+}
+
+/**
+ * Returns the refusal of an exhausted budget.
+ * @param asked nano-dollars
+ * @param now Unix milliseconds
+ * @param allowed the part of the budget available to this process
+ */
+export function budgetExcess(
+  of: LimitLevel,
+  { nano, per }: Budget,
+  { spent, pending, end }: BudgetState,
+  asked: number,
+  now: number,
+  allowed = nano,
+): Excess {
+  const left = Math.max(0, allowed - spent - pending);
+  // Running exchanges will cost less than the worst case, or end: then there is room again.
+  const soon = spent + asked <= allowed ? 1 : undefined;
+  const later = asked <= nano && Number.isFinite(end) ? (end - now) / 1000 : undefined;
+  return { limit: "budget", of, most: nano, left, asked, per, ...resetsField(end), ...retryAfterField(soon ?? later) };
+}
+
+export const concurrencyExcess = (of: LimitLevel, most: number): Excess => ({
+  ...{ limit: "concurrency", of, most, left: 0, asked: 1 },
+  retryAfter: 1,
+});
+
+/** @param wait milliseconds until there is room; undefined: there never is */
+export const rpmExcess = (of: LimitLevel, most: number, wait: number | undefined): Excess => ({
+  ...{ limit: "rpm", of, most, left: 0, asked: 1 },
+  ...retryAfterField(wait === undefined ? undefined : wait / 1000),
+});
+
+export const tpmExcess = (
+  of: LimitLevel,
+  most: number,
+  left: number,
+  asked: number,
+  wait: number | undefined,
+): Excess => ({
+  ...{ limit: "tpm", of, most, left: Math.max(0, left), asked },
+  ...retryAfterField(wait === undefined ? undefined : wait / 1000),
+});
+
+export function budgetStanding(
+  { nano, per, soft }: Budget,
+  { spent, pending, end }: BudgetState,
+  allowed = nano,
+): BudgetStanding {
+  const left = Math.max(0, allowed - spent - pending);
+  return { limit: nano, per, soft, spent, reserved: pending, left, ...resetsField(end) };
+}
+
+/** @param allowed the part of the limit available to this process */
+export const rateDistance = ({ sum, reset }: RateState, limit: number, allowed = limit): RateDistance => ({
+  limit,
+  left: Math.max(0, allowed - sum),
+  reset,
+});
+
+/** Returns the limit that leaves less. */
+export const tighterLimit = (known: RateDistance | undefined, other: RateDistance): RateDistance =>
+  known && known.left <= other.left ? known : other;
+
+/** Returns the warning for a nearly spent soft budget. */
+export function nearlySpentWarning(level: LimitLevel, { nano, per, soft }: Budget, spent: number): string | undefined {
+  return soft && spent >= nano * NEARLY ? spentMessage(level, nano, per, spent) : undefined;
+}
+
+/** Returns the highest share of each budget that a sum has just reached. @param cost the last amount added to it */
+export function newBudgetMarks(
+  { kind, name, label, limits }: LimitLevel,
+  per: Period,
+  spent: number,
+  cost: number,
+): readonly BudgetMark[] {
+  const { budgets = [] } = limits;
+  if (cost === 0) return NONE;
+  let marks: BudgetMark[] | undefined;
+  for (const { nano, soft, per: of } of budgets) {
+    // Nearly always none is: this runs for each request.
+    if (of !== per || spent < nano * NEARLY) continue;
+    const share = SHARES.find((share) => spent >= nano * share && spent - cost < nano * share);
+    if (!share) continue;
+    marks ??= [];
+    marks.push({
+      kind,
+      name,
+      ...(label !== undefined && { label }),
+      per,
+      limit: nano,
+      spent,
+      soft,
+      share,
+      refused: false,
+    });
+  }
+  return marks ?? NONE;
+}
+
+/** Returns the message that is logged once when a soft budget is nearly spent, and once when it is spent. */
+export const markMessage = (mark: BudgetMark): string => spentMessage(mark, mark.limit, mark.per, mark.spent);
+
+/** Returns the mark of a refusal; undefined if most of the budget is left and the request was too large for it. */
+export function refusalMark({ limit, of, most, left, per }: Excess): BudgetMark | undefined {
+  const spent = most - left;
+  if (limit !== "budget" || per === undefined || spent < most * NEARLY) return undefined;
+  const { kind, name, label } = of;
+  return {
+    kind,
+    name,
+    ...(label !== undefined && { label }),
+    per,
+    limit: most,
+    spent,
+    soft: false,
+    share: 1,
+    refused: true,
+  };
+}
+
+/** The error while spending is unknown: a budget that may be exhausted is not spent. */
+export const spendUnknownError = (cause?: unknown): GatewayError =>
+  storeUnavailable("ledger", "What has been spent so far is not known, as the gateway's ledger cannot answer.", cause);
+
+/** Logged once while the spending of soft budgets is unknown. */
+export const SOFT_BUDGETS_UNKNOWN =
+  "What soft budgets have spent is not known, as the ledger cannot answer: they let through, and tell nothing, until it is back.";
+
+/**
+ * Removes the soft budgets with unknown spending from a reservation: they refuse nothing.
+ * @param lacks whether a level's sum of a period is unknown
+ * @returns undefined if nothing was removed, or a hard budget has such a sum too
+ */
+export function withoutSoftBudgets(
+  reservation: Reservation,
+  lacks: (level: LimitLevel, per: Period) => boolean,
+): Reservation | undefined {
+  const unknown = reservation.levels.flatMap((level) =>
+    (level.limits.budgets ?? []).filter(({ per }) => lacks(level, per)),
+  );
+  if (unknown.length === 0 || unknown.some(({ soft }) => !soft)) return undefined;
+  const levels = reservation.levels.map((level) => {
+    const { budgets = [] } = level.limits;
+    const known = budgets.filter((budget) => !unknown.includes(budget));
+    return known.length === budgets.length ? level : { ...level, limits: { ...level.limits, budgets: known } };
+  });
+  return { ...reservation, levels };
+}
+
+const resetsField = (end: number): { resets?: number } => (Number.isFinite(end) ? { resets: end } : {});
+
+const retryAfterField = (seconds: number | undefined): { retryAfter?: number } =>
+  seconds === undefined ? {} : { retryAfter: seconds };
+
+const spentMessage = (
+  of: Pick<LimitLevel, "kind" | "name" | "label">,
+  nano: number,
+  per: Period,
+  spent: number,
+): string =>
+  `${limitOwner(of)} has spent ${formatDollars(spent)} of ${formatDollars(nano)}${per === "total" ? "" : ` a ${per}`} (${Math.floor((spent / nano) * 100)} %).`;

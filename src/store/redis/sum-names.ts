@@ -1,0 +1,68 @@
+import type { Calendar, Period } from "../../core/calendar.ts";
+import type { LimitLevel } from "../../core/limits.ts";
+import { isRepeated, tokensToReserve } from "../limit-results.ts";
+import type { Reservation } from "../limiter.ts";
+
+/** Milliseconds for which a sum is kept after its period, and for which a sum without a period is kept when unused. */
+const KEPT = 2 * 86_400_000;
+const FOREVER = 7 * 86_400_000;
+/** Redis's own integers end at 2^63. */
+const LARGEST = 2n ** 62n;
+
+/** The name of a sum: the money of a scope in one period. */
+export interface SumName {
+  readonly name: string;
+  readonly scope: string;
+  readonly per: Period;
+  /** Unix milliseconds. */
+  readonly start: number;
+}
+
+export function sumName(scope: string, per: Period, calendar: Calendar, now: number): SumName {
+  const { start } = calendar.span(per, now);
+  return { name: `${per}:${start}:${scope}`, scope, per, start };
+}
+
+/** Parses the name of a sum. */
+export function parseSumName(name: string): SumName {
+  const [per = "", start = ""] = name.split(":", 2);
+  return { name, per: per as Period, start: Number(start), scope: name.slice(per.length + start.length + 2) };
+}
+
+/** Returns the milliseconds for which to keep a sum. */
+export function sumTtl({ per, start }: SumName, calendar: Calendar, now: number): number {
+  return per === "total" ? FOREVER : Math.max(0, calendar.span(per, start).end - now) + KEPT;
+}
+
+/** Returns the sums of a level: one for each kind of period. */
+export const levelSumNames = (
+  { scope, limits: { budgets = [] } }: LimitLevel,
+  calendar: Calendar,
+  now: number,
+): SumName[] => budgets.filter((_, i) => !isRepeated(budgets, i)).map(({ per }) => sumName(scope, per, calendar, now));
+
+/** Nano-dollars, as an integer in decimal digits. */
+export function toDecimal(nano: number): string {
+  if (!Number.isFinite(nano)) return String(nano > 0 ? LARGEST : 0n);
+  const whole = BigInt(Math.round(nano));
+  return String(whole > LARGEST ? LARGEST : whole < -LARGEST ? -LARGEST : whole);
+}
+
+/** Serializes a level for scripts; see redis/prelude.lua. */
+export const packLevel = (level: LimitLevel, tokens: number, calendar: Calendar, now: number) => {
+  const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = level.limits;
+  const sums = budgets.map(({ nano, per, soft }) => [
+    sumName(level.scope, per, calendar, now).name,
+    soft ? "" : toDecimal(nano),
+  ]);
+  return [level.scope, rpm, tpm, tpm > 0 ? Math.ceil(tokensToReserve({ tokens, cost: 0 }, tpm)) : 0, concurrency, sums];
+};
+
+/** Serializes a reservation for scripts. */
+export function packReservation({ levels, most, least }: Reservation, calendar: Calendar, now: number): string {
+  return JSON.stringify({
+    most: [Math.ceil(most.tokens), toDecimal(most.cost)],
+    least: [Math.ceil(least.tokens), toDecimal(least.cost)],
+    levels: levels.map((level) => packLevel(level, most.tokens, calendar, now)),
+  });
+}

@@ -1,0 +1,124 @@
+import type { Conversation, Media, Part, Reasoning, ToolCall, Turn } from "./conversation.ts";
+import type { Opaque } from "./events.ts";
+import { TextKey } from "./ids.ts";
+import { withTools } from "./vendor-tools.ts";
+
+/** Kind of an envelope for reasoning without opaque state: it holds only the reasoning's origin. */
+export const UNSIGNED_KIND = "unsigned";
+
+/** Notice to the client where state that its provider cannot read was left out. */
+export const UNREADABLE_NOTICE =
+  "Reasoning that another provider made was left out of the request: only that one can read it.";
+
+/** The recipient of a request. */
+interface StateReader {
+  protocol: string;
+  /** The provider account. */
+  account: string;
+}
+
+/**
+ * Moves opaque state back to the part it belongs to: an envelope for a call or a text arrives as a separate piece of
+ * reasoning, because the client's protocol has no other place for it.
+ */
+export function placeState(conversation: Conversation): void {
+  const calls = new Map<string, ToolCall>();
+  for (const turn of conversation.turns)
+    for (const part of turn.parts) if (part.kind === "tool_call" && !calls.has(part.id)) calls.set(part.id, part);
+  const media = new MediaByKey(conversation.turns);
+  const emptied = new Set<Turn>();
+  for (const [i, turn] of conversation.turns.entries()) {
+    if (!turn.parts.some(isMisplacedState)) continue;
+    const parts: Part[] = [];
+    for (const [j, part] of turn.parts.entries()) {
+      const opaque = part.kind === "reasoning" ? part.opaque : undefined;
+      if (opaque?.on === undefined) parts.push(part);
+      else if (opaque.on !== "text")
+        attachState("call" in opaque.on ? calls.get(opaque.on.call) : media.get(opaque.on.media), opaque);
+      else attachToText(turn.parts.slice(j + 1), conversation.turns[i + 1], part as Reasoning, parts);
+    }
+    if (parts.length === 0 && turn.parts.length > 0) emptied.add(turn);
+    turn.parts = parts;
+  }
+  if (emptied.size > 0)
+    conversation.turns = conversation.turns.filter((turn) => turn.parts.length > 0 || !emptied.has(turn));
+}
+
+/** Reports whether a part is state that belongs to another part. */
+const isMisplacedState = (part: Part): boolean => part.kind === "reasoning" && part.opaque?.on !== undefined;
+
+const withoutOwner = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
+
+/** Attaches state to its part; state whose part is no longer in the request is discarded. */
+function attachState(part: ToolCall | Media | undefined, opaque: Opaque): void {
+  if (part) part.opaque ??= withoutOwner(opaque);
+}
+
+/** The assistant's media by key, indexed on first use. */
+class MediaByKey {
+  private found: Map<string, Media> | undefined;
+
+  constructor(private readonly turns: readonly Turn[]) {}
+
+  get(key: string): Media | undefined {
+    this.found ??= new Map(
+      this.turns
+        .flatMap(({ role, parts }) => (role === "assistant" ? parts : []))
+        .flatMap((part) =>
+          part.kind === "media" && "base64" in part.source
+            ? [[TextKey.ofMedia(part.source.base64), part] as const]
+            : [],
+        ),
+    );
+    return this.found.get(key);
+  }
+}
+
+/** Attaches state to the next text of the response; where there is none it belonged to an empty text. */
+function attachToText(behind: readonly Part[], next: Turn | undefined, from: Reasoning, parts: Part[]): void {
+  const opaque = withoutOwner(from.opaque as Opaque);
+  const following = next?.role === "assistant" ? [...behind, ...next.parts] : behind;
+  // Another piece of state before it has a text of its own.
+  const at = following.findIndex(({ kind }) => kind === "text" || kind === "tool_call");
+  const text = following[at];
+  const between = following.slice(0, Math.max(0, at));
+  const taken = between.some((part) => part.kind === "reasoning" && part.opaque?.on === "text");
+  if (text?.kind === "text" && !taken && text.opaque === undefined) text.opaque = opaque;
+  else parts.push({ kind: "text", text: "", opaque, at: from.at });
+}
+
+/** Reports whether opaque state was created by its reader, or came from the client in the reader's own protocol. */
+export const isReadable = ({ protocol, account }: Opaque, reader: StateReader): boolean =>
+  protocol === reader.protocol && (account === undefined || account === reader.account);
+
+/**
+ * Returns the conversation without what its reader cannot read. Opaque state of another account or protocol is removed, and
+ * reasoning with its state: its text is never sent as if the assistant had said it. Blocks and tools that only their own
+ * protocol understands are removed too; their use by the client has been judged before.
+ * @param onRemoved called for each removed piece of state, with the client's path of the part that held it, and that part's kind
+ */
+export function keepReadable(
+  conversation: Conversation,
+  reader: StateReader,
+  onRemoved: (opaque: Opaque, path: string, on: Part["kind"]) => void,
+): Conversation {
+  const turns = conversation.turns.flatMap((turn): Turn | Turn[] => {
+    // Nearly all turns need no change.
+    if (turn.parts.every(isReadableByAll)) return turn;
+    const parts = turn.parts.flatMap((part): Part[] => {
+      if (part.kind === "foreign") return part.protocol === reader.protocol ? [part] : [];
+      if (!("opaque" in part) || part.opaque === undefined) return [part];
+      const { opaque, ...rest } = part;
+      if (isReadable(opaque, reader)) return [opaque.kind === UNSIGNED_KIND ? (rest as Part) : part];
+      onRemoved(opaque, part.at, part.kind);
+      return part.kind === "reasoning" || (part.kind === "text" && part.text === "") ? [] : [rest as Part];
+    });
+    return parts.length === 0 && turn.parts.length > 0 ? [] : [{ ...turn, parts }];
+  });
+  const tools = conversation.tools.filter((tool) => tool.kind !== "server" || tool.protocol === reader.protocol);
+  return { ...withTools(conversation, tools), turns };
+}
+
+/** Reports whether any reader can read a part. */
+const isReadableByAll = (part: Part): boolean =>
+  part.kind !== "foreign" && !("opaque" in part && part.opaque !== undefined);

@@ -1,0 +1,94 @@
+import { splitIntoFrames } from "../core/answer-frames.ts";
+import type { FailedAnswer, Head } from "../core/exchange.ts";
+import type { Redactor } from "../core/redactor.ts";
+import type { UpstreamResponse } from "./response.ts";
+
+/** Milliseconds for which the body of a response is read that no client waits for. */
+const LONGEST = 1000;
+
+/** A response that the client does not get, for plugins that inspect it. */
+export class DiscardedAnswer implements FailedAnswer {
+  private readonly pieces: Buffer[] = [];
+  private limit = 0;
+  private over = false;
+  private complete = false;
+  private timer: NodeJS.Timeout | undefined;
+  private readonly read = Promise.withResolvers<void>();
+  bytes = 0;
+
+  constructor(
+    private readonly upstream: Pick<UpstreamResponse, "read" | "destroy">,
+    readonly head: Head,
+    private readonly redactor: Redactor,
+  ) {}
+
+  readBody(limit: number): Promise<void> {
+    const begins = this.limit === 0 && limit > 0 && !this.over;
+    this.limit = Math.max(this.limit, limit);
+    if (begins) this.startReading();
+    return this.read.promise;
+  }
+
+  private startReading(): void {
+    this.timer = setTimeout(() => this.end(), LONGEST).unref();
+    this.upstream.read({
+      chunk: (bytes) => {
+        this.bytes += bytes.length;
+        // The bytes may be part of a larger buffer, which would be kept in memory as well.
+        this.pieces.push(Buffer.from(bytes));
+        if (this.bytes <= this.limit) return true;
+        this.end();
+        return false;
+      },
+      end: () => {
+        this.complete = true;
+        this.end();
+      },
+      fail: () => this.end(),
+    });
+  }
+
+  get body(): Buffer {
+    const clean = this.redactor.bytes(this.kept);
+    // A body that was cut at the limit may end with half a secret too, but its reader has asked for more than it keeps, and drops
+    // the end.
+    return this.complete || this.head.framing || this.bytes > this.limit ? clean : withoutLastWord(clean);
+  }
+
+  get isComplete(): boolean {
+    return this.complete && this.kept.length === this.bytes;
+  }
+
+  private get kept(): Buffer {
+    const bytes = Buffer.concat(this.pieces).subarray(0, this.limit);
+    const { framing } = this.head;
+    if (!framing) return bytes;
+    // A model's output, and a secret in it, is spread over several events: only the first event is kept, which reports the error.
+    const frames = splitIntoFrames(bytes, framing);
+    const first = frames.findIndex(({ text }) => text !== undefined);
+    return Buffer.concat(frames.slice(0, first + 1).map((frame) => frame.bytes));
+  }
+
+  /** Called after all plugins have seen it: where none reads the body, the connection is closed. */
+  closeUnread(): void {
+    if (this.limit === 0) this.end();
+  }
+
+  private end(): void {
+    if (this.over) return;
+    this.over = true;
+    clearTimeout(this.timer);
+    this.upstream.destroy();
+    this.read.resolve();
+  }
+}
+
+/** Drops the last word of a truncated body: it may be the beginning of a secret, which redaction does not recognise. */
+function withoutLastWord(bytes: Buffer): Buffer {
+  let end = bytes.length;
+  while (end > 0 && !WORD_ENDS.has(bytes[end - 1] as number)) end--;
+  return bytes.subarray(0, end);
+}
+
+/** Bytes around keys in JSON, HTML and plain text, and the `*` that replaces a redacted key. */
+const WORD_ENDS: ReadonlySet<number> = new Set(Buffer.from(" \t\r\n\"'`<>()[]{},;*"));

@@ -1,0 +1,38 @@
+import type { Attempt } from "../core/exchange.ts";
+import type { Refused } from "../core/protocol.ts";
+import { peekResponse } from "./peek-response.ts";
+import type { UpstreamResponse } from "./response.ts";
+
+/**
+ * Bytes and milliseconds to wait for an error body; a vendor's message about a credential has a few hundred bytes and comes at
+ * once.
+ */
+const LARGEST = 16 * 1024;
+const LONGEST = 1000;
+
+/** The status that most vendors use for each case. */
+const STATUSES: Readonly<Record<Refused, number>> = { credential: 401, target: 403, request: 400, object: 400 };
+
+/**
+ * Returns the status that a provider's error amounts to, which differs from its own where the body says that something else is
+ * refused. Consumes nothing.
+ */
+export async function effectiveStatus(response: UpstreamResponse, attempt: Attempt): Promise<number> {
+  const { status } = response;
+  const { credential, target } = attempt;
+  const refused = await refusedPart(response, attempt);
+  if (!refused || (!credential && STATUSES[refused] !== 400)) return status;
+  // An object that one account does not have, another account of the provider may have.
+  if (refused === "object" && target.provider.credentials.length > 1) return status;
+  return STATUSES[refused];
+}
+
+/** Returns what the body of a provider's error says is refused; undefined: no more than its status says. */
+function refusedPart(response: UpstreamResponse, { protocol }: Attempt): undefined | Promise<Refused | undefined> {
+  const { status } = response;
+  if (!protocol.refuses || status < 400 || status >= 500) return undefined;
+  return peekResponse<Refused>(response, LONGEST, (settle, pieces, last, whole) => {
+    if (pieces.reduce((sum, { length }) => sum + length, 0) > LARGEST) return settle();
+    return last && settle(whole ? protocol.refuses?.(status, Buffer.concat(pieces)) : undefined);
+  });
+}

@@ -1,0 +1,115 @@
+import type { Redactor } from "../core/redactor.ts";
+
+const CLOSE = 8;
+
+/**
+ * Follows the heads of WebSocket frames (RFC 6455 §5.2) in passing bytes: where a frame of ours may be inserted, how large
+ * messages are, and with which code the other side closes. It keeps no bytes and validates none.
+ */
+export class FrameTracker {
+  /** Code of the close frame that has passed; 1005 when it had none. */
+  closeCode: number | undefined;
+  /** Bytes of the largest message so far, including an incomplete one. */
+  largestMessage = 0;
+
+  private readonly head = Buffer.alloc(16);
+  private headBytes = 0;
+  /** Bytes of the head; for a close frame including its code. */
+  private headSize = 2;
+  /** Remaining bytes of the payload. */
+  private payloadLeft = 0;
+  private messageBytes = 0;
+
+  /** Whether the position is between two frames. */
+  get atFrameBoundary(): boolean {
+    return this.headBytes === 0 && this.payloadLeft === 0;
+  }
+
+  /**
+   * Follows more bytes.
+   * @param stop whether to stop after the end of a frame
+   * @param close false: stop before a close frame
+   * @returns the number of bytes consumed
+   */
+  push(bytes: Buffer, stop = false, close = true): number {
+    let at = 0;
+    while (at < bytes.length) {
+      if (!close && this.atFrameBoundary && ((bytes[at] as number) & 15) === CLOSE) break;
+      if (this.payloadLeft > 0) {
+        const passed = Math.min(this.payloadLeft, bytes.length - at);
+        this.payloadLeft -= passed;
+        at += passed;
+      } else {
+        this.head[this.headBytes++] = bytes[at++] as number;
+        if (this.headBytes === 2) this.headSize = this.headLength();
+        if (this.headBytes >= this.headSize) this.completeHead();
+      }
+      if (stop && this.atFrameBoundary) break;
+    }
+    return at;
+  }
+
+  private get payloadSize(): number {
+    return (this.head[1] as number) & 127;
+  }
+
+  private headLength(): number {
+    const extended = this.payloadSize === 126 ? 2 : this.payloadSize === 127 ? 8 : 0;
+    const mask = (this.head[1] as number) & 128 ? 4 : 0;
+    const code = this.opcode === CLOSE && this.payloadSize >= 2 ? 2 : 0;
+    return 2 + extended + mask + code;
+  }
+
+  private get opcode(): number {
+    return (this.head[0] as number) & 15;
+  }
+
+  private completeHead(): void {
+    const { head, opcode, headSize: need } = this;
+    let payload = this.payloadSize;
+    if (payload === 126) payload = head.readUInt16BE(2);
+    else if (payload === 127) payload = Number(head.readBigUInt64BE(2));
+    this.payloadLeft = payload;
+    if (opcode === CLOSE) {
+      this.closeCode ??= payload < 2 ? 1005 : this.readCloseCode(head.subarray(0, need));
+      if (payload >= 2) this.payloadLeft -= 2;
+    } else if (opcode < CLOSE) {
+      this.messageBytes += payload;
+      this.largestMessage = Math.max(this.largestMessage, this.messageBytes);
+      if ((head[0] as number) & 128) this.messageBytes = 0;
+    }
+    this.headBytes = 0;
+    this.headSize = 2;
+  }
+
+  private readCloseCode(head: Buffer): number {
+    const code = head.readUInt16BE(head.length - 2);
+    const masked = (head[1] as number) & 128;
+    return masked ? code ^ head.readUInt16BE(head.length - 6) : code;
+  }
+}
+
+/** Redacts the reason in a server's close frame; an invalid frame keeps only its code. */
+export function redactCloseFrame(frame: Buffer, redactor: Redactor): Buffer {
+  const size = frame[1] as number;
+  if (size < 2) return frame.subarray(0, 2);
+  const code = frame.readUInt16BE(2);
+  if (size > 125) return closeFrame(code, false);
+  const reason = redactor.bytes(frame.subarray(4, 2 + size));
+  return Buffer.concat([Buffer.from([frame[0] as number, 2 + reason.length]), frame.subarray(2, 4), reason]);
+}
+
+/** Returns a close frame; a client's frame is masked, here with zeros. @param reason ASCII, 100 characters at most */
+export function closeFrame(code: number, masked: boolean, reason = ""): Buffer {
+  const mask = masked ? [0, 0, 0, 0] : [];
+  const length = 2 + reason.length;
+  const head = Buffer.from([0x88, masked ? 0x80 | length : length, ...mask, code >> 8, code & 255]);
+  return Buffer.concat([head, Buffer.from(reason, "latin1")]);
+}
+
+/** Returns a text message as a server sends it, of less than 64 KiB. */
+export function textFrame(message: string): Buffer {
+  const text = Buffer.from(message);
+  const length = text.length < 126 ? [text.length] : [126, text.length >> 8, text.length & 255];
+  return Buffer.concat([Buffer.from([0x81, ...length]), text]);
+}

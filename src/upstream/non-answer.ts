@@ -1,0 +1,62 @@
+import { Frame } from "../wire/frame.ts";
+import { peekResponse } from "./peek-response.ts";
+import type { UpstreamResponse } from "./response.ts";
+
+/** Bytes to wait for: an error is short, so a longer response is none. */
+const LARGEST = 4 * 1024;
+/** Bytes of white space, and of a byte order mark, which some servers send before JSON. */
+const SKIPPED: ReadonlySet<number> = new Set([...Buffer.from(" \t\r\n"), 0xef, 0xbb, 0xbf]);
+const OBJECT = 0x7b;
+const ARRAY = 0x5b;
+const ERROR = Buffer.from("error");
+/** A quick test: `error` members of successful responses are null. */
+const MAY_FAIL = /"error"\s*:\s*[{"]|"object"\s*:\s*"error"/;
+
+/** What a response is instead of an answer: empty, not JSON, or a possible error, in the form of a stream's event. */
+type NonAnswer = "empty" | "unreadable" | Frame;
+
+/**
+ * Finds out from its beginning whether a non-streamed response is something else than a JSON answer; undefined: it may be an
+ * answer. Consumes nothing.
+ * @param array an array is an answer too
+ * @param limit milliseconds after which it counts as an answer
+ */
+export function detectNonAnswer(
+  response: UpstreamResponse,
+  array: boolean,
+  limit: number,
+): Promise<NonAnswer | undefined> {
+  return peekResponse<NonAnswer>(response, limit, (settle, pieces, last, whole) => {
+    const first = firstSignificantByte(pieces);
+    if (first === undefined) return last && settle(whole ? "empty" : undefined);
+    if (first !== OBJECT && !(array && first === ARRAY)) return settle("unreadable");
+    if (last) return settle(whole ? possibleError(pieces) : undefined);
+    return lengthOf(pieces) > LARGEST && settle();
+  });
+}
+
+/** Returns the first byte that is not skipped. */
+function firstSignificantByte(pieces: readonly Buffer[]): number | undefined {
+  for (const piece of pieces) for (const byte of piece) if (!SKIPPED.has(byte)) return byte;
+  return undefined;
+}
+
+const lengthOf = (pieces: readonly Buffer[]): number => pieces.reduce((sum, { length }) => sum + length, 0);
+
+/** Returns an object that may be only an error. Answers that contain an error besides have another `object` type. */
+function possibleError(pieces: readonly Buffer[]): NonAnswer | undefined {
+  if (lengthOf(pieces) > LARGEST) return undefined;
+  const [only] = pieces;
+  const bytes = only && pieces.length === 1 ? only : Buffer.concat(pieces);
+  // Nearly all responses are answers, without this word.
+  if (!bytes.includes(ERROR)) return undefined;
+  const text = bytes.toString();
+  if (!MAY_FAIL.test(text)) return undefined;
+  try {
+    const parsed = JSON.parse(text) as { object?: unknown };
+    if (parsed.object !== undefined && parsed.object !== "error") return undefined;
+    return new Frame("event", Buffer.from(`data: ${JSON.stringify(parsed)}\n\n`));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,71 @@
+import { Admission, type AdmissionLimits, type AdmissionRequest } from "../core/admission.ts";
+import type { Provider } from "../core/marketplace.ts";
+import type { AbortSource } from "./request.ts";
+
+/** The owner of an attempt. An Exchange is one. */
+interface SlotRequester extends AbortSource {
+  readonly caller?: { readonly id: string } | undefined;
+  readonly address: string;
+}
+
+/** A slot at a provider that one attempt takes up until it is over. */
+export interface ProviderSlot {
+  /** Frees the slot; may be called more than once. */
+  release(): void;
+}
+
+const UNLIMITED: ProviderSlot = { release() {} };
+
+/** Limits concurrent requests per provider (`concurrency`); waiting requests are queued fairly between callers. */
+export class ProviderSlots {
+  private readonly admissions = new Map<string, Admission>();
+
+  /**
+   * @param limits how many requests may wait, and for how long
+   * @param processes number of processes that share a provider's limit equally
+   * @param former those of the generation before, whose slots and queues go on where the limits are the same
+   */
+  constructor(
+    private readonly limits: Pick<AdmissionLimits, "queue" | "wait">,
+    private readonly processes = 1,
+    former?: ProviderSlots,
+  ) {
+    for (const [key, admission] of former?.admissions ?? []) if (!admission.isIdle) this.admissions.set(key, admission);
+  }
+
+  /** Reports whether a provider has a free slot. */
+  hasFree(provider: Provider): boolean {
+    return this.admissionOf(provider)?.hasCapacity ?? true;
+  }
+
+  /**
+   * Takes a slot at a provider, at once or when the promise settles.
+   * @throws GatewayError `overloaded` when too many wait, or it has waited too long; `client_gone`
+   */
+  acquire(provider: Provider, requester: SlotRequester): ProviderSlot | Promise<ProviderSlot> {
+    const admission = this.admissionOf(provider);
+    if (!admission) return UNLIMITED;
+    const { caller, address } = requester;
+    const applicant: AdmissionRequest = { caller, address, onAbort: (leave) => requester.onAbort(leave) };
+    const slot = { release: () => admission.release(applicant) };
+    return admission.acquire(applicant)?.then(() => slot) ?? slot;
+  }
+
+  private admissionOf({ name, concurrency = 0, timeouts: { total } }: Provider): Admission | undefined {
+    if (concurrency === 0) return undefined;
+    const { queue, wait } = this.limits;
+    const key = `${name} ${concurrency} ${queue} ${wait} ${total}`;
+    let admission = this.admissions.get(key);
+    if (!admission) {
+      const limits = {
+        concurrency: Math.ceil(concurrency / this.processes),
+        perKey: 0,
+        queue: Math.ceil(queue / this.processes),
+        wait: total > 0 ? Math.min(wait, total) : wait,
+      };
+      admission = new Admission(limits, `The provider ${name}`);
+      this.admissions.set(key, admission);
+    }
+    return admission;
+  }
+}

@@ -1,0 +1,33 @@
+import { type JsonPath, pathEdits } from "../wire/paths.ts";
+import { splice } from "../wire/splice.ts";
+import { asList, asObject } from "../wire/values.ts";
+
+/**
+ * Rewrites a provider's addresses in a JSON response to lead through the gateway: otherwise clients would send the provider their
+ * gateway key. All other bytes stay the same.
+ * @param members names of members that hold an address, at the top or in the entries of `data`
+ * @param rewrite returns the gateway's address for one of the provider's; undefined: it is not rewritten
+ */
+export function rewriteAddresses(
+  body: Buffer,
+  members: readonly string[],
+  rewrite: (address: string) => string | undefined,
+): Buffer {
+  let json: unknown;
+  try {
+    json = JSON.parse(body.toString());
+  } catch {
+    return body;
+  }
+  const replace: [JsonPath, string][] = [];
+  const collect = (value: unknown, at: JsonPath): void => {
+    for (const name of members) {
+      const address = asObject(value)?.[name];
+      const ours = typeof address === "string" ? rewrite(address) : undefined;
+      if (ours !== undefined) replace.push([[...at, name], JSON.stringify(ours)]);
+    }
+  };
+  collect(json, []);
+  for (const [i, entry] of asList(asObject(json)?.["data"]).entries()) collect(entry, ["data", i]);
+  return replace.length === 0 ? body : Buffer.concat(splice([body], pathEdits(body, { replace })));
+}

@@ -1,0 +1,71 @@
+import { type ErrorCode, GatewayError } from "../core/errors.ts";
+import type { Timeouts } from "../core/marketplace.ts";
+import { Http1Error } from "./http1/errors.ts";
+
+/** How far an attempt had come when it failed. */
+export type Progress = "connecting" | "waiting" | "answering";
+
+/**
+ * The cause of an upstream error, safe to log: a code and the provider's host, never a path, a header or a byte of a response.
+ * Codes are Node's (`ECONNREFUSED`, and `HPE_…` of its parser on pass-through paths), those of `http1/errors.ts`
+ * (`CONNECTION_CLOSED`, `RESPONSE_…`, `PROXY_…`), and for our own limits `connect_timeout`, `first_byte_timeout`, `idle_timeout`,
+ * `total_timeout`.
+ */
+export class UpstreamFault extends Error {
+  override readonly name = "Fault";
+  constructor(
+    readonly code: string,
+    readonly host: string,
+  ) {
+    super(`${code} at ${host}`);
+  }
+}
+
+/** Codes of our HTTP client or the system for faults that are not the provider's. */
+const LOCAL_FAULTS: Record<string, ErrorCode> = {
+  REQUEST_INVALID: "internal",
+  BODY_LENGTH_WRONG: "bad_request",
+  BODY_BROKEN_OFF: "client_gone",
+  POOL_CLOSED: "draining",
+  // No free file descriptor, in the process or on the whole machine.
+  EMFILE: "overloaded",
+  ENFILE: "overloaded",
+};
+
+/** Converts a transport error to a GatewayError; returns a GatewayError unchanged. */
+export function transportError(thrown: unknown, progress: Progress, host: string): GatewayError {
+  if (thrown instanceof GatewayError) return thrown;
+  const code = transportErrorCode(thrown);
+  const cause = new UpstreamFault(code, host);
+  const message = thrown instanceof Http1Error ? thrown.explanation : undefined;
+  return new GatewayError(gatewayErrorCode(code, progress), message === undefined ? { cause } : { message, cause });
+}
+
+function gatewayErrorCode(code: string, progress: Progress): ErrorCode {
+  const ours = LOCAL_FAULTS[code];
+  if (ours) return ours;
+  // A proxy that refuses has forwarded nothing.
+  if (progress === "connecting" || code.startsWith("PROXY_")) return "upstream_unreachable";
+  if (progress === "answering") return "upstream_truncated";
+  return code.startsWith("RESPONSE_") || code.startsWith("HPE_") ? "upstream_invalid" : "upstream_failed";
+}
+
+function transportErrorCode(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return "UNKNOWN";
+  return "code" in thrown && typeof thrown.code === "string" ? thrown.code : thrown.name;
+}
+
+/**
+ * Returns the error for an exceeded timeout, with its name and duration. Where the connect timeout is exceeded, nothing was sent.
+ */
+export function timeoutError(limit: keyof Timeouts, ms: number, host: string): GatewayError {
+  const time = ms < 1000 ? `${ms} ms` : `${ms / 1000} s`;
+  const messages: Record<keyof Timeouts, string> = {
+    connect: `No connection to the provider could be made within ${time}.`,
+    first_byte: `The provider did not begin to answer within ${time}.`,
+    idle: `The provider sent nothing for ${time} in the middle of its answer.`,
+    total: `The provider's answer was not complete after ${time}.`,
+  };
+  const code = limit === "connect" ? "upstream_unreachable" : "upstream_timeout";
+  return new GatewayError(code, { message: messages[limit], cause: new UpstreamFault(`${limit}_timeout`, host) });
+}

@@ -1,0 +1,76 @@
+import { cacheSlot } from "./cache-slot.ts";
+
+/** What is known about a header name: the same few occur in every message, and a lookup is cheaper than recomputing it. */
+export interface HeaderName {
+  /** The original spelling, and the name in lower case. */
+  readonly spelling: string;
+  readonly key: string;
+  /** Whether it is a token (RFC 9110 §5.6.2): nothing else may be written to a socket. */
+  readonly isToken: boolean;
+  /** Whether it is a hop-by-hop header (RFC 9110 §7.6.1). */
+  readonly isHopByHop: boolean;
+}
+
+const HOP_BY_HOP = [
+  "connection",
+  "http2-settings",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+];
+
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+
+/** Number of cached names before the cache is cleared, and their maximum length; a peer can invent any number. */
+const MAX_CACHED = 2000;
+const LONGEST = 64;
+
+const names = new Map<string, HeaderName>();
+const hops = new Set(HOP_BY_HOP);
+
+/** The most recent names, each in its slot. */
+const CACHE_SLOTS = 1024;
+const recentNames: HeaderName[] = new Array(CACHE_SLOTS).fill({
+  spelling: "",
+  key: "",
+  isToken: false,
+  isHopByHop: false,
+});
+
+/** Returns what is known about a header name in any spelling. */
+export function headerName(spelling: string): HeaderName {
+  const place = cacheSlot(spelling, CACHE_SLOTS);
+  const guess = recentNames[place] as HeaderName;
+  if (guess.spelling === spelling) return guess;
+  const name = names.get(spelling) ?? createName(spelling);
+  if (spelling.length <= LONGEST) recentNames[place] = name;
+  return name;
+}
+
+/**
+ * Reports whether a field controls the connection and names hop-by-hop fields. Proxy-Connection never was a standard (RFC 9112
+ * appendix C.2.2), but its senders mean it; node obeys it too.
+ */
+export const isConnectionHeader = (key: string): boolean => key === "connection" || key === "proxy-connection";
+
+function createName(text: string): HeaderName {
+  const spelling = internalize(text);
+  const lower = spelling.toLowerCase();
+  const key = names.get(lower)?.key ?? internalize(lower);
+  const name = { spelling, key, isToken: TOKEN.test(spelling), isHopByHop: hops.has(key) };
+  if (spelling.length > LONGEST) return name;
+  if (names.size >= MAX_CACHED) names.clear();
+  names.set(spelling, name);
+  return name;
+}
+
+/**
+ * Returns the text as V8's internalized string for property names: two such strings are compared by reference, and it is a copy,
+ * where a slice of a larger text would keep that in memory.
+ */
+const internalize = (text: string): string => Object.keys({ [text]: true })[0] as string;

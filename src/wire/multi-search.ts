@@ -1,0 +1,76 @@
+/** Size of the shift table: pairs of bytes with the same index only make the search check more often. */
+const PAIRS = 4096;
+
+/** Bytes between two searches for the common first byte: base64 and the like have none for long. */
+const FAR = 4096;
+
+const pairAt = (bytes: Uint8Array, at: number): number =>
+  ((bytes[at - 1] as number) * 37 + (bytes[at] as number)) & (PAIRS - 1);
+
+/**
+ * Searches for any of several texts at once, in steps nearly as long as the shortest of them (Wu and Manber): about a fifth of
+ * the cost of separate searches.
+ */
+export class MultiSearch {
+  private readonly needles: readonly Buffer[];
+  private readonly shifts: Uint8Array;
+  private readonly shortest: number;
+  /** The first byte of all of them; undefined: they differ. */
+  private readonly first: number | undefined;
+
+  /** @param texts of 2 characters or more */
+  constructor(texts: readonly string[]) {
+    this.needles = texts.map((text) => Buffer.from(text));
+    this.shortest = Math.min(255, ...this.needles.map(({ length }) => length));
+    const [first] = this.needles[0] ?? [];
+    this.first = this.needles.every((needle) => needle[0] === first) ? first : undefined;
+    this.shifts = new Uint8Array(PAIRS).fill(this.shortest - 1);
+    for (const needle of this.needles)
+      for (let i = 1; i < this.shortest; i++) {
+        const pair = pairAt(needle, i);
+        this.shifts[pair] = Math.min(this.shifts[pair] as number, this.shortest - 1 - i);
+      }
+  }
+
+  /** Reports whether one of them occurs in a text in pieces with arbitrary boundaries. */
+  occursIn(pieces: readonly Buffer[]): boolean {
+    if (this.needles.length === 0) return false;
+    const side = Math.max(...this.needles.map(({ length }) => length)) - 1;
+    let before: Buffer | undefined;
+    for (const piece of pieces) {
+      if (this.occursInPiece(piece)) return true;
+      if (before && this.occursInPiece(Buffer.concat([before, piece.subarray(0, side)]))) return true;
+      before = before ? Buffer.concat([before, piece]).subarray(-side) : piece.subarray(-side);
+    }
+    return false;
+  }
+
+  private occursInPiece(bytes: Buffer): boolean {
+    const { needles, shifts, shortest, first } = this;
+    const { length } = bytes;
+    let far = first === undefined ? length : 0;
+    for (let at = shortest - 1; at < length; ) {
+      if (at >= far) {
+        const next = bytes.indexOf(first as number, at - shortest + 1);
+        if (next < 0) return false;
+        at = next + shortest - 1;
+        far = at + FAR;
+        if (at >= length) return false;
+      }
+      const shift = shifts[pairAt(bytes, at)] as number;
+      if (shift > 0) at += shift;
+      else {
+        const start = at - shortest + 1;
+        for (const needle of needles) if (matches(bytes, start, needle)) return true;
+        at++;
+      }
+    }
+    return false;
+  }
+}
+
+function matches(bytes: Buffer, start: number, needle: Buffer): boolean {
+  if (start + needle.length > bytes.length) return false;
+  for (let i = 0; i < needle.length; i++) if (bytes[start + i] !== needle[i]) return false;
+  return true;
+}

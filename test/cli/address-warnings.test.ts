@@ -1,0 +1,55 @@
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { addressWarnings } from "../../src/cli/address-warnings.ts";
+import { loadWithVocabulary } from "../../src/vocabulary.ts";
+
+async function doubts(t: Test, provider: string) {
+  const yaml = `providers:\n  one: ${provider}\nmodels: { m: { targets: [one:m] } }\n`;
+  const file = join(t.testdir({ "gateway.yaml": yaml }), "gateway.yaml");
+  const { config, vocabulary } = await loadWithVocabulary({ file, env: {} });
+  return addressWarnings(config, vocabulary.protocolList);
+}
+
+t.test("an address on the way to a known vendor's API is told with the right one", async (t) => {
+  for (const [written, right] of [
+    ["https://openrouter.ai/api", "https://openrouter.ai/api/v1"],
+    ["https://openrouter.ai", "https://openrouter.ai/api/v1"],
+    ["https://api.groq.com/openai", "https://api.groq.com/openai/v1"],
+    ["https://api.groq.com", "https://api.groq.com/openai/v1"],
+    ["https://api.fireworks.ai/inference/", "https://api.fireworks.ai/inference/v1"],
+  ] as const)
+    t.match(await doubts(t, `{ protocol: openai-chat, url: "${written}" }`), [
+      { severity: "warning", line: 2, message: new RegExp(`write url: ${right}$`) },
+    ]);
+});
+
+t.test("an address that ends in the path of a call is told without it", async (t) => {
+  for (const [protocol, written, right] of [
+    ["openai-chat", "https://api.example.com/v1/chat/completions", "https://api.example.com/v1"],
+    ["openai-chat", "https://api.openai.com/v1/chat/completions/", "https://api.openai.com/v1"],
+    ["anthropic-messages", "https://api.anthropic.com/v1/messages", "https://api.anthropic.com/v1"],
+    ["openai-responses", "http://127.0.0.1:11434/v1/responses", "http://127.0.0.1:11434/v1"],
+    ["openai-embeddings", "https://example.com/api/v3/embeddings", "https://example.com/api/v3"],
+  ] as const)
+    t.match(await doubts(t, `{ protocol: ${protocol}, url: "${written}" }`), [
+      { severity: "warning", line: 2, message: new RegExp(`is put behind .* by itself; write url: ${right}$`) },
+    ]);
+});
+
+t.test(
+  "no doubt is told of right addresses, of others' and of protocols that a vendor may have elsewhere",
+  async (t) => {
+    for (const provider of [
+      "{ url: https://api.openai.com/v1, protocol: openai-chat }",
+      "{ url: https://api.openai.com, protocol: openai-chat }",
+      "{ url: https://api.anthropic.com, protocol: anthropic-messages }",
+      "{ url: https://generativelanguage.googleapis.com, protocol: gemini }",
+      "{ url: https://generativelanguage.googleapis.com/v1, protocol: gemini }",
+      "{ url: https://api.deepseek.com/anthropic, protocol: anthropic-messages }",
+      "{ url: https://openrouter.ai/api, protocol: anthropic-messages }",
+      "{ url: https://example.com/api, protocol: openai-chat }",
+      '{ url: "demo:" }',
+    ])
+      t.same(await doubts(t, provider), [], provider);
+  },
+);

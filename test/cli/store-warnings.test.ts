@@ -1,0 +1,90 @@
+import { join, resolve } from "node:path";
+import t from "tap";
+import { leftBehindWarnings, storeWarnings } from "../../src/cli/store-warnings.ts";
+import { connectStores, openStores } from "../../src/store/open.ts";
+import { placeOf, startPostgres } from "../support/postgres.ts";
+import { startRedis } from "../support/redis.ts";
+
+const doubts = (url: string) =>
+  storeWarnings({
+    file: resolve("gateway.yaml"),
+    text: `listen: 127.0.0.1:0\nstore: { ledger: "${url}" }\n`,
+    store: {
+      ...{ ledger: "shown", limits: "memory", durability: "process", keep: 0 },
+      postgres: { ...placeOf(url), journal: "/nowhere" },
+    },
+  });
+
+t.test("a Redis that cannot be used is a warning at its place", async (t) => {
+  const limits = (url: string) =>
+    storeWarnings({
+      ...{ file: resolve("gateway.yaml"), text: `listen: 127.0.0.1:0\nstore: { limits: "${url}" }\n` },
+      store: { ledger: "gateway.db", limits: url, durability: "process", keep: 0 },
+    });
+  t.match(await limits("redis://:never-shown@127.0.0.1:1"), [
+    {
+      ...{ severity: "warning", line: 2, column: 18 },
+      message: /^store: limits: 127\.0\.0\.1:1 does not answer \(.*ECONNREFUSED.*\): start it/,
+    },
+  ]);
+  const redis = await startRedis(t, ["--requirepass", "right"]);
+  if (!redis) return;
+  t.match(await limits(redis.url), [{ message: /NOAUTH.*set user and password/ }]);
+  t.same(await limits(redis.url.replace("//", "//:right@")), []);
+});
+
+t.test("a database that is not there is a warning, and one that is there is none", async (t) => {
+  t.match(await doubts("postgres://u:never-shown@127.0.0.1:1/d"), [
+    {
+      ...{ severity: "warning", file: "gateway.yaml", line: 2, column: 18, frame: /^> 2 \| store: /m },
+      message: /^The store postgres:\/\/\S+@127\.0\.0\.1:1\/d cannot be used: .*ECONNREFUSED/,
+    },
+  ]);
+  t.notMatch(JSON.stringify(await doubts("postgres://u:never-shown@127.0.0.1:1/d")), /never-shown/);
+  const server = await startPostgres(t);
+  if (!server) return;
+  const url = await server.database();
+  t.same(await doubts(url), []);
+  t.same(await server.ask(url, "select 1 from pg_namespace where nspname = 'model_gateway'"), [], "nothing is made");
+});
+
+t.test(
+  "an empty database is a warning while the default SQLite file has keys, and none when it has them itself",
+  async (t) => {
+    const server = await startPostgres(t);
+    if (!server) return;
+    const url = await server.database();
+    const folder = t.testdir({ data: {} });
+    const left = () =>
+      leftBehindWarnings({
+        file: join(folder, "gateway.yaml"),
+        text: `listen: 127.0.0.1:0\nstore: { ledger: "${url}" }\n`,
+        store: {
+          ...{ ledger: "shown", limits: "memory", durability: "process", keep: 0 },
+          postgres: { ...placeOf(url), journal: join(folder, "journal") },
+        },
+      });
+    t.same(await left(), [], "no file");
+    const file = openStores(join(folder, "data", "gateway.db"), [], () => {});
+    t.same(await left(), [], "a file without keys and rows");
+    await file.keys.create({ name: "a" });
+    await file.close();
+    t.match(await left(), [
+      {
+        severity: "warning",
+        line: 2,
+        message: /the database is empty, but data\/gateway\.db beside gateway\.yaml holds 1 key; nothing/,
+      },
+    ]);
+    const place = { ledger: "shown", postgres: { ...placeOf(url), journal: join(folder, "journal") } };
+    const stores = await connectStores(
+      { ...place, limits: "memory", durability: "process", keep: 0 } as never,
+      [],
+      () => {},
+    );
+    t.match(await left(), [{ message: /the database is empty/ }], "a schema alone");
+    await stores.keys.create({ name: "b" });
+    await stores.close();
+    t.same(await left(), []);
+  },
+);

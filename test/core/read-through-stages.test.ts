@@ -1,0 +1,75 @@
+import t from "tap";
+import type { Head } from "../../src/core/exchange.ts";
+import { readThroughStages } from "../../src/core/read-through-stages.ts";
+import { runStages, type Stage } from "../../src/core/stage.ts";
+import { Frame } from "../../src/wire/frame.ts";
+
+const END = new Frame("end", Buffer.alloc(0));
+const headOf = (text: string, more: Partial<Head> = {}): Head =>
+  ({ ...more, whole: async () => Buffer.from(text) }) as unknown as Head;
+const whole = async (head: Head): Promise<string> => String(await head.whole?.(100));
+
+t.test("an answer that is read whole is what the stages so far leave of it, and they see it once", async (t) => {
+  const texts = {
+    sse: ["data: 1\n\ndata: 2\n\n", "data: 10\n\ndata: 20\n\n"],
+    array: ["[1,2]", "[10,20]"],
+    none: ["12", "120"],
+  } as const;
+  for (const [framing, [before, after]] of Object.entries(texts)) {
+    let seen = 0;
+    const stages: Stage[] = [];
+    const head = headOf(before, framing === "none" ? {} : { framing: framing as "sse" | "array" });
+    readThroughStages(head, stages);
+    stages.push((frame) => {
+      seen++;
+      return frame.kind === "end"
+        ? frame
+        : new Frame(frame.kind, Buffer.from(frame.bytes.toString().replace(/\d(?!\d)/, "$&0")));
+    });
+    t.equal(await whole(head), after, framing);
+    const calls = seen;
+    const out: Frame[] = [];
+    for (const frame of [new Frame("piece", Buffer.from(before)), END]) runStages(stages, frame, out);
+    t.equal(Buffer.concat(out.map(({ bytes }) => bytes)).toString(), after, "and so it goes on to the stages behind");
+    t.equal(out.at(-1)?.kind, "end");
+    t.equal(seen, calls);
+  }
+});
+
+t.test("who reads it further up has what stands behind more stages", async (t) => {
+  const stages: Stage[] = [];
+  const head = headOf("a");
+  readThroughStages(head, stages);
+  const adding =
+    (text: string): Stage =>
+    (frame) =>
+      frame.kind === "end" ? [new Frame("piece", Buffer.from(text)), frame] : frame;
+  stages.push(adding("b"));
+  t.equal(await whole(head), "ab");
+  stages.push(adding("c"));
+  t.equal(await whole(head), "abc");
+  t.equal(await whole(head), "abc");
+});
+
+t.test("a translated answer is split as it came", async (t) => {
+  const kinds: string[] = [];
+  const stages: Stage[] = [];
+  const head = headOf("data: 1\n\n", { translated: { framing: "sse" } } as Partial<Head>);
+  readThroughStages(head, stages);
+  stages.push((frame) => void kinds.push(frame.kind));
+  await whole(head);
+  t.same(kinds, ["event", "end"]);
+});
+
+t.test("an empty answer has only an end, and one that nobody can read whole stays so", async (t) => {
+  const kinds: string[] = [];
+  const stages: Stage[] = [];
+  const head = headOf("");
+  readThroughStages(head, stages);
+  stages.push((frame) => void kinds.push(frame.kind));
+  t.equal(await whole(head), "");
+  t.same(kinds, ["end"]);
+  const bare = {} as Head;
+  readThroughStages(bare, []);
+  t.equal(bare.whole, undefined);
+});

@@ -1,0 +1,59 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import t from "tap";
+import { AcceptQueueFiller, acceptQueueLength, reachableAddress } from "../../src/downstream/accept-queue.ts";
+
+async function server(t: { teardown(fn: () => unknown): unknown }, take: (socket: Socket) => void = () => {}) {
+  const server = createServer(take).listen(0, "127.0.0.1");
+  t.teardown(() => server.close());
+  await once(server, "listening");
+  return server.address() as AddressInfo;
+}
+
+t.test("an address is reached on the machine itself, whatever is listened at", async (t) => {
+  t.same(reachableAddress({ address: "0.0.0.0", family: "IPv4", port: 1 }), { host: "127.0.0.1", port: 1 });
+  t.same(reachableAddress({ address: "::", family: "IPv6", port: 1 }), { host: "::1", port: 1 });
+  t.same(reachableAddress({ address: "10.1.2.3", family: "IPv4", port: 1 }), { host: "10.1.2.3", port: 1 });
+});
+
+t.test("the system tells how many connections wait at a port", { skip: process.platform !== "linux" }, async (t) => {
+  // More than the system tells of in one read: whichever of them stands first.
+  const listened = await Promise.all(Array.from({ length: 60 }, () => server(t)));
+  for (const { port } of listened) t.equal(acceptQueueLength(port), 0);
+  const [address] = listened as [AddressInfo];
+  const plug = new AcceptQueueFiller(address);
+  await new Promise<void>((resolve) => process.nextTick(resolve));
+  t.equal(acceptQueueLength(address.port), 3, "until the event loop turns");
+  plug.close();
+  t.equal(acceptQueueLength(1), undefined, "nobody listens");
+});
+
+t.test("it knows its own among others, and says whether all that waits is its own", async (t) => {
+  const others: Socket[] = [];
+  let plug: AcceptQueueFiller | undefined;
+  const { port, ...rest } = await server(t, (socket) => {
+    if (!plug?.claim(socket)) others.push(socket);
+  });
+  t.teardown(() => others.forEach((each) => void each.destroy()));
+  const waits = () => connect(port, "127.0.0.1").on("error", () => {});
+  waits();
+  plug = new AcceptQueueFiller({ port, ...rest });
+  t.equal(await plug.settled, true, "one came before");
+  t.equal(others.length, 1);
+  plug.close();
+  plug = new AcceptQueueFiller({ port, ...rest });
+  waits();
+  t.equal(await plug.settled, process.platform !== "linux", "one came behind");
+  plug.close();
+});
+
+t.test("where nobody can connect, or it is closed, that is told", async (t) => {
+  const gone = createServer().listen(0, "127.0.0.1");
+  await once(gone, "listening");
+  const address = gone.address() as AddressInfo;
+  gone.close();
+  t.equal(await new AcceptQueueFiller(address).settled, false);
+  const closed = new AcceptQueueFiller(await server(t));
+  closed.close();
+  t.equal(await closed.settled, false);
+});

@@ -1,0 +1,27 @@
+import t from "tap";
+import { UnorderedList } from "../../src/downstream/unordered-list.ts";
+
+t.test("things come and go, in any order, and each is taken out once", async (t) => {
+  const bag = new UnorderedList<string>();
+  const [a, b, c] = ["a", "b", "c"].map((item) => bag.add(item));
+  t.same(bag.items().sort(), ["a", "b", "c"]);
+  for (const entry of [a, a, undefined]) if (entry) bag.remove(entry);
+  t.same(bag.items().sort(), ["b", "c"]);
+  const d = bag.add("d");
+  if (c) bag.remove(c);
+  t.same(bag.items().sort(), ["b", "d"]);
+  for (const entry of [b, d, c, a]) if (entry) bag.remove(entry);
+  t.equal(bag.size, 0);
+  t.same(bag.items(), []);
+});
+
+t.test("what is taken out while all are looked at is looked at still", async (t) => {
+  const bag = new UnorderedList<number>();
+  const entry = [0, 1, 2, 3].map((item) => bag.add(item));
+  const seen: number[] = [];
+  for (const item of bag.items()) {
+    seen.push(item);
+    for (const each of entry) bag.remove(each);
+  }
+  t.same(seen, [0, 1, 2, 3]);
+});

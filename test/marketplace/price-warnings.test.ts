@@ -1,0 +1,26 @@
+import t from "tap";
+import { loadConfig } from "../../src/config/load.ts";
+import { priceWarnings } from "../../src/marketplace/price-warnings.ts";
+import { vocabulary } from "../config/fixture.ts";
+
+const YAML = `providers:
+  demo: { url: "demo:" }
+  anthropic: { url: https://api.anthropic.com/v1, protocol: anthropic-messages }
+  own: { url: http://127.0.0.1:1/v1, protocol: openai-chat }
+models:
+  free: { targets: [demo:echo] }
+  known: { targets: [anthropic:claude-opus-5] }
+  guessed: { targets: [anthropic:claude-sonnet-4-5-foo] }
+  unknown: { targets: [own:x] }
+  said: { price: { input: 1 }, targets: [own:x] }
+`;
+
+t.test("of prices that are unknown or guessed the place is told, and what to write", async (t) => {
+  const folder = t.testdir({ "gateway.yaml": YAML });
+  const found = await priceWarnings(await loadConfig(`${folder}/gateway.yaml`, vocabulary, {}));
+  t.match(found, [
+    { line: 8, column: 3, severity: "warning", message: /^the price of anthropic:claude-sonnet-4-5-foo is guessed/ },
+    { line: 9, column: 3, severity: "warning", message: /^no price is known of own:x, .*write a price to "unknown"/ },
+  ]);
+  t.equal(found.length, 2);
+});

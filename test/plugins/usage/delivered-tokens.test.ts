@@ -1,0 +1,130 @@
+import t from "tap";
+import anthropicMessages from "../../../plugins/protocols/anthropic-messages/index.ts";
+import gemini from "../../../plugins/protocols/gemini/index.ts";
+import openaiChat from "../../../plugins/protocols/openai-chat/index.ts";
+import openaiResponses from "../../../plugins/protocols/openai-responses/index.ts";
+import { DeliveredTokens } from "../../../plugins/usage/delivered-tokens.ts";
+import { estimateTokens } from "../../../plugins/usage/token-count.ts";
+import type { Protocol } from "../../../src/core/protocol.ts";
+import { Frame } from "../../../src/wire/frame.ts";
+
+const event = (json: object) => new Frame("event", Buffer.from(`data: ${JSON.stringify(json)}\n\n`));
+const chat = (content: string) =>
+  event({
+    id: "chatcmpl-1",
+    object: "chat.completion.chunk",
+    created: 1,
+    model: "m",
+    choices: [{ index: 0, delta: { content } }],
+  });
+
+function tokens(protocol: Protocol, frames: readonly Frame[]): number {
+  const delivered = new DeliveredTokens(protocol);
+  for (const frame of frames) delivered.observe(frame);
+  return delivered.tokens;
+}
+
+t.test("the tokens of the text, within a tenth, though most frames are only measured", async (t) => {
+  for (const count of [1, 5, 40, 400, 4000]) {
+    const words = Array.from({ length: count }, (_, i) => ` ${"abcdefghij".slice(0, 1 + ((i * 7) % 10))}`);
+    const expected = 1.01 * words.reduce((sum, word) => sum + estimateTokens(word), 0);
+    const found = tokens(openaiChat, words.map(chat));
+    t.ok(Math.abs(found - expected) <= 1 + expected / 10, `${count}: ${found} for ${expected}`);
+  }
+});
+
+t.test("what says no new text adds nothing: comments, heads, and texts said once more as a whole", async (t) => {
+  const quiet = [
+    new Frame("event", Buffer.from(`: ${"x".repeat(100)}\n\n`)),
+    event({ type: "ping", filler: "x".repeat(60) }),
+  ];
+  t.equal(tokens(anthropicMessages, Array.from({ length: 50 }, () => quiet).flat()), 0);
+  const pieces = Array.from({ length: 100 }, (_, i) =>
+    event({
+      type: "response.output_text.delta",
+      item_id: "m",
+      output_index: 0,
+      content_index: 0,
+      delta: ` word ${i % 10}`,
+      sequence_number: i,
+    }),
+  );
+  const text = " word 0".repeat(100);
+  const whole = event({ type: "response.output_text.done", item_id: "m", output_index: 0, content_index: 0, text });
+  const found = tokens(openaiResponses, [...pieces, whole, whole, whole]);
+  const expected = 1.08 * 100 * estimateTokens(" word 0");
+  t.ok(Math.abs(found - expected) <= expected / 5, `${found} for ${expected}`);
+});
+
+t.test(
+  "a call that comes whole in one frame counts as what it says, one that came in pieces is not counted again",
+  async (t) => {
+    const args = JSON.stringify({ a: "word ".repeat(4000) });
+    const expected = estimateTokens(args);
+    const call = (delta: object) =>
+      event({ id: "c", choices: [{ index: 0, delta: { tool_calls: [{ index: 0, function: delta }] } }] });
+    const near = (found: number, name: string) =>
+      t.ok(found > expected * 0.9 && found < expected * 1.5, `${name}: ${found} for ${expected}`);
+    near(tokens(openaiChat, [chat("hello there"), call({ name: "f", arguments: args })]), "chat");
+    const block = { type: "tool_use", id: "toolu_1", name: "f", input: JSON.parse(args) };
+    near(
+      tokens(anthropicMessages, [event({ type: "content_block_start", index: 0, content_block: block })]) / 1.01,
+      "messages",
+    );
+    near(
+      tokens(gemini, [
+        event({ candidates: [{ content: { parts: [{ functionCall: { name: "f", args: JSON.parse(args) } }] } }] }),
+      ]),
+      "gemini",
+    );
+    const pieces = args.match(/[\s\S]{1,200}/g) ?? [];
+    const item = { output_index: 0, item_id: "fc_1" };
+    const deltas = pieces.map((delta) => event({ type: "response.function_call_arguments.delta", ...item, delta }));
+    const done = event({ type: "response.function_call_arguments.done", ...item, arguments: args });
+    near(tokens(openaiResponses, [...deltas, done, done]), "responses");
+  },
+);
+
+t.test("what frames say twice, and what fills them up, is not taken for text", async (t) => {
+  const words = Array.from({ length: 600 }, (_, i) => ` ${"abcdefghijklmno".slice(0, 1 + ((i * 5) % 13))}`);
+  const expected = 1.01 * words.reduce((sum, word) => sum + estimateTokens(word), 0);
+  const near = (found: number) => Math.abs(found - expected) <= expected / 10;
+  const twice = words.map((word) =>
+    event({ id: "c", choices: [{ index: 0, delta: { content: word }, again: word }], model: "some/model-of-somebody" }),
+  );
+  const doubled = tokens(openaiChat, twice);
+  t.ok(near(doubled), `${doubled} for ${expected}`);
+  const filled = words.map((word) =>
+    event({ id: "c", choices: [{ index: 0, delta: { content: word } }], fill: "x".repeat(40 - word.length) }),
+  );
+  const even = tokens(openaiChat, filled);
+  t.ok(near(even), `${even} for ${expected}`);
+});
+
+t.test("what one frame says in two members counts once", async (t) => {
+  const both = (text: string) =>
+    event({
+      id: "c",
+      choices: [{ index: 0, delta: { reasoning: text, reasoning_details: [{ type: "reasoning.text", text }] } }],
+    });
+  t.equal(tokens(openaiChat, [both(" carefully"), both(" think")]), 2);
+});
+
+t.test("a call of a tool is more than its arguments, in the measure of the model that calls", async (t) => {
+  const part = (call: object) =>
+    event({
+      id: "chatcmpl-1",
+      object: "chat.completion.chunk",
+      choices: [{ index: 0, delta: { tool_calls: [{ index: 0, ...call }] } }],
+    });
+  const frames = [
+    part({ id: "call_1", type: "function", function: { name: "weather", arguments: "" } }),
+    part({ function: { arguments: '{"' } }),
+    part({ function: { arguments: "city" } }),
+    part({ function: { arguments: '"}' } }),
+  ];
+  t.equal(tokens(openaiChat, frames), 9 + 3);
+  const claude = new DeliveredTokens(openaiChat, "anthropic/claude-sonnet-4.5");
+  for (const frame of frames) claude.observe(frame);
+  t.equal(claude.tokens, 32 + 4);
+});

@@ -1,0 +1,63 @@
+import t from "tap";
+import { addReasons, attemptError, redactedMessage } from "../../../plugins/usage/reasons.ts";
+import { GatewayError } from "../../../src/core/errors.ts";
+import type { Attempt } from "../../../src/core/exchange.ts";
+import type { DoneExchange } from "../../../src/core/phases.ts";
+import { Redactor } from "../../../src/core/redactor.ts";
+import type { LedgerEntry } from "../../../src/store/ledger.ts";
+
+const SECRET = "a-credential-0123456789";
+const redactor = new Redactor([SECRET]);
+
+function told(more: object): Partial<LedgerEntry> {
+  const entry = {} as LedgerEntry;
+  const nothing = { attempts: [], dropped: [], droppedFromAnswer: [], notices: [] };
+  addReasons(entry, { ...nothing, ...more } as unknown as DoneExchange, redactor);
+  return entry;
+}
+
+t.test("an exchange that went well has nothing to say, and its entry gets no member", async (t) => {
+  t.same(told({}), {});
+});
+
+t.test("code and message of what went wrong are kept, without secrets and of a long one the beginning", async (t) => {
+  const short = new GatewayError("upstream_refused", { message: `No such key: ${SECRET}.` });
+  t.same(told({ error: short }), { error: { code: "upstream_refused", message: "No such key: ***." } });
+  const long = `${"x".repeat(290)} ${SECRET} ${"y".repeat(5000)}`;
+  const kept = redactedMessage(new GatewayError("internal", { message: long }), redactor);
+  t.equal(kept.length, 300);
+  t.match(kept, /x \*\*\* y+…$/, "a secret is taken out before anything is cut off");
+  const halves = redactedMessage(new GatewayError("internal", { message: "😀".repeat(200) }), redactor);
+  t.ok(halves.isWellFormed());
+});
+
+t.test("a provider's error that passes as it came is told by the attempt, where nothing else went wrong", async (t) => {
+  const refusal = { code: "upstream_refused", message: "No such model." };
+  const last = { refusal } as unknown as Attempt;
+  t.same(told({ attempts: [last] }), { error: refusal });
+  t.match(told({ attempts: [last], error: new GatewayError("client_gone") }), { error: { code: "client_gone" } });
+  t.same(told({ attempts: [last, {}] }), {}, "another one has answered");
+  const done = { attempts: [last], outcome: "upstream_error" } as unknown as DoneExchange;
+  t.equal(attemptError(last, done), undefined, "failed attempts go by their status");
+});
+
+t.test("names of what was dropped and notices are kept as far as there is room, and the rest is counted", async (t) => {
+  t.same(told({ dropped: ["top_k"], droppedFromAnswer: ["logprobs"], notices: [`said ${SECRET}`] }), {
+    dropped: ["top_k", "logprobs"],
+    notices: ["said ***"],
+  });
+  const many = Array.from({ length: 1000 }, (_, n) => `messages.${n}.cache_control`);
+  const { dropped = [] } = told({ dropped: many });
+  t.ok(dropped.join("").length < 320);
+  t.equal(dropped.at(-1), `+${1001 - dropped.length}`);
+});
+
+t.test("what broke off behind its head is the last attempt's fault, and a client's leaving nobody's", async (t) => {
+  const error = new GatewayError("upstream_truncated");
+  const own = new GatewayError("upstream_timeout");
+  const [first, last] = [{ error: own }, {}] as unknown as [Attempt, Attempt];
+  const exchange = (outcome: string) => ({ attempts: [first, last], error, outcome }) as unknown as DoneExchange;
+  t.equal(attemptError(last, exchange("upstream_error")), error);
+  t.equal(attemptError(first, exchange("upstream_error")), own);
+  t.equal(attemptError(last, exchange("aborted")), undefined);
+});

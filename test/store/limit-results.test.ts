@@ -1,0 +1,92 @@
+import t from "tap";
+import type { Budget, LimitLevel } from "../../src/core/limits.ts";
+import {
+  budgetExcess,
+  budgetStanding,
+  isRepeated,
+  markMessage,
+  nearlySpentWarning,
+  newBudgetMarks,
+  refusalMark,
+  tighterLimit,
+} from "../../src/store/limit-results.ts";
+
+const budget = (nano: number, per: Budget["per"], soft = false): Budget => ({ nano, per, soft });
+const level: LimitLevel = {
+  ...{ kind: "key", name: "ci", scope: "key:ci" },
+  limits: { budgets: [budget(100, "day", true), budget(200, "day"), budget(1000, "month", true)] },
+};
+const NOON = Date.UTC(2026, 10, 18, 12);
+
+t.test("what is over a budget says how much is left, and whether asking again makes sense", async (t) => {
+  const state = { spent: 30, pending: 60, end: NOON + 60_000 };
+  t.match(
+    budgetExcess(level, budget(100, "day"), state, 20, NOON),
+    { left: 10, asked: 20, retryAfter: 1 },
+    "others may end",
+  );
+  t.match(budgetExcess(level, budget(100, "day"), { ...state, spent: 90 }, 20, NOON), { left: 0, retryAfter: 60 });
+  const never = budgetExcess(
+    level,
+    budget(100, "total"),
+    { spent: 100, pending: 0, end: Number.POSITIVE_INFINITY },
+    1,
+    NOON,
+  );
+  t.equal(never.retryAfter, undefined);
+  t.equal(never.resets, undefined);
+  t.equal(budgetExcess(level, budget(100, "day"), state, 101, NOON).retryAfter, undefined, "it is more than all of it");
+});
+
+t.test("where a budget is shared out, what is left is this process's part", async (t) => {
+  const state = { spent: 30, pending: 10, end: NOON };
+  t.match(budgetStanding(budget(100, "day"), state, 60), { limit: 100, spent: 30, reserved: 10, left: 20 });
+  t.match(budgetStanding(budget(100, "day"), state, 20), { left: 0 });
+});
+
+t.test("a soft budget is told of from 80 % on, and when it gets there and to its end", async (t) => {
+  t.equal(nearlySpentWarning(level, budget(100, "day", true), 79), undefined);
+  t.match(nearlySpentWarning(level, budget(100, "day", true), 80), /80 %/);
+  t.equal(nearlySpentWarning(level, budget(100, "day"), 99), undefined, "one that refuses says so then");
+  const reached = (per: Budget["per"], spent: number) =>
+    newBudgetMarks(level, per, spent, 10).map(({ limit, share, soft }) => [limit, share, soft]);
+  t.same(reached("day", 79), []);
+  t.same(reached("day", 85), [[100, 0.8, true]]);
+  t.same(reached("day", 95), []);
+  t.same(reached("day", 105), [[100, 1, true]]);
+  t.same(reached("day", 165), [[200, 0.8, false]], "one that refuses is marked too");
+  t.same(reached("month", 105), []);
+  const [mark] = newBudgetMarks(level, "day", 85, 10);
+  t.match(mark && markMessage(mark), /^The key "ci" has spent .* \(85 %\)\.$/);
+});
+
+t.test(
+  "two budgets of one kind of period are one sum, and of two limits the one that leaves less is told",
+  async (t) => {
+    t.same(
+      [0, 1, 2].map((at) => isRepeated(level.limits.budgets ?? [], at)),
+      [false, true, false],
+    );
+    const [much, little] = [10, 3].map((left) => ({ limit: 10, left, reset: 0 }));
+    t.equal(tighterLimit(much, little as NonNullable<typeof little>), little);
+    t.equal(tighterLimit(little, much as NonNullable<typeof much>), little);
+  },
+);
+
+t.test(
+  "a refusal marks a budget of which little is left, and not one that the request alone was too large for",
+  async (t) => {
+    const { limits: _, ...of } = level;
+    const excess = { limit: "budget", of, most: 100, asked: 50, per: "day" } as const;
+    t.match(refusalMark({ ...excess, left: 5 }), {
+      kind: "key",
+      name: "ci",
+      limit: 100,
+      spent: 95,
+      share: 1,
+      refused: true,
+    });
+    t.equal(refusalMark({ ...excess, left: 40 }), undefined);
+    t.equal(refusalMark({ limit: "rpm", of, most: 100, asked: 1, left: 0 }), undefined);
+  },
+);

@@ -1,0 +1,76 @@
+import t from "tap";
+import { UnreportedSpending } from "../../../src/store/redis/unreported-spending.ts";
+
+const owed = (id: string, granted: string | undefined) => ({
+  ...{ id, time: 1, json: "{}", used: { tokens: 3, cost: 4 }, unused: "", once: "" },
+  granted,
+});
+
+t.test("what is owed is told in steps, each under a name, and kept until it has arrived", async (t) => {
+  const arrears = new UnreportedSpending();
+  for (let i = 0; i < 60; i++) arrears.addSettlement(owed(String(i), "now"));
+  for (let i = 0; i < 5; i++) {
+    arrears.addPayment("day:0:all", 10);
+    arrears.beginLedgerWrite();
+  }
+  const told: string[][] = [];
+  const failing = arrears.report("now", 5000, async (script, args) => {
+    told.push([script, ...args]);
+    throw new Error("away");
+  });
+  t.ok((await Promise.allSettled(failing)).every(({ status }) => status === "rejected"));
+  t.same(
+    told.map(([script, , ...rest]) => [script, rest.length]),
+    [
+      ["repay", 450],
+      ["repay", 90],
+      ["pay", 15],
+    ],
+  );
+  t.notOk(arrears.empty);
+  const again: string[][] = [];
+  await Promise.all(arrears.report("now", 5000, async (script, args) => again.push([script, ...args])));
+  t.same(again, told, "under the same names: whoever has heard it knows");
+  t.ok(arrears.empty);
+});
+
+t.test("what the server has granted in this life counts only if it has it still", async (t) => {
+  const arrears = new UnreportedSpending();
+  for (const granted of ["now", "before", undefined]) arrears.addSettlement(owed("a", granted));
+  const words: string[] = [];
+  await Promise.all(arrears.report("now", 5000, async (_, args) => words.push(...args.slice(1))));
+  t.same(
+    [8, 17, 26].map((at) => words[at]),
+    ["", "1", "1"],
+  );
+});
+
+t.test(
+  "what was spent is summed up by when it was in the ledger, and what may not be there is told as of now",
+  async (t) => {
+    const arrears = new UnreportedSpending();
+    arrears.addPayment("s", 7);
+    arrears.addSettlement(owed("a", undefined));
+    arrears.beginLedgerWrite();
+    arrears.addPayment("s", 8);
+    const done = arrears.beginLedgerWrite();
+    arrears.addPayment("s", 9);
+    arrears.addPayment("s", 10);
+    done(2000);
+    const [words, settled]: string[][] = [[], []];
+    const failing = arrears.report("now", 3000, async () => {
+      throw new Error("away");
+    });
+    await Promise.allSettled(failing);
+    const told = (now: number) =>
+      arrears.report("now", now, async (script, args) => (script === "pay" ? words : settled)?.push(...args.slice(1)));
+    await Promise.all(told(4000));
+    t.same(
+      words,
+      ["s", "7", "2000", "s", "8", "2000", "s", "19", "4000"],
+      "a writing that failed is made good by the next",
+    );
+    t.equal(settled?.[6], "2000");
+    t.ok(arrears.empty);
+  },
+);

@@ -1,0 +1,29 @@
+import t from "tap";
+import type { UsageRow } from "../../../src/store/ledger-row.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
+import { importJournals } from "../../../src/store/sqlite/import-journals.ts";
+import { SqliteLedger } from "../../../src/store/sqlite/ledger.ts";
+import { SqliteObjects } from "../../../src/store/sqlite/objects.ts";
+
+const row = (id: string, outcome: string): UsageRow => ({
+  kind: ["k", "m", "p:m", "wire", "generate", 200, outcome, 0, "none", ""],
+  values: [id, 1, 1, 1, 1, null, null, null, null, null, null],
+});
+
+t.test("rows and objects of journals get into a store, each once", async (t) => {
+  const database = new SqliteDatabase(":memory:");
+  t.teardown(() => database.close());
+  const journaled = {
+    ended: [row("a", "completed")],
+    open: [row("b", "interrupted")],
+    objects: [{ id: "file-1", provider: "up", key: "k", time: 1 }],
+  };
+  await importJournals(database, journaled);
+  await importJournals(database, journaled);
+  const entries = await new SqliteLedger(database).recent(10);
+  t.same(entries.map(({ id, outcome }) => [id, outcome]).sort(), [
+    ["a", "completed"],
+    ["b", "interrupted"],
+  ]);
+  t.equal(new SqliteObjects(database).find("file-1").length, 1);
+});

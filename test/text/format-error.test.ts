@@ -1,0 +1,50 @@
+import t from "tap";
+import { ConfigError } from "../../src/config/problems.ts";
+import { FileError, StoreUnavailableError } from "../../src/core/errors.ts";
+import { PluginError, pluginError } from "../../src/loader/problems.ts";
+import { FormattedError, formatError, printError } from "../../src/text/format-error.ts";
+
+t.test("what can be foreseen is told in a line, without a stack", async (t) => {
+  t.equal(formatError(new FileError("The store x cannot be used.")), "The store x cannot be used.");
+  t.equal(
+    formatError(new StoreUnavailableError("PostgreSQL at x cannot be reached.")),
+    "PostgreSQL at x cannot be reached.",
+  );
+  const taken = Object.assign(new Error("listen EADDRINUSE"), { code: "EADDRINUSE", address: "127.0.0.1", port: 80 });
+  t.match(formatError(taken), /^127\.0\.0\.1:80 is taken: .*listen:/);
+  const refused = Object.assign(new Error("listen EACCES"), {
+    code: "EACCES",
+    syscall: "listen",
+    address: "::",
+    port: 80,
+  });
+  t.equal(formatError(refused), "not allowed to listen on :::80");
+});
+
+t.test("what another process has said of it stays as it is", async (t) => {
+  t.equal(formatError(new FormattedError("plugin a: its start() failed")), "plugin a: its start() failed");
+});
+
+t.test("what nobody foresaw keeps its stack", async (t) => {
+  t.match(formatError(new TypeError("x is not a function")), /^TypeError: x is not a function\n +at /);
+  t.equal(formatError("thrown"), "thrown");
+});
+
+t.test("with --json what is wrong with gateway.yaml is told as check tells it, and all else as ever", async (t) => {
+  const say = (thrown: unknown, json: boolean) => {
+    const said: Record<"out" | "err", string[]> = { out: [], err: [] };
+    printError(thrown, { out: (line) => said.out.push(line), err: (line) => said.err.push(line) }, json);
+    return said;
+  };
+  const problem = { file: "a.yaml", line: 2, column: 3, message: "no", frame: "", severity: "error" } as const;
+  const wrong = new ConfigError([problem]);
+  t.same(say(wrong, true), { out: [JSON.stringify({ ok: false, problems: [problem] })], err: [] });
+  t.same(say(wrong, false), { out: [], err: ["a.yaml:2:3 error: no"] });
+  t.same(JSON.parse(say(pluginError("/x/p.ts", "it has no phase"), true).out[0] ?? "").problems, [
+    { ...problem, file: "/x/p.ts", line: 1, column: 1, message: "it has no phase" },
+  ]);
+  const framed = new PluginError([{ file: "/x/g.yaml", line: 5, column: 3, message: "no", frame: "> 5 | a" }]);
+  t.match(JSON.parse(say(framed, true).out[0] ?? "").problems, [{ line: 5, column: 3, frame: "> 5 | a" }]);
+  t.same(say(framed, false).err, ["/x/g.yaml:5:3: no\n> 5 | a"]);
+  t.same(say(new FileError("gone"), true), { out: [], err: ["gone"] });
+});

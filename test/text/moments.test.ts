@@ -1,0 +1,56 @@
+import t from "tap";
+import { parseMoment, parsePastMoment, parseTimeSpan } from "../../src/text/moments.ts";
+
+const NOW = Date.UTC(2026, 10, 21, 12);
+
+t.test("a moment as people write it", async (t) => {
+  t.equal(parseMoment("90s", 1, NOW), NOW + 90_000, "a span ahead");
+  t.equal(parseMoment("24h", -1, NOW), NOW - 86_400_000, "a span back");
+  t.equal(parseMoment("30m", -1, NOW), NOW - 1_800_000);
+  t.equal(parseMoment("90d", 1, NOW), NOW + 90 * 86_400_000);
+  t.equal(parseMoment("2w", 1, NOW), NOW + 14 * 86_400_000);
+  t.equal(parseMoment("2026-11-01", 1, NOW), Date.UTC(2026, 10, 1), "a date is its first moment in UTC");
+  t.equal(parseMoment("2028-02-29", 1, NOW), Date.UTC(2028, 1, 29));
+  for (const text of ["2026-11-01T12:30", "2026-11-01T12:30Z", "2026-11-01T12:30:00Z"]) {
+    t.equal(parseMoment(text, 1, NOW), Date.UTC(2026, 10, 1, 12, 30), text);
+  }
+});
+
+t.test("what is no moment is refused with what is one", async (t) => {
+  for (const text of [
+    "",
+    "90",
+    "d",
+    "90 d",
+    "-1d",
+    "1.5h",
+    "1y",
+    "9999999d",
+    "tomorrow",
+    "2026-02-30",
+    "2026-13-01",
+    "2026-11-01T25:00",
+  ]) {
+    t.throws(() => parseMoment(text, 1, NOW), /is no moment\. Write 90s, 30m, 24h, .*2026-11-01/, JSON.stringify(text));
+  }
+});
+
+t.test("a moment that has passed may be a day as people count them, or milliseconds", async (t) => {
+  const zone = () => "Asia/Tokyo";
+  t.equal(parsePastMoment("today", NOW, zone), Date.UTC(2026, 10, 20, 15));
+  t.equal(parsePastMoment("yesterday", NOW, zone), Date.UTC(2026, 10, 19, 15));
+  t.equal(parsePastMoment("2026-11-01", NOW, zone), Date.UTC(2026, 9, 31, 15));
+  t.equal(parsePastMoment("2026-11-01T00:00Z", NOW, zone), Date.UTC(2026, 10, 1));
+  t.throws(() => parsePastMoment("2026-02-30", NOW, zone), /is no moment/);
+  t.equal(parsePastMoment("1790000000000", NOW, zone), 1_790_000_000_000);
+  t.equal(parsePastMoment("24h", NOW, t.fail as never), NOW - 86_400_000, "no zone is asked for");
+  t.throws(() => parsePastMoment("tomorrow", NOW, zone), /is no moment\. Write today, yesterday/);
+  t.throws(() => parseMoment("today", 1, NOW), /is no moment\. Write 90s/, "what is to come has no yesterday");
+});
+
+t.test("a span has a number and a unit", async (t) => {
+  t.equal(parseTimeSpan("24h", "--overlap"), 86_400_000);
+  t.equal(parseTimeSpan("0s", "--overlap"), 0);
+  for (const text of ["", "24", "2026-01-01"])
+    t.throws(() => parseTimeSpan(text, "--overlap"), /takes a span like 24h/);
+});

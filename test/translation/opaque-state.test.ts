@@ -1,0 +1,159 @@
+import t from "tap";
+import type { Conversation, Part, Reasoning, Tool, Turn } from "../../src/translation/conversation.ts";
+import type { Opaque } from "../../src/translation/events.ts";
+import { TextKey } from "../../src/translation/ids.ts";
+import { keepReadable, placeState } from "../../src/translation/opaque-state.ts";
+
+const assistant = (...parts: Part[]): Turn => ({ role: "assistant", parts, at: "a" });
+const user = (...parts: Part[]): Turn => ({ role: "user", parts, at: "u" });
+const text = (text: string): Part => ({ kind: "text", text, at: "t" });
+const call = (id: string): Part => ({ kind: "tool_call", id, name: "f", arguments: "", at: "c" });
+const opaque = (data: string, more: Partial<Opaque> = {}): Opaque => ({
+  protocol: "p",
+  account: "one",
+  kind: "sig",
+  data,
+  ...more,
+});
+const carrying = (data: string, on?: Opaque["on"]): Reasoning => ({
+  kind: "reasoning",
+  redacted: true,
+  at: "r",
+  opaque: opaque(data, on === undefined ? {} : { on }),
+});
+const talk = (turns: Turn[], tools: Tool[] = []): Conversation => ({
+  protocol: "c",
+  task: "generate",
+  stream: false,
+  turns,
+  tools,
+  uses: [],
+});
+
+function placed(...turns: Turn[]): Part[][] {
+  const conversation = talk(turns);
+  placeState(conversation);
+  return conversation.turns.map(({ parts }) => parts);
+}
+
+t.test("state that sat on a call goes back on it, in whatever turn it comes", async (t) => {
+  const expected = { ...call("b"), opaque: opaque("x") };
+  t.same(placed(assistant(carrying("x", { call: "b" }), call("a"), call("b"))), [[call("a"), expected]]);
+  t.same(placed(assistant(carrying("x", { call: "b" })), assistant(call("b"))), [[expected]]);
+});
+
+t.test("the first state for a call counts, and state for a call that is gone goes too", async (t) => {
+  t.same(placed(assistant(carrying("x", { call: "b" }), carrying("y", { call: "b" }), call("b"))), [
+    [{ ...call("b"), opaque: opaque("x") }],
+  ]);
+  t.same(placed(assistant(carrying("x", { call: "gone" }), text("hi"))), [[text("hi")]]);
+});
+
+t.test("state that sat on media goes back on it by its bytes, wherever the client put it", async (t) => {
+  const media = (base64: string, more: object = {}): Part => ({
+    kind: "media",
+    media: "image",
+    source: { base64 },
+    at: "m",
+    ...more,
+  });
+  const key = TextKey.ofMedia("aGk=");
+  const expected = media("aGk=", { opaque: opaque("x") });
+  t.same(placed(assistant(carrying("x", { media: key }), media("AAAA"), media("aGk="))), [[media("AAAA"), expected]]);
+  t.same(placed(assistant(media("aGk=")), assistant(carrying("x", { media: key }))), [[expected]]);
+  t.same(placed(assistant(carrying("x", { media: key })), user(media("aGk="))), [[media("aGk=")]]);
+});
+
+t.test("state that sat on a text goes to the text that follows it", async (t) => {
+  t.same(placed(assistant(text("one"), carrying("x", "text"), text("two"))), [
+    [text("one"), { ...text("two"), opaque: opaque("x") }],
+  ]);
+  t.same(placed(assistant(carrying("x", "text")), assistant(text("hi"))), [[{ ...text("hi"), opaque: opaque("x") }]]);
+});
+
+t.test("where no text follows it sat on one without a word", async (t) => {
+  const empty = (data: string) => ({ kind: "text", text: "", opaque: opaque(data), at: "r" });
+  t.same(placed(assistant(text("one"), carrying("x", "text"))), [[text("one"), empty("x")]]);
+  t.same(placed(assistant(carrying("x", "text"), call("a"), text("b"))), [[empty("x"), call("a"), text("b")]]);
+  t.same(placed(assistant(carrying("x", "text")), user(text("u"))), [[empty("x")], [text("u")]]);
+  t.same(placed(assistant(carrying("x", "text"), carrying("y", "text"), text("b"))), [
+    [empty("x"), { ...text("b"), opaque: opaque("y") }],
+  ]);
+});
+
+t.test("reasoning with its own state stays where it is", async (t) => {
+  const parts = [carrying("x"), text("a")];
+  t.same(placed(assistant(...parts)), [parts]);
+});
+
+function read(turns: Turn[], tools: Tool[] = []) {
+  const notes: string[] = [];
+  const { turns: left, tools: kept } = keepReadable(
+    talk(turns, tools),
+    { protocol: "p", account: "one" },
+    ({ data }, path) => notes.push(`${data} at ${path}`),
+  );
+  return { parts: left.map(({ parts }) => parts), tools: kept, notes };
+}
+
+t.test("state of the very account stays, and so does what the vendor made without us", async (t) => {
+  const parts = [
+    carrying("x"),
+    { ...call("a"), opaque: opaque("y") } as Part,
+    { ...text(""), opaque: { protocol: "p", kind: "sig", data: "z" } } as Part,
+  ];
+  t.same(read([assistant(...parts)]), { parts: [parts], tools: [], notes: [] });
+});
+
+t.test("state of another account or protocol goes: reasoning whole, a call and a text without it", async (t) => {
+  for (const foreign of [{ account: "two" }, { protocol: "q" }]) {
+    const state = opaque("x", foreign);
+    const { parts, notes } = read([
+      user(text("u")),
+      assistant(
+        { kind: "reasoning", text: "thoughts", opaque: state, at: "r" },
+        { ...call("a"), opaque: state } as Part,
+        { ...text(""), opaque: state } as Part,
+        { ...text("b"), opaque: state } as Part,
+      ),
+    ]);
+    t.same(parts, [[text("u")], [call("a"), text("b")]]);
+    t.equal(notes.length, 4, "each is told");
+    t.equal(notes[0], "x at r");
+  }
+});
+
+t.test("a turn of nothing but foreign reasoning goes whole", async (t) => {
+  t.same(read([user(text("u")), assistant({ ...carrying("x"), opaque: opaque("x", { account: "two" }) })]).parts, [
+    [text("u")],
+  ]);
+});
+
+t.test(
+  "blocks and tools that only another protocol understands go without a word: that was judged before",
+  async (t) => {
+    const foreign = (protocol: string): Part => ({ kind: "foreign", protocol, name: "x", json: {}, at: "f" });
+    const server = (protocol: string): Tool => ({ kind: "server", protocol, name: "s", json: {}, at: "t" });
+    const { parts, tools, notes } = read(
+      [assistant(foreign("p"), foreign("q"), text("a"))],
+      [server("q"), server("p")],
+    );
+    t.same(parts, [[foreign("p"), text("a")]]);
+    t.same(tools, [server("p")]);
+    t.same(notes, []);
+  },
+);
+
+t.test("the conversation itself stays as it was, for the next target", async (t) => {
+  const turn = assistant(carrying("x"), text("a"));
+  const conversation = talk([turn]);
+  keepReadable(conversation, { protocol: "q", account: "two" }, () => {});
+  t.same(conversation.turns, [assistant(carrying("x"), text("a"))]);
+});
+
+t.test("reasoning that never had a state stays with the account that made it, and goes elsewhere", async (t) => {
+  const thought: Part = { kind: "reasoning", text: "thoughts", at: "r" };
+  const marked = (account: string): Part => ({ ...thought, opaque: opaque("", { kind: "unsigned", account }) });
+  t.same(read([assistant(marked("one"))]), { parts: [[thought]], tools: [], notes: [] });
+  t.match(read([assistant(marked("two"), text("a"))]), { parts: [[text("a")]], notes: [/ at r$/] });
+});

@@ -1,0 +1,44 @@
+import t from "tap";
+import { peekResponse } from "../../src/upstream/peek-response.ts";
+
+type Look = (pieces: readonly Buffer[], last: boolean, whole: boolean) => boolean;
+
+/** A response of which more comes when somebody says so. */
+function coming() {
+  const pieces: Buffer[] = [];
+  let look: Look = () => true;
+  return {
+    peek: (asked: Look) => {
+      look = asked;
+    },
+    come: (text: string, last = false, whole = true) => {
+      pieces.push(Buffer.from(text));
+      return look(pieces, last, whole);
+    },
+  };
+}
+
+t.test("what is found is told once, and nobody looks any further", async (t) => {
+  const response = coming();
+  let looks = 0;
+  const found = peekResponse<string>(response, 10_000, (settle, pieces, last, whole) => {
+    looks++;
+    const text = Buffer.concat(pieces).toString();
+    return text.includes("b") ? settle(`${text} ${last} ${whole}`) : false;
+  });
+  t.equal(response.come("a"), false);
+  t.equal(response.come("b", true, false), true);
+  t.equal(response.come("c"), true);
+  t.equal(await found, "ab true false");
+  t.equal(looks, 2);
+});
+
+t.test("what is not found in time is undefined, and what comes then is not looked at", async (t) => {
+  const response = coming();
+  // The limit's timer keeps no process alive, and nothing else does here.
+  const awake = setTimeout(() => {}, 60_000);
+  t.teardown(() => clearTimeout(awake));
+  const found = peekResponse<string>(response, 1, (settle) => settle("late"));
+  t.equal(await found, undefined);
+  t.equal(response.come("a"), true);
+});

@@ -1,0 +1,74 @@
+import t from "tap";
+import { GatewayError } from "../../src/core/errors.ts";
+import { Http1Error } from "../../src/upstream/http1/errors.ts";
+import { timeoutError, transportError, UpstreamFault } from "../../src/upstream/transport-error.ts";
+
+const coded = (code: string, message = "sk-secret https://x.test/?key=1") =>
+  Object.assign(new Error(message), { code });
+
+t.test("the same break means something else at each point of an attempt", (t) => {
+  const reset = coded("ECONNRESET");
+  t.equal(transportError(reset, "connecting", "h").code, "upstream_unreachable");
+  t.equal(transportError(reset, "waiting", "h").code, "upstream_failed");
+  t.equal(transportError(reset, "answering", "h").code, "upstream_truncated");
+  t.end();
+});
+
+t.test("a head that is no HTTP is invalid; in the middle of a response it is a cut", (t) => {
+  const bad = new Http1Error("RESPONSE_NOT_HTTP");
+  t.equal(transportError(bad, "waiting", "h").code, "upstream_invalid");
+  t.equal(transportError(bad, "answering", "h").code, "upstream_truncated");
+  t.end();
+});
+
+t.test("our own faults are not blamed on the provider", (t) => {
+  const invalid = transportError(new Http1Error("REQUEST_INVALID", "The header x cannot be sent."), "connecting", "h");
+  t.match(invalid, { code: "internal", message: "The header x cannot be sent." });
+  t.match(transportError(new Http1Error("BODY_LENGTH_WRONG", "Too long."), "waiting", "h"), {
+    code: "bad_request",
+    message: "Too long.",
+  });
+  t.equal(transportError(new Http1Error("BODY_BROKEN_OFF"), "waiting", "h").code, "client_gone");
+  t.equal(transportError(new Http1Error("POOL_CLOSED"), "connecting", "h").code, "draining");
+  for (const code of ["EMFILE", "ENFILE"])
+    t.match(transportError(coded(code), "connecting", "h"), { code: "overloaded", status: 503, cause: { code } });
+  t.end();
+});
+
+t.test("a proxy that refuses makes the provider unreachable, whenever it does", (t) => {
+  for (const progress of ["connecting", "waiting"] as const)
+    t.match(transportError(new Http1Error("PROXY_STATUS_407", "The proxy http://p:1 answered 407."), progress, "h"), {
+      code: "upstream_unreachable",
+      message: "The proxy http://p:1 answered 407.",
+      cause: { code: "PROXY_STATUS_407", host: "h" },
+    });
+  t.end();
+});
+
+t.test("a GatewayError passes as it is; anything thrown becomes one", (t) => {
+  const error = new GatewayError("body_too_large");
+  t.equal(transportError(error, "waiting", "h"), error);
+  for (const thrown of ["text", undefined, null, 1, new TypeError("sk-secret")]) {
+    t.ok(transportError(thrown, "waiting", "h") instanceof GatewayError);
+  }
+  t.end();
+});
+
+t.test("the cause is a code and a host, never the transport's own words", (t) => {
+  const { cause } = transportError(coded("ECONNREFUSED"), "connecting", "api.test:1");
+  t.ok(cause instanceof UpstreamFault);
+  t.equal(String((cause as UpstreamFault).message), "ECONNREFUSED at api.test:1");
+  t.notMatch((cause as UpstreamFault).stack, "sk-secret");
+  t.end();
+});
+
+t.test("limits are told in the unit people write them in", (t) => {
+  t.match(timeoutError("idle", 250, "h").message, "for 250 ms ");
+  t.match(timeoutError("first_byte", 600_000, "h").message, "within 600 s.");
+  t.match(timeoutError("connect", 1500, "h").message, "within 1.5 s.");
+  t.same(
+    (["connect", "first_byte", "idle", "total"] as const).map((limit) => timeoutError(limit, 1, "h").code),
+    ["upstream_unreachable", "upstream_timeout", "upstream_timeout", "upstream_timeout"],
+  );
+  t.end();
+});

@@ -1,0 +1,31 @@
+import t from "tap";
+import { headerName } from "../../src/wire/header-names.ts";
+
+t.test("a name is known in every spelling, and its key is one string", (t) => {
+  t.match(headerName("Content-Type"), {
+    spelling: "Content-Type",
+    key: "content-type",
+    isToken: true,
+    isHopByHop: false,
+  });
+  t.match(headerName("CONNECTION"), { spelling: "CONNECTION", key: "connection", isToken: true, isHopByHop: true });
+  t.equal(headerName("content-type").key, headerName("CONTENT-type").key);
+  t.end();
+});
+
+t.test("what is no token is no name", (t) => {
+  for (const name of ["", " ", "a b", "a:b", "a\r\nb", "caf\u{e9}", "\0"]) t.notOk(headerName(name).isToken, name);
+  t.ok(headerName("b!#$%&'*+-.^_`|~9").isToken);
+  t.end();
+});
+
+t.test("made-up names are answered rightly, however many there are and however long", (t) => {
+  const numbers = Array.from({ length: 5000 }, (_, i) => i);
+  t.same(
+    numbers.filter((i) => headerName(`X-${i}`).key !== `x-${i}`),
+    [],
+  );
+  t.equal(headerName("X".repeat(5000)).key, "x".repeat(5000));
+  t.ok(headerName("transfer-encoding").isHopByHop);
+  t.end();
+});
