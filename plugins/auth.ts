@@ -11,14 +11,14 @@ import { WrongKeyLimiter } from "./auth/wrong-key-limiter.ts";
 @injectable()
 export default class Auth implements Plugin {
   static options = z.strictObject({
-    anonymous: z.boolean().default(false).describe("Let requests without a key in, as a caller with no name."),
+    anonymous: z.boolean().default(false).describe("Accept requests without a key, as a caller without a name."),
     failures: z
       .number()
       .int({ error: "must be a whole number" })
       .min(0, { error: "must not be less than 0" })
       .default(20)
       .describe(
-        "Wrong keys that an address may send in a minute; more are answered 429. A right key is let in all the same. 0: no limit.",
+        "Wrong keys that an address may send per minute; further ones get a 429. Valid keys are accepted all the same. 0: no limit.",
       ),
   });
 

@@ -161,7 +161,7 @@ export default class LimitsPlugin implements Plugin {
       throw limitExceeded(reserved.excess);
     }
     reserving[part] = id;
-    if (dryRun) dryRun.notes.push(`finds room: ${levels.map((level) => limitOwner(level)).join(", ")}`);
+    if (dryRun) dryRun.notes.push(`has capacity: ${levels.map((level) => limitOwner(level)).join(", ")}`);
     const { grant } = reserved;
     if (grant.warnings) notices.push(...grant.warnings);
     // A provider's remaining limit concerns all callers, and is not reported to one.
@@ -187,7 +187,7 @@ export default class LimitsPlugin implements Plugin {
     const found = this.meteredLevel(exchange);
     if (found)
       throw new GatewayError("key_not_allowed", {
-        message: `${limitOwner(found)} may use so many tokens or so much money only, and ${why}.`,
+        message: `${limitOwner(found)} has a limit of tokens or a budget, and ${why}.`,
         hint,
       });
   }
@@ -209,13 +209,13 @@ interface Unmeasured {
 }
 
 const ON_SOCKET: Unmeasured = {
-  why: "what is said on a WebSocket is not known before",
+  why: "the usage of a WebSocket is not known in advance",
   hint: "Use a POST request, or another key.",
 };
 /** A response that is never fetched would cost the vendor's price, and be missing from every budget. */
 const DEFERRED: Unmeasured = {
-  why: "what an answer in the background has used is not known before somebody fetches it",
-  hint: "Ask without background or deferred, streamed if it takes long, or use another key.",
+  why: "the usage of a background answer is not known until it is fetched",
+  hint: "Send the request without background or deferred, streamed if it takes long, or use another key.",
 };
 
 /** Reports whether the response may be generated after this exchange: some servers accept `1` and `"yes"` for `true`. */
@@ -232,7 +232,7 @@ function isDeferred({ protocol: { output }, operation, body }: RouteExchange): b
 function requirePrice({ limits }: Caller, { prices, serves }: Attempt["target"]): void {
   if (prices || !limits?.budgets?.some(({ soft }) => !soft)) return;
   throw new GatewayError("key_not_allowed", {
-    message: `The key may spend so much money only, and what the model ${JSON.stringify(serves ?? "")} costs is not known.`,
+    message: `The key has a budget, and the price of the model ${JSON.stringify(serves ?? "")} is unknown.`,
     hint: "Use another model, or ask the operator for its price.",
   });
 }
@@ -242,7 +242,7 @@ function requireLevelPrice(levels: readonly LimitLevel[], what: string): void {
   const level = levels.find(({ limits: { budgets } }) => budgets?.some(({ soft }) => !soft));
   if (!level) return;
   throw new GatewayError("key_not_allowed", {
-    message: `${limitOwner(level)} may spend so much money only, and what ${what} costs is not known.`,
+    message: `${limitOwner(level)} has a budget, and the price of ${what} is unknown.`,
     hint: "Leave it out of the request, or ask the operator for its price.",
   });
 }

@@ -35,7 +35,7 @@ export const MODEL_ENTRY = z.strictObject({
   created: z.number().describe("Unix seconds."),
   created_at: z.iso.datetime(),
   canonical_slug: z.string(),
-  context_length: COUNT.describe("Tokens that go in; null: unknown."),
+  context_length: COUNT.describe("Size of the context window in tokens; null: unknown."),
   ...{ max_input_tokens: COUNT, max_tokens: COUNT, max_output_tokens: COUNT },
   architecture: z.strictObject({ input_modalities: z.array(z.string()), output_modalities: z.array(z.string()) }),
   top_provider: z.strictObject({
@@ -45,7 +45,7 @@ export const MODEL_ENTRY = z.strictObject({
   capabilities: z.record(z.string(), z.literal(true)),
   protocols: z
     .record(z.string(), z.enum(["native", "translated"]))
-    .describe("In which it can be asked, and whether bytes are translated."),
+    .describe("Protocols in which it can be requested, and whether requests are translated."),
   pricing: z.strictObject({ prompt: PRICE, completion: PRICE, input_cache_read: PRICE, input_cache_write: PRICE }),
 });
 /** For clients of some protocols: in the vendor's format. */
@@ -64,7 +64,7 @@ export default class Models implements Plugin {
     continuity: z
       .enum(["on", "off"])
       .default("on")
-      .describe("Keep a conversation with the target that it began with, as long as that is there."),
+      .describe("Send all requests of a conversation to the target with which it began, while that is available."),
   });
 
   constructor(

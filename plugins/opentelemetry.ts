@@ -42,11 +42,11 @@ export default class OpenTelemetry implements Plugin {
     endpoint: z
       .url({ protocol: /^https?$/, error: "expected an address like http://127.0.0.1:4318" })
       .default("http://127.0.0.1:4318")
-      .describe("Where spans go: the address of a collector, to which /v1/traces is added where it has no path."),
+      .describe("URL of the collector that gets the spans; /v1/traces is appended if it has no path."),
     headers: z
       .record(z.string(), z.string())
       .default({})
-      .describe("What is shown to it, like { authorization: $OTLP_AUTHORIZATION }."),
+      .describe("Headers of requests to the collector, like { authorization: $OTLP_AUTHORIZATION }."),
     service: z.string().min(1).default("model-gateway").describe("The name of the service (`service.name`)."),
     sample: z
       .number()
@@ -54,16 +54,16 @@ export default class OpenTelemetry implements Plugin {
       .max(1)
       .default(1)
       .describe(
-        "The share of traces that begin here, from 0 to 1; a caller's own trace is kept where the caller keeps it.",
+        "The sampled share of traces that begin here, from 0 to 1; a caller's trace is sampled if the caller samples it.",
       ),
     content: z
       .boolean()
       .default(false)
-      .describe("Whether what was written and answered is told too. It may hold anything that people write."),
+      .describe("Whether spans contain the texts of requests and answers, which may be confidential."),
     propagate: z
       .boolean()
       .default(false)
-      .describe("Whether providers are shown a traceparent also where the caller has sent none."),
+      .describe("Whether providers get a traceparent even if the caller has sent none."),
   });
 
   private packages: TracePackages | undefined;

@@ -58,34 +58,43 @@ const RecordOptions = z
       .min(0)
       .max(1)
       .default(0)
-      .describe("The share of exchanges that is kept: 0.01 is one of a hundred."),
+      .describe("The share of exchanges that is kept: 0.01 is one in a hundred."),
     errors: z
       .boolean()
       .default(false)
-      .describe(
-        "Whether those that failed or were refused are kept in any case; of those without a key that is known, ten a minute.",
-      ),
-    file: z.string().min(1).default("./data/recorded.db").describe("Its own SQLite file, below the working folder."),
+      .describe("Whether failed and refused exchanges are always kept; of those without a known key, ten a minute."),
+    file: z
+      .string()
+      .min(1)
+      .default("./data/recorded.db")
+      .describe("The SQLite file of recordings, relative to the working folder."),
     hours: z.number().positive().max(8784).default(72).describe("How long an exchange is kept."),
     megabytes: z
       .int()
       .min(1)
       .max(1_048_576)
       .default(256)
-      .describe("Of all of them (compressed), about; the oldest go first."),
-    body_kilobytes: z.int().min(1).max(16_384).default(256).describe("Of each body; the rest is left out."),
+      .describe("Approximate limit of all recordings (compressed); the oldest are deleted first."),
+    body_kilobytes: z
+      .int()
+      .min(1)
+      .max(16_384)
+      .default(256)
+      .describe("Limit of each recorded body; the rest is left out."),
     queue_megabytes: z
       .int()
       .min(1)
       .max(1024)
       .default(16)
-      .describe("That may wait to be written; what comes then is dropped."),
+      .describe("Limit of recordings that wait to be written; further ones are dropped."),
     patterns: z
       .array(Pattern)
       .default([])
-      .describe("Regular expressions (flags giu) of what is taken out, besides all that looks like a key."),
+      .describe(
+        "Regular expressions (flags giu) of texts that are removed, besides everything with the shape of a key.",
+      ),
   })
-  .refine(({ sample, errors }) => sample > 0 || errors, "it keeps nothing: set sample, like 0.01, or errors: true")
+  .refine(({ sample, errors }) => sample > 0 || errors, "nothing is kept: set sample, like 0.01, or errors: true")
   .refine(
     ({ megabytes, body_kilobytes }) => body_kilobytes * 1024 <= megabytes * MIB,
     "body_kilobytes is more than megabytes",

@@ -35,7 +35,7 @@ const ScrubOptions = z.strictObject({
     .enum(["strip", "reject", "report"])
     .default("strip")
     .describe(
-      "strip: takes other services' marks out of requests and says so; reject: refuses such requests with a 400; report: only says so.",
+      "strip: removes other services' marks from requests, with a notice; reject: refuses such requests with a 400; report: only a notice.",
     ),
   allow: z
     .array(
@@ -49,13 +49,13 @@ const ScrubOptions = z.strictObject({
     .enum(["strip", "keep"])
     .default("strip")
     .describe(
-      "Whether other services' marks are taken out of answers: headers of all, bodies of those in aggregators.",
+      "Whether other services' marks are removed from answers: from headers of all providers, and from bodies of those in aggregators.",
     ),
   aggregators: z
     .array(z.string())
     .default([])
     .describe(
-      "Providers that are aggregation services themselves, by their name in providers: their answers' bodies are cleaned too.",
+      "Providers that are aggregation services themselves, by their names in providers: marks are removed from their answers' bodies too.",
     ),
 });
 

@@ -43,7 +43,7 @@ export default class Sse implements Plugin {
       .int()
       .min(1)
       .default(15)
-      .describe("Seconds of silence after which a keep-alive frame is sent on a stream."),
+      .describe("Seconds without a frame after which a stream gets a keep-alive frame."),
   });
 
   /** The timer of the next keep-alive frame. */

@@ -70,7 +70,7 @@ export default class UsagePlugin implements Plugin {
       .enum(CUT_POLICIES)
       .default("estimate")
       .describe(
-        "What counts of a stream that breaks off before its provider has told its usage: `estimate`, what came, about; `observed`, what the provider told by then; `absorb`, nothing; `drain`, all of it: once a client has left the rest is read for its usage.",
+        "What is charged for a stream that breaks off before its provider has reported usage: `estimate`, an estimate of the text that arrived; `observed`, the usage reported by then; `absorb`, nothing; `drain`, all of it: after a client has left, the rest is read for its usage.",
       ),
   });
 
@@ -85,7 +85,7 @@ export default class UsagePlugin implements Plugin {
   ) {}
 
   send(exchange: SendExchange, attempt: Attempt): void {
-    exchange.dryRun?.notes.push("would write a row of the ledger");
+    exchange.dryRun?.notes.push("would write a ledger row");
     if (exchange.dryRun) return;
     const reading = this.reading(exchange);
     // It may not be the first attempt: other plugins may have refused that one.

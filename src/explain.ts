@@ -294,11 +294,11 @@ function targetReasons(exchange: Exchange, target: Target, usable: boolean, free
   const { model, targets, protocol } = exchange;
   const why: string[] = [];
   if (target.serves !== undefined && target.serves !== model?.id)
-    why.push(`fallback: the model ${target.serves}, asked only before the first byte`);
+    why.push(`fallback: the model ${target.serves}, tried only before the first byte`);
   else if (model && model.targets.length > 1) why.push(describeBalance(target, model.targets, model.balance));
-  if (exchange.conversation !== undefined && targets.length > 1) why.push("a conversation keeps to its target");
+  if (exchange.conversation !== undefined && targets.length > 1) why.push("a conversation stays with its target");
   if (!usable) why.push("suspended at the moment: it failed, or its credentials were rejected or rate limited");
-  if (!free) why.push("its provider has no room at the moment");
+  if (!free) why.push("its provider has no capacity at the moment");
   const { speaks } = target.provider;
   if (target.via !== undefined) why.push(`via ${target.via} by gateway.yaml`);
   else if (speaks.includes(protocol.name)) why.push(`speaks ${protocol.name} as the client does`);
@@ -361,10 +361,10 @@ const serializeMembers = (json: unknown): Map<string, string> =>
 function describeChanges(before: RequestState, after: RequestState): string[] {
   const did: string[] = [];
   const added = <T>(old: readonly T[], now: readonly T[]) => now.slice(old.length);
-  if (after.caller !== before.caller) did.push(`lets it in as ${after.caller}`);
+  if (after.caller !== before.caller) did.push(`accepts it as ${after.caller}`);
   did.push(...differences("header", before.headers, after.headers));
   if (after.query !== before.query) did.push(`query: ${before.query || "none"} → ${after.query || "none"}`);
-  if (after.asked !== before.asked) did.push(`model asked: ${before.asked} → ${after.asked}`);
+  if (after.asked !== before.asked) did.push(`requested model: ${before.asked} → ${after.asked}`);
   if (after.model !== before.model) did.push(`model: ${after.model}`);
   if (after.targets.join() !== before.targets.join()) did.push(`targets: ${after.targets.join(", ") || "none"}`);
   if (after.protocol !== before.protocol)
@@ -372,11 +372,11 @@ function describeChanges(before: RequestState, after: RequestState): string[] {
   else if (before.bytes === 0 && after.bytes > 0) did.push(`reads the body: ${after.bytes} bytes`);
   else if (before.members && after.members) did.push(...memberChanges(before, after));
   for (const path of added(before.dropped, after.dropped)) did.push(`leaves out ${path}`);
-  for (const notice of added(before.notices, after.notices)) did.push(`tells the client: ${notice}`);
+  for (const notice of added(before.notices, after.notices)) did.push(`notice to the client: ${notice}`);
   const reply = added(before.reply, after.reply);
   for (let i = 0; i < reply.length; i += 2) did.push(`answer's header ${reply[i]}: ${reply[i + 1]}`);
   did.push(...added(before.notes, after.notes));
-  if (after.answer !== before.answer) did.push(`answers itself: ${after.answer}`);
+  if (after.answer !== before.answer) did.push(`responds itself: ${after.answer}`);
   return did;
 }
 

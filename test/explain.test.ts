@@ -53,7 +53,7 @@ t.test("a dry run tells chain, caller, targets in order and the most it can cost
   t.match(json.targets[1]?.why, [/fallback: the model echo/]);
   const step = (plugin: string, phase: string) =>
     [...json.steps, ...(json.targets[0]?.steps ?? [])].find((each) => each.plugin === plugin && each.phase === phase);
-  t.match(step("auth", "access")?.did, [/lets it in as test/]);
+  t.match(step("auth", "access")?.did, [/accepts it as test/]);
   t.match(step("scrub", "access")?.did, ["removes header x-portkey-provider"]);
   t.match(step("rewrite", "send")?.did, ['member model: "fast" → "small"']);
   t.equal(json.most?.usd, (Math.ceil(JSON.stringify(CHAT).length / 3) * 1 + 1000 * 10) / 1e6);

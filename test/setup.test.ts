@@ -79,7 +79,7 @@ t.test("what keeps a provider from listing is told in words, never with the secr
     [403, /does not accept the credential/],
     [302, /redirect/],
     [404, /version segment/],
-    [429, /enough requests/],
+    [429, /limiting requests/],
     [500, /answers 500/],
   ] as const) {
     const vendor = await startVendor(t, json({ error: "sk-secret" }, status));
@@ -98,7 +98,7 @@ t.test("what keeps a provider from listing is told in words, never with the secr
   await once(gone, "listening");
   const { port } = gone.address() as AddressInfo;
   gone.close();
-  t.match(await listModels({ url: `http://127.0.0.1:${port}/v1`, protocol: chat }), { problem: /nobody listens/ });
+  t.match(await listModels({ url: `http://127.0.0.1:${port}/v1`, protocol: chat }), { problem: /no server listens/ });
 });
 
 const vendorsAt = (urls: Record<string, string>): Vendor[] =>

@@ -40,7 +40,7 @@ function addAccount(vendor: string, entry: ForeignFields, draft: Draft): void {
       .flatMap((model) => nonEmptyText(model) ?? [])
       .filter((model) => model !== "*");
     if (models.length === 0) {
-      draft.reportLost(`${here}.models`, "it takes every model of the vendor: name those that you use");
+      draft.reportLost(`${here}.models`, "it means every model of the vendor: name those that you use");
       continue;
     }
     const provider = draft.provider({ vendor, credential: secret, url, path: here, wanted });

@@ -24,10 +24,7 @@ export default function claudeCodeRouter(file: unknown, vendors: readonly KnownV
     const [, model] = /^[^,]+,(.+)$/.exec(String(to)) ?? [];
     const names = ROUTE_ALIASES[route];
     if (model === undefined || names === undefined || !draft.has(model))
-      draft.reportLost(
-        `Router.${route}`,
-        "a model is chosen by its name here: name it in the client, or write a plugin",
-      );
+      draft.reportLost(`Router.${route}`, "models are chosen by name: name the model in the client, or write a plugin");
     else draft.model(model).aliases.push(...names);
   }
   const { HOST = "127.0.0.1", PORT, APIKEY, API_TIMEOUT_MS } = config;
@@ -35,7 +32,7 @@ export default function claudeCodeRouter(file: unknown, vendors: readonly KnownV
   if (typeof APIKEY === "string" && APIKEY !== "") {
     const variable = /^\$\{?(\w+)\}?$/.exec(APIKEY)?.[1];
     if (variable === undefined)
-      draft.reportLost("APIKEY", "it stands in the file: put it into the variable CCR_API_KEY");
+      draft.reportLost("APIKEY", "the file contains it: put it into the variable CCR_API_KEY");
     draft.sections["keys"] = { router: { key: `$${variable ?? "CCR_API_KEY"}` } };
   }
   if (Number(API_TIMEOUT_MS) > 0) draft.sections["timeouts"] = { total: `${Number(API_TIMEOUT_MS)}ms` };

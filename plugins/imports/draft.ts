@@ -94,7 +94,7 @@ export class Draft {
     const vendor = this.vendor(name);
     const address = url ?? vendor?.provider.url;
     if (address === undefined) {
-      this.reportLost(path, `the vendor "${name}" is not known here, and the file tells no address of it`);
+      this.reportLost(path, `the vendor "${name}" is unknown, and the file has no URL for it`);
       return undefined;
     }
     const elsewhere = vendor && address !== vendor.provider.url && URL.canParse(address);
@@ -148,7 +148,7 @@ export class Draft {
     const variable = this.variable(text);
     if (variable !== undefined) return `$${variable}`;
     const own = this.variableFor(text, usual ?? `${name.toUpperCase().replace(/\W/g, "_")}_API_KEY`);
-    this.reportLost(`${path} (key)`, `it stands in the file: put it into the variable ${own}`);
+    this.reportLost(`${path} (key)`, `the file contains it: put it into the variable ${own}`);
     return `$${own}`;
   }
 

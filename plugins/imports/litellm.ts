@@ -50,28 +50,27 @@ const KNOWN_INFO = [
 ];
 /** Our counterparts of members. */
 const HINTS: Readonly<Record<string, string>> = {
-  redis_host: "gateways share what they count by store: { limits: $REDIS_URL }",
-  redis_port: "gateways share what they count by store: { limits: $REDIS_URL }",
-  redis_password: "gateways share what they count by store: { limits: $REDIS_URL }",
-  redis_url: "gateways share what they count by store: { limits: $REDIS_URL }",
-  max_budget: "limits: { all: { budget: $500/month } } says it",
-  budget_duration: "limits: { all: { budget: $500/month } } says it",
-  max_parallel_requests: "limits: { all: { concurrency: 200 } } says it",
-  global_max_parallel_requests: "limits: { all: { concurrency: 200 } } says it",
-  max_retries: "retry: { attempts: 1 } says it, for all models",
-  pass_through_endpoints: "paths: { /prefix/*: { pass: PROVIDER } } says it",
-  enable_jwt_auth: "clients bring keys of the gateway; people sign in to the console by admin: { oidc: … }",
-  alerting_threshold: "alerts: has rules of its own; it has none for slow answers",
-  ui_access_mode: "the console is on the admin side only; admin: { oidc: { roles: … } } says who may do what",
-  success_callback: "a plugin does that, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin side",
-  failure_callback: "a plugin does that, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin side",
-  callbacks: "a plugin does that, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin side",
-  cache: "a plugin does that, like examples/cache.ts",
-  cache_params: "a plugin does that, like examples/cache.ts",
-  alerting: "alerts: { webhook: $URL } says it",
-  order:
-    "targets are tried by balance: and weight; put those that come later into a model of its own, and that into fallback:",
-  stream_timeout: "timeouts: says it for all, or for a provider",
+  redis_host: "for shared limits use store: { limits: $REDIS_URL }",
+  redis_port: "for shared limits use store: { limits: $REDIS_URL }",
+  redis_password: "for shared limits use store: { limits: $REDIS_URL }",
+  redis_url: "for shared limits use store: { limits: $REDIS_URL }",
+  max_budget: "use limits: { all: { budget: $500/month } }",
+  budget_duration: "use limits: { all: { budget: $500/month } }",
+  max_parallel_requests: "use limits: { all: { concurrency: 200 } }",
+  global_max_parallel_requests: "use limits: { all: { concurrency: 200 } }",
+  max_retries: "use retry: { attempts: 1 }, for all models",
+  pass_through_endpoints: "use paths: { /prefix/*: { pass: PROVIDER } }",
+  enable_jwt_auth: "clients send keys of the gateway; people sign in to the console with admin: { oidc: … }",
+  alerting_threshold: "alerts: has fixed rules, none of them for slow answers",
+  ui_access_mode: "the console is only on the admin listener; permissions are in admin: { oidc: { roles: … } }",
+  success_callback: "use a plugin, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin listener",
+  failure_callback: "use a plugin, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin listener",
+  callbacks: "use a plugin, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin listener",
+  cache: "use a plugin, like examples/cache.ts",
+  cache_params: "use a plugin, like examples/cache.ts",
+  alerting: "use alerts: { webhook: $URL }",
+  order: "targets are tried by balance: and weight; put later ones into a separate model, and that into fallback:",
+  stream_timeout: "use timeouts:, for all or for a provider",
 };
 const BALANCES: Readonly<Record<string, string>> = {
   "simple-shuffle": "weighted",
@@ -152,7 +151,7 @@ function addDeployment(
   const name = nonEmptyText(model_name) ?? nonEmptyText(params["model"]);
   const full = nonEmptyText(params["model"]);
   if (name === undefined || full === undefined) {
-    draft.reportLost(path, "it names no model");
+    draft.reportLost(path, "it has no model");
     return;
   }
   if (name.includes("*") || full.includes("*")) {
@@ -161,7 +160,7 @@ function addDeployment(
   }
   const [vendor, model] = vendorOf(full, nonEmptyText(params["custom_llm_provider"]), draft);
   if (SIGNING_VENDORS.test(vendor)) {
-    draft.reportLost(`${path} (${name})`, `${vendor} takes signed requests only, which nothing here makes yet`);
+    draft.reportLost(`${path} (${name})`, `${vendor} requires signed requests, which the gateway cannot send`);
     return;
   }
   const provider = addProvider(vendor, params, `${path}.litellm_params`, draft);
@@ -210,7 +209,7 @@ function addProvider(vendor: string, params: ForeignFields, path: string, draft:
     const variable = base.slice("os.environ/".length);
     draft.reportLost(
       `${path}.api_base`,
-      `the variable must hold the whole address, with its version segment: ${variable}`,
+      `the variable must contain the whole URL, with its version segment: ${variable}`,
     );
     return draft.provider({ vendor, credential, url: `$${variable}`, path, wanted });
   }
@@ -402,7 +401,7 @@ function readGeneralSettings(fields: ForeignFields, draft: Draft): void {
     if (variable === undefined)
       draft.reportLost(
         "general_settings.master_key",
-        "it stands in the file: put it into the variable LITELLM_MASTER_KEY",
+        "the file contains it: put it into the variable LITELLM_MASTER_KEY",
       );
     draft.sections["keys"] = { master: { key: `$${variable ?? "LITELLM_MASTER_KEY"}` } };
   }

@@ -32,7 +32,7 @@ export default function portkey(file: unknown, vendors: readonly KnownVendor[]) 
     foreignFields(config["retry"]),
     ["attempts"],
     "retry.",
-    "docs/decisions/0002 says what is tried again",
+    "see docs/decisions/0002 for what is retried",
   );
   const timeout = config["request_timeout"];
   if (typeof timeout === "number") draft.sections["timeouts"] = { total: `${timeout}ms` };
@@ -47,10 +47,7 @@ function addGroup(config: ForeignFields, name: string, path: string, draft: Draf
   const all = targets.length > 0 ? targets : [config];
   const mode = nonEmptyText(foreignFields(config["strategy"])["mode"]) ?? "single";
   if (!["single", "fallback", "loadbalance"].includes(mode))
-    draft.reportLost(
-      `${path}strategy.mode`,
-      `a model is served by weights and fallbacks, not by ${mode}: write a plugin`,
-    );
+    draft.reportLost(`${path}strategy.mode`, `models have weights and fallbacks, not ${mode}: write a plugin`);
   draft.reportUnknown(foreignFields(config["strategy"]), ["mode"], `${path}strategy.`);
   for (const [at, target] of all.entries()) {
     const here = targets.length > 0 ? `${path}targets.${at}` : path.replace(/\.$/, "");
@@ -68,10 +65,7 @@ function addTarget(target: ForeignFields, name: string, path: string, draft: Dra
   const model = slug ?? nonEmptyText(override["model"]);
   const vendor = nonEmptyText(target["provider"])?.replace(/^@/, "");
   if (vendor === undefined) {
-    draft.reportLost(
-      path || "(the config)",
-      "a virtual key says nothing of its vendor here: name provider and api_key",
-    );
+    draft.reportLost(path || "(the config)", "the vendor of a virtual key is not known: name provider and api_key");
     return;
   }
   if (model === undefined) {

@@ -25,7 +25,7 @@ export function limitExceeded(excess: Excess): GatewayError {
 export function requestTooLarge(of: LimitLevel, tokens: number): GatewayError {
   return new GatewayError("rate_limit_exceeded", {
     kind: "token_limit",
-    message: `The request is too large: ${limitOwner(of)} may use ${of.limits.tpm} tokens a minute, and it alone may take ${tokens}. Send less, or ask for a shorter answer (max_tokens or the like).`,
+    message: `The request is too large: ${limitOwner(of)} may use ${of.limits.tpm} tokens a minute, and this request may use up to ${tokens}. Shorten it, or limit its answer (max_tokens or its counterpart).`,
     retry: false,
     limit: "tpm",
   });
@@ -35,11 +35,11 @@ function describeExcess({ limit, of, most, left, asked, per }: Excess): string {
   const who = limitOwner(of);
   switch (limit) {
     case "rpm":
-      return `${who} may make ${most} requests a minute, and has made them: none is left.`;
+      return `${who} may make ${most} requests a minute: none is left.`;
     case "tpm":
-      return `${who} may use ${most} tokens a minute: ${left} are left, and this request may take up to ${asked}.`;
+      return `${who} may use ${most} tokens a minute: ${left} are left, and this request may use up to ${asked}.`;
     case "concurrency":
-      return `${who} may have ${most} requests run at the same time, and they do: none is left.`;
+      return `${who} may run ${most} requests at the same time: none is left.`;
     case "budget":
       return `${who} may spend ${formatDollars(most)}${per === "total" ? " in total" : ` a ${per}`}: ${formatDollars(left)} is left, and this request may cost up to ${formatDollars(asked)}.`;
   }
@@ -48,7 +48,7 @@ function describeExcess({ limit, of, most, left, asked, per }: Excess): string {
 function retryAdvice({ limit, asked, most, retryAfter, resets }: Excess): string {
   if (limit === "concurrency") return "Try again when one has ended.";
   if (limit !== "budget") return `Try again in ${Math.ceil(retryAfter ?? 0)} s.`;
-  const fewer = "Ask for a shorter answer (max_tokens or the like)";
+  const fewer = "Request a shorter answer (max_tokens or its counterpart)";
   if (retryAfter !== undefined && retryAfter <= 1) return `${fewer}, or try again when others have ended.`;
   if (asked > most || resets === undefined) return `${fewer}, or ask the operator.`;
   return `${fewer}, or try again after ${new Date(resets).toISOString()}.`;

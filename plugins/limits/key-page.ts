@@ -9,7 +9,7 @@ const MOMENT = z.iso.datetime().nullable();
 const USD = z.number();
 const RATE = z.strictObject({ limit: z.number(), remaining: z.number(), reset_seconds: z.number() }).optional();
 const LEVEL = z.strictObject({
-  of: z.string().describe("Whose limits they are: key, group, model, provider or all."),
+  of: z.string().describe("The kind of owner of these limits: key, group, model, provider or all."),
   name: z.string().optional(),
   requests_per_minute: RATE,
   tokens_per_minute: RATE,
@@ -18,7 +18,7 @@ const LEVEL = z.strictObject({
     .array(
       z.strictObject({
         ...{ limit: USD, per: z.enum(["hour", "day", "week", "month", "total"]) },
-        soft: z.boolean().describe("It warns, and refuses nothing."),
+        soft: z.boolean().describe("True: the budget only warns, and refuses no request."),
         ...{ spent: USD, reserved: USD, remaining: USD, resets_at: MOMENT },
       }),
     )
@@ -31,10 +31,10 @@ export const KEY_STATUS = z.strictObject({
     id: z.string(),
     label: z.string(),
     group: z.string().nullable(),
-    models: z.array(z.string()).nullable().describe("Those that the key may use; null: all."),
+    models: z.array(z.string()).nullable().describe("Models that the key may use; null: all."),
     expires_at: MOMENT,
     usage: USD.describe("USD spent since the ledger began."),
-    limit: USD.nullable().describe("The hard budget that has the least left, in USD."),
+    limit: USD.nullable().describe("The hard budget with the least money left, in USD."),
     limit_remaining: USD.nullable(),
     limit_reset: MOMENT,
     limits: z.array(LEVEL),

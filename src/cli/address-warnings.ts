@@ -18,11 +18,11 @@ export function addressWarnings(
     const called = trailingOperation(provider, protocols);
     if (called !== undefined) {
       const { below, url } = called;
-      return [warningAt(config, { path, message: `${below} is put behind the address by itself; write url: ${url}` })];
+      return [warningAt(config, { path, message: `${below} is appended to the URL automatically; write url: ${url}` })];
     }
     const meant = intendedVendor(provider, protocols, vendors);
     if (meant === undefined) return [];
-    const message = `the API of ${meant.name} is not at this address; write url: ${meant.provider.url}`;
+    const message = `the API of ${meant.name} has another URL; write url: ${meant.provider.url}`;
     return [warningAt(config, { path, message })];
   });
 }

@@ -10,7 +10,10 @@ const ALERTS_OPTIONS = { json: { type: "boolean" } } as const;
 export async function run(args: readonly string[], io: Terminal, settings: Config["alerts"]): Promise<number> {
   const { values, positionals } = parseVerbArguments(args, ALERTS_OPTIONS, 1);
   const [word] = positionals;
-  if (word !== "test") throw new UsageError(word === undefined ? "What of alerts? test" : `"${word}" is none: test`);
+  if (word !== "test")
+    throw new UsageError(
+      word === undefined ? "alerts needs a command: test" : `alerts has no command "${word}": only test`,
+    );
   if (!settings) throw new UsageError("gateway.yaml has no alerts: { webhook: $URL }.");
   const webhook = new Webhook(io.env);
   let problem: string | undefined;
@@ -23,7 +26,7 @@ export async function run(args: readonly string[], io: Terminal, settings: Confi
   }
   const { host } = settings.webhook;
   if (values.json) io.out(JSON.stringify({ host, posted: problem === undefined, ...(problem && { problem }) }));
-  else if (problem === undefined) io.out(`${host} has taken a test.`);
-  else io.err(`The test was not taken: ${problem}`);
+  else if (problem === undefined) io.out(`${host} accepted the test alert.`);
+  else io.err(`The test alert was not accepted: ${problem}`);
   return problem === undefined ? 0 : 1;
 }

@@ -77,7 +77,7 @@ const RULES: readonly Rule[] = [
   {
     id: "no-auth",
     level: "high",
-    says: "anybody who reaches it may use the providers' accounts",
+    says: "anyone who reaches it may use the providers' accounts",
     fix: 'put "auth" into its chain',
     find: pathsWithout("auth"),
   },
@@ -85,8 +85,8 @@ const RULES: readonly Rule[] = [
     id: "anonymous",
     level: "high",
     setting: ["anonymous"],
-    says: "requests without a key are let in",
-    fix: "take anonymous: true away from plugins: auth",
+    says: "requests without a key are accepted",
+    fix: "remove anonymous: true from plugins: auth",
     find: ({ plugins }) =>
       (plugins.get("auth")?.options as { anonymous?: boolean } | undefined)?.anonymous ? ["plugins auth"] : [],
   },
@@ -94,7 +94,7 @@ const RULES: readonly Rule[] = [
     id: "plain-http",
     level: "high",
     setting: ["url"],
-    says: "its credential and all requests go unencrypted over other people's networks",
+    says: "its credential and all requests are sent unencrypted over public networks",
     fix: "use https",
     find: ({ providers }) =>
       providers.flatMap(({ name, url }) =>
@@ -104,7 +104,7 @@ const RULES: readonly Rule[] = [
   {
     id: "written-secret",
     level: "high",
-    says: "a secret stands in the file, and goes wherever that goes",
+    says: "the file contains a secret, which every copy of the file reveals",
     fix: "write $NAME or $file:/run/secrets/NAME",
     find: (_config, file) =>
       literalSecrets(file).map(({ path, line }) => ({
@@ -115,14 +115,14 @@ const RULES: readonly Rule[] = [
   {
     id: "open-pass",
     level: "high",
-    says: "keys with a budget or a list of models may use all of the provider there, unmeasured",
-    fix: "take open: true and mint: true away, or give the path keys of its own",
+    says: "keys with a budget or a list of models may use everything of the provider there, without being counted",
+    fix: "remove open: true and mint: true, or use separate keys for the path",
     find: ({ paths }) => paths.flatMap(({ path, pass }) => (pass?.open || pass?.mint ? [`paths ${path}`] : [])),
   },
   {
     id: "no-limits",
     level: "medium",
-    says: "a key may spend without end",
+    says: "a key may spend without limit",
     fix: "limits: { default: { budget: $50/month } }",
     find: ({ limits }) =>
       limits.default?.budgets?.some(({ soft }) => !soft) || limits.all?.budgets?.some(({ soft }) => !soft)
@@ -132,21 +132,21 @@ const RULES: readonly Rule[] = [
   {
     id: "no-limits-plugin",
     level: "medium",
-    says: "no limit holds there",
-    fix: 'put "limits" behind "models" in its chain',
+    says: "no limits apply there",
+    fix: 'put "limits" after "models" in its chain',
     find: pathsWithout("limits"),
   },
   {
     id: "no-usage",
     level: "medium",
-    says: "what is used there stands in no ledger",
+    says: "usage there is not recorded in the ledger",
     fix: 'put "usage" at the end of its chain',
     find: pathsWithout("usage"),
   },
   {
     id: "public-listener",
     level: "medium",
-    says: "it listens for everybody, without TLS",
+    says: "it accepts connections from everywhere, without TLS",
     fix: "listen on 127.0.0.1 with nginx in front (deploy/nginx), and trust: [127.0.0.1]",
     find: ({ listen }) => (isLoopback(listen.host) ? [] : ["listen"]),
   },
@@ -154,21 +154,21 @@ const RULES: readonly Rule[] = [
     id: "public-admin",
     level: "medium",
     setting: ["listen"],
-    says: "its tokens, and what requests hold, go unencrypted over the network",
-    fix: "admin: { listen: 127.0.0.1:9090 }, and TLS in front where people sign in from elsewhere",
+    says: "its tokens, and the contents of requests, are sent unencrypted over the network",
+    fix: "admin: { listen: 127.0.0.1:9090 }, and a proxy with TLS in front if people sign in from elsewhere",
     find: ({ admin }) => (!admin || "path" in admin || isLoopback(admin.host) ? [] : ["admin"]),
   },
   {
     id: "shared-objects",
     level: "medium",
-    says: "each key can name files and answers that another one made",
-    fix: "take share: all away",
+    says: "each key can use files and answers that other keys created",
+    fix: "remove share: all",
     find: ({ share }) => (share === "all" ? ["share"] : []),
   },
   {
     id: "no-fallback",
     level: "low",
-    says: "it is gone while its only target is",
+    says: "it is unavailable while its only target is",
     fix: "add a second target, or fallback: [another model]",
     find: ({ models, providers }) => {
       const demo = new Set(providers.filter(({ url }) => url === "demo:").map(({ name }) => name));
@@ -180,7 +180,7 @@ const RULES: readonly Rule[] = [
   {
     id: "lasting-key",
     level: "low",
-    says: "it opens until somebody thinks of it",
+    says: "it never expires",
     fix: "expires: 2027-12-31",
     find: ({ keys }) => keys.flatMap(({ name, expires }) => (expires === undefined ? [`keys ${name}`] : [])),
   },
@@ -188,8 +188,8 @@ const RULES: readonly Rule[] = [
     id: "expired-key",
     level: "low",
     setting: ["expires"],
-    says: "it opens nothing any more",
-    fix: "take it away, or let it expire later",
+    says: "it has expired",
+    fix: "remove it, or set a later date",
     find: ({ keys }) =>
       keys.flatMap(({ name, expires = Number.POSITIVE_INFINITY }) => (expires <= Date.now() ? [`keys ${name}`] : [])),
   },
@@ -197,8 +197,8 @@ const RULES: readonly Rule[] = [
     id: "cut-streams",
     level: "low",
     setting: ["cut"],
-    says: "of a stream that its client leaves before the end, thoughts that its provider has not told are not counted",
-    fix: "plugins: { usage: { cut: drain } }, which reads the rest, where budgets have to hold against whoever tries that",
+    says: "when a client leaves a stream before its end, reasoning tokens that the provider has not reported yet are not counted",
+    fix: "plugins: { usage: { cut: drain } }, which reads the rest, if clients must not be able to exceed budgets in this way",
     find: ({ budgets, providers, plugins }) => {
       const { cut } = (plugins.get("usage")?.options ?? {}) as { cut?: string };
       const asked = providers.some(({ url }) => url !== "demo:");
@@ -208,7 +208,7 @@ const RULES: readonly Rule[] = [
   {
     id: "long-wait",
     level: "low",
-    says: "it may take longer to begin to answer than clients wait: when it hangs they leave, and nothing is tried elsewhere",
+    says: "its first byte may take longer than clients wait: when it hangs they leave, and no other target is tried",
     fix: "health: { slow: 60s }, or timeouts: { first_byte: 60s }, below the time after which clients give up",
     find: ({ providers }) =>
       providers.flatMap(({ name, url, health, timeouts: { first_byte: longest } }) =>
@@ -218,14 +218,14 @@ const RULES: readonly Rule[] = [
   {
     id: "no-scrub",
     level: "low",
-    says: "marks of other services go on to providers",
-    fix: 'put "scrub" behind "auth" in its chain',
+    says: "marks of other services are forwarded to providers",
+    fix: 'put "scrub" after "auth" in its chain',
     find: pathsWithout("scrub"),
   },
   {
     id: "no-probes",
     level: "low",
-    says: "nothing can tell whether it is well",
+    says: "nothing can check its health",
     fix: "admin: 127.0.0.1:9090",
     find: ({ admin }) => (admin ? [] : ["admin"]),
   },
@@ -233,7 +233,7 @@ const RULES: readonly Rule[] = [
     id: "debug-log",
     level: "low",
     setting: ["level"],
-    says: "the log tells more than it has to",
+    says: "the log contains more than necessary",
     fix: "log: { level: info }",
     find: ({ log }) => (["debug", "trace"].includes(log.level) ? ["log"] : []),
   },
@@ -250,7 +250,7 @@ export async function run(args: readonly string[], io: Terminal, config: Config,
     .filter(Boolean);
   const strange = ignored.find((id) => !RULES.some((rule) => rule.id === id));
   if (strange !== undefined)
-    throw new UsageError(`--ignore ${strange}: there are ${RULES.map(({ id }) => id).join(", ")}.`);
+    throw new UsageError(`--ignore ${strange}: unknown id; known are ${RULES.map(({ id }) => id).join(", ")}.`);
   const file = { file: config.file, text };
   const advice = RULES.filter(({ id }) => !ignored.includes(id)).flatMap(({ find, setting = [], ...rule }) =>
     find(config, file).map((found): Advice => {
@@ -259,9 +259,9 @@ export async function run(args: readonly string[], io: Terminal, config: Config,
     }),
   );
   if (values.json) io.out(JSON.stringify(advice, undefined, 2));
-  else if (advice.length === 0) io.out("nothing to advise");
+  else if (advice.length === 0) io.out("no advice");
   else {
-    const columns = ["LEVEL", "ID", "ABOUT", "SAYS", "FIX"].map((title) => ({ title }));
+    const columns = ["LEVEL", "ID", "ABOUT", "PROBLEM", "FIX"].map((title) => ({ title }));
     for (const line of formatTable(columns, adviceRows(advice))) io.out(line);
   }
   return advice.some(({ level }) => LEVELS.indexOf(level) <= most) ? 1 : 0;

@@ -57,13 +57,13 @@ export function invoiceDays({ lines, unread }: Invoice, zone: string): string[] 
     const [why] = unread;
     const more = unread.length > 1 ? `, nor could ${countNoun(unread.length - 1, "other")}` : "";
     const told = why ? ` Line ${why.line} could not be read${more}: ${why.reason}.` : "";
-    throw new Error(`The file has no line that could be compared.${told}`);
+    throw new Error(`The file has no line that can be compared.${told}`);
   }
   const days: string[] = [];
   for (let day = Temporal.PlainDate.from(first); day.toString() <= last; day = day.add({ days: 1 })) {
     days.push(day.toString());
     if (days.length > MOST_DAYS)
-      throw new Error(`The file is of more than ${MOST_DAYS} days (${zone}): take a part of it.`);
+      throw new Error(`The file covers more than ${MOST_DAYS} days (${zone}): use a part of it.`);
   }
   return days;
 }
@@ -151,12 +151,11 @@ export function invoiceProviders(
     return [...names].some((name) => models.has(name));
   });
   if (meant.length === 1) return meant;
-  const hint = "Say whose it is with --provider NAME";
+  const hint = "Name its provider with --provider NAME";
   if (meant.length > 1) throw new Error(`Models of this file were served by ${meant.join(" and ")}. ${hint}.`);
-  const there = all.length === 0 ? "nobody has answered on these days" : `on these days answered ${all.join(", ")}`;
-  throw new Error(
-    `The ledger knows none of the models of this file: ${there}. ${hint}, and what models are called with --match.`,
-  );
+  const there =
+    all.length === 0 ? "it has no requests on these days" : `its providers on these days are ${all.join(", ")}`;
+  throw new Error(`The ledger has none of the models of this file: ${there}. ${hint}, and assign models with --match.`);
 }
 
 const providerModels = (ledger: readonly LedgerDay[], providers: readonly string[]): string[] =>

@@ -38,7 +38,7 @@ export async function run(
   const clients = loadClients();
   const [name] = positionals;
   if (name === undefined) {
-    if (end >= 0) throw new UsageError("-- needs a client in front of it.");
+    if (end >= 0) throw new UsageError("-- needs a client before it.");
     return listClients(clients, io, values.json === true);
   }
   const client = clients.find(({ id }) => id === name);
@@ -79,7 +79,7 @@ export const localUrl = ({ host, port }: ConnectSettings["listen"]): string => {
 function parseBaseUrl(text: string): string {
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol))
-    throw new UsageError(`--url "${text}" is no address, like https://gateway.example.com`);
+    throw new UsageError(`--url "${text}" is not a URL; write one like https://gateway.example.com`);
   return text.replace(/\/+$/, "").replace(/\/v1(?:beta)?$/, "");
 }
 
@@ -152,8 +152,9 @@ export function clientLines(client: Client, settings: ClientValues): string[] {
   for (const { language, install, text } of snippets)
     lines.push("", `# ${language}${install === undefined ? "" : ` (${install})`}:`, text.trimEnd());
   for (const note of notes) lines.push("", `# ${note}`);
-  if (client.command !== undefined) lines.push("", `# or start it with that, once: ${COMMAND} connect ${client.id} --`);
-  if (settings.key === KEY_VARIABLE) lines.push("", `# a key is made with: ${COMMAND} keys create NAME`);
+  if (client.command !== undefined)
+    lines.push("", `# or start it once with these settings: ${COMMAND} connect ${client.id} --`);
+  if (settings.key === KEY_VARIABLE) lines.push("", `# create a key with: ${COMMAND} keys create NAME`);
   return lines;
 }
 
@@ -161,7 +162,7 @@ export function clientLines(client: Client, settings: ClientValues): string[] {
 export function installedClientLines(settings: ClientValues, io: Terminal): string[] {
   const here = installedClients(loadClients(), io, io.env["HOME"]);
   if (here.length === 0) return [];
-  const title = `clients on this machine, and what each is told (again with: ${COMMAND} connect ID):`;
+  const title = `clients on this machine, and their settings (again with: ${COMMAND} connect ID):`;
   return ["", title, ...here.flatMap((client) => ["", ...clientLines(client, settings)])];
 }
 
@@ -175,9 +176,9 @@ async function startClient(
   io: Terminal,
 ): Promise<number> {
   const { command, unset, temporary } = client;
-  if (command === undefined) throw new UsageError(`${client.name} is no program that could be started.`);
+  if (command === undefined) throw new UsageError(`${client.name} is not a program that connect can start.`);
   if (settings.key === KEY_VARIABLE)
-    throw new UsageError("--key or the variable GATEWAY_KEY must hold a key of the gateway.");
+    throw new UsageError("--key or the variable GATEWAY_KEY must contain a key of the gateway.");
   const folder = mkdtempSync(join(tmpdir(), "gateway-connect-"));
   try {
     const env: NodeJS.ProcessEnv = { ...io.env, ...clientEnvironment(client, settings) };

@@ -39,7 +39,7 @@ export async function run(
   const { values } = parseVerbArguments(args, OPTIONS);
   const key = values.key ?? io.env["GATEWAY_KEY"];
   if (values.url !== undefined && !URL.canParse(values.url))
-    throw new UsageError(`--url "${values.url}" is no address, like https://gateway.example.com`);
+    throw new UsageError(`--url "${values.url}" is not a URL; write one like https://gateway.example.com`);
   if (values.url !== undefined && key === undefined)
     throw new UsageError("--url needs a gateway key: --key, or the variable GATEWAY_KEY");
   const asked = await Promise.all(config.providers.map((provider) => providerFindings(provider, protocols)));
@@ -59,7 +59,7 @@ export async function run(
     const columns = ["", "WHAT", "NAME", ""].map((title) => ({ title }));
     const rows = findings.map(({ state, what, name, says }) => [state, what, name, says]);
     for (const line of formatTable(columns, rows)) io.out(line);
-    if (values.url === undefined) io.out("\nWhat stands in front is tested with --url, as clients reach the gateway.");
+    if (values.url === undefined) io.out("\nTo test the proxy in front: --url, with the URL that clients use.");
   }
   return findings.some(({ state }) => state === "bad") ? 1 : 0;
 }
@@ -94,10 +94,10 @@ async function providerFindings(
       const below = `${address}${protocol.segment}`;
       findings.push(
         (await listModels({ url: below, ...asked })).models
-          ? finding("bad", `${label}its models are listed at another address (404 here); write url: ${below}`)
+          ? finding("bad", `${label}its models are listed at another URL (404 here); write url: ${below}`)
           : finding(
               "ok",
-              `${label}there, but lists no models (404), in ${time} ms; is url right? Most end in a version, like ${protocol.segment}`,
+              `${label}reachable, but lists no models (404), in ${time} ms; is url right? Most end in a version, like ${protocol.segment}`,
             ),
       );
     } else findings.push(finding(status === 429 ? "ok" : "bad", `${label}${problem}`));
@@ -127,7 +127,7 @@ async function storeFindings(config: Config): Promise<DoctorFinding[]> {
   const answers = await checkStores(config);
   return answers.map(({ setting, problem }) => ({
     ...{ what: "store", name: setting },
-    ...(problem === undefined ? { state: "ok", says: "it can be used" } : { state: "bad", says: problem }),
+    ...(problem === undefined ? { state: "ok", says: "usable" } : { state: "bad", says: problem }),
   }));
 }
 
@@ -138,9 +138,7 @@ async function signInFindings({ adminAccess: { oidc } }: Config): Promise<Doctor
   const began = performance.now();
   try {
     await new OidcSignIn(oidc).begin("/");
-    return [
-      { ...finding, state: "ok", says: `it says where to sign in, in ${Math.round(performance.now() - began)} ms` },
-    ];
+    return [{ ...finding, state: "ok", says: `usable, in ${Math.round(performance.now() - began)} ms` }];
   } catch (thrown) {
     return [{ ...finding, state: "bad", says: formatError(thrown) }];
   }
@@ -165,7 +163,7 @@ function clockFindings(listings: readonly VendorListing[]): DoctorFinding[] {
     {
       ...clock,
       state: "bad",
-      says: `${seconds} s ${skew > 0 ? "ahead of" : "behind"} the providers': keys expire and budgets begin by it; switch NTP on`,
+      says: `${seconds} s ${skew > 0 ? "ahead of" : "behind"} the providers': keys expire and budgets begin by this clock; enable NTP`,
     },
   ];
 }
@@ -177,7 +175,9 @@ function slowModel({ models, providers }: Config): string {
     targets.some(({ provider, model }) => demo.has(provider) && model === "slow"),
   );
   if (!slow)
-    throw new UsageError("no model of the built-in provider is slow: name one that streams for a second with --model");
+    throw new UsageError(
+      "gateway.yaml has no model with the target slow of the built-in provider: name a model that streams for a second with --model",
+    );
   return slow.id;
 }
 
@@ -191,17 +191,17 @@ async function frontFinding(url: string, key: string, model: string): Promise<Do
     return {
       ...finding,
       state: "unknown",
-      says: `it cannot be told: the whole answer of ${model} took ${Math.round(last)} ms; name a model that streams for a second or longer with --model, like one of the target demo:slow`,
+      says: `not conclusive: the whole answer of ${model} took only ${Math.round(last)} ms; name a model that streams for at least a second with --model, like one with the target demo:slow`,
     };
   if (buffered)
     return {
       ...finding,
       state: "bad",
-      says: `holds streams back: all of it came at once after ${Math.round(last)} ms; switch buffering off there (deploy/nginx has the block)`,
+      says: `buffers streams: all of it arrived at once after ${Math.round(last)} ms; disable buffering there (deploy/nginx has the block)`,
     };
   return {
     ...finding,
     state: "ok",
-    says: `streams as it comes: first piece after ${Math.round(first)} ms, ${pieces} pieces in ${Math.round(last)} ms`,
+    says: `forwards streams at once: first piece after ${Math.round(first)} ms, ${pieces} pieces in ${Math.round(last)} ms`,
   };
 }

@@ -94,7 +94,7 @@ export async function run(args: readonly string[], io: Terminal, loaded: LoadedC
 /** @throws UsageError */
 function parseRequestTarget(text: string): [method: string, path: string, query: string] {
   const found = /^(?:([A-Za-z]+)[: ])?(\/[^?]*)(?:\?(.*))?$/.exec(text);
-  if (!found) throw new UsageError(`"${text}" is no path, like /v1/messages or GET:/v1/models`);
+  if (!found) throw new UsageError(`"${text}" is not a path; write one like /v1/messages or GET:/v1/models`);
   return [found[1]?.toUpperCase() ?? "", found[2] as string, found[3] ?? ""];
 }
 
@@ -177,9 +177,9 @@ async function explainRequest(
   const headers = request.headers;
   if (takeKeys(headers, query).length === 0) headers.delete("authorization");
   const found = findRoute(request, query, generation);
-  if (found.pass) throw new UsageError(`${path} passes unread to its provider: there is nothing to explain.`);
+  if (found.pass) throw new UsageError(`requests of ${path} pass unread to the provider: there is nothing to explain.`);
   if (found.operation.body === "multipart")
-    throw new UsageError(`${path} takes a form, which streams through: explain takes JSON only.`);
+    throw new UsageError(`${path} takes a form, which streams through: explain takes only JSON.`);
   const time = Date.now();
   const arrival = { id: newId(time), time, clock: performance.now(), address, query, headers };
   const { method } = found.operation;
@@ -270,7 +270,7 @@ function explanationLines(explanation: Explanation, config: Config, sent: boolea
     "",
     ...stepLines(explanation.steps, ""),
   ];
-  if (targets.length > 0) lines.push("", "targets, in the order in which they would be asked:");
+  if (targets.length > 0) lines.push("", "targets, in the order in which they would be tried:");
   for (const [at, target] of targets.entries()) lines.push(...targetLines(target, at + 1, sent));
   for (const { target, off } of skippedTargets(explanation, config)) lines.push(`  -  ${target}   off: ${off}`);
   lines.push("");

@@ -16,7 +16,7 @@ export async function createFirstKey(
   try {
     await audit.add({ time: Date.now(), ...cliAuthor(), action: "keys.create", subject, detail: {} });
   } catch (thrown) {
-    warn(`A first key was made, and the audit trail does not have it: ${(thrown as Error).message}`);
+    warn(`A first key was made, but this is missing in the audit trail: ${(thrown as Error).message}`);
   }
   return key;
 }

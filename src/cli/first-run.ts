@@ -22,10 +22,10 @@ export async function firstRun(
   const variables = loadVendors().flatMap(({ variables }) => variables.find((name) => io.env[name]) ?? []);
   if (isCheckout && (variables.length === 0 || !isNew(place, io) || !isInGit(own))) return place;
   const here = isCheckout
-    ? "The gateway.yaml of this folder is the one that came along, which git keeps."
+    ? "The gateway.yaml of this folder is the bundled one, which is under version control."
     : "There is no gateway.yaml in this folder.";
   const keys = variables.length > 0 ? `of ${variables.join(", ")}` : "of model servers on this machine";
-  const answer = await ask(`${here}\nWrite one with models ${keys}, which are asked what they have? [Y/n] `);
+  const answer = await ask(`${here}\nWrite one with models ${keys}, whose lists are requested now? [Y/n] `);
   if (/^n/i.test(answer.trim())) return place;
   await init(isCheckout ? ["--force"] : [], io, { ask, starting: true });
   return { file: own, folder: io.folder };

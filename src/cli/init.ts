@@ -59,11 +59,11 @@ export async function run(
   const [named] = positionals;
   if ((from === undefined) !== (named === undefined))
     throw new UsageError(
-      from === undefined ? `"${named}" is one word too many.` : `--from ${from} needs a file behind it.`,
+      from === undefined ? `"${named}" is one word too many.` : `--from ${from} needs a file after it.`,
     );
   const place = out === "-" ? undefined : resolve(io.folder, out);
   if (place !== undefined && existsSync(place) && !values.force) {
-    io.err(`${out} exists: --force writes over it, --out FILE writes another one.`);
+    io.err(`${out} exists: --force overwrites it, --out FILE writes another file.`);
     return 1;
   }
   const quiet = json || out === "-";
@@ -128,7 +128,7 @@ async function fromEnvironment(
   if (offers.length === 0) {
     const variables = vendors.flatMap(({ variables }) => variables.slice(0, 1)).slice(0, 6);
     say(
-      `No vendor's key is in the environment (${variables.join(", ")}, …): the built-in provider demo answers alone.\n`,
+      `The environment has no vendor's key (${variables.join(", ")}, …): the file has only the built-in provider demo.\n`,
     );
   }
   const all = offers.flatMap(({ models }) => models);
@@ -163,7 +163,7 @@ function offerLines({ vendor, variable, listing, models }: VendorOffer, all: rea
     model.price?.input === undefined ? "-" : `$${model.price.input}`,
     model.price?.output === undefined ? "-" : `$${model.price.output}`,
   ]);
-  const more = models.length > some.length ? [`     and ${models.length - some.length} more, by name`] : [];
+  const more = models.length > some.length ? [`     and ${models.length - some.length} more; choose them by name`] : [];
   const title = `${vendor.name} (${where}): ${models.length} ${models.length === 1 ? "model" : "models"}`;
   return [title, ...formatTable([...columns, ...numbers], rows), ...more, ""];
 }
@@ -194,7 +194,7 @@ function pickModels(all: readonly ModelOffer[], text: string): Set<ModelOffer> {
   for (const name of text.split(/[\s,]+/).filter(Boolean)) {
     const pattern = compileGlob(name);
     const found = all.filter((model, at) => String(at + 1) === name || pattern.test(model.id));
-    if (found.length === 0) throw new UsageError(`no vendor whose key is here lists a model "${name}".`);
+    if (found.length === 0) throw new UsageError(`no vendor found here lists a model "${name}".`);
     for (const model of found) chosen.add(model);
   }
   return chosen;
@@ -251,7 +251,7 @@ async function nextSteps(config: Config, key: string | undefined, io: Terminal):
     return [
       ...lines,
       "",
-      `no model can be used yet: ${COMMAND} check says why; then ${COMMAND} connect sets up clients`,
+      `no model can be used yet: see ${COMMAND} check; then set up clients with ${COMMAND} connect`,
     ];
   return [...lines, ...installedClientLines({ address: localUrl(listen), key: key ?? KEY_VARIABLE, model }, io)];
 }

@@ -116,17 +116,17 @@ class InvoiceReader {
     const given = FIGURES.filter((name) => figures[name] !== undefined);
     for (const name of given) this.tells.add(name);
     if (given.length === 0 && cells.length < this.columns.titles.length) {
-      fail("it ends before its figures");
+      fail("it has too few columns");
       return;
     }
     // A day without usage.
     if (given.every((name) => figures[name] === 0) && (given.length === 0 || name === "")) return;
     const day = parseDay(of("date"), this.zone);
     const last = parseDay(of("until"), this.zone);
-    if (day === undefined) fail(`${JSON.stringify(of("date"))} is no day like 2026-11-20`);
+    if (day === undefined) fail(`${JSON.stringify(of("date"))} is not a day like 2026-11-20`);
     else if (last !== undefined && Date.parse(last) - Date.parse(day) > DAY)
-      fail(`it is of more than a day (${day} to ${last}): export it by day`);
-    else if (name === "") fail("it names no model");
+      fail(`it covers more than a day (${day} to ${last}): export it by day`);
+    else if (name === "") fail("it has no model");
     else {
       this.lines.push({ line, day, name, figures });
       if (figures.cost !== undefined) this.noteCurrency(line, of("currency"));
@@ -158,7 +158,7 @@ class InvoiceReader {
       if (!foreignLines.has(each.line)) return [each];
       const { cost: _, ...figures } = each.figures;
       if (Object.keys(figures).length > 0) return [{ ...each, figures }];
-      const reason = `its money is in ${currency}, where the ledger has dollars`;
+      const reason = `its money is in ${currency}, the ledger's in dollars`;
       unread.push({ line: each.line, reason, text: each.name });
       return [];
     });
@@ -211,7 +211,7 @@ class InvoiceReader {
 function parseNumber(text: string): number {
   const bare = text.replaceAll(/[$\s_]|^US\$|(?<=\d),(?=\d{3}(?:\D|$))/g, "");
   const number = /^\(.+\)$/.test(bare) ? -Number(bare.slice(1, -1)) : Number(bare);
-  if (!Number.isFinite(number)) throw new Error(`${JSON.stringify(text)} is no number like 1234.5`);
+  if (!Number.isFinite(number)) throw new Error(`${JSON.stringify(text)} is not a number like 1234.5`);
   return number;
 }
 

@@ -64,7 +64,7 @@ export function parseKeyFields(
  */
 export function checkNotEmpty(options: FieldOptions): void {
   const empty = Object.entries(options).find(([, value]) => value === "");
-  if (empty) throw new KeysArgumentError(`--${empty[0]} is empty: say what it shall be, or leave it out.`);
+  if (empty) throw new KeysArgumentError(`--${empty[0]} is empty: give it a value, or leave it out.`);
 }
 
 function matchPattern(text: string, pattern: RegExp, option: string, form: string): string | null {
@@ -76,7 +76,8 @@ function matchPattern(text: string, pattern: RegExp, option: string, form: strin
 function parseList(text: string, option: string, check: (word: string) => void): string[] | null {
   if (text === "") return null;
   const words = text.split(",").map((word) => word.trim());
-  if (words.includes("")) throw new KeysArgumentError(`${option} takes texts with commas between them.`);
+  if (words.includes(""))
+    throw new KeysArgumentError(`${option} takes a list separated by commas, without empty entries.`);
   for (const word of words) check(word);
   return words;
 }
@@ -93,7 +94,7 @@ function checkModel(model: string, known: readonly string[]): void {
 
 function checkPath(path: string): void {
   if (!KEY_PATH.test(path))
-    throw new KeysArgumentError(`--paths: ${path} is no path; write one like /v1/chat/*, or GET /v1/files/*.`);
+    throw new KeysArgumentError(`--paths: ${path} is not a path; write one like /v1/chat/*, or GET /v1/files/*.`);
 }
 
 function checkAddress(address: string): void {
@@ -115,7 +116,7 @@ function parseTags(
     const [name, value] = at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
     if (value === undefined || !TAG.test(name) || (value !== "" && !LABEL.test(value)))
       throw new KeysArgumentError(`--tag takes NAME=VALUE, like team=search; ${JSON.stringify(text)} is none.`);
-    if (named.has(name)) throw new KeysArgumentError(`--tag names ${name} twice; a key has one ${name}.`);
+    if (named.has(name)) throw new KeysArgumentError(`--tag ${name} is given twice; a key has one ${name}.`);
     named.add(name);
     if (value === "") tags.delete(name);
     else tags.set(name, value);

@@ -72,11 +72,13 @@ export async function run(
     const [verb = "", name = "", ...more] = positionals;
     const word = Object.hasOwn(KEY_ACTIONS, verb) ? KEY_ACTIONS[verb] : undefined;
     if (!word)
-      throw new KeysArgumentError(verb === "" ? `keys needs a word: ${actionNames()}.` : `keys has no word "${verb}".`);
+      throw new KeysArgumentError(
+        verb === "" ? `keys needs a command: ${actionNames()}.` : `keys has no command "${verb}".`,
+      );
     if (word.named !== (name !== "") || more.length > 0) throw new KeysArgumentError(wrongArguments(verb, word.named));
     for (const option of Object.keys(values))
       if (option !== "json" && !word.takes.includes(option))
-        throw new KeysArgumentError(`--${option} does not belong to keys ${verb}.`);
+        throw new KeysArgumentError(`--${option} is not an option of keys ${verb}.`);
     const changed = await word.act(name, { keys, ledger, io, options: values, config });
     if (changed) await recordChange(changed, audit);
     return 0;
@@ -95,7 +97,7 @@ async function recordChange(changed: AuditedChange, audit: Audit): Promise<void>
   try {
     await audit.add({ time: Date.now(), ...cliAuthor(), ...changed });
   } catch (thrown) {
-    throw new Error(`This is done, and the audit trail does not have it: ${(thrown as Error).message}`);
+    throw new Error(`This is done, but missing in the audit trail: ${(thrown as Error).message}`);
   }
 }
 
@@ -112,8 +114,8 @@ const actionNames = (): string => Object.keys(KEY_ACTIONS).join(", ");
 
 function wrongArguments(verb: string, named: boolean): string {
   if (!named) return `keys ${verb} takes no names.`;
-  if (verb === "create") return "keys create takes one name; put it in quotes when it has spaces.";
-  return `keys ${verb} takes one id or name; put a name in quotes when it has spaces.`;
+  if (verb === "create") return "keys create takes one name; put it in quotes if it has spaces.";
+  return `keys ${verb} takes one id or name; put a name in quotes if it has spaces.`;
 }
 
 async function create(name: string, { keys, io, options, config }: KeyActionContext): Promise<AuditedChange> {
@@ -140,7 +142,7 @@ async function rotate(name: string, { keys, io, options }: KeyActionContext): Pr
   printIssued(made, options, io);
   const until = made.record.rotating;
   if (!options.json)
-    io.err(until === undefined ? "The old one works no more." : `The old one works until ${formatUtc(until)}.`);
+    io.err(until === undefined ? "The old one no longer works." : `The old one works until ${formatUtc(until)}.`);
   return { action: "keys.rotate", subject: made.record.name, detail: { overlap } };
 }
 
@@ -157,7 +159,7 @@ function printIssued({ key, record }: IssuedKey, { json }: KeyOptions, io: Termi
 async function list(_name: string, { keys, io, options }: KeyActionContext): Promise<undefined> {
   const records = await keys.list();
   if (options.json) io.out(JSON.stringify(records.map(keyJson), undefined, 2));
-  else if (records.length === 0) io.out(`No keys yet. Make one with: ${COMMAND} keys create NAME`);
+  else if (records.length === 0) io.out(`No keys yet. Create one with: ${COMMAND} keys create NAME`);
   else {
     const titles = ["ID", "NAME", "GROUP", "OWNER", "MODELS", "SOURCE", "CREATED", "EXPIRES", "STATE"];
     const rows = records.map((record) => [
@@ -189,7 +191,7 @@ async function set(name: string, word: KeyActionContext): Promise<AuditedChange>
   const { keys, options, config } = word;
   const before = await keys.show(name);
   const edit = parseKeyFields(options, config().models, before);
-  if (Object.keys(edit).length === 0) throw new KeysArgumentError("keys set needs an option that says what to change.");
+  if (Object.keys(edit).length === 0) throw new KeysArgumentError("keys set needs an option with a field to change.");
   await checkLimits({ ...before, ...edit }, config());
   const after = (await keys.edit(name, edit)) ?? (await failUnchanged(name, keys, "changed"));
   await printKey(after, word);
@@ -274,7 +276,7 @@ async function printKey(record: KeyRecord, { options: { json }, io, config, ledg
 /** @throws Error for limits that could not be enforced */
 async function checkLimits({ limits, models }: KeyEdit, { unenforceableReason }: KeyConfig): Promise<void> {
   const why = limits ? await unenforceableReason(limits, models ?? undefined) : undefined;
-  if (why !== undefined) throw new Error(`The key's limits could not be kept: ${why}.`);
+  if (why !== undefined) throw new Error(`The key's limits could not be enforced: ${why}.`);
 }
 
 const sourceLabel = ({ source }: KeyRecord): string => (source === "file" ? "gateway.yaml" : "store");
@@ -299,11 +301,13 @@ const noSuchKey = (name: string): Error => new Error(`There is no key ${name}. S
 async function failUnchanged(name: string, keys: Keys, what: string): Promise<never> {
   const found = await findKey(name, keys);
   if (found?.source === "file")
-    throw new Error(`The key ${name} stands in gateway.yaml: ${what === "revoked" ? "remove" : "change"} it there.`);
+    throw new Error(
+      `The key ${name} is defined in gateway.yaml: ${what === "revoked" ? "remove" : "change"} it there.`,
+    );
   throw new Error(
     found
-      ? `The key ${name} is revoked, so that it cannot be ${what}.`
-      : `There is no key ${name} that could be ${what}. See: ${COMMAND} keys list`,
+      ? `The key ${name} is revoked, so it cannot be ${what}.`
+      : `There is no key ${name} that can be ${what}. See: ${COMMAND} keys list`,
   );
 }
 

@@ -151,8 +151,8 @@ function priceTable(models: readonly ModelLine[]): string[] {
     const cells = COLUMN_RATES.map((name) => beside(name, now?.price[name]?.toString()));
     if (!now) return { cells, more: ["unpriced"] };
     const more = otherPrices(now.price).map(([name, text]) => beside(name, text));
-    if (prices?.guessed) more.unshift("guessed: only a name that is like it has this price");
-    if ((prices?.all.length ?? 0) > 1) more.push("others at other times");
+    if (prices?.guessed) more.unshift("guessed: the price of a model with a similar name");
+    if ((prices?.all.length ?? 0) > 1) more.push("differs at other times");
     return { cells, more: [...more, `version ${now.version}`] };
   });
 }

@@ -16,5 +16,5 @@ export function maxOpenFiles(limits = "/proc/self/limits"): number | undefined {
 /** Returns a warning for a low limit: beyond it connections fail silently. */
 export function openFilesWarning(most: number | undefined): string | undefined {
   if (most === undefined || most >= RECOMMENDED) return undefined;
-  return `only ${most} files and connections may be open at once, and each stream takes two: raise it with ulimit -n ${RECOMMENDED} or more, in systemd with LimitNOFILE=`;
+  return `only ${most} files and connections may be open at once, and each stream takes two: raise the limit with ulimit -n ${RECOMMENDED} or more, in systemd with LimitNOFILE=`;
 }

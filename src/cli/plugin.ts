@@ -16,7 +16,7 @@ export async function run(args: readonly string[], io: Terminal, names: readonly
   }
   if (word !== "new" || name === undefined) throw new UsageError("plugin needs: new NAME, test, or list.");
   if (!/^[a-z][a-z0-9-]*$/.test(name))
-    throw new UsageError(`"${name}" is no name for a plugin: small letters, digits and -.`);
+    throw new UsageError(`"${name}" cannot be a plugin's name: use lower-case letters, digits and -.`);
   if (names.includes(name)) {
     io.err(`there is a plugin "${name}" already.`);
     return 1;
@@ -54,7 +54,7 @@ import { z } from "zod";
 /** Puts a header on every answer. */
 @injectable()
 export default class ${className(name)} implements Plugin {
-  static options = z.strictObject({ text: z.string().default("hello").describe("What the header says.") });
+  static options = z.strictObject({ text: z.string().default("hello").describe("Value of the header.") });
 
   constructor(@inject(Options) private readonly options: z.infer<typeof ${className(name)}.options>) {}
 
@@ -90,7 +90,7 @@ function runTests(args: readonly string[], io: Terminal): number {
   const dashes = args.indexOf("--");
   const [files, more] = dashes < 0 ? [args, []] : [args.slice(0, dashes), args.slice(dashes + 1)];
   const option = files.find((file) => file.startsWith("-"));
-  if (option !== undefined) throw new UsageError(`Options of node --test stand behind --: plugin test -- ${option}`);
+  if (option !== undefined) throw new UsageError(`Options of node --test follow --: plugin test -- ${option}`);
   const found = files.length > 0 ? files : globSync("test/**/*.test.{ts,mts,js,mjs}", { cwd: io.folder });
   if (found.length === 0)
     throw new UsageError("There is no test/*.test.ts in this folder: plugin new NAME writes one.");

@@ -57,7 +57,7 @@ export async function run(
     );
     if (invoice.lines.length > 0 && invoice.figureNames.size === 0)
       throw new Error(
-        `Nothing in the file can be compared: it tells no tokens, and ${invoice.currency === undefined ? "no money" : `money in ${invoice.currency}, where the ledger has dollars`}.`,
+        `Nothing in the file can be compared: it has no tokens, and ${invoice.currency === undefined ? "no money" : `its money is in ${invoice.currency}, the ledger's in dollars`}.`,
       );
     const span = invoiceDays(invoice, options.zone);
     const days = [
@@ -65,13 +65,13 @@ export async function run(
       ...(await ledgerAdjustments(stores, span, options.zone, invoiceNameTest(invoice, options.modelNames))),
     ];
     const nobody = findUnknown(options.providers ?? [], [...(known ?? []), ...days.map(({ provider }) => provider)]);
-    if (known && nobody) throw new ReconcileArgumentError(`--provider: nothing is called ${nobody}.`);
+    if (known && nobody) throw new ReconcileArgumentError(`--provider: there is no ${nobody}.`);
     // Only a warning: another month's file may have the name, and scripts use the same options each month.
     const nothing = findUnknown(
       [...options.modelNames.keys()],
       invoice.lines.map(({ name }) => name),
     );
-    if (nothing) io.err(`--match: nothing in this file is called ${nothing}.`);
+    if (nothing) io.err(`--match: this file has no ${nothing}.`);
     const providers = options.providers ?? invoiceProviders(invoice, days, options.modelNames);
     const comparison = compareInvoice(invoice, days, { ...options, providers });
     for (const line of options.json
@@ -118,7 +118,7 @@ function parseArguments(args: readonly string[]): ReconcileOptions {
   if (file === undefined || more.length > 0) throw new ReconcileArgumentError("reconcile takes one file.");
   const { provider, tolerance, timezone, columns = "", only = [], match = [], all, json } = values;
   const part = Number(/^(\d{1,2}(?:\.\d+)?)%$/.exec(tolerance)?.[1]) / 100;
-  if (Number.isNaN(part)) throw new ReconcileArgumentError("--tolerance takes a part like 1% or 0.5%.");
+  if (Number.isNaN(part)) throw new ReconcileArgumentError("--tolerance takes a share like 1% or 0.5%.");
   try {
     new Calendar(timezone);
   } catch (thrown) {
@@ -161,7 +161,7 @@ function parseFlags(args: readonly string[]) {
 function parseColumn(text: string): [InvoiceField, string] {
   const [field, name] = parseNameValue(text, "--columns");
   if (!Object.hasOwn(INVOICE_FIELDS, field))
-    throw new ReconcileArgumentError(`--columns: ${field} is none of ${Object.keys(INVOICE_FIELDS).join(", ")}.`);
+    throw new ReconcileArgumentError(`--columns: ${field} is not one of ${Object.keys(INVOICE_FIELDS).join(", ")}.`);
   return [field as InvoiceField, name];
 }
 
@@ -178,7 +178,7 @@ function parseOnly(only: readonly string[]): ReconcileOptions["only"] {
 function parseNameValue(text: string, option: string): [string, string] {
   const at = text.indexOf("=");
   if (at < 1 || at === text.length - 1)
-    throw new ReconcileArgumentError(`${option} takes NAME=VALUE; ${JSON.stringify(text)} is none.`);
+    throw new ReconcileArgumentError(`${option} takes NAME=VALUE, not ${JSON.stringify(text)}.`);
   return [text.slice(0, at).trim(), text.slice(at + 1).trim()];
 }
 
@@ -216,20 +216,18 @@ function comparisonLines(comparison: Comparison, invoice: Invoice, { tolerance, 
   return [
     ...formatTable(columns, [...rows, ...sums]),
     "",
-    `By day and model, ${groupDigits(off)} of ${groupDigits(days.length)} differ by more than ${tolerance * 100} % from what ${providers.join(" and ")} answered.`,
-    ...(invoice.others > 0
-      ? [`${groupDigits(invoice.others)} of the file's lines are of others, as --only says.`]
-      : []),
+    `By day and model, ${groupDigits(off)} of ${groupDigits(days.length)} differ by more than ${tolerance * 100} % from the ledger's figures for ${providers.join(" and ")}.`,
+    ...(invoice.others > 0 ? [`${groupDigits(invoice.others)} of the file's lines were left out by --only.`] : []),
     ...unmatchedLines(unmatched, figures),
     ...invoice.unread.slice(0, 20).map(({ line, reason }) => `Line ${line} could not be read: ${reason}.`),
     ...(invoice.unread.length > 20 ? [`… and ${countNoun(invoice.unread.length - 20, "line")} more.`] : []),
     ...(invoice.currency === undefined
       ? []
-      : [`Money is in ${invoice.currency} there, and in dollars in the ledger: it was not compared.`]),
+      : [`The invoice's money is in ${invoice.currency}, the ledger's in dollars: it was not compared.`]),
     ...(invoice.foreign === undefined
       ? []
       : [
-          `Money of ${countNoun(invoice.foreign.lines, "line")} is in ${invoice.foreign.currency}, and in dollars in the ledger: it was not compared.`,
+          `Money of ${countNoun(invoice.foreign.lines, "line")} is in ${invoice.foreign.currency}, the ledger's in dollars: it was not compared.`,
         ]),
   ];
 }

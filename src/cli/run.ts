@@ -177,7 +177,7 @@ async function listenAdmin(
     return await admin.listen(place);
   } catch (thrown) {
     if (!isDefault || (thrown as NodeJS.ErrnoException).code !== "EADDRINUSE") throw thrown;
-    log.warn({}, "127.0.0.1:9090 is taken, so there is no /livez and no /readyz: set admin: in gateway.yaml");
+    log.warn({}, "127.0.0.1:9090 is in use, so there is no /livez and no /readyz: set admin: in gateway.yaml");
     return undefined;
   }
 }
@@ -230,7 +230,7 @@ async function printGreeting(
   io.out(`  providers  ${on.join(", ") || "none"}`);
   for (const { name, off: why } of off) io.out(`             ${name} is off: ${why}`);
   io.out(`  models     ${usable.join(", ") || "none"}`);
-  if (idle.length > 0) io.out(`             off with their providers: ${idle.join(", ")}`);
+  if (idle.length > 0) io.out(`             off, because their providers are: ${idle.join(", ")}`);
   for (const notice of config.notices)
     if (!off.some(({ name, off = "" }) => notice === offNotice("provider", name, off)))
       io.out(`  note       ${notice}`);

@@ -80,16 +80,16 @@ async function runRestore(
     ...{ force, author: cliAuthor() },
     progress: (message) => io.err(`restore: ${message}`),
   });
-  for (const change of undone) io.err(`restore: warning: undone, as the backup does not have it: ${change}`);
+  for (const change of undone) io.err(`restore: warning: undone, because the backup does not contain it: ${change}`);
   if (undone.length > 0) io.err("restore: warning: keys that were revoked or disabled stay so");
   const missing = withoutSecret();
-  const warning = missing && `the backup has no secret beside it: ${missing}`;
+  const warning = missing && `the backup has no secret: ${missing}`;
   if (warning) io.err(`restore: warning: ${warning}`);
-  const before = kept === undefined ? "" : ` What was there before is ${kept}.`;
+  const before = kept === undefined ? "" : ` The old store is ${kept}.`;
   io.out(
     json
       ? JSON.stringify({ file, rows, kept, ...(undone.length > 0 && { undone }), ...(warning && { warning }) })
-      : `The store holds what ${file} holds: ${countNoun(rows, "row")}, in order.${before}`,
+      : `Restored ${file}: ${countNoun(rows, "row")}, verified.${before}`,
   );
   return 0;
 }
@@ -105,34 +105,33 @@ async function runCommand(
   if (command.verb === "backup") {
     const { bytes, rows } = await maintenance.backup(command.file, progress);
     const missing = withoutSecret();
-    const warning = missing && `the copy has no secret beside it: ${missing}`;
+    const warning = missing && `the copy has no secret: ${missing}`;
     if (warning) progress(`warning: ${warning}`);
     say(
       { file: command.file, bytes, rows, ...(warning && { warning }) },
-      `${command.file}: ${countNoun(rows, "row")}, ${groupDigits(bytes)} bytes, in order.`,
+      `${command.file}: ${countNoun(rows, "row")}, ${groupDigits(bytes)} bytes, verified.`,
     );
   } else if (command.verb === "prune") {
     const removed = await maintenance.prune(command.before, progress);
     const { day } = command;
-    say(
-      { removed, before: day },
-      `${countNoun(removed, "row")} from before ${day} taken away; the sums of their hours stay.`,
-    );
+    say({ removed, before: day }, `${countNoun(removed, "row")} from before ${day} deleted; their hourly sums stay.`);
   } else if (command.verb === "migrate") {
     const { from, to } = maintenance.migrated;
     say(
       maintenance.migrated,
-      from === to ? `The store is up to date (${to}).` : `The store was at ${from}, and is at ${to} now.`,
+      from === to
+        ? `The store is up to date (version ${to}).`
+        : `The store was at version ${from}, and is now at ${to}.`,
     );
   } else if (command.verb === "audit") {
     const entries = await readTrail(maintenance.audit, command.since);
     if (command.json) io.out(JSON.stringify(entries, undefined, 2));
-    else if (entries.length === 0) io.out("The audit trail has nothing from then on.");
+    else if (entries.length === 0) io.out("The audit trail has no entries since then.");
     else for (const line of formatTable(COLUMNS, entries.map(auditRow))) io.out(line);
   } else {
     const problems = await maintenance.verify(progress);
     if (command.json) io.out(JSON.stringify({ ok: problems.length === 0, problems }));
-    else if (problems.length === 0) io.out("The store is in order.");
+    else if (problems.length === 0) io.out("The store has no errors.");
     else for (const problem of problems) io.err(problem);
     return problems.length === 0 ? 0 : 1;
   }
@@ -166,10 +165,12 @@ function parseArguments(args: readonly string[], folder: string, zone: () => str
   const [verb, file, ...more] = positionals;
   const { json, before, force, since } = values;
   if (verb === undefined)
-    throw new StoreArgumentError("store needs a word: backup, restore, verify, prune, migrate or audit.");
-  if (force && verb !== "restore") throw new StoreArgumentError("--force belongs to store restore.");
-  if (since !== undefined && verb !== "audit") throw new StoreArgumentError("--since belongs to store audit.");
-  if (before !== undefined && verb !== "prune") throw new StoreArgumentError("--before belongs to store prune.");
+    throw new StoreArgumentError("store needs a command: backup, restore, verify, prune, migrate or audit.");
+  if (force && verb !== "restore") throw new StoreArgumentError("--force is an option of store restore only.");
+  if (since !== undefined && verb !== "audit")
+    throw new StoreArgumentError("--since is an option of store audit only.");
+  if (before !== undefined && verb !== "prune")
+    throw new StoreArgumentError("--before is an option of store prune only.");
   const named = file === undefined || more.length > 0 ? undefined : resolve(folder, file);
   if (verb === "backup" && named !== undefined) return { verb, file: named, json };
   if (verb === "restore" && named !== undefined) return { verb, file: named, force, json };
@@ -178,7 +179,7 @@ function parseArguments(args: readonly string[], folder: string, zone: () => str
   if (verb === "prune") return { verb, ...parseBefore(before, zone), json };
   if (verb === "audit") return { verb, since: parseSince(since, zone), json };
   if (verb === "verify" || verb === "migrate") return { verb, json };
-  throw new StoreArgumentError(`store has no word ${JSON.stringify(verb)}.`);
+  throw new StoreArgumentError(`store has no command ${JSON.stringify(verb)}.`);
 }
 
 function parseFlags(args: readonly string[]) {
@@ -209,7 +210,7 @@ function parseSince(text: string | undefined, zone: () => string): number | unde
 
 /** Returns the first millisecond of the first day to keep. Days of requests that may still be running are refused. */
 function parseBefore(text: string | undefined, zone: () => string): { before: number; day: string } {
-  if (text === undefined) throw new StoreArgumentError("store prune needs --before: the first day that stays.");
+  if (text === undefined) throw new StoreArgumentError("store prune needs --before: the first day that is kept.");
   const now = Date.now();
   let at: number;
   try {
@@ -218,7 +219,8 @@ function parseBefore(text: string | undefined, zone: () => string): { before: nu
     throw new StoreArgumentError(`--before: ${(error as Error).message}`);
   }
   const start = new Days(zone()).today(at);
-  if (start > now - DAY) throw new StoreArgumentError("--before: the last day's rows stay; name a day before that.");
+  if (start > now - DAY)
+    throw new StoreArgumentError("--before: rows of the last 24 hours cannot be deleted; name an earlier day.");
   const day = Temporal.Instant.fromEpochMilliseconds(start).toZonedDateTimeISO(zone()).toPlainDate().toString();
   // Sums are of whole hours, and not all days begin with one.
   return { before: Math.floor(start / HOUR) * HOUR, day };

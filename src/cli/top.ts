@@ -38,7 +38,10 @@ export async function run(
 ): Promise<number> {
   const { values } = parseVerbArguments(args, OPTIONS);
   const admin = selectAdmin(values.admin, usual, io.folder);
-  if (!admin) throw new UsageError("admin: is off in gateway.yaml: nobody can be asked what runs.");
+  if (!admin)
+    throw new UsageError(
+      "admin: is off in gateway.yaml: without the admin listener the running requests are not known.",
+    );
   const token = values.token ?? io.env["ADMIN_TOKEN"];
   while (!signal.aborted) {
     let live: LiveLine[];

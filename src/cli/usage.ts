@@ -87,14 +87,16 @@ function parseQuery(values: UsageOptions, zone: () => string): LedgerQuery {
 }
 
 function parseFormat({ json, csv }: UsageOptions): UsageFormat {
-  if (json && csv) throw new UsageArgumentError("--json and --csv are two forms; choose one.");
+  if (json && csv) throw new UsageArgumentError("--json and --csv exclude each other; choose one.");
   return json ? "json" : csv ? "csv" : "table";
 }
 
 /** Returns the span of `--rows`. */
 function parseRowsSpan(values: UsageOptions, zone: () => string): LedgerSpan {
   if (!values.json || values.csv || values.by !== undefined || values.last !== undefined)
-    throw new UsageArgumentError("--rows goes with --json, --since and --until: it prints a JSON object a line.");
+    throw new UsageArgumentError(
+      "--rows needs --json, and takes only --since and --until: it prints one JSON object per line.",
+    );
   return parseSpan(values, zone);
 }
 
@@ -111,13 +113,13 @@ function parseSpan(values: UsageOptions, zone: () => string): LedgerSpan {
     }
   }
   if ((query.since ?? 0) >= (query.until ?? Number.POSITIVE_INFINITY))
-    throw new UsageArgumentError("--since is not before --until.");
+    throw new UsageArgumentError("--since must be before --until.");
   return query;
 }
 
 function parseLast({ last, by, since, until, csv }: UsageOptions): number {
   if (by !== undefined || since !== undefined || until !== undefined || csv) {
-    throw new UsageArgumentError("--last stands alone, without --by, --since, --until and --csv.");
+    throw new UsageArgumentError("--last cannot be combined with --by, --since, --until and --csv.");
   }
   const number = /^\d{1,6}$/.test(last ?? "") ? Number(last) : 0;
   if (number < 1 || number > MAX_ENTRIES)
@@ -161,7 +163,7 @@ async function sums(
   const named = found.map((sum) => ({ ...sum, group: sum.group.map((id, at) => label(query.by[at], id, names)) }));
   const lines = formatTable(columns, [...named, total].map(cells));
   if (total.unsettled > 0)
-    lines.push("", `Unsettled: the provider told no or not all tokens, so these may have cost more.`);
+    lines.push("", `Unsettled: the provider reported no tokens or not all, so these may have cost more.`);
   return lines;
 }
 

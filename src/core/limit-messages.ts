@@ -13,5 +13,5 @@ export function formatDollars(nano: number): string {
 /** Returns the owner of a limit as the beginning of a sentence. */
 export function limitOwner({ kind, name, label = name }: Pick<LimitLevel, "kind" | "name" | "label">): string {
   if (kind === "all") return "The gateway";
-  return name === "" ? "All that is asked without a key" : `The ${kind} ${JSON.stringify(label)}`;
+  return name === "" ? "All callers without a key" : `The ${kind} ${JSON.stringify(label)}`;
 }

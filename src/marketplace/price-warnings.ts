@@ -22,7 +22,7 @@ function targetPriceWarnings(
   const { prices } = catalogue.find(provider, model);
   if (prices && !prices.guessed) return [];
   const message = prices
-    ? `the price of ${name}:${model} is guessed from a model with a name like it; write a price to "${id}" if it differs`
-    : `no price is known of ${name}:${model}, so what it costs is not counted; write a price to "${id}"`;
+    ? `the price of ${name}:${model} is guessed from a model with a similar name; give the model "${id}" a price if it differs`
+    : `the price of ${name}:${model} is unknown, so its cost is not counted; give the model "${id}" a price`;
   return [{ ...place, message, frame: "", severity: "warning" }];
 }

@@ -37,14 +37,14 @@ export async function measureArrivals(
     if (response.status !== 200 || !response.body)
       return { problem: `it answers ${response.status}: ${(await response.text()).slice(0, 200)}` };
     if (!response.headers.get("content-type")?.startsWith("text/event-stream"))
-      return { problem: `its answer is no stream, but ${response.headers.get("content-type")}` };
+      return { problem: `its response is not a stream, but ${response.headers.get("content-type")}` };
     const times: number[] = [];
     const decoder = new TextDecoder();
     for await (const piece of response.body)
       if (/"content":"[^"]/.test(decoder.decode(piece, { stream: true }))) times.push(performance.now() - began);
     const [first] = times;
     const last = times.at(-1);
-    if (first === undefined || last === undefined) return { problem: "the stream held no text" };
+    if (first === undefined || last === undefined) return { problem: "the stream contained no text" };
     return { first, last, pieces: times.length };
   } catch (thrown) {
     return { problem: unreachableReason(thrown, PATIENCE) };

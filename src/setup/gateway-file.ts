@@ -87,7 +87,9 @@ export function fileFromOffers(
       ...offers.map(({ vendor, variable, url, listing }): NewEntry => {
         const { url: _, ...rest } = vendor.provider;
         const credential = variable === undefined ? {} : { credential: `$${variable}` };
-        const comment = listing.models ? {} : { comment: listing.problem ?? "it could not be asked for its models" };
+        const comment = listing.models
+          ? {}
+          : { comment: listing.problem ?? "its list of models could not be requested" };
         return { name: vendor.id, entry: { url, ...credential, ...rest }, ...comment };
       }),
       { name: "demo", entry: { url: "demo:" }, comment: "built in: answers on every path, costs nothing" },

@@ -66,7 +66,7 @@ export async function listModels(
       const { status } = response;
       if (status !== 200) return { status, problem: statusReason(status), time: took(), ...date };
       const found = parsePage(text);
-      if (!found) return { status, problem: "it did not answer with a list of models", time: took(), ...date };
+      if (!found) return { status, problem: "its response is not a list of models", time: took(), ...date };
       all.push(...found.models);
       if (found.nextQuery === undefined || page === MAX_PAGES) return { status, models: all, time: took(), ...date };
       query = `?${new URLSearchParams(found.nextQuery)}`;
@@ -85,11 +85,11 @@ const statusReason = (status: number): string =>
   status === 401 || status === 403
     ? `it does not accept the credential (${status})`
     : status >= 300 && status < 400
-      ? `it answers with a redirect (${status}): the address is another one`
+      ? `it responds with a redirect (${status}): use its target as the URL`
       : status === 404
-        ? "it has no list of models there (404): does the address end with the version segment?"
+        ? "it has no list of models at this URL (404): does the URL end with the version segment?"
         : status === 429
-          ? "it has enough requests for now (429), though it knows the credential"
+          ? "it is limiting requests now (429), but accepts the credential"
           : `it answers ${status}`;
 
 /** Describes why a provider could not be reached. @param patience the timeout in milliseconds */
@@ -99,15 +99,16 @@ export function unreachableReason(thrown: unknown, patience: number): string {
   const { code, message } = error.cause ?? (error as NodeJS.ErrnoException);
   // Like browsers, fetch refuses ports of well-known other services.
   if (message === "bad port")
-    return "nothing can be told: fetch, with which this test asks, blocks that port; the gateway itself asks there";
+    return "not tested: fetch, which this test uses, blocks that port; the gateway itself can use it";
   if (/^ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG)$/.test(code ?? ""))
-    return "it does not speak TLS there: is it http://, or another port?";
+    return "it does not use TLS at this port: is the URL http://, or the port another one?";
   const words: Record<string, string> = {
-    ECONNREFUSED: "nobody listens there",
-    ENOTFOUND: "there is no such host: is the name right, does DNS work?",
+    ECONNREFUSED: "no server listens there",
+    ENOTFOUND: "the host is unknown: is the name right, does DNS work?",
     EAI_AGAIN: "DNS does not answer",
     ECONNRESET: "the connection was cut",
-    DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is self-signed: NODE_EXTRA_CA_CERTS names a file of more authorities",
+    DEPTH_ZERO_SELF_SIGNED_CERT:
+      "its certificate is self-signed: put the path of a file with its CA certificate into NODE_EXTRA_CA_CERTS",
     CERT_HAS_EXPIRED: "its certificate has expired, or this machine's clock is wrong",
   };
   return words[code ?? ""] ?? `it could not be reached: ${message}`;

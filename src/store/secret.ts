@@ -21,7 +21,7 @@ export function loadOrCreateSecret(ledger: string, warn: (message: string) => vo
     writeFileSync(file, `${randomBytes(32).toString("hex")}\n`, { flag: "wx", mode: 0o600 });
     if (hasExchanges(ledger))
       warn(
-        `The secret ${file} was missing and is made anew, though the ledger has exchanges from before it: ${CONSEQUENCES}`,
+        `The secret ${file} was missing, and a new one was made, but the ledger has older exchanges: ${CONSEQUENCES}`,
       );
   } catch (thrown) {
     const { code, syscall, message } = thrown as NodeJS.ErrnoException;
@@ -29,12 +29,12 @@ export function loadOrCreateSecret(ledger: string, warn: (message: string) => vo
     if (syscall === "write") rmSync(file, { force: true });
     if (code !== "EEXIST")
       throw new FileError(
-        `The secret for envelopes cannot be kept in ${file}: ${code === "ENOSPC" ? `the disk is full; free room on ${dirname(file)} and try again` : message}`,
+        `The secret for envelopes cannot be written to ${file}: ${code === "ENOSPC" ? `the disk is full; free space in ${dirname(file)} and try again` : message}`,
       );
   }
   const secret = Buffer.from(read(file).trim(), "hex");
   if (secret.length !== 32)
-    throw new FileError(`${file} holds no secret: 64 hexadecimal digits. Remove it to have one made.`);
+    throw new FileError(`${file} contains no secret (64 hexadecimal digits). Remove it, and a new one is made.`);
   if (process.platform !== "win32" && (statSync(file).mode & 0o077) !== 0)
     warn(`Other users of this machine can read the secret ${file}: chmod 600 ${file}`);
   return secret;
@@ -42,12 +42,12 @@ export function loadOrCreateSecret(ledger: string, warn: (message: string) => vo
 
 /** The consequences of a lost secret, and what to do. */
 const CONSEQUENCES =
-  "envelopes (gw1state…) in conversations that go on are refused (400 invalid_field), ids of items from before are unknown, and who was signed in at the console has to sign in again. Put the former file back (store backup keeps it as FILE.secret), and restart.";
+  "envelopes (gw1state…) of earlier conversations are refused (400 invalid_field), earlier item ids are unknown, and users of the console have to sign in again. Restore the old file (store backup keeps it as FILE.secret), and restart.";
 
 /** Describes a secret missing beside a used ledger, before a new one is created; undefined: it is not missing. */
 export function missingSecretWarning(ledger: string): string | undefined {
   if (ledger === ":memory:" || existsSync(`${ledger}.secret`) || !hasExchanges(ledger)) return undefined;
-  return `it is missing, and the next start makes another one, after which ${CONSEQUENCES}`;
+  return `it is missing; the next start makes a new one, after which ${CONSEQUENCES}`;
 }
 
 /** Reports whether a ledger's file contains exchanges, in which the secret may have been used. */

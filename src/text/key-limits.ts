@@ -13,11 +13,11 @@ export const LIMIT_OPTIONS = {
 export type LimitOptions = { [Name in "rpm" | "tpm" | "concurrency"]?: string } & { budget?: string[] };
 
 /** Lines for a verb's help. */
-export const LIMITS_HELP = `  --rpm N            requests a minute, like 300; off lifts what gateway.yaml says of all keys
-  --tpm N            tokens a minute, in and out, like 400k
+export const LIMITS_HELP = `  --rpm N            requests a minute, like 300; off: no limit, also where gateway.yaml has one for all keys
+  --tpm N            input and output tokens a minute, like 400k
   --concurrency N    requests at the same time
-  --budget SUM       what may be spent: $10/month, $2/day, $1/hour, $5/week, or $100 in total; "$8/month soft" only warns; may
-                     come several times; off lifts what gateway.yaml says`;
+  --budget SUM       maximum spending: $10/month, $2/day, $1/hour, $5/week, or $100 in total; "$8/month soft" only warns; may be
+                     given several times; off: no budget, also where gateway.yaml has one for all keys`;
 
 /**
  * Merges options into existing limits. An empty text removes a limit, so that the one for all keys in gateway.yaml applies.
@@ -49,7 +49,7 @@ function withOptionName<T>(option: string, read: () => T): T {
 
 function parseBudgets(texts: readonly string[]): Budget[] {
   if (texts.includes("off")) {
-    if (texts.length > 1) throw new RangeError("off stands alone");
+    if (texts.length > 1) throw new RangeError("off cannot be combined with other budgets");
     return [];
   }
   return texts.map((text) => {

@@ -18,7 +18,7 @@ export function parseMoment(text: string, direction: 1 | -1, now: number, accept
   const time = date ? Date.parse(`${date[1]}T${date[2] ?? "00:00"}Z`) : Number.NaN;
   // The 30th of February would silently be a day of March.
   if (!Number.isNaN(time) && new Date(time).toISOString().startsWith(date?.[1] ?? "")) return time;
-  throw new Error(`${JSON.stringify(text)} is no moment. Write ${accepted}.`);
+  throw new Error(`${JSON.stringify(text)} is not a time. Write ${accepted}.`);
 }
 
 /** The accepted forms of a past moment. */

@@ -31,13 +31,13 @@ export function moveMediaToUser(
       for (const { at } of waiting)
         context.change(
           at,
-          "what the assistant made is sent with the user's next turn, as the assistant says text only",
+          "media of the assistant are sent with the user's next turn, because assistant messages contain only text",
         );
       turns.push(withMedia(turn, waiting));
       waiting = [];
     } else turns.push(turn);
   }
-  for (const { at } of waiting) context.drop(at, "the assistant says text only, and no turn of the user follows");
+  for (const { at } of waiting) context.drop(at, "assistant messages contain only text, and no user turn follows");
   return { ...conversation, turns };
 }
 

@@ -186,7 +186,7 @@ const invalidEnvelope = (): GatewayError =>
   new GatewayError("invalid_field", {
     message:
       "The request carries opaque reasoning state that this gateway did not make for this key, or that was changed.",
-    hint: "Send reasoning back as it came, or leave it out; the state of another gateway, of another key, or from before its secret was changed, is of no use here.",
+    hint: "Send reasoning back unchanged, or leave it out; the state of another gateway or key, or from before a change of the secret, cannot be used.",
   });
 
 /** Packs the head's length, the head as JSON, and the data as bytes. */

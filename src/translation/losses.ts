@@ -36,7 +36,7 @@ export class Losses {
       const { support, note } = supportOf(table, feature);
       const name = names?.get(path);
       const what = name === undefined ? FEATURES[feature] : `${FEATURES[feature]} ("${name}")`;
-      const why = `${what} cannot be said in ${this.target}${note === undefined ? "" : ` (${note})`}`;
+      const why = `${what} cannot be expressed in ${this.target}${note === undefined ? "" : ` (${note})`}`;
       if (support === "refused") this.refuse(path, why, hint, details);
       else if (support === "dropped") this.drop(path, why);
     }
@@ -73,8 +73,8 @@ export class Losses {
       hint:
         hint ??
         (this.strict
-          ? `Remove the field, or ask without gateway-strict.`
-          : `Remove the field, or ask for a model whose provider takes it.`),
+          ? `Remove the field, or send the request without gateway-strict.`
+          : `Remove the field, or choose a model whose provider accepts it.`),
       param: path,
       ...(details === undefined ? {} : { details }),
     });

@@ -204,8 +204,8 @@ function refuseIfEmpty(whole: Conversation, left: Conversation, losses: Losses):
   if (block)
     losses.refuse(
       block.at,
-      `"${block.name}" is a block that only its vendor understands, and without it there is nothing to answer`,
-      "Say it in another way, or ask for a model whose provider takes it.",
+      `"${block.name}" is a block that only its vendor understands, and the request is empty without it`,
+      "Replace the block, or choose a model whose provider accepts it.",
     );
 }
 
@@ -223,7 +223,7 @@ function pruneFor(conversation: Conversation, to: RequestDestination, losses: Lo
     if (losses.strict && !recalled)
       losses.drop(
         path,
-        `${on === "media" ? "The signature" : "Reasoning"} that another provider made can be read only by that one`,
+        `${on === "media" ? "The signature" : "Reasoning"} that another provider made can be read only by that provider`,
       );
     else losses.note(UNREADABLE_NOTICE);
   });

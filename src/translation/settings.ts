@@ -153,18 +153,18 @@ function encodeValue(setting: Setting, value: unknown, conversation: Conversatio
   const path = setting.feature ? pathOfUse(conversation, setting.feature) : setting.path;
   if (setting.range && typeof value === "number") {
     const [min, max] = setting.range;
-    if (value < min || value > max) context.refuse(path, `It must be ${rangeText(min, max)} there`);
+    if (value < min || value > max) context.refuse(path, `It must be ${rangeText(min, max)} for this provider`);
   }
   if (setting.sampling && context.facts.sampling === false) {
     context.drop(path, "The model takes no sampling settings");
     return undefined;
   }
   if (setting.maxLength !== undefined && Array.isArray(value) && value.length > setting.maxLength)
-    context.refuse(path, `At most ${setting.maxLength} are taken there`);
+    context.refuse(path, `This provider accepts at most ${setting.maxLength}`);
   if (setting.write) return setting.write(value as never, conversation, context);
   if (!setting.words) return value;
   const word = Object.keys(setting.words).find((each) => setting.words?.[each] === value);
-  if (word === undefined) context.drop(path, `There is no word for "${String(value)}" there`);
+  if (word === undefined) context.drop(path, `This provider has no equivalent of "${String(value)}"`);
   return word;
 }
 

@@ -116,7 +116,8 @@ export class StreamTranslator {
       if (this.ended) return;
       if (event.type === "error") throw toClientError(event.fault, undefined, translation.to.overloaded);
       if (event.type === "ping") this.schedulePing();
-      else if (event.type === "unsaid") translation.context.drop(event.path, "no word for it");
+      else if (event.type === "unsaid")
+        translation.context.drop(event.path, "not expressible in the client's protocol");
       else {
         this.encoder.event(event, written);
         this.ended = event.type === "end";
@@ -158,7 +159,7 @@ export function decodeWhole(
   const restored: Event[] = [];
   for (const event of decoded) {
     if (event.type === "error") throw toClientError(event.fault, undefined, to.overloaded);
-    if (event.type === "unsaid") context.drop(event.path, "no word for it");
+    if (event.type === "unsaid") context.drop(event.path, "not expressible in the client's protocol");
     else if (event.type !== "ping") restorer.restore(event, restored);
   }
   if (restored.at(-1)?.type !== "end") throw new GatewayError("upstream_truncated");

@@ -47,7 +47,7 @@ export function removeUnreadable(
   }
   for (const span of gone) {
     // In strict mode nothing may be left out: `drop` refuses.
-    if (strict) losses.drop(span.join("."), "Reasoning that another provider made can be read only by that one");
+    if (strict) losses.drop(span.join("."), "Reasoning that another provider made can be read only by that provider");
     losses.note(UNREADABLE_NOTICE);
   }
   if (gone.length > 0)

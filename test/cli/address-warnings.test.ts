@@ -32,7 +32,11 @@ t.test("an address that ends in the path of a call is told without it", async (t
     ["openai-embeddings", "https://example.com/api/v3/embeddings", "https://example.com/api/v3"],
   ] as const)
     t.match(await doubts(t, `{ protocol: ${protocol}, url: "${written}" }`), [
-      { severity: "warning", line: 2, message: new RegExp(`is put behind .* by itself; write url: ${right}$`) },
+      {
+        severity: "warning",
+        line: 2,
+        message: new RegExp(`is appended to the URL automatically; write url: ${right}$`),
+      },
     ]);
 });
 

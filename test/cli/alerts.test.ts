@@ -19,15 +19,15 @@ t.test("a test is posted, and what came of it is said without the address", asyn
   receiver.answers.push({ status: 500 });
   t.equal(await run(["test"], io, settings), 1);
   const { host } = settings.webhook;
-  t.equal(lines[0], `${host} has taken a test.`);
+  t.equal(lines[0], `${host} accepted the test alert.`);
   t.same(JSON.parse(lines[1] ?? ""), { host, posted: false, problem: `${host} answered 404: no_team` });
-  t.equal(lines[2], `The test was not taken: ${host} answered 500: ok`);
+  t.equal(lines[2], `The test alert was not accepted: ${host} answered 500: ok`);
   t.notMatch(lines.join("\n"), /canary/);
 });
 
 t.test("without an address, or another word, it says what is missing", async (t) => {
   const { io } = terminal();
   await t.rejects(run(["test"], io, undefined), { message: /no alerts: \{ webhook: \$URL \}/ });
-  await t.rejects(run([], io, undefined), { message: /What of alerts\? test/ });
-  await t.rejects(run(["tset"], io, undefined), { message: /"tset" is none: test/ });
+  await t.rejects(run([], io, undefined), { message: /alerts needs a command: test/ });
+  await t.rejects(run(["tset"], io, undefined), { message: /no command "tset": only test/ });
 });

@@ -74,9 +74,9 @@ t.test("an invoice is of the provider whose models it names", async (t) => {
   t.same(invoiceProviders(one, ledger, modelNames), ["p"]);
   t.same(invoiceProviders(one, ledger, new Map([["m", "n"]])), ["q"]);
   t.throws(() => invoiceProviders(one, [...ledger, day("m", 1, 1, 1, { provider: "r" })], modelNames), {
-    message: "Models of this file were served by p and r. Say whose it is with --provider NAME.",
+    message: "Models of this file were served by p and r. Name its provider with --provider NAME.",
   });
-  t.throws(() => invoiceProviders(one, [], modelNames), { message: /nobody has answered on these days/ });
+  t.throws(() => invoiceProviders(one, [], modelNames), { message: /it has no requests on these days/ });
 });
 
 t.test("the days of an invoice are all from its first to its last", async (t) => {
@@ -85,10 +85,10 @@ t.test("the days of an invoice are all from its first to its last", async (t) =>
     "2026-11-02",
     "2026-11-03",
   ]);
-  t.throws(() => invoiceDays(invoice(), "UTC"), { message: "The file has no line that could be compared." });
+  t.throws(() => invoiceDays(invoice(), "UTC"), { message: "The file has no line that can be compared." });
   for (const day of ["26.11.2026", "11/26/2026"])
     t.throws(() => invoiceDays(invoice(`${day},m,1,1,1`, `${day},m,1,1,1`, `${day},n,1,1,1`), "UTC"), {
-      message: `The file has no line that could be compared. Line 2 could not be read, nor could 2 others: ${JSON.stringify(day)} is no day like 2026-11-20.`,
+      message: `The file has no line that can be compared. Line 2 could not be read, nor could 2 others: ${JSON.stringify(day)} is not a day like 2026-11-20.`,
     });
   t.throws(() => invoiceDays(invoice("1990-01-01,m,1,1,1", "2026-11-01,m,1,1,1"), "UTC"), {
     message: /more than 800 days/,

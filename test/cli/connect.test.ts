@@ -53,9 +53,9 @@ t.test("what is not known is a misuse that names the near one", async (t) => {
   for (const [args, why] of [
     [["clade"], /did you mean "claude"/],
     [["claude", "--model", "fats"], /no model "fats".*did you mean "fast"/],
-    [["claude", "--url", "gw"], /no address/],
+    [["claude", "--url", "gw"], /not a URL/],
     [["--", "x"], /needs a client/],
-    [["curl-chat", "--key", "k", "--"], /no program/],
+    [["curl-chat", "--key", "k", "--"], /not a program/],
     [["claude", "--"], /--key/],
   ] as const)
     await t.rejects(connect(t, [...args]), { constructor: UsageError, message: why });

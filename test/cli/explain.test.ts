@@ -89,8 +89,8 @@ t.test("a body comes from the command line, a file, or is a short one of the pat
   for (const [args, why] of [
     [["--body", "@none.json"], /none\.json/],
     [["--header", "wrong"], /--header "wrong"/],
-    [["nothing"], /"nothing" is no path/],
-    [["/open/v1/x"], /passes unread/],
+    [["nothing"], /"nothing" is not a path/],
+    [["/open/v1/x"], /pass unread/],
     [["/v1/embeddings"], /needs a body/],
   ] as const)
     await t.rejects(explained(...args), { constructor: UsageError, message: why }, args.join(" "));

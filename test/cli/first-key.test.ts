@@ -21,5 +21,5 @@ t.test("a first key that the audit trail cannot have is shown, and that is told:
   });
   const told: string[] = [];
   t.match(await createFirstKey({ keys: stores.keys, audit }, (line) => void told.push(line)), /^gw_/);
-  t.match(told, [/audit trail does not have it: the disk is full/]);
+  t.match(told, [/missing in the audit trail: the disk is full/]);
 });

@@ -40,7 +40,7 @@ t.test(
   async (t) => {
     const { start, own, folder } = await folderOf(t, { checkout: true });
     const { asked, place, out } = await start(["", "gpt-5.4*"]);
-    t.match(asked[0], /came along[\s\S]*models of OPENAI_API_KEY/);
+    t.match(asked[0], /the bundled one[\s\S]*models of OPENAI_API_KEY/);
     t.match(asked[1], /Which models/);
     t.match(out, /gpt-5\.6 +/);
     t.same(place, { file: own, folder });

@@ -91,10 +91,10 @@ t.test("lines that cannot be read are told", async (t) => {
   t.same(
     unread.map(({ line, reason }) => [line, reason]),
     [
-      [2, '"05/10/2026" is no day like 2026-11-20'],
-      [3, '"x" is no number like 1234.5'],
-      [4, "it names no model"],
-      [5, "it is of more than a day (2026-11-01 to 2026-11-30): export it by day"],
+      [2, '"05/10/2026" is not a day like 2026-11-20'],
+      [3, '"x" is not a number like 1234.5'],
+      [4, "it has no model"],
+      [5, "it covers more than a day (2026-11-01 to 2026-11-30): export it by day"],
     ],
   );
 });
@@ -102,7 +102,7 @@ t.test("lines that cannot be read are told", async (t) => {
 t.test("a line that ends before its figures is told, as a download that was cut leaves one", async (t) => {
   const { lines, unread } = read("date,model,input_tokens,output_tokens\n2026-11-01,m,1,2\n2026-11-01,m\n");
   t.equal(lines.length, 1);
-  t.match(unread, [{ line: 3, reason: "it ends before its figures" }]);
+  t.match(unread, [{ line: 3, reason: "it has too few columns" }]);
 });
 
 t.test("what no model is charged for has the name of its kind", async (t) => {
@@ -129,7 +129,7 @@ t.test("where some money is in dollars, only that of the other lines is not comp
     ],
   );
   t.same([...figureNames].sort(), ["cost", "tokensOut"]);
-  t.match(unread, [{ line: 4, reason: "its money is in EUR, where the ledger has dollars" }]);
+  t.match(unread, [{ line: 4, reason: "its money is in EUR, the ledger's in dollars" }]);
   t.equal(currency, undefined);
   t.same(foreign, { currency: "EUR", lines: 2 });
 });

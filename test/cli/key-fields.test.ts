@@ -32,12 +32,12 @@ t.test("what cannot be is refused with what can", async (t) => {
   const cases: [object, RegExp][] = [
     [{ group: "a//b" }, /--group takes a path like acme\/research/],
     [{ owner: "a\nb" }, /--owner takes 1 to 100/],
-    [{ paths: "/a b" }, /--paths: \/a b is no path/],
+    [{ paths: "/a b" }, /--paths: \/a b is not a path/],
     [{ addresses: "x" }, /--addresses: "x" is no address/],
-    [{ tag: ["a=1", "b=2", "a=3"] }, /--tag names a twice/],
+    [{ tag: ["a=1", "b=2", "a=3"] }, /--tag a is given twice/],
     [{ tag: ["=x"] }, /--tag takes NAME=VALUE/],
     [{ tag: ["a=\u0007"] }, /--tag takes NAME=VALUE/],
-    [{ models: ",fast" }, /--models takes texts with commas/],
+    [{ models: ",fast" }, /--models takes a list separated by commas/],
     [{ expires: "2001-01-01" }, /has passed/],
   ];
   for (const [options, why] of cases) t.throws(() => parseKeyFields(options, MODELS), why, JSON.stringify(options));

@@ -106,14 +106,14 @@ t.test("a key is shown also where the audit trail cannot be written, and that is
   const made = await keys("create", "reports");
   t.equal(made.code, 1);
   t.ok(isValidKey(made.out));
-  t.match(made.err, /the audit trail does not have it: the disk is full/);
+  t.match(made.err, /missing in the audit trail: the disk is full/);
 });
 
 t.test("keys create makes no key of an empty option", async (t) => {
   const { keys, stores } = terminal(t);
   const { code, err } = await keys("create", "one", "--models", "");
   t.equal(code, 2);
-  t.match(err, /--models is empty: say what it shall be, or leave it out/);
+  t.match(err, /--models is empty: give it a value, or leave it out/);
   t.equal(await stores.keys.show("one"), undefined);
 });
 
@@ -147,7 +147,7 @@ t.test("keys revoke ends a key, by id or name", async (t) => {
   t.ok(stores.keys.find(one.key)?.revoked);
   t.ok(stores.keys.find(two.key)?.revoked);
   t.match((await keys("show", "one")).out, /^name +one\nstate +revoked 20\d\d-/m, "it is still known by its name");
-  t.match(await keys("set", "one", "--rpm", "5"), { code: 1, err: /one is revoked, so that it cannot be changed/ });
+  t.match(await keys("set", "one", "--rpm", "5"), { code: 1, err: /one is revoked, so it cannot be changed/ });
   const again = await stores.keys.create({ name: "one" });
   t.match(
     (await keys("show", "one")).out,
@@ -156,7 +156,7 @@ t.test("keys revoke ends a key, by id or name", async (t) => {
   );
   t.match(await keys("show", "nobody"), { code: 1, err: /no key nobody/ });
   t.match(await keys("revoke", "nobody"), { code: 1, out: "", err: /no key nobody .*keys list/ });
-  t.match(await keys("revoke", "ci"), { code: 1, err: "The key ci stands in gateway.yaml: remove it there." });
+  t.match(await keys("revoke", "ci"), { code: 1, err: "The key ci is defined in gateway.yaml: remove it there." });
 });
 
 t.test("keys create takes all that is said of a key, show tells it, and set changes it", async (t) => {
@@ -209,10 +209,10 @@ t.test("keys create takes all that is said of a key, show tells it, and set chan
   t.notOk("env" in changed.tags);
   t.match(await keys("set", "two", "--expires", "never", "--json"), { code: 0, out: /"expires": null/ });
   t.match(await keys("show", "nobody"), { code: 1, out: "", err: /no key nobody/ });
-  t.match(await keys("set", "nobody", "--owner", "x"), { code: 1, err: /no key nobody that could be changed/ });
+  t.match(await keys("set", "nobody", "--owner", "x"), { code: 1, err: /no key nobody that can be changed/ });
   t.match(await keys("set", "ci", "--owner", "x"), {
     code: 1,
-    err: "The key ci stands in gateway.yaml: change it there.",
+    err: "The key ci is defined in gateway.yaml: change it there.",
   });
   t.match(await keys("show", "ci"), { code: 0, out: /gateway\.yaml/ });
 });
@@ -263,7 +263,7 @@ t.test("limits that could not be kept are refused", async (t) => {
     return "a budget needs prices";
   };
   const { keys, stores } = terminal(t, { ...WORLD, unenforceableReason });
-  const message = "The key's limits could not be kept: a budget needs prices.";
+  const message = "The key's limits could not be enforced: a budget needs prices.";
   t.match(await keys("create", "one", "--rpm", "1", "--models", "fast"), { code: 1, out: "", err: message });
   t.equal(await stores.keys.show("one"), undefined);
   t.match(await keys("create", "one"), { code: 0 });
@@ -289,7 +289,7 @@ t.test("keys rotate prints another key; the old one works for a while, or not at
   await keys("revoke", "one");
   t.match(await keys("rotate", stores.keys.find(JSON.parse(third.out).key)?.id ?? ""), {
     code: 1,
-    err: /is revoked, so that/,
+    err: /is revoked, so it/,
   });
 });
 
@@ -301,7 +301,7 @@ t.test("keys disable switches a key off, and enable on again", async (t) => {
   t.match((await keys("list")).out, /one .*disabled 20/);
   t.match(JSON.parse((await keys("enable", "one", "--json")).out), { name: "one", disabled: null });
   t.equal(stores.keys.find(key)?.disabled, undefined);
-  t.match(await keys("disable", "nobody"), { code: 1, err: /no key nobody that could be disabled/ });
+  t.match(await keys("disable", "nobody"), { code: 1, err: /no key nobody that can be disabled/ });
 });
 
 t.test("a key is limited to models that there are", async (t) => {
@@ -329,27 +329,27 @@ t.test("a key that cannot be made is told why", async (t) => {
 t.test("a command line that is not understood exits with 2 and tells what is accepted", async (t) => {
   const { keys, stores } = terminal(t);
   const cases: [string[], RegExp][] = [
-    [[], /keys needs a word: create, list, show, set, rotate, disable, enable, revoke/],
-    [["delete", "x"], /no word "delete"/],
+    [[], /keys needs a command: create, list, show, set, rotate, disable, enable, revoke/],
+    [["delete", "x"], /no command "delete"/],
     [["create"], /takes one name/],
     [["create", "two", "words"], /takes one name/],
     [["revoke"], /one id or name/],
     [["list", "x"], /takes no names/],
-    [["list", "--models", "a"], /--models does not belong to keys list/],
+    [["list", "--models", "a"], /--models is not an option of keys list/],
     [["create", "x", "--model", "a"], /Unknown option '--model'/],
     [["create", "x", "--models"], /argument missing/],
-    [["create", "x", "--models", "a,,b"], /commas between/],
-    [["create", "x", "--overlap", "1h"], /--overlap does not belong to keys create/],
-    [["create", "x", "--name", "y"], /--name does not belong to keys create/],
+    [["create", "x", "--models", "a,,b"], /separated by commas/],
+    [["create", "x", "--overlap", "1h"], /--overlap is not an option of keys create/],
+    [["create", "x", "--name", "y"], /--name is not an option of keys create/],
     [["create", "x", "--tag", "team"], /NAME=VALUE/],
     [["create", "x", "--group", "/acme"], /--group takes a path/],
     [["create", "x", "--addresses", "10.0.0.0/99"], /no address or range/],
-    [["create", "x", "--paths", "v1"], /v1 is no path/],
-    [["create", "x", "--paths", "FETCH /v1/*"], /FETCH \/v1\/\* is no path/],
+    [["create", "x", "--paths", "v1"], /v1 is not a path/],
+    [["create", "x", "--paths", "FETCH /v1/*"], /FETCH \/v1\/\* is not a path/],
     [["rotate", "x", "--overlap", "soon"], /--overlap takes a span/],
     [["set", "x"], /needs an option/],
     [["show"], /one id or name/],
-    [["create", "x", "--expires", "soon"], /--expires: "soon" is no moment/],
+    [["create", "x", "--expires", "soon"], /--expires: "soon" is not a time/],
     [["create", "x", "--expires", "2020-01-01"], /2020-01-01 00:00:00Z has passed/],
   ];
   for (const [args, why] of cases) {

@@ -52,10 +52,7 @@ t.test("each price is told with its source; what is unpriced says so", async (t)
 
 t.test("a price that is guessed from a name says so", async (t) => {
   const { out } = await models(t, "--prices");
-  t.match(
-    out.join("\n"),
-    /anthropic:claude-sonnet-4-5-foo .*\n {4}guessed: only a name that is like it has this price;/,
-  );
+  t.match(out.join("\n"), /anthropic:claude-sonnet-4-5-foo .*\n {4}guessed: the price of a model with a similar name;/);
 });
 
 t.test("JSON has all of it", async (t) => {

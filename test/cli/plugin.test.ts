@@ -45,7 +45,7 @@ t.test("a new plugin's own test passes as it is written, and fails when the plug
 t.test("a test that is not there, and an option in the wrong place, are told", async (t) => {
   await t.rejects(plugin("test", "test/nothing.test.ts"), { message: "There is no file test/nothing.test.ts." });
   await t.rejects(plugin("test", "--watch"), {
-    message: "Options of node --test stand behind --: plugin test -- --watch",
+    message: "Options of node --test follow --: plugin test -- --watch",
   });
   const empty = mkdtempSync(join(tmpdir(), "gateway-plugin-"));
   t.teardown(() => rmSync(empty, { recursive: true }));
@@ -60,7 +60,7 @@ t.test("a name that is taken or none is refused, and the plugins that there are 
   t.notOk(existsSync(join(folder, "plugins/auth.ts")));
   const { text: told } = await plugin("new", "told", "--json");
   t.match(JSON.parse(told), { name: "told", files: [/plugins\/told\.ts$/, /test\/told\.test\.ts$/] });
-  await t.rejects(plugin("new", "My Plugin"), { message: /no name for a plugin/ });
+  await t.rejects(plugin("new", "My Plugin"), { message: /cannot be a plugin's name/ });
   await t.rejects(plugin("new"), { message: /new NAME/ });
   await t.rejects(plugin(), { message: /new NAME/ });
   t.same(await plugin("list"), { code: 0, text: "auth\nmodels" });

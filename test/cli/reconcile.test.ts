@@ -38,7 +38,7 @@ t.test("an invoice that agrees with the ledger ends with 0, and shows the sums",
     ["total", "cached", "500,000", "500,000", "0"],
     ["total", "tokens out", "4,000", "4,000", "0"],
     [""],
-    ["By day and model, 0 of 1 differ by more than 1 % from what p answered."],
+    ["By day and model, 0 of 1 differ by more than 1 % from the ledger's figures for p."],
   ]);
 });
 
@@ -65,9 +65,9 @@ t.test("where they differ it ends with 1, and tells day, model and by how much",
     ["2026-11-21", "m", "money", "$0.000002", "$0.0000", "+$0.000002", "not in the ledger"],
     ["total", "money", "$7.3000", "$0.5080", "+$6.7920"],
     [""],
-    ["By day and model, 3 of 3 differ by more than 1 % from what p answered."],
+    ["By day and model, 3 of 3 differ by more than 1 % from the ledger's figures for p."],
     ['Not in the ledger: "other", 1 line, $7.0000. If it is one of its models: --match other=MODEL'],
-    ['Line 5 could not be read: "soon" is no day like 2026-11-20.'],
+    ['Line 5 could not be read: "soon" is not a day like 2026-11-20.'],
   ]);
   const matched = await reconcile("invoice.csv", "--match", "other=unbilled", "--tolerance", "50%", "--json");
   t.equal(matched.code, 1);
@@ -100,7 +100,7 @@ t.test("whose invoice it is must be said where several providers could be meant"
   t.match(await reconcile("invoice.csv"), {
     code: 2,
     out: "",
-    err: "Models of this file were served by p and q. Say whose it is with --provider NAME.",
+    err: "Models of this file were served by p and q. Name its provider with --provider NAME.",
   });
   t.match(await reconcile("invoice.csv", "--provider", "q"), { code: 0 });
   t.match(await reconcile("invoice.csv", "--provider", "p,q"), { code: 1 });
@@ -110,9 +110,9 @@ t.test("whose invoice it is must be said where several providers could be meant"
     "one of gateway.yaml that answered nothing",
   );
   const wrong = await reconcile("invoice.csv", "--provider", "p,pp");
-  t.match(wrong, { code: 2, out: "", err: /^--provider: nothing is called "pp"; there are other, p, q\.\n/ });
+  t.match(wrong, { code: 2, out: "", err: /^--provider: there is no "pp"; there are other, p, q\.\n/ });
   const aside = await reconcile("invoice.csv", "--provider", "q", "--match", "mm=m");
-  t.match(aside, { code: 0, err: /^--match: nothing in this file is called "mm"; there is \S+\.$/ });
+  t.match(aside, { code: 0, err: /^--match: this file has no "mm"; there is \S+\.$/ });
 });
 
 t.test("what a vendor ran besides is held against the lines of what ran", async (t) => {
@@ -142,7 +142,7 @@ t.test("what a vendor ran besides is held against the lines of what ran", async 
     ["2026-11-20", "web-search", "money", "$0.0100", "$0.0100", "$0.0000"],
     ["total", "money", "$0.3040", "$0.2540", "+$0.0500"],
     [""],
-    ["By day and model, 0 of 3 differ by more than 1 % from what p answered."],
+    ["By day and model, 0 of 3 differ by more than 1 % from the ledger's figures for p."],
     ['Not in the ledger: "code_execution", 1 line, $0.0500. If it is one of its models: --match code_execution=MODEL'],
   ]);
 });
@@ -152,7 +152,7 @@ t.test("a file of which nothing can be compared does not agree", async (t) => {
   append({});
   t.match(await reconcile("invoice.csv"), {
     code: 2,
-    err: "Nothing in the file can be compared: it tells no tokens, and money in eur, where the ledger has dollars.",
+    err: "Nothing in the file can be compared: it has no tokens, and its money is in eur, the ledger's in dollars.",
   });
 });
 
@@ -164,8 +164,8 @@ t.test("a line in another currency among those in dollars is told, and the other
   append({});
   const { code, out } = await reconcile("invoice.csv", "--provider", "p");
   t.equal(code, 1);
-  t.match(out, "Line 4 could not be read: its money is in eur, where the ledger has dollars.");
-  t.match(out, "Money of 2 lines is in eur, and in dollars in the ledger: it was not compared.");
+  t.match(out, "Line 4 could not be read: its money is in eur, the ledger's in dollars.");
+  t.match(out, "Money of 2 lines is in eur, the ledger's in dollars: it was not compared.");
 });
 
 t.test("lines of other keys are left out as the operator says", async (t) => {
@@ -178,7 +178,7 @@ t.test("lines of other keys are left out as the operator says", async (t) => {
   const only = ["api_key=ours", "API Key=older", "region=eu"].flatMap((value) => ["--only", value]);
   const { code, out } = await reconcile("invoice.csv", ...only);
   t.equal(code, 0);
-  t.match(out, "\n2 of the file's lines are of others, as --only says.");
+  t.match(out, "\n2 of the file's lines were left out by --only.");
   t.match(JSON.parse((await reconcile("invoice.csv", "--json", ...only)).out), { agrees: true, others: 2 });
   t.match(await reconcile("invoice.csv", "--only", "workspace=a"), {
     code: 2,
@@ -191,14 +191,14 @@ t.test("what is not understood is told with the usage", async (t) => {
   for (const [args, message] of [
     [[], "reconcile takes one file."],
     [["a", "b"], "reconcile takes one file."],
-    [["invoice.csv", "--tolerance", "1"], "--tolerance takes a part like 1% or 0.5%."],
+    [["invoice.csv", "--tolerance", "1"], "--tolerance takes a share like 1% or 0.5%."],
     [
       ["invoice.csv", "--timezone", "Mars"],
       '--timezone: "Mars" is not a time zone; write one like Europe/Berlin or UTC.',
     ],
-    [["invoice.csv", "--columns", "x=y"], "--columns: x is none of date, until,"],
-    [["invoice.csv", "--only", "x"], '--only takes NAME=VALUE; "x" is none.'],
-    [["invoice.csv", "--match", "x"], '--match takes NAME=VALUE; "x" is none.'],
+    [["invoice.csv", "--columns", "x=y"], "--columns: x is not one of date, until,"],
+    [["invoice.csv", "--only", "x"], '--only takes NAME=VALUE, not "x".'],
+    [["invoice.csv", "--match", "x"], '--match takes NAME=VALUE, not "x".'],
   ] as const) {
     const { code, err } = await reconcile(...args);
     t.equal(code, 2);

@@ -73,7 +73,7 @@ t.test(
       {
         severity: "warning",
         line: 2,
-        message: /the database is empty, but data\/gateway\.db beside gateway\.yaml holds 1 key; nothing/,
+        message: /the database is empty, but data\/gateway\.db beside gateway\.yaml has 1 key, which/,
       },
     ]);
     const place = { ledger: "shown", postgres: { ...placeOf(url), journal: join(folder, "journal") } };

@@ -52,7 +52,7 @@ t.test("usage can be summed by other things, and keys have their names", async (
   ]);
   t.match(
     (await usage()).out,
-    /\n\nUnsettled: the provider told no or not all tokens/,
+    /\n\nUnsettled: the provider reported no tokens or not all/,
     "what may be more is explained",
   );
 });
@@ -86,7 +86,7 @@ t.test("usage of a span of time", async (t) => {
   t.ok((await models("--since", "today")).includes("today"));
   t.notOk((await models("--since", "today")).includes("yesterday"), "a day of the zone's");
   t.same(await models("--since", "yesterday", "--until", "today"), ["yesterday"]);
-  t.match(await usage("--since", "tomorrow"), { code: 2, err: /is no moment\. Write today, yesterday/ });
+  t.match(await usage("--since", "tomorrow"), { code: 2, err: /is not a time\. Write today, yesterday/ });
 });
 
 t.test("usage --last shows the newest requests one by one", async (t) => {
@@ -199,16 +199,16 @@ t.test("a command line that is not understood exits with 2 and tells what is acc
     [["--group", "key"], /Unknown option '--group'/],
     [["--by", "colour"], /"colour": choose from key, group, model, target, tag, day/],
     [["--by", "key,key"], /twice/],
-    [["--since", "tomorrow"], /--since: "tomorrow" is no moment/],
-    [["--since", "2026-11-02", "--until", "2026-11-01"], /not before/],
+    [["--since", "tomorrow"], /--since: "tomorrow" is not a time/],
+    [["--since", "2026-11-02", "--until", "2026-11-01"], /must be before/],
     [["--last", "0"], /from 1 to 1,000/],
     [["--last", "many"], /from 1 to 1,000/],
-    [["--last", "5", "--by", "key"], /stands alone/],
-    [["--last", "5", "--csv"], /stands alone/],
-    [["--json", "--csv"], /two forms/],
-    [["--rows"], /--rows goes with --json/],
-    [["--rows", "--json", "--by", "key"], /--rows goes with/],
-    [["--rows", "--json", "--since", "2026-11-02", "--until", "2026-11-01"], /not before/],
+    [["--last", "5", "--by", "key"], /cannot be combined/],
+    [["--last", "5", "--csv"], /cannot be combined/],
+    [["--json", "--csv"], /exclude each other/],
+    [["--rows"], /--rows needs --json/],
+    [["--rows", "--json", "--by", "key"], /--rows needs/],
+    [["--rows", "--json", "--since", "2026-11-02", "--until", "2026-11-01"], /must be before/],
   ];
   for (const [args, why] of cases) {
     const { code, out, err } = await usage(...args);

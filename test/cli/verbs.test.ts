@@ -110,7 +110,7 @@ if (server)
     }
     t.same(await server.ask(url, "select 1 from pg_namespace where nspname = 'model_gateway'"), []);
     t.same(readdirSync(folder).sort(), ["gateway.yaml", "invoice.csv"]);
-    t.match(await act("store", ["migrate"], own), { code: 0, text: /The store was at 0/ });
+    t.match(await act("store", ["migrate"], own), { code: 0, text: /The store was at version 0/ });
     t.match(await act("usage", [], own), { code: 0 });
     t.notMatch((await act("usage", [], own)).text, /no store yet/);
   });

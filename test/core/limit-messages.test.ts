@@ -18,5 +18,5 @@ t.test("whose a limit is", async (t) => {
   t.equal(limitOwner({ kind: "group", name: "acme/research" }), 'The group "acme/research"');
   t.equal(limitOwner({ kind: "key", name: "k_123", label: "ci" }), 'The key "ci"', "as other refusals call it");
   t.equal(limitOwner({ kind: "all", name: "" }), "The gateway");
-  t.equal(limitOwner({ kind: "key", name: "" }), "All that is asked without a key");
+  t.equal(limitOwner({ kind: "key", name: "" }), "All callers without a key");
 });

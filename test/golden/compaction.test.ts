@@ -70,7 +70,7 @@ async function compacted(gate: Gate, vendor: ProtocolName, stream: boolean): Pro
   return stream ? responses.stream(body).finalResponse() : responses.create(body);
 }
 
-t.test("a compaction is asked for in words, answered as one item, and comes back as words", async (t) => {
+t.test("a compaction is requested by a prompt, answered as one item, and comes back as words", async (t) => {
   const gate = await gateway(t);
   const sealed = new Set<unknown>();
   for (const vendor of OTHERS)
@@ -131,7 +131,7 @@ t.test("the change is declared, and refused with strict", async (t) => {
   const input = [...history, trigger];
   for (const vendor of OTHERS) {
     const { headers } = await gate.fine("/v1/responses", bodyFor(vendor, input));
-    t.match(headers.get("gateway-notice"), /^input\.4: a compaction is asked for in words/, vendor);
+    t.match(headers.get("gateway-notice"), /^input\.4: a compaction is requested by a prompt/, vendor);
     t.notOk(headers.has("gateway-dropped"));
     const refused = await gate.post("/v1/responses", bodyFor(vendor, input), { "gateway-strict": "1" });
     t.equal(refused.status, 400);
@@ -142,7 +142,7 @@ t.test("the change is declared, and refused with strict", async (t) => {
 t.test("an answer without a summary is an error, and so is one that breaks off", async (t) => {
   const gate = await gateway(t);
   const input = [...history, trigger];
-  const error = { error: { code: "upstream_invalid", message: /holds no summary/ } };
+  const error = { error: { code: "upstream_invalid", message: /contains no summary/ } };
   for (const vendor of OTHERS) {
     gate.answer(speaking("call"));
     const whole = await gate.post("/v1/responses", bodyFor(vendor, input));

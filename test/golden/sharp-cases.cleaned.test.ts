@@ -94,7 +94,7 @@ t.test("a call of another provider's bears the bypass where the model misses its
     t.same(body, turns(undefined, { thoughtSignature: BYPASS }));
     t.match(notices, [
       /Reasoning that another provider made/,
-      /^contents\.1\.parts\.\d\.thoughtSignature: the call bears no thought/,
+      /^contents\.1\.parts\.\d\.thoughtSignature: the call has no thought/,
     ]);
     t.throws(() => cleaned("gemini", asked, { strict: true }), { code: "not_translatable", param: /^contents\.1/ });
     t.same(cleaned("gemini", asked, { facts: { thinking: "budget" } }).body, turns(undefined), "no model misses it");

@@ -174,7 +174,7 @@ t.test("38: a system message between turns stays in its place and is never moved
     { type: "text", text: "<system-reminder>\nNow in French.\n</system-reminder>" },
     { type: "text", text: "Please." },
   ]);
-  t.match(older.notices, [/^messages\.4: as text of the user/]);
+  t.match(older.notices, [/^messages\.4: sent as text of the user/]);
   const google = send("openai-chat", { messages }, "gemini");
   t.same(at(google.body, "systemInstruction.parts"), [{ text: "Be brief." }]);
   t.same(at(google.body, "contents.2.parts.1"), { text: "<system-reminder>\nNow in French.\n</system-reminder>" });

@@ -26,7 +26,7 @@ t.test("the page of a request leads to what would become of it now", options, as
     await page.getByRole("link", { name: "Explain what would become of it now" }).click();
     const found = page.getByRole("region", { name: "Explanation" });
     await found.waitFor();
-    t.match(await found.innerText(), /model echo; key test.*lets it in as test/s);
+    t.match(await found.innerText(), /model echo; key test.*accepts it as test/s);
     t.equal(await page.getByLabel("Path", { exact: true }).inputValue(), path);
     t.same(Object.fromEntries(new URL(page.url()).searchParams), { model: "echo", key: "test", path });
     await page.context().close();

@@ -250,7 +250,7 @@ t.test("a request is explained without a provider being asked", options, async (
   await page.getByRole("button", { name: "Explain" }).click();
   const found = page.getByRole("region", { name: "Explanation" });
   await found.waitFor();
-  t.match(await found.innerText(), /lets it in as test/);
+  t.match(await found.innerText(), /accepts it as test/);
   t.same(await found.getByRole("table", { name: "Targets, in order" }).locator("tbody th").allInnerTexts(), [
     "down:x",
     "demo:echo",
@@ -267,7 +267,7 @@ t.test("a request is explained without a provider being asked", options, async (
   const other = await consolePage(t, gateway, link.slice(gateway.base.length), true);
   await other.getByRole("region", { name: "Explanation" }).waitFor();
   t.equal(await other.getByLabel("Model", { exact: true }).inputValue(), "fragile");
-  t.match(await other.getByRole("region", { name: "Explanation" }).innerText(), /lets it in as test/);
+  t.match(await other.getByRole("region", { name: "Explanation" }).innerText(), /accepts it as test/);
   await other.getByLabel("Key, by name").fill(KEY);
   await other.getByLabel("Model", { exact: true }).fill("echo");
   await other.getByRole("button", { name: "Explain" }).click();

@@ -225,7 +225,7 @@ t.test("a start and a reload on a full disk say so in a line", { skip: noDisk },
     startProcess(t, priced(ledger, 1, workers)).catch(({ message }: Error) => message);
   const refused = async (workers: number) => {
     const text = String(await started(workers));
-    t.ok(text.includes(`the disk is full; free room on ${place} and try again`), text);
+    t.ok(text.includes(`the disk is full; free space in ${place} and try again`), text);
     t.notMatch(text, /^ +at |has died, and is replaced/m);
   };
   mkdirSync(place);
@@ -244,7 +244,7 @@ t.test("a start and a reload on a full disk say so in a line", { skip: noDisk },
     await after(250);
   }
   const problem = gateway.lines().find(({ msg }) => /was not reloaded/.test(String(msg)))?.["problem"];
-  t.equal(problem, `${ledger}: the disk is full; free room on ${place} and try again.`);
+  t.equal(problem, `${ledger}: the disk is full; free space in ${place} and try again.`);
   await gateway.end("SIGINT");
   free();
   // As after a clean end: nothing is kept beside the file.

@@ -220,7 +220,7 @@ if (server) {
     await cli(folder, "keys", "revoke", "first");
     for (const gateway of gateways)
       await eventually(async () => (await list(gateway, key)).status === 401, "the revocation");
-    t.equal(await cli(folder, "store", "verify"), "The store is in order.\n");
+    t.equal(await cli(folder, "store", "verify"), "The store has no errors.\n");
   });
 
   t.test("what keeps a gateway from its database is said in a line, without its password", async (t) => {

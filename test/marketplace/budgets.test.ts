@@ -34,7 +34,7 @@ models:
 t.test("a model without a price, or without an end, is wrong at its place where a budget reaches it", async (t) => {
   const key = (models: string) => `keys: { ci: { key: 0123456789-0123456789, budget: $1/day, models: [${models}] } }\n`;
   t.match(await problems(t, PARTS + key("priced, secret")), [
-    /^10 a budget needs prices, and what p:zzz-nobody-knows of the model "secret" costs is not known; give .* price:/,
+    /^10 a budget needs prices, and the price of p:zzz-nobody-knows of the model "secret" is unknown; give .* price:/,
   ]);
   t.match(await problems(t, PARTS + key("endless")), [/^7 a budget needs to know how long answers are .*output: 64k/]);
   const everywhere = "limits: { default: { budget: $1/day }, all: { budget: $9 }, groups: { a: { budget: $5 } } }\n";
@@ -89,7 +89,7 @@ t.test("limits of a key that is made at run time are kept, or it is said why not
     return limitsProblem((await loadWithVocabulary({ file, env: {} })).config, limits, models);
   };
   const budget = { budgets: [{ nano: 1e9, per: "day", soft: false }] } as const;
-  t.match(await unkept("", budget, ["secret"]), /what p:zzz-nobody-knows of the model "secret" costs is not known/);
+  t.match(await unkept("", budget, ["secret"]), /the price of p:zzz-nobody-knows of the model "secret" is unknown/);
   t.match(await unkept("", budget, ["endless"]), /how long answers are at most/);
   t.equal(await unkept("", budget, ["priced", "echo"]), undefined);
   t.equal(await unkept("", { rpm: 5 }), undefined);

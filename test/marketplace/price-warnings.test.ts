@@ -20,7 +20,12 @@ t.test("of prices that are unknown or guessed the place is told, and what to wri
   const found = await priceWarnings(await loadConfig(`${folder}/gateway.yaml`, vocabulary, {}));
   t.match(found, [
     { line: 8, column: 3, severity: "warning", message: /^the price of anthropic:claude-sonnet-4-5-foo is guessed/ },
-    { line: 9, column: 3, severity: "warning", message: /^no price is known of own:x, .*write a price to "unknown"/ },
+    {
+      line: 9,
+      column: 3,
+      severity: "warning",
+      message: /^the price of own:x is unknown, .*give the model "unknown" a price/,
+    },
   ]);
   t.equal(found.length, 2);
 });

@@ -49,7 +49,7 @@ t.test("a LiteLLM file of 40 models becomes a gateway.yaml that check finds righ
     ["model_list.5.litellm_params (timeouts)", /whole provider openai/],
     ["model_list.28.litellm_params (concurrency)", /whole provider llm\.acme\.example/],
     ["model_list.38", /name those/],
-    ["model_list.39", /"acme_cloud" is not known/],
+    ["model_list.39", /"acme_cloud" is unknown/],
     ["litellm_settings.fallbacks (nobody)", /no such model/],
     ["litellm_settings.cache", /examples\/cache\.ts/],
     ["router_settings.redis_host", /store: \{ limits: /],
@@ -223,7 +223,7 @@ t.test("claude-code-router's routes become aliases of what its client asks for",
   t.same(model("qwen3:32b")?.aliases, ["claude-haiku-*"]);
   t.match(provider("gemini"), { speaks: ["gemini"] });
   t.equal(String(provider("gemini")?.url), "https://generativelanguage.googleapis.com/v1beta");
-  t.match(lostAt("Router.longContext"), /by its name/);
+  t.match(lostAt("Router.longContext"), /chosen by name/);
   t.match(lostAt("Providers.0.transformer"), /plugin/);
   t.notMatch(text, "own-secret-of-the-router");
 });

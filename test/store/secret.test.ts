@@ -27,10 +27,12 @@ t.test("one that is made anew beside exchanges from before is told, with what no
   await close();
   t.equal(missingSecretWarning(ledger), undefined);
   rmSync(`${ledger}.secret`);
-  t.match(missingSecretWarning(ledger), /the next start makes another one.*Put the former file back/);
+  t.match(missingSecretWarning(ledger), /the next start makes a new one.*Restore the old file/);
   const told: string[] = [];
   loadOrCreateSecret(ledger, (message) => told.push(message));
-  t.match(told, [/used\.db\.secret was missing and is made anew.*gw1state.*sign in again.*store backup keeps it/]);
+  t.match(told, [
+    /used\.db\.secret was missing, and a new one was made.*gw1state.*sign in again.*store backup keeps it/,
+  ]);
   loadOrCreateSecret(ledger, silent);
   t.equal(missingSecretWarning(join(folder, "nowhere.db")), undefined);
   const unused = join(folder, "unused.db");
@@ -57,7 +59,7 @@ t.test(
   async (t) => {
     const ledger = join(folder, "broken.db");
     writeFileSync(`${ledger}.secret`, "hello\n", { mode: 0o600 });
-    t.throws(() => loadOrCreateSecret(ledger, silent), /broken\.db\.secret holds no secret/);
+    t.throws(() => loadOrCreateSecret(ledger, silent), /broken\.db\.secret contains no secret/);
     writeFileSync(join(folder, "file"), "");
     t.throws(() => loadOrCreateSecret(join(folder, "file", "x.db"), silent), /x\.db\.secret/);
   },

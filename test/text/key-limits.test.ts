@@ -28,7 +28,7 @@ t.test("what is no limit is refused with what is", async (t) => {
     [{ tpm: "many" }, /^--tpm: "many" is not a count; write it like 300/],
     [{ concurrency: "1.5" }, /^--concurrency: 1\.5 is not a whole count/],
     [{ budget: ["$1/year"] }, /^--budget: "\$1\/year" is not a sum of money/],
-    [{ budget: ["off", "$1"] }, /^--budget: off stands alone\.$/],
+    [{ budget: ["off", "$1"] }, /^--budget: off cannot be combined with other budgets\.$/],
     [{ budget: ["$1/day hard"] }, /^--budget: "\$1\/day hard" is not a sum of money/],
   ] as const)
     t.throws(() => mergeLimits(options as Parameters<typeof mergeLimits>[0]), { message });

@@ -16,7 +16,7 @@ t.test("a moment as people write it", async (t) => {
   }
 });
 
-t.test("what is no moment is refused with what is one", async (t) => {
+t.test("what is not a time is refused with what is one", async (t) => {
   for (const text of [
     "",
     "90",
@@ -31,7 +31,11 @@ t.test("what is no moment is refused with what is one", async (t) => {
     "2026-13-01",
     "2026-11-01T25:00",
   ]) {
-    t.throws(() => parseMoment(text, 1, NOW), /is no moment\. Write 90s, 30m, 24h, .*2026-11-01/, JSON.stringify(text));
+    t.throws(
+      () => parseMoment(text, 1, NOW),
+      /is not a time\. Write 90s, 30m, 24h, .*2026-11-01/,
+      JSON.stringify(text),
+    );
   }
 });
 
@@ -41,11 +45,11 @@ t.test("a moment that has passed may be a day as people count them, or milliseco
   t.equal(parsePastMoment("yesterday", NOW, zone), Date.UTC(2026, 10, 19, 15));
   t.equal(parsePastMoment("2026-11-01", NOW, zone), Date.UTC(2026, 9, 31, 15));
   t.equal(parsePastMoment("2026-11-01T00:00Z", NOW, zone), Date.UTC(2026, 10, 1));
-  t.throws(() => parsePastMoment("2026-02-30", NOW, zone), /is no moment/);
+  t.throws(() => parsePastMoment("2026-02-30", NOW, zone), /is not a time/);
   t.equal(parsePastMoment("1790000000000", NOW, zone), 1_790_000_000_000);
   t.equal(parsePastMoment("24h", NOW, t.fail as never), NOW - 86_400_000, "no zone is asked for");
-  t.throws(() => parsePastMoment("tomorrow", NOW, zone), /is no moment\. Write today, yesterday/);
-  t.throws(() => parseMoment("today", 1, NOW), /is no moment\. Write 90s/, "what is to come has no yesterday");
+  t.throws(() => parsePastMoment("tomorrow", NOW, zone), /is not a time\. Write today, yesterday/);
+  t.throws(() => parseMoment("today", 1, NOW), /is not a time\. Write 90s/, "what is to come has no yesterday");
 });
 
 t.test("a span has a number and a unit", async (t) => {

@@ -31,7 +31,7 @@ t.test("what is refused is a 400 that names the client's field and the reason", 
     code: "not_translatable",
     status: 400,
     param: "n",
-    message: /^n: several answers cannot be said in target \(one answer only\)\. Remove the field/,
+    message: /^n: several answers cannot be expressed in target \(one answer only\)\. Remove the field/,
   });
 });
 

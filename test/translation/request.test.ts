@@ -60,7 +60,7 @@ t.test("an envelope is opened and reaches only the account it came from", async 
   t.throws(() => writeRequest(conversation, { ...to, account: "two" }, true), {
     code: "not_translatable",
     param: "state",
-    message: /^state: Reasoning that another provider made can be read only by that one/,
+    message: /^state: Reasoning that another provider made can be read only by that provider/,
   });
 });
 

@@ -110,7 +110,7 @@ t.test("a Gemini client gets a list and a bare word of a vendor that only answer
   t.match(at(send("gemini", word, "openai-responses").body, "text.format.schema"), wrapped);
   t.match(at(send("gemini", word, "anthropic-messages").body, "output_config.format.schema"), wrapped);
   t.same(told(send("gemini", word, "openai-chat"), '{"value":"green"}'), ["green", "green"]);
-  const held = "generationConfig.responseSchema: the model is told of the schema, not held to it";
+  const held = "generationConfig.responseSchema: the schema is described to the model, not enforced";
   t.same([list.dropped, list.notices], [[], [held]]);
 });
 

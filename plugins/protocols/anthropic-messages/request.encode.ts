@@ -181,7 +181,7 @@ function writableTurn(turn: Turn, context: EncodeContext): Turn {
   const parts = turn.parts.filter((part) => isWritable(part, context));
   // An empty system message has no content, but leaving out another turn would merge its neighbours.
   if (parts.length === 0 && !isSystem(turn) && turn.parts.every(({ kind }) => kind === "text" || kind === "refusal"))
-    context.drop(turn.at, "This model takes no turn without anything in it");
+    context.drop(turn.at, "This model accepts no empty turn");
   return { ...turn, parts };
 }
 
@@ -202,7 +202,7 @@ function placeSystemTurns(turns: readonly Turn[], context: EncodeContext): Turn[
     if (!isSystem(turn)) out.push(turn);
     else if (context.facts.system_in_place === true && follows) out.push({ ...turn, role: "system" });
     else {
-      context.change(turn.at, "as text of the user");
+      context.change(turn.at, "sent as text of the user");
       out.push({ ...turn, role: "user", parts: turn.parts.map(asSystemReminder) });
     }
   }
@@ -341,7 +341,7 @@ function sourceOf(part: Media, context: EncodeContext, image: boolean): JsonObje
   const { source, mime } = part;
   if ("id" in source) {
     if (source.protocol !== NAME)
-      context.refuse(part.at, "The id of this file is only known to the vendor that gave it");
+      context.refuse(part.at, "The id of this file is only known to the vendor that issued it");
     return { type: "file", file_id: source.id };
   }
   if ("text" in source) return textSource(source.text);
@@ -416,7 +416,7 @@ function functionTool(tool: Extract<Tool, { kind: "function" }>, context: Encode
   if (itself !== undefined)
     context.change(
       tool.at,
-      `no call is held there to a schema that contains itself (${itself}): it goes without strict`,
+      `the provider cannot enforce a schema that contains itself (${itself}): it is sent without strict`,
     );
   const strict = itself === undefined ? tool.strict : undefined;
   const input = strict === true ? enforceableSchema(schema, tool.at, context) : schema;
@@ -436,7 +436,7 @@ function schemaOf(parameters: RawJson | undefined): RawJson {
 /** Encodes a tool that takes free text as a function of one string. The engine unwraps the string in the response. */
 function customTool(tool: Extract<Tool, { kind: "custom" }>, context: EncodeContext): JsonObject {
   const grammar = grammarOf(tool.grammar);
-  if (grammar !== undefined) context.change(tool.at, "the grammar is told to the model, not enforced");
+  if (grammar !== undefined) context.change(tool.at, "the grammar is described to the model, not enforced");
   return {
     name: fitToolName({ ...tool, custom: true }, context),
     description: tool.description,

@@ -152,7 +152,7 @@ class BlockEncoder {
   private open(opening: EventOf<"open">): void {
     const block: AnswerBlock = { opening, waiting: [], weight: 0 };
     if (opening.choice !== 0) {
-      this.context.drop(`choices.${opening.choice}`, "A message holds one answer.");
+      this.context.drop(`choices.${opening.choice}`, "A message contains one answer.");
       return;
     }
     this.blocks.set(opening.block, block);
@@ -376,7 +376,7 @@ class BlockEncoder {
   private stopReason(finish: EventOf<"finish"> | undefined): string {
     const reason = finish?.reason ?? "stop";
     if (reason === "malformed_call" || reason === "other")
-      this.context.drop("stop_reason", `A message cannot say that it ended with ${finish?.raw ?? reason}.`);
+      this.context.drop("stop_reason", `A message has no stop reason for ${finish?.raw ?? reason}.`);
     if (reason === "stop" && this.hasRefusal) return "refusal";
     // Some vendors have another reason after tool calls: clients of this protocol rely on the reason.
     if ((reason === "stop" || reason === "other") && this.hasToolCall) return "tool_use";

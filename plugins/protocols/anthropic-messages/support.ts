@@ -22,7 +22,7 @@ import { selfReference } from "./support.schema.ts";
 
 /** How each feature is handled in a Messages request. */
 export const support: SupportTable = {
-  system_in_place: ["mapped", "as it is where the model takes it, else as text of the user in `<system-reminder>`"],
+  system_in_place: ["mapped", "unchanged if the model accepts it, else as user text in `<system-reminder>`"],
   name: "dropped",
   phase: "ignored",
   prefill: ["mapped", "refused where the model is known not to continue a turn"],
@@ -31,7 +31,7 @@ export const support: SupportTable = {
   file_base64: ["mapped", "PDF and text; others are refused"],
   file_url: "mapped",
   file_text: "mapped",
-  file_id: ["refused", "an id is only known to the vendor that gave it"],
+  file_id: ["refused", "an id is only known to the vendor that issued it"],
   audio: "refused",
   video: "refused",
   media_detail: "dropped",
@@ -39,23 +39,26 @@ export const support: SupportTable = {
   image_out: "refused",
   tools: "mapped",
   tools_strict: ["mapped", "left out for a schema that contains itself, declared"],
-  tools_custom: ["mapped", "as a function with one string, undone in the answer; a grammar is told, not enforced"],
+  tools_custom: [
+    "mapped",
+    "as a function with one string, undone in the answer; a grammar is described to the model, not enforced",
+  ],
   tools_namespace: ["mapped", "in the name, undone in the answer"],
   web_search: ["mapped", "a context size is dropped"],
   tools_server: "dropped",
   tools_server_needed: "refused",
-  tool_choice: ["mapped", "beside a forced call there is no thinking by tokens, declared"],
+  tool_choice: ["mapped", "a forced call disables thinking by tokens, declared"],
   tool_choice_allowed: ["mapped", "only the allowed tools are sent"],
   parallel_off: "mapped",
   assistant_media: [
     "mapped",
-    "with the user's next turn and a word on whose they are, declared; without such a turn dropped",
+    "with the user's next turn and a note that they are the assistant's, declared; dropped without such a turn",
   ],
   tool_result_media: "mapped",
   tool_result_error: "mapped",
   reasoning_effort: ["mapped", "minimal is low; as tokens where the model takes tokens only"],
   reasoning_budget: ["mapped", "as the nearest effort where the model takes efforts only"],
-  reasoning_summary: ["mapped", "shown or not; how it is summarised is the vendor's"],
+  reasoning_summary: ["mapped", "shown or not; the vendor decides how it is summarised"],
   reasoning_text: ["mapped", "only what this vendor signed; the rest is dropped"],
   citations: "dropped",
   foreign_block: "dropped",
@@ -79,7 +82,7 @@ export const support: SupportTable = {
   user: "mapped",
   metadata: "dropped",
   tier: ["mapped", "auto and default; others are dropped"],
-  store: ["mapped", "keeping is refused, not keeping is how it is"],
+  store: ["mapped", "true is refused; answers are never stored"],
   stored_state: "refused",
   background: "refused",
   safety: "dropped",
@@ -109,7 +112,7 @@ export function readCacheMark(fields: Fields, name = "cache_control"): CacheMark
 export function cacheControl({ ttl }: CacheMark, at: string, context: EncodeContext): JsonObject {
   if (ttl === undefined) return { type: "ephemeral" };
   if (ttl === "5m" || ttl === "1h") return { type: "ephemeral", ttl };
-  context.change(at, "its cache mark holds for an hour");
+  context.change(at, "its cache mark lasts an hour");
   return { type: "ephemeral", ttl: "1h" };
 }
 
@@ -130,8 +133,8 @@ function writeFormat({ kind, schema, description }: Format, conversation: Conver
   if (itself !== undefined)
     context.refuse(
       path,
-      `no answer can be held there to a schema that contains itself (${itself})`,
-      "Write the levels that are needed below each other, or ask for a model of another vendor.",
+      `the provider cannot enforce a schema that contains itself (${itself})`,
+      "Write out the levels that are needed, or choose a model of another vendor.",
     );
   return { type: "json_schema", schema: enforceable };
 }
@@ -264,10 +267,10 @@ const ENFORCED_KEYWORDS: ReadonlySet<string> = new Set(
 export function enforceableSchema(schema: RawJson, path: string, context: EncodeContext): RawJson {
   const fitter = new SchemaFitter();
   const fitted = fitter.schema(parseExact(schema.text), "");
-  if (fitter.closed) context.change(path, "no member but those it names");
+  if (fitter.closed) context.change(path, "only the named members are allowed");
   if (fitter.union) context.change(path, "oneOf as anyOf");
   if (fitter.unenforced.length > 0)
-    context.change(path, `the model is told of ${listPlaces(fitter.unenforced)}, not held to it`);
+    context.change(path, `not enforced, only described to the model: ${listPlaces(fitter.unenforced)}`);
   return fitter.changed ? new RawJson(writeJson(fitted)) : schema;
 }
 

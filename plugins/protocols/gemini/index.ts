@@ -46,7 +46,7 @@ const listing: Listing = {
     const [size, token] = [numberParameter("pageSize", query), numberParameter("pageToken", query)];
     const [from, most] = [token ?? 0, Math.min(MOST_LISTED, size || models.length)];
     if (token !== undefined && (token === 0 || token >= models.length))
-      throw invalidField("pageToken", "pageToken is none that a list has told.");
+      throw invalidField("pageToken", "pageToken is not one that a list has returned.");
     const next = from + most < models.length ? { nextPageToken: String(from + most) } : {};
     return { models: models.slice(from, from + most).map(modelObject), ...next };
   },

@@ -290,7 +290,7 @@ function checkSingleContent(part: ProtoFields): void {
     throwInvalidField(
       part.at,
       `holds ${members.join(" and ")}; a part is one of them`,
-      "Send a part for each of them.",
+      "Send a separate part for each.",
     );
 }
 
@@ -379,7 +379,7 @@ function readResult(part: ProtoFields, calls: CallMatcher): ToolResult {
 const refuseOrphan = (result: ProtoFields, name: string): never =>
   throwInvalidField(
     result.at,
-    `is a result of ${name}, which no call before it asked for`,
+    `is a result of ${name}, for which there is no call before it`,
     "Each functionResponse needs a functionCall of the same id, or name, in the turn of the model before it.",
   );
 

@@ -99,7 +99,7 @@ function commonResolution({ conversation, context }: RequestScope): string | und
   const [only] = wanted;
   if (wanted.size > 1)
     for (const { feature, path } of conversation.uses)
-      if (feature === "media_detail") context.drop(path, "all media are looked at alike there");
+      if (feature === "media_detail") context.drop(path, "the provider has one resolution for all media");
   return wanted.size === 1 && only !== undefined ? `MEDIA_RESOLUTION_${only}` : undefined;
 }
 
@@ -134,7 +134,7 @@ function* writeContents(turns: readonly Turn[], scope: RequestScope): Steps<unkn
   const { conversation, context } = scope;
   const last = turns.at(-1);
   if (last?.role === "assistant" && context.facts.prefill === false)
-    context.refuse(pathOfUse(conversation, "prefill", last.at), "the model does not go on from a turn of its own");
+    context.refuse(pathOfUse(conversation, "prefill", last.at), "the model does not continue its own turn");
   const placed = turns.map((turn) => (isSystem(turn) ? asSystemReminder(turn, context) : turn));
   const written = placed.map((turn) => ({ ...turn, parts: turn.parts.filter(isWritten) }));
   yield;
@@ -152,7 +152,7 @@ function* writeContents(turns: readonly Turn[], scope: RequestScope): Steps<unkn
 /** The vendor wants at least one content; an empty text of the user is enough. [F] */
 function emptyContent({ conversation: { turns, turnsAt = "messages" }, context }: RequestScope): JsonObject {
   if (!turns.some(({ role }) => role === "user"))
-    context.refuse(turns[0]?.at ?? turnsAt, "a turn of the user is needed besides the system's");
+    context.refuse(turns[0]?.at ?? turnsAt, "a user turn is required besides the system message");
   return { role: "user", parts: [{ text: "" }] };
 }
 
@@ -208,7 +208,7 @@ function unsignedCalls({ turns }: Conversation, context: EncodeContext): ToolCal
   if (unsigned[0])
     context.change(
       unsigned[0].at,
-      "the call bears no thought signature of the model; it is sent with the vendor's bypass",
+      "the call has no thought signature of the model; it is sent with the vendor's bypass",
     );
   return unsigned;
 }
@@ -223,7 +223,7 @@ function unsignedMedia({ turns }: Conversation, context: EncodeContext): Media[]
   if (unsigned[0])
     context.change(
       unsigned[0].at,
-      "what the assistant made bears no thought signature of the model; it is sent with the vendor's bypass",
+      "media of the assistant have no thought signature of the model; it is sent with the vendor's bypass",
     );
   return unsigned;
 }
@@ -308,7 +308,7 @@ function resultName(result: ToolResult, scope: RequestScope): string {
   const call = scope.calls.get(result.callId)?.call;
   if (call) return fitToolName(scope, call);
   if (result.name !== undefined) return fitToolName(scope, { name: result.name });
-  return scope.context.refuse(result.at, "the result needs the name of its tool, which the call before it tells");
+  return scope.context.refuse(result.at, "the result names no tool, and no call before it has its id");
 }
 
 /** An object as it is, a text as the `output`; of a failure either as the `error`. */
@@ -360,17 +360,17 @@ function mediaPart(media: Media, { context }: RequestScope): JsonObject {
   const fileUri = data === undefined ? uriOf(media, context) : undefined;
   const mimeType = mimeOf(media, context);
   if (filename !== undefined)
-    context.change(at, "the name of a file cannot be told there; the file is sent without it");
+    context.change(at, "the provider accepts no file names; the file is sent without its name");
   return data === undefined ? { fileData: { mimeType, fileUri } } : { inlineData: { mimeType, data } };
 }
 
 function uriOf({ source, at }: Media, context: EncodeContext): string {
   if ("url" in source) {
     if (/^(?:https?|gs):/i.test(source.url)) return source.url;
-    return context.refuse(at, "the vendor fetches http and https, and files at gs: only. Send the bytes");
+    return context.refuse(at, "the vendor fetches only http, https and gs: URLs. Send the bytes");
   }
   if ("id" in source && source.protocol === NAME) return source.id;
-  return context.refuse(at, "a file by the id of another vendor cannot be read there. Send its bytes or its URL");
+  return context.refuse(at, "the provider cannot read another vendor's file by its id. Send its bytes or its URL");
 }
 
 function mimeOf({ mime, source, filename, at }: Media, context: EncodeContext): string {
@@ -380,7 +380,10 @@ function mimeOf({ mime, source, filename, at }: Media, context: EncodeContext): 
   const ending = /\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase() ?? "";
   return (
     ownProperty(MIME_BY_EXTENSION, ending) ??
-    context.refuse(at, "the type of a file must be told there, and neither a media type nor an ending of its name does")
+    context.refuse(
+      at,
+      "the provider requires a file's type, and neither a media type nor the ending of its name gives it",
+    )
   );
 }
 
@@ -400,7 +403,7 @@ function functionDeclaration(tool: ClientTool, scope: RequestScope): JsonObject 
   if (tool.kind === "function")
     return dropUndefined({ name: fitToolName(scope, tool), description, parametersJsonSchema: tool.parameters });
   if (tool.grammar !== undefined)
-    scope.context.drop(tool.grammarAt ?? tool.at, "a grammar for a tool's text cannot be told there");
+    scope.context.drop(tool.grammarAt ?? tool.at, "the provider accepts no grammar for a tool's text");
   const name = fitToolName(scope, { ...tool, custom: true });
   return dropUndefined({ name, description, parametersJsonSchema: FREE_TEXT_SCHEMA });
 }
@@ -414,11 +417,11 @@ function vendorTool(tool: Tool, scope: RequestScope): JsonObject | undefined {
   }
   if (tool.kind !== "web_search") return undefined;
   if (!isToolSent(tool, scope)) {
-    if (conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the tools that may be used");
+    if (conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the allowed tools");
     return undefined;
   }
   for (const [name, words] of DROPPED_SEARCH_OPTIONS)
-    if (tool[name] !== undefined) context.drop(tool.paths?.[name] ?? tool.at, `its web search takes no ${words}`);
+    if (tool[name] !== undefined) context.drop(tool.paths?.[name] ?? tool.at, `its web search accepts no ${words}`);
   return { googleSearch: {} };
 }
 

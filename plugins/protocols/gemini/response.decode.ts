@@ -119,10 +119,8 @@ class GenerateContentReader implements ResponseDecoder {
       ? undefined
       : finishes.find((finish) => isFailure(finish.reason) || isBroken(finish));
     if (failed) {
-      const when = candidates.some(({ hasAnswer }) => hasAnswer)
-        ? "in the middle of its answer"
-        : "before it said anything";
-      const message = failed.message ?? `The model failed ${when}: ${failed.raw ?? "no reason is told"}.`;
+      const when = candidates.some(({ hasAnswer }) => hasAnswer) ? "in the middle of its answer" : "before any output";
+      const message = failed.message ?? `The model failed ${when}: ${failed.raw ?? "no reason given"}.`;
       this.fail(out, new GatewayError("upstream_invalid", { message }));
       return;
     }

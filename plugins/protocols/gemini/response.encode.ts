@@ -186,7 +186,8 @@ class CandidateWriter {
     this.finishEvent = event;
     if (event.stopSequence !== undefined)
       this.context.drop("stop_sequence", "No finish reason says which sequence matched.");
-    if (event.reason === "pause") this.context.drop("finishReason", "The turn was paused; ask again to let it go on.");
+    if (event.reason === "pause")
+      this.context.drop("finishReason", "The vendor paused the turn: send the request again to continue it.");
   }
 
   /** The candidate of the last frame. @throws GatewayError `upstream_invalid` when a call's arguments are no object */
@@ -209,7 +210,7 @@ class CandidateWriter {
   private refuseOrDrop(name: string): void {
     if (!TRUNCATING_REASONS.has(this.finishEvent?.reason ?? "other"))
       throw new GatewayError("upstream_invalid", {
-        message: `The model called ${name} with arguments that are not a JSON object, which Gemini clients cannot be told.`,
+        message: `The model called ${name} with arguments that are not a JSON object, which Gemini clients cannot receive.`,
       });
     this.context.drop(
       `candidates.${this.index}.content.functionCall`,

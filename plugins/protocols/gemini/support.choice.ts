@@ -95,10 +95,7 @@ function callingConfig(choice: ToolChoice | undefined, scope: ChoiceScope): Json
       return hasOnlyWebSearch(conversation) ? dropSearchChoice("tool_choice", scope) : { mode: "ANY" };
     case "named":
       if (choice.server !== true) return { mode: "ANY", allowedFunctionNames: declaredNames([choice.name], scope) };
-      context.drop(
-        pathOfUse(conversation, "tool_choice"),
-        "a tool that the vendor runs cannot be chosen by name there",
-      );
+      context.drop(pathOfUse(conversation, "tool_choice"), "the provider cannot be given a tool of its own by name");
       return automaticConfig(undefined, scope);
     case "allowed":
       return allowedConfig(choice, scope);
@@ -142,7 +139,7 @@ function automaticConfig(
   if (strict.length < declared.length)
     context.change(
       pathOfUse(conversation, "tools_strict", strict[0].at),
-      "strict is asked of all functions at once, as VALIDATED",
+      "strict applies to all functions at once, as VALIDATED",
     );
   return { mode: "VALIDATED" };
 }

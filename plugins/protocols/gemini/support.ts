@@ -26,9 +26,12 @@ export const support: SupportTable = {
   system_in_place: ["mapped", "as a text of the user's in `<system-reminder>`, declared"],
   name: "dropped",
   phase: "ignored",
-  prefill: ["mapped", "refused where the model is known not to go on from it"],
+  prefill: ["mapped", "refused where the model is known not to continue a turn"],
   image_base64: "mapped",
-  image_url: ["mapped", "the vendor fetches it; its type is told or taken from the URL's ending, otherwise refused"],
+  image_url: [
+    "mapped",
+    "the vendor fetches it; its type must be given or follow from the URL's ending, otherwise it is refused",
+  ],
   file_base64: ["mapped", "without the file's name, declared"],
   file_url: ["mapped", "as images"],
   file_text: ["mapped", "as bytes of text/plain"],
@@ -41,7 +44,7 @@ export const support: SupportTable = {
   tools: "mapped",
   tools_strict: ["mapped", "as mode VALIDATED, of all functions at once; declared where not all were strict"],
   tools_custom: ["mapped", "as functions of one string, undone in the answer; a grammar is dropped"],
-  tools_namespace: ["mapped", "in front of the name, undone in the answer"],
+  tools_namespace: ["mapped", "before the name, undone in the answer"],
   web_search: [
     "mapped",
     "Google Search, left out where the choice of tools excludes it; domains, limits and location are dropped",
@@ -78,9 +81,9 @@ export const support: SupportTable = {
   cache_key: "dropped",
   cache_handle: ["mapped", "a name of the vendor's own, in its endpoint for another protocol"],
   user: "dropped",
-  metadata: ["dropped", "labels are only taken in the Vertex form"],
+  metadata: ["dropped", "labels are accepted only in the Vertex form"],
   tier: ["mapped", "standard, flex, priority; others are dropped"],
-  store: ["mapped", "false goes without saying, true is refused"],
+  store: ["mapped", "false is left out, true is refused"],
   stored_state: "refused",
   background: "refused",
   safety: "dropped",
@@ -305,7 +308,7 @@ function isEmpty(list: unknown): boolean {
 
 function writeSeed(seed: number | RawJson, conversation: Conversation, context: EncodeContext): number | undefined {
   if (!(seed instanceof RawJson) && seed >= -SEED_LIMIT && seed < SEED_LIMIT) return seed;
-  context.drop(pathOfUse(conversation, "seed"), "a seed must fit into 32 bits there");
+  context.drop(pathOfUse(conversation, "seed"), "seeds of this provider have 32 bits");
   return undefined;
 }
 
@@ -434,14 +437,14 @@ function readImageConfig(fields: ProtoFields, name: string): Conversation["image
 
 function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
   if (!Object.hasOwn(TIERS_WRITTEN, tier))
-    context.drop(pathOfUse(conversation, "tier"), `the tier ${tier} is unknown there`);
+    context.drop(pathOfUse(conversation, "tier"), `the provider has no tier ${tier}`);
   return ownProperty(TIERS_WRITTEN, tier);
 }
 
 /** An answer that is kept could only be asked for in this protocol. */
 function refuseStore(store: boolean, conversation: Conversation, context: EncodeContext): undefined {
   if (store)
-    context.refuse(pathOfUse(conversation, "store"), "answers cannot be kept there. Send false or leave it out");
+    context.refuse(pathOfUse(conversation, "store"), "the provider cannot store answers. Send false or leave it out");
 }
 
 function readLabels(request: ProtoFields, name: string): Record<string, string> {
@@ -555,14 +558,14 @@ function thinkingAmount(config: ReasoningConfig, conversation: Conversation, con
   const near = ReasoningBudget.effortOf(budget);
   context.change(
     reasoningPath(conversation, "reasoning_budget"),
-    `thinking is asked for by levels there: ${budget} tokens become ${LEVEL_BY_EFFORT[near]}`,
+    `the model thinks by levels: ${budget} tokens become ${LEVEL_BY_EFFORT[near]}`,
   );
   return { thinkingLevel: LEVEL_BY_EFFORT[near] };
 }
 
 /** Models that think by levels always think a little. */
 function minimalThinking(conversation: Conversation, context: EncodeContext): JsonObject {
-  context.change(reasoningPath(conversation), "thinking cannot be turned off there; the least is asked for");
+  context.change(reasoningPath(conversation), "thinking cannot be disabled for this model; the minimum is requested");
   return { thinkingLevel: LEVEL_BY_EFFORT.none };
 }
 
@@ -575,7 +578,7 @@ function fitBudget(
   const path = reasoningPath(conversation, feature);
   const taken = Math.min(budget, MOST_BUDGET);
   if (taken < budget)
-    context.change(path, `${budget} tokens for thinking become ${MOST_BUDGET}, the most that all models take`);
+    context.change(path, `${budget} tokens for thinking become ${MOST_BUDGET}, the maximum that all models accept`);
   const { maxTokens = Number.POSITIVE_INFINITY } = conversation;
   if (taken < maxTokens) return taken;
   // Thoughts count as part of the answer, of which some has to be left for the answer itself.

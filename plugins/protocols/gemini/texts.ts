@@ -197,7 +197,7 @@ function* bypassSignatures(turns: readonly RemainingTurn[], removed: ReadonlySet
   const lastUserTurn = steps.findLastIndex(
     ({ role, parts }) => role === "user" && !parts.some((part) => hasMember(part, "functionResponse")),
   );
-  let why: string | undefined = "the call bears no thought signature of the model; it is sent with the vendor's bypass";
+  let why: string | undefined = "the call has no thought signature of the model; it is sent with the vendor's bypass";
   for (const { role, parts } of steps.slice(lastUserTurn + 1)) {
     const call = role === "assistant" ? parts.find((part) => hasMember(part, "functionCall")) : undefined;
     if (!call) continue;

@@ -174,11 +174,11 @@ export function locateAction(
   query: { get(name: string): string | null },
 ): LocatedOperation | undefined {
   const text = unescapePath(rest);
-  if (UNSAFE_CHARACTERS.test(text)) refuseName("it holds a control character or one of % # ? \\");
+  if (UNSAFE_CHARACTERS.test(text)) refuseName("it contains a control character or one of % # ? \\");
   const colon = text.lastIndexOf(":");
   const name = colon < 0 ? text : text.slice(0, colon);
   if (name.split("/").some((segment) => segment === "" || segment === "." || segment === ".."))
-    refuseName("it holds an empty or a dot segment");
+    refuseName("it contains an empty or a dot segment");
   if (colon < 0) return undefined;
   const operation = findOperation(text.slice(colon + 1), query);
   const model = operation && modelInPath(mount, name);
@@ -190,7 +190,7 @@ function unescapePath(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    return refuseName("it holds a broken escape");
+    return refuseName("it contains a broken escape");
   }
 }
 
@@ -236,7 +236,7 @@ function checkFormatParameters(query: { get(name: string): string | null }): voi
 
 function refuseParameter(param: string, hint: string): never {
   throw new GatewayError("bad_target", {
-    message: `The query parameter "${param}" asks for a form of answer in which neither its tokens nor its end can be read.`,
+    message: `The query parameter "${param}" requests a response format in which neither its tokens nor its end can be read.`,
     hint,
     param,
   });

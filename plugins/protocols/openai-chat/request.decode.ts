@@ -392,7 +392,8 @@ class ChatCallReader {
   answeredId(given: string | undefined, name: string | undefined, at: string): string {
     if (given) return unpackId(given).id;
     const id = (name === undefined ? this.unanswered : this.byName.get(name))?.answerNext();
-    if (id === undefined) throw invalidField(at, `${at} is the result of a call that is not there.`);
+    if (id === undefined)
+      throw invalidField(at, `${at} is the result of a call that the conversation does not contain.`);
     return id;
   }
 

@@ -136,7 +136,7 @@ class ChatMessageWriter {
   private declareOrder(parts: readonly Part[]): void {
     const firstCall = parts.findIndex((part) => part.kind === "tool_call");
     const late = firstCall < 0 ? undefined : parts.slice(firstCall).find((part) => part.kind === "text");
-    if (late) this.context.change(late.at, "Text behind a tool call is written before it");
+    if (late) this.context.change(late.at, "Text after a tool call is moved before it");
     for (const part of parts)
       if (part.cache && part.kind !== "text")
         this.context.drop(part.cache.at ?? part.at, "Chat Completions marks only content for its cache");
@@ -149,7 +149,7 @@ class ChatMessageWriter {
     for (const part of parts) {
       if (part.kind !== "reasoning") continue;
       const { opaque } = part;
-      if (!opaque) this.context.drop(part.at, "Earlier thoughts can only go back to the vendor that made them");
+      if (!opaque) this.context.drop(part.at, "Thoughts can be sent only to the vendor that made them");
       if (opaque?.protocol !== "openai-chat") continue;
       const text = part.text ?? part.summary?.join("\n\n");
       if (opaque.kind === "message") Object.assign(members, asObject(parseExact(opaque.data)));
@@ -297,7 +297,7 @@ function audioOf({ source, mime, at }: Media, context: EncodeContext): JsonObjec
 function fileOf({ source, mime, filename, at }: Media, context: EncodeContext): JsonObject {
   if ("id" in source) {
     if (!source.protocol.startsWith("openai-"))
-      context.refuse(at, "A file's id is only known to the vendor that gave it");
+      context.refuse(at, "A file's id is only known to the vendor that issued it");
     return { type: "file", file: { file_id: source.id, ...dropUndefined({ filename }) } };
   }
   if ("url" in source) return context.refuse(at, "Chat Completions takes a file as bytes, not by its URL");
@@ -324,7 +324,7 @@ function toolMembers(conversation: Conversation, context: EncodeContext): JsonOb
 /** Reports whether web search is sent: `tool_choice` does not apply to it here, so it is left out where it is not allowed. */
 function keepsSearch(tool: Tool & { kind: "web_search" }, conversation: Conversation, context: EncodeContext): boolean {
   const may = maySearch(conversation, tool);
-  if (!may && conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the tools that may be used");
+  if (!may && conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the allowed tools");
   return may;
 }
 

@@ -190,13 +190,13 @@ abstract class ChatDeltaWriter {
     const { choice } = block;
     block.custom = event.custom === true;
     if (this.legacy && choice.calls > 0) {
-      this.context.drop("function_call", "a client of functions takes one call an answer");
+      this.context.drop("function_call", "a client of `functions` accepts one call per answer");
       return;
     }
     block.call = choice.calls++;
     const name = JSON.stringify(event.name);
     if (this.legacy) {
-      if (event.opaque) this.context.drop("function_call", "an older call has no place for what its vendor needs back");
+      if (event.opaque) this.context.drop("function_call", "`function_call` has no member for the vendor's state");
       this.add(choice, `"function_call":{"name":${name},"arguments":""}`);
       return;
     }

@@ -49,7 +49,7 @@ function writeEffort(
   if (nearest !== undefined)
     context.change(
       pathOfUse(conversation, "reasoning_budget"),
-      `${budget} tokens of thinking are asked for as the effort ${nearest}`,
+      `${budget} tokens of thinking are sent as the effort ${nearest}`,
     );
   return nearest;
 }

@@ -36,7 +36,7 @@ export const support: SupportTable = {
   video: "refused",
   media_detail: "mapped",
   audio_out: "refused",
-  image_out: ["mapped", "as `modalities` and `image_config`; the vendor judges"],
+  image_out: ["mapped", "as `modalities` and `image_config`; the vendor checks them"],
   tools: "mapped",
   tools_strict: "mapped",
   tools_custom: "mapped",
@@ -52,21 +52,21 @@ export const support: SupportTable = {
   parallel_off: "mapped",
   assistant_media: [
     "mapped",
-    "with the user's next turn and a word on whose they are, declared; without such a turn dropped",
+    "with the user's next turn and a note that they are the assistant's, declared; dropped without such a turn",
   ],
-  tool_result_media: ["mapped", "as a message of the user behind the results, declared"],
-  tool_result_error: ["mapped", "as a text that speaks of an error"],
+  tool_result_media: ["mapped", "as a message of the user after the results, declared"],
+  tool_result_error: ["mapped", "as a text that mentions an error"],
   reasoning_effort: [
     "mapped",
-    "of other vendors' clients minimal becomes low, xhigh and max the highest effort that the model is known to take, declared; dropped where the model is known not to think",
+    "from other vendors' clients, minimal becomes low, xhigh and max the highest effort that the model is known to take, declared; dropped where the model is known not to think",
   ],
   reasoning_budget: ["mapped", "as the nearest effort, declared"],
   reasoning_summary: "dropped",
-  reasoning_text: ["mapped", "goes back to the provider that made it; others' is dropped, declared"],
+  reasoning_text: ["mapped", "sent to the provider that made it; other providers' is dropped, declared"],
   citations: "ignored",
   foreign_block: "dropped",
   json_object: "mapped",
-  json_schema: ["mapped", "of a vendor that always keeps to it: not held to here, declared"],
+  json_schema: ["mapped", "without the guarantee of the client's vendor to match it, declared"],
   json_schema_strict: "mapped",
   stop: ["mapped", "at most 4; more are refused"],
   max_tokens: ["mapped", "as `max_completion_tokens`"],
@@ -87,8 +87,8 @@ export const support: SupportTable = {
   cache_handle: "refused",
   user: ["mapped", "longer than 64 characters: its hash, declared"],
   metadata: ["mapped", "only beside `store`; else dropped"],
-  tier: ["mapped", "tiers the vendor has no word for are dropped"],
-  store: ["refused", "answers kept at the vendor could not be found again"],
+  tier: ["mapped", "tiers that the vendor does not have are dropped"],
+  store: ["refused", "stored answers could not be retrieved"],
   stored_state: "refused",
   background: "refused",
   safety: "dropped",
@@ -265,7 +265,7 @@ function readMetadata(body: Fields, name: string): unknown {
 function writeMetadata(metadata: Record<string, string>, conversation: Conversation, context: EncodeContext): unknown {
   if (conversation.store) return metadata;
   if (Object.keys(metadata).length > 0)
-    context.drop(pathOfUse(conversation, "metadata"), "Chat Completions takes labels only for answers that it keeps");
+    context.drop(pathOfUse(conversation, "metadata"), "Chat Completions accepts labels only for stored answers");
   return undefined;
 }
 

@@ -49,7 +49,8 @@ function promptOf(body: Fields): string {
 
 function refuseUnsupported(body: Fields, choices: number): void {
   const suffix = body.text("suffix");
-  if (suffix) throw invalidField("suffix", "This model only writes on: it cannot fill in what stands before a suffix.");
+  if (suffix)
+    throw invalidField("suffix", "This model only continues a text: it cannot fill in the text before a suffix.");
   const best = body.number("best_of");
   if (best !== undefined && best > choices)
     throw invalidField("best_of", "This model cannot choose the best of several answers.");

@@ -82,7 +82,7 @@ class CompletionTextWriter {
     const isText = event.kind === "text" || event.kind === "refusal";
     this.blocks[event.block] = isText ? event.choice : undefined;
     if (event.kind === "refusal") this.refused.add(event.choice);
-    if (!isText) this.context.drop(event.kind, "text completions hold text only");
+    if (!isText) this.context.drop(event.kind, "text completions contain only text");
     return isText ? this.echoOnce(event.choice) : [];
   }
 

@@ -196,7 +196,7 @@ class InputReader {
   /** Returns the request for a compaction as a user's text. @throws GatewayError `invalid_field` where more items follow */
   private readTrigger(item: Fields, last: boolean): Turn {
     if (!last) throw invalidField(item.at, `${item.at}: a ${COMPACTION_TRIGGER} must be the last item of the input.`);
-    const why = "a compaction is asked for in words, as plain text and without calls of tools";
+    const why = "a compaction is requested by a prompt, as plain text and without tool calls";
     this.changed.push({ path: item.at, why });
     leaveMembers(item, "type", "id");
     item.declareUnread();
@@ -240,7 +240,7 @@ class InputReader {
  */
 export function summaryText({ protocol, kind, data }: Opaque, at: string): string {
   if (protocol !== SUMMARY_STATE.protocol || kind !== SUMMARY_STATE.kind)
-    throw invalidField(at, `${at} holds no compaction.`);
+    throw invalidField(at, `${at} contains no compaction.`);
   return SUMMARY_LEAD + data;
 }
 
@@ -274,7 +274,7 @@ const isReference = ({ of }: Fields): boolean =>
 
 function readMessage(item: Fields): Turn {
   const role = item.word("role", ROLES);
-  if (!role) throw invalidField(item.path("role"), `${item.path("role")} must be said.`);
+  if (!role) throw invalidField(item.path("role"), `${item.path("role")} is missing.`);
   const parts = readContent(item, "content");
   const phase = item.text("phase");
   const name = item.text("name");
@@ -327,7 +327,7 @@ function readResult(item: Fields, type: string): ToolResult {
   };
 }
 
-const RESEND_HINT = "Send the item itself instead of its id, as SDKs do when told `store: false`.";
+const RESEND_HINT = "Send the item itself instead of its id, as SDKs do with `store: false`.";
 
 /** Types of items of the vendor's tools; they are named after the tool. */
 const ITEM_OF_TOOL = /^(.+)_(?:call|call_output|list_tools|approval_request|approval_response)$/;
@@ -457,7 +457,7 @@ const dataUrlSource = ({ mime, base64 }: Base64DataUrl): SourcedMedia => ({
 /** Decodes a part's `file_id`. @param other the member that a part without an id must have */
 function readFileId(part: Fields, other: string): SourcedMedia {
   const id = part.text("file_id");
-  if (id === undefined) throw invalidField(part.path(other), `${part.path(other)} or file_id must be said.`);
+  if (id === undefined) throw invalidField(part.path(other), `${part.path(other)} or file_id is missing.`);
   part.declare("file_id", "file_id");
   return { source: { id, protocol: NAME } };
 }

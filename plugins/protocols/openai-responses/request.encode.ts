@@ -143,7 +143,7 @@ function withoutLoneReasoning(items: readonly InputItem[], context: EncodeContex
   for (const { item, at } of items.toReversed()) {
     const type = String(item["type"]);
     if (type === "reasoning" && !followed) {
-      context.drop(at, "reasoning that nothing of the assistant follows");
+      context.drop(at, "reasoning without a following item of the assistant");
       continue;
     }
     followed = type === "message" ? item["role"] === "assistant" : !type.endsWith("_output");
@@ -243,7 +243,7 @@ function writePart(part: MessagePart, assistant: boolean, context: EncodeContext
       return { type: "refusal", refusal: part.text };
     case "media":
       if (!assistant) return writeMedia(part, context);
-      context.drop(part.at, "an assistant's message holds text only");
+      context.drop(part.at, "assistant messages contain only text");
       return undefined;
     case "foreign":
       return part.json as JsonObject;
@@ -303,7 +303,7 @@ function imageSource(part: Media, context: EncodeContext): JsonObject {
   if ("id" in source) return { file_id: fileId(part, source, context) };
   if ("url" in source) return { image_url: fetchableUrl(part, source.url, context) };
   if ("text" in source) return context.refuse(part.at, "an image cannot be a text");
-  if (mime === undefined) return context.refuse(part.at, "its media type must be said");
+  if (mime === undefined) return context.refuse(part.at, "its media type is missing");
   return { image_url: formatDataUrl(mime, source.base64) };
 }
 
@@ -328,7 +328,7 @@ function fileSource(part: Media, context: EncodeContext): JsonObject {
 /** Returns a file's id, which is the same in all protocols of this vendor. */
 function fileId(part: Media, source: { id: string; protocol: string }, context: EncodeContext): string {
   if (source.protocol === NAME || source.protocol === "openai-chat") return source.id;
-  return context.refuse(part.at, "the file lies at another vendor: send it with the request, or its URL");
+  return context.refuse(part.at, "the file is stored at another vendor: send its bytes or its URL");
 }
 
 function audioSource({ source, mime, at }: Media, context: EncodeContext): JsonObject {

@@ -165,7 +165,8 @@ class ResponsesEncoder implements ResponseEncoder {
   private declareFinish(): void {
     const { reason, raw, message, stopSequence } = this.finish ?? {};
     if (stopSequence !== undefined) this.context.drop("stop_sequence", "No status says which sequence matched.");
-    if (reason === "pause") this.context.drop("status", "The vendor paused: ask again to let it go on.");
+    if (reason === "pause")
+      this.context.drop("status", "The vendor paused the turn: send the request again to continue it.");
     if (reason === "malformed_call")
       this.context.drop("status", message ?? "The model wrote a call that cannot be read.");
     if (reason === "other") this.context.drop("status", `The vendor ended the answer with "${raw ?? "no reason"}".`);
@@ -190,7 +191,7 @@ class ResponsesEncoder implements ResponseEncoder {
   private writeBlockEvent(event: ItemBlockEvent, out: EncodedFrame[]): void {
     if (event.type === "open" && event.choice !== 0) {
       this.otherChoices.add(event.block);
-      this.context.drop(`choices.${event.choice}`, "A response holds one answer.");
+      this.context.drop(`choices.${event.choice}`, "A response contains one answer.");
     }
     if (this.otherChoices.has(event.block)) return;
     this.addWeight(event);
@@ -330,7 +331,7 @@ class CompactionEncoder implements ResponseEncoder {
 
   private openText(event: EventOf<"open">): void {
     if (event.kind !== "text" || event.choice !== 0) {
-      this.context.drop(`output.${event.kind}`, "A compaction holds nothing but text.");
+      this.context.drop(`output.${event.kind}`, "A compaction contains only text.");
       return;
     }
     this.response.addWeight(event);
@@ -355,7 +356,7 @@ class CompactionEncoder implements ResponseEncoder {
     if (found) this.response.writeCompaction(texts.join("\n\n"), out);
     else if (responseStatus(finish, false).status === "completed")
       throw new GatewayError("upstream_invalid", {
-        message: "The model was asked to sum up the conversation, and its answer holds no summary.",
+        message: "The model was asked to sum up the conversation, and its answer contains no summary.",
       });
   }
 }
@@ -490,7 +491,7 @@ class TextPartWriter {
       return;
     }
     if (citation.quote !== undefined)
-      this.place.context.drop(`${path}.quote`, "A citation does not say the words that it quotes.");
+      this.place.context.drop(`${path}.quote`, "A citation has no quoted text in this protocol.");
     const { start = 0, end = this.length, title = "" } = citation;
     const { url } = citation;
     const annotation = JSON.stringify({ type: "url_citation", url, title, start_index: start, end_index: end });

@@ -134,7 +134,11 @@ function addImageTool(
 function imageSize({ aspect, size, paths }: NonNullable<Conversation["image"]>, context: EncodeContext) {
   const known = IMAGE_SIZES.find((each) => each.aspect === aspect);
   if (aspect !== undefined && !known)
-    context.drop(paths.aspect ?? "image", `pictures are ${IMAGE_SIZES.map((each) => each.aspect).join(", ")} there`);
-  if (size !== undefined && size !== "1K") context.drop(paths.size ?? "image", "pictures have sizes of 1K there");
+    context.drop(
+      paths.aspect ?? "image",
+      `the provider makes images of ${IMAGE_SIZES.map((each) => each.aspect).join(", ")} only`,
+    );
+  if (size !== undefined && size !== "1K")
+    context.drop(paths.size ?? "image", "the provider makes images of the size 1K only");
   return known?.size;
 }

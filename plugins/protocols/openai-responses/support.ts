@@ -44,10 +44,10 @@ export const support: SupportTable = {
   audio_out: "refused",
   image_out: [
     "mapped",
-    "as the tool `image_generation`, which is called where no text is asked for; sizes other than of 1:1, 2:3 and 3:2 are dropped",
+    "as the tool `image_generation`, which is forced if no text is requested; sizes other than 1:1, 2:3 and 3:2 are dropped",
   ],
   tools: "mapped",
-  tools_strict: ["mapped", "`strict` is always said: left out, it does not mean false here"],
+  tools_strict: ["mapped", "`strict` is always sent: its absence does not mean false here"],
   tools_custom: "mapped",
   tools_namespace: "mapped",
   web_search: ["mapped", "without excluded domains and without a limit of searches"],
@@ -58,21 +58,21 @@ export const support: SupportTable = {
   parallel_off: "mapped",
   assistant_media: [
     "mapped",
-    "with the user's next turn and a word on whose they are, declared; without such a turn dropped",
+    "with the user's next turn and a note that they are the assistant's, declared; dropped without such a turn",
   ],
   tool_result_media: ["mapped", "images and files"],
-  tool_result_error: ["mapped", 'as `{"error": …}`, unless the text speaks of an error'],
+  tool_result_error: ["mapped", 'as `{"error": …}`, unless the text mentions an error'],
   reasoning_effort: [
     "mapped",
-    "of other vendors' clients minimal becomes low, xhigh and max the highest effort that the model is known to take, declared",
+    "from other vendors' clients, minimal becomes low, xhigh and max the highest effort that the model is known to take, declared",
   ],
   reasoning_budget: ["mapped", "as the nearest effort"],
   reasoning_summary: "mapped",
-  reasoning_text: ["mapped", "with the encrypted state they came with; without it they are dropped"],
+  reasoning_text: ["mapped", "with their encrypted state; dropped without it"],
   citations: ["mapped", "those with a URL"],
   foreign_block: "dropped",
   json_object: "mapped",
-  json_schema: ["mapped", "of a vendor that always keeps to it as `strict`; where it cannot be, that is declared"],
+  json_schema: ["mapped", "as `strict` if the client's vendor always matches it; declared where that is impossible"],
   json_schema_strict: "mapped",
   stop: "refused",
   max_tokens: ["mapped", "16 at least"],
@@ -209,7 +209,7 @@ function readFormat(text: Fields, name: string): Format | undefined {
   const format = text.object(name);
   const type = format?.word("type", ["text", "json_object", "json_schema"]);
   if (!format) return undefined;
-  if (type === undefined) throw invalidField(format.path("type"), `${format.path("type")} must be said.`);
+  if (type === undefined) throw invalidField(format.path("type"), `${format.path("type")} is missing.`);
   if (type === "text") return { kind: "text" };
   if (type === "json_object") {
     format.declareSelf("json_object");
@@ -243,7 +243,7 @@ function writeMaxTokens(tokens: number, conversation: Conversation, context: Enc
   const path = pathOfUse(conversation, "max_tokens");
   if (tokens < 1) context.refuse(path, "an answer needs at least one token");
   if (tokens >= LEAST_OUTPUT) return tokens;
-  context.change(path, `${LEAST_OUTPUT} is sent, the least that is taken`);
+  context.change(path, `${LEAST_OUTPUT} is sent, the minimum of the provider`);
   return LEAST_OUTPUT;
 }
 
@@ -265,7 +265,10 @@ const MOST_LABELS = 16;
 function writeLabels(metadata: Record<string, string>, conversation: Conversation, context: EncodeContext): JsonObject {
   const labels = Object.entries(metadata);
   for (const [name] of labels.slice(MOST_LABELS))
-    context.drop(`${pathOfUse(conversation, "metadata")}.${name}`, `there are ${MOST_LABELS} labels at most`);
+    context.drop(
+      `${pathOfUse(conversation, "metadata")}.${name}`,
+      `the provider accepts at most ${MOST_LABELS} labels`,
+    );
   return Object.fromEntries(labels.slice(0, MOST_LABELS));
 }
 

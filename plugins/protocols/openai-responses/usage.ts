@@ -130,7 +130,8 @@ export const inputTokensCodec = {
       answer = undefined;
     }
     const total = asCount(asObject(answer)?.["input_tokens"]);
-    if (total === undefined) throw new GatewayError("upstream_invalid", { message: "The provider told no count." });
+    if (total === undefined)
+      throw new GatewayError("upstream_invalid", { message: "The provider's response has no count." });
     return total;
   },
 

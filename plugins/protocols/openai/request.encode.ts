@@ -29,7 +29,7 @@ export function supportedEffort(effort: Effort, conversation: Conversation, cont
   if (taken !== effort)
     context.change(
       pathOfUse(conversation, "reasoning_effort"),
-      `the model is not known to take the effort ${effort}: ${taken} is asked for`,
+      `the model is not known to accept the effort ${effort}: ${taken} is sent`,
     );
   return taken;
 }
@@ -91,7 +91,7 @@ export function fitLabel(text: string, path: string, context: EncodeContext): st
 }
 
 /** The notice for a schema that the client's vendor would enforce by default. */
-export const UNENFORCED_SCHEMA = "the model is told of the schema, not held to it";
+export const UNENFORCED_SCHEMA = "the schema is described to the model, not enforced";
 
 /** Characters that the vendor accepts in a tool's name. [S] */
 const NAME_CHARACTERS = "a-zA-Z0-9_-";
@@ -115,7 +115,6 @@ export function errorResultText(texts: readonly string[]): string | undefined {
 export function checkPrefill(conversation: Conversation, context: EncodeContext): void {
   const prefill = conversation.uses.find(({ feature }) => feature === "prefill");
   if (!prefill || context.facts.prefill) return;
-  if (context.facts.prefill === false)
-    context.refuse(prefill.path, "the model does not go on from an assistant's turn");
-  context.change(prefill.path, "the model may start a new message instead of going on from this one");
+  if (context.facts.prefill === false) context.refuse(prefill.path, "the model does not continue an assistant's turn");
+  context.change(prefill.path, "the model may start a new message instead of continuing this one");
 }

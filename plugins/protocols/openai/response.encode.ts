@@ -26,7 +26,8 @@ export function declareFinish(event: EventOf<"finish">, refused: boolean, contex
   const { reason, raw, message, stopSequence } = event;
   if (stopSequence !== undefined) context.drop("stop_sequence", "No finish reason says which one matched.");
   const isMessageLost = message !== undefined && !(isRefusalReason(reason) && refused);
-  if (reason === "pause") context.drop("finish_reason", "The vendor paused: ask again to let it go on.");
+  if (reason === "pause")
+    context.drop("finish_reason", "The vendor paused the turn: send the request again to continue it.");
   else if (reason === "malformed_call")
     context.drop("finish_reason", message ?? "The model wrote a call that cannot be read.");
   else if (reason === "other")

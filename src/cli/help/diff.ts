@@ -7,10 +7,10 @@ export const help = `diff [--json]                show what a reload would chang
 /** What `--help` behind the verb prints. */
 export const USAGE = `usage: ${COMMAND} diff [--admin ADDRESS] [--token TOKEN] [--json]
 
-Shows what would change if the gateway that runs were reloaded: settings, in the words of gateway.yaml, with what they are and
-would be, plugins whose code is another, secrets that are. No secret is printed.
+Shows what a reload of the running gateway would change: settings, named as in gateway.yaml, with their old and new
+values, plugins whose code has changed, and secrets that have. No secret is printed.
 
-${ADMIN_HELP}admin or viewer token, where the admin side has one; absent: the variable ADMIN_TOKEN
+${ADMIN_HELP}admin or viewer token, if the admin listener requires one; absent: the variable ADMIN_TOKEN
   --json          prints JSON
 
-Exit codes: 0 nothing would change, 1 something would, is wrong, or nobody answers, 2 not understood.`;
+Exit codes: 0 nothing would change, 1 something would, the file has mistakes or the gateway does not respond, 2 not understood.`;

@@ -1,20 +1,20 @@
 import { COMMAND } from "../verb.ts";
 
 /** The line of the overall help. */
-export const help = `doctor [--url URL] [--json]   test each provider, stores, sign-in, DNS, the clock, and what stands in front`;
+export const help = `doctor [--url URL] [--json]   test providers, stores, sign-in, DNS, the clock, and the proxy in front`;
 
 /** What `--help` behind the verb prints. */
 export const USAGE = `usage: ${COMMAND} doctor [--url URL --key KEY [--model MODEL]] [--json]
 
-Asks each provider of gateway.yaml for its list of models with each of its credentials, which costs nothing: does it take the
-credential, how long does it take? Besides: does DNS know their hosts, does this machine's clock agree with theirs, can
-PostgreSQL, Redis and the identity provider (admin: oidc) be used where they are set, and is the secret beside the ledger's file
-still there?
+Requests the list of models from each provider of gateway.yaml with each of its credentials, which costs nothing, and shows whether
+the credential is accepted, and how long it takes. Also tests whether DNS resolves their hosts, whether this machine's clock agrees
+with theirs, whether PostgreSQL, Redis and the identity provider (admin: oidc) can be used, if they are configured, and whether the
+secret beside the ledger's file exists.
 
-  --url URL       the gateway as clients reach it, through nginx or the like: does a stream come through it is made, or is
-                  it held back and sent in one piece?
-  --key KEY       a gateway key for that; absent: the variable GATEWAY_KEY
-  --model MODEL   a model that streams for a second or longer; absent: one of the built-in provider's model "slow"
+  --url URL       the gateway as clients reach it, through nginx or another proxy: tests whether the proxy forwards a stream at
+                  once, or buffers it and sends it in one piece
+  --key KEY       a gateway key for that test; absent: the variable GATEWAY_KEY
+  --model MODEL   a model that streams for at least a second; absent: one with the built-in provider's model "slow"
   --json          prints JSON
 
-Exit codes: 0 all is well, 1 something is not, 2 not understood.`;
+Exit codes: 0 all tests passed, 1 one failed, 2 not understood.`;

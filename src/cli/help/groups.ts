@@ -8,10 +8,10 @@ export const help = `groups [--since 24h] [--json]
 /** What `--help` behind the verb prints. */
 export const USAGE = `usage: ${COMMAND} groups [--since WHEN] [--json]
 
-Shows the groups that keys belong to, or have belonged to while they were used. What stands behind a group is of all groups
-below it too: acme counts what acme/research does. Where gateway.yaml gives a group a budget, what is spent of it stands there too.
+Shows the groups to which keys belong, or belonged when they were used. The figures of a group include all groups below it: acme
+includes acme/research. If gateway.yaml gives a group a budget, its spending is shown too.
 
-  --since WHEN    from when on; without it: from the first request
+  --since WHEN    requests from this time on; absent: from the first request
   --json          prints JSON; money in nano-dollars
 
 WHEN is ${PAST_MOMENT_FORMS}.`;

@@ -7,10 +7,10 @@ export const help =
 /** What `--help` behind the verb prints. */
 export const USAGE = `usage: ${COMMAND} run [--config FILE] [--watch] [--json]
 
-Starts the gateway, prints what a newcomer needs, and serves until SIGTERM or SIGINT: then what runs is ended in peace, for as
-long as drain: in gateway.yaml says. SIGHUP reads gateway.yaml, secrets and plugins anew; a file with mistakes changes nothing.
+Starts the gateway, prints how to use it, and serves until SIGTERM or SIGINT: then running requests may still end, for at most
+the time of drain: in gateway.yaml. SIGHUP reloads gateway.yaml, secrets and plugins; a file with mistakes changes nothing.
 
-  --watch   does that by itself when one of these files changes
-  --json    prints where it listens, what it serves and a key made for the first run as one line of JSON instead
+  --watch   reloads when one of these files changes
+  --json    prints its addresses, its models and a key made at the first run as one line of JSON instead
 
-Exit codes: 0 stopped, 1 could not start, failed while it ran or lost rows of the ledger as it stopped, 2 not understood.`;
+Exit codes: 0 stopped, 1 could not start, failed while running, or lost rows of the ledger while stopping, 2 not understood.`;

@@ -6,7 +6,7 @@ export const help = "schema [FILE]                print gateway.yaml's JSON Sche
 /** What `--help` behind the verb prints. */
 export const USAGE = `usage: ${COMMAND} schema [FILE] [--json]
 
-Prints the JSON Schema of gateway.yaml, with the options of all plugins that are there, or writes it to FILE. Editors that
-know YAML Language Server read it from the first line of gateway.yaml: # yaml-language-server: $schema=./gateway.schema.json
+Prints the JSON Schema of gateway.yaml, with the options of all available plugins, or writes it to FILE. Editors with
+YAML Language Server find it by the first line of gateway.yaml: # yaml-language-server: $schema=./gateway.schema.json
 
-  --json    prints JSON, as it does anyway`;
+  --json    has no effect: the output is always JSON`;

@@ -8,10 +8,10 @@ export const help = `tail [--key …] [--model …] [--status …] [--once]
 /** What `--help` behind the verb prints. */
 export const USAGE = `usage: ${COMMAND} tail [--key NAME] [--model ID] [--status 429|4xx|5xx] [--since WHEN] [--once] [--json]
 
-Shows each request as it ends, a line each, as the ledger has it: also of a gateway that runs on this machine.
+Shows each request when it ends, one per line, from the ledger; also those of another gateway process on this machine.
 
-  --key, --model   only those of this key, by name or id, or model
-  --status CODE    only this status; 4xx and 5xx are all of their hundred
-  --since WHEN     begins there instead of now: ${PAST_MOMENT_FORMS}
-  --once           ends when all there is has been shown
-  --json           prints a JSON object a line`;
+  --key, --model   only requests of this key (name or id) or model
+  --status CODE    only this status; 4xx and 5xx match all from 400 and 500
+  --since WHEN     begins at this time instead of now: ${PAST_MOMENT_FORMS}
+  --once           exits after the existing requests
+  --json           prints one JSON object per line`;

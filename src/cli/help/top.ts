@@ -7,10 +7,10 @@ export const help = "top [--once] [--json]        show live requests: age, key, 
 /** What `--help` behind the verb prints. */
 export const USAGE = `usage: ${COMMAND} top [--admin ADDRESS] [--token TOKEN] [--once] [--json]
 
-Shows what runs in the gateway of this gateway.yaml, twice a second, the oldest first; asks its admin side.
+Shows the running requests of the gateway of this gateway.yaml, twice a second, the oldest first, through its admin listener.
 
-${ADMIN_HELP}admin or viewer token, where the admin side has one; absent: the variable ADMIN_TOKEN
-  --once          shows it once, and ends
+${ADMIN_HELP}admin or viewer token, if the admin listener requires one; absent: the variable ADMIN_TOKEN
+  --once          shows them once, and exits
   --json          prints JSON, once
 
-Exit codes: 0 shown, 1 the admin side does not answer, 2 not understood.`;
+Exit codes: 0 shown, 1 the admin listener does not respond, 2 not understood.`;

@@ -19,13 +19,14 @@ export const USAGE = `usage: ${COMMAND} usage [--by LIST] [--since WHEN] [--unti
 
 Shows requests, tokens and money.
 
-  --by LIST       what to sum by, one or more of ${USAGE_GROUPS.join(", ")}; without it: model. Days are those of
-                  gateway.yaml's timezone, in which budgets' days begin; group and tags are those that the key had then; what has several tags counts for each
-  --since WHEN    from when on; without it: from the first request
-  --until WHEN    up to when, exclusive; without it: now
+  --by LIST       sums by one or more of ${USAGE_GROUPS.join(", ")}; absent: model. Days are those of
+                  gateway.yaml's timezone, as for budgets; group and tags are the key's at the time of the request; a request with
+                  several tags counts for each
+  --since WHEN    requests from this time on; absent: from the first request
+  --until WHEN    requests before this time; absent: now
   --last N        the newest N requests one by one, at most ${groupDigits(MAX_ENTRIES)}
-  --rows          every request that has ended, a JSON object a line, newest last: also those that a running gateway has
-                  not put into the store yet
+  --rows          every request that has ended, one JSON object per line, newest last, also those that a running gateway has
+                  not stored yet
   --json          prints JSON; money in nano-dollars, times in Unix milliseconds
   --csv           prints CSV; money in dollars
 

@@ -33,7 +33,7 @@ export class PostgresMaintenance extends Maintenance {
   }
 
   override async verify(progress: ProgressListener): Promise<string[]> {
-    progress("comparing the sums of hours with their rows");
+    progress("comparing hourly sums with their rows");
     return this.database.withDeadline(LONG, async (ask) => {
       const from = Math.ceil((await postgresPrunedBefore(ask)) / HOUR) * HOUR;
       const hours = await ask(DIFFERING_HOURS, from, Number.MAX_SAFE_INTEGER, from, MAX_LISTED + 1);
@@ -63,5 +63,5 @@ export class PostgresMaintenance extends Maintenance {
 /** Describes how to copy and restore a database with PostgreSQL's own tools. */
 export function copyInstructions(place: PostgresSettings): string {
   const url = displayUrl(place);
-  return `PostgreSQL makes its own copies: pg_dump --format=custom --schema=${SCHEMA} --file=FILE '${url}', and with all gateways stopped pg_restore --clean --if-exists --dbname='${url}' FILE brings one back. What is still in journals comes after it by itself.`;
+  return `PostgreSQL makes its own copies: pg_dump --format=custom --schema=${SCHEMA} --file=FILE '${url}', and with all gateways stopped pg_restore --clean --if-exists --dbname='${url}' FILE restores one. Rows that are still in journals are added afterwards automatically.`;
 }

@@ -192,7 +192,7 @@ function toWriteError(path: string, error: unknown): unknown {
   return error;
 }
 
-const fullText = (path: string): string => `the disk is full; free room on ${dirname(path)} and try again`;
+const fullText = (path: string): string => `the disk is full; free space in ${dirname(path)} and try again`;
 
 /** Free bytes below which SQLite has no room for its files beside the database. */
 const ROOM = 64 * 1024;

@@ -35,7 +35,7 @@ export class SqliteMaintenance extends Maintenance {
   }
 
   override async backup(file: string, progress: ProgressListener): Promise<{ bytes: number; rows: number }> {
-    if (existsSync(file)) throw new Error(`There is ${file} already: a backup overwrites nothing.`);
+    if (existsSync(file)) throw new Error(`${file} exists: a backup overwrites no file.`);
     const part = `${file}.part`;
     rmSync(part, { force: true });
     try {
@@ -48,7 +48,7 @@ export class SqliteMaintenance extends Maintenance {
         await importJournals(database, unfed);
         progress("checking the copy");
         const faults = integrity(database, "quick_check");
-        if (faults.length > 0) throw new Error(`The copy is not in order: ${faults[0]}.`);
+        if (faults.length > 0) throw new Error(`The copy is damaged: ${faults[0]}.`);
         // A single file, without a WAL beside it.
         database.prepare("pragma journal_mode = delete").get();
         const rows = Number(database.prepare("select count(*) as rows from usage").get()?.["rows"]);
@@ -68,7 +68,7 @@ export class SqliteMaintenance extends Maintenance {
     progress("checking the file");
     const faults = integrity(this.database, "integrity_check");
     if (faults.length > 0) return faults.slice(0, MAX_LISTED);
-    progress("comparing the sums of hours with their rows");
+    progress("comparing hourly sums with their rows");
     const from = Math.ceil(sqlitePrunedBefore(this.database) / HOUR) * HOUR;
     const hours = this.database.prepare(DIFFERING_HOURS).all(from, Number.MAX_SAFE_INTEGER, from, MAX_LISTED + 1);
     const days = this.database.prepare(DIFFERING_DAYS).all(MAX_LISTED);

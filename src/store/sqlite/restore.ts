@@ -47,7 +47,7 @@ export async function restoreSqlite(path: string, file: string, terms: RestoreOp
       const last = lastRow(lock);
       if (!terms.force && last > backup.last)
         throw new Error(
-          `The store has exchanges from ${new Date(last).toISOString()}, later than the backup's last (${backup.last === 0 ? "none" : new Date(backup.last).toISOString()}): they would be gone. To go back nevertheless: --force.`,
+          `The store has exchanges from ${new Date(last).toISOString()}, later than the backup's last (${backup.last === 0 ? "none" : new Date(backup.last).toISOString()}): they would be lost. To restore it all the same: --force.`,
         );
       const undone = carryOver(lock, part, file, terms);
       const kept = `${path}.until-${new Date().toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
@@ -75,7 +75,7 @@ function carryOver(store: DatabaseSync | undefined, part: string, file: string, 
     const undone = store ? keyChangesSince(store, copy) : [];
     if (undone.length > 0 && !terms.force)
       throw new Error(
-        `The backup does not have changes of keys: ${joinChanges(undone)} after this copy. To go back nevertheless: --force; keys that were revoked or disabled stay so.`,
+        `The backup lacks later changes of keys: ${joinChanges(undone)}. To restore it all the same: --force; keys that were revoked or disabled stay so.`,
       );
     const detail = { file, ...(undone.length > 0 && { undone: joinChanges(undone) }) };
     const what = { action: "store.restore", subject: "store", detail };
@@ -103,7 +103,7 @@ async function copyAndVerify(
   try {
     found.prepare("select 1 from usage limit 1").get();
   } catch (thrown) {
-    throw new Error(`${file} is no backup of a store: ${(thrown as Error).message}.`);
+    throw new Error(`${file} is not a backup of a store: ${(thrown as Error).message}.`);
   } finally {
     found.close();
   }
@@ -114,7 +114,7 @@ async function copyAndVerify(
   } finally {
     maintenance.close();
   }
-  if (faults.length > 0) throw new Error(`${file} is not in order: ${faults[0]}. Nothing was changed.`);
+  if (faults.length > 0) throw new Error(`${file} is damaged: ${faults[0]}. Nothing was changed.`);
   const database = new DatabaseSync(part, { timeout: 0 });
   try {
     // A single file, so that only its name has to change.

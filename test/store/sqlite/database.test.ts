@@ -108,7 +108,7 @@ t.test("a file that cannot be written is named, with what to do", async (t) => {
   const full = await database.durableTransaction(insert).catch((thrown: unknown) => thrown);
   t.match(full, {
     name: "FileError",
-    message: `${path}: the disk is full; free room on ${dirname(path)} and try again.`,
+    message: `${path}: the disk is full; free space in ${dirname(path)} and try again.`,
   });
   t.equal(sqliteCode(full), 13);
   database.prepare("pragma query_only = on").get();

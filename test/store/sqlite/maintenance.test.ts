@@ -89,7 +89,7 @@ t.test("a backup that cannot be written leaves nothing", async (t) => {
   await t.rejects(care.backup(join(folder, "no", "folder.db"), progress));
   t.notOk(existsSync(join(folder, "no")));
   writeFileSync(join(folder, "there.db"), "x");
-  await t.rejects(care.backup(join(folder, "there.db"), progress), { message: /overwrites nothing/ });
+  await t.rejects(care.backup(join(folder, "there.db"), progress), { message: /overwrites no file/ });
   t.equal(readFileSync(join(folder, "there.db"), "utf8"), "x");
 });
 

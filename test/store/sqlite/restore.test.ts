@@ -84,7 +84,7 @@ t.test("changes of keys since the backup are named, and only undone when that is
   await later.close();
   const changes = [`key "one" (${id}) was revoked`, `key "two" (${record.id}) was made`];
   await t.rejects(restoreSqlite(path, file, terms), {
-    message: `The backup does not have changes of keys: ${changes.join(", ")} after this copy. To go back nevertheless: --force; keys that were revoked or disabled stay so.`,
+    message: `The backup lacks later changes of keys: ${changes.join(", ")}. To restore it all the same: --force; keys that were revoked or disabled stay so.`,
   });
   t.same((await restoreSqlite(path, file, { ...terms, force: true })).undone, changes);
   const stores = openStores(path, [], () => {});
@@ -126,7 +126,7 @@ t.test(
     journal.close();
     await t.rejects(restoreSqlite(path, file, terms), {
       message:
-        "The store has exchanges from 2026-11-20T00:00:00.002Z, later than the backup's last (2026-11-20T00:00:00.000Z): they would be gone. To go back nevertheless: --force.",
+        "The store has exchanges from 2026-11-20T00:00:00.002Z, later than the backup's last (2026-11-20T00:00:00.000Z): they would be lost. To restore it all the same: --force.",
     });
     const { kept = "" } = await restoreSqlite(path, file, { ...terms, force: true });
     t.same(ids(), ["1"]);
@@ -148,17 +148,17 @@ t.test("what is no backup, or not in order, changes nothing", async (t) => {
   const odd = join(folder, "odd.db");
   await t.rejects(restoreSqlite(path, odd, terms), { message: `There is no ${odd}.` });
   writeFileSync(odd, "");
-  await t.rejects(restoreSqlite(path, odd, terms), { message: /odd\.db is no backup of a store: no such table/ });
+  await t.rejects(restoreSqlite(path, odd, terms), { message: /odd\.db is not a backup of a store: no such table/ });
   writeFileSync(odd, "text that is no database".repeat(100));
   await t.rejects(restoreSqlite(path, odd, terms), {
-    message: /odd\.db is no backup of a store: file is not a database/,
+    message: /odd\.db is not a backup of a store: file is not a database/,
   });
   await t.rejects(restoreSqlite(path, path, terms), { message: /is the store itself/ });
   const database = new SqliteDatabase(file);
   database.prepare("update usage_hour set cost = cost + 1").run();
   database.close();
   await t.rejects(restoreSqlite(path, file, terms), {
-    message: /copy\.db is not in order: the sums of .* Nothing was changed\./,
+    message: /copy\.db is damaged: the sums of .* Nothing was changed\./,
   });
   const newer = new SqliteDatabase(file);
   newer.prepare("pragma user_version = 999").get();

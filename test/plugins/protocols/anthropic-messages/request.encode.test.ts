@@ -136,13 +136,13 @@ t.test("system messages at the start are blocks of their own; those between turn
       ["user", ["<system-reminder>\nthen\n</system-reminder>", "Bye"]],
     ],
   );
-  t.same(wrapped.changed, ["messages.3: as text of the user", "messages.5: as text of the user"]);
+  t.same(wrapped.changed, ["messages.3: sent as text of the user", "messages.5: sent as text of the user"]);
   const taken = write(asked, { system_in_place: true });
   t.same(
     (taken.body["messages"] as JsonObject[]).map(({ role }) => role),
     ["user", "system", "assistant", "user"],
   );
-  t.same(taken.changed, ["messages.5: as text of the user"], "behind the assistant it is not taken");
+  t.same(taken.changed, ["messages.5: sent as text of the user"], "behind the assistant it is not taken");
 });
 
 t.test("with nothing but system messages the last one is asked", async (t) => {
@@ -234,7 +234,7 @@ t.test("names fit, namespaces are part of them, and the answer finds the way bac
   t.match((body["tools"] as JsonObject[])[2], {
     input_schema: { properties: { input: { type: "string", description: "start: /.+/" } }, required: ["input"] },
   });
-  t.same(changed, ["tools.2: the grammar is told to the model, not enforced"]);
+  t.same(changed, ["tools.2: the grammar is described to the model, not enforced"]);
   t.match(body["messages"], [{ content: [{ name: "patch", input: { input: "raw" } }] }]);
 });
 
@@ -348,7 +348,7 @@ t.test("cache marks stay on their blocks, as far as the vendor takes them", asyn
   const { body, dropped, changed } = write(asked);
   t.same(body["system"], [{ type: "text", text: "0" }]);
   t.match(body["messages"], [{ content: [{}, {}, { cache_control: { type: "ephemeral", ttl: "1h" } }, {}] }]);
-  t.same([dropped, changed], [["p0.mark"], ["p3: its cache mark holds for an hour"]]);
+  t.same([dropped, changed], [["p0.mark"], ["p3: its cache mark lasts an hour"]]);
 });
 
 t.test("a mark within a result stands on the result, where it counts", async (t) => {

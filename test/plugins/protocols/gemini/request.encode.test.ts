@@ -61,7 +61,7 @@ t.test("a user who says nothing is a request, nobody who says anything is none",
   t.same(written({ turns: [user(text(""))] }).body.contents, [{ role: "user", parts: [{ text: "" }] }]);
   t.match(
     refusal(() => written({ turns: [system("", "messages.0")] })),
-    { message: /^messages\.0: a turn of the user/ },
+    { message: /^messages\.0: a user turn is required/ },
   );
 });
 
@@ -74,7 +74,9 @@ t.test("with nothing but system messages the last one is asked", async (t) => {
 
 t.test("the name of a file is left out, which is declared", async (t) => {
   const file = { kind: "media", media: "file", mime: "application/pdf", source: { base64: "aGk=" }, at: "f" } as const;
-  t.match(written({ turns: [user({ ...file, filename: "a.pdf" })] }).changed, [/^f: the name/]);
+  t.match(written({ turns: [user({ ...file, filename: "a.pdf" })] }).changed, [
+    /^f: the provider accepts no file names/,
+  ]);
   t.same(written({ turns: [user(file)] }).changed, []);
 });
 
@@ -327,11 +329,11 @@ t.test("media are bytes or an address, with a type", async (t) => {
 t.test("a type that nothing tells, and a file of another vendor, are refused with their path", async (t) => {
   t.match(
     refusal(() => sent(media({ source: { url: "https://example.com/image" } }))),
-    { message: /^image: the type/ },
+    { message: /^image: the provider requires a file's type/ },
   );
   t.match(
     refusal(() => sent(media({ source: { id: "file-1", protocol: "some-client" } }))),
-    { message: /^image: a file/ },
+    { message: /^image: the provider cannot read another vendor's file/ },
   );
 });
 
@@ -475,7 +477,7 @@ t.test("a tool that takes free text is a function of one string, and known again
   ]);
   t.match(body.contents[1]?.parts[0], { functionCall: { name: "patch", args: { input: 'a "quoted" text' } } });
   t.same(names.original("patch"), { name: "patch", custom: true });
-  t.match(dropped, [/^tools\.0: a grammar/]);
+  t.match(dropped, [/^tools\.0: the provider accepts no grammar/]);
 });
 
 t.test("a tool in a namespace bears it in front, and is known again", async (t) => {

@@ -222,7 +222,7 @@ t.test("the first call of each step since the user spoke gets the bypass where t
       result,
     ),
   );
-  t.match(notices, [/Reasoning that another/, /^contents\.5\.parts\.0\.thoughtSignature: the call bears no thought/]);
+  t.match(notices, [/Reasoning that another/, /^contents\.5\.parts\.0\.thoughtSignature: the call has no thought/]);
   t.equal(notices.length, 2);
   const none = request(user, model(call()), result);
   t.equal(cleaned(none, { thinking: "level" }).json, none, "where nothing goes nothing is added");

@@ -669,7 +669,7 @@ t.test("a compaction is asked for in words, at the end of the same prompt, and t
   );
   t.match(textAt(asked, 1), /^Sum up the conversation .*goal.*decisions.*files.*still open.*nothing else\.$/s);
   t.same(asked.changed, [
-    { path: "input.1", why: "a compaction is asked for in words, as plain text and without calls of tools" },
+    { path: "input.1", why: "a compaction is requested by a prompt, as plain text and without tool calls" },
   ]);
   t.same(says(asked), ["tools tools.0"]);
   t.same(asked.tools, read({ ...body, input: [hi] }).tools, "the tools stay: what is cached begins with them");
