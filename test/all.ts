@@ -8,7 +8,7 @@ import { type Ran, runFiles, runJobs, totals } from "./support/several.ts";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** Processes at a time: at least, and at most while cores are idle, because many tests wait more than they work. */
 const LEAST = 2;
-const MOST = 4;
+const MOST = 3;
 /** Files of one process: few enough that both cores have something to do until the end. */
 const SHARE = 25;
 
