@@ -1,22 +1,25 @@
 import type { ObjectWords, OtherModelWords, VendorObjects } from "model-gateway/protocol";
 
-/** Hosts of the vendor, whose addresses of files lead to its own; others lead to files that are anybody's. */
+/** Hosts of the vendor: URLs of files there lead to its own storage; other URLs are public files. */
 const OWN_HOST = /(?:^|\.)googleapis\.com\.?$/;
-/** Those of its models, and the addresses there of what a key has made; keys choose names themselves, and no other's may fit. */
+/**
+ * Hosts of its API, where paths may lead to objects of a key. Keys choose some names themselves, which must match no other
+ * path.
+ */
 const API_HOST = /^(?:generativelanguage|(?:[a-z0-9-]+-)?aiplatform)\.googleapis\.com\.?$/;
 const OBJECT_PATH = /\/(?:files|cachedContents|fileSearchStores)\/([^/:]+)(?::download)?$/;
-/** Those of its buckets, whose names stand in front of the host's, or first in the path. */
+/** Hosts of its buckets, whose names are before the host's name or first in the path. */
 const STORAGE_HOST = /^(?:(.+)\.)?(?:commondata)?storage\.googleapis\.com\.?$/;
 
-/** How addresses begin of what lies in a bucket, where the operator's account may read anything. */
+/** The prefix of addresses in a bucket, where the operator's account may read anything. */
 const BUCKETS = "gs://";
 const GS_URI = /^\s*gs:(?:\/\/([^/]*))?/i;
-/** The name of a table there. */
+/** The address of a BigQuery table. */
 const BQ_URI = /^\s*bq:\/*(.*)$/is;
 
 /**
- * The last part of a name (`cachedContents/abc`, `projects/p/locations/l/cachedContents/abc`) or of a file's address; of
- * what lies in a bucket the bucket's address, by which no answer calls what a key has made.
+ * Returns the last part of a name (`cachedContents/abc`, `projects/p/locations/l/cachedContents/abc`) or of a file's URL. For
+ * anything in a bucket it returns the bucket's address, which no response ever reports as the id of a key's object.
  */
 function objectId(text: string): string | undefined {
   const stored = GS_URI.exec(text);
@@ -24,12 +27,12 @@ function objectId(text: string): string | undefined {
   const table = BQ_URI.exec(text);
   if (table) return table[1];
   if (!/^\s*[a-z][a-z0-9+.-]*:/i.test(text)) return lastPart(text);
-  // Read as servers do: with a port, a user or other slashes it is the same address.
+  // Parsed as servers do: with a port, a user or extra slashes it is the same URL.
   const address = URL.canParse(text) ? new URL(text) : undefined;
   return address && OWN_HOST.test(address.hostname) ? objectIdInUrl(address) : undefined;
 }
 
-/** What an address of the vendor's leads to; of what is no key's the bucket, or the host like one. */
+/** Returns the object id in one of the vendor's URLs; for what no key can own the bucket's address, or that of the host. */
 function objectIdInUrl({ hostname, pathname }: URL): string {
   const made = API_HOST.test(hostname) ? OBJECT_PATH.exec(pathname)?.[1] : undefined;
   if (made !== undefined) return made;
@@ -39,22 +42,22 @@ function objectIdInUrl({ hostname, pathname }: URL): string {
 
 const lastPart = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 
-/** Cached contents, files and stores of files; the vendor takes both spellings. [S: GenerateContentRequest] */
+/** Cached contents, files and file stores; the vendor accepts both spellings. [S: GenerateContentRequest] */
 export const objects: ObjectWords = {
   top: [],
   anywhere: [
-    // At the top, and in the request within one whose tokens are counted.
+    // At the top, and in the request inside one whose tokens are counted.
     ...["cachedContent", "cached_content"],
     ...["fileUri", "file_uri", "fileSearchStoreNames", "file_search_store_names"],
-    // Stores that the operator's project searches, and its templates of Model Armor. [S: Retrieval, ModelArmorConfig]
+    // Stores that the operator's project searches, and its Model Armor templates. [S: Retrieval, ModelArmorConfig]
     ...["ragCorpora", "rag_corpora", "ragCorpus", "rag_corpus"],
     ...["datastore", "dataStore", "data_store", "engine"],
     ...["promptTemplateName", "prompt_template_name", "responseTemplateName", "response_template_name"],
   ],
-  // The vendor calls the one with the operator's identity and secrets; the other lets it choose another model.
+  // `externalApi` is called with the operator's identity and secrets; `routingConfig` lets the vendor choose another model.
   byPresence: ["externalApi", "external_api", "routingConfig", "routing_config"],
   notSearched: [
-    // Of a function's result only what it says: its `parts` may name files.
+    // Of a function result, only `response` is skipped: its `parts` may name files.
     ...["functionCall", "function_call", "response", "labels"],
     ...["functionDeclarations", "function_declarations", "responseSchema", "response_schema"],
     ...["responseJsonSchema", "response_json_schema"],
@@ -66,7 +69,7 @@ export const objects: ObjectWords = {
   mayHoldIds: () => false,
 };
 
-/** Requests within a request say once more which model they are for. [S: BatchEmbedContentsRequest, CountTokensRequest] */
+/** Requests inside a request name their model again. [S: BatchEmbedContentsRequest, CountTokensRequest] */
 export const otherModels: OtherModelWords = {
   below: ["requests", "generateContentRequest", "generate_content_request"],
   prefix: "models/",
@@ -76,7 +79,7 @@ export const otherModels: OtherModelWords = {
   ],
 };
 
-/** Where calls that run for long read what they work on, and write what comes of it. [S: BatchJob, TuningJob] */
+/** Members with the input and output locations of long-running operations. [S: BatchJob, TuningJob] */
 const URI_MEMBERS = [
   ...[
     "uris",
@@ -92,7 +95,7 @@ const URI_MEMBERS = [
   ...["trainingDatasetUri", "training_dataset_uri", "validationDatasetUri", "validation_dataset_uri"],
 ];
 
-/** Members that name a model, anybody's or one that a key has tuned. */
+/** Members that name a model: a public one, or one that a key has tuned. */
 const MODEL_MEMBERS: ReadonlySet<unknown> = new Set([
   "model",
   "baseModel",
@@ -102,10 +105,10 @@ const MODEL_MEMBERS: ReadonlySet<unknown> = new Set([
 ]);
 const TUNED_MODEL = /(?:^|\/)\s*tunedModels\//i;
 
-/** Kinds of screens that a tool uses, which stand where an environment is named elsewhere. */
+/** Kinds of computer-use screens, in members that elsewhere name an environment. */
 const SCREEN_KIND = /^(?:ENVIRONMENT_[A-Z_]+|browser|mobile|desktop)$/;
 
-/** What the vendor keeps, each under a name like `files/abc` or an id. [S: the paths of its SDK] */
+/** Objects that the vendor stores, each under a name like `files/abc` or an id. [S: the paths of its SDK] */
 export const vendor: VendorObjects = {
   collections: [
     ...["files", "cachedcontents", "batches", "filesearchstores", "corpora", "tunedmodels", "operations"],

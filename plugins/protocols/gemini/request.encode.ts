@@ -27,24 +27,24 @@ import { type ClientTool, fitToolName, isClientTool, isToolSent, toolConfig } fr
 import { SETTINGS } from "./support.ts";
 import { BYPASS_SIGNATURE, NAME, OPERATIONS, partFromState } from "./wire.ts";
 
-/** What the writers of one request need to know of the whole of it. */
+/** What the functions that encode one request share. */
 interface RequestScope {
   readonly conversation: Conversation;
   readonly context: EncodeContext;
-  /** Calls by their id. */
+  /** Tool calls by id, with their order in the conversation. */
   readonly calls: ReadonlyMap<string, { call: ToolCall; order: number }>;
-  /** Calls and pictures without a signature where the vendor insists on one. */
+  /** Calls and images without a signature where the vendor requires one. */
   readonly unsigned: ReadonlySet<ToolCall | Media>;
 }
 
 /**
- * Writes a request to generate content or to count tokens.
- * @throws GatewayError for what cannot be expressed, naming the client's field
+ * Encodes a request to generate content or to count tokens.
+ * @throws GatewayError for what the format cannot express, naming the client's field
  */
 export const encodeRequest = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
   Steps.atOnce(encodeRequestInSteps(conversation, context));
 
-/** The same in steps. @throws GatewayError for what cannot be expressed, naming the client's field */
+/** Does the same in steps. @throws GatewayError for what the format cannot express, naming the client's field */
 export function* encodeRequestInSteps(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   const calls = callsById(conversation);
   const unsigned = new Set([...unsignedCalls(conversation, context), ...unsignedMedia(conversation, context)]);
@@ -78,7 +78,7 @@ function* writeRequestBody(scope: RequestScope): Steps<JsonObject> {
   });
 }
 
-/** Contents alone stand at top level; with anything else the whole request does, in an object that names the model. */
+/** Returns the body of `countTokens`: `contents` alone, or the whole request in an object that names the model. */
 function countTokensBody(request: JsonObject, { model }: EncodeContext): JsonObject {
   const { contents, ...more } = request;
   if (Object.keys(more).length === 0) return { contents };
@@ -93,7 +93,7 @@ const RESOLUTIONS: Readonly<Record<string, string>> = {
   original: "HIGH",
 };
 
-/** The vendor takes one resolution for all media; where they differ it is left to the model. */
+/** Returns the resolution that all media share. The vendor accepts only one; where they differ, the model chooses. */
 function commonResolution({ conversation, context }: RequestScope): string | undefined {
   const wanted = new Set(allMedia(conversation).map(({ detail }) => ownProperty(RESOLUTIONS, detail ?? "auto")));
   const [only] = wanted;
@@ -112,11 +112,11 @@ const allMedia = ({ turns }: Conversation): Media[] =>
 
 const isSystem = ({ role }: Turn): boolean => role === "system" || role === "developer";
 
-/** The system turns at the start, and all others as contents whose roles alternate. */
+/** Encodes the system turns at the start as the instruction, and all other turns as contents with alternating roles. */
 function* writeTurns(scope: RequestScope): Steps<{ systemInstruction?: JsonObject; contents: unknown[] }> {
   const { turns } = scope.conversation;
   const firstTurn = turns.findIndex((turn) => !isSystem(turn));
-  // Where there are only system messages, the last one is the question.
+  // If there are only system turns, the last one becomes the user's content.
   const first = firstTurn < 0 ? Math.max(0, turns.length - 1) : firstTurn;
   const instruction = writeParts(
     turns
@@ -149,14 +149,14 @@ function* writeContents(turns: readonly Turn[], scope: RequestScope): Steps<unkn
   return contents;
 }
 
-/** The vendor wants at least one content; an empty text of the user is enough. [F] */
+/** Returns an empty user text, because the vendor requires at least one content [F]; refuses if there is no user turn. */
 function emptyContent({ conversation: { turns, turnsAt = "messages" }, context }: RequestScope): JsonObject {
   if (!turns.some(({ role }) => role === "user"))
     context.refuse(turns[0]?.at ?? turnsAt, "a user turn is required besides the system message");
   return { role: "user", parts: [{ text: "" }] };
 }
 
-/** The system in the middle of a conversation: here it can only speak through the user. */
+/** Converts a system turn between other turns: the vendor accepts it only as text of the user. */
 function asSystemReminder(turn: Turn, context: EncodeContext): Turn {
   const parts = turn.parts.filter((part) => part.kind !== "text" || part.text.trim() !== "");
   if (parts.length === 0) return { ...turn, role: "user", parts: [] };
@@ -165,7 +165,7 @@ function asSystemReminder(turn: Turn, context: EncodeContext): Turn {
   return { ...turn, role: "user", parts: joinTexts([tag("<system-reminder>"), ...parts, tag("</system-reminder>")]) };
 }
 
-/** Texts that follow each other as one, a line each; media stay between them. */
+/** Joins adjacent texts with a line feed. Media between them stay in place. */
 function joinTexts(parts: readonly Part[]): Part[] {
   const out: Part[] = [];
   for (const part of parts) {
@@ -177,8 +177,8 @@ function joinTexts(parts: readonly Part[]): Part[] {
 }
 
 /**
- * Results follow their calls at once and in their order: the vendor may pair them by place. The user's other parts
- * are a content of their own, as in every recorded request. [F]
+ * Puts tool results directly after their calls, in the order of the calls: the vendor may pair them by position. The user's
+ * other parts become a content of their own, as in every recorded request. [F]
  */
 function splitResults(turn: Turn, { calls }: RequestScope): Turn[] {
   const results = turn.parts.filter((part) => part.kind === "tool_result");
@@ -190,8 +190,9 @@ function splitResults(turn: Turn, { calls }: RequestScope): Turn[] {
 }
 
 /**
- * The calls on which the vendor misses a signature: the first of each step since the user last spoke. Its models with
- * thinking levels refuse such a request. [D: thought signatures] A turn that only brings results is no turn of the user.
+ * Returns the calls that need a signature and have none: the first call of each step after the last user turn. The vendor's
+ * models with thinking levels refuse a request without these signatures. [D: thought signatures] A turn with tool results is
+ * no user turn here.
  */
 function unsignedCalls({ turns }: Conversation, context: EncodeContext): ToolCall[] {
   if (!requiresSignatures(context)) return [];
@@ -213,7 +214,7 @@ function unsignedCalls({ turns }: Conversation, context: EncodeContext): ToolCal
   return unsigned;
 }
 
-/** Those of the model's own pictures: "Image part is missing a thought_signature". [D: thought signatures] */
+/** Returns the model's own images without a signature: "Image part is missing a thought_signature". [D: thought signatures] */
 function unsignedMedia({ turns }: Conversation, context: EncodeContext): Media[] {
   if (!requiresSignatures(context)) return [];
   const assistantParts = turns.filter(({ role }) => role === "assistant").flatMap(({ parts }) => parts);
@@ -231,7 +232,7 @@ function unsignedMedia({ turns }: Conversation, context: EncodeContext): Media[]
 const requiresSignatures = ({ facts: { thinking } }: EncodeContext): boolean =>
   thinking !== "budget" && thinking !== "none";
 
-/** False for a part that is left out: an empty text, or another vendor's block. */
+/** Reports whether a part is sent: empty texts and blocks of other vendors are not. */
 function isWritten(part: Part): boolean {
   if (part.kind === "foreign") return part.protocol === NAME;
   if (part.kind === "text") return part.text !== "" || signature(part.opaque) !== undefined;
@@ -241,7 +242,7 @@ function isWritten(part: Part): boolean {
 const writeParts = (parts: readonly Part[], scope: RequestScope): unknown[] =>
   parts.map((part) => writePart(part, scope));
 
-/** A part as the vendor takes it. */
+/** Encodes one part. */
 function writePart(part: Part, scope: RequestScope): unknown {
   switch (part.kind) {
     case "text":
@@ -278,7 +279,7 @@ function callPart(call: ToolCall, scope: RequestScope): JsonObject {
   return dropUndefined({ functionCall, thoughtSignature: signatureOrBypass(call, scope) });
 }
 
-/** Arguments as an object, whose text stays as it is. */
+/** Returns the arguments as an object with their original text. */
 function callArguments(call: ToolCall, { context }: RequestScope): unknown {
   if (call.custom === true) return { input: call.arguments };
   if (isEmptyArguments(call.arguments)) return {};
@@ -292,7 +293,7 @@ function callArguments(call: ToolCall, { context }: RequestScope): unknown {
   );
 }
 
-/** A tool's result. It needs the function's name, which other protocols only tell with the call. */
+/** Encodes a tool result. The vendor requires the function's name, which other protocols send only with the call. */
 function resultPart(result: ToolResult, scope: RequestScope): JsonObject {
   const media = result.parts.filter((part) => part.kind === "media").map((part) => mediaPart(part, scope));
   const functionResponse = dropUndefined({
@@ -311,7 +312,7 @@ function resultName(result: ToolResult, scope: RequestScope): string {
   return scope.context.refuse(result.at, "the result names no tool, and no call before it has its id");
 }
 
-/** An object as it is, a text as the `output`; of a failure either as the `error`. */
+/** Returns a JSON object unchanged and a text as `output`; a failure of either kind as `error`. */
 function responseObject({ at, json, parts, isError }: ToolResult, { context }: RequestScope): unknown {
   const texts = parts.filter((part) => part.kind === "text").map(({ text }) => text);
   const text = json ?? texts.join("\n");
@@ -322,7 +323,7 @@ function responseObject({ at, json, parts, isError }: ToolResult, { context }: R
   return object ?? { output: text };
 }
 
-/** Types by the ending of a name: the vendor wants one with every file, also with one it is to fetch. */
+/** Media types by file extension: the vendor requires a type for every file, also for one that it fetches. */
 const MIME_BY_EXTENSION: Readonly<Record<string, string>> = {
   png: "image/png",
   jpg: "image/jpeg",
@@ -352,7 +353,7 @@ const MIME_BY_EXTENSION: Readonly<Record<string, string>> = {
   webm: "video/webm",
 };
 
-/** Bytes or a file that the vendor fetches. */
+/** Encodes media as bytes, or as the URI of a file that the vendor fetches. */
 function mediaPart(media: Media, { context }: RequestScope): JsonObject {
   const { source, filename, at } = media;
   const data =
@@ -387,7 +388,7 @@ function mimeOf({ mime, source, filename, at }: Media, context: EncodeContext): 
   );
 }
 
-/** Free text as the only argument of a function. */
+/** The schema of a function that stands for a custom tool: free text as its only argument. */
 const FREE_TEXT_SCHEMA = new RawJson('{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}');
 
 function writeTools(scope: RequestScope): JsonObject[] | undefined {
@@ -408,7 +409,7 @@ function functionDeclaration(tool: ClientTool, scope: RequestScope): JsonObject 
   return dropUndefined({ name, description, parametersJsonSchema: FREE_TEXT_SCHEMA });
 }
 
-/** A tool that the vendor runs. Which sites to search, and how often, is not asked for in the form without Vertex. [S] */
+/** Encodes a tool that the vendor runs. Without Vertex, the format has no list of sites and no limit of searches. [S] */
 function vendorTool(tool: Tool, scope: RequestScope): JsonObject | undefined {
   const { conversation, context } = scope;
   if (tool.kind === "server") {

@@ -1,20 +1,20 @@
 import { type JsonObject, ownProperty, writeJson } from "model-gateway/protocol";
 
-/** A member or an element on a JSON path. */
+/** A member name or an array index of a JSON path. */
 type PathSegment = string | number;
 
-/** A container that is open: which member of it comes next, and what it has. */
+/** An object or array that is still open, with the members written so far. */
 interface OpenContainer {
-  /** Where it stands in the container around it; the root has none. */
+  /** The container's own key in its parent; undefined for the root. */
   key: PathSegment | undefined;
   list: boolean;
   members: Set<PathSegment>;
 }
 
-/** Members and elements of a JSON path (RFC 9535) as far as they name one place: `.a`, `[0]`, `['a']`, `["a"]`. */
+/** One segment of a JSON path (RFC 9535) that selects a single value: `.a`, `[0]`, `['a']` or `["a"]`. */
 const SEGMENT = /\.([^.[\]*]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/gy;
 
-/** An escape in a quoted name: those of JSON, and of either quote. */
+/** An escape in a quoted name: one of JSON's, or an escaped quote of either kind. */
 const ESCAPE = /\\(?:u([0-9a-fA-F]{4})|(.))/gs;
 const CONTROLS: Readonly<Record<string, string>> = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
 
@@ -22,15 +22,18 @@ const unescapeName = (_: string, unit: string | undefined, character: string): s
   unit === undefined ? (ownProperty(CONTROLS, character) ?? character) : String.fromCharCode(Number.parseInt(unit, 16));
 
 /**
- * Arguments that arrive as values with their JSON path (`partialArgs`), written as the text of one JSON object that only
- * grows. Values come in the order of the text; a string can come in pieces.
+ * Builds the JSON text of arguments from values that arrive with their JSON path (`partialArgs`). Text is only appended:
+ * values arrive in document order, and a string may arrive in pieces.
  */
 export class PartialArguments {
   private readonly containers: OpenContainer[] = [];
-  /** The path of the string whose end has not come; undefined when none is open. */
+  /** The path of a string whose end has not arrived; undefined if none is open. */
   private openString: string | undefined;
 
-  /** What one entry adds. @throws Error when it cannot be added at the end, or names no place */
+  /**
+   * Returns the text that an entry adds.
+   * @throws Error if the entry cannot be appended, or its path selects no single value
+   */
   add(entry: JsonObject): string {
     const path = String(entry["jsonPath"]);
     const continues = entry["willContinue"] === true;
@@ -48,7 +51,7 @@ export class PartialArguments {
     return before + value.slice(0, -1);
   }
 
-  /** What closes the object. */
+  /** Returns the text that closes the object. */
   end(): string {
     const start = this.containers.length === 0 ? "{" : "";
     if (start !== "") this.containers.push(newContainer(undefined, false));
@@ -61,7 +64,7 @@ export class PartialArguments {
     return '"';
   }
 
-  /** Everything from the last value to the next: containers closed, a comma, containers opened, the member's name. */
+  /** Returns the text between the last value and the next: closed containers, a comma, opened containers, the member's name. */
   private moveTo(path: readonly PathSegment[]): string {
     let text = this.containers.length === 0 ? "{" : "";
     if (text !== "") this.containers.push(newContainer(undefined, false));
@@ -89,7 +92,7 @@ export class PartialArguments {
     return text;
   }
 
-  /** Closes containers until so many are open. */
+  /** Closes containers until `depth` are open. */
   private closeTo(depth: number): string {
     let text = "";
     while (this.containers.length > depth) text += this.containers.pop()?.list ? "]" : "}";
@@ -103,7 +106,7 @@ const newContainer = (key: PathSegment | undefined, list: boolean): OpenContaine
   members: new Set(),
 });
 
-/** A string as JSON without its quotes. Halves of a surrogate pair are escaped, and meet again when it is read. */
+/** Returns a string as JSON without its quotes. A surrogate half is escaped, and is joined with its other half when parsed. */
 const stringBody = (text: string): string => JSON.stringify(text).slice(1, -1);
 
 function valueJson(entry: JsonObject): string | undefined {

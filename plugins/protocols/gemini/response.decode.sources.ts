@@ -10,30 +10,31 @@ import {
 } from "model-gateway/protocol";
 import { TextOffsets } from "./wire.ts";
 
-/** The most sources, and mentions of them, that a candidate may name; recorded answers name a handful. [F] */
+/** The maximum number of sources, and of references to them, per candidate. Recorded responses have a handful. [F] */
 const MOST_SOURCES = 10_000;
 
-/** Characters that may be searched for places, and what each try counts for. Beyond, citations have no place. */
+/** Characters that may be searched for positions, and the cost of each search. Once spent, citations have no position. */
 const SEARCH_BUDGET = 64 * 1024 * 1024;
 const SEARCH_COST = 64;
 
 /**
- * The sources of one answer, from `groundingMetadata` and `citationMetadata`. The vendor's offsets are bytes of a part's
- * text; ours are UTF-16 characters of the block's. Where a segment quotes its text, that decides which block is meant.
+ * The sources of one candidate, from `groundingMetadata` and `citationMetadata`. The vendor's offsets are bytes of a part's
+ * text; those of events are UTF-16 code units of the block's text. Where a segment quotes its text, the quote determines the
+ * block.
  */
 export class CandidateSources {
   private chunks: readonly (JsonObject | undefined)[] = [];
   private supports: (JsonObject | undefined)[] = [];
   private citationSources: (JsonObject | undefined)[] = [];
-  /** Bytes of the text blocks before, which offsets of `citationMetadata` go on counting. */
+  /** Bytes of the preceding text blocks: offsets of `citationMetadata` count from the first one. */
   private bytesBefore = 0;
   private chunksPending = false;
   /** Characters that may still be searched. */
   private searchBudget = SEARCH_BUDGET;
 
   /**
-   * Reads the sources of a candidate; those of a later frame replace them.
-   * @throws GatewayError `upstream_invalid` when it names too many
+   * Decodes the sources of a candidate; those of a later frame replace earlier ones.
+   * @throws GatewayError `upstream_invalid` if there are too many
    */
   read(candidate: JsonObject): void {
     const grounding = asObject(candidate["groundingMetadata"]);
@@ -52,14 +53,14 @@ export class CandidateSources {
     if (citations.length > 0) this.citationSources = citations.map(asObject);
   }
 
-  /** True while there are sources that no text has cited yet. */
+  /** Whether there are sources that no text has cited yet. */
   get hasUncited(): boolean {
     return this.chunksPending || this.supports.length > 0 || this.citationSources.length > 0;
   }
 
   /**
-   * The citations of a text block that ends. Must be asked for each one.
-   * @param last no text follows: what fits nowhere is cited without a place
+   * Returns the citations of a text block that ends. Must be called for every text block.
+   * @param last whether no text follows: sources that match no text are then cited without a position
    */
   takeCitations(text: string, last: boolean): Citation[] {
     if (!this.hasUncited) {
@@ -69,7 +70,7 @@ export class CandidateSources {
     const offsets = new TextOffsets(text);
     const found: Citation[] = [];
     const lost: Citation[] = [];
-    // Before the supports, of which those that are cited are forgotten.
+    // Must run before the supports are filtered: a support that is cited is removed.
     const unused = this.unusedSources();
     this.supports = this.supports.filter((support) => {
       const place = this.findRange(support, text, offsets);
@@ -82,7 +83,7 @@ export class CandidateSources {
     return [...found, ...unused, ...lost];
   }
 
-  /** Where a support's segment stands in a text; undefined where it is another text's. */
+  /** Returns the range of a support's segment in a text; undefined if it belongs to another text. */
   private findRange(support: JsonObject | undefined, text: string, offsets: TextOffsets): CharacterRange | undefined {
     if (this.searchBudget <= 0) return undefined;
     this.searchBudget -= SEARCH_COST;
@@ -101,7 +102,7 @@ export class CandidateSources {
     return [...indices].flatMap((index) => chunkSource(this.chunks[index]) ?? []);
   }
 
-  /** Chunks that no support names; cited once. */
+  /** Returns the chunks that no support names, once. */
   private unusedSources(): Citation[] {
     if (!this.chunksPending) return [];
     this.chunksPending = false;
@@ -109,7 +110,7 @@ export class CandidateSources {
     return this.chunks.flatMap((chunk, n) => (named.has(n) ? [] : (chunkSource(chunk) ?? [])));
   }
 
-  /** What `citationMetadata` names of a text. */
+  /** Adds the citations of `citationMetadata` that belong to a text. */
   private addCitations(offsets: TextOffsets, last: boolean, found: Citation[]): void {
     this.citationSources = this.citationSources.filter((source) => {
       this.searchBudget -= SEARCH_COST;
@@ -133,13 +134,13 @@ interface CharacterRange {
   end: number;
 }
 
-/** Bytes of a text as its characters; undefined where it has no such bytes. */
+/** Converts a range of bytes to one of characters; undefined if the text has no such bytes. */
 function characterRange(offsets: TextOffsets, from: number, to: number): CharacterRange | undefined {
   if (from < 0 || to <= from || to > offsets.byteLength) return undefined;
   return { start: offsets.charactersBefore(from), end: offsets.charactersBefore(to) };
 }
 
-/** The source that a grounding chunk names: a page, a document of the client's, a place. */
+/** Returns the source in a grounding chunk: a page, a document of the client, a place on a map. */
 function chunkSource(chunk: JsonObject | undefined): Citation | undefined {
   const source = asObject(chunk?.["web"] ?? chunk?.["retrievedContext"] ?? chunk?.["maps"]);
   const url = asText(source?.["uri"]) ?? asText(source?.["fileSearchStore"]);

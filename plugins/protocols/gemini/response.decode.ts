@@ -28,19 +28,19 @@ import { CandidateSources } from "./response.decode.sources.ts";
 import { readUsage } from "./usage.ts";
 import { mediaKind, NAME, PART_KIND, rawReason } from "./wire.ts";
 
-/** Only frames with such parts hold JSON whose text must stay as it is; the others take the engine's own parser. */
+/** Matches frames whose parts contain JSON that must keep its text; all others are parsed with `JSON.parse`. */
 const NEEDS_EXACT_PARSE = /"(?:functionCall|toolCall|toolResponse|functionResponse)"/;
 const RAW_MEMBERS: ReadonlySet<string> = new Set(["args", "response"]);
 
-/** The most candidates that one answer may have. */
+/** The maximum number of candidates per response. */
 const MOST_CANDIDATES = 128;
 
-/** Reads a stream of answers: events, or elements of one array. */
+/** Creates a decoder for a stream: SSE events, or the elements of one array. */
 export const createDecoder = (source: ResponseSource): ResponseDecoder => new GenerateContentReader(source);
 
 /**
- * Reads a whole answer. A body without a finish reason is whole all the same, and finishes as `other`.
- * @throws GatewayError `upstream_invalid` when it is no answer
+ * Decodes a complete response. A body without a finish reason is complete as well, and finishes as `other`.
+ * @throws GatewayError `upstream_invalid` if it is no response
  */
 export function decodeResponse(text: string, source: ResponseSource): Event[] {
   const reader = new GenerateContentReader(source);
@@ -59,7 +59,7 @@ export function decodeResponse(text: string, source: ResponseSource): Event[] {
 const parse = (text: string): unknown =>
   NEEDS_EXACT_PARSE.test(text) ? parseExact(text, RAW_MEMBERS) : JSON.parse(text);
 
-/** The JSON of an error that stands among events on its own, without `data:`. [F] */
+/** Returns the JSON of an error that is sent among events without `data:`. [F] */
 function bareText({ kind, bytes }: Frame): string | undefined {
   const text = kind === "event" ? bytes.toString().trim() : "";
   return text.startsWith("{") || text.startsWith("[") ? text : undefined;
@@ -73,7 +73,7 @@ class GenerateContentReader implements ResponseDecoder {
   /** Why the prompt was blocked. */
   private promptBlock: { raw: string; message: string } | undefined;
   private readonly unmapped = new UnmappedMembers("");
-  /** Usage of frames without a total, and the last frame that had one. */
+  /** The usage of frames without a total, and the last frame that had one. */
   private partialUsage: Usage | undefined;
   private lastWithTotal: JsonObject | undefined;
 
@@ -82,17 +82,17 @@ class GenerateContentReader implements ResponseDecoder {
   frame(frame: Frame, out: Event[]): void {
     if (this.ended || (frame.kind !== "event" && frame.kind !== "element")) return;
     const text = frame.text ?? bareText(frame);
-    // Some that speak this protocol end their streams with the literal of another one.
+    // Some providers of this protocol end their streams with OpenAI's terminator.
     if (text === undefined || text.trim() === "" || text === "[DONE]") return;
     try {
-      // Another stage may have parsed the frame already.
+      // Another stage may already have parsed the frame.
       this.read(frame.text === undefined || NEEDS_EXACT_PARSE.test(text) ? parse(text) : frame.json(), out);
     } catch (thrown) {
       this.fail(out, GatewayError.from(thrown, "upstream_invalid"));
     }
   }
 
-  /** Reads one parsed frame. @throws Error when it is none */
+  /** Decodes one parsed frame. @throws Error if it is not a response */
   read(value: unknown, out: Event[]): void {
     for (const each of Array.isArray(value) ? value : [value]) {
       const response = asObject(each);
@@ -101,7 +101,7 @@ class GenerateContentReader implements ResponseDecoder {
     }
   }
 
-  /** @param whole the answer was one body, so that its end is no question */
+  /** Ends the response. @param whole whether it was one body, which cannot be truncated */
   end(out: Event[], whole = false): void {
     if (this.ended) return;
     const candidates = [...this.candidates.values()].sort((one, other) => one.index - other.index);
@@ -175,7 +175,7 @@ class GenerateContentReader implements ResponseDecoder {
     });
   }
 
-  /** @throws GatewayError `upstream_invalid` when there are too many */
+  /** @throws GatewayError `upstream_invalid` if there are too many candidates */
   private candidateAt(index: number): CandidateReader {
     let candidate = this.candidates.get(index);
     if (!candidate) {
@@ -189,7 +189,7 @@ class GenerateContentReader implements ResponseDecoder {
     return candidate;
   }
 
-  /** Each frame repeats the usage so far: only the first and the last are worth a reading. */
+  /** Keeps a frame's usage. Each frame repeats the usage so far, so that only the first and the last one are decoded. */
   private recordUsage(response: JsonObject): void {
     const metadata = asObject(response["usageMetadata"]);
     if (!metadata) return;
@@ -205,30 +205,30 @@ class GenerateContentReader implements ResponseDecoder {
   }
 }
 
-/** What all candidates of an answer count together. */
+/** Numbers that all candidates of a response share. */
 interface Numbering {
   /** The number of the next block. */
   nextBlock: number;
-  /** The next id for a call that came without one. */
+  /** Generates an id for a call without one. */
   nextId: () => string | undefined;
 }
 
-/** A call whose arguments come in pieces. */
+/** A call whose arguments arrive in pieces. */
 interface StreamedCall {
   block: number;
   id: string | undefined;
-  /** Its first piece bore a signature; `lateSignature`: a later one does. */
+  /** Whether its first piece had a signature. `lateSignature` is one that arrives with a later piece. */
   signed: boolean;
   lateSignature?: Opaque;
   arguments: PartialArguments;
 }
 
-/** What a part is; `server` is all that only this protocol understands. */
+/** The kind of a part; `server` is anything that only this protocol has. */
 type PartKind = "call" | "thought" | "text" | "inlineData" | "fileData" | "server";
 
 /**
- * What a part is. One that holds nothing is a text without words. Media among the thoughts are drafts, which other
- * protocols would take for the answer; media without data have no place in other protocols.
+ * Returns the kind of a part. A part without content is an empty text. Media among the thoughts are drafts, which clients of
+ * other protocols would take for the response; media without data cannot be expressed in other protocols.
  */
 function partKind(part: JsonObject): PartKind {
   if (asObject(part["functionCall"])) return "call";
@@ -244,24 +244,24 @@ function hasNoContent(part: JsonObject): boolean {
 }
 
 /**
- * One candidate of an answer: its parts become blocks. Texts of one kind that follow each other are one block, across
- * frames too, as the vendor itself joins them in a whole answer.
+ * Decodes one candidate: its parts become blocks. Adjacent texts of one kind are one block, also across frames, as in the
+ * vendor's complete responses.
  */
 class CandidateReader {
   /** The finish reason so far: a later frame may bring more text and another reason. */
   finishReason: string | undefined;
-  /** It has a text, a call or media, not only thoughts or parts of kind `server`. */
+  /** Whether there is a text, a call or media, not only thoughts or parts of kind `server`. */
   hasAnswer = false;
   private message: string | undefined;
   private openBlock: { block: number; kind: "text" | "thought"; closed: boolean } | undefined;
   /**
-   * The open text block's text, to find the places of citations in: they are counted in bytes and come behind the text,
-   * with the last frame. Those of `citationMetadata` come unasked.
+   * The text of the open text block, needed to find the positions of citations: these are counted in bytes and arrive after
+   * the text, in the last frame. `citationMetadata` arrives without being requested.
    */
   private text: string[] = [];
-  /** Likelihoods of this frame's text that no event has carried yet. */
+  /** Logprobs of this frame's text that no event has carried yet. */
   private logprobs: unknown[] | undefined;
-  /** It has a call. */
+  /** Whether there is a tool call. */
   hasToolCall = false;
   private partialCall: StreamedCall | undefined;
   private readonly sources = new CandidateSources();
@@ -286,18 +286,18 @@ class CandidateReader {
     const grounding = asObject(candidate["groundingMetadata"]);
     if (grounding) this.unmapped.reportOthers(grounding, MAPPED_MEMBERS.grounding, "groundingMetadata.", out);
     this.finishReason = rawReason(candidate["finishReason"]) ?? this.finishReason;
-    // Of an end that is as it should be it only says so: "Model generated function call(s)." [F]
+    // For STOP the message has no other information: "Model generated function call(s)." [F]
     if (this.finishReason !== "STOP") this.message = asText(candidate["finishMessage"]) ?? this.message;
   }
 
-  /** The answer ends: what is open is closed. Arguments that broke off stay as they came. */
+  /** Closes what is open. Arguments that were cut off stay incomplete. */
   end(out: Event[]): void {
     this.closePartialCall(out);
     this.closeBlock(out, true);
     if (this.sources.hasUncited) this.unmapped.report("groundingMetadata", out);
   }
 
-  /** How it ended. @param block why the prompt was blocked */
+  /** Returns the finish event. @param block why the prompt was blocked */
   finishEvent(block: { raw: string; message: string } | undefined): EventOf<"finish"> {
     const { finishReason } = this;
     if (finishReason === undefined && block)
@@ -340,7 +340,7 @@ class CandidateReader {
     return { protocol: NAME, account, model, kind: "thoughtSignature", data };
   }
 
-  /** The vendor shows summaries of its thoughts, not the thoughts. [D] */
+  /** Decodes a thought as a summary: the vendor shows no thoughts in full. [D] */
   private readThought(text: string, opaque: Opaque | undefined, out: Event[]): void {
     if (text === "" && !opaque) return;
     if (this.openBlock?.kind !== "thought" || this.openBlock.closed)
@@ -349,7 +349,7 @@ class CandidateReader {
     if (text !== "") out.push({ type: "text", block, text });
     if (!opaque) return;
     out.push({ type: "opaque", block, opaque });
-    // A second signature would take the place of this one.
+    // A second signature in the same block would replace this one.
     if (this.openBlock) this.openBlock.closed = true;
   }
 
@@ -369,7 +369,7 @@ class CandidateReader {
     out.push(logprobs ? { type: "text", block, text, logprobs } : { type: "text", block, text });
   }
 
-  /** Likelihoods without a word, like those of the token that ends the answer, follow the text before. */
+  /** Logprobs without text, like those of the token that ends the response, are added to the preceding text. */
   private pushLogprobs(out: Event[]): void {
     const { logprobs } = this;
     if (!logprobs) return;
@@ -400,10 +400,10 @@ class CandidateReader {
     out.push({ type: "close", block });
   }
 
-  /** A call without a name is more of the one whose arguments come in pieces. */
+  /** Decodes a call without a name: it continues the call whose arguments arrive in pieces. */
   private continueCall(call: JsonObject, opaque: Opaque | undefined, out: Event[]): void {
     if (!this.partialCall) {
-      // The last piece of a call can be an empty one more.
+      // The last piece of a call may be followed by an empty one.
       if (Object.keys(call).length > 0) this.unmapped.report("content.parts.functionCall", out);
       return;
     }
@@ -423,7 +423,7 @@ class CandidateReader {
     this.closePartialCall(out);
   }
 
-  /** Closes a call whose arguments came in pieces; if they were never completed, they stay as they came. */
+  /** Closes a call whose arguments arrived in pieces. Arguments that were never completed stay incomplete. */
   private closePartialCall(out: Event[]): void {
     const { partialCall } = this;
     if (!partialCall) return;
@@ -432,7 +432,7 @@ class CandidateReader {
     if (partialCall.lateSignature) this.pushLateSignature(partialCall.lateSignature, partialCall.id, out);
   }
 
-  /** A signature that came after its call had opened follows as redacted reasoning that names the call. */
+  /** Emits a signature that arrived after its call was opened, as redacted reasoning that names the call. */
   private pushLateSignature(opaque: Opaque, id: string | undefined, out: Event[]): void {
     if (id === undefined) {
       this.unmapped.report("content.parts.thoughtSignature", out);
@@ -444,7 +444,7 @@ class CandidateReader {
   private readMedia(sent: JsonObject, name: string, opaque: Opaque | undefined, out: Event[]): void {
     this.hasAnswer = true;
     const data = asText(sent["data"]);
-    // No other protocol has a place for it on a picture.
+    // Other protocols have no place for a signature on an image.
     if (opaque && data !== undefined) this.pushState({ ...opaque, on: { media: TextKey.ofMedia(data) } }, out);
     else if (opaque) this.unmapped.report("content.parts.thoughtSignature", out);
     this.unmapped.reportOthers(sent, MAPPED_MEMBERS.media, `content.parts.${name}.`, out);
@@ -454,7 +454,7 @@ class CandidateReader {
     out.push({ type: "media", block, ...content }, { type: "close", block });
   }
 
-  /** Code that ran, tools that the vendor ran, and what is new. */
+  /** Decodes executed code, tools that the vendor ran, and parts of unknown kinds. */
   private readServerPart(part: JsonObject, out: Event[]): void {
     const names = Object.keys(part).filter((name) => name !== "thought" && name !== "thoughtSignature");
     const name = names[0] ?? "part";
@@ -465,7 +465,7 @@ class CandidateReader {
     if (RETURNED_PARTS.has(name)) this.pushState({ ...this.signatureState(json.text), kind: PART_KIND }, out);
   }
 
-  /** State that no part of the client's can bear follows as redacted reasoning. */
+  /** Emits state that fits on no part of the client's format, as redacted reasoning. */
   private pushState(opaque: Opaque, out: Event[]): void {
     const block = this.pushOpen({ kind: "reasoning", redacted: true }, out);
     out.push({ type: "opaque", block, opaque }, { type: "close", block });
@@ -496,8 +496,8 @@ class CandidateReader {
 }
 
 /**
- * What the vendor ran itself and wants back in the next request, with its signature: the part travels as state. [D: thought
- * signatures, code execution]
+ * Parts that the vendor executed itself and requires in the next request with their signature: the whole part is kept as
+ * opaque state. [D: thought signatures, code execution]
  */
 const RETURNED_PARTS: ReadonlySet<string> = new Set([
   "executableCode",
@@ -508,12 +508,12 @@ const RETURNED_PARTS: ReadonlySet<string> = new Set([
 
 type NameSet = ReadonlySet<string>;
 
-/** What may stand beside a part of any kind and is mapped, or means nothing elsewhere. */
+/** Members that any part may have: they are mapped, or have no meaning in other protocols. */
 const COMMON_MEMBERS = ["thought", "thoughtSignature", "partMetadata"];
 
 const partMembers = (name: string): NameSet => new Set([name, ...COMMON_MEMBERS]);
 
-/** Members that are mapped, or that are numbers and marks which mean nothing elsewhere. */
+/** Members that are mapped, and metadata that has no meaning in other protocols. */
 const MAPPED_MEMBERS = {
   frame: new Set([
     "candidates",
@@ -544,7 +544,7 @@ const MAPPED_MEMBERS = {
   media: new Set(["mimeType", "data", "fileUri"]) as NameSet,
 };
 
-/** The same of a part, by its kind; parts of kind `server` are mapped whole. */
+/** The same for a part, by its kind; parts of kind `server` are mapped as a whole. */
 const MAPPED_PART_MEMBERS: Readonly<Record<Exclude<PartKind, "server">, NameSet>> = {
   call: partMembers("functionCall"),
   text: partMembers("text"),
@@ -553,11 +553,11 @@ const MAPPED_PART_MEMBERS: Readonly<Record<Exclude<PartKind, "server">, NameSet>
   fileData: partMembers("fileData"),
 };
 
-/** Members of an answer that no other protocol has a word for. Each is named once, in an `unsaid` event. */
+/** Members of a response that other protocols cannot express. Each is reported once, in an `unsaid` event. */
 class UnmappedMembers {
   private readonly reported = new Set<string>();
 
-  /** @param at the path of what it is about, with its dot */
+  /** @param at path of the object that has the members, with its dot */
   constructor(private readonly at: string) {}
 
   report(name: string, out: Event[]): void {
@@ -566,18 +566,18 @@ class UnmappedMembers {
     out.push({ type: "unsaid", path: `${this.at}${name}` });
   }
 
-  /** Names all members of an object besides those that are mapped. @param path of the object, with its dot */
+  /** Reports all members of an object that are not mapped. @param path of the object, with its dot */
   reportOthers(object: JsonObject, mapped: NameSet, path: string, out: Event[]): void {
     for (const name in object) if (!mapped.has(name) && object[name] !== null) this.report(`${path}${name}`, out);
   }
 }
 
-/** What the vendor's words mean; a word that is not here means `other`. STOP also ends an answer that calls functions. */
+/** The vendor's finish reasons; unknown ones mean `other`. STOP also ends a response that calls functions. */
 const FINISH_REASONS: ReadonlyMap<string, FinishReason> = new Map(
   Object.entries({
     STOP: "stop",
     MAX_TOKENS: "length",
-    // Its answer can be continued with a token that only this vendor takes.
+    // The response can be continued with a token that only this vendor accepts.
     CONTINUATION: "length",
     SAFETY: "content_filter",
     RECITATION: "content_filter",
@@ -594,7 +594,10 @@ const FINISH_REASONS: ReadonlyMap<string, FinishReason> = new Map(
   } satisfies Record<string, FinishReason>),
 );
 
-/** Clients can ask for enums as numbers [F]; the same ones in both forms of the protocol up to 5, and all filters up to 8. */
+/**
+ * Finish reasons by number, which clients can request [F]; both forms of the protocol agree up to 5; in both, 6 to 8
+ * are filters.
+ */
 const REASON_NUMBERS = [
   "",
   "STOP",
@@ -608,8 +611,9 @@ const REASON_NUMBERS = [
 ];
 
 /**
- * What a finish reason means; `hasToolCall`: the answer holds a call of a client's function. A call that the vendor did not
- * expect is one all the same: it can be answered.
+ * Returns the meaning of a finish reason.
+ * @param called whether the response calls a client's function. A call that the vendor did not expect counts as well: the
+ * client can answer it.
  */
 function finishReasonOf(raw: string, called: boolean): FinishReason {
   const meaning = FINISH_REASONS.get(/^\d+$/.test(raw) ? (REASON_NUMBERS[Number(raw)] ?? "OTHER") : raw) ?? "other";
@@ -617,21 +621,22 @@ function finishReasonOf(raw: string, called: boolean): FinishReason {
 }
 
 /**
- * True for ends that an answer has only when something went wrong, like MALFORMED_FUNCTION_CALL. With nothing said before
- * it such an answer would look like one that is done.
+ * Reports whether a finish reason means that something went wrong, like MALFORMED_FUNCTION_CALL. A response without content
+ * before it would otherwise look complete.
  */
 const isFailure = (reason: FinishReason): boolean => reason === "malformed_call" || reason === "other";
 
-/** Words for turns that broke although nothing is wrong with the text before: what was to follow it is missing. */
+/** Finish reasons of turns that broke off: the text before is valid, but what was to follow it is missing. */
 const BROKEN_REASONS = new Set(["TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"]);
 
-/** True for ends that are failures behind a text or a call too: agents would take that for all there is. */
+/** Reports whether a finish is a failure even after a text or a call: agents would take these for the complete response. */
 const isBroken = (finish: EventOf<"finish"> | undefined): boolean =>
   finish !== undefined && (finish.reason === "malformed_call" || BROKEN_REASONS.has(finish.raw ?? ""));
 
 /**
- * An end that is not the model's own, and why. OTHER, LANGUAGE and what is newer behind a text leave it unfinished: of the words
- * that other protocols have, that of a filter is nearest. Behind a call there is something to go on with.
+ * Returns a finish that the model did not choose with its explanation. After a text, OTHER, LANGUAGE and newer reasons mean
+ * that it is unfinished: of the reasons that other protocols have, `content_filter` is nearest. After a call the client can
+ * continue.
  */
 function explainFinish(finish: EventOf<"finish">, called: boolean): EventOf<"finish"> {
   const { raw, reason, message } = finish;
@@ -640,7 +645,7 @@ function explainFinish(finish: EventOf<"finish">, called: boolean): EventOf<"fin
   return { ...finish, reason: "content_filter", message: message || `The answer was ${what}: ${raw}.` };
 }
 
-/** One token of an answer as the vocabulary's text events carry it: the shape that most clients know. */
+/** One token of a text event's logprobs, in OpenAI's format, which most clients know. */
 interface TokenLogprob {
   token: string;
   logprob: number;
@@ -648,7 +653,7 @@ interface TokenLogprob {
   top_logprobs: { token: string; logprob: number; bytes: number[] | null }[];
 }
 
-/** Likelihoods in the common shape from a candidate's `logprobsResult`; undefined where it holds none. */
+/** Decodes a candidate's `logprobsResult`; undefined if it contains no tokens. */
 export function decodeLogprobs(result: unknown): TokenLogprob[] | undefined {
   const members = asObject(result);
   const top = asList(members?.["topCandidates"]);
@@ -659,13 +664,13 @@ export function decodeLogprobs(result: unknown): TokenLogprob[] | undefined {
   return found.length === 0 ? undefined : found;
 }
 
-/** What clients know for a token of hardly any likelihood; JSON has no number for its logarithm. */
+/** The logprob that stands for minus infinity, which JSON cannot express. */
 const LEAST_LOGPROB = -9999;
 
 function decodeLogprob(value: unknown) {
   const { token, logProbability = 0 } = asObject(value) ?? {};
   const text = asText(token) ?? "";
-  // Proto JSON writes numbers that JSON has not as strings.
+  // Proto JSON writes numbers that JSON cannot express as strings.
   const number = typeof logProbability === "string" ? Number(logProbability) : logProbability;
   const logprob = typeof number === "number" && Number.isFinite(number) ? number : LEAST_LOGPROB;
   return { token: text, logprob, bytes: [...Buffer.from(text)] };

@@ -22,7 +22,7 @@ import {
 import { usageMetadata } from "./usage.ts";
 import { NAME, partFromState, TextOffsets } from "./wire.ts";
 
-/** Writes a stream: each frame is one whole answer with what is new; the last one tells how it ended and what it cost. */
+/** Creates an encoder for a stream: each frame is a response with what is new; the last one has finish reasons and usage. */
 export const createEncoder = (context: ResponseContext): ResponseEncoder => new GenerateContentWriter(context);
 
 class GenerateContentWriter implements ResponseEncoder {
@@ -75,7 +75,7 @@ class GenerateContentWriter implements ResponseEncoder {
   }
 
   private end(out: EncodedFrame[]): void {
-    // Clients take the first one for the answer.
+    // Clients take the first candidate for the response.
     const inOrder = [...this.candidates].sort(([one], [other]) => one - other);
     const candidates = inOrder.map(([, candidate]) => candidate.end(out));
     const usage = this.usage && `"usageMetadata":${JSON.stringify(usageMetadata(this.usage))},`;
@@ -84,9 +84,9 @@ class GenerateContentWriter implements ResponseEncoder {
 }
 
 /**
- * Writes a whole answer: what a client makes of the frames when it puts their parts one after the other and joins
- * neighbouring texts of one kind. A text with a signature of its own begins a new part.
- * @throws GatewayError `upstream_invalid` when a call's arguments are no object
+ * Encodes a complete response: the parts of all frames, with adjacent texts of one kind joined, as clients do. A text with a
+ * signature of its own begins a new part.
+ * @throws GatewayError `upstream_invalid` if a call's arguments are not an object
  */
 export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
   const writer = createEncoder(context);
@@ -102,16 +102,16 @@ export function encodeResponse(events: readonly Event[], context: ResponseContex
   });
 }
 
-/** Members whose text stays as it is. */
+/** Members that keep their original text. */
 const RAW_MEMBERS: ReadonlySet<string> = new Set(["args", "response"]);
 
 /** Events of one block. */
 type PartEvent = EventOf<"open" | "text" | "arguments" | "opaque" | "citation" | "media" | "server" | "close">;
 
-/** Bytes of events that may wait for the block before to end. */
+/** Bytes of events that may be buffered until the preceding block ends. */
 const MOST_WAITING = 8 * 1024 * 1024;
 
-/** A frame as JSON text. @param rest the members behind the candidates and the closing brace */
+/** Returns a frame as JSON text. @param rest the members after the candidates, with the closing brace */
 const frameJson = (candidates: readonly string[], rest: string): string =>
   `{"candidates":[${candidates.join(",")}],${rest}`;
 
@@ -125,44 +125,44 @@ const SERVER_PARTS = [
   "inlineData",
 ];
 
-/** The opaque state of a text or call, marked as such: the state of a thought may be written on a call, too. */
+/** Returns the opaque state of a text or call, marked as its own: a call may also carry the state of a thought. */
 function partState(event: EventOf<"open">): Opaque | undefined {
   if (event.kind === "text" && event.opaque) return { ...event.opaque, on: "text" };
   return event.kind === "tool_call" && event.opaque ? { ...event.opaque, on: { call: event.id ?? "" } } : undefined;
 }
 
-/** Writes the parts of one candidate in the order of its blocks. */
+/** Encodes the parts of one candidate in the order of its blocks. */
 class CandidateWriter {
-  /** The block that is written. Others that are open wait, in their order, because parts come one after the other. */
+  /** The block being written. Events of other open blocks are buffered, because parts are sequential. */
   private block: number | undefined;
   private readonly waiting = new Map<number, PartEvent[]>();
   private waitingWeight = 0;
   private openEvent: EventOf<"open"> | undefined;
-  /** A function call's arguments; they are written whole. */
+  /** The arguments of a function call, which are written in one piece. */
   private arguments: string[] = [];
-  /** The envelope of the open text or call, as long as it is not written. */
+  /** The sealed state of the open text or call until it is written. */
   private signature: string | undefined;
   /** State of a reasoning block that has ended; written with the next part. */
   private thoughtState: Opaque | undefined;
-  /** Calls that are complete; they wait for the next part or the end, which then is no frame of its own. */
+  /** Complete calls, written with the next part or with the last frame, so that the end needs no frame of its own. */
   private calls: string[] = [];
   private summaryPart: number | undefined;
   private last: (PartShape & { part: number }) | undefined;
-  /** How many parts there are as clients join them, and the bytes of the last one's text in blocks that have ended. */
+  /** The number of parts after clients have joined them, and the bytes of the last one's text in closed blocks. */
   private partCount = 0;
   private partBytes = 0;
-  /** The open block's text, as long as citations may point into it, and the part and byte at which it begins. */
+  /** The open block's text, kept for citations that refer to it, and the part and byte where it begins. */
   private text: string[] = [];
   private blockStart = { part: 0, before: 0 };
   private readonly grounding = new GroundingWriter();
   private refused = false;
   private finishEvent: EventOf<"finish"> | undefined;
-  /** The call whose arguments are no object. */
+  /** The name of a called tool whose arguments are not an object. */
   private malformedCall: string | undefined;
   private readonly contentTail: string;
   private readonly showThoughts: boolean;
 
-  /** @param frameTail the members of each frame behind its candidates, and the closing brace */
+  /** @param frameTail the members of each frame after its candidates, with the closing brace */
   constructor(
     private readonly index: number,
     private readonly frameTail: string,
@@ -172,7 +172,7 @@ class CandidateWriter {
     this.showThoughts = context.conversation.reasoning?.show === true;
   }
 
-  /** @throws GatewayError `upstream_invalid` when too much waits */
+  /** Encodes an event of a block. @throws GatewayError `upstream_invalid` if too much is buffered */
   event(event: PartEvent, out: EncodedFrame[]): void {
     if (event.type === "open" && this.block === undefined) this.block = event.block;
     if (event.block !== this.block) this.buffer(event);
@@ -190,7 +190,10 @@ class CandidateWriter {
       this.context.drop("finishReason", "The vendor paused the turn: send the request again to continue it.");
   }
 
-  /** The candidate of the last frame. @throws GatewayError `upstream_invalid` when a call's arguments are no object */
+  /**
+   * Returns the candidate of the last frame.
+   * @throws GatewayError `upstream_invalid` if a call's arguments are not an object
+   */
   end(out: EncodedFrame[]): string {
     while (this.block !== undefined) this.event({ type: "close", block: this.block }, out);
     if (this.malformedCall !== undefined) this.refuseOrDrop(this.malformedCall);
@@ -206,7 +209,7 @@ class CandidateWriter {
     return `${content}${finish}${why}${this.groundingMember()}}`;
   }
 
-  /** A call whose arguments are no object is left out where the answer was cut in the middle of it. */
+  /** Leaves out a call whose arguments are not an object if the response was truncated within it; throws otherwise. */
   private refuseOrDrop(name: string): void {
     if (!TRUNCATING_REASONS.has(this.finishEvent?.reason ?? "other"))
       throw new GatewayError("upstream_invalid", {
@@ -235,7 +238,7 @@ class CandidateWriter {
       throw new GatewayError("upstream_invalid", { message: "The provider's blocks grow side by side beyond 8 MiB." });
   }
 
-  /** Writes the blocks that waited, as far as each one before has ended. */
+  /** Writes the buffered blocks, up to the first one that is still open. */
   private resume(out: EncodedFrame[]): void {
     this.block = undefined;
     for (const [block, events] of this.waiting) {
@@ -263,7 +266,7 @@ class CandidateWriter {
         this.arguments.push(event.text);
         break;
       case "opaque":
-        // The part itself is written.
+        // State that is a whole part has already been written as that part.
         if (partFromState(event.opaque) === undefined) this.thoughtState = event.opaque;
         break;
       case "citation":
@@ -299,8 +302,8 @@ class CandidateWriter {
   }
 
   /**
-   * Whether a thought's state goes on the part that follows it, as the vendor has it [F]. Some clients send no thoughts back,
-   * but what sits on other parts. [S: gemini-cli] State that the vendor itself put on a thought stays there.
+   * Reports whether a thought's state goes on the part that follows, as in the vendor's responses [F]: some clients send no
+   * thoughts back, only what is on other parts. [S: gemini-cli] State that the vendor itself put on a thought stays there.
    */
   private carriesThoughtState(kind: BlockKind): boolean {
     const { protocol, on } = this.thoughtState ?? {};
@@ -359,7 +362,7 @@ class CandidateWriter {
 
   private addCall({ name, kind, ...open }: EventOf<"open"> & { kind: "tool_call" }): void {
     const text = this.arguments.join("");
-    // The free text of a custom tool that this client cannot have offered.
+    // A call of a custom tool, which the clients of this protocol cannot declare: its free text becomes an argument.
     const args = open.custom ? JSON.stringify({ input: text }) : argumentsJson(text);
     this.arguments = [];
     if (args === undefined) {
@@ -377,7 +380,7 @@ class CandidateWriter {
     return `{"text":"","thought":true,"thoughtSignature":${signature}}`;
   }
 
-  /** Writes the calls that waited. */
+  /** Writes the complete calls. */
   private flush(out: EncodedFrame[]): void {
     const { calls } = this;
     if (calls.length === 0) return;
@@ -396,7 +399,7 @@ class CandidateWriter {
   }
 }
 
-/** Ends that may come in the middle of a call. */
+/** Finish reasons that can occur in the middle of a call. */
 const TRUNCATING_REASONS: ReadonlySet<FinishReason> = new Set(["length", "content_filter"]);
 
 const PLAIN_TEXT: PartShape = { kind: "text", signed: false, empty: false };
@@ -408,10 +411,10 @@ function textPart(text: string, signature: string | undefined): string {
   return `{"text":${JSON.stringify(text)}${signed}}`;
 }
 
-/** JSON whose line ends, which stand between values only, do not end a frame's line. */
+/** Returns JSON without line breaks, which would end a line of the frame; they occur only between values. */
 const oneLine = (json: string): string => json.replace(/[\r\n]+/g, " ");
 
-/** Arguments as the text of a JSON object; undefined where they are none. */
+/** Returns the arguments as the text of a JSON object; undefined if they are not an object. */
 function argumentsJson(text: string): string | undefined {
   if (isEmptyArguments(text)) return "{}";
   try {
@@ -434,11 +437,11 @@ const WIRE_FINISH_REASONS: Readonly<Record<FinishReason, string>> = {
   other: "OTHER",
 };
 
-/** The vendor's word. @param refused whether the answer holds a refusal, which is no ordinary stop */
+/** Returns the vendor's finish reason. @param refused whether the response contains a refusal, which is no ordinary STOP */
 const wireFinishReason = (reason: FinishReason, refused: boolean): string =>
   refused && WIRE_FINISH_REASONS[reason] === "STOP" ? "SAFETY" : WIRE_FINISH_REASONS[reason];
 
-/** What decides whether a part continues the one before. */
+/** The properties that determine whether a part continues the preceding one. */
 export interface PartShape {
   kind: "text" | "thought" | "other";
   signed: boolean;
@@ -446,8 +449,8 @@ export interface PartShape {
 }
 
 /**
- * True when clients that join neighbouring texts join these. A text with a signature begins a part, and continues without
- * one, as in the vendor's streams [F]; a thought's signature ends its part.
+ * Reports whether clients that join adjacent texts join these. A text with a signature begins a part, and is continued by
+ * texts without one, as in the vendor's streams [F]; the signature of a thought ends its part.
  */
 export function continuesPart(last: PartShape | undefined, next: PartShape): boolean {
   if (!last || last.kind !== next.kind || last.kind === "other") return false;
@@ -460,7 +463,7 @@ function partShape(part: JsonObject): PartShape {
   return { kind, signed: part["thoughtSignature"] !== undefined, empty: part["text"] === "" };
 }
 
-/** Parts with neighbouring texts of one kind as one part; texts that say nothing are left out where there is more. */
+/** Joins adjacent texts of one kind; empty texts are left out if there are other parts. */
 function joinParts(parts: readonly JsonObject[]): JsonObject[] {
   const whole: JsonObject[] = [];
   for (const part of parts) {
@@ -478,7 +481,7 @@ function isEmptyPart(part: JsonObject | undefined): boolean {
   return kind !== "other" && !signed && empty;
 }
 
-/** A candidate of the last frame with the parts of all frames. */
+/** Returns a candidate of the last frame with the parts of all frames. */
 export function joinCandidate(candidate: JsonObject, frames: readonly JsonObject[]): JsonObject {
   const same = frames.flatMap((frame) => asList(frame["candidates"]).map((each) => asObject(each) ?? {}));
   const mine = same.filter((each) => each["index"] === candidate["index"]);
@@ -492,7 +495,7 @@ export function joinCandidate(candidate: JsonObject, frames: readonly JsonObject
   };
 }
 
-/** `logprobsResult` from likelihoods in the common shape; undefined where they are in another. */
+/** Encodes logprobs in OpenAI's format as `logprobsResult`; undefined for any other format. */
 export function encodeLogprobs(logprobs: unknown): JsonObject | undefined {
   const tokens = asList(Array.isArray(logprobs) ? logprobs : asObject(logprobs)?.["content"]).map(asObject);
   if (tokens.length === 0) return undefined;
@@ -509,7 +512,7 @@ const encodeLogprob = (token: JsonObject | undefined): JsonObject => ({
   logProbability: token?.["logprob"],
 });
 
-/** `logprobsResult` of a whole answer from those of its pieces; undefined where there are none. */
+/** Joins the `logprobsResult` of all frames; undefined if there are none. */
 export function joinLogprobs(results: readonly unknown[]): JsonObject | undefined {
   const found = results.map(asObject).filter((result) => result !== undefined);
   if (found.length === 0) return undefined;
@@ -517,43 +520,43 @@ export function joinLogprobs(results: readonly unknown[]): JsonObject | undefine
   return { chosenCandidates: all("chosenCandidates"), topCandidates: all("topCandidates") };
 }
 
-/** The most that citations may take until the answer ends, in characters of their JSON, and what each counts for besides. */
+/** The maximum size of all citations, in characters of their JSON, and what each adds besides. */
 const MOST_CITATION_WEIGHT = 8 * 1024 * 1024;
 const CITATION_WEIGHT = 128;
 
-/** A citation of the open block, whose text may still come. */
+/** A citation of the open block, whose text may still arrive. */
 interface OpenCitation {
-  /** Number of its source. */
+  /** The number of its source. */
   chunk: number;
   start: number;
-  /** Undefined: the text's end. */
+  /** Undefined for the end of the text. */
   end: number | undefined;
 }
 
-/** A piece of a text, as JSON, and the numbers of the sources that back it. */
+/** A segment of a text, as JSON, and the numbers of the sources that support it. */
 interface GroundingSupport {
   segment: string;
   chunks: Set<number>;
 }
 
 /**
- * `groundingMetadata` of an answer while its texts are written. It belongs into the last frame, where the vendor's streams
- * have it [F]. Until then only the citations are kept, with the pieces of text they are of.
+ * Builds the `groundingMetadata` of a response. It belongs into the last frame, as in the vendor's streams [F]; until then
+ * only the citations and their segments are kept.
  */
 export class GroundingWriter {
-  /** Sources as JSON, each with its number. */
+  /** Numbers of the sources, by their JSON. */
   private readonly chunks = new Map<string, number>();
   private readonly supports: GroundingSupport[] = [];
   private openCitations: OpenCitation[] = [];
   private weight = 0;
-  /** A citation quotes a page, for which `web` has no member. */
+  /** Whether a citation quotes a page: `web` has no member for it. */
   hasDroppedQuote = false;
 
   get isEmpty(): boolean {
     return this.chunks.size === 0;
   }
 
-  /** Takes a citation of the block that is open. @throws GatewayError `upstream_invalid` when it is one too many */
+  /** Adds a citation of the open block. @throws GatewayError `upstream_invalid` if the citations are too large */
   addCitation(citation: Citation): void {
     const source = chunkJson(citation);
     let chunk = this.chunks.get(source);
@@ -568,9 +571,10 @@ export class GroundingWriter {
   }
 
   /**
-   * The open block ends: its citations get their places. One without a place backs the whole text, if there is any.
-   * @param part the part that clients join the text to, and `before` the bytes of that part before it
-   * @throws GatewayError `upstream_invalid` when too much is cited
+   * Determines the positions of the block's citations when it ends. A citation without a position refers to the whole text,
+   * if there is any.
+   * @param part the part into which clients join the text, and `before` the bytes that precede it there
+   * @throws GatewayError `upstream_invalid` if the citations are too large
    */
   placeCitations(text: string, part: number, before: number): void {
     if (this.openCitations.length === 0) return;
@@ -591,7 +595,7 @@ export class GroundingWriter {
     this.openCitations = [];
   }
 
-  /** The object as JSON text. */
+  /** Returns the object as JSON text. */
   json(): string {
     const supports = this.supports.map(
       ({ segment, chunks }) => `{"segment":${segment},"groundingChunkIndices":[${[...chunks].join(",")}]}`,
@@ -606,13 +610,13 @@ export class GroundingWriter {
   }
 }
 
-/** Clients show the pages of `web`, which has no member for what the page says. */
+/** Returns a source. Clients show the pages in `web`, which has no member for a quote. */
 function chunkJson({ url, title, quote }: Citation): string {
   if (url !== undefined) return JSON.stringify({ web: dropUndefined({ uri: url, title }) });
   return JSON.stringify({ retrievedContext: dropUndefined({ title, text: quote }) });
 }
 
-/** TextOffsets are bytes of the part; the first part and its first byte go without saying, as in all of protobuf's JSON. */
+/** Returns a segment. Offsets are bytes of the part; zeros are left out, as in all proto JSON. */
 function segmentJson(piece: string, from: number, part: number): string {
   const segment = {
     partIndex: part === 0 ? undefined : part,

@@ -1,4 +1,4 @@
-/** Which tool to call, and how tools are named where they are declared, called and chosen. */
+/** The tool choice, and the names of tools in declarations, calls and choices. */
 import {
   type Conversation,
   dropUndefined,
@@ -12,15 +12,15 @@ import {
 } from "model-gateway/protocol";
 import { inBothSpellings, type ProtoFields, throwInvalidField } from "./wire.ts";
 
-/** What the choice is written from. */
+/** What the choice is encoded from. */
 interface ChoiceScope {
   readonly conversation: Conversation;
   readonly context: EncodeContext;
 }
 
 /**
- * No row: strict functions ask for a mode where the client chose nothing, a choice among some is a mode and names, and
- * web search cannot be chosen at all.
+ * Decodes and encodes the tool choice. It is no row of the settings: strict functions set a mode even without a choice, a
+ * choice among several tools is a mode with names, and web search cannot be chosen.
  */
 export const toolConfig = { read: readChoice, write: writeChoice };
 
@@ -33,7 +33,7 @@ function readChoice(request: ProtoFields): ToolChoice | undefined {
   return choice;
 }
 
-/** How much is shown of what the vendor's own tools did, and how the answer is cut into pieces. */
+/** Whether calls of the vendor's own tools are shown, and how the response is split into chunks. */
 const COSMETIC_MEMBERS = inBothSpellings<Feature>({
   includeServerSideToolInvocations: "cosmetic",
   streamFunctionCallArguments: "cosmetic",
@@ -49,7 +49,7 @@ function readMode(calling: ProtoFields): ToolChoice | undefined {
   if (!calling.has("mode") && names.length === 0) return undefined;
   const among = names.length > 1 || (names.length === 1 && mode !== "ANY");
   calling.declareSelf(among ? "tool_choice_allowed" : "tool_choice");
-  // Arguments by the schema: other protocols ask for that tool by tool, with conditions on the schema.
+  // Enforces the schemas of arguments: other protocols do so per tool, with restrictions on the schema.
   if (mode === "VALIDATED") calling.declare("mode", "other");
   const [only = ""] = names;
   if (mode === "NONE") return { mode: "none" };
@@ -63,7 +63,7 @@ export type ClientTool = Extract<Tool, { kind: "function" | "custom" }>;
 
 export const isClientTool = (tool: Tool): tool is ClientTool => tool.kind === "function" || tool.kind === "custom";
 
-/** A choice is one among functions there. Web search has no part in it, and is left out where it may not be used. */
+/** Reports whether a tool is sent. The choice covers functions only, so web search is left out where it may not be used. */
 export const isToolSent = (tool: Tool, { conversation }: ChoiceScope): boolean =>
   tool.kind !== "web_search" || maySearch(conversation, tool);
 
@@ -71,9 +71,9 @@ function writeChoice(scope: ChoiceScope): JsonObject | undefined {
   const { conversation, context } = scope;
   const { toolChoice } = conversation;
   const tools = conversation.tools.filter((tool) => isToolSent(tool, scope));
-  // How to choose among no functions is refused by the vendor. [M]
+  // The vendor refuses a mode without functions. [M]
   const idle = !tools.some(isClientTool) && (toolChoice?.mode === "auto" || toolChoice?.mode === "none");
-  // Both kinds of tools together are only taken with this. [D]
+  // Required when functions and the vendor's tools are declared together. [D]
   const mixed =
     tools.some(isClientTool) && tools.some((tool) => !isClientTool(tool)) && context.facts.thinking !== "budget";
   const config = dropUndefined({
@@ -109,26 +109,26 @@ function allowedConfig(choice: ToolChoice & { mode: "allowed" }, scope: ChoiceSc
     const kept = !choice.required && hasOnlyWebSearch(conversation);
     return kept ? undefined : dropSearchChoice("tool_choice_allowed", scope);
   }
-  // Names of functions that may, but need not be called are not taken with AUTO. [S]
+  // AUTO accepts no names of functions. [S]
   return { mode: choice.required ? "ANY" : "VALIDATED", allowedFunctionNames: declaredNames(names, scope) };
 }
 
-/** Whether a choice names web search, and not a function that is called so. */
+/** Reports whether a name in a choice is web search, not a function of that name. */
 const isWebSearch = (name: string, { tools }: Conversation): boolean =>
   name === "web_search" && !tools.some((tool) => isClientTool(tool) && tool.name === name);
 
-/** Whether web search is all there is to choose. */
+/** Reports whether web search is the only tool. */
 const hasOnlyWebSearch = ({ tools }: Conversation): boolean =>
   tools.length > 0 && tools.every(({ kind }) => kind === "web_search");
 
-/** A choice of web search, which is none of functions. */
+/** Drops a choice of web search, which cannot be expressed. */
 function dropSearchChoice(feature: Feature, scope: ChoiceScope): JsonObject | undefined {
   const why = "web search cannot be chosen there: what is called is left to the model";
   scope.context.change(pathOfUse(scope.conversation, feature, "tool_choice"), why);
   return automaticConfig(undefined, scope);
 }
 
-/** Arguments that must match their schemas are a matter of the mode here, for all functions or none. */
+/** Returns the configuration without a required tool. Strictness is a mode that applies to all functions or none. */
 function automaticConfig(
   choice: ToolChoice | undefined,
   { conversation, context }: ChoiceScope,
@@ -144,7 +144,7 @@ function automaticConfig(
   return { mode: "VALIDATED" };
 }
 
-/** The names that tools of the client's were declared by. */
+/** Returns the names under which the client's tools were declared. */
 function declaredNames(names: readonly string[], scope: ChoiceScope): readonly string[] {
   const declared = new Map(
     scope.conversation.tools
@@ -163,8 +163,8 @@ const NAME_CHARACTERS = "a-zA-Z0-9_.:-";
 const LONGEST_NAME = 128;
 
 /**
- * The name under which a tool is declared and called. One in a namespace bears it in front, and one that takes free text
- * is remembered as such, so that the answer's calls come back as the client knows them.
+ * Returns the name under which a tool is declared and called. It begins with the namespace, if any; names that differ from
+ * the client's, and tools that accept free text, are recorded so that calls in the response can be converted back.
  */
 export function fitToolName(
   { context: { names } }: ChoiceScope,

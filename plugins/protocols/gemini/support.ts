@@ -21,7 +21,7 @@ import { normalizeSchema, readSchema } from "./request.decode.tools.ts";
 import type { ProtoFields } from "./wire.ts";
 import { throwInvalidField } from "./wire.ts";
 
-/** What becomes of everything that other protocols can ask for, in a request of this one. */
+/** How requests of this protocol express each feature of other protocols. */
 export const support: SupportTable = {
   system_in_place: ["mapped", "as a text of the user's in `<system-reminder>`, declared"],
   name: "dropped",
@@ -95,13 +95,13 @@ export const support: SupportTable = {
   cosmetic: "ignored",
 };
 
-/** A row's reader of members in proto JSON: requests of this protocol are read as nothing else. */
+/** Adapts a setting's reader to proto JSON: requests of this protocol are only read as such. */
 const protoReader =
   (read: (fields: ProtoFields, name: string) => unknown): NonNullable<Setting["read"]> =>
   (fields: Fields, name: string) =>
     read(fields as ProtoFields, name);
 
-/** Words for tiers that all protocols share. */
+/** Names of service tiers that all protocols share. */
 const TIERS_READ: Readonly<Record<string, string>> = { STANDARD: "default", FLEX: "flex", PRIORITY: "priority" };
 const TIERS_WRITTEN: Readonly<Record<string, string | undefined>> = {
   auto: undefined,
@@ -115,7 +115,7 @@ const TIERS_WRITTEN: Readonly<Record<string, string | undefined>> = {
 /** Seeds are 32 bits wide. [S] */
 const SEED_LIMIT = 2 ** 31;
 
-/** Settings that requests are read from and written to. */
+/** Settings, decoded and encoded. */
 export const SETTINGS: readonly Setting[] = [
   {
     path: "generationConfig.temperature",
@@ -166,7 +166,7 @@ export const SETTINGS: readonly Setting[] = [
     path: "generationConfig.logprobs",
     field: "logprobs",
     type: "number",
-    // The row before reads it, where likelihoods are asked for.
+    // Decoded with `responseLogprobs`, the preceding setting.
     read: () => undefined,
     write: (alternatives: number) => (alternatives > 0 ? alternatives : undefined),
   },
@@ -206,7 +206,7 @@ export const SETTINGS: readonly Setting[] = [
     field: "modalities",
     type: "texts",
     read: protoReader(readModalities),
-    // Text alone goes without saying.
+    // Text alone is the default.
     write: (names: readonly string[]) => (isTextOnly(names) ? undefined : names.map((name) => name.toUpperCase())),
   },
   {
@@ -243,12 +243,12 @@ export const SETTINGS: readonly Setting[] = [
     feature: "metadata",
     type: "any",
     read: protoReader(readLabels),
-    // Only the Vertex form of the protocol takes labels; a request with them fails elsewhere. [S]
+    // Only the Vertex form of the protocol accepts labels; elsewhere a request with them fails. [S]
     write: () => undefined,
   },
 ];
 
-/** The fields of this protocol's requests, with what each of them asks for. */
+/** The fields of this protocol's requests, with the feature that each of them uses. */
 export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["contents: the model's at the end", "prefill"],
   ["contents[].parts[].inlineData: image/*", "image_base64"],
@@ -312,19 +312,19 @@ function writeSeed(seed: number | RawJson, conversation: Conversation, context: 
   return undefined;
 }
 
-/** `logprobs` is how many alternatives; `responseLogprobs` whether any are wanted. */
+/** Decodes `responseLogprobs`, whether logprobs are requested, with `logprobs`, the number of alternatives. */
 function readLogprobs(config: ProtoFields, name: string): number | undefined {
   if (config.flag(name) === true) return config.number("logprobs") ?? 0;
   config.leave(name, "cosmetic");
   return undefined;
 }
 
-/** One of some words, and nothing but the word. */
+/** The type of an output that is one value of an enum, without quotes. */
 const ENUM_MIME = "text/x.enum";
-/** Types of an answer that others have words for. */
+/** Output types that other protocols can express. */
 const MIME_TYPES: ReadonlySet<string> = new Set(["application/json", "text/plain", ENUM_MIME]);
 
-/** The format where there is no schema. */
+/** Decodes the format if there is no schema. */
 function readMimeType(config: ProtoFields, name: string): Format | undefined {
   const mime = config.text(name) ?? "";
   const schema = config.has("responseJsonSchema") || config.has("responseSchema");
@@ -366,7 +366,7 @@ function writeFormatSchema(
 const usesResponseFormat = (config: ProtoFields): boolean =>
   !["responseMimeType", "responseSchema", "responseJsonSchema"].some((each) => config.has(each));
 
-/** The kinds of output that the list has. What a picture is like stands there in words of its own, which are left out. */
+/** Decodes the kinds of output in `responseFormat`. The properties of images in it are not translated. */
 function readOutputKinds(config: ProtoFields, name: string): string[] | undefined {
   if (!usesResponseFormat(config)) return undefined;
   const outputs = config.objects(name) ?? [];
@@ -375,7 +375,10 @@ function readOutputKinds(config: ProtoFields, name: string): string[] | undefine
   return isTextOnly(kinds) ? undefined : kinds;
 }
 
-/** The list of newer clients, an entry for each kind of output. It counts where none of the other members is there. [S] */
+/**
+ * Decodes `responseFormat` of newer clients, with an entry for each kind of output. Ignored if an older member is present.
+ * [S]
+ */
 function readResponseFormat(config: ProtoFields, name: string): Format | undefined {
   if (!usesResponseFormat(config)) return undefined;
   let format: Format | undefined;
@@ -412,7 +415,7 @@ const MODALITIES: ReadonlySet<string> = new Set(["text", "image", "audio"]);
 
 const isTextOnly = (names: readonly string[]): boolean => names.every((name) => name.toLowerCase() === "text");
 
-/** Text alone is what every model answers in. */
+/** Decodes the output modalities. Every model supports text alone, so that it is left out. */
 function readModalities(config: ProtoFields, name: string): string[] | undefined {
   const modalities = config.texts(name)?.map((each) => each.toLowerCase()) ?? [];
   if (isTextOnly(modalities)) {
@@ -441,7 +444,7 @@ function writeTier(tier: string, conversation: Conversation, context: EncodeCont
   return ownProperty(TIERS_WRITTEN, tier);
 }
 
-/** An answer that is kept could only be asked for in this protocol. */
+/** Refuses to store the response: clients of other protocols could not fetch it. */
 function refuseStore(store: boolean, conversation: Conversation, context: EncodeContext): undefined {
   if (store)
     context.refuse(pathOfUse(conversation, "store"), "the provider cannot store answers. Send false or leave it out");
@@ -472,16 +475,16 @@ const LEVEL_BY_EFFORT: Readonly<Record<Effort, string>> = {
   max: "HIGH",
 };
 
-/** More than the vendor's models take, but for the largest. [D] */
+/** More than the vendor's models accept, except for the largest. [D] */
 const MOST_BUDGET = ReasoningBudget.tokens.high;
-/** Tokens that stand for an effort. */
+/** Thinking budgets in tokens, by effort. */
 const BUDGETS: Readonly<Record<Effort, number>> = { ...ReasoningBudget.tokens, xhigh: MOST_BUDGET, max: MOST_BUDGET };
-/** Fewer are refused by some of them. [D] */
+/** The minimum: some models refuse smaller budgets. [D] */
 const LEAST_BUDGET = 512;
 
 const CLAMPED_EFFORTS: ReadonlySet<Effort> = new Set(["xhigh", "max"]);
 
-/** A budget or a level, not both. An unspecified level means none; clients send it beside a budget. [F] */
+/** Decodes a budget or a level, not both. An unspecified level means none; clients send it beside a budget. [F] */
 function readThinking(config: ProtoFields, name: string): ReasoningConfig | undefined {
   const thinking = config.object(name);
   if (!thinking) return undefined;
@@ -493,7 +496,7 @@ function readThinking(config: ProtoFields, name: string): ReasoningConfig | unde
   if (budget !== undefined) thinking.declare("thinkingBudget", "reasoning_budget");
   if (level !== undefined) thinking.declare("thinkingLevel", "reasoning_effort");
   thinking.declareUnread();
-  // Thoughts are only shown to who asks for them.
+  // Thoughts are shown only on request.
   const shown = show ?? (budget === undefined && effort === undefined ? undefined : false);
   const reasoning = dropUndefined({ show: shown, budget, effort: budget === 0 ? "none" : effort });
   return Object.keys(reasoning).length > 0 ? reasoning : undefined;
@@ -512,7 +515,7 @@ function readLevel(level: string, hasBudget: boolean, thinking: ProtoFields): Ef
   );
 }
 
-/** How hard to think: as tokens or as a level, never both; and whether thoughts are shown. */
+/** Encodes the amount of thinking, in tokens or as a level but never both, and whether thoughts are shown. */
 function writeThinking(
   config: ReasoningConfig,
   conversation: Conversation,
@@ -533,7 +536,7 @@ function writeThinking(
 
 const isThinkingOff = ({ effort, budget }: ReasoningConfig): boolean => effort === "none" || budget === 0;
 
-/** Who asks for thinking is shown thoughts, unless they say otherwise; not to be shown any is the usual. */
+/** Reports whether to show thoughts: by default if thinking was requested. Not showing them is the vendor's default. */
 function showsThoughts(config: ReasoningConfig): true | undefined {
   const { effort, budget, show, summary } = config;
   const asked = effort !== undefined || budget !== undefined || summary !== undefined;
@@ -545,7 +548,7 @@ function thinkingAmount(config: ReasoningConfig, conversation: Conversation, con
   const { thinking } = context.facts;
   const asLevel = thinking === "level" || thinking === "adaptive";
   if (isThinkingOff(config)) return asLevel ? minimalThinking(conversation, context) : { thinkingBudget: 0 };
-  // -1 leaves the number to the model; an effort beside it is more precise.
+  // -1 lets the model choose; an effort beside it is more precise.
   if (budget !== undefined && !asLevel && (budget >= 0 || effort === undefined))
     return { thinkingBudget: fitBudget(budget, conversation, context) };
   if (effort !== undefined) {
@@ -563,7 +566,7 @@ function thinkingAmount(config: ReasoningConfig, conversation: Conversation, con
   return { thinkingLevel: LEVEL_BY_EFFORT[near] };
 }
 
-/** Models that think by levels always think a little. */
+/** Returns the lowest level: models with levels cannot disable thinking. */
 function minimalThinking(conversation: Conversation, context: EncodeContext): JsonObject {
   context.change(reasoningPath(conversation), "thinking cannot be disabled for this model; the minimum is requested");
   return { thinkingLevel: LEVEL_BY_EFFORT.none };
@@ -581,12 +584,12 @@ function fitBudget(
     context.change(path, `${budget} tokens for thinking become ${MOST_BUDGET}, the maximum that all models accept`);
   const { maxTokens = Number.POSITIVE_INFINITY } = conversation;
   if (taken < maxTokens) return taken;
-  // Thoughts count as part of the answer, of which some has to be left for the answer itself.
+  // Thoughts count towards the output limit, of which some tokens must remain for the response itself.
   const room = Math.min(taken, Math.max(LEAST_BUDGET, Math.floor(maxTokens * 0.8)));
   if (room < taken) context.change(path, `${room} tokens for thinking, of at most ${maxTokens} for the answer`);
   return room;
 }
 
-/** Where the client asked for thinking. */
+/** Returns the path of the field that requested thinking. */
 const reasoningPath = (conversation: Conversation, first: Feature = "reasoning_effort"): string =>
   pathOfUse(conversation, first, pathOfUse(conversation, "reasoning_budget", "reasoning"));

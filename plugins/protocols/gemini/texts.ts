@@ -1,4 +1,4 @@
-/** Where human text and opaque state stand in parsed requests and answers. */
+/** The positions of human text and of opaque state in parsed requests and responses. */
 import {
   asCount,
   asList,
@@ -20,12 +20,12 @@ interface ObjectPlace {
   of: JsonObject;
 }
 
-/** A turn, or the instruction, of a request. */
+/** A turn of a request, or its instruction. */
 interface TurnPlace extends ObjectPlace {
   role: "system" | "user" | "assistant";
 }
 
-/** Where human text stands, in requests to be answered, counted or embedded, and in whole answers and their frames. */
+/** Positions of human text in requests to generate, count or embed, in complete responses and in frames. */
 export const texts: NonNullable<Protocol["texts"]> = {
   *request(body) {
     for (const { at, of } of requestsIn(body)) {
@@ -47,7 +47,10 @@ export const texts: NonNullable<Protocol["texts"]> = {
   },
 };
 
-/** Texts and thoughts continue in the next frame; the segments of sources repeat pieces of the text. */
+/**
+ * Yields the texts of a candidate. Texts and thoughts continue in the next frame; segments of sources repeat parts of the
+ * text.
+ */
 function* candidateTexts(candidate: ObjectPlace, index: string): Iterable<TextPlace> {
   for (const content of objectsInMember(candidate, "content"))
     for (const part of partsIn(content)) yield* partTexts(part, "assistant", index);
@@ -57,7 +60,7 @@ function* candidateTexts(candidate: ObjectPlace, index: string): Iterable<TextPl
         if (typeof of["text"] === "string") yield { path: [...at, "text"], kind: "assistant" };
 }
 
-/** Objects of a part, and their members whose strings are human text. */
+/** Objects in a part, and their members whose strings are human text. */
 const TEXT_MEMBERS: readonly (readonly [holder: string, member: string, kind: TextKind])[] = [
   ["functionCall", "args", "tool_call"],
   ["toolCall", "args", "tool_call"],
@@ -67,7 +70,7 @@ const TEXT_MEMBERS: readonly (readonly [holder: string, member: string, kind: Te
   ["codeExecutionResult", "output", "tool_result"],
 ];
 
-/** @param index of the candidate, where the part is one of an answer */
+/** Yields the texts of a part. @param index of the candidate, if the part is in a response */
 function* partTexts(part: ObjectPlace, role: TurnPlace["role"], index?: string): Iterable<TextPlace> {
   const { at, of } = part;
   if (typeof of["text"] === "string") {
@@ -87,10 +90,10 @@ function* partTexts(part: ObjectPlace, role: TurnPlace["role"], index?: string):
         yield { path: [...at, "stringValue"], kind: "tool_call", piece: `${index ?? ""}.call.${of["jsonPath"]}` };
 }
 
-/** As deep as JSON is read elsewhere, so that the paths of hostile JSON do not take memory by the square of its depth. */
+/** The maximum depth, as in the JSON parser: paths of deeper JSON would take memory quadratic in the depth. */
 const DEEPEST = 512;
 
-/** The paths of all strings in a value, in their order. */
+/** Yields the paths of all strings in a value, in document order. */
 function* stringPaths(at: JsonPath, value: unknown): Iterable<JsonPath> {
   const left: { at: JsonPath; value: unknown }[] = [{ at, value }];
   for (let next = left.pop(); next; next = left.pop()) {
@@ -104,7 +107,7 @@ function* stringPaths(at: JsonPath, value: unknown): Iterable<JsonPath> {
   }
 }
 
-/** Where signatures stand, and what goes with those that the provider cannot read. */
+/** Positions of signatures, and what else must be removed with those that the provider cannot read. */
 export const opaque: OpaquePlaces = {
   *find(body) {
     for (const request of requestsIn(body))
@@ -115,7 +118,7 @@ export const opaque: OpaquePlaces = {
     for (const request of requestsIn(body)) {
       const turns: RemainingTurn[] = [];
       let behind = false;
-      // From the end: a thought goes with what stands behind it, which may be in the next content.
+      // Backwards, because a thought is removed with its signature, which may be on a later part or in the next content.
       for (const content of [...contentsIn(request)].reverse()) {
         const parts = [...partsIn(content)];
         const { standing, pieces, begins } = removeParts(parts, removed, behind && content.role === "assistant");
@@ -129,7 +132,7 @@ export const opaque: OpaquePlaces = {
   },
 };
 
-/** What is left of a turn. */
+/** A turn with the parts that remain. */
 interface RemainingTurn {
   role: "user" | "assistant";
   parts: ObjectPlace[];
@@ -150,7 +153,9 @@ const NON_TEXT_MEMBERS = [
 const isText = ({ of }: ObjectPlace): boolean =>
   !NON_TEXT_MEMBERS.some((name) => (of[spellingIn(of, name)] ?? null) !== null);
 
-/** A thought goes with its state, as does a text without a word; everything else only loses the member. */
+/**
+ * Yields the signature of a part. A thought or an empty text is removed with its signature; other parts lose only the member.
+ */
 function* signaturePlaces(part: ObjectPlace): Iterable<OpaquePlace> {
   const { at, value } = memberIn(part, "thoughtSignature");
   if (typeof value !== "string") return;
@@ -161,9 +166,10 @@ function* signaturePlaces(part: ObjectPlace): Iterable<OpaquePlace> {
 const isThought = (part: ObjectPlace): boolean => part.of["thought"] === true && isText(part);
 
 /**
- * What is left of the parts of a turn; undefined where all of them go.
- * @param behind whether a signature of thoughts goes that stands behind these parts
- * @returns also the pieces of thoughts whose signature goes, and whether the first part is such a thought or its signature's
+ * Removes parts of a turn.
+ * @param behind whether a signature after these parts is removed that belongs to a thought
+ * @returns the remaining parts, undefined if none remain; the pieces of thoughts whose signature is removed; and whether the
+ * first part is such a thought or signature
  */
 function removeParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string>, behind: boolean) {
   const standing: ObjectPlace[] = [];
@@ -174,7 +180,7 @@ function removeParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string>
     if (removed.has(JSON.stringify(part.at))) thoughtGoes = thought;
     else if (thoughtGoes && thought && memberIn(part, "thoughtSignature").value === undefined) pieces.push(part);
     else {
-      // What signed the thought stood on the part behind it.
+      // The part after a thought may carry the thought's signature.
       thoughtGoes = removed.has(JSON.stringify(memberIn(part, "thoughtSignature").at));
       standing.push(part);
     }
@@ -184,8 +190,8 @@ function removeParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string>
 }
 
 /**
- * The first call of each step since the user last spoke bears the vendor's bypass where it has no signature: without one
- * the vendor refuses the request. [D: thought signatures] A turn that only brings results is no turn of the user.
+ * Adds the vendor's bypass to the first call of each step after the last user turn that has no signature: the vendor refuses
+ * the request without one. [D: thought signatures] A turn with tool results is no user turn here.
  */
 function* bypassSignatures(turns: readonly RemainingTurn[], removed: ReadonlySet<string>): Iterable<OpaqueConsequence> {
   const steps: RemainingTurn[] = [];
@@ -210,7 +216,7 @@ function* bypassSignatures(turns: readonly RemainingTurn[], removed: ReadonlySet
 
 const hasMember = ({ of }: ObjectPlace, name: string): boolean => asObject(of[spellingIn(of, name)]) !== undefined;
 
-/** The requests in a body: itself, one that is to be counted, several to be embedded. */
+/** Yields the requests in a body: itself, one whose tokens are counted, several to be embedded. */
 function* requestsIn(body: unknown): Iterable<ObjectPlace> {
   const of = asObject(body);
   if (!of) return;
@@ -219,7 +225,7 @@ function* requestsIn(body: unknown): Iterable<ObjectPlace> {
   yield* objectsInMember({ at: [], of }, "requests");
 }
 
-/** The instruction and the turns of a request, in any order. */
+/** Yields the instruction and the turns of a request, in no particular order. */
 function* contentsIn(request: ObjectPlace): Iterable<TurnPlace> {
   for (const content of objectsInMember(request, "systemInstruction")) yield { ...content, role: "system" };
   for (const name of ["contents", "content"])
@@ -229,13 +235,13 @@ function* contentsIn(request: ObjectPlace): Iterable<TurnPlace> {
 
 const partsIn = (content: ObjectPlace): Iterable<ObjectPlace> => objectsInMember(content, "parts");
 
-/** A member in either spelling. */
+/** Returns a member in either spelling. */
 function memberIn({ at, of }: ObjectPlace, name: string): { at: JsonPath; value: unknown } {
   const spelled = spellingIn(of, name);
   return { at: [...at, spelled], value: of[spelled] };
 }
 
-/** The objects in a member: a single one may stand for a list. */
+/** Yields the objects in a member: proto JSON accepts a single object for a list. */
 function* objectsInMember(place: ObjectPlace, name: string): Iterable<ObjectPlace> {
   const { at, value } = memberIn(place, name);
   yield* objectsIn(at, value);

@@ -10,12 +10,12 @@ import {
   type Usage,
 } from "model-gateway/protocol";
 
-/** True for nearly every frame: each one repeats the usage so far. The last one counts. */
+/** Reports whether a frame has usage: nearly all do, because each repeats the usage so far. The last one counts. */
 export const holdsUsage = (frame: Frame): boolean => frame.mayContain("usageMetadata");
 
 /**
- * Usage from a frame or a whole body. A frame's usage is all there is to know so far and takes the place of the one
- * before; only a frame without a total (the first ones of some streams name just the tier) adds to it. [F]
+ * Decodes the usage of a frame or a whole body. It replaces that of earlier frames. Only a frame without a total is merged
+ * with it: the first frames of some streams have just the tier. [F]
  */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const metadata = asObject(asObject(json)?.["usageMetadata"]);
@@ -25,7 +25,7 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   );
 }
 
-/** All that is read of a frame's usage. */
+/** The members of usage that are read. */
 const COUNT_MEMBERS: ReadonlySet<string> = new Set([
   "promptTokenCount",
   "toolUsePromptTokenCount",
@@ -41,14 +41,14 @@ const COUNT_MEMBERS: ReadonlySet<string> = new Set([
   "trafficType",
 ]);
 
-/** The counts of the frames before, those that are read alone: frames with ever new members must not add up. */
+/** Returns the earlier counts, restricted to members that are read: otherwise unknown members would accumulate. */
 function countsIn(before: Usage | undefined): JsonObject {
   return Object.fromEntries(Object.entries(asObject(before?.raw) ?? {}).filter(([name]) => COUNT_MEMBERS.has(name)));
 }
 
 /**
- * The vendor counts the tokens of tool results beside the prompt and thoughts beside the answer; ours are sums. A count
- * of 0 is left out on the wire (proto JSON), so it is known only where another count of the same sum is there.
+ * Converts the vendor's usage. It counts tokens of tool results apart from the prompt and thoughts apart from the output;
+ * `Usage` has sums. Proto JSON omits a count of 0, so that one is known only if another count of the same sum is present.
  */
 function normalizeUsage(raw: JsonObject): Usage {
   const prompt = asCount(raw["promptTokenCount"]);
@@ -89,10 +89,10 @@ function outputTotal(raw: JsonObject, input: number | undefined, reasoning: numb
   return total === undefined || input === undefined ? undefined : Math.max(0, total - input);
 }
 
-/** Names and numbers of modalities: clients can ask for enums as numbers. [F] */
+/** Modalities by name, with their numbers: clients can request enums as numbers. [F] */
 const MODALITY_NUMBERS = { IMAGE: 2, VIDEO: 3, AUDIO: 4, DOCUMENT: 5 } as const;
 
-/** Tokens of one modality; the same one can be listed more than once. */
+/** Returns the tokens of one modality, which may be listed more than once. */
 function modalityTokens(details: readonly unknown[], name: keyof typeof MODALITY_NUMBERS): number | undefined {
   const isMeant = (value: unknown) => value === name || value === MODALITY_NUMBERS[name];
   const found = details.map(asObject).filter((entry) => isMeant(entry?.["modality"]));
@@ -100,7 +100,7 @@ function modalityTokens(details: readonly unknown[], name: keyof typeof MODALITY
   return tokens.length === 0 ? undefined : tokens.reduce((sum, count) => sum + count, 0);
 }
 
-/** The vendor's names of service tiers; a tier that has none is left out. */
+/** The vendor's names of service tiers; other tiers are left out. */
 const TIER_WORDS: ReadonlyMap<string, string> = new Map(
   Object.entries({
     default: "standard",
@@ -110,7 +110,7 @@ const TIER_WORDS: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-/** `usageMetadata`: thoughts beside the answer's tokens, those of tool results beside the prompt's. */
+/** Encodes `usageMetadata`: thoughts are not part of the output's tokens, tool results not of the prompt's. */
 export function usageMetadata({ in: input, out, tier }: Usage): JsonObject {
   const prompt = input.total === undefined ? undefined : Math.max(0, input.total - (input.toolUse ?? 0));
   const candidates = out.total === undefined ? undefined : Math.max(0, out.total - (out.reasoning ?? 0));
@@ -134,7 +134,7 @@ export function usageMetadata({ in: input, out, tier }: Usage): JsonObject {
   });
 }
 
-/** A total by modality, text first: clients add them up. None where nothing but text is told of. */
+/** Returns a total by modality, text first, because clients add them up; undefined if there is only text. */
 function modalityDetails(total: number | undefined, others: Readonly<Record<string, number | undefined>>) {
   const known = Object.entries(others).flatMap(([modality, tokenCount]) =>
     tokenCount ? { modality, tokenCount } : [],
@@ -144,7 +144,7 @@ function modalityDetails(total: number | undefined, others: Readonly<Record<stri
   return text > 0 ? [{ modality: "TEXT", tokenCount: text }, ...known] : known;
 }
 
-/** What stands beside a count. */
+/** Members beside a count. */
 const COUNT_SIBLINGS = [
   "promptTokensDetails",
   "cachedContentTokenCount",
@@ -152,12 +152,12 @@ const COUNT_SIBLINGS = [
   "totalBillableCharacters",
 ];
 
-/** Answers of `countTokens`: `{"totalTokens": n, …}`. */
+/** Encodes and decodes responses of `countTokens`: `{"totalTokens": n, …}`. */
 export const countTokensCodec = {
-  /** @throws GatewayError `upstream_invalid` for anything but such an answer. */
+  /** Decodes a count. @throws GatewayError `upstream_invalid` if it is no such response */
   decode(text: string): number {
     const answer = asObject(parseCount(text)) ?? refuseCount();
-    // A count of 0 is left out on the wire (proto JSON), but what tells nothing of a count is none.
+    // Proto JSON omits a count of 0; a body without any member of a count is invalid.
     const none = COUNT_SIBLINGS.some((name) => name in answer) ? 0 : undefined;
     return asCount(answer["totalTokens"] ?? none) ?? refuseCount();
   },

@@ -1,4 +1,4 @@
-/** The wire format: its names and spellings, its operations, and how its answers end. */
+/** The wire format: its names and spellings, its operations, and how its responses end. */
 import {
   asList,
   asObject,
@@ -18,20 +18,22 @@ import {
   RawJson,
 } from "model-gateway/protocol";
 
-/** The name of this protocol, as opaque state and foreign blocks bear it. */
+/** The name of this protocol in opaque state and foreign blocks. */
 export const NAME = "gemini";
 
-/** The kind of opaque state that is a whole part, as JSON text: what the vendor ran itself has no place elsewhere. */
+/**
+ * The kind of opaque state that is a whole part as JSON text: other protocols cannot express what the vendor executed itself.
+ */
 export const PART_KIND = "part";
 
-/** The part that opaque state is; undefined for all other state. */
+/** Returns the part that opaque state consists of; undefined for all other state. */
 export const partFromState = (opaque: Opaque | undefined): RawJson | undefined =>
   opaque?.protocol === NAME && opaque.kind === PART_KIND ? new RawJson(opaque.data) : undefined;
 
-/** Sent by clients that have no signature; it means none. [D: thought signatures] */
+/** Sent by clients in place of a missing signature. [D: thought signatures] */
 export const BYPASS_SIGNATURE = "skip_thought_signature_validator";
 
-/** Strings that the documents offer in place of a signature, as text and in base64; they mean none. [D] */
+/** Strings that the vendor's documentation offers in place of a signature, as text and in base64. [D] */
 export const DUMMY_SIGNATURES: ReadonlySet<string> = new Set(
   [BYPASS_SIGNATURE, "context_engineering_is_the_way_to_go"].flatMap((text) => [
     text,
@@ -41,7 +43,7 @@ export const DUMMY_SIGNATURES: ReadonlySet<string> = new Set(
 
 const SNAKE_CASE_NAMES = new Map<string, string>();
 
-/** The other spelling of a name of the format: `thinkingLevel` is `thinking_level`. */
+/** Converts a name to the format's other spelling: `thinkingLevel` to `thinking_level`. */
 export function snakeCase(name: string): string {
   let other = SNAKE_CASE_NAMES.get(name);
   if (other === undefined) {
@@ -51,13 +53,13 @@ export function snakeCase(name: string): string {
   return other;
 }
 
-/** A table by names in camel case, for both spellings of them. */
+/** Returns a table with its camel case names in both spellings. */
 export const inBothSpellings = <T>(table: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
   Object.fromEntries(
     Object.entries(table).flatMap(([name, value]) => [name, snakeCase(name)].map((each) => [each, value])),
   );
 
-/** The spelling in which an object has a member: the vendor takes `functionCall` and `function_call` alike. [F] */
+/** Returns the spelling of a member in an object: the vendor accepts `functionCall` and `function_call`. [F] */
 export function spellingIn(object: JsonObject, name: string): string {
   if (Object.hasOwn(object, name)) return name;
   const other = snakeCase(name);
@@ -65,8 +67,8 @@ export function spellingIn(object: JsonObject, name: string): string {
 }
 
 /**
- * The members of an object in proto JSON. Names are camel case and found in snake case too [F: 106 of 747 requests],
- * numbers may be strings, enums may be in lower case, and a single object may stand for a list of one.
+ * The members of an object in proto JSON. Names are in camel case, or in snake case [F: 106 of 747 requests]; numbers may be
+ * strings, enums may be in lower case, and a single object may stand for a list of one.
  */
 export class ProtoFields extends Fields {
   override number(name: string): number | undefined {
@@ -79,7 +81,7 @@ export class ProtoFields extends Fields {
     return typeof value === "string" ? Number(value) : value;
   }
 
-  /** A member of an enum, in upper case; undefined for the unspecified one, which is declared with this feature. */
+  /** Returns an enum value in upper case. The unspecified one is undefined, and declared with the given feature. */
   enumWord(name: string, unspecified?: Feature): string | undefined {
     const word = this.text(name)?.toUpperCase();
     if (!word?.endsWith("UNSPECIFIED")) return word;
@@ -87,7 +89,7 @@ export class ProtoFields extends Fields {
     return undefined;
   }
 
-  /** An object whose text stays as it came. */
+  /** Returns an object with its original text. */
   raw(name: string): RawJson | undefined {
     return this.take(name, isRawObject, "an object");
   }
@@ -113,34 +115,34 @@ export class ProtoFields extends Fields {
 
 const isRawObject = (value: unknown): value is RawJson => value instanceof RawJson && value.text.startsWith("{");
 
-/** A number; also as a string, and one of more digits than a double holds. */
+/** Reports whether a value is a number, a string with one, or a number with more digits than a double holds. */
 function isNumeric(value: unknown): value is number | string | RawJson {
   const text = value instanceof RawJson ? value.text : value;
   return typeof text === "number" || (typeof text === "string" && text.trim() !== "" && Number.isFinite(Number(text)));
 }
 
-/** Refuses a value of the client's. */
+/** Refuses a client's value. */
 export function throwInvalidField(path: string, must: string, hint?: string): never {
   throw invalidField(path, `${path} ${must}.`, hint);
 }
 
-/** The media that a type like `image/png` is of; all that is neither picture, sound nor film is a file. */
+/** Returns the kind of media of a type like `image/png`; anything but image, audio and video is a file. */
 export function mediaKind(mime: string | undefined): Media["media"] {
   const kind = mime?.split("/", 1)[0]?.toLowerCase();
   return kind === "image" || kind === "audio" || kind === "video" ? kind : "file";
 }
 
-/** An action on a model: `/models/{model}:{action}`. A vendor's model name may hold slashes, which stay. */
+/** Returns an action on a model: `/models/{model}:{action}`. Slashes in a vendor's model name are kept. */
 const action = (name: string, more: Partial<Operation> = {}): Operation => ({
   ...post(name, "", { streams: false, ...more }),
   upstream: (model) => `/models/${model.split("/").map(encodeURIComponent).join("/")}:${name}`,
 });
 
 const STREAM = action("streamGenerateContent", { streams: true, task: "generate" });
-/** The same action without `?alt=sse`: its answer is one JSON array that arrives in pieces. */
+/** The same action without `?alt=sse`: the response is one JSON array that arrives in pieces. */
 const STREAM_ARRAY: Operation = { ...STREAM, name: "streamGenerateContentArray", framing: "array" };
 
-/** What a translated request asks for. */
+/** The operations of translated requests. */
 export const OPERATIONS = {
   generateContent: action("generateContent", { task: "generate" }),
   /** With the query `alt=sse`. */
@@ -154,19 +156,19 @@ const ACTIONS: ReadonlyMap<string, Operation> = new Map([
   ["batchEmbedContents", action("batchEmbedContents")],
 ]);
 
-/** The actions of a model path, for clients that are recognised by it. */
+/** Matches a path that ends with an action, to recognise clients. */
 export const ACTION_PATH = new RegExp(`(?::|%3a)(?:${[...ACTIONS.keys()].join("|")})$`, "i");
 
-/** Everything that could make another path of it, or a second reading of it. */
+/** Characters that would change the path or make it ambiguous. */
 const UNSAFE_CHARACTERS = /[\p{Cc}%#?\\]/u;
-/** How the vendor names actions; `qwen:7b` is a name with a colon in it and asks for no action. */
+/** The form of the vendor's action names; `qwen:7b` is a model name with a colon and has no action. */
 const ACTION_LIKE = /^[a-z]+(?:[A-Z][a-z]+)+$/;
-/** A name with an action in it could be read in two ways. */
+/** Matches a model name that ends with an action or a colon, which is ambiguous. */
 const ENDS_WITH_ACTION = /:(?:[a-z]+(?:[A-Z][a-z]+)+)?(?:$|[:/])/;
 
 /**
- * Reads `{model}:{action}`, split at the last colon, behind the path it is mounted on, decoding escapes once.
- * @throws GatewayError `bad_target` for a name that cannot be one, `path_not_found` for an action that is not served.
+ * Parses `{model}:{action}` after the mount path, split at the last colon; percent-encoding is decoded once.
+ * @throws GatewayError `bad_target` for an invalid name, `path_not_found` for an action that is not served
  */
 export function locateAction(
   mount: string,
@@ -213,16 +215,16 @@ function findOperation(name: string, query: { get(name: string): string | null }
   });
 }
 
-/** System parameters of the vendor that change the form of an answer, by both of their names. [D] */
+/** System parameters of the vendor that change the response's format, under both of their names. [D] */
 const FORMAT_PARAMETERS = ["alt", "$alt"] as const;
 const PARTIAL_PARAMETERS = ["fields", "callback"].flatMap((name) => [name, `$${name}`]);
 const JSON_FORMATS: ReadonlySet<string> = new Set(["sse", "json", ""]);
 
-/** Clients ask for enums as numbers with `$alt=json;enum-encoding=int`: options of a form are none of another. [F] */
+/** Returns the format without its options: clients request enums as numbers with `$alt=json;enum-encoding=int`. [F] */
 const formatIn = (value: string | null): string => (value ?? "").replace(/;.*/s, "").trim().toLowerCase();
 
 /**
- * An answer that is a part of one, JavaScript or bytes tells neither its tokens nor its end.
+ * Refuses formats in which neither usage nor the end can be read: partial responses, JSONP, bytes.
  * @throws GatewayError `bad_target`
  */
 function checkFormatParameters(query: { get(name: string): string | null }): void {
@@ -242,7 +244,10 @@ function refuseParameter(param: string, hint: string): never {
   });
 }
 
-/** The model behind `/models/`; on Vertex paths other publishers' models bear the publisher's name, like `anthropic/x`. */
+/**
+ * Returns the model after `/models/`; on Vertex paths, models of other publishers have the publisher's name, like
+ * `anthropic/x`.
+ */
 function modelInPath(mount: string, name: string): string | undefined {
   if (mount.endsWith("/models/*")) return name;
   const path = mount.endsWith("/projects/*") ? name.replace(/^[^/]+\/locations\/[^/]+\/publishers\//, "") : name;
@@ -250,19 +255,19 @@ function modelInPath(mount: string, name: string): string | undefined {
   return publisher === "google" ? model : model && `${publisher}/${model}`;
 }
 
-/** A finish reason as the vendor wrote it, name or number; undefined where it says nothing. */
+/** Returns a finish reason as sent, name or number; undefined for an unspecified one. */
 export function rawReason(value: unknown): string | undefined {
   if (typeof value === "number") return value > 0 ? String(value) : undefined;
   return typeof value === "string" && value !== "" && !value.endsWith("_UNSPECIFIED") ? value : undefined;
 }
 
-/** One look for three members. Measured: 0.24 µs for 450 bytes; three searches of the buffer take four times that. */
+/** One search for three members takes 0.24 µs for 450 bytes; three searches of the buffer take four times that. */
 const END_MEMBERS = /"(?:finishReason|blockReason|error)"/;
 
 /**
- * Whether a frame ends the stream. There is no terminator: a finish reason is the best sign of a whole answer.
- * It can stand in the first frame and in the last one, so frames that follow it are no fault. [F] Quotes are escaped
- * inside a JSON text, so a frame whose text talks of these members is not parsed.
+ * Returns how a frame ends the stream. There is no terminator: a finish reason is the best sign of a complete response. It
+ * can be in the first frame as well as in the last, so further frames are no fault. [F] Quotes are escaped inside JSON
+ * strings, so a frame whose text mentions these members is not parsed.
  */
 export function ending(frame: Frame): Ending | undefined {
   const { kind, bytes } = frame;
@@ -275,7 +280,7 @@ export function ending(frame: Frame): Ending | undefined {
   return reasons.some((reason) => rawReason(reason) !== undefined) ? "complete" : undefined;
 }
 
-/** An error among events can be JSON on its own, without `data:`. [S: the SDK looks for it] */
+/** Parses an error that is sent among events as JSON without `data:`. [S: the SDK looks for it] */
 function bareJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString());
@@ -288,12 +293,12 @@ function bareJson(bytes: Buffer): unknown {
 const MARK_INTERVAL = 1024;
 
 /**
- * Places in a text, as UTF-16 characters, which is how the vocabulary counts, and as bytes of UTF-8, which is how the
- * vendor does. The text is measured once, with a mark now and then, so that each place costs the same wherever it is.
+ * Converts positions in a text between UTF-16 code units, which events use, and bytes of UTF-8, which the vendor uses. The
+ * text is measured once, with marks at intervals, so that each conversion costs the same at any position.
  */
 export class TextOffsets {
   private readonly encoded: Buffer;
-  /** Places that are the same one, in characters and in bytes; never within a surrogate pair. */
+  /** Positions of the marks in characters and in bytes; never within a surrogate pair. */
   private readonly characterMarks = [0];
   private readonly byteMarks = [0];
 
@@ -311,19 +316,19 @@ export class TextOffsets {
     }
   }
 
-  /** Bytes of the text. */
+  /** The length in bytes. */
   get byteLength(): number {
     return this.encoded.length;
   }
 
-  /** The bytes before a character. */
+  /** Converts a position in characters to bytes. */
   bytesBefore(character: number): number {
     const mark = lastAtOrBefore(this.characterMarks, character);
     const from = this.characterMarks[mark] ?? 0;
     return (this.byteMarks[mark] ?? 0) + Buffer.byteLength(this.text.slice(from, character));
   }
 
-  /** The characters before a byte. */
+  /** Converts a position in bytes to characters. */
   charactersBefore(byte: number): number {
     const mark = lastAtOrBefore(this.byteMarks, byte);
     const from = this.byteMarks[mark] ?? 0;
@@ -331,10 +336,10 @@ export class TextOffsets {
   }
 }
 
-/** The second half of a surrogate pair. */
+/** Reports whether a code unit is the second half of a surrogate pair. */
 const isLowSurrogate = (unit: number): boolean => unit >= 0xdc00 && unit <= 0xdfff;
 
-/** Where the last of the ascending numbers stands that is not larger. */
+/** Returns the index of the last number that is not larger, in an ascending list. */
 function lastAtOrBefore(numbers: readonly number[], wanted: number): number {
   let low = 0;
   let high = numbers.length;
