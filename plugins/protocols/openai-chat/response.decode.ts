@@ -20,7 +20,7 @@ import { parseDataUrl } from "../openai/wire.ts";
 import { readUsage } from "./usage.ts";
 import { createOpaque, parseCitation, type StateKind, textMember } from "./wire.ts";
 
-/** Reads a stream of chunks. */
+/** Creates a decoder for a stream of chunks. */
 export function createDecoder(source: ResponseSource): ResponseDecoder {
   return new ChatStreamReader(source);
 }
@@ -36,7 +36,7 @@ class ChatStreamReader implements ResponseDecoder {
     const { answer } = this;
     const { text } = frame;
     answer.out = out;
-    // A comment that keeps the stream alive.
+    // A comment, which keeps the connection alive.
     if (text === undefined) {
       if (!answer.ended) out.push({ type: "ping" });
       return;
@@ -50,7 +50,7 @@ class ChatStreamReader implements ResponseDecoder {
     else answer.fail(new GatewayError(text === "[DONE]" ? "upstream_truncated" : "upstream_invalid"));
   }
 
-  /** Some vendors send no `[DONE]`; a finish reason of every choice is enough. */
+  /** Ends the stream. Some vendors send no `[DONE]`; a finish reason for every choice is sufficient. */
   end(out: Event[]): void {
     const { answer } = this;
     if (answer.ended) return;
@@ -60,7 +60,7 @@ class ChatStreamReader implements ResponseDecoder {
   }
 }
 
-/** Reads a whole completion. @throws GatewayError `upstream_invalid` where it is none. */
+/** Decodes a complete response. @throws GatewayError `upstream_invalid` if it is none */
 export function decodeResponse(text: string, source: ResponseSource): Event[] {
   const body = asObject(parseJson(text));
   const out: Event[] = [];
@@ -83,22 +83,22 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Members of the whole, some vendors', that hold something of the answer. */
+/** Top-level members of some vendors that contain parts of the response. */
 const UNMAPPED_MEMBERS = ["citations", "search_results", "moderation"] as const;
-/** As many choices as can be asked for; the SDKs take no higher number either. [S] */
+/** The maximum number of choices that a request may have; the SDKs accept no more either. [S] */
 const MOST_CHOICES = 128;
-/** Characters of state that may be kept before an event carries it. */
+/** Characters of opaque state that may be kept before an event carries it. */
 const MAX_STATE = 8 * 1024 * 1024;
 
 /**
- * Reads chunks, or one whole completion, into events. How a choice ended and what was used comes at the end: vendors
- * write both twice, and the last one counts.
+ * Decodes chunks, or one complete response. Finish reasons and usage are emitted at the end: some vendors send both twice,
+ * and the last one counts.
  */
 class CompletionReader {
   out: Event[] = [];
-  /** It has ended, well or badly. */
+  /** Whether the response has ended, successfully or not. */
   ended = false;
-  /** Characters of state that were kept before an event carries them. */
+  /** Characters of opaque state that no event carries yet. */
   stateSize = 0;
   started = false;
   private readonly choices = new Map<number, ChoiceReader>();
@@ -108,25 +108,25 @@ class CompletionReader {
 
   constructor(readonly source: ResponseSource) {}
 
-  /** The number of the next block. */
+  /** Returns the number of a new block. */
   nextBlock(): number {
     return this.blocks++;
   }
 
-  /** Emits once that something is left out. */
+  /** Reports, once per path, a member that is not mapped. */
   reportUnmapped(path: string): void {
     if (this.reported.has(path)) return;
     this.reported.add(path);
     this.out.push({ type: "unsaid", path });
   }
 
-  /** Whether every choice has its finish reason: then the answer is whole even where no `[DONE]` follows. */
+  /** Whether every choice has a finish reason: the response is then complete even without `[DONE]`. */
   get finished(): boolean {
     for (const choice of this.choices.values()) if (!choice.finished) return false;
     return this.choices.size > 0;
   }
 
-  /** A chunk, or a whole completion. */
+  /** Decodes a chunk or a complete response. */
   read(json: JsonObject, whole: boolean): void {
     const choices = asList(json["choices"]);
     // Azure's first chunk has no choices, no id and no model.
@@ -141,7 +141,7 @@ class CompletionReader {
     for (const name of UNMAPPED_MEMBERS) if (json[name]) this.reportUnmapped(name);
   }
 
-  /** The answer is whole: how each choice ended, what was used, and the end. */
+  /** Ends a complete response: emits finish reasons and usage. */
   end(): void {
     this.ended = true;
     for (const choice of this.choices.values()) choice.close();
@@ -149,7 +149,7 @@ class CompletionReader {
     this.out.push({ type: "end" });
   }
 
-  /** It ends badly. */
+  /** Ends the response with an error. */
   fail(fault: Fault): void {
     this.ended = true;
     this.out.push({ type: "error", fault });
@@ -181,7 +181,7 @@ class CompletionReader {
       choice = new ChoiceReader(this, index);
       this.choices.set(index, choice);
     }
-    // Some vendors' chunks hold a message, and some bodies a delta beside the message.
+    // Some vendors' chunks have a `message`, and some complete responses have a `delta` beside the message.
     const delta = asObject(json[whole ? "message" : "delta"]) ?? asObject(json[whole ? "delta" : "message"]);
     if (delta) choice.read(delta, asObject(json["logprobs"]));
     const reason = json["finish_reason"];
@@ -194,7 +194,7 @@ class CompletionReader {
 const isText = (value: unknown) => typeof value === "string";
 const isObject = (value: unknown) => asObject(value) !== undefined;
 const anything = () => true;
-/** Members of a delta or message that are read, in the forms they are read in; all others are declared to be lost. */
+/** Members of a delta or message that are decoded, with their accepted types; all others are reported as not mapped. */
 const MEMBER_TYPES: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
   ["role", anything],
   ["content", (value) => isText(value) || Array.isArray(value)],
@@ -209,12 +209,12 @@ const MEMBER_TYPES: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
   ["images", Array.isArray],
   ["extra_content", isObject],
   ["thought_signature", isText],
-  // Together and Groq: which token, and which channel of the model; nothing of the answer.
+  // Together and Groq: the token's id and the model's channel, which are not content.
   ["token_id", anything],
   ["channel", anything],
 ]);
 
-/** One choice as far as it is read. */
+/** Decodes one choice. */
 class ChoiceReader {
   private open: { block: number; kind: "text" | "refusal" | "reasoning" } | undefined;
   private readonly thoughts: ThoughtReader;
@@ -233,7 +233,7 @@ class ChoiceReader {
     this.calls = new CallReader(answer, index);
   }
 
-  /** One of text, refusal and reasoning grows at a time. */
+  /** The kind of the open block: one of text, refusal and reasoning at a time. */
   get openKind(): "text" | "refusal" | "reasoning" | undefined {
     return this.open?.kind;
   }
@@ -242,10 +242,10 @@ class ChoiceReader {
     return this.ended !== undefined;
   }
 
-  /** A delta, or a whole message. */
+  /** Decodes a delta or a complete message. */
   read(delta: JsonObject, logprobs: JsonObject | undefined): void {
     const { content, refusal, tool_calls: calls, function_call: legacy } = delta;
-    // Thoughts close the text that grows: its sources, whose places count in it, come before thoughts of the same delta.
+    // Reasoning closes the open text block. Its annotations, whose indices refer to it, must be emitted before.
     const ofGrowing = this.openKind === "text" && !content;
     if (ofGrowing) this.annotations(asList(delta["annotations"]));
     this.thoughts.read(delta);
@@ -268,15 +268,15 @@ class ChoiceReader {
   }
 
   /**
-   * Why it ended; the event comes when the whole answer has ended.
-   * @param stopped the sequence that ended it, where the vendor has that (vLLM's `stop_reason`, [S])
+   * Records the finish reason; the event is emitted at the end of the response.
+   * @param stopped the matched stop sequence, from vendors that report it (vLLM's `stop_reason`, [S])
    */
   finish(raw: string, stopped: string | undefined): void {
     const sequence = stopped || this.ended?.sequence;
     this.ended = { raw, ...(sequence ? { sequence } : {}) };
   }
 
-  /** Closes all of it and emits why it ended. */
+  /** Closes all blocks and emits the finish reason. */
   close(): void {
     this.closeBlock();
     this.calls.close();
@@ -292,7 +292,7 @@ class ChoiceReader {
     });
   }
 
-  /** The number of the block of that kind that grows; opens one where none does. */
+  /** Returns the number of the open block of a kind, which it opens if necessary. */
   block(kind: "text" | "refusal" | "reasoning", opening?: { summary?: boolean; redacted?: boolean }): number {
     if (this.open?.kind === kind) return this.open.block;
     this.closeBlock();
@@ -303,7 +303,7 @@ class ChoiceReader {
     return block;
   }
 
-  /** Closes the block that grows. */
+  /** Closes the open block. */
   closeBlock(): void {
     if (!this.open) return;
     const { block, kind } = this.open;
@@ -312,7 +312,7 @@ class ChoiceReader {
     this.open = undefined;
   }
 
-  /** Declares what nobody reads: members that are not known or of another form, and likelihoods that go with no text. */
+  /** Reports what is not decoded: members of unknown names or types, and logprobs without text. */
   private reportUnread(delta: JsonObject, logprobs: JsonObject | undefined): void {
     for (const name in delta) {
       const value = delta[name];
@@ -325,7 +325,7 @@ class ChoiceReader {
     }
   }
 
-  /** Content in parts, as Mistral has it while it thinks or names its sources. */
+  /** Decodes content in parts, which Mistral sends for reasoning and sources. */
   private parts(parts: readonly unknown[]): void {
     for (const value of parts) {
       const part = asObject(value);
@@ -337,7 +337,7 @@ class ChoiceReader {
 
   private part(part: JsonObject): void {
     const type = asText(part["type"]) ?? "text";
-    // Also the names that Responses has for them.
+    // Also accepts the types of Responses.
     const kind = type === "refusal" ? type : "text";
     const member = type === "output_text" ? kind : type;
     const value = part[member];
@@ -377,7 +377,7 @@ class ChoiceReader {
     if (data) this.media({ media: "audio" }, { base64: data });
   }
 
-  /** Pictures as OpenRouter has them. */
+  /** Decodes images in OpenRouter's format. */
   private images(list: readonly unknown[]): void {
     for (const value of list) this.image(asObject(value)?.["image_url"]);
   }
@@ -411,14 +411,14 @@ class ChoiceReader {
   }
 }
 
-/** Finish reasons of this protocol, and those that other vendors write in its place. */
+/** Finish reasons of this protocol, and those that other vendors use instead. */
 const REASONS: Readonly<Record<string, FinishReason>> = {
   stop: "stop",
   length: "length",
   tool_calls: "tool_calls",
   function_call: "tool_calls",
   content_filter: "content_filter",
-  // Mistral, Together, Ollama and gateways before Claude and Gemini.
+  // Mistral, Together, Ollama, and gateways in front of Claude and Gemini.
   model_length: "context_window",
   eos: "stop",
   end_turn: "stop",
@@ -428,24 +428,24 @@ const REASONS: Readonly<Record<string, FinishReason>> = {
   refusal: "refusal",
 };
 
-/** Why a choice ended; some vendors write `stop` when the model calls tools, and OpenAI when it refuses. */
+/** Returns a finish reason; some vendors send `stop` for tool calls, and OpenAI for refusals. */
 function reasonOf(raw: string | undefined, calls: boolean, refused: boolean): FinishReason {
   const reason = raw === undefined ? "stop" : (ownProperty(REASONS, raw.toLowerCase()) ?? "other");
   if (reason !== "stop") return reason;
   return calls ? "tool_calls" : refused ? "refusal" : "stop";
 }
 
-/** What a block of thoughts is, by the type of its entries. */
+/** The properties of a reasoning block, by the type of its entries. */
 const OPENINGS: Readonly<Record<string, { summary?: boolean; redacted?: boolean }>> = {
   "reasoning.summary": { summary: true },
   "reasoning.encrypted": { redacted: true },
 };
 
-/** The thoughts of one choice, in the dialect of whoever sends them. */
+/** Decodes the reasoning of one choice, in the dialect of its vendor. */
 class ThoughtReader {
-  /** What the open block grows from: a field, or an entry of `reasoning_details` of one type and index. */
+  /** The source of the open block's text: a member, or the entries of `reasoning_details` with one type and index. */
   private from: string | undefined;
-  /** What the open block's entry holds besides its text. */
+  /** The members of the open block's entry, except for its text. */
   private entry: JsonObject | undefined;
   /** The text of the open block, in pieces. */
   private texts: string[] = [];
@@ -456,8 +456,8 @@ class ThoughtReader {
   ) {}
 
   /**
-   * Reads OpenRouter's `reasoning_details` (`reasoning` repeats its text), or else DeepSeek's `reasoning_content`, or else
-   * Groq's `reasoning`; and the state that Google's compatible API puts on a message.
+   * Decodes `reasoning_details` (OpenRouter; `reasoning` repeats its text), else `reasoning_content` (DeepSeek), else
+   * `reasoning` (Groq); and the state that Google's compatible API has on a message.
    */
   read(delta: JsonObject): void {
     const details = delta["reasoning_details"] ? asList(delta["reasoning_details"]) : [];
@@ -472,7 +472,7 @@ class ThoughtReader {
     if (delta["extra_content"] || delta["thought_signature"]) this.messageState(delta);
   }
 
-  /** Mistral's thinking, a part of the content; among its texts are sources, which nobody else has a place for. */
+  /** Decodes Mistral's thinking, a content part; the sources among its texts cannot be expressed in other protocols. */
   parts(pieces: readonly unknown[]): void {
     for (const piece of pieces) {
       const text = asText(piece) ?? asText(asObject(piece)?.["text"]);
@@ -484,8 +484,8 @@ class ThoughtReader {
   }
 
   /**
-   * The open block closes: what must come back with it. Its text is in the state, for not every client is shown thoughts,
-   * and vendors that think between calls of tools want theirs back whole (DeepSeek, Moonshot).
+   * Emits the state that the next request must contain when the open block closes. It includes the text, because not every
+   * client is shown reasoning, and vendors that reason between tool calls require it unchanged (DeepSeek, Moonshot).
    */
   close(block: number): void {
     const { from, entry } = this;
@@ -501,7 +501,7 @@ class ThoughtReader {
     out.push({ type: "opaque", block, opaque });
   }
 
-  /** The next text is of this field or entry; another one that is open closes. */
+  /** Makes a member or entry the source of the next text; closes an open block with another source. */
   private switchTo(from: string, opening?: { summary?: boolean; redacted?: boolean }): void {
     if (this.from !== from && this.choice.openKind === "reasoning") this.choice.closeBlock();
     this.choice.block("reasoning", opening);
@@ -513,7 +513,7 @@ class ThoughtReader {
     this.texts.push(text);
   }
 
-  /** Whether the entries hold a text. */
+  /** Decodes the entries of `reasoning_details`. Returns whether they contain text. */
   private details(details: readonly unknown[]): boolean {
     let found = false;
     for (const value of details) {
@@ -534,7 +534,7 @@ class ThoughtReader {
     return found;
   }
 
-  /** Later pieces of an entry add to it; a null or an empty text adds nothing. */
+  /** Merges the members of a later piece into the entry; null and empty texts change nothing. */
   private mergeDetail(rest: JsonObject): void {
     this.entry ??= {};
     for (const [name, value] of Object.entries(rest)) {
@@ -564,17 +564,17 @@ class ThoughtReader {
   }
 }
 
-/** Types of calls; some vendors leave the type out, or empty. */
+/** Types of tool calls; some vendors omit the type or leave it empty. */
 const KINDS: ReadonlySet<unknown> = new Set(["function", "custom", "", null, undefined]);
 
 interface OpenCall {
   block: number;
   id: string;
-  /** Whether it opened with state of its vendor's. */
+  /** Whether it was opened with its vendor's opaque state. */
   hasState: boolean;
 }
 
-/** An entry of `tool_calls`, or all that there is of the older `function_call`. */
+/** An entry of `tool_calls`, or the older `function_call`. */
 interface CallEntry {
   entry: JsonObject;
   /** Its member `function` or `custom`. */
@@ -582,11 +582,11 @@ interface CallEntry {
   custom: boolean;
 }
 
-/** The tool calls of one choice. They may grow in turn, so all stay open until the choice ends. */
+/** Decodes the tool calls of one choice. Their pieces may alternate, so that all stay open until the choice ends. */
 class CallReader {
   /** By the vendor's index. */
   private readonly byIndex = new Map<number, OpenCall>();
-  /** By the vendor's id; of several with one id the first. */
+  /** By the vendor's id; the first of several with one id. */
   private readonly byId = new Map<string, OpenCall>();
   private readonly all: OpenCall[] = [];
   private last = -1;
@@ -600,7 +600,7 @@ class CallReader {
     return this.all.length > 0;
   }
 
-  /** Entries of `tool_calls`, of a delta or of a whole message. */
+  /** Decodes the entries of `tool_calls` in a delta or a complete message. */
   read(list: readonly unknown[]): void {
     for (const value of list) {
       const entry = asObject(value);
@@ -608,7 +608,7 @@ class CallReader {
         this.answer.reportUnmapped("tool_calls");
         continue;
       }
-      // Recorded from Snowflake: a function's call with an empty `custom` beside it.
+      // Recorded from Snowflake: a function call with an empty `custom` beside it.
       const custom =
         entry["type"] === "custom" || (!asObject(entry["function"]) && asObject(entry["custom"]) !== undefined);
       const kind = custom ? "custom" : "function";
@@ -625,7 +625,7 @@ class CallReader {
     }
   }
 
-  /** The call of the older `function_call`. An empty one is none: Snowflake sends it with every answer. */
+  /** Decodes the older `function_call`. Snowflake sends an empty one with every response, which is ignored. */
   legacy(value: unknown): void {
     const inner = asObject(value) ?? {};
     if (this.all.length === 0 && !asText(inner["name"])) return;
@@ -638,8 +638,8 @@ class CallReader {
   }
 
   /**
-   * The call that an entry continues. Mistral gives no index; others repeat the id, or send an empty one, with each piece;
-   * Google's compatible API has given every call the index 0.
+   * Returns the call that an entry continues. Mistral sends no index; others repeat the id with each piece, or send an empty
+   * one; Google's compatible API has sent the index 0 for every call.
    */
   private known(entry: JsonObject, inner: JsonObject): OpenCall | undefined {
     const id = asText(entry["id"]) ?? "";
@@ -681,7 +681,7 @@ class CallReader {
   private grow({ block }: OpenCall, { inner, custom }: CallEntry): void {
     const member = custom ? "input" : "arguments";
     const value = inner[member];
-    // Some vendors send the object itself.
+    // Some vendors send an object instead of its text.
     const json = typeof value === "object" && value !== null;
     const text = json ? JSON.stringify(value) : value;
     if (typeof text !== "string") {

@@ -20,28 +20,28 @@ import { requestsUsage, writeUsage } from "../openai/usage.ts";
 import { formatDataUrl, servedTier } from "../openai/wire.ts";
 import { AFTER_TEXT, ENVELOPE_FORMAT, reasoningKey, writeCitation } from "./wire.ts";
 
-/** One block of the answer as far as it is written. */
+/** A block of the response that is being written. */
 interface WrittenBlock {
   choice: WrittenChoice;
   kind: BlockKind;
-  /** Characters of the content before it. */
+  /** Characters of content before it. */
   textStart: number;
-  /** Of a call: its place among the choice's calls; undefined where the client can take no further one. */
+  /** For a tool call, its index in the choice; undefined if the client accepts no further call. */
   call?: number;
   custom?: boolean;
-  /** Whether any of a call's arguments came. */
+  /** Whether a tool call has received arguments. */
   hasArguments?: boolean;
   mime?: string;
-  /** The media's kind. */
+  /** The kind of media. */
   media?: string;
   thought?: WrittenThought;
-  /** State that sits on this text. */
+  /** The opaque state of this text. */
   stateEntry?: WrittenThought;
-  /** Sources that it names. */
+  /** The sources that it cites. */
   citations: Citation[];
 }
 
-/** A reasoning, kept until its choice ends: its envelope goes with its text, and in one piece. */
+/** A reasoning, kept until its choice ends: its envelope must be written with its text, in one piece. */
 interface WrittenThought {
   texts: string[];
   /** The last part of its summary. */
@@ -49,7 +49,7 @@ interface WrittenThought {
   summary: boolean;
   redacted: boolean;
   opaque?: Opaque;
-  /** It sat on an empty text behind another. */
+  /** Whether its state was on an empty text after another text. */
   afterText?: boolean;
 }
 
@@ -57,7 +57,7 @@ interface WrittenChoice {
   index: number;
   started: boolean;
   calls: number;
-  /** The id of the first of them. */
+  /** The id of the first call. */
   firstCall?: string;
   content: number;
   hasRefusal: boolean;
@@ -67,26 +67,26 @@ interface WrittenChoice {
 }
 
 /**
- * Writes events as additions to the messages of a completion: each is the inside of a JSON object, and what a reader that
- * adds them up holds at the end is the whole message. Where a reader may keep only the last value of a member that it
- * does not know (openai-node does), that member is written once, at the end: `reasoning_details`, `annotations`, `images`.
+ * Encodes events as deltas to the messages of a response: each is the inside of a JSON object, and a client that merges them
+ * has the complete message at the end. Some clients (openai-node) keep only the last value of a member that they do not know;
+ * such members are written once, at the end: `reasoning_details`, `annotations`, `images`.
  */
 abstract class ChatDeltaWriter {
-  /** Those that are open. */
+  /** The open blocks. */
   private readonly blocks = new Map<number, WrittenBlock>();
   private readonly choices = new Map<number, WrittenChoice>();
   private nextId: () => string = callIds("");
-  /** The client uses the older `functions`, which have one call an answer. */
+  /** Whether the client uses the older `functions`, which allow one call per response. */
   private readonly legacy: boolean;
 
   constructor(protected readonly context: ResponseContext) {
     this.legacy = Array.isArray(context.request["functions"]) && !Array.isArray(context.request["tools"]);
   }
 
-  /** Adds members to a choice's message. `finish` and `logprobs` are JSON. */
+  /** Writes a delta to a choice's message. `finish` and `logprobs` are JSON. */
   protected abstract writeDelta(choice: number, members: string, finish: string, logprobs: string): void;
 
-  /** The answer's id as this protocol's clients know it, and when it was made. */
+  /** Returns the response's id in this protocol's form, and the time of its creation. */
   protected head({ id, created }: EventOf<"start">): { id: string; created: number } {
     const own = id === "" ? this.context.id : id;
     this.nextId = callIds(own);
@@ -149,7 +149,7 @@ abstract class ChatDeltaWriter {
     return choice;
   }
 
-  /** Adds to a message, whose first addition has the role, and a content that is empty or null. */
+  /** Writes a delta; before a choice's first one also the role, with a content that is empty or null. */
   private add(choice: WrittenChoice, members: string, content = "null", finish = "null", logprobs = "null"): void {
     if (!choice.started) {
       choice.started = true;
@@ -230,7 +230,7 @@ abstract class ChatDeltaWriter {
     if (!block) return;
     const { choice, kind, thought } = block;
     if (thought) {
-      // Thoughts of their own are paragraphs, too; their entries in `reasoning_details` stay as they came.
+      // Separate reasonings are paragraphs in `reasoning_content`; their entries in `reasoning_details` are unchanged.
       const first = event.text !== "" && !hasText(thought) && choice.thoughts.some(hasText);
       const text = appendThought(thought, event);
       this.add(choice, `"reasoning_content":${JSON.stringify(first ? `\n\n${text}` : text)}`);
@@ -242,7 +242,7 @@ abstract class ChatDeltaWriter {
     this.add(choice, `"${member}":${JSON.stringify(event.text)}`, "null", "null", logprobs);
   }
 
-  /** Images as OpenRouter has them, which wait for the end; sound as OpenAI has it. */
+  /** Encodes images in OpenRouter's format at the end of the message, and audio in OpenAI's. */
   private media(block: WrittenBlock | undefined, event: EventOf<"media">): void {
     if (!block) return;
     const { media, mime, choice } = block;
@@ -257,11 +257,11 @@ abstract class ChatDeltaWriter {
   private close(block: WrittenBlock | undefined): void {
     if (!block) return;
     const { choice, textStart, stateEntry, kind } = block;
-    // A call without arguments has an empty object of them.
+    // The arguments of a call without any are an empty object.
     if (kind === "tool_call" && !block.hasArguments && !block.custom) this.appendArguments(block, "{}");
     const length = choice.content - textStart;
     if (stateEntry && textStart > 0 && length === 0) stateEntry.afterText = true;
-    // A source without a span backs the whole text.
+    // A citation without a range refers to the whole text.
     if (block.citations.some(({ url }) => url === undefined))
       this.context.drop("annotations", "a source without an address has no place in Chat Completions");
     for (const citation of block.citations.filter(({ url }) => url !== undefined))
@@ -270,7 +270,7 @@ abstract class ChatDeltaWriter {
 
   private finish(event: EventOf<"finish">): void {
     const choice = this.choice(event.choice);
-    // Why, where the vendor tells it with the end and not as a text of its own.
+    // The reason for a refusal, from vendors that send it with the finish reason and not as text.
     if (isRefusalReason(event.reason) && event.message && !choice.hasRefusal) {
       choice.hasRefusal = true;
       this.add(choice, `"refusal":${JSON.stringify(event.message)}`);
@@ -283,12 +283,15 @@ abstract class ChatDeltaWriter {
     if (choice.annotations.length > 0) members.push(`"annotations":${JSON.stringify(choice.annotations)}`);
     if (members.length > 0) this.add(choice, members.join(","));
     declareFinish(event, choice.hasRefusal, this.context);
-    // What was kept for the end is written.
+    // All that was kept for the end has been written.
     this.choices.delete(event.choice);
     this.add(choice, "", "null", `"${this.finishReason(event, choice)}"`);
   }
 
-  /** SDKs that run tools by themselves send the calls back and no thoughts, without which some models do not go on thinking. */
+  /**
+   * Stores reasoning with the first call: SDKs that run tools automatically send calls back without it, and some models then
+   * stop reasoning.
+   */
   private rememberReasoning({ firstCall, thoughts }: WrittenChoice, details: readonly JsonObject[]): void {
     if (firstCall === undefined || !thoughts.some(({ opaque }) => opaque && opaque.on === undefined)) return;
     const data = JSON.stringify(details);
@@ -308,7 +311,7 @@ abstract class ChatDeltaWriter {
   }
 }
 
-/** State that sits on a call or text goes beside the thoughts, for clients that keep nothing on those. */
+/** Adds state that is on a call or text to the reasoning, for clients that keep none on calls or texts. */
 function addStateEntry(choice: WrittenChoice, opaque: Opaque): WrittenThought {
   const thought: WrittenThought = { texts: [], part: 0, summary: false, redacted: true, opaque };
   choice.thoughts.push(thought);
@@ -317,7 +320,7 @@ function addStateEntry(choice: WrittenChoice, opaque: Opaque): WrittenThought {
 
 const hasText = ({ texts }: WrittenThought): boolean => texts.some((text) => text !== "");
 
-/** More of a thought; parts of a summary are paragraphs. */
+/** Appends text to a reasoning and returns it; parts of a summary are paragraphs. */
 function appendThought(thought: WrittenThought, { text, part }: EventOf<"text">): string {
   const next = part !== undefined && part > thought.part && thought.texts.length > 0;
   if (part !== undefined) thought.part = part;
@@ -326,13 +329,13 @@ function appendThought(thought: WrittenThought, { text, part }: EventOf<"text">)
   return more;
 }
 
-/** Likelihoods of the tokens of content or refusal. */
+/** Returns the logprobs of content or refusal as JSON. */
 function logprobsJson(member: "content" | "refusal", tokens: unknown): string {
   const json = JSON.stringify(tokens);
   return member === "content" ? `{"content":${json},"refusal":null}` : `{"content":null,"refusal":${json}}`;
 }
 
-/** The entries of `reasoning_details` that carry a reasoning's envelope to the client and back. */
+/** Returns the entries of `reasoning_details` that carry a reasoning's envelope to the client and back. */
 function detailEntries(
   envelope: string,
   index: number,
@@ -348,14 +351,14 @@ function detailEntries(
   return [{ type: "reasoning.text", text, signature: envelope, ...common }];
 }
 
-/** Writes a stream of chunks. Usage comes where the client asked for it, in a last chunk without choices. */
+/** Creates an encoder for a stream of chunks. Usage is in a last chunk without choices, if the client requested it. */
 export function createEncoder(context: ResponseContext): ResponseEncoder {
   return new ChatStreamWriter(context);
 }
 
 class ChatStreamWriter extends ChatDeltaWriter implements ResponseEncoder {
   private out: EncodedFrame[] = [];
-  /** All that stands before the choices of each chunk, and behind them. */
+  /** The text of each chunk before its choices, and after them. */
   private chunkStart = "";
   private readonly chunkEnd: string;
   private usage: Usage | undefined;
@@ -395,14 +398,14 @@ class ChatStreamWriter extends ChatDeltaWriter implements ResponseEncoder {
   }
 }
 
-/** Writes a whole completion: what a reader of the stream holds at its end, and usage in any case. */
+/** Encodes a complete response: the merged deltas of a stream, always with usage. */
 export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
   const writer = new ChatWholeWriter(context);
   for (const event of events) writer.event(event);
   return JSON.stringify(writer.body);
 }
 
-/** The usage of an answer, and the tier that served it where the provider named one. */
+/** Returns the members for usage, and for the service tier if the provider reported one. */
 const usageMembers = (usage: Usage): JsonObject => ({
   usage: writeUsage(usage),
   ...dropUndefined({ service_tier: servedTier(usage) }),
@@ -441,7 +444,7 @@ class ChatWholeWriter extends ChatDeltaWriter {
   }
 }
 
-/** Adds a delta to a message as the SDKs do: texts and lists grow, calls grow by their index. */
+/** Merges a delta into a message as the SDKs do: strings and lists are appended, calls are merged by index. */
 function mergeDelta(message: JsonObject, delta: JsonObject): void {
   for (const [name, value] of Object.entries(delta)) {
     if (value === null) message[name] ??= null;
@@ -464,7 +467,7 @@ function mergeToolCalls(message: JsonObject, deltas: readonly unknown[]): void {
   }
 }
 
-/** Adds the texts that grow in an object within; the others stay. */
+/** Merges a nested object, where only the streamed strings are appended. */
 function mergeInner(outer: JsonObject, name: string, more: JsonObject): void {
   const inner = asObject(outer[name]) ?? {};
   outer[name] = inner;
@@ -472,7 +475,7 @@ function mergeInner(outer: JsonObject, name: string, more: JsonObject): void {
     inner[member] = ["arguments", "input", "data"].includes(member) ? `${inner[member] ?? ""}${value}` : value;
 }
 
-/** Adds to a list in place: an answer has many pieces. */
+/** Appends to a list in place, because a response has many deltas. */
 function appendItems(message: JsonObject, name: string, more: readonly unknown[]): void {
   const list = message[name];
   if (Array.isArray(list)) for (const each of more) list.push(each);

@@ -1,4 +1,4 @@
-/** Which tool to call, and how tools are named where they are declared, called and chosen. */
+/** The tool choice, and the names of tools in declarations, calls and choices. */
 import {
   asObject,
   type Conversation,
@@ -18,7 +18,7 @@ import { fitName } from "../openai/request.encode.ts";
 import { writeNothing } from "../openai/support.ts";
 import { LEGACY_CALL } from "./wire.ts";
 
-/** The choice among tools, which is read and written behind them. The vendor's own tools have no name in Chat. */
+/** The tool choice, decoded and encoded after the tools. The vendor's own tools have no name in Chat. */
 export const TOOL_CHOICE_SETTINGS: readonly Setting[] = [
   {
     path: "tool_choice",
@@ -31,21 +31,21 @@ export const TOOL_CHOICE_SETTINGS: readonly Setting[] = [
     path: LEGACY_CALL,
     field: "toolChoice",
     type: "any",
-    // Beside the newer name it is left to be dropped.
+    // Left unread, and thus dropped, if the newer member is present.
     read: (body, name) => (body.has("tool_choice") ? undefined : readChoice(body.any(name), name, body.uses)),
     write: writeNothing,
   },
 ];
 
-/** @throws GatewayError for one of no known form */
+/** Decodes a tool choice. @throws GatewayError if its form is unknown */
 function readChoice(value: unknown, at: string, uses: FeatureUse[]): ToolChoice {
   if (value === "auto") return { mode: value };
   uses.push({ feature: "tool_choice", path: at });
   if (value === "none" || value === "required") return { mode: value };
-  // Mistral's word.
+  // Mistral's name for it.
   if (value === "any") return { mode: "required" };
   const choice = new Fields(asObject(value) ?? {}, at, uses);
-  // What is meant follows from the object that is there.
+  // The object that is present determines the meaning.
   choice.any("type");
   const allowed = choice.object("allowed_tools");
   const custom = choice.object("custom");
@@ -67,7 +67,7 @@ function readAllowed(allowed: Fields): ToolChoice {
   return { mode: "allowed", required, names };
 }
 
-/** A tool of the vendor's has no name but its type. */
+/** Returns the name of a tool in a choice; a tool of the vendor's has only its type. */
 function nameIn(value: unknown, at: string, uses: FeatureUse[]): string {
   const tool = objectFields(value, at, uses);
   const type = tool.text("type");
@@ -79,7 +79,7 @@ function nameIn(value: unknown, at: string, uses: FeatureUse[]): string {
 }
 
 function writeChoice(choice: ToolChoice, conversation: Conversation, context: EncodeContext): unknown {
-  // OpenAI refuses the choice where there are no tools.
+  // OpenAI refuses a choice without tools.
   if (!conversation.tools.some(({ kind }) => kind !== "web_search"))
     return declareUnforcedSearch(conversation, context);
   switch (choice.mode) {
@@ -103,7 +103,7 @@ function writeChoice(choice: ToolChoice, conversation: Conversation, context: En
 
 const LEFT_TO_MODEL = "whether it is called is left to the model";
 
-/** A search cannot be forced: where there is nothing else to call, there is no choice at all. */
+/** Declares a choice of web search, which cannot be forced; without other tools there is no choice. */
 function declareUnforcedSearch(conversation: Conversation, context: EncodeContext): undefined {
   const { toolChoice, tools } = conversation;
   const search = tools.find((tool) => tool.kind === "web_search");
@@ -115,7 +115,7 @@ function declareUnforcedSearch(conversation: Conversation, context: EncodeContex
     context.change(pathOfUse(conversation, "tool_choice_allowed"), why);
 }
 
-/** The client's own tools that may be called; the vendor's have no name in Chat. */
+/** Encodes the client's tools that may be called; the vendor's have no name in Chat. */
 function writeAllowed(
   choice: ToolChoice & { mode: "allowed" },
   conversation: Conversation,
@@ -133,20 +133,20 @@ function writeAllowed(
   return { type: "allowed_tools", allowed_tools: { mode: choice.required ? "required" : "auto", tools } };
 }
 
-/** The client's tools by their names. */
+/** Returns the client's tools by name. */
 function ownTools({ tools }: Conversation): Map<string, Tool> {
   const own = tools.filter((tool) => tool.kind === "function" || tool.kind === "custom");
   return new Map(own.map((tool) => [tool.name, tool]));
 }
 
-/** How a tool is named in a choice. */
+/** Returns a tool's entry in a choice. */
 function toolReference(name: string, tool: Tool | undefined, context: EncodeContext, custom?: boolean): JsonObject {
   const kind = custom || tool?.kind === "custom" ? "custom" : "function";
   const namespace = tool && "namespace" in tool ? tool.namespace : undefined;
   return { type: kind, [kind]: { name: fitToolName(name, namespace, context) } };
 }
 
-/** A tool's name as Chat takes it; one in a namespace has that before it. */
+/** Returns a tool's name in Chat; a namespace becomes its prefix. */
 export function fitToolName(name: string, namespace: string | undefined, context: EncodeContext): string {
   if (namespace === undefined) return fitName(name, context.names);
   const fitted = fitName(`${namespace}__${name}`, context.names);

@@ -1,4 +1,4 @@
-/** How hard to think: read in the words of several vendors, and written in one. */
+/** Reasoning settings: decoded in the dialects of several vendors, encoded in OpenAI's. */
 import {
   type Conversation,
   type Effort,
@@ -14,17 +14,17 @@ import { effortForBudget, supportedEffort } from "../openai/request.encode.ts";
 import { writeNothing } from "../openai/support.ts";
 import { parseEffort } from "../openai/wire.ts";
 
-/** Tokens and whether thoughts are shown have no word of OpenAI's own: tokens are written as the nearest effort. */
+/** OpenAI has no member for budgets or for whether reasoning is shown; a budget is encoded as the nearest effort. */
 export const REASONING_SETTINGS: readonly Setting[] = [
   { path: "reasoning_effort", field: "reasoning", type: "any", read: readEffort, write: writeEffort },
   // OpenRouter's.
   { path: "reasoning", field: "reasoning", type: "any", read: readNested, write: writeNothing },
-  // What Google's endpoint for this protocol takes besides. [D: OpenAI compatibility of the Gemini API]
+  // Additional members of Google's endpoint for this protocol. [D: OpenAI compatibility of the Gemini API]
   { path: "extra_body", field: "cacheHandle", type: "any", read: readCacheHandle, write: writeNothing },
   { path: "extra_body", field: "reasoning", type: "any", read: readGoogle, write: writeNothing },
 ];
 
-/** A word that is no effort is left to be dropped: vendors have their own, like `default`. */
+/** Decodes an effort. An unknown value is left unread, and thus dropped: vendors have their own, like `default`. */
 function readEffort(fields: Fields, name: string, { reasoning }: Conversation): ReasoningConfig | undefined {
   const effort = parseEffort(fields.of[name]);
   if (effort === undefined) return reasoning;
@@ -69,14 +69,14 @@ function readNested(body: Fields, name: string, conversation: Conversation): Rea
   }
   const enabled = nested.of["enabled"];
   if (typeof enabled === "boolean" && config.effort === undefined && budget === undefined) {
-    // OpenRouter's documents: enabled alone means medium.
+    // OpenRouter's documentation: `enabled` alone means medium.
     config.effort = enabled ? "medium" : "none";
     nested.leave("enabled", "reasoning_effort");
   } else nested.leave("enabled");
   return unlessEmpty(config);
 }
 
-/** Undefined where nothing is said. */
+/** Returns a configuration unless it is empty. */
 const unlessEmpty = (config: ReasoningConfig): ReasoningConfig | undefined =>
   Object.keys(config).length > 0 ? config : undefined;
 
@@ -94,7 +94,10 @@ function readCacheHandle(body: Fields, name: string): string | undefined {
 const BUDGET = "thinking_budget";
 const LEVEL = "thinking_level";
 
-/** Tokens or a level, not both, and neither beside an effort, as the vendor has it; thoughts are shown to who asks for them. */
+/**
+ * Decodes a budget or a level, not both, and neither beside an effort, as Google requires. Thoughts are shown only on
+ * request.
+ */
 function readGoogle(body: Fields, name: string, { reasoning }: Conversation): ReasoningConfig | undefined {
   const thinking = googleIn(body, name)?.object("thinking_config");
   if (!thinking) return undefined;

@@ -20,7 +20,7 @@ import { readJsonSchemaFormat, SAMPLING_SETTINGS, writeNothing } from "../openai
 import { serviceTier } from "../openai/wire.ts";
 import { REASONING_SETTINGS } from "./support.thinking.ts";
 
-/** What becomes of each feature in a Chat request. */
+/** How a Chat request expresses each feature. */
 export const support: SupportTable = {
   system_in_place: "mapped",
   name: "mapped",
@@ -118,7 +118,7 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     field: "logprobs",
     feature: "logprobs",
     type: "number",
-    // It counts only beside `logprobs`, which reads it.
+    // Valid only with `logprobs`, which decodes it.
     read: (body, name) => void body.number(name),
     write: (count: number) => (count > 0 ? count : undefined),
   },
@@ -127,7 +127,7 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     field: "verbosity",
     feature: "verbosity",
     type: "text",
-    // Another word is left to be dropped.
+    // An unknown value is left unread, and thus dropped.
     read: (body, name) => (VERBOSITY.includes(body.of[name] as string) ? body.text(name) : undefined),
   },
   {
@@ -136,7 +136,7 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     feature: "parallel_off",
     type: "flag",
     hasNoEffect: (parallel) => parallel === true,
-    // OpenAI refuses it where there are no tools.
+    // OpenAI refuses it without tools.
     write: (parallel: boolean, { tools }) => (tools.some(({ kind }) => kind !== "web_search") ? parallel : undefined),
   },
   {
@@ -160,7 +160,7 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     field: "user",
     feature: "user",
     type: "text",
-    // Beside the newer name it is left to be dropped.
+    // Left unread, and thus dropped, if the newer member is present.
     read: (body, name) => (body.has("safety_identifier") ? undefined : body.text(name)),
     write: (user: string, conversation, context) => fitLabel(user, pathOfUse(conversation, "user"), context),
   },
@@ -190,7 +190,7 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     write: writeNothing,
   },
   { path: "modalities", field: "modalities", type: "texts", read: readModalities, write: writeModalities },
-  // OpenRouter's, and what others took over from it.
+  // OpenRouter's; other vendors adopted it.
   {
     path: "image_config",
     field: "image",
@@ -201,13 +201,13 @@ export const CHAT_SETTINGS: readonly Setting[] = [
   },
 ];
 
-/** What is read behind the tools. */
+/** Settings that are decoded after the tools. */
 export const ANSWER_SETTINGS: readonly Setting[] = [
   ...REASONING_SETTINGS,
   { path: "response_format", field: "format", type: "any", read: readFormat, write: writeFormat },
 ];
 
-/** @throws GatewayError for a type that is not known */
+/** Decodes the response format. @throws GatewayError for an unknown type */
 function readFormat(body: Fields, name: string): Format | undefined {
   const format = body.object(name);
   const type = format?.text("type");
@@ -224,7 +224,7 @@ function readFormat(body: Fields, name: string): Format | undefined {
   return { kind: type === "text" ? "text" : "json" };
 }
 
-/** Text goes without saying. */
+/** Encodes the response format; text is the default. */
 function writeFormat(format: Format, conversation: Conversation, context: EncodeContext): JsonObject | undefined {
   const { kind, schema, name = "answer", description, strict, alwaysStrict } = format;
   if (alwaysStrict && strict === undefined) context.change(pathOfUse(conversation, "json_schema"), UNENFORCED_SCHEMA);
@@ -233,7 +233,7 @@ function writeFormat(format: Format, conversation: Conversation, context: Encode
   return kind === "json" ? { type: "json_object" } : undefined;
 }
 
-/** Why a mark for the cache goes nowhere. */
+/** The reason for dropping cache marks. */
 export const NO_CACHE_MARKS = "The provider is not known to take marks for its cache";
 
 function writeCacheOptions(cache: CacheMark, conversation: Conversation, context: EncodeContext): unknown {
@@ -243,7 +243,7 @@ function writeCacheOptions(cache: CacheMark, conversation: Conversation, context
   return undefined;
 }
 
-/** How long the whole prompt is kept. In the mode `explicit` only marks count, which is what other vendors do. */
+/** Decodes how long the whole prompt is cached. In the mode `explicit` only marks count, as with other vendors. */
 function readCacheOptions(body: Fields, name: string): unknown {
   const options = asObject(body.of[name]);
   body.leave(name);
@@ -282,7 +282,7 @@ function readModalities(body: Fields, name: string): unknown {
   return modalities;
 }
 
-/** Text alone goes without saying; sound is refused, and nothing else is known. */
+/** Encodes the modalities. Text alone is the default; audio is refused elsewhere, and no others are known. */
 function writeModalities(modalities: readonly string[]): string[] | undefined {
   return modalities.includes("image") ? modalities.filter((each) => each === "image" || each === "text") : undefined;
 }
@@ -299,7 +299,7 @@ function readImageConfig(body: Fields, name: string): Conversation["image"] {
   };
 }
 
-/** The fields of a Chat request and the features that they ask for; of `*` each. */
+/** The fields of a Chat request with their features; `*` is an index. */
 export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["messages.*.role: system, developer between turns", "system_in_place"],
   ["messages.*.role: assistant at the end", "prefill"],

@@ -15,7 +15,7 @@ import {
 } from "model-gateway/protocol";
 import { ENVELOPE_FORMAT, LEGACY_CALL } from "./wire.ts";
 
-/** Where human text stands in requests, completions and chunks. */
+/** Positions of human text in requests, complete responses and chunks. */
 export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, response: responseTexts };
 
 const KINDS: ReadonlyMap<unknown, TextKind> = new Map([
@@ -43,7 +43,7 @@ function* responseTexts(json: unknown): Generator<TextPlace> {
     const at = ["choices", i];
     yield* messageTexts(asObject(message) ?? {}, [...at, "message"], "assistant");
     yield* messageTexts(asObject(delta) ?? {}, [...at, "delta"], "assistant", choice);
-    // Together writes each text twice.
+    // Together sends each text twice.
     if (typeof text === "string") yield withPiece({ path: [...at, "text"], kind: "assistant" }, choice, "text");
   }
   // Perplexity's sources.
@@ -51,7 +51,7 @@ function* responseTexts(json: unknown): Generator<TextPlace> {
     yield* memberTexts(source, ["title", "snippet"], ["search_results", i], "tool_result");
 }
 
-/** @param choice of a delta: the number of its choice, which names the pieces of its texts */
+/** Yields the texts of a message or delta. @param choice of a delta: its number, part of the names of streamed texts */
 function* messageTexts(message: JsonObject, at: JsonPath, kind: TextKind, choice?: string): Generator<TextPlace> {
   yield* contentTexts(message["content"], [...at, "content"], kind, choice);
   for (const name of ["refusal", "reasoning_content", "reasoning"])
@@ -76,7 +76,7 @@ function* messageTexts(message: JsonObject, at: JsonPath, kind: TextKind, choice
   yield* callTexts(message, at, choice);
 }
 
-/** A text, or a list of texts and parts. */
+/** Yields the texts of content: a string, or a list of strings and parts. */
 function* contentTexts(content: unknown, at: JsonPath, kind: TextKind, choice?: string): Generator<TextPlace> {
   if (typeof content === "string") yield withPiece({ path: at, kind }, choice, "content");
   for (const [n, part] of asList(content).entries()) {
@@ -107,22 +107,22 @@ function* callTexts(message: JsonObject, at: JsonPath, choice?: string): Generat
   yield* argumentTexts(message[LEGACY_CALL], [...at, LEGACY_CALL], choice, LEGACY_CALL);
 }
 
-/** Arguments are JSON text; some vendors have the object itself. */
+/** Yields the arguments of a call: JSON text, or from some vendors an object. */
 function* argumentTexts(call: unknown, at: JsonPath, choice: string | undefined, piece: string): Generator<TextPlace> {
   const { arguments: input, name } = asObject(call) ?? {};
   const path = [...at, "arguments"];
   if (typeof input !== "string") yield* leafTexts(input, path);
   else {
     const place: TextPlace = { path, kind: "tool_call", json: true };
-    // Google's compatible API has given every call the index 0, but each of them whole.
+    // Google's compatible API has sent the index 0 for every call, but each call in one piece.
     yield name !== undefined && isJsonText(input) ? place : withPiece(place, choice, piece);
   }
 }
 
-/** As deep as JSON is read elsewhere: the paths of hostile JSON would take memory by the square of its depth. */
+/** The maximum depth, as in the JSON parser: paths of deeper JSON would take memory quadratic in the depth. */
 const DEEPEST = 512;
 
-/** Every string within a value. */
+/** Yields every string in a value. */
 function* leafTexts(value: unknown, path: JsonPath): Generator<TextPlace> {
   if (typeof value === "string") yield { path, kind: "tool_call" };
   else if (path.length >= DEEPEST) return;
@@ -130,17 +130,17 @@ function* leafTexts(value: unknown, path: JsonPath): Generator<TextPlace> {
   else for (const [name, each] of Object.entries(asObject(value) ?? {})) yield* leafTexts(each, [...path, name]);
 }
 
-/** The members of an object that are texts. */
+/** Yields those of the named members that are strings. */
 function* memberTexts(of: unknown, names: readonly string[], at: JsonPath, kind: TextKind): Generator<TextPlace> {
   const object = asObject(of);
   for (const name of names) if (typeof object?.[name] === "string") yield { path: [...at, name], kind };
 }
 
-/** A place in a delta bears the name of the text that it is a piece of. */
+/** Adds the name of the streamed text that a string in a delta is a piece of. */
 const withPiece = (place: TextPlace, choice: string | undefined, piece: string): TextPlace =>
   choice === undefined ? place : { ...place, piece: `${choice} ${piece}` };
 
-/** Where requests bear reasoning that only the provider which made it can read. */
+/** Positions of opaque state in requests, which only the provider that created it can read. */
 export const opaque: OpaquePlaces = { find: opaquePlaces, consequences: consequences };
 
 function* opaquePlaces(body: JsonObject): Generator<OpaquePlace> {
@@ -156,7 +156,7 @@ function* opaquePlaces(body: JsonObject): Generator<OpaquePlace> {
   }
 }
 
-/** A signature goes with the objects that hold nothing else; the call stays. */
+/** Yields the signature on a call. It is removed with the objects that contain nothing else; the call remains. */
 function* stateOnCall({ extra_content }: JsonObject, call: JsonPath): Generator<OpaquePlace> {
   const extra = asObject(extra_content);
   const google = asObject(extra?.["google"]);
@@ -167,8 +167,8 @@ function* stateOnCall({ extra_content }: JsonObject, call: JsonPath): Generator<
 }
 
 /**
- * What goes with entries of `reasoning_details`: those of ours that held a text for them, the text that is repeated beside
- * them, the list where nothing is left in it, and a message that has nothing else.
+ * Yields what must be removed with entries of `reasoning_details`: the gateway's entries that contained their text, the
+ * members that repeat the text, the list if nothing remains in it, and a message that has nothing else.
  */
 function* consequences({ messages }: JsonObject, gone: readonly JsonPath[]): Generator<OpaqueConsequence> {
   const lost = new Map<number, Set<number>>();
@@ -187,13 +187,13 @@ function* consequences({ messages }: JsonObject, gone: readonly JsonPath[]): Gen
   }
 }
 
-/** Whether an entry is of ours, and bears only the text for another one's state. */
+/** Reports whether an entry is the gateway's and has only the text of another entry's state. */
 function isEmptyEnvelope(value: unknown): boolean {
   const entry = asObject(value);
   return entry?.["format"] === ENVELOPE_FORMAT && !asText(entry["signature"]) && !asText(entry["data"]);
 }
 
-/** Whether a message has nothing besides its thoughts. */
+/** Reports whether a message has nothing besides its reasoning. */
 function isEmptyMessage({ content, tool_calls, ...message }: JsonObject): boolean {
   const words = typeof content === "string" || Array.isArray(content) ? content.length : 0;
   const others = ["refusal", LEGACY_CALL, "audio", "extra_content", "thought_signature"];

@@ -2,8 +2,8 @@ import { asCount, asCounts, asObject, asText, atMost, type JsonObject, type Usag
 import { providerCost } from "../openai/usage.ts";
 
 /**
- * Usage of a whole completion, or of the chunk that carries it: alone with empty `choices`, or on the last chunk with
- * some (OpenRouter). `usage: null` is none. Groq's streams have it under `x_groq`, asked for or not.
+ * Decodes the usage of a complete response, or of the chunk that has it: one with empty `choices`, or the last one with some
+ * (OpenRouter). `usage: null` means none. Groq's streams have it under `x_groq`, whether requested or not.
  */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const body = asObject(json);
@@ -20,7 +20,8 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   return usage;
 }
 
-// Member by member, because this runs for each answer: to copy what is there of a list of all costs three times as much.
+// Members are read one by one, because this runs for each response: copying those present from a list takes three times as
+// long.
 
 function input(raw: JsonObject): Usage["in"] {
   const parts = asObject(raw["prompt_tokens_details"]) ?? NO_DETAILS;
@@ -29,7 +30,7 @@ function input(raw: JsonObject): Usage["in"] {
   const prompt = asCount(raw["prompt_tokens"]);
   const total = prompt === undefined ? undefined : prompt + (sound ?? 0);
   if (total !== undefined) found.total = total;
-  // DeepSeek, Moonshot and Mistral have their own words beside or instead of the common one.
+  // DeepSeek, Moonshot and Mistral have members of their own beside the common one or instead of it.
   const cached =
     asCount(parts["cached_tokens"]) ??
     asCount(raw["prompt_cache_hit_tokens"]) ??
@@ -69,8 +70,8 @@ function output(raw: JsonObject): Usage["out"] {
 const NO_DETAILS: JsonObject = {};
 
 /**
- * Mistral tells how long the sound was that it heard, and its tokens in the total alone: `prompt_tokens` are those of the
- * text. [D: audio and transcription] Undefined where there was none.
+ * Returns Mistral's audio tokens: it reports the duration of audio input, and its tokens only in the total; `prompt_tokens`
+ * covers the text. [D: audio and transcription] Undefined without audio.
  */
 function unreportedAudioTokens(raw: JsonObject): number | undefined {
   if (!asCount(raw["prompt_audio_seconds"])) return undefined;
@@ -81,7 +82,7 @@ function unreportedAudioTokens(raw: JsonObject): number | undefined {
   return Math.max(0, total - (prompt ?? 0) - (completion ?? 0));
 }
 
-/** Recorded from xAI and Google: `completion_tokens` leaves the reasoning out, only `total_tokens` has it. */
+/** Returns the output tokens. Recorded from xAI and Google: only `total_tokens` includes reasoning, not `completion_tokens`. */
 function totalOut(raw: JsonObject): number | undefined {
   const completion = asCount(raw["completion_tokens"]);
   if (unreportedAudioTokens(raw) !== undefined) return completion;

@@ -12,20 +12,20 @@ import {
   type ResponseSource,
 } from "model-gateway/protocol";
 
-/** The one thing this protocol is asked for. */
+/** The only operation of this protocol. */
 export const CHAT_COMPLETIONS = post("chat", "/chat/completions", { task: "generate" });
 
-/** The older member for the one call of an assistant's message. */
+/** The older member for the only call of an assistant message. */
 export const LEGACY_CALL = "function_call";
 
-/** The `format` of entries of `reasoning_details` that hold an envelope of ours. */
+/** The `format` of `reasoning_details` entries that contain an envelope of the gateway's. */
 export const ENVELOPE_FORMAT = "gw1";
-/** What the thoughts before a call are remembered by, for clients that keep nothing of them. */
+/** Returns the key under which the reasoning before a call is stored, for clients that do not send it back. */
 export const reasoningKey = (callId: string): string => `thoughts ${callId}`;
-/** The `id` of such an entry whose state sat on an empty text behind the text of the message. */
+/** The `id` of an entry whose state was on an empty text after the text of the message. */
 export const AFTER_TEXT = "behind";
 
-/** What state of this protocol's own vendors is: the member that it stands in, or how the member is read. */
+/** The kind of opaque state from this protocol's own vendors: its member, or how the member is read. */
 export type StateKind =
   | "reasoning_details"
   | "reasoning_content"
@@ -36,7 +36,10 @@ export type StateKind =
   /** On a message: Google's compatible API has `extra_content` and `thought_signature` there. */
   | "message";
 
-/** State of this protocol's own vendors. @param source the account that gave it; absent: the client sent it is */
+/**
+ * Returns opaque state of this protocol's vendors.
+ * @param source the account that created it; undefined if the client sent it
+ */
 export const createOpaque = (kind: StateKind, data: string, source?: ResponseSource): Opaque => ({
   protocol: "openai-chat",
   ...(source ? { account: source.account, model: source.model } : {}),
@@ -44,14 +47,14 @@ export const createOpaque = (kind: StateKind, data: string, source?: ResponseSou
   data,
 });
 
-/** The member of an entry of `reasoning_details` that everybody can read; encrypted entries have none. */
+/** Returns the name of the readable member of a `reasoning_details` entry; encrypted entries have none. */
 export const textMember = ({ type }: JsonObject): "summary" | "text" | undefined =>
   type === "reasoning.summary" ? "summary" : type === "reasoning.text" ? "text" : undefined;
 
 /**
- * A `url_citation`. Its indices count characters of the whole content; where they are equal (recorded from OpenRouter:
- * always 0) they mean nothing.
- * @param before characters of the content before the block that the citation is for
+ * Decodes a `url_citation`. Indices count characters of the whole content; equal ones (recorded from OpenRouter: always 0)
+ * are no range.
+ * @param before characters of content before the block that the citation is for
  */
 export function parseCitation(annotation: unknown, before = 0): Citation | undefined {
   const source = asObject(asObject(annotation)?.["url_citation"]);
@@ -67,7 +70,7 @@ export function parseCitation(annotation: unknown, before = 0): Citation | undef
   });
 }
 
-/** The annotation for a citation; indices count from the start of the whole content. */
+/** Encodes a citation as an annotation; indices count from the start of the whole content. */
 export const writeCitation = ({ url, title, quote, start, end }: Citation, before: number) => ({
   type: "url_citation",
   url_citation: dropUndefined({
@@ -80,13 +83,13 @@ export const writeCitation = ({ url, title, quote, start, end }: Citation, befor
   }),
 });
 
-/** A mark for the prompt cache: OpenAI's own, or the one that other vendors took over from Anthropic. */
+/** Decodes a mark for the prompt cache: OpenAI's own, or Anthropic's, which other vendors adopted. */
 export function readCacheMark(part: Fields): { cache?: CacheMark } {
   for (const name of ["prompt_cache_breakpoint", "cache_control"]) {
     const mark = isObject(part.of[name]) ? part.object(name) : undefined;
     if (!mark) continue;
     part.declare(name, "cache_mark");
-    // A mark marks, whatever it calls that.
+    // Its type or mode makes no difference.
     mark.any("type");
     mark.any("mode");
     const { ttl } = mark.of;
