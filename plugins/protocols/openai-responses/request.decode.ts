@@ -47,7 +47,7 @@ import {
 /** Top-level members with values that are the same as absent. */
 const DEFAULT_FIELDS = { background: [false], truncation: ["disabled"], top_logprobs: [0] };
 
-/** Reasoning of all turns is what translation sends anyway. */
+/** Translation always sends the reasoning of all turns. */
 const DEFAULT_REASONING = { context: ["auto", "all_turns"], mode: ["standard"] };
 
 /** Decodes a request. @throws GatewayError `invalid_field` with the field's path */
@@ -91,7 +91,7 @@ const SUMMARY_PROMPT =
   "the decisions made and their reasons, the state of the files and of everything else that was changed, and what is " +
   "still open. Keep names, paths, commands and values as they are. Answer with the summary and nothing else.";
 
-/** A compaction is plain text, with any `text.format` in the request. */
+/** A compaction is plain text, whatever `text.format` the request has. */
 const compactionSettings = SETTINGS.filter(({ path }) => path !== "text.format");
 
 /** Forbids calls. The tools stay offered: the history has calls of them, and the vendor's cached prompt begins with them. */
@@ -412,7 +412,7 @@ function readText(part: Fields): Text {
   const annotations = part.list("annotations") ?? [];
   const citations = annotations.flatMap((annotation) => parseCitation(annotation) ?? []);
   if (annotations.length > 0) part.declare("annotations", "citations");
-  // Likelihoods of an earlier response's tokens have no effect.
+  // Logprobs of an earlier response have no effect.
   part.leave("logprobs");
   return { kind: "text", text, at: part.at, ...cache, ...(citations.length > 0 && { citations }) };
 }

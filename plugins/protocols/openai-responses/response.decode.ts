@@ -29,9 +29,7 @@ const IGNORED_EVENTS =
 const FINAL_EVENTS: ReadonlySet<string> = new Set(["response.completed", "response.incomplete", "response.failed"]);
 
 const FINAL_STATUS = /^(?:completed|incomplete|failed|cancelled)$/;
-/**
- * Statuses without a response. One still generated in the background would be fetched by its id, which no other protocol can.
- */
+/** Statuses without output. Clients of other protocols cannot fetch a response that is generated in the background. */
 const FAILED_STATUS = /^(?:failed|cancelled|queued|in_progress)$/;
 
 /** Returns a decoder for a stream of response events. */
@@ -40,8 +38,8 @@ export function createDecoder(source: ResponseSource): ResponseDecoder {
 }
 
 /**
- * Decodes a whole response, as a stream of its items and its end.
- * @throws GatewayError `upstream_invalid` when it is not a response
+ * Decodes a complete response, as a stream of its items and its end.
+ * @throws GatewayError `upstream_invalid` if it is not a response
  */
 export function decodeResponse(text: string, source: ResponseSource): Event[] {
   const body = parseJson(text);
@@ -69,7 +67,7 @@ function parseJson(text: string): JsonObject | undefined {
 class ResponsesDecoder implements ResponseDecoder {
   private readonly items: ItemDecoder;
   private started = false;
-  /** Whether a failure or the end has been decoded. */
+  /** Whether the end or an error has been decoded. */
   private ended = false;
 
   constructor(private readonly source: ResponseSource) {
@@ -79,7 +77,7 @@ class ResponsesDecoder implements ResponseDecoder {
   frame(frame: Frame, out: Event[]): void {
     if (this.ended) return;
     const { text } = frame;
-    // The vendor does not send this mark, others do; the response is complete before it. [F]
+    // The vendor sends no such terminator, others do; the response is complete before it. [F]
     if (text === "[DONE]") return;
     if (text === undefined) {
       out.push({ type: "ping" });
@@ -123,7 +121,7 @@ class ResponsesDecoder implements ResponseDecoder {
     }
   }
 
-  /** Handles events that occur for every few letters. */
+  /** Decodes an event that is sent for every few characters; returns false for others. */
   private readDelta(type: string, json: JsonObject, out: Event[]): boolean {
     const index = asCount(json["output_index"]) ?? 0;
     const delta = asText(json["delta"]) ?? "";
@@ -150,7 +148,7 @@ class ResponsesDecoder implements ResponseDecoder {
     }
   }
 
-  /** Handles events that occur a few times per item. */
+  /** Decodes an event that is sent a few times per item; returns false for others. */
   private readItemEvent(type: string, json: JsonObject, out: Event[]): boolean {
     const index = asCount(json["output_index"]) ?? 0;
     const place = asCount(json["content_index"] ?? json["summary_index"]) ?? 0;
@@ -247,7 +245,7 @@ interface IncomingItem {
   done: boolean;
 }
 
-/** Maximum number of items per response: one can be added without an event of any weight. */
+/** Maximum number of items per response: the size limit of events does not count items without content. */
 const MOST_ITEMS = 10_000;
 
 /** Keys of a reasoning item's two blocks. */
@@ -278,13 +276,13 @@ class ItemDecoder {
     if (isCall(item.type)) this.openCall(item, json, out);
   }
 
-  /** Begins or continues a text, refusal or reasoning. `place`: the index of its part in the item. */
+  /** Begins or continues a text, refusal or reasoning. @param place the index of its part in the item */
   appendText(index: number, kind: ItemTextKind, place: number, text: string, out: Event[], logprobs?: unknown): void {
     const block = this.blockFor(this.items.get(index) ?? this.createItem(index, itemType(kind)), kind, place, out);
     if (block?.open) this.pushText(block, place, text, out, logprobs);
   }
 
-  /** Decodes a whole text, for vendors that did not stream it. */
+  /** Decodes a complete text, from vendors that do not stream it. */
   completeText(index: number, kind: ItemTextKind, place: number, text: string, out: Event[], logprobs?: unknown): void {
     const item = this.items.get(index) ?? this.createItem(index, itemType(kind));
     const block = this.blockFor(item, kind, place, out);
@@ -317,7 +315,7 @@ class ItemDecoder {
     block.annotationCount++;
   }
 
-  /** Appends to a call's arguments or input. Those of an unknown call come with its end. */
+  /** Appends to a call's arguments or input. For an unknown call they are decoded at its end. */
   appendArguments(index: number, text: string, out: Event[]): void {
     const block = this.items.get(index)?.blocks.get(0);
     if (block?.kind === "call" && block.open) pushArguments(block, text, out);
@@ -350,7 +348,7 @@ class ItemDecoder {
   }
 
   /**
-   * Ends the response: decodes items that only the last event holds, and ends those whose end is missing. They are matched by
+   * Ends the response: decodes items that only the last event contains, and closes those without an end. They are matched by
    * order and type, not by id, because vendors change ids in mid-stream [F: OpenRouter, Copilot].
    */
   completeOutput(output: readonly unknown[], out: Event[]): void {

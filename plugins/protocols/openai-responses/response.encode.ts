@@ -30,7 +30,7 @@ const ID_STEM_LENGTH = 36;
 export const createEncoder = (context: ResponseContext): ResponseEncoder =>
   encoderFor(new ResponsesEncoder(context, false), context);
 
-/** Encodes a whole response: the one in the stream's last event. */
+/** Encodes a complete response: the one in the stream's last event. */
 export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
   const response = new ResponsesEncoder(context, true);
   const out: EncodedFrame[] = [];
@@ -70,12 +70,12 @@ class ResponsesEncoder implements ResponseEncoder {
   /** Whether the open block is a text of which nothing is written yet. */
   private textPending = false;
   private refused = false;
-  /** Whether the response may hold only a compaction. */
+  /** Whether the response may contain only a compaction. */
   private readonly compacting: boolean;
   private usage: Usage | undefined;
   private finish: EventOf<"finish"> | undefined;
 
-  /** @param wholeOnly the response is written whole, so that it is already in memory. */
+  /** @param wholeOnly whether the complete response is written at once, so that it is already in memory */
   constructor(
     private readonly context: ResponseContext,
     private readonly wholeOnly: boolean,
@@ -123,7 +123,7 @@ class ResponsesEncoder implements ResponseEncoder {
     return this.output;
   }
 
-  /** Returns the whole response, once it has ended. */
+  /** Returns the complete response after its end. */
   wholeResponse(): string {
     const { status, incomplete_details: details } = responseStatus(this.finish, this.refused);
     return this.responseJson(status, JSON.stringify(details), this.output.join(), this.usage);
@@ -150,7 +150,7 @@ class ResponsesEncoder implements ResponseEncoder {
     this.frames.write(`response.${status}`, `"response":${this.wholeResponse()}`, out);
   }
 
-  /** Writes the reason of a refusal, where the vendor sends it with the end and not as a text. */
+  /** Writes the reason of a refusal, from vendors that send it with the finish reason and not as text. */
   private writeRefusalReason(out: EncodedFrame[]): void {
     const { reason, message: text } = this.finish ?? {};
     if (reason === undefined || !isRefusalReason(reason) || !text || this.refused || this.compacting) return;
@@ -161,7 +161,7 @@ class ResponsesEncoder implements ResponseEncoder {
     message.closeBlock(out);
   }
 
-  /** Declares details of the end that this protocol cannot express. */
+  /** Declares details of the finish that this protocol cannot express. */
   private declareFinish(): void {
     const { reason, raw, message, stopSequence } = this.finish ?? {};
     if (stopSequence !== undefined) this.context.drop("stop_sequence", "No status says which sequence matched.");
@@ -201,7 +201,7 @@ class ResponsesEncoder implements ResponseEncoder {
     if (event.type === "close" && this.block === undefined) this.resume(out);
   }
 
-  /** Encodes waiting blocks, up to the first that is still open. */
+  /** Encodes the buffered blocks, up to the first that is still open. */
   private resume(out: EncodedFrame[]): void {
     for (const [block, events] of this.waiting) {
       this.waiting.delete(block);
@@ -227,12 +227,12 @@ class ResponsesEncoder implements ResponseEncoder {
     this.textPending = false;
   }
 
-  /** Opens a block; returns false where it has no form here. */
+  /** Opens a block; returns false if this protocol cannot express it. */
   private open(event: EventOf<"open">, out: EncodedFrame[]): boolean {
     switch (event.kind) {
       case "text":
         if (event.opaque) this.writeState({ ...event.opaque, on: "text" }, out);
-        // The text of this state may never come; an empty one would be sent back as an assistant's message.
+        // The text after this state may never arrive; an empty one would be sent back as an assistant's message.
         if (event.opaque) this.textPending = true;
         else this.openText(out);
         return true;
@@ -365,7 +365,7 @@ class CompactionEncoder implements ResponseEncoder {
 class SequenceWriter {
   private sequence = 0;
 
-  /** @param wholeOnly nothing is written: only the items are needed. */
+  /** @param wholeOnly whether no events are written, because only the items are needed */
   constructor(private readonly wholeOnly: boolean) {}
 
   /** Writes an event. @param members JSON text of the event's members, without braces. */
@@ -377,7 +377,7 @@ class SequenceWriter {
 
 /** The encoder of an item. */
 interface ItemWriter {
-  /** Appends a text, arguments, a citation, state, or a picture. */
+  /** Appends text, arguments, a citation, state or an image. */
   append(event: Event, out: EncodedFrame[]): void;
   /** Ends the block. The item may continue with another. */
   closeBlock(out: EncodedFrame[]): void;
@@ -385,7 +385,7 @@ interface ItemWriter {
   finish(status: "completed" | "incomplete", out: EncodedFrame[]): string;
 }
 
-/** What every item has. */
+/** The id and index of an item, and what the writers of all items share. */
 interface ItemPlace {
   readonly id: string;
   readonly index: number;
@@ -526,7 +526,7 @@ class RefusalPartWriter {
   }
 }
 
-/** Returns likelihoods of tokens as JSON text without brackets; other protocols wrap the same list in an object. */
+/** Returns logprobs as JSON text without brackets; other protocols wrap the same list in an object. */
 function logprobsJson(logprobs: unknown): string {
   const list = asList(asObject(logprobs)?.["content"] ?? logprobs);
   return list.length === 0 ? "" : writeJson(list).slice(1, -1);
@@ -588,7 +588,7 @@ class CallWriter implements ItemWriter {
   private readonly pieces: string[] = [];
   private text = '""';
 
-  /** @param id for the client's result; unique in the response. */
+  /** @param id of the call, which the client's result names; unique in the response */
   constructor(
     private readonly place: ItemPlace,
     private readonly opening: EventOf<"open"> & { kind: "tool_call" },
@@ -675,7 +675,7 @@ class ImageWriter implements ItemWriter {
   closeBlock(): void {}
 
   finish(_status: string, out: EncodedFrame[]): string {
-    // Only a URL: clients would take an empty text for the picture.
+    // There was only a URL: clients would take an empty string for the image.
     if (this.pieces.length === 0) return writeItemDone(this.place, this.json("failed", "null"), out);
     this.place.frames.write("response.image_generation_call.completed", itemPosition(this.place), out);
     return writeItemDone(this.place, this.json("completed", JSON.stringify(this.pieces.join(""))), out);
@@ -701,7 +701,7 @@ const INCOMPLETE_REASONS: Readonly<Record<FinishReason, string | undefined>> = {
   other: undefined,
 };
 
-/** Returns `status` and `incomplete_details`. @param refused whether a part of its own holds the refusal */
+/** Returns `status` and `incomplete_details`. @param refused whether a refusal part has been written */
 function responseStatus(finish: EventOf<"finish"> | undefined, refused: boolean) {
   const reason = finish && !(refused && finish.reason === "refusal") ? INCOMPLETE_REASONS[finish.reason] : undefined;
   return reason === undefined
@@ -709,7 +709,7 @@ function responseStatus(finish: EventOf<"finish"> | undefined, refused: boolean)
     : { status: "incomplete", incomplete_details: { reason } };
 }
 
-/** Returns the members that echo the request, as JSON text without braces; the vendor's defaults where it has none. */
+/** Returns the members that echo the request, as JSON text without braces; members that it lacks have the vendor's defaults. */
 function requestEcho(request: JsonObject): string {
   const echo: JsonObject = {
     background: false,
@@ -722,7 +722,7 @@ function requestEcho(request: JsonObject): string {
     prompt_cache_key: request["prompt_cache_key"] ?? null,
     reasoning: { effort: null, summary: null, ...asObject(request["reasoning"]) },
     safety_identifier: request["safety_identifier"] ?? null,
-    // Nothing is stored: neither here, nor at the provider.
+    // Neither the gateway nor the provider stores the response.
     store: false,
     temperature: request["temperature"] ?? 1,
     text: { format: { type: "text" }, ...asObject(request["text"]) },

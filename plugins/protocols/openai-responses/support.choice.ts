@@ -1,4 +1,4 @@
-/** Tool choice; and pictures, which are requested by a tool here. */
+/** The tool choice, and images, which this protocol requests with a tool. */
 import {
   asObject,
   type Conversation,
@@ -19,7 +19,7 @@ export const TOOL_CHOICE_SETTINGS: readonly Setting[] = [
   { path: "tool_choice", field: "toolChoice", type: "any", read: readChoice, write: writeChoice },
 ];
 
-/** A picture as the response. Not a row: it consists of a tool and the choice of it. */
+/** A request for an image. It is no row of the settings, because it consists of a tool and the choice of it. */
 export const imageTool = { read: readImageTool, write: addImageTool };
 
 /** Decodes the tool choice. @throws GatewayError `invalid_field` */

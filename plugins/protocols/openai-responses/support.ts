@@ -146,7 +146,7 @@ export const SETTINGS: readonly Setting[] = [
     words: identityMap(["low", "medium", "high"]),
   },
   { path: "text.format", field: "format", type: "any", read: readFormat, write: writeFormat },
-  // Thinking tokens are only encoded, as an effort, where the client sent no effort.
+  // A thinking budget is encoded as an effort, if the client sent no effort.
   { path: "reasoning.effort", field: "reasoning.budget", type: "any", read: () => undefined, write: writeBudget },
   {
     path: "reasoning.effort",
@@ -156,7 +156,7 @@ export const SETTINGS: readonly Setting[] = [
     words: identityMap(EFFORTS),
     write: supportedEffort,
   },
-  // A summary of some kind is one that is shown.
+  // A summary of any kind means that reasoning is shown.
   {
     path: "reasoning.summary",
     field: "reasoning.show",
@@ -278,7 +278,7 @@ function labelWriter(feature: Feature) {
     fitLabel(text, pathOfUse(conversation, feature), context);
 }
 
-/** Decodes the older user name; beside the newer one it means something else, for which the vocabulary has no field. */
+/** Decodes the older user name; beside the newer one it means something else, for which conversations have no field. */
 function readOlderUser(body: Fields, name: string): string | undefined {
   return body.has("safety_identifier") ? undefined : body.text(name);
 }
@@ -289,7 +289,7 @@ function writeTier(tier: string, conversation: Conversation, context: EncodeCont
   return known;
 }
 
-/** Decodes whether likelihoods are requested; another member has the number of tokens. */
+/** Decodes whether logprobs are requested; another member has the number of alternatives. */
 function readInclude(body: Fields, name: string): number | undefined {
   const include = body.list(name) ?? [];
   for (const [i, each] of include.entries())

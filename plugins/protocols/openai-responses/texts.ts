@@ -36,7 +36,7 @@ const KIND_BY_ROLE: ReadonlyMap<unknown, TextKind> = new Map([
   ["developer", "system"],
 ]);
 
-/** Texts at a path of an item; `*` is every element or member. */
+/** The texts at a path of an item; `*` is every element or member. */
 type ItemTexts = readonly [path: string, kind: TextKind, json?: true];
 
 const SUMMARY_TEXTS: ItemTexts = ["summary.*.text", "reasoning"];
@@ -159,7 +159,7 @@ function* streamedTexts(type: string, event: JsonObject): Generator<TextPlace> {
   }
 }
 
-/** Places of reasoning and compactions in requests that only their provider can read. */
+/** Positions of reasoning and compactions in requests that only their provider can read. */
 export const opaque: OpaquePlaces = { find: opaquePlaces };
 
 function* opaquePlaces(body: JsonObject): Generator<OpaquePlace> {

@@ -13,7 +13,7 @@ import {
 } from "model-gateway/protocol";
 import { PICTURE_TOKENS, providerCost } from "../openai/usage.ts";
 
-/** Reads usage from a whole response or compaction, or from a lifecycle event's `response`. */
+/** Decodes usage from a complete response or compaction, or from a lifecycle event's `response`. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const top = asObject(json);
   if (top?.["type"] === ITEM_DONE) return addPicture(asObject(top["item"]), before);
@@ -41,17 +41,17 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   };
 }
 
-/** The event with a whole picture, before the vendor reports its cost. */
+/** The event with a complete image, before the vendor reports its cost. */
 const ITEM_DONE = "response.output_item.done";
 const IMAGE_CALL = "image_generation_call";
 /** Bytes of an event that contain its name. */
 const EVENT_NAME_BYTES = 64;
 
-/** Reports whether a frame may hold a picture. */
+/** Reports whether a frame may contain an image. */
 export const holdsPicture = ({ bytes }: Frame): boolean =>
   bytes.toString("latin1", 0, EVENT_NAME_BYTES).includes(ITEM_DONE) && bytes.includes(IMAGE_CALL);
 
-/** Adds a picture of a usual size, in case the stream breaks off after it. The last event's usage replaces it. */
+/** Adds the tokens of an average image, in case the stream is aborted after it. The last event's usage replaces them. */
 function addPicture(item: JsonObject | undefined, before?: Usage): Usage | undefined {
   if (item?.["type"] !== IMAGE_CALL || !asText(item["result"])) return before;
   const tokens = (before?.drawn?.out.total ?? 0) + PICTURE_TOKENS;
@@ -119,7 +119,7 @@ export function writeUsage({ in: input, out }: Usage): JsonObject {
   };
 }
 
-/** Codec of token counts: an object with a single number. */
+/** Encodes and decodes token counts: an object with a single number. */
 export const inputTokensCodec = {
   /** Decodes a count. @throws GatewayError `upstream_invalid` when it has no number */
   decode(text: string): number {

@@ -22,7 +22,7 @@ export const COMPACTION = "compaction";
 /** The item that requests one. The vendor accepts it as the last item only. [S] */
 export const COMPACTION_TRIGGER = "compaction_trigger";
 
-/** Values of `include` that the vocabulary has fields for. */
+/** Values of `include` that conversations have fields for. */
 export const INCLUDE_LOGPROBS = "message.output_text.logprobs";
 export const INCLUDE_ENCRYPTED = "reasoning.encrypted_content";
 
@@ -30,7 +30,7 @@ export const INCLUDE_ENCRYPTED = "reasoning.encrypted_content";
 export const requestsCompaction = (input: unknown): boolean =>
   asObject(asList(input).at(-1))?.["type"] === COMPACTION_TRIGGER;
 
-/** The marks of an envelope with a summary: a plain text without an owner, which any provider may read. */
+/** The members of opaque state with a summary: plain text without an owner, which any provider may read. */
 export const SUMMARY_STATE = { protocol: "gateway", kind: "summary" } as const;
 /** The text before a summary that is sent back. */
 export const SUMMARY_LEAD = "Summary of the conversation so far:\n\n";
