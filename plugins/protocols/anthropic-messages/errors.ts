@@ -28,7 +28,7 @@ const ERROR_TYPES: Readonly<Record<ErrorKind, string>> = {
 
 /**
  * Returns `{type: "error", error: {type, message, details?}, request_id}`. There is no member for a field's path: the message
- * begins with it. The vendor's types are an enumeration: a plugin's own code is where the vendor has codes, in `details`.
+ * begins with it. The vendor's types are an enumeration, so that a plugin's own code is in `details`, like the vendor's codes.
  */
 function errorJson({ kind, code, own, message, param, details: told }: Fault, id: string): object {
   const named = param === undefined || [" ", ":"].some((mark) => message.startsWith(param + mark));
@@ -38,7 +38,7 @@ function errorJson({ kind, code, own, message, param, details: told }: Fault, id
   return { type: "error", error, request_id: id };
 }
 
-/** Returns an error as a whole body. */
+/** Returns an error as a complete body. */
 export const errorBody = (fault: Fault, id: string): string => JSON.stringify(errorJson(fault, id));
 
 /** Returns an error as an event. Clients check the event's name, so it is required. [S] */
@@ -81,7 +81,7 @@ export function parseError(json: unknown, status?: number): Fault | undefined {
   };
 }
 
-/** Parses an error response: JSON, or any text of a proxy before the vendor. */
+/** Parses an error response: JSON, or any text from a proxy in front of the vendor. */
 export function parseErrorResponse(status: number, _headers: HeaderList, text: string): Fault {
   const message = `The provider answered with status ${status} and no message.`;
   return parseError(parseJson(text), status) ?? { status, kind: errorKindOf(status), code: "upstream_failed", message };

@@ -140,9 +140,7 @@ function stateAfterText(parts: readonly Part[], prefix: PrefixKey, turn: number,
 /** The place of content: a turn of some role, or a tool's result. */
 type ContentPlace = Turn["role"] | "result";
 
-/**
- * Parts that are allowed in one place only. The vendor refuses them elsewhere, and no other vendor has an equivalent there.
- */
+/** Parts that are allowed in one place only. The vendor refuses them elsewhere, and no other vendor has an equivalent there. */
 const REQUIRED_PLACES: Readonly<Partial<Record<Part["kind"], ContentPlace>>> = {
   reasoning: "assistant",
   tool_call: "assistant",

@@ -257,7 +257,7 @@ function hoistCacheMark(part: Part): Part {
   return { ...part, cache: part.cache ?? cache, parts: part.parts.map(({ cache: _, ...each }): Part => each) };
 }
 
-/** Encodes a part as a block; undefined where this protocol has none for it. */
+/** Encodes a part as a block; undefined if this protocol has none for it. */
 function blockOf(part: Part, context: EncodeContext): JsonObject | undefined {
   switch (part.kind) {
     // Citations carry a key of the vendor's; without it they are refused.
@@ -383,7 +383,7 @@ function toolsOf(conversation: Conversation, context: EncodeContext, marks: Cach
   return tools.length > 0 ? tools : undefined;
 }
 
-/** Returns the tools that an `allowed` choice leaves: the vendor has no such choice. */
+/** Returns the tools that an `allowed` choice includes: the vendor has no such choice. */
 function allowedTools(conversation: Conversation, context: EncodeContext): readonly Tool[] {
   const { tools, toolChoice } = conversation;
   if (toolChoice?.mode !== "allowed") return tools;

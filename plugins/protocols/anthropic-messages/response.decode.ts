@@ -20,7 +20,7 @@ import { finishReasonOf, holdsObject, NAME, type OpaqueKind, parseCitation, RAW_
 /** Returns a decoder for a stream of events. */
 export const createDecoder = (source: ResponseSource): ResponseDecoder => new MessageStreamDecoder(source);
 
-/** Decodes a whole message. @throws GatewayError `upstream_invalid` */
+/** Decodes a complete message. @throws GatewayError `upstream_invalid` */
 export function decodeResponse(text: string, source: ResponseSource): Event[] {
   let body: JsonObject | undefined;
   try {
@@ -40,7 +40,7 @@ const CLIENT_BLOCKS: ReadonlySet<string> = new Set(["text", "thinking", "redacte
 /** Reports whether only this vendor understands a type of block. */
 const isServerBlock = (type: string): boolean => !CLIENT_BLOCKS.has(type);
 
-/** Decodes what streamed and whole responses have in common: the opening of blocks, and the end. */
+/** Decodes what streamed and complete responses have in common: the opening of blocks, and the end. */
 class BlockDecoder {
   constructor(private readonly source: ResponseSource) {}
 
@@ -155,7 +155,7 @@ interface OpenBlock {
   input: string;
   /** The thinking text so far, to be stored with its signature. */
   thinking: string;
-  /** Characters counted for all of it. */
+  /** The size of all this in characters. */
   size: number;
 }
 

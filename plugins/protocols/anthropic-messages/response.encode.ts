@@ -23,7 +23,7 @@ import { holdsObject, STOP_REASONS, writeCitation } from "./wire.ts";
 
 type WritableEvent = Exclude<Event, { type: "error" }>;
 
-/** Maximum weight of events that wait for the preceding block to close. */
+/** Maximum weight of events that are buffered until the preceding block closes. */
 const MOST_WAITING = 8 * 1024 * 1024;
 
 /** Returns an encoder for a stream of events. */
@@ -38,7 +38,7 @@ export function createEncoder(context: ResponseContext): ResponseEncoder {
   };
 }
 
-/** Encodes a whole message: the sum of the stream of the same events. @throws GatewayError `upstream_invalid` */
+/** Encodes a complete message: the accumulated stream of the same events. @throws GatewayError `upstream_invalid` */
 export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
   const message = new MessageWriter(context);
   const blocks = new BlockEncoder(context, message);
@@ -56,7 +56,7 @@ interface AnswerBlock {
   index?: number;
   /** Events that arrived while another block was open. */
   waiting: Event[];
-  /** Their weight. */
+  /** The weight of these events. */
   weight: number;
   /** Part of a reasoning's summary that was written last. */
   part?: number;
@@ -250,7 +250,7 @@ class BlockEncoder {
     return index;
   }
 
-  /** Returns the block's number, and opens the block if necessary. */
+  /** Returns the block's index, and opens the block if necessary. */
   private ensureOpen(block: AnswerBlock): number {
     if (block.index !== undefined) return block.index;
     if (block.opening.kind !== "reasoning") return this.openBlock(block, { type: "text", text: "" });
@@ -305,7 +305,7 @@ class BlockEncoder {
 
   private opaque(block: AnswerBlock, { opaque }: EventOf<"opaque">): void {
     const { opening } = block;
-    // It belongs to media, which this protocol's responses cannot hold.
+    // It belongs to media, which this protocol's responses cannot contain.
     if (typeof opaque.on === "object" && "media" in opaque.on) return;
     const sealed = this.context.seal(opaque);
     // A later one replaces it, and this block cannot grow: it is written when it closes.

@@ -113,7 +113,7 @@ interface StringPlace {
   holder: JsonObject;
 }
 
-/** The depth limit of JSON elsewhere: paths in hostile JSON would take memory quadratic in its depth. */
+/** The maximum depth, as in the JSON parser: paths of deeper JSON would take memory quadratic in the depth. */
 const DEEPEST = 512;
 
 /** Returns all strings within a value. */
@@ -131,7 +131,7 @@ function* strings(value: unknown, path: JsonPath): Generator<StringPlace> {
   }
 }
 
-/** Places of reasoning state that only its provider can read, and what depends on it. */
+/** Positions of opaque state that only its provider can read, and what must be removed with it. */
 export const opaque: OpaquePlaces = { find: opaquePlaces, consequences };
 
 /** Each block type's member for such state. State of a call or a text comes as a separate block, too. */

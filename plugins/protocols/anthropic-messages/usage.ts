@@ -19,14 +19,14 @@ import {
 } from "model-gateway/protocol";
 import { eventInitial, LETTER_M } from "./wire.ts";
 
-/** Reports whether a frame may hold usage: `message_start`, `message_delta`, or a body with a `usage` object. */
+/** Reports whether a frame may contain usage: `message_start`, `message_delta`, or a body with a `usage` object. */
 export function holdsUsage(frame: Frame): boolean {
   const letter = eventInitial(frame);
   return (letter === undefined || letter === LETTER_M) && frame.mayContain("usage");
 }
 
 /**
- * Reads usage from `message_start`, `message_delta` or a whole message. The delta's numbers are totals, not increments, and
+ * Decodes usage from `message_start`, `message_delta` or a complete message. The delta's numbers are totals, not increments, and
  * missing or null ones keep the values of `message_start`. [S: the SDK's accumulator]
  */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
@@ -47,7 +47,7 @@ function mergeUsage(before: JsonObject | undefined, counted: JsonObject): JsonOb
   return { ...before, ...Object.fromEntries(news) };
 }
 
-/** Converts token counts: the vendor's `input_tokens` exclude cache reads and writes; ours include them. */
+/** Converts token counts: the vendor's `input_tokens` exclude cache reads and writes, the total of `Usage` includes them. */
 function countsIn(raw: JsonObject): Pick<Usage, "in" | "out"> {
   const input = asCount(raw["input_tokens"]);
   const output = asCount(raw["output_tokens"]);

@@ -92,7 +92,7 @@ export function holdsObject(json: RawJson): boolean {
   }
 }
 
-/** The member with the address: a search result's `source` is chosen by the client, usually a URL. */
+/** The member with the URL, by type: a search result's `source` is chosen by the client, usually a URL. */
 const URL_MEMBERS: Readonly<Record<string, string>> = {
   web_search_result_location: "url",
   search_result_location: "source",
@@ -149,8 +149,8 @@ export function eventInitial({ bytes }: Frame): number | undefined {
 }
 
 /**
- * Returns how an event ends the stream, if it does. Nearly all events are `content_block_…` or `ping`, which their first
- * letter tells. Events without a name, which only imitations of this protocol send, are recognised by their `type`.
+ * Returns how an event ends the stream, if it does. Nearly all events are `content_block_…` or `ping`, recognised by their
+ * first letter. Events without a name, which only imitations of this protocol send, are recognised by their `type`.
  */
 export function ending(frame: Frame): Ending | undefined {
   if (frame.kind !== "event") return undefined;
@@ -159,17 +159,17 @@ export function ending(frame: Frame): Ending | undefined {
   if (letter !== undefined && letter !== LETTER_M && letter !== LETTER_E) return undefined;
   if (frame.event !== undefined) return ownProperty(ENDINGS, frame.event);
   const { type, error } = asObject(frame.json()) ?? {};
-  // What stands in front of an imitation may tell of its failures in a form of its own.
+  // A proxy in front of an imitation may report its failures in another format.
   return type === undefined && asObject(error) ? "error" : ownProperty(ENDINGS, asText(type));
 }
 
-/** Where the vendor tells what is left of a minute. [D: rate limits page] */
+/** Headers in which the vendor reports what is left of a minute. [D: rate limits page] */
 export const ratesLeft = [
   ["requests", "anthropic-ratelimit-requests-remaining"],
   ["tokens", "anthropic-ratelimit-tokens-remaining"],
 ] as const;
 
-/** `anthropic-ratelimit-{requests,tokens}-{limit,remaining,reset}`; the reset as RFC 3339. [D: rate limits page] */
+/** Returns `anthropic-ratelimit-{requests,tokens}-{limit,remaining,reset}`; resets are RFC 3339. [D: rate limits page] */
 export const rateHeaders = ({ requests, tokens }: RateDistances, now: number): string[] =>
   Object.entries({ requests, tokens }).flatMap(([what, distance]) =>
     distance
@@ -181,5 +181,5 @@ export const rateHeaders = ({ requests, tokens }: RateDistances, now: number): s
       : [],
   );
 
-/** To the second, as the vendor writes it. */
+/** Formats a time like the vendor, in whole seconds. */
 const rfc3339 = (time: number): string => new Date(Math.ceil(time / 1000) * 1000).toISOString().replace(".000Z", "Z");
