@@ -21,7 +21,7 @@ interface CompletionPiece {
   finish: string | null;
 }
 
-/** Likelihoods of tokens in the form of text completions: parallel lists. */
+/** Logprobs in the format of text completions: parallel lists. */
 interface CompletionLogprobs {
   tokens: string[];
   token_logprobs: (number | null)[];
@@ -29,14 +29,14 @@ interface CompletionLogprobs {
   text_offset: number[];
 }
 
-/** Encodes events as pieces of text. Texts and refusals are text here; nothing else has a place. */
+/** Encodes events as pieces of text: texts and refusals. Nothing else can be expressed. */
 class CompletionTextWriter {
   usage: Usage | undefined;
   id = "";
   created = 0;
-  /** By block: its choice, or undefined where it is not written. */
+  /** The choice of each block; undefined if the block is not written. */
   private readonly blocks: (number | undefined)[] = [];
-  /** Characters so far, by choice. */
+  /** Characters written so far, by choice. */
   private readonly lengths = new Map<number, number>();
   /** Choices whose text is a refusal. */
   private readonly refused = new Set<number>();
@@ -69,7 +69,7 @@ class CompletionTextWriter {
         return [];
       case "finish": {
         declareFinish(event, this.refused.has(event.choice), this.context);
-        // There are no tool calls here.
+        // This protocol has no tool calls.
         const finish = event.reason === "tool_calls" ? "stop" : CHAT_FINISH_REASONS[event.reason];
         return [...this.echoOnce(event.choice), { choice: event.choice, text: "", finish }];
       }
@@ -151,7 +151,7 @@ export function createEncoder(context: ResponseContext): ResponseEncoder {
   };
 }
 
-/** A choice of a whole text completion. */
+/** A choice of a complete text completion. */
 interface MergedCompletionChoice {
   text: string;
   index: number;
@@ -159,7 +159,7 @@ interface MergedCompletionChoice {
   finish_reason: string | null;
 }
 
-/** Encodes a whole text completion from its pieces. */
+/** Encodes a complete text completion from its pieces. */
 export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
   const writer = new CompletionTextWriter(context);
   const choices = new Map<number, MergedCompletionChoice>();

@@ -1,6 +1,6 @@
 import { asCount, asList, asObject, type Protocol, type TextPlace } from "model-gateway/protocol";
 
-/** Positions of human text in requests, completions and chunks. A whole completion has a chunk's form. */
+/** Positions of human text in requests, complete responses and chunks, which have the same form. */
 export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, response: responseTexts };
 
 function* requestTexts(body: unknown): Generator<TextPlace> {

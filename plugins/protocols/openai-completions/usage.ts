@@ -1,6 +1,6 @@
 import { asCount, asObject, asText, atMost, dropUndefined, type Usage } from "model-gateway/protocol";
 
-/** Reads usage from a whole completion, or from a chunk; `usage: null` is none. */
+/** Decodes usage from a complete response, or from a chunk; `usage: null` is none. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const body = asObject(json);
   const raw = asObject(body?.["usage"]);

@@ -1,7 +1,7 @@
 import { asCount, asObject, dropUndefined, type Usage } from "model-gateway/protocol";
 import { providerCost } from "../openai/usage.ts";
 
-/** Reads usage, which has input only; Voyage reports nothing but `total_tokens`, Mistral and Cohere also 0 output tokens. */
+/** Decodes usage, which has input only; Voyage reports nothing but `total_tokens`, Mistral and Cohere also 0 output tokens. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const raw = asObject(asObject(json)?.["usage"]);
   if (!raw) return before;

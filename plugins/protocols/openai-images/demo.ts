@@ -56,7 +56,7 @@ function eventsOf(kind: string, head: JsonObject, picture: (n: number) => string
   ];
 }
 
-/** A stream that fails does so in place of its last event. */
+/** Returns the events as frames; a stream that fails ends with its error instead of its last event. */
 function toFrames(events: readonly Buffer[], after: number, end: string): DemoFrame[] {
   const frames: DemoFrame[] = events.map((bytes, n) => (n === 0 ? { after, bytes } : { bytes }));
   if (end === "cut") frames.splice(-1, 1, DEMO_CUT);

@@ -23,7 +23,7 @@ function ending(frame: Frame): Ending | undefined {
   return COMPLETED.some((name) => name.type === type) ? "complete" : undefined;
 }
 
-/** Images: pictures from text, and from other pictures. */
+/** Images: generated from text, or from other images. */
 const openaiImages: Protocol = {
   ...family,
   name: "openai-images",

@@ -1,7 +1,7 @@
 import { asCount, asObject, atMost, dropUndefined, type Usage } from "model-gateway/protocol";
 import { providerCost } from "../openai/usage.ts";
 
-/** Reads usage from a whole response, or from a `….completed` event; partial images have none. xAI reports only the cost. */
+/** Decodes usage from a complete response or a `….completed` event; partial images have none. xAI reports only the cost. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const raw = asObject(asObject(json)?.["usage"]);
   if (!raw) return before;
@@ -15,7 +15,7 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
       cached: atMost(asCount(inParts["cached_tokens"]), input),
       image: asCount(inParts["image_tokens"]),
     }),
-    // All output is an image, where the vendor does not split it.
+    // If the vendor reports only a total, all of it is for images.
     out: dropUndefined({
       total: output,
       image: raw["output_tokens_details"] ? asCount(outParts["image_tokens"]) : output,

@@ -9,7 +9,7 @@ const [ID_MEMBERS, OBJECT_MEMBERS] = [
   ["file_id", "tunnel_id"],
   ["prompt", "voice"],
 ];
-/** Members in which `model` is an ordinary word. */
+/** Members in which `model` is an ordinary name. */
 const UNREAD_MEMBERS = ["tools", "metadata", "variables"];
 
 /**

@@ -11,7 +11,7 @@ export function addMessageUsage(message: Buffer, before?: Usage): Usage | undefi
   return usage && before ? addUsages(before, usage) : (usage ?? before);
 }
 
-/** Reads the member `usage` of a response. */
+/** Decodes the member `usage` of a response. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const raw = asObject(asObject(json)?.["usage"]);
   if (!raw) return before;
@@ -32,7 +32,7 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   };
 }
 
-/** Adds two usages; what neither has stays unknown. */
+/** Adds two usages; counts that neither has remain unknown. */
 function addUsages(one: Usage, other: Usage): Usage {
   const sum = (a: number | undefined, b: number | undefined) =>
     a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);

@@ -54,7 +54,7 @@ export const errorBody = (fault: Fault): string => JSON.stringify({ error: opena
  */
 export const streamError = (fault: Fault): Buffer => eventBytes({ error: openaiErrorObject(fault) });
 
-/** The word for a failure: a member's or event's name, or an object's kind. */
+/** The name of a failure: of a member or an event, or the kind of an object. */
 export const ERROR = "error";
 
 /**
@@ -103,7 +103,7 @@ const STATUS_BY_WORD: Readonly<Record<string, number>> = {
   usage_not_included: 402,
   vector_store_timeout: 504,
 };
-/** Words in the codes of errors that the request itself caused. */
+/** Parts of the codes of errors that the request itself caused. */
 const INVALID_REQUEST_WORDS = /invalid|unsupported|context_length|policy|image|too_(?:large|small|long)/;
 
 const isStatus = (value: number | undefined): value is number => value !== undefined && value >= 400 && value <= 599;

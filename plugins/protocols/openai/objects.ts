@@ -7,8 +7,8 @@ export const UNREAD_MEMBERS = [
 ];
 
 /**
- * Without its encrypted state the vendor looks up reasoning by its id, with any content; servers that store nothing, and other
- * vendors' agents, give their items ids of their own.
+ * Reasoning items that the vendor looks up by id, whatever their content, if they have no encrypted state. Servers that store
+ * nothing, and other vendors' agents, give their items ids of their own.
  */
 export const LOOKED_UP_ITEMS = { reasoning: { sealed: "encrypted_content", beside: ["summary", "content"] } } as const;
 

@@ -97,7 +97,7 @@ export const UNENFORCED_SCHEMA = "the schema is described to the model, not enfo
 const NAME_CHARACTERS = "a-zA-Z0-9_-";
 const LONGEST_NAME = 64;
 
-/** Returns a tool's name valid for the vendor. */
+/** Returns a tool name that the vendor accepts. */
 export const fitName = (name: string, names: ToolNameMap): string => names.fit(name, NAME_CHARACTERS, LONGEST_NAME);
 
 const MENTIONS_ERROR = /error|fail|exception|denied|not found/i;

@@ -8,10 +8,10 @@ import {
   type Usage,
 } from "model-gateway/protocol";
 
-/** Reports whether a frame may hold usage: a member `usage` of the response or of an event. */
+/** Reports whether a frame may contain usage: a member `usage` of the response or of an event. */
 export const holdsUsage = (frame: Frame): boolean => frame.mayContain("usage");
 
-/** Tokens of a square picture of high quality, the most expensive usual kind. [S: the vendor's guide to image generation] */
+/** Tokens of a square image of high quality, the most expensive usual kind. [S: the vendor's guide to image generation] */
 export const PICTURE_TOKENS = 4160;
 
 const INCLUDE = "include_usage";

@@ -7,7 +7,7 @@ import {
   type Usage,
 } from "model-gateway/protocol";
 
-/** All efforts of the vendor, by their names in the vocabulary. [S: ReasoningEffort] */
+/** All efforts of the vendor, by their names in conversations. [S: ReasoningEffort] */
 export const EFFORTS = [
   "none",
   "minimal",
@@ -68,9 +68,7 @@ const AUDIO_FORMATS: Readonly<Record<string, string>> = {
   "audio/mp3": "mp3",
 };
 
-/**
- * Returns the format of `input_audio` for a media type; undefined for one that the vendor does not accept. [S: wav and mp3]
- */
+/** Returns the format of `input_audio` for a media type; undefined for one that the vendor does not accept. [S: wav and mp3] */
 export const audioFormat = (mime: string | undefined): string | undefined =>
   ownProperty(AUDIO_FORMATS, mime?.toLowerCase());
 
@@ -123,9 +121,7 @@ const FILE_EXTENSIONS: Readonly<Record<string, string>> = {
   "image/svg+xml": "svg",
 };
 
-/**
- * Returns a name for a file without one: the vendor requires a name with the bytes, and derives the type from its extension.
- */
+/** Returns a name for a file without one: the vendor requires a name with the bytes, and derives the type from its extension. */
 export function defaultFilename(mime: string | undefined): string {
   const type = mime?.split(";")[0]?.trim().toLowerCase();
   return `file.${ownProperty(FILE_EXTENSIONS, type) ?? /^[\w-]+\/([a-z0-9]+)$/.exec(type ?? "")?.[1] ?? "bin"}`;
